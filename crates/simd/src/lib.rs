@@ -1,1 +1,23 @@
-//! (being written)
+//! Kernels behind safe functions, each with a plain twin that it is tested against.
+//!
+//! In: bytes. Out: bytes. The only crate of the workspace with `unsafe`; what its functions need from
+//! the processor is asked for at run time, so that one program runs on every machine.
+//!
+//! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
+//! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
+//! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
+//! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`prefetch`]: a cache line, early.
+//! - [`bucket`]: one cache line of a hash table.
+//!
+//! Absent on purpose: anything that knows Bitcoin, LevelDB, a file's layout, or a thread.
+
+pub mod bucket;
+pub mod crc32c;
+pub mod map;
+pub mod memory;
+pub mod prefetch;
+pub mod sha256;
+pub mod xor;
+
+#[cfg(test)]
+mod rng;

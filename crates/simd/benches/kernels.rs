@@ -1,0 +1,2 @@
+//! Benchmarks of the kernels.
+fn main() {}

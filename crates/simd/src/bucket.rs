@@ -1,0 +1,172 @@
+//! One cache line of a hash table: twelve one-byte tags, twelve 32-bit offsets, an overflow count.
+//!
+//! Layout: tags [u8; 12] | overflow u16 | spare u16 | offsets [u32; 12], 64 bytes, aligned to 64.
+//!
+//! A look-up compares all tags at once and follows the offsets of those that match: one miss to the
+//! bucket, one to the record. Tag 0 is an empty place, so that a zeroed bucket is an empty one.
+//!
+//! Absent on purpose: the hash, the records, what an overflow means: the table's owner knows.
+
+use crate::memory::{Array, Zeroed};
+
+/// Places in a bucket.
+pub const PLACES: usize = 12;
+
+/// The tag of a place that holds nothing.
+pub const EMPTY: u8 = 0;
+
+/// One cache line of a hash table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Bucket {
+    /// One byte of the hash of each item, [`EMPTY`] where there is none.
+    pub tags: [u8; PLACES],
+    /// How many items belong here and lie in a later bucket; the owner counts.
+    pub overflow: u16,
+    /// The owner's.
+    pub spare: u16,
+    /// Where each item lies; the owner's units.
+    pub offsets: [u32; PLACES],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64 && std::mem::offset_of!(Bucket, offsets) == 16);
+
+// SAFETY: integers only, no padding (12 + 2 + 2 + 48 = 64, asserted above), plain to copy.
+unsafe impl Zeroed for Bucket {}
+
+/// The buckets of a table: zeroed (empty), in huge pages if there are enough.
+pub type Buckets = Array<Bucket>;
+
+impl Bucket {
+    /// The places whose tag is `tag`: bit i for place i.
+    #[inline(always)]
+    #[must_use]
+    pub fn match_tag(&self, tag: u8) -> u16 {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return self.match_tag_sse2(tag);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        self.match_tag_words(tag)
+    }
+
+    /// The places that are empty: bit i for place i.
+    #[inline(always)]
+    #[must_use]
+    pub fn match_empty(&self) -> u16 {
+        self.match_tag(EMPTY)
+    }
+
+    /// [`Bucket::match_tag`], one place after the other: the twin of the fast ones.
+    #[must_use]
+    pub fn match_tag_plain(&self, tag: u8) -> u16 {
+        let mut places = 0;
+        for (place, have) in self.tags.iter().enumerate() {
+            places |= u16::from(*have == tag) << place;
+        }
+        places
+    }
+
+    /// [`Bucket::match_tag`] for processors without byte compares: eight tags in a 64-bit number.
+    #[inline(always)]
+    #[must_use]
+    pub fn match_tag_words(&self, tag: u8) -> u16 {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = self.tags;
+        let low = zero_bytes(u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ splat(tag));
+        // The upper four bytes differ from the tag, so that they never match.
+        let other = !tag;
+        let high =
+            zero_bytes(u64::from_le_bytes([i, j, k, l, other, other, other, other]) ^ splat(tag));
+        low | high << 8
+    }
+
+    /// [`Bucket::match_tag`] by one vector compare over tags, overflow and spare; the last two are cut off.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline(always)]
+    fn match_tag_sse2(&self, tag: u8) -> u16 {
+        use std::arch::x86_64::{
+            __m128i, _mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8,
+        };
+        let start: *const Bucket = self;
+        // SAFETY: SSE2 is part of every x86-64; the first 16 bytes of a bucket are inside it and
+        // aligned, for it is 64 bytes aligned to 64.
+        let places = unsafe {
+            let tags = _mm_load_si128(start.cast::<__m128i>());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag.cast_signed())))
+        };
+        (places & 0x0FFF) as u16
+    }
+}
+
+/// `byte` in all eight bytes.
+#[inline(always)]
+fn splat(byte: u8) -> u64 {
+    u64::from(byte) * 0x0101_0101_0101_0101
+}
+
+/// Bit i for each byte i (from the lowest) of `word` that is zero.
+#[inline(always)]
+fn zero_bytes(word: u64) -> u16 {
+    const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
+    // The top bit of each byte that is zero: no carry crosses a byte.
+    let tops = !(((word & LOW) + LOW) | word | LOW);
+    // Each top bit times one power of two lands in the top byte, bits in order.
+    u16::from(
+        (tops >> 7)
+            .wrapping_mul(0x0102_0408_1020_4080)
+            .to_be_bytes()[0],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn every_match_is_the_plain_one() {
+        let mut rng = Rng(1);
+        for round in 0..3000_u32 {
+            let few = round % 3 == 0; // Few different bytes: many matches.
+            let mut byte = || rng.next().to_le_bytes()[2] & if few { 0x81 } else { 0xFF };
+            let bucket = Bucket {
+                tags: std::array::from_fn(|_| byte()),
+                overflow: u16::from_le_bytes([byte(), byte()]),
+                spare: u16::from_le_bytes([byte(), byte()]),
+                offsets: [round; PLACES],
+            };
+            for tag in [
+                0,
+                1,
+                0x7F,
+                0x80,
+                0x81,
+                0xFF,
+                bucket.tags[3],
+                bucket.tags[11],
+                byte(),
+            ] {
+                let want = bucket.match_tag_plain(tag);
+                assert_eq!(bucket.match_tag(tag), want, "{bucket:?} {tag}");
+                assert_eq!(
+                    bucket.match_tag_words(tag),
+                    want,
+                    "{bucket:?} {tag} in words"
+                );
+            }
+            assert_eq!(bucket.match_empty(), bucket.match_tag_plain(EMPTY));
+        }
+    }
+
+    #[test]
+    fn buckets_start_empty() {
+        let mut buckets = Buckets::new(50_000);
+        assert!(buckets.iter().all(|bucket| bucket.match_empty() == 0x0FFF));
+        buckets[49_999].tags[11] = 5;
+        buckets[49_999].overflow = 0x0505;
+        assert_eq!(
+            buckets[49_999].match_tag(5),
+            1 << 11,
+            "the overflow count is no tag"
+        );
+        assert_eq!(buckets[49_998], Bucket::default());
+    }
+}

@@ -1,0 +1,127 @@
+//! A file as a slice of bytes: mapped read-only, paged in by the system as it is read.
+//!
+//! For files that nobody changes in place once they are whole: LevelDB tables, closed block files.
+//!
+//! Absent on purpose: writing through a map; a file that grows (map it again).
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+
+use memmap2::{Mmap, MmapOptions};
+
+/// The first bytes of a file, in memory as long as this value lives, the file open or not.
+///
+/// Whoever cuts the file under a map makes the next access to a page past the new end fail with the
+/// signal SIGBUS, which ends the process; LevelDB, which maps its tables too, dies the same way. So
+/// may a failing disk. Whoever writes into the file in place changes the slice under its readers: a
+/// caller maps only what is never rewritten (and is removed, if at all, by its name).
+pub struct Map {
+    /// None where the map is empty.
+    map: Option<Mmap>,
+}
+
+/// Maps the first `len` bytes of `file`, read-only.
+///
+/// # Errors
+///
+/// `UnexpectedEof` where the file is shorter than `len`; the system's own where it refuses the map.
+pub fn map(file: &File, len: u64) -> io::Result<Map> {
+    let have = file.metadata()?.len();
+    if have < len {
+        let why =
+            format!("a map of {len} bytes was wanted, the file has {have}: was it cut short?");
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+    }
+    if len == 0 {
+        return Ok(Map { map: None });
+    }
+    let bytes = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    // SAFETY: the map is read-only and inside the file as it is now. That the file is not cut or
+    // rewritten later is the caller's side of the bargain, written at `Map`.
+    let map = unsafe { MmapOptions::new().len(bytes).map(file)? };
+    Ok(Map { map: Some(map) })
+}
+
+impl Map {
+    /// Says that reads come at random places, so that the system reads no neighbours ahead.
+    pub fn advise_random(&self) {
+        #[cfg(unix)]
+        self.advise(memmap2::Advice::Random);
+    }
+
+    /// Says that reads go from the start to the end, so that the system reads well ahead.
+    pub fn advise_sequential(&self) {
+        #[cfg(unix)]
+        self.advise(memmap2::Advice::Sequential);
+    }
+
+    /// Asks the system to start reading the whole map now.
+    pub fn advise_will_need(&self) {
+        #[cfg(unix)]
+        self.advise(memmap2::Advice::WillNeed);
+    }
+
+    /// Passes a hint on; a system that does not take it is not at fault.
+    #[cfg(unix)]
+    fn advise(&self, advice: memmap2::Advice) {
+        if let Some(map) = &self.map {
+            let _ = map.advise(advice);
+        }
+    }
+}
+
+impl Deref for Map {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.map.as_deref().unwrap_or(&[])
+    }
+}
+
+impl std::fmt::Debug for Map {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Map({} bytes)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn map_shows_the_file() {
+        let bytes: Vec<u8> = (0..10_000_u32)
+            .map(|at| at.to_le_bytes()[0] ^ 0x5A)
+            .collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        for len in [0, 1, 4096, 4097, 9_999, 10_000] {
+            let map = map(&file, len).unwrap();
+            map.advise_random();
+            map.advise_sequential();
+            map.advise_will_need();
+            assert_eq!(
+                map[..],
+                bytes[..usize::try_from(len).unwrap()],
+                "{len} bytes"
+            );
+        }
+        let kept = map(&file, 10_000).unwrap();
+        drop(file);
+        assert_eq!(kept[..], bytes, "the map outlives the file handle");
+    }
+
+    #[test]
+    fn map_refuses_what_is_not_there() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 100]).unwrap();
+        for len in [101, 5000, u64::MAX] {
+            let why = map(&file, len).unwrap_err();
+            assert_eq!(why.kind(), io::ErrorKind::UnexpectedEof);
+            assert!(why.to_string().contains("the file has 100"), "{why}");
+        }
+    }
+}
