@@ -1,0 +1,370 @@
+//! The one small interface through which LevelDB folders, block files and undo files are touched.
+//!
+//! [`Disk`] is a file system, [`DiskFile`] one open file. [`RealDisk`] is the machine's own;
+//! [`SimDisk`] lives in memory and can stop, tear, forget and refuse, so that tests can prove what
+//! a folder looks like after every kind of accident.
+//!
+//! Rules that both keep:
+//! - What was written is durable only after [`DiskFile::sync`]; that a name exists, moved or went is
+//!   durable only after [`Disk::sync_dir`] of its folder.
+//! - A sync that failed is never tried again: the system may have dropped the pages and call the
+//!   next one a success. Write the file again, under a new name.
+//!
+//! Absent on purpose: buffering (callers write in large pieces), seek positions, permissions.
+
+mod lock;
+mod real;
+mod sim;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use lock::{LockError, LockGuard, lock_file};
+pub use real::RealDisk;
+pub use sim::{Fault, Loss, SimDisk};
+
+/// What went wrong with one operation on a file or folder, and where.
+#[derive(Debug)]
+pub struct DiskError {
+    /// The operation, as a verb: "write", "sync", "rename".
+    pub action: &'static str,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Where in the file, in bytes, if the operation has a place.
+    pub offset: Option<u64>,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl DiskError {
+    /// Makes an error for `action` on `path`.
+    pub fn new(action: &'static str, path: &Path, source: impl Into<io::Error>) -> DiskError {
+        DiskError {
+            action,
+            path: path.to_path_buf(),
+            offset: None,
+            source: source.into(),
+        }
+    }
+
+    /// The same error, naming the place in the file.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> DiskError {
+        self.offset = Some(offset);
+        self
+    }
+
+    /// The disk or the quota is full: with room made, the same work can be done again.
+    pub fn is_no_space(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    }
+
+    /// The file or folder is not there.
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// The system cannot do this at all (an exchange on a file system that has none).
+    pub fn is_unsupported(&self) -> bool {
+        self.source.kind() == io::ErrorKind::Unsupported
+    }
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}", self.action, self.path.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, " at byte {offset}")?;
+        }
+        write!(f, ": {}", self.source)
+    }
+}
+
+impl std::error::Error for DiskError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Result of an operation on a [`Disk`] or [`DiskFile`].
+pub type DiskResult<T> = Result<T, DiskError>;
+
+/// What is known of a file or folder without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// Length in bytes; 0 for a folder.
+    pub len: u64,
+    /// It is a folder.
+    pub is_dir: bool,
+}
+
+/// One name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The name, without the folder.
+    pub name: OsString,
+    /// It is a folder.
+    pub is_dir: bool,
+}
+
+/// A file system: names of files and folders. Shared by all threads.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Opens a file that exists, for reading only.
+    ///
+    /// # Errors
+    /// Not found, or what the system says.
+    fn open(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
+
+    /// Makes a new, empty file, for reading and writing.
+    ///
+    /// # Errors
+    /// The name is taken, the folder is missing, no space, or what the system says.
+    fn create(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
+
+    /// Opens a file that exists, for reading and writing in place.
+    ///
+    /// # Errors
+    /// Not found, or what the system says.
+    fn modify(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
+
+    /// Gives `from` the name `to`; what had that name goes, in one step.
+    ///
+    /// # Errors
+    /// Not found, or what the system says.
+    fn rename(&self, from: &Path, to: &Path) -> DiskResult<()>;
+
+    /// Swaps two names (files or folders) in one step.
+    ///
+    /// # Errors
+    /// [`DiskError::is_unsupported`] where the file system has no such step; then nothing was done.
+    fn exchange(&self, a: &Path, b: &Path) -> DiskResult<()>;
+
+    /// Removes a file. One that is open or mapped stays readable to those who hold it.
+    ///
+    /// # Errors
+    /// Not found, or what the system says.
+    fn remove_file(&self, path: &Path) -> DiskResult<()>;
+
+    /// Removes a folder with all that is in it. Not atomic.
+    ///
+    /// # Errors
+    /// Not found, or what the system says.
+    fn remove_dir_all(&self, path: &Path) -> DiskResult<()>;
+
+    /// Makes a folder and those above it, as far as they are missing.
+    ///
+    /// # Errors
+    /// A file is in the way, no space, or what the system says.
+    fn create_dir_all(&self, path: &Path) -> DiskResult<()>;
+
+    /// The names in a folder, in byte order.
+    ///
+    /// # Errors
+    /// Not found, not a folder, or what the system says.
+    fn list(&self, path: &Path) -> DiskResult<Vec<Entry>>;
+
+    /// Length and kind; `None` if there is nothing of that name.
+    ///
+    /// # Errors
+    /// What the system says, other than not found.
+    fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>>;
+
+    /// Makes the names in a folder durable: those that came, moved, and went.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync_dir(&self, path: &Path) -> DiskResult<()>;
+
+    /// Bytes that an unprivileged program can still write below `path`.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn free_space_bytes(&self, path: &Path) -> DiskResult<u64>;
+
+    /// Takes Core's kind of lock on a file, made if missing; held until the guard is dropped.
+    ///
+    /// # Errors
+    /// [`LockError`] names the program that holds it.
+    fn lock(&self, path: &Path) -> Result<LockGuard, LockError>;
+}
+
+/// One open file. All access is by position, from any thread.
+pub trait DiskFile: Send + Sync + fmt::Debug {
+    /// The name it was opened by.
+    fn path(&self) -> &Path;
+
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn len(&self) -> DiskResult<u64>;
+
+    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize>;
+
+    /// The whole file as it is now, mapped if the system can, and never written to.
+    ///
+    /// The caller promises that the file is not cut while this is held.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn bytes(&self) -> DiskResult<Bytes>;
+
+    /// Writes all of `data` at `offset`, growing the file where needed.
+    ///
+    /// # Errors
+    /// No space, or what the system says; part of it may have been written.
+    fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()>;
+
+    /// Cuts or grows (with zeros) to `len` bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn set_len(&self, len: u64) -> DiskResult<()>;
+
+    /// Reserves room for `len` bytes at `offset`, growing the file with zeros as posix_fallocate does.
+    ///
+    /// # Errors
+    /// No space, or what the system says.
+    fn allocate(&self, offset: u64, len: u64) -> DiskResult<()>;
+
+    /// Makes contents and length durable (fdatasync). After an error, see the module's rules.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync(&self) -> DiskResult<()>;
+
+    /// Reads exactly `buffer.len()` bytes at `offset`.
+    ///
+    /// # Errors
+    /// The file ends too early, or what the system says.
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<()> {
+        let count = self.read_at(offset, buffer)?;
+        if count == buffer.len() {
+            return Ok(());
+        }
+        let why = format!("wanted {} bytes, the file ends after {count}", buffer.len());
+        let why = io::Error::new(io::ErrorKind::UnexpectedEof, why);
+        Err(DiskError::new("read", self.path(), why).at(offset))
+    }
+
+    /// The file has no bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn is_empty(&self) -> DiskResult<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// Writes one piece after another to the end of a file.
+#[derive(Debug)]
+pub struct Appender {
+    file: Arc<dyn DiskFile>,
+    offset: u64,
+}
+
+impl Appender {
+    /// Goes on at `offset` of `file`.
+    pub fn new(file: Arc<dyn DiskFile>, offset: u64) -> Appender {
+        Appender { file, offset }
+    }
+
+    /// Writes all of `data` behind what was written before.
+    ///
+    /// # Errors
+    /// As [`DiskFile::write_at`]; the file is not to be appended to again.
+    pub fn write_all(&mut self, data: &[u8]) -> DiskResult<()> {
+        self.file.write_at(self.offset, data)?;
+        self.offset += data.len() as u64;
+        Ok(())
+    }
+
+    /// Makes all of it durable.
+    ///
+    /// # Errors
+    /// As [`DiskFile::sync`]; never to be tried again.
+    pub fn sync(&self) -> DiskResult<()> {
+        self.file.sync()
+    }
+
+    /// Where the next piece goes, in bytes from the start of the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The file itself.
+    pub fn file(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+}
+
+/// A whole file's contents: mapped, or in memory.
+pub struct Bytes(Inner);
+
+enum Inner {
+    Owned(Vec<u8>),
+    Mapped(simd::map::Map),
+}
+
+impl Bytes {
+    /// Whether these bytes are the system's page cache and not this process's memory.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.0, Inner::Mapped(_))
+    }
+
+    /// Says that reads will jump about: no read-ahead.
+    pub fn advise_random(&self) {
+        if let Inner::Mapped(map) = &self.0 {
+            map.advise_random();
+        }
+    }
+
+    /// Says that reads will run from front to back.
+    pub fn advise_sequential(&self) {
+        if let Inner::Mapped(map) = &self.0 {
+            map.advise_sequential();
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        Bytes(Inner::Owned(bytes))
+    }
+}
+
+impl From<simd::map::Map> for Bytes {
+    fn from(map: simd::map::Map) -> Bytes {
+        Bytes(Inner::Mapped(map))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Inner::Owned(bytes) => bytes,
+            Inner::Mapped(map) => map,
+        }
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bytes({}, mapped: {})", self.len(), self.is_mapped())
+    }
+}

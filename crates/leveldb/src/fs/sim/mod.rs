@@ -1,0 +1,450 @@
+//! A file system in memory that can have every accident, each the same way for the same seed.
+//!
+//! What is kept apart: what programs see now, what is durable, and the changes between the two, in
+//! order. [`SimDisk::reopen`] makes the disk that a machine could be left with: the durable part,
+//! plus any choice of the changes (whole or torn) that no sync had asked for. A change of names
+//! depends on the earlier changes of the same names, and on nothing else.
+//!
+//! Absent on purpose: time, permissions, links, faults of reading (tests damage bytes themselves).
+
+mod state;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::state::{DirNode, FileNode, Node, Plan, State, Step, What, names};
+use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata};
+
+/// What happens at a chosen operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The machine stops: this operation is torn, and nothing after it answers.
+    Stop,
+    /// No space: a write ends in the middle, anything else is not done.
+    NoSpace,
+    /// An I/O error: as no space, but a sync also forgets what it was to write, so that a second
+    /// sync calls it a success, as Linux does.
+    Io,
+}
+
+/// What is lost when a disk is reopened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing: the program was killed, the machine went on.
+    Nothing,
+    /// Everything that was not synced.
+    Unsynced,
+    /// Of what was not synced some is kept, some lost, some torn, as the seed wants.
+    Random(u64),
+}
+
+/// A file system in memory. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub struct SimDisk(Arc<Mutex<State>>);
+
+impl SimDisk {
+    /// An empty disk. `seed` decides how what is torn is torn.
+    pub fn new(seed: u64) -> SimDisk {
+        SimDisk(Arc::new(Mutex::new(State::new(seed))))
+    }
+
+    /// As the trait object that everything takes; the same disk.
+    pub fn shared(&self) -> Arc<dyn Disk> {
+        Arc::new(self.clone())
+    }
+
+    /// How many operations that change something were begun: writes, syncs, and changes of names.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Gives the accident to operation number `operation` (see [`SimDisk::operations`]; the next
+    /// one has the number that it answers now) and to the `times - 1` after it.
+    pub fn fail_at(&self, operation: u64, times: u64, fault: Fault) {
+        let until = operation.saturating_add(times);
+        self.state().plans.push(Plan {
+            from: operation,
+            until,
+            fault,
+        });
+    }
+
+    /// Forgets all planned accidents: room was made, the drive is back.
+    pub fn heal(&self) {
+        self.state().plans.clear();
+    }
+
+    /// The machine has stopped: every operation fails until [`SimDisk::reopen`].
+    pub fn is_stopped(&self) -> bool {
+        self.state().is_stopped
+    }
+
+    /// The disk as the next start of the machine finds it. This one is left as it is, so that
+    /// several losses can be tried.
+    pub fn reopen(&self, loss: Loss) -> SimDisk {
+        SimDisk(Arc::new(Mutex::new(self.state().left_by(loss))))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run<T>(
+        &self,
+        action: &'static str,
+        path: &Path,
+        work: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> DiskResult<T> {
+        work(&mut self.state()).map_err(|why| DiskError::new(action, path, why))
+    }
+
+    fn opened(&self, path: &Path, inode: usize, is_writable: bool) -> Arc<dyn DiskFile> {
+        Arc::new(SimFile {
+            disk: self.clone(),
+            path: path.to_path_buf(),
+            inode,
+            is_writable,
+        })
+    }
+
+    fn open_file(
+        &self,
+        action: &'static str,
+        path: &Path,
+        is_writable: bool,
+    ) -> DiskResult<Arc<dyn DiskFile>> {
+        let inode = self.run(action, path, |state| {
+            state.alive()?;
+            let inode = state.find(path)?;
+            state.file(inode)?;
+            Ok(inode)
+        })?;
+        Ok(self.opened(path, inode, is_writable))
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
+        self.open_file("open", path, false)
+    }
+
+    fn create(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
+        let inode = self.run("create", path, |state| {
+            let (is_done, answer) = state.step_whole()?;
+            let (dir, name) = state.parent(path)?;
+            if state.dir(dir)?.now.contains_key(name) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let node = Node::File(FileNode::default());
+            let inode = if is_done {
+                state.add(dir, name, node)
+            } else {
+                0
+            };
+            answer.map(|()| inode)
+        })?;
+        Ok(self.opened(path, inode, true))
+    }
+
+    fn modify(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
+        self.open_file("open for writing", path, true)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
+        self.run("rename", from, |state| {
+            let (is_done, answer) = state.step_whole()?;
+            let inode = state.find(from)?;
+            let ((from_dir, from_name), (to_dir, to_name)) =
+                (state.parent(from)?, state.parent(to)?);
+            if let Some(target) = state.dir(to_dir)?.now.get(to_name)
+                && let Node::Dir(target) = &state.nodes[*target]
+                && !target.now.is_empty()
+            {
+                return Err(io::ErrorKind::DirectoryNotEmpty.into());
+            }
+            if is_done && (from_dir, from_name) != (to_dir, to_name) {
+                state.set_names(vec![
+                    (from_dir, from_name.to_owned(), None),
+                    (to_dir, to_name.to_owned(), Some(inode)),
+                ]);
+            }
+            answer
+        })
+    }
+
+    fn exchange(&self, a: &Path, b: &Path) -> DiskResult<()> {
+        self.run("exchange", a, |state| {
+            let (is_done, answer) = state.step_whole()?;
+            let (inode_a, inode_b) = (state.find(a)?, state.find(b)?);
+            let ((dir_a, name_a), (dir_b, name_b)) = (state.parent(a)?, state.parent(b)?);
+            if is_done {
+                state.set_names(vec![
+                    (dir_a, name_a.to_owned(), Some(inode_b)),
+                    (dir_b, name_b.to_owned(), Some(inode_a)),
+                ]);
+            }
+            answer
+        })
+    }
+
+    fn remove_file(&self, path: &Path) -> DiskResult<()> {
+        self.run("remove", path, |state| {
+            let (is_done, answer) = state.step_whole()?;
+            let inode = state.find(path)?;
+            state.file(inode)?;
+            let (dir, name) = state.parent(path)?;
+            if is_done {
+                state.set_names(vec![(dir, name.to_owned(), None)]);
+            }
+            answer
+        })
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> DiskResult<()> {
+        for entry in self.list(path)? {
+            let child = path.join(&entry.name);
+            if entry.is_dir {
+                self.remove_dir_all(&child)?;
+            } else {
+                self.remove_file(&child)?;
+            }
+        }
+        self.run("remove", path, |state| {
+            let (is_done, answer) = state.step_whole()?;
+            let (dir, name) = state.parent(path)?;
+            if is_done {
+                state.set_names(vec![(dir, name.to_owned(), None)]);
+            }
+            answer
+        })
+    }
+
+    fn create_dir_all(&self, path: &Path) -> DiskResult<()> {
+        self.run("create", path, |state| {
+            state.alive()?;
+            let mut inode = 0;
+            for name in names(path)? {
+                inode = match state.dir(inode)?.now.get(name) {
+                    Some(known) => *known,
+                    None => {
+                        let (is_done, answer) = state.step_whole()?;
+                        let node = Node::Dir(DirNode::default());
+                        let made = if is_done {
+                            state.add(inode, name, node)
+                        } else {
+                            0
+                        };
+                        answer?;
+                        made
+                    }
+                };
+            }
+            state.dir(inode).map(|_| ())
+        })
+    }
+
+    fn list(&self, path: &Path) -> DiskResult<Vec<Entry>> {
+        self.run("list", path, |state| {
+            state.alive()?;
+            let inode = state.find(path)?;
+            let entry = |(name, inode): (&OsString, &usize)| Entry {
+                name: name.clone(),
+                is_dir: matches!(state.nodes[*inode], Node::Dir(_)),
+            };
+            Ok(state.dir(inode)?.now.iter().map(entry).collect())
+        })
+    }
+
+    fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>> {
+        self.run("look at", path, |state| {
+            state.alive()?;
+            let inode = match state.find(path) {
+                Ok(inode) => inode,
+                Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(why) => return Err(why),
+            };
+            Ok(Some(match &state.nodes[inode] {
+                Node::File(file) => Metadata {
+                    len: file.now.len() as u64,
+                    is_dir: false,
+                },
+                Node::Dir(_) => Metadata {
+                    len: 0,
+                    is_dir: true,
+                },
+            }))
+        })
+    }
+
+    fn sync_dir(&self, path: &Path) -> DiskResult<()> {
+        self.run("sync folder", path, |state| {
+            let (is_done, answer) = state.step_whole()?;
+            let inode = state.find(path)?;
+            state.dir(inode)?;
+            if is_done {
+                state.sync_names(inode);
+            }
+            answer
+        })
+    }
+
+    fn free_space_bytes(&self, path: &Path) -> DiskResult<u64> {
+        self.run("look at", path, |state| {
+            state.alive()?;
+            let next = state.operations;
+            let is_full = state
+                .plans
+                .iter()
+                .any(|plan| plan.fault == Fault::NoSpace && plan.from <= next && next < plan.until);
+            Ok(if is_full { 0 } else { u64::MAX })
+        })
+    }
+
+    fn lock(&self, path: &Path) -> Result<LockGuard, LockError> {
+        let result = match self.metadata(path) {
+            Ok(None) => self.create(path).map(|_| ()),
+            Ok(Some(_)) => Ok(()),
+            Err(why) => Err(why),
+        };
+        result
+            .map(|()| LockGuard::nothing())
+            .map_err(|why| LockError {
+                path: path.to_path_buf(),
+                pid: None,
+                program: None,
+                source: Some(why.source),
+            })
+    }
+}
+
+/// An open file of a [`SimDisk`].
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    path: PathBuf,
+    inode: usize,
+    is_writable: bool,
+}
+
+fn to_usize(value: u64) -> io::Result<usize> {
+    // Bounded, so that a mistaken offset fails here and not in the allocator.
+    usize::try_from(value)
+        .ok()
+        .filter(|len| *len <= 1 << 40)
+        .ok_or(io::ErrorKind::FileTooLarge.into())
+}
+
+impl SimFile {
+    fn run<T>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&mut State, usize) -> io::Result<T>,
+    ) -> DiskResult<T> {
+        self.disk
+            .run(action, &self.path, |state| work(state, self.inode))
+    }
+
+    fn writable(&self) -> io::Result<()> {
+        if self.is_writable {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+    }
+}
+
+impl DiskFile for SimFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> DiskResult<u64> {
+        self.run("look at", |state, inode| {
+            state.alive()?;
+            Ok(state.file(inode)?.now.len() as u64)
+        })
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize> {
+        self.run("read", |state, inode| {
+            state.alive()?;
+            let bytes = &state.file(inode)?.now;
+            let start = usize::try_from(offset)
+                .unwrap_or(usize::MAX)
+                .min(bytes.len());
+            let count = buffer.len().min(bytes.len() - start);
+            buffer[..count].copy_from_slice(&bytes[start..start + count]);
+            Ok(count)
+        })
+    }
+
+    fn bytes(&self) -> DiskResult<Bytes> {
+        self.run("map", |state, inode| {
+            state.alive()?;
+            Ok(state.file(inode)?.now.clone().into())
+        })
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()> {
+        let result = self.run("write", |state, inode| {
+            self.writable()?;
+            let offset = to_usize(offset)?;
+            let (data, answer) = match state.step()? {
+                Step::Whole => (data, Ok(())),
+                Step::Broken(_, why) => (&data[..state.random.up_to(data.len())], Err(why)),
+            };
+            let data = data.to_vec();
+            state.file(inode)?.change(What::Write { offset, data });
+            answer
+        });
+        result.map_err(|why| why.at(offset))
+    }
+
+    fn set_len(&self, len: u64) -> DiskResult<()> {
+        self.run("set the length of", |state, inode| {
+            self.writable()?;
+            let len = to_usize(len)?;
+            let (is_done, answer) = state.step_whole()?;
+            if is_done {
+                state.file(inode)?.change(What::SetLen(len));
+            }
+            answer
+        })
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> DiskResult<()> {
+        let end = offset.saturating_add(len);
+        self.run("reserve room in", |state, inode| {
+            self.writable()?;
+            let end = to_usize(end)?;
+            let (is_done, answer) = state.step_whole()?;
+            let file = state.file(inode)?;
+            if is_done && file.now.len() < end {
+                file.change(What::SetLen(end));
+            }
+            answer
+        })
+    }
+
+    fn sync(&self) -> DiskResult<()> {
+        self.run("sync", |state, inode| match state.step()? {
+            Step::Whole => {
+                state.file(inode)?.sync();
+                Ok(())
+            }
+            Step::Broken(fault, why) => {
+                let is_done = fault == Fault::Stop && state.random.up_to(1) == 1;
+                let file = state.file(inode)?;
+                if is_done {
+                    file.sync();
+                }
+                for change in &mut file.changes {
+                    change.is_forgotten = true;
+                }
+                Err(why)
+            }
+        })
+    }
+}

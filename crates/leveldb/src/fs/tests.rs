@@ -1,0 +1,190 @@
+//! Both disks behave alike, and the simulated one has the accidents that it promises.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Disk, Fault, Loss, RealDisk, SimDisk};
+
+/// Every operation once, the same on any disk.
+fn works(disk: &dyn Disk, root: &Path) {
+    let dir = root.join("a/b");
+    disk.create_dir_all(&dir).unwrap();
+    disk.create_dir_all(&dir).unwrap();
+    let (one, two) = (dir.join("one"), dir.join("two"));
+    let file = disk.create(&one).unwrap();
+    assert!(disk.create(&one).is_err(), "a name is made once");
+    file.write_at(0, b"hello").unwrap();
+    file.write_at(8, b"there").unwrap();
+    assert_eq!(&file.bytes().unwrap()[..], b"hello\0\0\0there");
+    file.set_len(10).unwrap();
+    file.allocate(0, 12).unwrap();
+    file.allocate(0, 4).unwrap();
+    file.sync().unwrap();
+    disk.sync_dir(&dir).unwrap();
+    let file = disk.open(&one).unwrap();
+    assert_eq!(file.len().unwrap(), 12);
+    let mut buffer = [9; 4];
+    assert_eq!(file.read_at(9, &mut buffer).unwrap(), 3);
+    assert_eq!(buffer, [b'h', 0, 0, 9]);
+    let why = file.read_exact_at(9, &mut buffer).unwrap_err();
+    assert!(
+        why.to_string()
+            .contains("at byte 9: wanted 4 bytes, the file ends after 3"),
+        "{why}"
+    );
+    assert!(file.write_at(0, b"x").is_err(), "opened for reading only");
+    disk.modify(&one).unwrap().write_at(1, b"u").unwrap();
+    assert_eq!(&file.bytes().unwrap()[..3], b"hul");
+    disk.rename(&one, &two).unwrap();
+    assert!(disk.open(&one).unwrap_err().is_not_found());
+    assert!(disk.rename(&one, &two).unwrap_err().is_not_found());
+    disk.create_dir_all(&root.join("c")).unwrap();
+    disk.create(&root.join("c/new")).unwrap();
+    disk.exchange(&dir, &root.join("c")).unwrap();
+    let names = |path: &str| -> Vec<_> {
+        let list = disk.list(&root.join(path)).unwrap();
+        list.into_iter()
+            .map(|entry| (entry.name.into_string().unwrap(), entry.is_dir))
+            .collect()
+    };
+    assert_eq!(names("c"), [("two".to_owned(), false)]);
+    assert_eq!(names("a/b"), [("new".to_owned(), false)]);
+    assert_eq!(names("a"), [("b".to_owned(), true)]);
+    let metadata = |path: &str| disk.metadata(&root.join(path)).unwrap();
+    assert_eq!(
+        metadata("c/two").map(|known| (known.len, known.is_dir)),
+        Some((12, false))
+    );
+    assert_eq!(metadata("c").map(|known| known.is_dir), Some(true));
+    assert_eq!(metadata("d"), None);
+    disk.remove_file(&root.join("c/two")).unwrap();
+    assert_eq!(
+        &file.bytes().unwrap()[..3],
+        b"hul",
+        "open files outlive their names"
+    );
+    assert!(
+        disk.remove_file(&root.join("c/two"))
+            .unwrap_err()
+            .is_not_found()
+    );
+    disk.remove_dir_all(&root.join("a")).unwrap();
+    assert_eq!(metadata("a"), None);
+    assert!(disk.list(&root.join("a")).unwrap_err().is_not_found());
+    assert!(disk.free_space_bytes(root).unwrap() > 0);
+    drop(disk.lock(&root.join("LOCK")).unwrap());
+}
+
+#[test]
+fn both_disks_behave_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    works(&RealDisk, dir.path());
+    let sim = SimDisk::new(1);
+    sim.create_dir_all(dir.path()).unwrap();
+    works(&sim, dir.path());
+}
+
+/// A disk with `/d/f` = "old" durable, then "new!" written over it and a file beside it made.
+fn scene() -> (SimDisk, Arc<dyn super::DiskFile>) {
+    let disk = SimDisk::new(7);
+    let dir = PathBuf::from("/d");
+    disk.create_dir_all(&dir).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    let file = disk.create(&dir.join("f")).unwrap();
+    file.write_at(0, b"old").unwrap();
+    file.sync().unwrap();
+    disk.sync_dir(&dir).unwrap();
+    file.write_at(0, b"new!").unwrap();
+    let beside = disk.create(&dir.join("g")).unwrap();
+    beside.write_at(0, b"g").unwrap();
+    beside.sync().unwrap();
+    (disk, file)
+}
+
+fn contents(disk: &SimDisk) -> (String, bool) {
+    let bytes = disk.open(Path::new("/d/f")).unwrap().bytes().unwrap();
+    let beside = disk.metadata(Path::new("/d/g")).unwrap();
+    (
+        String::from_utf8_lossy(&bytes).into_owned(),
+        beside.is_some(),
+    )
+}
+
+#[test]
+fn what_was_not_synced_may_be_lost() {
+    let (disk, file) = scene();
+    assert_eq!(
+        contents(&disk.reopen(Loss::Unsynced)),
+        ("old".to_owned(), false)
+    );
+    assert_eq!(
+        contents(&disk.reopen(Loss::Nothing)),
+        ("new!".to_owned(), true)
+    );
+    let seen: std::collections::BTreeSet<_> = (0..200)
+        .map(|seed| contents(&disk.reopen(Loss::Random(seed))))
+        .collect();
+    for text in ["old", "nld", "ned", "new", "new!"] {
+        for beside in [false, true] {
+            assert!(
+                seen.contains(&(text.to_owned(), beside)),
+                "{text} {beside} among {seen:?}"
+            );
+        }
+    }
+    assert_eq!(seen.len(), 10, "nothing else comes out");
+    file.sync().unwrap();
+    disk.sync_dir(Path::new("/d")).unwrap();
+    assert_eq!(
+        contents(&disk.reopen(Loss::Unsynced)),
+        ("new!".to_owned(), true)
+    );
+}
+
+#[test]
+fn accidents_come_where_they_were_planned() {
+    let (disk, file) = scene();
+    let next = disk.operations();
+    disk.fail_at(next, 2, Fault::NoSpace);
+    let why = file.write_at(4, b"more").unwrap_err();
+    assert!(why.is_no_space(), "{why}");
+    assert_eq!(disk.free_space_bytes(Path::new("/d")).unwrap(), 0);
+    assert!(
+        disk.rename(Path::new("/d/f"), Path::new("/d/h"))
+            .unwrap_err()
+            .is_no_space()
+    );
+    file.write_at(4, b"more").unwrap();
+
+    // A sync that failed has forgotten what it was to write; the next one does not bring it back.
+    disk.fail_at(disk.operations(), 1, Fault::Io);
+    assert!(file.sync().is_err());
+    file.sync().unwrap();
+    assert_eq!(contents(&disk.reopen(Loss::Unsynced)).0, "old");
+
+    disk.fail_at(disk.operations(), 1, Fault::Stop);
+    assert!(file.write_at(0, b"torn").is_err());
+    assert!(disk.is_stopped());
+    assert!(disk.open(Path::new("/d/f")).is_err());
+    assert!(file.sync().is_err() && file.len().is_err());
+    let left = disk.reopen(Loss::Nothing);
+    assert!(contents(&left).0.ends_with("more"));
+}
+
+#[test]
+fn a_rename_does_not_outrun_the_file_that_it_names() {
+    for seed in 0..64 {
+        let (disk, _) = scene();
+        disk.rename(Path::new("/d/g"), Path::new("/d/h")).unwrap();
+        let left = disk.reopen(Loss::Random(seed));
+        let there = |path| left.metadata(Path::new(path)).unwrap().is_some();
+        assert!(!(there("/d/g") && there("/d/h")), "one file has one name");
+        disk.sync_dir(Path::new("/d")).unwrap();
+        let left = disk.reopen(Loss::Random(seed));
+        assert_eq!(
+            &left.open(Path::new("/d/h")).unwrap().bytes().unwrap()[..],
+            b"g"
+        );
+        assert_eq!(left.metadata(Path::new("/d/g")).unwrap(), None);
+    }
+}
