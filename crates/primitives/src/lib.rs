@@ -1,1 +1,27 @@
-//! (being written)
+//! Bytes and values: CompactSize, VARINT, headers, blocks and transactions as tables of offsets,
+//! ids, merkle roots, coins as Core stores them, undo data, 256-bit work, amounts.
+//!
+//! In: bytes. Out: values, or why the bytes are not one.
+//! Must never know: files, sockets, clocks, networks, rules beyond "does it parse".
+
+pub mod amount;
+pub mod block;
+pub mod coin;
+pub mod encode;
+pub mod hash;
+pub mod header;
+pub mod hex;
+pub mod merkle;
+pub mod undo;
+pub mod work;
+
+pub use amount::Amount;
+pub use block::{Block, Input, Output, Tables, Transaction};
+pub use coin::CoinRef;
+pub use encode::{DecodeError, Reader};
+pub use hash::{Hash256, OutPoint};
+pub use header::Header;
+pub use work::{Target, U256, Work};
+
+/// The place of a block in its chain: the genesis block has height 0.
+pub type Height = u32;

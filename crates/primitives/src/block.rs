@@ -1,0 +1,724 @@
+//! Blocks and transactions as one buffer and three tables of offsets.
+//!
+//! A [`Tables`] holds, for the bytes it was filled from, where each transaction, input and output starts.
+//! Filling it allocates nothing once its three vectors have grown; views borrow the bytes and the tables.
+//!
+//! block:       header 80 | CompactSize count | transactions
+//! transaction: version u32 | [00 01] | inputs | outputs | [a witness stack an input] | locktime u32
+//! input:       txid 32 | vout u32 | CompactSize length, script | sequence u32
+//! output:      value i64 | CompactSize length, script
+//!
+//! Absent on purpose: rules. What Core's parser takes is taken, what it refuses is refused, and no more.
+
+use crate::amount::Amount;
+use crate::encode::{DecodeError, Reader, compact_size_bytes};
+use crate::hash::{Hash256, OutPoint};
+use crate::header::{HEADER_BYTES, Header};
+use simd::sha256::{Pieces, sha256d_many};
+
+/// Fewest bytes of an input, an output, a transaction: what a claimed count is measured against.
+const INPUT_BYTES_MIN: usize = 41;
+const OUTPUT_BYTES_MIN: usize = 9;
+const TRANSACTION_BYTES_MIN: usize = 10;
+
+/// Where a transaction lies. Its inputs and outputs end where the next one's begin.
+#[derive(Clone, Copy, Debug, Default)]
+struct TransactionAt {
+    start: u32,
+    end: u32,
+    /// Where the witnesses start; where the locktime starts when there are none.
+    witness: u32,
+    inputs: u32,
+    outputs: u32,
+    /// 6 with marker and flag, 4 without.
+    body: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InputAt {
+    start: u32,
+    script: u32,
+    script_bytes: u32,
+    /// Where this input's witness stack starts; 0 when the transaction has none.
+    witness: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OutputAt {
+    start: u32,
+    script: u32,
+    script_bytes: u32,
+}
+
+/// Offsets of everything in one block, or in one transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    transactions: Vec<TransactionAt>,
+    inputs: Vec<InputAt>,
+    outputs: Vec<OutputAt>,
+    /// Bytes of the block or transaction.
+    bytes: usize,
+}
+
+impl Tables {
+    /// Tables with room for nothing yet.
+    pub fn new() -> Tables {
+        Tables::default()
+    }
+
+    fn clear(&mut self) {
+        self.transactions.clear();
+        self.inputs.clear();
+        self.outputs.clear();
+        self.bytes = 0;
+    }
+
+    /// Fills the tables from the block at the start of `bytes`. Bytes behind the block are left alone, as Core leaves them.
+    ///
+    /// # Errors
+    ///
+    /// Exactly where Core's parser throws. The tables are empty then.
+    ///
+    /// Source: Bitcoin Core b88bffe, `CBlock::SERIALIZE_METHODS`, `UnserializeTransaction`.
+    pub fn parse_block<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Block<'a>, DecodeError> {
+        self.clear();
+        match self.fill_block(bytes) {
+            Ok(end) => self.bytes = end,
+            Err(why) => {
+                self.clear();
+                return Err(why);
+            }
+        }
+        Ok(self.block(bytes))
+    }
+
+    /// Fills the tables from the transaction at the start of `bytes`; `Transaction::bytes` tells how long it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tables::parse_block`].
+    pub fn parse_transaction<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Transaction<'a>, DecodeError> {
+        self.clear();
+        let mut reader = Reader::new(bytes);
+        match offset_fits(bytes).and_then(|()| self.fill_transaction(&mut reader)) {
+            Ok(()) => self.bytes = reader.offset(),
+            Err(why) => {
+                self.clear();
+                return Err(why);
+            }
+        }
+        Ok(Transaction { bytes, tables: self, index: 0 })
+    }
+
+    /// The block that these tables were filled from, again.
+    ///
+    /// # Panics
+    ///
+    /// When `bytes` is shorter than that block.
+    pub fn block<'a>(&'a self, bytes: &'a [u8]) -> Block<'a> {
+        Block { bytes: &bytes[..self.bytes], tables: self }
+    }
+
+    /// Bytes held by the tables themselves.
+    pub fn memory_bytes(&self) -> usize {
+        self.transactions.capacity() * size_of::<TransactionAt>()
+            + self.inputs.capacity() * size_of::<InputAt>()
+            + self.outputs.capacity() * size_of::<OutputAt>()
+    }
+
+    fn fill_block(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
+        offset_fits(bytes)?;
+        let mut reader = Reader::new(bytes);
+        reader.take(HEADER_BYTES)?;
+        let count = reader.compact_size()?;
+        // A count beyond the bytes fails at the transaction that is not there; only memory is at stake here.
+        self.transactions.reserve(count.min(reader.remaining() / TRANSACTION_BYTES_MIN));
+        for _ in 0..count {
+            self.fill_transaction(&mut reader)?;
+        }
+        Ok(reader.offset())
+    }
+
+    fn fill_transaction(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let start = reader.offset();
+        let mut at = TransactionAt {
+            start: start as u32,
+            inputs: self.inputs.len() as u32,
+            outputs: self.outputs.len() as u32,
+            body: 4,
+            ..TransactionAt::default()
+        };
+        reader.take(4)?;
+        let mut flag = 0;
+        let mut inputs = reader.compact_size()?;
+        if inputs == 0 {
+            flag = reader.u8()?;
+            if flag != 0 {
+                at.body = 6;
+                inputs = reader.compact_size()?;
+            }
+        }
+        if inputs != 0 || flag != 0 {
+            self.fill_inputs(reader, inputs)?;
+            self.fill_outputs(reader)?;
+        }
+        at.witness = reader.offset() as u32;
+        if flag & 1 != 0 {
+            let any = self.fill_witnesses(reader, at.inputs as usize)?;
+            if !any {
+                return Err(DecodeError::SuperfluousWitness { offset: start });
+            }
+        }
+        if flag > 1 {
+            return Err(DecodeError::UnknownFlag { offset: start, flag });
+        }
+        reader.take(4)?;
+        at.end = reader.offset() as u32;
+        self.transactions.push(at);
+        Ok(())
+    }
+
+    fn fill_inputs(&mut self, reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeError> {
+        self.inputs.reserve(count.min(reader.remaining() / INPUT_BYTES_MIN));
+        for _ in 0..count {
+            let start = reader.offset() as u32;
+            reader.array::<36>()?;
+            let script_bytes = reader.compact_size()?;
+            let script = reader.offset() as u32;
+            reader.take(script_bytes + 4)?;
+            self.inputs.push(InputAt { start, script, script_bytes: script_bytes as u32, witness: 0 });
+        }
+        Ok(())
+    }
+
+    fn fill_outputs(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let count = reader.compact_size()?;
+        self.outputs.reserve(count.min(reader.remaining() / OUTPUT_BYTES_MIN));
+        for _ in 0..count {
+            let start = reader.offset() as u32;
+            reader.array::<8>()?;
+            let script_bytes = reader.compact_size()?;
+            let script = reader.offset() as u32;
+            reader.take(script_bytes)?;
+            self.outputs.push(OutputAt { start, script, script_bytes: script_bytes as u32 });
+        }
+        Ok(())
+    }
+
+    /// Says whether any stack has an item.
+    fn fill_witnesses(&mut self, reader: &mut Reader<'_>, first: usize) -> Result<bool, DecodeError> {
+        let mut any = false;
+        for input in &mut self.inputs[first..] {
+            input.witness = reader.offset() as u32;
+            let items = reader.compact_size()?;
+            any |= items != 0;
+            for _ in 0..items {
+                let bytes = reader.compact_size()?;
+                reader.take(bytes)?;
+            }
+        }
+        Ok(any)
+    }
+}
+
+/// Offsets are kept in 32 bits; no caller has more than Core's 32 MiB.
+fn offset_fits(bytes: &[u8]) -> Result<(), DecodeError> {
+    match u32::try_from(bytes.len()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(DecodeError::Value { offset: 0, what: "more than 4 GiB in one piece" }),
+    }
+}
+
+/// A parsed block: its bytes and where things lie in them.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    bytes: &'a [u8],
+    tables: &'a Tables,
+}
+
+impl<'a> Block<'a> {
+    /// The bytes of the block and nothing behind them.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The header.
+    pub fn header(&self) -> Header {
+        Header(*self.bytes.first_chunk().expect("a parsed block has a header"))
+    }
+
+    /// Number of transactions; a block without any parses.
+    #[inline]
+    pub fn transaction_count(&self) -> usize {
+        self.tables.transactions.len()
+    }
+
+    /// Number of inputs, the coinbase's included.
+    pub fn input_count(&self) -> usize {
+        self.tables.inputs.len()
+    }
+
+    /// Number of outputs.
+    pub fn output_count(&self) -> usize {
+        self.tables.outputs.len()
+    }
+
+    /// Transaction number `index`.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    #[inline]
+    pub fn transaction(&self, index: usize) -> Transaction<'a> {
+        assert!(index < self.tables.transactions.len(), "transaction index out of range");
+        Transaction { bytes: self.bytes, tables: self.tables, index }
+    }
+
+    /// The transactions in order.
+    pub fn transactions(&self) -> impl ExactSizeIterator<Item = Transaction<'a>> + use<'a> {
+        let block = *self;
+        (0..self.transaction_count()).map(move |index| block.transaction(index))
+    }
+
+    /// Input number `index`, counted over the whole block.
+    #[inline]
+    pub fn input(&self, index: usize) -> Input<'a> {
+        Input { bytes: self.bytes, at: self.tables.inputs[index] }
+    }
+
+    /// Output number `index`, counted over the whole block.
+    #[inline]
+    pub fn output(&self, index: usize) -> Output<'a> {
+        Output { bytes: self.bytes, at: self.tables.outputs[index] }
+    }
+
+    /// Whether any transaction has the witness form.
+    pub fn has_witness(&self) -> bool {
+        self.tables.transactions.iter().any(|at| at.body == 6)
+    }
+
+    /// Bytes without witnesses, header and count included.
+    pub fn stripped_bytes(&self) -> usize {
+        let transactions: usize = self.transactions().map(|tx| tx.stripped_bytes()).sum();
+        HEADER_BYTES + compact_size_bytes(self.transaction_count() as u64) + transactions
+    }
+
+    /// Weight: three times the stripped bytes and once all of them. Source: BIP-0141.
+    pub fn weight(&self) -> usize {
+        3 * self.stripped_bytes() + self.bytes.len()
+    }
+
+    /// Ids of all transactions, in order; `out` is cleared first. Lanes over the whole block.
+    pub fn txids_into(&self, out: &mut Vec<Hash256>) {
+        self.hash_all(out, |tx| tx.txid_pieces());
+    }
+
+    /// Witness ids of all transactions, in order, the coinbase's real one included; `out` is cleared first.
+    /// `txids` are taken over for transactions without witness.
+    pub fn wtxids_into(&self, txids: &[Hash256], out: &mut Vec<Hash256>) {
+        out.clear();
+        out.extend_from_slice(txids);
+        let with: Vec<usize> = (0..self.transaction_count()).filter(|&i| self.transaction(i).has_witness()).collect();
+        let pieces: Vec<Pieces<'_>> = with.iter().map(|&i| [self.transaction(i).bytes(), &[], &[]]).collect();
+        let mut hashes = vec![[0; 32]; pieces.len()];
+        sha256d_many(&pieces, &mut hashes);
+        for (&index, hash) in with.iter().zip(hashes) {
+            out[index] = Hash256(hash);
+        }
+    }
+
+    fn hash_all(&self, out: &mut Vec<Hash256>, pieces: impl Fn(Transaction<'a>) -> Pieces<'a>) {
+        let pieces: Vec<Pieces<'_>> = self.transactions().map(pieces).collect();
+        let mut hashes = vec![[0; 32]; pieces.len()];
+        sha256d_many(&pieces, &mut hashes);
+        out.clear();
+        out.extend(hashes.into_iter().map(Hash256));
+    }
+}
+
+/// One transaction of a parsed block, or a parsed transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction<'a> {
+    bytes: &'a [u8],
+    tables: &'a Tables,
+    index: usize,
+}
+
+impl<'a> Transaction<'a> {
+    #[inline]
+    fn at(&self) -> TransactionAt {
+        self.tables.transactions[self.index]
+    }
+
+    /// The whole transaction as it lies there, witnesses included.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        let at = self.at();
+        &self.bytes[at.start as usize..at.end as usize]
+    }
+
+    /// Bytes of the form without witness.
+    #[inline]
+    pub fn stripped_bytes(&self) -> usize {
+        let at = self.at();
+        4 + (at.witness - at.start - u32::from(at.body)) as usize + 4
+    }
+
+    /// The version, unsigned since Core 28.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        u32_at(self.bytes, self.at().start as usize)
+    }
+
+    /// The locktime.
+    #[inline]
+    pub fn lock_time(&self) -> u32 {
+        u32_at(self.bytes, self.at().end as usize - 4)
+    }
+
+    /// Whether it has the witness form; some stack has an item then.
+    #[inline]
+    pub fn has_witness(&self) -> bool {
+        self.at().body == 6
+    }
+
+    /// Inputs and outputs without their counts, marker, flag, witnesses, version, locktime: `CompactSize inputs .. outputs`.
+    #[inline]
+    pub fn body(&self) -> &'a [u8] {
+        let at = self.at();
+        &self.bytes[at.start as usize + usize::from(at.body)..at.witness as usize]
+    }
+
+    /// What the txid is the hash of, in pieces. Source: BIP-0141.
+    #[inline]
+    pub fn txid_pieces(&self) -> Pieces<'a> {
+        let at = self.at();
+        if at.body == 4 {
+            return [self.bytes(), &[], &[]];
+        }
+        let (start, end) = (at.start as usize, at.end as usize);
+        [&self.bytes[start..start + 4], self.body(), &self.bytes[end - 4..end]]
+    }
+
+    /// The id: hash of the form without witness. For many, see [`Block::txids_into`].
+    pub fn txid(&self) -> Hash256 {
+        let mut out = [[0; 32]];
+        sha256d_many(&[self.txid_pieces()], &mut out);
+        Hash256(out[0])
+    }
+
+    /// The hash of the whole, witnesses included.
+    pub fn wtxid(&self) -> Hash256 {
+        Hash256(simd::sha256::sha256d(self.bytes()))
+    }
+
+    /// Number, in its block, of the first input.
+    #[inline]
+    pub fn first_input(&self) -> usize {
+        self.at().inputs as usize
+    }
+
+    /// Number, in its block, of the first output.
+    #[inline]
+    pub fn first_output(&self) -> usize {
+        self.at().outputs as usize
+    }
+
+    /// How many inputs it has.
+    #[inline]
+    pub fn input_count(&self) -> usize {
+        let end =
+            self.tables.transactions.get(self.index + 1).map_or(self.tables.inputs.len(), |next| next.inputs as usize);
+        end - self.first_input()
+    }
+
+    /// How many outputs it has.
+    #[inline]
+    pub fn output_count(&self) -> usize {
+        let end = self
+            .tables
+            .transactions
+            .get(self.index + 1)
+            .map_or(self.tables.outputs.len(), |next| next.outputs as usize);
+        end - self.first_output()
+    }
+
+    /// Input number `index` of this transaction.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    #[inline]
+    pub fn input(&self, index: usize) -> Input<'a> {
+        assert!(index < self.input_count(), "input index out of range");
+        Input { bytes: self.bytes, at: self.tables.inputs[self.first_input() + index] }
+    }
+
+    /// Output number `index` of this transaction.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    #[inline]
+    pub fn output(&self, index: usize) -> Output<'a> {
+        assert!(index < self.output_count(), "output index out of range");
+        Output { bytes: self.bytes, at: self.tables.outputs[self.first_output() + index] }
+    }
+
+    /// The inputs in order.
+    #[inline]
+    pub fn inputs(&self) -> impl ExactSizeIterator<Item = Input<'a>> + use<'a> {
+        let (first, bytes, tables) = (self.first_input(), self.bytes, self.tables);
+        tables.inputs[first..first + self.input_count()].iter().map(move |&at| Input { bytes, at })
+    }
+
+    /// The outputs in order.
+    #[inline]
+    pub fn outputs(&self) -> impl ExactSizeIterator<Item = Output<'a>> + use<'a> {
+        let (first, bytes, tables) = (self.first_output(), self.bytes, self.tables);
+        tables.outputs[first..first + self.output_count()].iter().map(move |&at| Output { bytes, at })
+    }
+
+    /// One input, and it names nothing. Source: Bitcoin Core b88bffe, `CTransaction::IsCoinBase`.
+    #[inline]
+    pub fn is_coinbase(&self) -> bool {
+        self.input_count() == 1 && self.input(0).prevout().is_null()
+    }
+}
+
+/// One input.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    bytes: &'a [u8],
+    at: InputAt,
+}
+
+impl<'a> Input<'a> {
+    /// The 36 bytes that name the spent coin.
+    #[inline]
+    pub fn prevout_bytes(&self) -> &'a [u8; 36] {
+        self.bytes[self.at.start as usize..].first_chunk().expect("36 bytes were parsed")
+    }
+
+    /// The spent coin's name.
+    #[inline]
+    pub fn prevout(&self) -> OutPoint {
+        OutPoint::from_bytes(self.prevout_bytes())
+    }
+
+    /// The scriptSig.
+    #[inline]
+    pub fn script_sig(&self) -> &'a [u8] {
+        &self.bytes[self.at.script as usize..(self.at.script + self.at.script_bytes) as usize]
+    }
+
+    /// The sequence number.
+    #[inline]
+    pub fn sequence(&self) -> u32 {
+        u32_at(self.bytes, (self.at.script + self.at.script_bytes) as usize)
+    }
+
+    /// The witness stack; empty where the transaction has no witness form.
+    #[inline]
+    pub fn witness(&self) -> Witness<'a> {
+        if self.at.witness == 0 {
+            return Witness { reader: Reader::new(&[]), items: 0 };
+        }
+        let mut reader = Reader::at(self.bytes, self.at.witness as usize);
+        let items = reader.compact_size().expect("the witness was parsed");
+        Witness { reader, items }
+    }
+
+    /// The serialized witness stack, count first; one zero byte where the transaction has no witness form.
+    pub fn witness_bytes(&self) -> &'a [u8] {
+        if self.at.witness == 0 {
+            return &[0];
+        }
+        let start = self.at.witness as usize;
+        let mut witness = self.witness();
+        while witness.next().is_some() {}
+        &self.bytes[start..witness.reader.offset()]
+    }
+}
+
+/// The items of a witness stack, bottom first.
+#[derive(Clone, Debug)]
+pub struct Witness<'a> {
+    reader: Reader<'a>,
+    items: usize,
+}
+
+impl<'a> Iterator for Witness<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.items = self.items.checked_sub(1)?;
+        let bytes = self.reader.compact_size().expect("the witness was parsed");
+        Some(self.reader.take(bytes).expect("the witness was parsed"))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.items, Some(self.items))
+    }
+}
+
+impl ExactSizeIterator for Witness<'_> {}
+
+/// One output.
+#[derive(Clone, Copy, Debug)]
+pub struct Output<'a> {
+    bytes: &'a [u8],
+    at: OutputAt,
+}
+
+impl<'a> Output<'a> {
+    /// The amount; any 64 bits parse.
+    #[inline]
+    pub fn value(&self) -> Amount {
+        let bytes = self.bytes[self.at.start as usize..].first_chunk().expect("8 bytes were parsed");
+        Amount(i64::from_le_bytes(*bytes))
+    }
+
+    /// The scriptPubKey.
+    #[inline]
+    pub fn script(&self) -> &'a [u8] {
+        &self.bytes[self.at.script as usize..(self.at.script + self.at.script_bytes) as usize]
+    }
+
+    /// Value, length and script as they lie there.
+    #[inline]
+    pub fn serialized(&self) -> &'a [u8] {
+        &self.bytes[self.at.start as usize..(self.at.script + self.at.script_bytes) as usize]
+    }
+}
+
+#[inline]
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(*bytes[at..].first_chunk().expect("four bytes were parsed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex;
+
+    /// Mainnet's genesis block.
+    fn genesis() -> Vec<u8> {
+        hex::decode(concat!(
+            "0100000000000000000000000000000000000000000000000000000000000000000000003ba3edfd7a7b12b27ac72c3e67768f61",
+            "7fc81bc3888a51323a9fb8aa4b1e5e4a29ab5f49ffff001d1dac2b7c",
+            "0101000000010000000000000000000000000000000000000000000000000000000000000000ffffffff4d04ffff001d010445",
+            "5468652054696d65732030332f4a616e2f32303039204368616e63656c6c6f72206f6e206272696e6b206f66207365636f6e64206261",
+            "696c6f757420666f722062616e6b73ffffffff0100f2052a01000000434104678afdb0fe5548271967f1a67130b7105cd6a828e03909",
+            "a67962e0ea1f61deb649f6bc3f4cef38c4f35504e51ec112de5c384df7ba0b8d578a4c702b6bf11d5fac00000000",
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    fn genesis_parses_and_hashes() {
+        let bytes = genesis();
+        assert_eq!(bytes.len(), 285);
+        let mut tables = Tables::new();
+        let block = tables.parse_block(&bytes).unwrap();
+        assert_eq!((block.transaction_count(), block.input_count(), block.output_count()), (1, 1, 1));
+        let tx = block.transaction(0);
+        assert!(tx.is_coinbase() && !tx.has_witness() && tx.lock_time() == 0 && tx.version() == 1);
+        assert_eq!(tx.input(0).script_sig().len(), 0x4d);
+        assert_eq!(tx.input(0).sequence(), u32::MAX);
+        assert_eq!(tx.output(0).value(), Amount(5_000_000_000));
+        assert_eq!(tx.output(0).script().len(), 67);
+        let root = block.header().merkle_root();
+        assert_eq!(tx.txid(), root);
+        let (mut txids, mut wtxids) = (Vec::new(), Vec::new());
+        block.txids_into(&mut txids);
+        block.wtxids_into(&txids, &mut wtxids);
+        assert_eq!((txids, wtxids), (vec![root], vec![root]));
+        assert_eq!((block.stripped_bytes(), block.weight()), (285, 1140));
+    }
+
+    #[test]
+    fn every_cut_is_refused_and_a_tail_is_left_alone() {
+        let mut bytes = genesis();
+        for cut in 0..bytes.len() {
+            assert!(matches!(Tables::new().parse_block(&bytes[..cut]), Err(DecodeError::Cut { .. })), "cut at {cut}");
+        }
+        bytes.extend_from_slice(&[1, 2, 3]);
+        assert_eq!(Tables::new().parse_block(&bytes).unwrap().bytes().len(), 285);
+    }
+
+    /// BIP-0143's P2WPKH example, whose ids stand in the BIP and in every explorer.
+    const SEGWIT: &str = concat!(
+        "01000000000102fff7f7881a8099afa6940d42d1e7f6362bec38171ea3edf433541db4e4ad969f00000000494830450221008b9d1dc26ba6",
+        "a9cb62127b02742fa9d754cd3bebf337f7a55d114c8e5cdd30be022040529b194ba3f9281a99f2b1c0a19c0489bc22ede944ccf4ecbab4cc",
+        "618ef3ed01eeffffffef51e1b804cc89d182d279655c3aa89e815b1b309fe287d9b2b55d57b90ec68a0100000000ffffffff02202cb20600",
+        "0000001976a9148280b37df378db99f66f85c95a783a76ac7a6d5988ac9093510d000000001976a9143bde42dbee7e4dbe6a21b2d50ce2f0",
+        "167faa815988ac000247304402203609e17b84f6a7d30c80bfa610b5b4542f32a8a0d5447a12fb1366d7f01cc44a0220573a954c45183315",
+        "61406f90300e8f3358f51928d43c212a8caed02de67eebee0121025476c2e83188368da1ff3e292e7acafcdb3566bb0ad253f62fc70f07ae",
+        "ee635711000000"
+    );
+
+    #[test]
+    fn witness_form() {
+        let bytes = hex::decode(SEGWIT).unwrap();
+        let mut tables = Tables::new();
+        let tx = tables.parse_transaction(&bytes).unwrap();
+        assert!(tx.has_witness());
+        assert_eq!(tx.bytes().len(), bytes.len());
+        assert_eq!(tx.input(0).witness().count(), 0);
+        let items: Vec<usize> = tx.input(1).witness().map(<[u8]>::len).collect();
+        assert_eq!(items, [71, 33]);
+        assert_eq!(tx.input(0).witness_bytes(), [0]);
+        assert_eq!(tx.input(1).witness_bytes().len(), 1 + 72 + 34);
+        assert_eq!(tx.lock_time(), 17);
+        let stripped: Vec<u8> = tx.txid_pieces().concat();
+        assert_eq!(stripped.len(), tx.stripped_bytes());
+        assert_eq!(tx.stripped_bytes(), bytes.len() - 2 - 1 - 107);
+        let mut legacy = Tables::new();
+        let same = legacy.parse_transaction(&stripped).unwrap();
+        assert_eq!((same.txid(), same.wtxid()), (tx.txid(), tx.txid()));
+        assert_ne!(tx.wtxid(), tx.txid());
+    }
+
+    #[test]
+    fn what_core_refuses_is_refused() {
+        let empty_body = "0000000000"; // No inputs, flag 0: neither inputs nor outputs follow, only the locktime.
+        for (name, hex, want) in [
+            ("flag 0: an empty transaction parses", format!("01000000{empty_body}00"), None),
+            ("flag 1 without inputs", "0100000000010000".to_owned() + "00000000", Some("no witness")),
+            ("flag 2", "0100000000020000".to_owned() + "00000000", Some("flag 2")),
+            (
+                "flag 1 and empty stacks",
+                format!("01000000000101{}00000000000000000000000000", "11".repeat(36)),
+                Some("no witness"),
+            ),
+            ("count in three bytes", "01000000fd0100".to_owned(), Some("longer than needed")),
+            ("count beyond the bytes", "01000000fe00000002".to_owned(), Some("cut short")),
+            ("count too large", "01000000fe01000002".to_owned(), Some("at most")),
+        ] {
+            let bytes = hex::decode(&hex).unwrap();
+            let mut tables = Tables::new();
+            match (tables.parse_transaction(&bytes), want) {
+                (Ok(tx), None) => assert_eq!((tx.input_count(), tx.output_count()), (0, 0), "{name}"),
+                (Err(why), Some(text)) => assert!(why.to_string().contains(text), "{name}: {why}"),
+                (got, want) => panic!("{name}: {got:?}, want {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn no_flipped_byte_panics() {
+        let good = hex::decode(SEGWIT).unwrap();
+        let mut tables = Tables::new();
+        for at in 0..good.len() {
+            for value in [0, 1, 2, 0x7f, 0xfc, 0xfd, 0xfe, 0xff] {
+                let mut bytes = good.clone();
+                bytes[at] = value;
+                if let Ok(tx) = tables.parse_transaction(&bytes) {
+                    let _ = (tx.txid(), tx.wtxid(), tx.inputs().map(|i| i.witness().count()).sum::<usize>());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Coins as Core stores them: `VARINT(2 * height + coinbase) | VARINT(compressed amount) | compressed script`.
+//!
+//! The same bytes are the value in the chainstate, the entry of a snapshot, and, but for one byte, an entry of undo data.
+//! ffwd keeps them as they are in memory too: a coin is encoded once, when it is made.
+//!
+//! Compressed script: VARINT kind, then the payload. Kinds 0 to 5 are templates; a kind of n + 6 is n bytes of script.
+
+use crate::amount::{self, Amount};
+use crate::encode::{DecodeError, Reader, VARINT_BYTES_MAX, put_varint, varint_bytes, write_varint};
+use crate::hash::OutPoint;
+
+/// Outputs whose script is longer never enter the set. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_SIZE`.
+pub const SCRIPT_BYTES_MAX: usize = 10_000;
+/// Kinds below are templates.
+const SPECIAL_KINDS: u64 = 6;
+const OP_RETURN: u8 = 0x6a;
+
+/// Whether an output can ever be spent: its script neither starts with OP_RETURN nor exceeds [`SCRIPT_BYTES_MAX`].
+///
+/// Source: Bitcoin Core b88bffe, `CScript::IsUnspendable`.
+#[inline]
+pub fn is_unspendable(script: &[u8]) -> bool {
+    script.first() == Some(&OP_RETURN) || script.len() > SCRIPT_BYTES_MAX
+}
+
+/// The code of a coin: twice its height, and one more for a coinbase.
+#[inline]
+pub fn code(height: u32, coinbase: bool) -> u32 {
+    height * 2 + u32::from(coinbase)
+}
+
+/// What a script is stored as: a kind and the bytes after it.
+#[inline]
+fn template(script: &[u8]) -> Option<(u8, &[u8])> {
+    match script {
+        [0x76, 0xa9, 0x14, hash @ .., 0x88, 0xac] if hash.len() == 20 => Some((0, hash)),
+        [0xa9, 0x14, hash @ .., 0x87] if hash.len() == 20 => Some((1, hash)),
+        [0x21, kind @ (2 | 3), x @ .., 0xac] if x.len() == 32 => Some((*kind, x)),
+        [0x41, 4, xy @ .., 0xac] if xy.len() == 64 => {
+            // Only a point of the curve can be found again from its X.
+            secp256k1::PublicKey::from_slice(&script[1..66]).ok()?;
+            Some((4 | (xy[63] & 1), &xy[..32]))
+        }
+        _ => None,
+    }
+}
+
+/// The greatest number of bytes that [`write_coin`] needs for a script of `script_bytes`.
+#[inline]
+pub fn coin_bytes_max(script_bytes: usize) -> usize {
+    3 * VARINT_BYTES_MAX + script_bytes
+}
+
+/// Writes a coin at the start of `out` and returns the bytes used.
+///
+/// # Panics
+///
+/// When `out` is shorter; [`coin_bytes_max`] always suffices.
+#[inline]
+pub fn write_coin(out: &mut [u8], code: u32, value: Amount, script: &[u8]) -> usize {
+    let mut at = write_varint(out, u64::from(code));
+    at += write_varint(&mut out[at..], amount::compress(value.0.cast_unsigned()));
+    let payload = match template(script) {
+        Some((kind, payload)) => {
+            out[at] = kind;
+            at += 1;
+            payload
+        }
+        None => {
+            at += write_varint(&mut out[at..], script.len() as u64 + SPECIAL_KINDS);
+            script
+        }
+    };
+    out[at..at + payload.len()].copy_from_slice(payload);
+    at + payload.len()
+}
+
+/// Appends a coin.
+pub fn put_coin(out: &mut Vec<u8>, code: u32, value: Amount, script: &[u8]) {
+    let start = out.len();
+    out.resize(start + coin_bytes_max(script.len()), 0);
+    let bytes = write_coin(&mut out[start..], code, value, script);
+    out.truncate(start + bytes);
+}
+
+/// A stored coin, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoinRef<'a> {
+    /// Height of the block that made it.
+    pub height: u32,
+    /// Whether a coinbase made it.
+    pub coinbase: bool,
+    /// What it is worth.
+    pub value: Amount,
+    /// Its script, compressed.
+    pub script: CompressedScript<'a>,
+}
+
+/// A script as stored: kind and payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompressedScript<'a> {
+    kind: u8,
+    payload: &'a [u8],
+}
+
+/// Kind of a script that is stored as it is.
+const RAW: u8 = 6;
+/// Kind of a script that is longer than any that can be in the set; Core reads it as a lone OP_RETURN.
+const OVERSIZE: u8 = 7;
+
+impl<'a> CoinRef<'a> {
+    /// Reads a coin, and nothing behind it.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] for bytes that are no coin. An amount may be any 64 bits, as in Core.
+    pub fn decode(bytes: &'a [u8]) -> Result<CoinRef<'a>, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let coin = CoinRef::read(&mut reader)?;
+        reader.finish()?;
+        Ok(coin)
+    }
+
+    /// Reads a coin.
+    pub fn read(reader: &mut Reader<'a>) -> Result<CoinRef<'a>, DecodeError> {
+        let code = reader.varint_u32()?;
+        CoinRef::read_after_code(code, reader)
+    }
+
+    /// Reads the rest of a coin whose code is known; undo data has a byte between them.
+    #[inline]
+    pub fn read_after_code(code: u32, reader: &mut Reader<'a>) -> Result<CoinRef<'a>, DecodeError> {
+        let value = Amount(amount::decompress(reader.varint()?).cast_signed());
+        let script = CompressedScript::read(reader)?;
+        Ok(CoinRef { height: code >> 1, coinbase: code & 1 == 1, value, script })
+    }
+
+    /// The code: twice the height, and one more for a coinbase.
+    #[inline]
+    pub fn code(&self) -> u32 {
+        code(self.height, self.coinbase)
+    }
+}
+
+impl<'a> CompressedScript<'a> {
+    #[inline]
+    fn read(reader: &mut Reader<'a>) -> Result<CompressedScript<'a>, DecodeError> {
+        let offset = reader.offset();
+        match reader.varint()? {
+            kind @ 0..=1 => Ok(CompressedScript { kind: kind as u8, payload: reader.take(20)? }),
+            kind @ 2..=5 => Ok(CompressedScript { kind: kind as u8, payload: reader.take(32)? }),
+            size => {
+                let bytes = usize::try_from(size - SPECIAL_KINDS)
+                    .map_err(|_| DecodeError::Value { offset, what: "a script longer than memory" })?;
+                let payload = reader.take(bytes)?;
+                let kind = if bytes > SCRIPT_BYTES_MAX { OVERSIZE } else { RAW };
+                Ok(CompressedScript { kind, payload })
+            }
+        }
+    }
+
+    /// Bytes of the script itself.
+    ///
+    /// An uncompressed key that is not on the curve, which only damaged data can have, gives the empty script, as in Core.
+    pub fn script_bytes(&self) -> usize {
+        match self.kind {
+            0 => 25,
+            1 => 23,
+            2 | 3 => 35,
+            4 | 5 => decompress_key(self.kind, self.payload).map_or(0, |_| 67),
+            OVERSIZE => 1,
+            _ => self.payload.len(),
+        }
+    }
+
+    /// The script where it is stored as it is; templates must be built by [`CompressedScript::append_to`].
+    pub fn raw(&self) -> Option<&'a [u8]> {
+        (self.kind == RAW).then_some(self.payload)
+    }
+
+    /// Appends the script.
+    #[inline]
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        match self.kind {
+            0 => {
+                out.extend_from_slice(&[0x76, 0xa9, 0x14]);
+                out.extend_from_slice(self.payload);
+                out.extend_from_slice(&[0x88, 0xac]);
+            }
+            1 => {
+                out.extend_from_slice(&[0xa9, 0x14]);
+                out.extend_from_slice(self.payload);
+                out.push(0x87);
+            }
+            2 | 3 => {
+                out.extend_from_slice(&[0x21, self.kind]);
+                out.extend_from_slice(self.payload);
+                out.push(0xac);
+            }
+            4 | 5 => {
+                if let Some(key) = decompress_key(self.kind, self.payload) {
+                    out.push(0x41);
+                    out.extend_from_slice(&key);
+                    out.push(0xac);
+                }
+            }
+            OVERSIZE => out.push(OP_RETURN),
+            _ => out.extend_from_slice(self.payload),
+        }
+    }
+
+    /// The script.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.append_to(&mut out);
+        out
+    }
+}
+
+/// The 65 bytes of a key of which X and the parity of Y are stored.
+fn decompress_key(kind: u8, x: &[u8]) -> Option<[u8; 65]> {
+    let mut key = [0; 33];
+    key[0] = kind - 2;
+    key[1..].copy_from_slice(x);
+    Some(secp256k1::PublicKey::from_slice(&key).ok()?.serialize_uncompressed())
+}
+
+/// First byte of a coin's key in the chainstate.
+pub const COIN_KEY_PREFIX: u8 = b'C';
+/// The greatest number of bytes of a coin's key.
+pub const COIN_KEY_BYTES_MAX: usize = 1 + 32 + 5;
+
+/// Appends the chainstate key of a coin: `C`, txid, VARINT vout. Source: Bitcoin Core b88bffe, `CoinEntry` in txdb.cpp.
+#[inline]
+pub fn put_coin_key(out: &mut Vec<u8>, outpoint: &OutPoint) {
+    out.push(COIN_KEY_PREFIX);
+    out.extend_from_slice(&outpoint.txid.0);
+    put_varint(out, u64::from(outpoint.vout));
+}
+
+/// Bytes that [`put_coin_key`] appends.
+#[inline]
+pub fn coin_key_bytes(outpoint: &OutPoint) -> usize {
+    33 + varint_bytes(u64::from(outpoint.vout))
+}
+
+/// Reads a chainstate key back.
+///
+/// # Errors
+///
+/// For another prefix, a cut, a number beyond 32 bits, or bytes behind it.
+pub fn decode_coin_key(key: &[u8]) -> Result<OutPoint, DecodeError> {
+    let mut reader = Reader::new(key);
+    if reader.u8()? != COIN_KEY_PREFIX {
+        return Err(DecodeError::Value { offset: 0, what: "the key of a coin starts with 'C'" });
+    }
+    let txid = crate::Hash256(*reader.array()?);
+    let vout = reader.varint_u32()?;
+    reader.finish()?;
+    Ok(OutPoint { txid, vout })
+}
+
+/// Appends what `hash_serialized_3` and MuHash hash for one coin.
+///
+/// txid 32 | vout u32 | code u32 | value i64 | CompactSize length, script. Source: Bitcoin Core b88bffe, `TxOutSer`.
+pub fn put_coin_hashed(out: &mut Vec<u8>, outpoint: &OutPoint, coin: &CoinRef<'_>) {
+    out.extend_from_slice(&outpoint.txid.0);
+    out.extend_from_slice(&outpoint.vout.to_le_bytes());
+    out.extend_from_slice(&coin.code().to_le_bytes());
+    out.extend_from_slice(&coin.value.0.to_le_bytes());
+    crate::encode::put_compact_size(out, coin.script.script_bytes() as u64);
+    coin.script.append_to(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Hash256, hex};
+
+    /// From Core's coins_tests.cpp, and the coinbase of mainnet's block 1.
+    #[test]
+    fn known_coins() {
+        let p2pk = "410496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52da7589379515d4e0a604f8141781e6229472\
+                    1166bf621e73a82cbf2342c858eeac";
+        for (bytes, height, coinbase, value, script) in [
+            (
+                "97f23c835800816115944e077fe7c803cfa57f29b36bf87c1d35",
+                203_998,
+                false,
+                60_000_000_000,
+                "76a914816115944e077fe7c803cfa57f29b36bf87c1d3588ac",
+            ),
+            (
+                "8ddf77bbd123008c988f1a4a4de2161e0f50aac7f17e7f9555caa4",
+                120_891,
+                true,
+                110_397,
+                "76a9148c988f1a4a4de2161e0f50aac7f17e7f9555caa488ac",
+            ),
+            ("000006", 0, false, 0, ""),
+            ("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52", 1, true, 5_000_000_000, p2pk),
+        ] {
+            let script = hex::decode(&script.replace(' ', "")).unwrap();
+            let stored = hex::decode(bytes).unwrap();
+            let coin = CoinRef::decode(&stored).unwrap();
+            assert_eq!((coin.height, coin.coinbase, coin.value), (height, coinbase, Amount(value)), "{bytes}");
+            assert_eq!(hex::encode(&coin.script.to_vec()), hex::encode(&script), "{bytes}");
+            assert_eq!(coin.script.script_bytes(), script.len());
+            let mut again = Vec::new();
+            put_coin(&mut again, coin.code(), coin.value, &script);
+            assert_eq!(hex::encode(&again), bytes);
+            for cut in 0..stored.len() {
+                assert!(CoinRef::decode(&stored[..cut]).is_err(), "{bytes} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_of_script_comes_back() {
+        let on_curve =
+            "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b448\
+                        a68554199c47d08ffb10d4b8"
+                .replace(' ', "");
+        let off_curve = "11".repeat(64);
+        for (name, script, bytes) in [
+            ("P2PKH", "76a914".to_owned() + &"ab".repeat(20) + "88ac", 21),
+            ("P2PKH with a wrong end", "76a914".to_owned() + &"ab".repeat(20) + "88ad", 26),
+            ("P2SH", "a914".to_owned() + &"ab".repeat(20) + "87", 21),
+            ("P2PK 02", "2102".to_owned() + &"ff".repeat(32) + "ac", 33),
+            ("P2PK 03", "2103".to_owned() + &"ff".repeat(32) + "ac", 33),
+            ("P2PK 05 is raw", "2105".to_owned() + &"ff".repeat(32) + "ac", 36),
+            ("P2PK 04 on the curve", format!("4104{on_curve}ac"), 33),
+            ("P2PK 04 off the curve is raw", format!("4104{off_curve}ac"), 68),
+            ("hybrid is raw", format!("4106{on_curve}ac"), 68),
+            ("P2WPKH is raw", "0014".to_owned() + &"cd".repeat(20), 23),
+            ("empty", String::new(), 1),
+            ("122 bytes: kind in two", "51".repeat(122), 124),
+            ("10,000 bytes", "51".repeat(10_000), 10_002),
+        ] {
+            let script = hex::decode(&script).unwrap();
+            let mut out = Vec::new();
+            put_coin(&mut out, 0, Amount(0), &script);
+            assert_eq!(out.len(), 2 + bytes, "{name}");
+            let coin = CoinRef::decode(&out).unwrap();
+            assert_eq!(coin.script.to_vec(), script, "{name}");
+            assert_eq!(coin.script.script_bytes(), script.len(), "{name}");
+        }
+    }
+
+    #[test]
+    fn odd_stored_scripts_are_read_as_core_reads_them() {
+        let mut oversize = vec![0, 0];
+        put_varint(&mut oversize, 10_001 + SPECIAL_KINDS);
+        oversize.extend_from_slice(&[0x51; 10_001]);
+        assert_eq!(CoinRef::decode(&oversize).unwrap().script.to_vec(), [OP_RETURN]);
+        let not_on_curve = [&[0, 0, 4][..], &[0xff; 32]].concat();
+        let coin = CoinRef::decode(&not_on_curve).unwrap();
+        assert_eq!((coin.script.to_vec(), coin.script.script_bytes()), (vec![], 0));
+        assert!(is_unspendable(&[OP_RETURN]) && is_unspendable(&[0; 10_001]));
+        assert!(!is_unspendable(&[]) && !is_unspendable(&[0; 10_000]) && !is_unspendable(&[0x51, OP_RETURN]));
+    }
+
+    #[test]
+    fn keys() {
+        let txid = Hash256::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
+        for (vout, hex) in [(0, "00"), (127, "7f"), (128, "8000"), (16_512, "808000"), (u32::MAX, "8efefefe7f")] {
+            let outpoint = OutPoint { txid, vout };
+            let mut key = Vec::new();
+            put_coin_key(&mut key, &outpoint);
+            assert_eq!(
+                hex::encode(&key),
+                format!("43982051fd1e4ba744bbbe680e1fee14677ba1a3c3540bf7b1cdb606e857233e0e{hex}")
+            );
+            assert_eq!(key.len(), coin_key_bytes(&outpoint));
+            assert_eq!(decode_coin_key(&key), Ok(outpoint));
+            assert!(decode_coin_key(&key[..key.len() - 1]).is_err());
+        }
+        assert!(decode_coin_key(b"B").is_err());
+    }
+
+    /// The only coin of mainnet's chain at height 1: hash computed with Core's code.
+    #[test]
+    fn hashed_form() {
+        let stored = hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
+        let txid = Hash256::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
+        let mut out = Vec::new();
+        put_coin_hashed(&mut out, &OutPoint { txid, vout: 0 }, &CoinRef::decode(&stored).unwrap());
+        assert_eq!(out.len(), 116);
+        let hash = Hash256(simd::sha256::sha256d(&out));
+        assert_eq!(hash, Hash256::literal("b911fd5864945251985ebc2820ff542df1cebe84255ee476684fa9d026a1b578"));
+    }
+}

@@ -1,0 +1,379 @@
+//! Core's two variable-length integers and a reader over borrowed bytes.
+//!
+//! CompactSize: one byte below 253, else a marker and 2, 4 or 8 bytes little endian. Counts and lengths of the wire and of blocks.
+//! VARINT: base 128, most significant digit first, one subtracted from every digit but the last. Undo data, coins, the block index.
+//!
+//! LevelDB's own varint is a third one and lives in `leveldb`.
+
+use std::fmt;
+
+/// Core's bound on every CompactSize that is read as a count or length (32 MiB).
+/// Source: Bitcoin Core b88bffe, `MAX_SIZE` in serialize.h.
+pub const COMPACT_SIZE_MAX: u64 = 0x0200_0000;
+
+/// Why bytes are not what they should be, and where that was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DecodeError {
+    /// The bytes end inside an item.
+    Cut {
+        /// Offset of the item, in bytes.
+        offset: usize,
+        /// Bytes that the item needs.
+        want: usize,
+        /// Bytes that are there.
+        have: usize,
+    },
+    /// A CompactSize in more bytes than needed. Core's text: "non-canonical ReadCompactSize()".
+    NonMinimal {
+        /// Offset of its first byte.
+        offset: usize,
+    },
+    /// A CompactSize above [`COMPACT_SIZE_MAX`]. Core's text: "ReadCompactSize(): size too large".
+    TooLarge {
+        /// Offset of its first byte.
+        offset: usize,
+        /// What it says.
+        value: u64,
+    },
+    /// A VARINT that does not fit its type.
+    VarintOverflow {
+        /// Offset of its first byte.
+        offset: usize,
+    },
+    /// A transaction in witness form whose witnesses are all empty. Core's text: "Superfluous witness record".
+    SuperfluousWitness {
+        /// Offset of the transaction.
+        offset: usize,
+    },
+    /// A transaction with a flag other than 1. Core's text: "Unknown transaction optional data".
+    UnknownFlag {
+        /// Offset of the transaction.
+        offset: usize,
+        /// The flag.
+        flag: u8,
+    },
+    /// Bytes are left where none should be.
+    Trailing {
+        /// Offset of the first of them.
+        offset: usize,
+        /// How many they are.
+        bytes: usize,
+    },
+    /// A value that its field cannot have.
+    Value {
+        /// Offset of the field.
+        offset: usize,
+        /// What the field is, and what it may be.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            DecodeError::Cut { offset, want, have } => {
+                write!(f, "the item at byte {offset} needs {want} bytes, {have} are there: cut short?")
+            }
+            DecodeError::NonMinimal { offset } => write!(f, "the CompactSize at byte {offset} is longer than needed"),
+            DecodeError::TooLarge { offset, value } => {
+                write!(f, "the CompactSize at byte {offset} says {value}, at most {COMPACT_SIZE_MAX} is allowed")
+            }
+            DecodeError::VarintOverflow { offset } => write!(f, "the VARINT at byte {offset} does not fit its type"),
+            DecodeError::SuperfluousWitness { offset } => {
+                write!(f, "the transaction at byte {offset} has the witness form and no witness")
+            }
+            DecodeError::UnknownFlag { offset, flag } => {
+                write!(f, "the transaction at byte {offset} has flag {flag}, only 0 and 1 are known")
+            }
+            DecodeError::Trailing { offset, bytes } => write!(f, "{bytes} bytes follow the end at byte {offset}"),
+            DecodeError::Value { offset, what } => write!(f, "byte {offset}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// A place in borrowed bytes that only moves forward.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the first byte.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, offset: 0 }
+    }
+
+    /// Starts at `offset`, which may be at most the length.
+    pub fn at(bytes: &'a [u8], offset: usize) -> Reader<'a> {
+        Reader { bytes, offset: offset.min(bytes.len()) }
+    }
+
+    /// Offset of the next byte.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Bytes that are left.
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.offset
+    }
+
+    /// Takes `count` bytes.
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+        let Some(taken) = self.bytes.get(self.offset..).and_then(|rest| rest.get(..count)) else {
+            return Err(DecodeError::Cut { offset: self.offset, want: count, have: self.remaining() });
+        };
+        self.offset += count;
+        Ok(taken)
+    }
+
+    /// Takes `N` bytes as an array.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
+        let Some(taken) = self.bytes.get(self.offset..).and_then(|rest| rest.first_chunk::<N>()) else {
+            return Err(DecodeError::Cut { offset: self.offset, want: N, have: self.remaining() });
+        };
+        self.offset += N;
+        Ok(taken)
+    }
+
+    /// One byte.
+    #[inline]
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Two bytes, little endian.
+    #[inline]
+    pub fn u16(&mut self) -> Result<u16, DecodeError> {
+        Ok(u16::from_le_bytes(*self.array()?))
+    }
+
+    /// Four bytes, little endian.
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
+        Ok(u32::from_le_bytes(*self.array()?))
+    }
+
+    /// Eight bytes, little endian.
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(*self.array()?))
+    }
+
+    /// A CompactSize: minimal, and at most [`COMPACT_SIZE_MAX`].
+    ///
+    /// Source: Bitcoin Core b88bffe, `ReadCompactSize`.
+    #[inline]
+    pub fn compact_size(&mut self) -> Result<usize, DecodeError> {
+        match self.u8()? {
+            small @ 0..=252 => Ok(usize::from(small)),
+            marker => self.compact_size_long(marker),
+        }
+    }
+
+    /// The forms of more than one byte: rare, and so kept out of the way of the one that is common.
+    fn compact_size_long(&mut self, marker: u8) -> Result<usize, DecodeError> {
+        let offset = self.offset - 1;
+        let (value, least) = match marker {
+            253 => (u64::from(self.u16()?), 253),
+            254 => (u64::from(self.u32()?), 0x1_0000),
+            _ => (self.u64()?, 0x1_0000_0000),
+        };
+        if value < least {
+            return Err(DecodeError::NonMinimal { offset });
+        }
+        if value > COMPACT_SIZE_MAX {
+            return Err(DecodeError::TooLarge { offset, value });
+        }
+        Ok(value as usize)
+    }
+
+    /// A VARINT of at most 64 bits. Source: Bitcoin Core b88bffe, `ReadVarInt`.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        let offset = self.offset;
+        let mut n: u64 = 0;
+        loop {
+            let byte = self.u8()?;
+            if n > u64::MAX >> 7 {
+                return Err(DecodeError::VarintOverflow { offset });
+            }
+            n = n << 7 | u64::from(byte & 0x7f);
+            if byte & 0x80 == 0 {
+                return Ok(n);
+            }
+            n = n.checked_add(1).ok_or(DecodeError::VarintOverflow { offset })?;
+        }
+    }
+
+    /// A VARINT of at most 32 bits.
+    #[inline]
+    pub fn varint_u32(&mut self) -> Result<u32, DecodeError> {
+        let offset = self.offset;
+        u32::try_from(self.varint()?).map_err(|_| DecodeError::VarintOverflow { offset })
+    }
+
+    /// Says no when bytes are left.
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            bytes => Err(DecodeError::Trailing { offset: self.offset, bytes }),
+        }
+    }
+}
+
+/// Bytes that [`put_compact_size`] writes for `n`.
+pub const fn compact_size_bytes(n: u64) -> usize {
+    match n {
+        0..=252 => 1,
+        253..=0xffff => 3,
+        0x1_0000..=0xffff_ffff => 5,
+        _ => 9,
+    }
+}
+
+/// Appends `n` as CompactSize.
+#[inline]
+pub fn put_compact_size(out: &mut Vec<u8>, n: u64) {
+    match n {
+        0..=252 => out.push(n as u8),
+        253..=0xffff => {
+            out.push(253);
+            out.extend_from_slice(&(n as u16).to_le_bytes());
+        }
+        0x1_0000..=0xffff_ffff => {
+            out.push(254);
+            out.extend_from_slice(&(n as u32).to_le_bytes());
+        }
+        _ => {
+            out.push(255);
+            out.extend_from_slice(&n.to_le_bytes());
+        }
+    }
+}
+
+/// The greatest number of bytes of a VARINT of 64 bits.
+pub const VARINT_BYTES_MAX: usize = 10;
+
+/// `n` as VARINT, at the end of a small buffer: the first unused index, and the buffer.
+#[inline]
+fn varint_digits(mut n: u64) -> (usize, [u8; VARINT_BYTES_MAX]) {
+    let mut digits = [0; VARINT_BYTES_MAX];
+    let mut at = VARINT_BYTES_MAX - 1;
+    digits[at] = (n & 0x7f) as u8;
+    while n > 0x7f {
+        n = (n >> 7) - 1;
+        at -= 1;
+        digits[at] = (n & 0x7f) as u8 | 0x80;
+    }
+    (at, digits)
+}
+
+/// Appends `n` as VARINT. Source: Bitcoin Core b88bffe, `WriteVarInt`.
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, n: u64) {
+    if n < 0x80 {
+        out.push(n as u8);
+        return;
+    }
+    let (at, digits) = varint_digits(n);
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Bytes that [`put_varint`] writes for `n`.
+#[inline]
+pub fn varint_bytes(n: u64) -> usize {
+    VARINT_BYTES_MAX - varint_digits(n).0
+}
+
+/// Writes `n` as VARINT at the start of `out` and returns the bytes used.
+///
+/// # Panics
+///
+/// When `out` is shorter than that; [`VARINT_BYTES_MAX`] always suffices.
+#[inline]
+pub fn write_varint(out: &mut [u8], n: u64) -> usize {
+    if n < 0x80 {
+        out[0] = n as u8;
+        return 1;
+    }
+    let (at, digits) = varint_digits(n);
+    let bytes = VARINT_BYTES_MAX - at;
+    out[..bytes].copy_from_slice(&digits[at..]);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values and bytes from Core's comment in serialize.h, and 259900 from the block index.
+    #[test]
+    fn varint_is_cores() {
+        for (n, hex) in [
+            (0, "00"),
+            (127, "7f"),
+            (128, "8000"),
+            (255, "807f"),
+            (256, "8100"),
+            (16383, "fe7f"),
+            (16384, "ff00"),
+            (16511, "ff7f"),
+            (16512, "808000"),
+            (65535, "82fe7f"),
+            (1 << 32, "8efefeff00"),
+            (259_900, "8eed3c"),
+            (u64::MAX, "80fefefefefefefefe7f"),
+        ] {
+            let mut out = Vec::new();
+            put_varint(&mut out, n);
+            assert_eq!(crate::hex::encode(&out), hex, "{n}");
+            assert_eq!(out.len(), varint_bytes(n), "{n}");
+            let mut buffer = [0; VARINT_BYTES_MAX];
+            assert_eq!(write_varint(&mut buffer, n), out.len());
+            assert_eq!(Reader::new(&out).varint(), Ok(n), "{n}");
+            assert!(Reader::new(&out[..out.len() - 1]).varint().is_err(), "{n} cut");
+        }
+        for hex in ["81fefefefefefefefe7f", "80fefefefefefefeff00", "ffffffffffffffffffffffffff00"] {
+            let bytes = crate::hex::decode(hex).unwrap();
+            assert!(matches!(Reader::new(&bytes).varint(), Err(DecodeError::VarintOverflow { offset: 0 })), "{hex}");
+        }
+        let too_big = [0x8e, 0xfe, 0xfe, 0xff, 0x00];
+        assert!(Reader::new(&too_big).varint_u32().is_err());
+    }
+
+    #[test]
+    fn compact_size_is_minimal_and_bounded() {
+        for n in [0, 1, 252, 253, 254, 0xffff, 0x1_0000, 0x0200_0000] {
+            let mut out = Vec::new();
+            put_compact_size(&mut out, n);
+            assert_eq!(out.len(), compact_size_bytes(n));
+            let mut reader = Reader::new(&out);
+            assert_eq!(reader.compact_size(), Ok(n as usize));
+            assert_eq!(reader.finish(), Ok(()));
+            for cut in 0..out.len() {
+                assert!(
+                    matches!(Reader::new(&out[..cut]).compact_size(), Err(DecodeError::Cut { .. })),
+                    "{n} cut at {cut}"
+                );
+            }
+        }
+        for (name, hex, want) in [
+            ("252 in three bytes", "fdfc00", DecodeError::NonMinimal { offset: 0 }),
+            ("ffff in five", "feffff0000", DecodeError::NonMinimal { offset: 0 }),
+            ("2^32-1 in nine", "ffffffffff00000000", DecodeError::NonMinimal { offset: 0 }),
+            ("one above the bound", "fe01000002", DecodeError::TooLarge { offset: 0, value: 0x0200_0001 }),
+            ("all ones", "ffffffffffffffffff", DecodeError::TooLarge { offset: 0, value: u64::MAX }),
+        ] {
+            let bytes = crate::hex::decode(hex).unwrap();
+            assert_eq!(Reader::new(&bytes).compact_size(), Err(want), "{name}");
+        }
+    }
+}
