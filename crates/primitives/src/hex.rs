@@ -17,7 +17,7 @@ pub(crate) const fn digit(byte: u8) -> u8 {
 /// Bytes of a hexadecimal text; `None` when it has an odd length or another character.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
-    if text.len() % 2 != 0 || !text.iter().all(u8::is_ascii_hexdigit) {
+    if !text.len().is_multiple_of(2) || !text.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
     Some(text.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())

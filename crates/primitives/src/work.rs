@@ -101,26 +101,26 @@ impl U256 {
     }
 
     /// Shifted left; bits beyond 256 fall off.
-    pub fn shl(self, bits: u32) -> U256 {
+    pub fn shifted_left(self, bits: u32) -> U256 {
         let (skip, bits) = ((bits / 64) as usize, bits % 64);
         let mut words = [0; 4];
-        for i in skip..4 {
-            words[i] = self.0[i - skip] << bits;
+        for (i, word) in words.iter_mut().enumerate().skip(skip) {
+            *word = self.0[i - skip] << bits;
             if bits != 0 && i > skip {
-                words[i] |= self.0[i - skip - 1] >> (64 - bits);
+                *word |= self.0[i - skip - 1] >> (64 - bits);
             }
         }
         U256(words)
     }
 
     /// Shifted right.
-    pub fn shr(self, bits: u32) -> U256 {
+    pub fn shifted_right(self, bits: u32) -> U256 {
         let (skip, bits) = ((bits / 64) as usize, bits % 64);
         let mut words = [0; 4];
-        for i in 0..4usize.saturating_sub(skip) {
-            words[i] = self.0[i + skip] >> bits;
+        for (i, word) in words.iter_mut().enumerate().take(4usize.saturating_sub(skip)) {
+            *word = self.0[i + skip] >> bits;
             if bits != 0 && i + skip + 1 < 4 {
-                words[i] |= self.0[i + skip + 1] << (64 - bits);
+                *word |= self.0[i + skip + 1] << (64 - bits);
             }
         }
         U256(words)
@@ -131,17 +131,17 @@ impl U256 {
     /// # Panics
     ///
     /// When `divisor` is zero.
-    pub fn div(self, divisor: U256) -> U256 {
+    pub fn quotient(self, divisor: U256) -> U256 {
         assert!(divisor != U256::ZERO, "division by zero");
         let (mut quotient, mut rest) = (U256::ZERO, self);
         let Some(steps) = self.bits().checked_sub(divisor.bits()) else { return quotient };
-        let mut shifted = divisor.shl(steps);
+        let mut shifted = divisor.shifted_left(steps);
         for bit in (0..=steps).rev() {
             if let Some(less) = rest.checked_sub(shifted) {
                 rest = less;
                 quotient.0[(bit / 64) as usize] |= 1 << (bit % 64);
             }
-            shifted = shifted.shr(1);
+            shifted = shifted.shifted_right(1);
         }
         quotient
     }
@@ -193,7 +193,7 @@ impl Target {
             mantissa >>= 8 * (3 - exponent);
             U256::from_u64(u64::from(mantissa))
         } else {
-            U256::from_u64(u64::from(mantissa)).shl(8 * (exponent - 3))
+            U256::from_u64(u64::from(mantissa)).shifted_left(8 * (exponent - 3))
         };
         let negative = mantissa != 0 && bits & 0x0080_0000 != 0;
         let overflow = mantissa != 0
@@ -204,9 +204,11 @@ impl Target {
     /// The compact form, rounded down to its precision. Source: Bitcoin Core b88bffe, `arith_uint256::GetCompact`.
     pub fn to_compact(self) -> u32 {
         let mut bytes = self.0.bits().div_ceil(8);
-        let mut mantissa =
-            if bytes <= 3 { self.0.low_u64() << (8 * (3 - bytes)) } else { self.0.shr(8 * (bytes - 3)).low_u64() }
-                as u32;
+        let mut mantissa = if bytes <= 3 {
+            self.0.low_u64() << (8 * (3 - bytes))
+        } else {
+            self.0.shifted_right(8 * (bytes - 3)).low_u64()
+        } as u32;
         if mantissa & 0x0080_0000 != 0 {
             mantissa >>= 8;
             bytes += 1;
@@ -224,7 +226,7 @@ impl Target {
         let U256(t) = self.0;
         let not = U256(t.map(|word| !word));
         let quotient = match self.0.checked_add(U256::from_u64(1)) {
-            Some(divisor) => not.div(divisor),
+            Some(divisor) => not.quotient(divisor),
             None => U256::ZERO, // The target is 2^256 - 1.
         };
         Work(quotient.checked_add(U256::from_u64(1)).expect("at most 2^255 + 1"))
@@ -292,7 +294,8 @@ mod tests {
             (0x2201_0000, None),
         ] {
             let got = Target::from_compact(bits);
-            let want = target.filter(|hex| hex.trim_matches('0') != "").map(|hex| Target(U256::from_hex(hex).unwrap()));
+            let want =
+                target.filter(|hex| !hex.trim_matches('0').is_empty()).map(|hex| Target(U256::from_hex(hex).unwrap()));
             if bits == 0x2200_0001 {
                 assert!(got.is_some(), "1 << 248 fits");
                 continue;
@@ -323,19 +326,19 @@ mod tests {
         let wide = |n: u128| U256([n as u64, (n >> 64) as u64, 0, 0]);
         for _ in 0..2000 {
             let (a, b) = (u128::from(next()) << (next() % 60), u128::from(next()) >> (next() % 50) | 1);
-            assert_eq!(wide(a).div(wide(b)), wide(a / b), "{a} / {b}");
+            assert_eq!(wide(a).quotient(wide(b)), wide(a / b), "{a} / {b}");
             assert_eq!(wide(a).checked_add(wide(b)), Some(wide(a + b)));
             assert_eq!(wide(a).checked_sub(wide(b)), a.checked_sub(b).map(wide));
             assert_eq!(wide(a).cmp(&wide(b)), a.cmp(&b));
             assert_eq!(wide(a).bits(), 128 - a.leading_zeros());
             let bits = (next() % 128) as u32;
-            assert_eq!(wide(a).shr(bits), wide(a >> bits));
-            assert_eq!(wide(a).shl(bits).shr(bits), wide(a));
+            assert_eq!(wide(a).shifted_right(bits), wide(a >> bits));
+            assert_eq!(wide(a).shifted_left(bits).shifted_right(bits), wide(a));
             assert_eq!(wide(a >> 64).wrapping_mul_u64(b as u64), wide((a >> 64) * u128::from(b as u64)));
         }
         assert_eq!(U256::MAX.checked_add(U256::from_u64(1)), None);
-        assert_eq!(U256::MAX.shl(256), U256::ZERO);
-        assert_eq!(U256::MAX.shr(255), U256::from_u64(1));
+        assert_eq!(U256::MAX.shifted_left(256), U256::ZERO);
+        assert_eq!(U256::MAX.shifted_right(255), U256::from_u64(1));
         assert_eq!(U256::from_le_bytes(&U256::MAX.to_le_bytes()), U256::MAX);
     }
 }
