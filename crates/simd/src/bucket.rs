@@ -73,8 +73,7 @@ impl Bucket {
         let low = zero_bytes(u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ splat(tag));
         // The upper four bytes differ from the tag, so that they never match.
         let other = !tag;
-        let high =
-            zero_bytes(u64::from_le_bytes([i, j, k, l, other, other, other, other]) ^ splat(tag));
+        let high = zero_bytes(u64::from_le_bytes([i, j, k, l, other, other, other, other]) ^ splat(tag));
         low | high << 8
     }
 
@@ -82,9 +81,7 @@ impl Bucket {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     fn match_tag_sse2(&self, tag: u8) -> u16 {
-        use std::arch::x86_64::{
-            __m128i, _mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8,
-        };
+        use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8};
         let start: *const Bucket = self;
         // SAFETY: SSE2 is part of every x86-64; the first 16 bytes of a bucket are inside it and
         // aligned, for it is 64 bytes aligned to 64.
@@ -109,11 +106,7 @@ fn zero_bytes(word: u64) -> u16 {
     // The top bit of each byte that is zero: no carry crosses a byte.
     let tops = !(((word & LOW) + LOW) | word | LOW);
     // Each top bit times one power of two lands in the top byte, bits in order.
-    u16::from(
-        (tops >> 7)
-            .wrapping_mul(0x0102_0408_1020_4080)
-            .to_be_bytes()[0],
-    )
+    u16::from((tops >> 7).wrapping_mul(0x0102_0408_1020_4080).to_be_bytes()[0])
 }
 
 #[cfg(test)]
@@ -133,24 +126,10 @@ mod tests {
                 spare: u16::from_le_bytes([byte(), byte()]),
                 offsets: [round; PLACES],
             };
-            for tag in [
-                0,
-                1,
-                0x7F,
-                0x80,
-                0x81,
-                0xFF,
-                bucket.tags[3],
-                bucket.tags[11],
-                byte(),
-            ] {
+            for tag in [0, 1, 0x7F, 0x80, 0x81, 0xFF, bucket.tags[3], bucket.tags[11], byte()] {
                 let want = bucket.match_tag_plain(tag);
                 assert_eq!(bucket.match_tag(tag), want, "{bucket:?} {tag}");
-                assert_eq!(
-                    bucket.match_tag_words(tag),
-                    want,
-                    "{bucket:?} {tag} in words"
-                );
+                assert_eq!(bucket.match_tag_words(tag), want, "{bucket:?} {tag} in words");
             }
             assert_eq!(bucket.match_empty(), bucket.match_tag_plain(EMPTY));
         }
@@ -162,11 +141,7 @@ mod tests {
         assert!(buckets.iter().all(|bucket| bucket.match_empty() == 0x0FFF));
         buckets[49_999].tags[11] = 5;
         buckets[49_999].overflow = 0x0505;
-        assert_eq!(
-            buckets[49_999].match_tag(5),
-            1 << 11,
-            "the overflow count is no tag"
-        );
+        assert_eq!(buckets[49_999].match_tag(5), 1 << 11, "the overflow count is no tag");
         assert_eq!(buckets[49_998], Bucket::default());
     }
 }

@@ -29,8 +29,7 @@ pub struct Map {
 pub fn map(file: &File, len: u64) -> io::Result<Map> {
     let have = file.metadata()?.len();
     if have < len {
-        let why =
-            format!("a map of {len} bytes was wanted, the file has {have}: was it cut short?");
+        let why = format!("a map of {len} bytes was wanted, the file has {have}: was it cut short?");
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
     }
     if len == 0 {
@@ -93,9 +92,7 @@ mod tests {
 
     #[test]
     fn map_shows_the_file() {
-        let bytes: Vec<u8> = (0..10_000_u32)
-            .map(|at| at.to_le_bytes()[0] ^ 0x5A)
-            .collect();
+        let bytes: Vec<u8> = (0..10_000_u32).map(|at| at.to_le_bytes()[0] ^ 0x5A).collect();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
         for len in [0, 1, 4096, 4097, 9_999, 10_000] {
@@ -103,11 +100,7 @@ mod tests {
             map.advise_random();
             map.advise_sequential();
             map.advise_will_need();
-            assert_eq!(
-                map[..],
-                bytes[..usize::try_from(len).unwrap()],
-                "{len} bytes"
-            );
+            assert_eq!(map[..], bytes[..usize::try_from(len).unwrap()], "{len} bytes");
         }
         let kept = map(&file, 10_000).unwrap();
         drop(file);

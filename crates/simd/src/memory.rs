@@ -55,32 +55,16 @@ impl Buffer {
     /// The system's, where it refuses the address space.
     pub fn with_pages(bytes: usize, pages: Pages) -> io::Result<Buffer> {
         if bytes == 0 {
-            return Ok(Buffer {
-                map: None,
-                start: 0,
-                bytes,
-            });
+            return Ok(Buffer { map: None, start: 0, bytes });
         }
-        let slack = if bytes >= HUGE_PAGE_BYTES {
-            HUGE_PAGE_BYTES
-        } else {
-            0
-        };
+        let slack = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 0 };
         let total = bytes.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
         let map = MmapOptions::new().len(total).map_anon()?;
-        let start = if slack == 0 {
-            0
-        } else {
-            map.as_ptr().align_offset(HUGE_PAGE_BYTES)
-        };
+        let start = if slack == 0 { 0 } else { map.as_ptr().align_offset(HUGE_PAGE_BYTES) };
         if pages == Pages::Huge && slack != 0 {
             advise_huge(&map, start, bytes);
         }
-        Ok(Buffer {
-            map: Some(map),
-            start,
-            bytes,
-        })
+        Ok(Buffer { map: Some(map), start, bytes })
     }
 
     /// The bytes as 32-bit numbers of this machine's byte order; an incomplete last one is left out.
@@ -112,13 +96,8 @@ impl Buffer {
     ///
     /// Where `range` is not within the buffer.
     pub fn clear(&mut self, range: Range<usize>) {
-        assert!(
-            range.start <= range.end && range.end <= self.bytes,
-            "{range:?} of {}",
-            self.bytes
-        );
-        let whole =
-            range.start.next_multiple_of(RELEASE_BYTES)..range.end / RELEASE_BYTES * RELEASE_BYTES;
+        assert!(range.start <= range.end && range.end <= self.bytes, "{range:?} of {}", self.bytes);
+        let whole = range.start.next_multiple_of(RELEASE_BYTES)..range.end / RELEASE_BYTES * RELEASE_BYTES;
         if whole.start < whole.end && self.release(whole.clone()) {
             self[range.start..whole.start].fill(0);
             self[whole.end..range.end].fill(0);
@@ -134,10 +113,7 @@ impl Buffer {
         let (offset, bytes) = (self.start + range.start, range.end - range.start);
         // SAFETY: the range is inside the private anonymous mapping, which `&mut self` holds alone.
         // After MADV_DONTNEED Linux gives such pages as zero bytes, and any bytes are valid u8s.
-        unsafe {
-            map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, bytes)
-                .is_ok()
-        }
+        unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, bytes).is_ok() }
     }
 
     /// Elsewhere the promise of zero bytes is not made.
@@ -210,10 +186,7 @@ unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
 #[inline(always)]
 fn view<T: Zeroed>(bytes: &[u8]) -> &[T] {
     const { assert!(size_of::<T>() > 0 && align_of::<T>() <= 4096) };
-    assert!(
-        bytes.is_empty() || bytes.as_ptr().cast::<T>().is_aligned(),
-        "pages are aligned"
-    );
+    assert!(bytes.is_empty() || bytes.as_ptr().cast::<T>().is_aligned(), "pages are aligned");
     if bytes.is_empty() {
         return &[];
     }
@@ -225,17 +198,12 @@ fn view<T: Zeroed>(bytes: &[u8]) -> &[T] {
 #[inline(always)]
 fn view_mut<T: Zeroed>(bytes: &mut [u8]) -> &mut [T] {
     const { assert!(size_of::<T>() > 0 && align_of::<T>() <= 4096) };
-    assert!(
-        bytes.is_empty() || bytes.as_ptr().cast::<T>().is_aligned(),
-        "pages are aligned"
-    );
+    assert!(bytes.is_empty() || bytes.as_ptr().cast::<T>().is_aligned(), "pages are aligned");
     if bytes.is_empty() {
         return &mut [];
     }
     // SAFETY: as in `view`; the borrow is exclusive, and any `T` is bytes (no padding).
-    unsafe {
-        std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len() / size_of::<T>())
-    }
+    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len() / size_of::<T>()) }
 }
 
 /// A [`Buffer`] of items: zeroed, in huge pages if there are enough, of fixed length.
@@ -252,13 +220,8 @@ impl<T: Zeroed> Array<T> {
     /// As [`Buffer::new`].
     #[must_use]
     pub fn new(count: usize) -> Array<T> {
-        let bytes = count
-            .checked_mul(size_of::<T>())
-            .expect("an array fits the address space");
-        Array {
-            buffer: Buffer::new(bytes),
-            items: PhantomData,
-        }
+        let bytes = count.checked_mul(size_of::<T>()).expect("an array fits the address space");
+        Array { buffer: Buffer::new(bytes), items: PhantomData }
     }
 
     /// As [`Array::new`], with a choice of pages.
@@ -267,13 +230,8 @@ impl<T: Zeroed> Array<T> {
     ///
     /// As [`Buffer::with_pages`].
     pub fn with_pages(count: usize, pages: Pages) -> io::Result<Array<T>> {
-        let bytes = count
-            .checked_mul(size_of::<T>())
-            .ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Array {
-            buffer: Buffer::with_pages(bytes, pages)?,
-            items: PhantomData,
-        })
+        let bytes = count.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Array { buffer: Buffer::with_pages(bytes, pages)?, items: PhantomData })
     }
 
     /// Makes every item zero bytes again, and gives the pages back to the system where it takes them.
@@ -311,34 +269,19 @@ mod tests {
 
     #[test]
     fn buffer_is_zeroed_aligned_and_clears() {
-        for bytes in [
-            0,
-            1,
-            4095,
-            4096,
-            100_000,
-            HUGE_PAGE_BYTES,
-            3 * HUGE_PAGE_BYTES + 5,
-        ] {
+        for bytes in [0, 1, 4095, 4096, 100_000, HUGE_PAGE_BYTES, 3 * HUGE_PAGE_BYTES + 5] {
             for pages in [Pages::Small, Pages::Huge] {
                 let mut buffer = Buffer::with_pages(bytes, pages).unwrap();
                 assert_eq!(buffer.len(), bytes);
                 assert!(buffer.iter().all(|byte| *byte == 0), "{bytes}: zeroed");
                 if bytes >= HUGE_PAGE_BYTES {
-                    assert!(
-                        buffer.as_ptr().addr().is_multiple_of(HUGE_PAGE_BYTES),
-                        "{bytes}: aligned"
-                    );
+                    assert!(buffer.as_ptr().addr().is_multiple_of(HUGE_PAGE_BYTES), "{bytes}: aligned");
                 }
                 let range = bytes / 3..bytes - bytes / 4;
                 buffer.fill(7);
                 buffer.clear(range.clone());
                 for (at, byte) in buffer.iter().enumerate() {
-                    assert_eq!(
-                        *byte,
-                        if range.contains(&at) { 0 } else { 7 },
-                        "{bytes}: byte {at}"
-                    );
+                    assert_eq!(*byte, if range.contains(&at) { 0 } else { 7 }, "{bytes}: byte {at}");
                 }
             }
         }
@@ -352,20 +295,12 @@ mod tests {
         }
         assert_eq!(
             buffer.as_u64s(),
-            [
-                u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7]),
-                u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15])
-            ]
+            [u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7]), u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15])]
         );
         assert_eq!(buffer.as_u32s().len(), 5);
         buffer.as_u32s_mut()[4] = u32::from_ne_bytes([9, 9, 9, 8]);
         buffer.as_u64s_mut()[0] = 0;
-        assert_eq!(
-            buffer[..],
-            [
-                0, 0, 0, 0, 0, 0, 0, 0, 8, 9, 10, 11, 12, 13, 14, 15, 9, 9, 9, 8, 20, 21, 22
-            ]
-        );
+        assert_eq!(buffer[..], [0, 0, 0, 0, 0, 0, 0, 0, 8, 9, 10, 11, 12, 13, 14, 15, 9, 9, 9, 8, 20, 21, 22]);
         assert_eq!(Buffer::new(0).as_u64s_mut().len(), 0);
     }
 
@@ -377,14 +312,8 @@ mod tests {
         assert_eq!(array.iter().flatten().sum::<u64>(), 6);
         array.clear();
         assert_eq!(array.iter().flatten().sum::<u64>(), 0);
-        assert!(
-            Array::<u64>::with_pages(usize::MAX / 8 + 1, Pages::Huge).is_err(),
-            "too large a count"
-        );
-        assert!(
-            Buffer::with_pages(usize::MAX - 4096, Pages::Small).is_err(),
-            "too many bytes"
-        );
+        assert!(Array::<u64>::with_pages(usize::MAX / 8 + 1, Pages::Huge).is_err(), "too large a count");
+        assert!(Buffer::with_pages(usize::MAX - 4096, Pages::Small).is_err(), "too many bytes");
         assert_eq!(Array::<u32>::new(0).len(), 0);
     }
 }

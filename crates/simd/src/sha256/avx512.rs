@@ -1,0 +1,137 @@
+//! Sixteen lanes in 512-bit vectors (AVX-512 F and BW).
+
+use std::arch::x86_64::*;
+
+use super::engine::{Engine, blocks_of};
+use super::plain::{K, PADDING_64_ROUNDS, START, Words};
+use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};
+
+/// The engine; only [`Avx512::detect_features`] makes one.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(());
+
+impl Avx512 {
+    fn detect_features() -> Option<Avx512> {
+        let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+        has.then_some(Avx512(()))
+    }
+}
+
+lanes_engine!(Avx512, __m512i, 16, "avx512f,avx512bw");
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn add(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_add_epi32(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn splat(word: u32) -> __m512i {
+    _mm512_set1_epi32(word.cast_signed())
+}
+
+/// `f` where `e` has a bit, else `g`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn choice(e: __m512i, f: __m512i, g: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi32::<0xCA>(e, f, g)
+}
+
+/// The bit that two or three of them have.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn majority(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi32::<0xE8>(a, b, c)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi32::<0x96>(a, b, c)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn big_sigma_0(w: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi32::<2>(w), _mm512_ror_epi32::<13>(w), _mm512_ror_epi32::<22>(w))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn big_sigma_1(w: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi32::<6>(w), _mm512_ror_epi32::<11>(w), _mm512_ror_epi32::<25>(w))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn small_sigma_0(w: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi32::<7>(w), _mm512_ror_epi32::<18>(w), _mm512_srli_epi32::<3>(w))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn small_sigma_1(w: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi32::<17>(w), _mm512_ror_epi32::<19>(w), _mm512_srli_epi32::<10>(w))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn load(words: &[u32; 16]) -> __m512i {
+    // SAFETY: reads the 64 bytes of `words`; no alignment needed.
+    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn store(vector: __m512i) -> [u32; 16] {
+    let mut words = [0; 16];
+    // SAFETY: writes the 64 bytes of `words`; no alignment needed.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
+    words
+}
+
+/// The sixteen words of block `at` of every lane, in this machine's byte order: vector i holds the
+/// lanes' word i. Sixteen loads of 64 bytes, then a transposition in four steps of 1, 2, 4, 8 words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn load_blocks(lanes: &[&[[u8; 64]]; 16], at: usize) -> [__m512i; 16] {
+    let swap = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0C0D_0E0F_0809_0A0B, 0x0405_0607_0001_0203));
+    let mut rows = [swap; 16];
+    for (row, lane) in rows.iter_mut().zip(lanes) {
+        // SAFETY: reads the 64 bytes of a block; no alignment needed.
+        let bytes = unsafe { _mm512_loadu_si512(lane[at].as_ptr().cast()) };
+        *row = _mm512_shuffle_epi8(bytes, swap);
+    }
+    transpose(rows)
+}
+
+/// Turns sixteen rows of sixteen words into sixteen columns.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
+    let mut pairs = r; // Row 2i: low pairs of rows 2i and 2i+1; row 2i+1: high pairs.
+    for i in (0..16).step_by(2) {
+        pairs[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    let mut quads = pairs; // Row 4i+j: in each 128-bit part p, word 4p+j of rows 4i to 4i+3.
+    for i in (0..16).step_by(4) {
+        quads[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+        quads[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+        quads[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+        quads[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+    }
+    let mut columns = quads;
+    for j in 0..4 {
+        let even_low = _mm512_shuffle_i32x4::<0x88>(quads[j], quads[j + 4]);
+        let odd_low = _mm512_shuffle_i32x4::<0xDD>(quads[j], quads[j + 4]);
+        let even_high = _mm512_shuffle_i32x4::<0x88>(quads[j + 8], quads[j + 12]);
+        let odd_high = _mm512_shuffle_i32x4::<0xDD>(quads[j + 8], quads[j + 12]);
+        columns[j] = _mm512_shuffle_i32x4::<0x88>(even_low, even_high);
+        columns[j + 4] = _mm512_shuffle_i32x4::<0x88>(odd_low, odd_high);
+        columns[j + 8] = _mm512_shuffle_i32x4::<0xDD>(even_low, even_high);
+        columns[j + 12] = _mm512_shuffle_i32x4::<0xDD>(odd_low, odd_high);
+    }
+    columns
+}

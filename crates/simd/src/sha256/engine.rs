@@ -1,0 +1,289 @@
+//! What every kernel can do, and how many messages are led through its lanes.
+//!
+//! A lane is one message on its way: it takes the next message when it has finished one, so that few
+//! lanes are idle. Digests of finished messages are collected and hashed again a full set at a time.
+//!
+//! Absent on purpose: instructions (see the engines), padding (see [`super::stage`]).
+
+use super::Pieces;
+use super::plain::{START, Words};
+use super::stage::{Source, Stage};
+
+/// A kernel with `N` lanes. A value is the proof that this processor has its instructions.
+pub(super) trait Engine<const N: usize>: Copy {
+    /// The state words of all lanes, as the kernel likes them to lie.
+    type State;
+
+    /// The engine, if the processor can run it.
+    fn detect() -> Option<Self>;
+
+    /// The state of `N` lanes before their first blocks.
+    fn start() -> Self::State;
+
+    /// Sets the state words of one lane.
+    fn set(state: &mut Self::State, lane: usize, words: Words);
+
+    /// The state words of one lane.
+    fn get(state: &Self::State, lane: usize) -> Words;
+
+    /// Hashes the first `count` blocks of each lane into its state.
+    ///
+    /// # Panics
+    ///
+    /// Where a lane has fewer blocks.
+    fn compress(self, state: &mut Self::State, lanes: &[&[u8]; N], count: usize);
+
+    /// Hashes into each state the block of padding that follows 64 bytes.
+    fn pad_64(self, state: &mut Self::State);
+
+    /// Replaces each state, read as a digest, by that digest's SHA-256.
+    fn again(self, state: &mut Self::State);
+}
+
+/// The first `count` blocks of a lane.
+///
+/// # Panics
+///
+/// Where it has fewer.
+#[inline]
+pub(super) fn blocks_of(lane: &[u8], count: usize) -> &[[u8; 64]] {
+    let (blocks, _) = lane.as_chunks();
+    &blocks[..count]
+}
+
+/// The 64-byte blocks of a message of `bytes` bytes, padding and length included.
+#[inline]
+pub(super) fn block_count(bytes: usize) -> usize {
+    (bytes + 9).div_ceil(64)
+}
+
+/// The bytes of a message.
+#[inline]
+pub(super) fn bytes_of(message: &Pieces<'_>) -> usize {
+    message[0].len() + message[1].len() + message[2].len()
+}
+
+/// A message that is hashed up to a block.
+#[derive(Clone, Copy)]
+pub(super) struct Job {
+    /// Which message.
+    pub(super) message: usize,
+    /// How many of its blocks are in `state`.
+    done: usize,
+    state: Words,
+}
+
+impl Job {
+    /// The start of a message.
+    #[inline]
+    pub(super) fn new(message: usize) -> Job {
+        Job { message, done: 0, state: START }
+    }
+}
+
+/// Double SHA-256 of the messages that `jobs` names, into their places of `out`.
+///
+/// Returns the jobs that are left as soon as fewer than `busy_min` lanes have work: for another engine.
+pub(super) fn drive<E: Engine<N>, const N: usize>(
+    engine: E,
+    jobs: &mut dyn Iterator<Item = Job>,
+    messages: &[Pieces<'_>],
+    out: &mut [[u8; 32]],
+    busy_min: usize,
+) -> Vec<Job> {
+    let mut lanes = LaneSet::<E, N>::new(engine);
+    let mut stages = [const { Stage::new() }; N];
+    loop {
+        let busy = lanes.refill(jobs, messages, &mut stages, out);
+        if busy < busy_min.max(1) {
+            lanes.flush(out);
+            return lanes.leave();
+        }
+        lanes.step(&stages);
+    }
+}
+
+/// One message on its way.
+#[derive(Clone, Copy)]
+struct Lane<'a> {
+    message: usize,
+    /// Blocks of the message that are in the state.
+    done: usize,
+    /// Blocks of the message; 0: the lane is idle.
+    total: usize,
+    /// Where the next blocks are.
+    source: Source<'a>,
+    /// Blocks already taken from `source`, and blocks in it.
+    taken: usize,
+    have: usize,
+}
+
+struct LaneSet<'a, E: Engine<N>, const N: usize> {
+    engine: E,
+    state: E::State,
+    lanes: [Lane<'a>; N],
+    /// First digests that wait for their second hash, and whose they are.
+    digests: E::State,
+    owners: [usize; N],
+    waiting: usize,
+}
+
+impl<'a, E: Engine<N>, const N: usize> LaneSet<'a, E, N> {
+    fn new(engine: E) -> Self {
+        let idle = Lane { message: 0, done: 0, total: 0, source: Source::Staged, taken: 0, have: 0 };
+        LaneSet { engine, state: E::start(), lanes: [idle; N], digests: E::start(), owners: [0; N], waiting: 0 }
+    }
+
+    /// Gives every lane blocks to hash, of its message or of a new one. Returns the busy lanes.
+    fn refill(
+        &mut self,
+        jobs: &mut dyn Iterator<Item = Job>,
+        messages: &[Pieces<'a>],
+        stages: &mut [Stage; N],
+        out: &mut [[u8; 32]],
+    ) -> usize {
+        let mut busy = 0;
+        for (at, stage) in stages.iter_mut().enumerate() {
+            let lane = self.lanes[at];
+            if lane.taken == lane.have {
+                if lane.done == lane.total {
+                    if lane.total > 0 {
+                        self.finish(at, out);
+                    }
+                    self.begin(at, jobs.next(), messages);
+                }
+                let lane = &mut self.lanes[at];
+                if lane.total > 0 {
+                    (lane.source, lane.have) = stage.fill(&messages[lane.message], lane.done);
+                    lane.taken = 0;
+                }
+            }
+            busy += usize::from(self.lanes[at].total > 0);
+        }
+        busy
+    }
+
+    /// Starts the next job in a lane, or leaves it idle.
+    fn begin(&mut self, at: usize, job: Option<Job>, messages: &[Pieces<'a>]) {
+        let lane = &mut self.lanes[at];
+        (lane.taken, lane.have) = (0, 0);
+        match job {
+            Some(job) => {
+                (lane.message, lane.done) = (job.message, job.done);
+                lane.total = block_count(bytes_of(&messages[job.message]));
+                E::set(&mut self.state, at, job.state);
+            }
+            None => (lane.done, lane.total) = (0, 0),
+        }
+    }
+
+    /// Puts the digest of a lane's message among those that wait for their second hash.
+    fn finish(&mut self, at: usize, out: &mut [[u8; 32]]) {
+        E::set(&mut self.digests, self.waiting, E::get(&self.state, at));
+        self.owners[self.waiting] = self.lanes[at].message;
+        self.waiting += 1;
+        if self.waiting == N {
+            self.flush(out);
+        }
+    }
+
+    /// Hashes the waiting digests again and writes them to their places.
+    fn flush(&mut self, out: &mut [[u8; 32]]) {
+        if self.waiting > 0 {
+            self.engine.again(&mut self.digests);
+        }
+        for (lane, owner) in self.owners[..self.waiting].iter().enumerate() {
+            out[*owner] = digest(E::get(&self.digests, lane));
+        }
+        self.waiting = 0;
+    }
+
+    /// Hashes as many blocks as every busy lane has at hand.
+    fn step(&mut self, stages: &[Stage; N]) {
+        let mut count = usize::MAX;
+        let mut spare: &[u8] = &[];
+        let mut blocks = [spare; N];
+        for ((lane, stage), blocks) in self.lanes.iter().zip(stages).zip(&mut blocks) {
+            if lane.total > 0 {
+                *blocks = match lane.source {
+                    Source::Staged => stage.blocks(lane.taken, lane.have),
+                    Source::Direct(bytes) => &bytes[lane.taken * 64..],
+                };
+                if lane.have - lane.taken < count {
+                    count = lane.have - lane.taken;
+                    spare = blocks;
+                }
+            }
+        }
+        // An idle lane repeats another's blocks; nobody reads its state.
+        for (lane, blocks) in self.lanes.iter().zip(&mut blocks) {
+            if lane.total == 0 {
+                *blocks = spare;
+            }
+        }
+        self.engine.compress(&mut self.state, &blocks, count);
+        for lane in &mut self.lanes {
+            if lane.total > 0 {
+                lane.taken += count;
+                lane.done += count;
+            }
+        }
+    }
+
+    /// The jobs that are not finished.
+    fn leave(&self) -> Vec<Job> {
+        let job = |(at, lane): (usize, &Lane<'_>)| Job {
+            message: lane.message,
+            done: lane.done,
+            state: E::get(&self.state, at),
+        };
+        self.lanes.iter().enumerate().filter(|(_, lane)| lane.total > 0).map(job).collect()
+    }
+}
+
+/// The bytes of a digest.
+#[inline]
+pub(super) fn digest(words: Words) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *bytes = word.to_be_bytes();
+    }
+    bytes
+}
+
+/// Double SHA-256 of messages of 64 bytes, `N` at a time; the last set may have idle lanes.
+pub(super) fn pairs<E: Engine<N>, const N: usize>(engine: E, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
+    for (pairs, out) in pairs.chunks(N).zip(out.chunks_mut(N)) {
+        let mut state = E::start();
+        // A lane without a pair repeats the first one's; nobody reads its digest.
+        let lanes: [&[u8]; N] = std::array::from_fn(|at| &pairs.get(at).unwrap_or(&pairs[0])[..]);
+        engine.compress(&mut state, &lanes, 1);
+        engine.pad_64(&mut state);
+        engine.again(&mut state);
+        for (at, out) in out.iter_mut().enumerate() {
+            *out = digest(E::get(&state, at));
+        }
+    }
+}
+
+/// Double SHA-256 of block headers, `N` at a time; the last set may have idle lanes.
+pub(super) fn headers<E: Engine<N>, const N: usize>(engine: E, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
+    // The second block: the last 16 bytes, the padding's first bit, the length of 640 bits.
+    let mut tails = [[0; 64]; N];
+    for tail in &mut tails {
+        (tail[16], tail[62], tail[63]) = (0x80, 2, 0x80);
+    }
+    for (headers, out) in headers.chunks(N).zip(out.chunks_mut(N)) {
+        let mut state = E::start();
+        for (tail, header) in tails.iter_mut().zip(headers) {
+            tail[..16].copy_from_slice(&header[64..]);
+        }
+        let lanes: [&[u8]; N] = std::array::from_fn(|at| &headers.get(at).unwrap_or(&headers[0])[..64]);
+        engine.compress(&mut state, &lanes, 1);
+        engine.compress(&mut state, &tails.each_ref().map(|tail| &tail[..]), 1);
+        engine.again(&mut state);
+        for (at, out) in out.iter_mut().enumerate() {
+            *out = digest(E::get(&state, at));
+        }
+    }
+}

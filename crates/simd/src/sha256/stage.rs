@@ -1,0 +1,132 @@
+//! The blocks of a message that lies in pieces: read in place where 64 bytes lie together, else
+//! copied together in a small buffer, with the padding at the end.
+
+use super::Pieces;
+use super::engine::{block_count, bytes_of};
+
+/// Bytes of a message that are copied together at a time: most transactions are shorter. A multiple
+/// of 64; sixteen stages stay well inside a first-level cache of 32 KiB.
+const STAGE_BYTES: usize = 512;
+
+/// A piece with this many bytes left is read in place.
+const DIRECT_BYTES_MIN: usize = STAGE_BYTES;
+
+/// Room behind the message's bytes for what the padding writes: a whole block behind any byte.
+const SLACK_BYTES: usize = 128;
+
+/// Where the next blocks of a message are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source<'a> {
+    /// In the stage.
+    Staged,
+    /// In the message itself.
+    Direct(&'a [u8]),
+}
+
+/// A few blocks, copied together.
+#[repr(align(64))]
+pub(super) struct Stage {
+    bytes: [u8; STAGE_BYTES + SLACK_BYTES],
+}
+
+impl Stage {
+    pub(super) const fn new() -> Stage {
+        Stage { bytes: [0; STAGE_BYTES + SLACK_BYTES] }
+    }
+
+    /// The staged blocks from `start` up to `end`.
+    #[inline]
+    pub(super) fn blocks(&self, start: usize, end: usize) -> &[u8] {
+        &self.bytes[start * 64..end * 64]
+    }
+
+    /// Finds or copies together the blocks of `message` from block `done` on. Returns where they are
+    /// and how many, at least one; `done` is less than the message's blocks.
+    pub(super) fn fill<'a>(&mut self, message: &Pieces<'a>, done: usize) -> (Source<'a>, usize) {
+        let start = done * 64;
+        let bytes = bytes_of(message);
+        let (mut skip, mut filled) = (start, 0);
+        for piece in message {
+            if skip >= piece.len() {
+                skip -= piece.len();
+                continue;
+            }
+            let rest = &piece[skip..];
+            skip = 0;
+            let mut take = rest.len().min(STAGE_BYTES - filled);
+            if rest.len() >= DIRECT_BYTES_MIN {
+                if filled == 0 {
+                    let blocks = rest.len() / 64;
+                    return (Source::Direct(&rest[..blocks * 64]), blocks);
+                }
+                // Only up to the next block; the rest is read in place.
+                take = filled.next_multiple_of(64) - filled;
+            }
+            self.bytes[filled..filled + take].copy_from_slice(&rest[..take]);
+            filled += take;
+            if take < rest.len() {
+                return (Source::Staged, filled / 64);
+            }
+        }
+        self.pad(filled, bytes, start <= bytes);
+        (Source::Staged, block_count(bytes) - done)
+    }
+
+    /// Ends a message of `bytes` bytes, the last of them at `filled`; `mark`: with the first bit of the
+    /// padding, which a block before this one may have had.
+    fn pad(&mut self, filled: usize, bytes: usize, mark: bool) {
+        self.bytes[filled..filled + SLACK_BYTES].fill(0);
+        let mut end = 64;
+        if mark {
+            self.bytes[filled] = 0x80;
+            end = (filled + 9).next_multiple_of(64);
+        }
+        let bits = bytes as u64 * 8;
+        self.bytes[end - 8..end].copy_from_slice(&bits.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// The padded message, byte by byte (FIPS 180-4, 5.1.1).
+    fn padded(message: &Pieces<'_>) -> Vec<u8> {
+        let mut bytes = message.concat();
+        let bits = bytes.len() as u64 * 8;
+        bytes.push(0x80);
+        while bytes.len() % 64 != 56 {
+            bytes.push(0);
+        }
+        bytes.extend(bits.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn stages_are_the_padded_message() {
+        let mut rng = Rng(7);
+        let mut stage = Stage::new();
+        for round in 0..4000 {
+            let most = [8, 70, 130, 700, 3000][round % 5];
+            let lengths: [usize; 3] = std::array::from_fn(|_| rng.below(most));
+            let pieces = lengths.map(|length| rng.bytes(length));
+            let message = pieces.each_ref().map(|piece| &piece[..]);
+            let want = padded(&message);
+            let total = block_count(bytes_of(&message));
+            assert_eq!(want.len(), total * 64, "{lengths:?}");
+            // From any block on, as after a change of engines, and from there to the end.
+            let mut done = rng.below(total);
+            while done < total {
+                let (source, count) = stage.fill(&message, done);
+                let have = match source {
+                    Source::Staged => stage.blocks(0, count),
+                    Source::Direct(bytes) => bytes,
+                };
+                assert!(count > 0 && done + count <= total, "{lengths:?} at {done}");
+                assert_eq!(have, &want[done * 64..(done + count) * 64], "{lengths:?} at {done}");
+                done += count;
+            }
+        }
+    }
+}
