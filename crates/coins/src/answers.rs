@@ -1,0 +1,106 @@
+//! What became of the spends of one block in one lane.
+//!
+//! An answer is the spent coin's stored bytes: undo data and the input of every later rule at once.
+
+/// Where the spent coin was found; what a rewind has to put back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Origin {
+    /// Made in the current generation and known to be nowhere else: it vanished.
+    Fresh,
+    /// In the current generation, and perhaps in an older place too: its record became a tombstone.
+    Current,
+    /// In an older generation: a tombstone was left in the current one.
+    Older,
+    /// Not in memory: a tombstone was left, and the tables must be asked.
+    Asked,
+    /// Spent already, as a tombstone in memory says: nothing was changed.
+    Missing,
+}
+
+/// One answer; its bytes lie with its lane's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    start: u32,
+    bytes: u16,
+    origin: Origin,
+}
+
+/// The answers of one block in one lane, in the order of its spends.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    answers: Vec<Answer>,
+    bytes: Vec<u8>,
+    /// Spends that memory could not answer: ordinal and input index.
+    asked: Vec<(u32, u32)>,
+}
+
+impl Answers {
+    /// Room for `spends` answers.
+    pub fn with_capacity(spends: usize) -> Answers {
+        Answers { answers: Vec::with_capacity(spends), bytes: Vec::with_capacity(spends * 36), asked: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn push_found(&mut self, origin: Origin, coin: &[u8]) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(coin);
+        self.answers.push(Answer { start, bytes: coin.len() as u16, origin });
+    }
+
+    #[inline]
+    pub(crate) fn push_missing(&mut self) {
+        self.answers.push(Answer { start: 0, bytes: 0, origin: Origin::Missing });
+    }
+
+    #[inline]
+    pub(crate) fn push_asked(&mut self, input: u32) {
+        self.asked.push((self.answers.len() as u32, input));
+        self.answers.push(Answer { start: 0, bytes: 0, origin: Origin::Asked });
+    }
+
+    /// The coin of the spend with this ordinal; `None` when it is missing or was not found yet.
+    #[inline]
+    pub fn coin(&self, ordinal: usize) -> Option<&[u8]> {
+        let answer = self.answers[ordinal];
+        if answer.bytes == 0 {
+            return None; // No coin has no bytes.
+        }
+        Some(&self.bytes[answer.start as usize..][..usize::from(answer.bytes)])
+    }
+
+    /// Where it was found.
+    #[inline]
+    pub fn origin(&self, ordinal: usize) -> Origin {
+        self.answers[ordinal].origin
+    }
+
+    /// Spends that the tables must answer: ordinal, and index of the input in the block.
+    #[inline]
+    pub fn asked(&self) -> &[(u32, u32)] {
+        &self.asked
+    }
+
+    /// Puts in what the tables said to an asked spend.
+    pub fn fill(&mut self, ordinal: usize, coin: &[u8]) {
+        debug_assert_eq!(self.answers[ordinal].origin, Origin::Asked);
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(coin);
+        self.answers[ordinal] = Answer { start, bytes: coin.len() as u16, origin: Origin::Asked };
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    /// Bytes held.
+    pub fn memory_bytes(&self) -> usize {
+        self.answers.capacity() * size_of::<Answer>() + self.bytes.capacity() + self.asked.capacity() * 8
+    }
+}

@@ -1,0 +1,562 @@
+//! One shard of one generation: a flat table of buckets over packed records.
+//!
+//! A bucket is one cache line: twelve tags, twelve record addresses, and how many coins that belong here lie further on.
+//! A look-up costs one miss for the bucket and one for the record; both are asked for ahead of need.
+//!
+//! record:  flags u8 | coin bytes u16 | txid without its first byte 31 | VARINT vout | coin
+//!
+//! Records lie in chunks that never move; an address is chunk and place in units of four bytes.
+//! A freed record waits in a list of its size. The hash is keyed: txids can be ground.
+
+use primitives::encode::{Reader, VARINT_BYTES_MAX, write_varint};
+use simd::bucket::{Bucket, Buckets, PLACES};
+
+/// Units of an address within its chunk, as a power of two: 2^18 units of 4 bytes are 1 MiB.
+const CHUNK_UNITS_LOG2: u32 = 18;
+const UNIT: usize = 4;
+/// Chunks grow with the table up to this size.
+const CHUNK_BYTES_MAX: usize = UNIT << CHUNK_UNITS_LOG2;
+const CHUNK_BYTES_MIN: usize = 8 << 10;
+/// A table grows when more of its places are taken: 27 of 32, in parts of the whole.
+const LOAD_MAX: (usize, usize) = (27, 32);
+const BUCKETS_MIN: usize = 4;
+
+const FLAGS_AT: usize = 0;
+const COIN_BYTES_AT: usize = 1;
+const TXID_AT: usize = 3;
+const VOUT_AT: usize = TXID_AT + 31;
+
+/// Flag of a record: the coin is spent.
+const TOMBSTONE: u8 = 1;
+/// Flag of a record: the coin is known to be in no older generation and no table.
+const FRESH: u8 = 2;
+
+/// Secret of one run, so that nobody can choose txids that share a bucket.
+#[derive(Clone, Copy, Debug)]
+pub struct HashKey(pub [u64; 4]);
+
+/// An outpoint with its hash: 32 bytes of txid, vout.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    txid: &'a [u8; 32],
+    vout: u32,
+    hash: u64,
+}
+
+impl<'a> Key<'a> {
+    /// Hashes an outpoint.
+    #[inline]
+    pub fn new(secret: &HashKey, txid: &'a [u8; 32], vout: u32) -> Key<'a> {
+        let word = |at: usize| u64::from_le_bytes(*txid[at..].first_chunk().expect("8 of 32 bytes"));
+        let [k0, k1, k2, k3] = secret.0;
+        // Two folded multiplications; the second spreads the outputs of one transaction.
+        let a = fold(word(8) ^ k0, word(16) ^ k1) ^ word(24);
+        let hash = fold(a ^ k2, (u64::from(vout) << 1 | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ k3);
+        Key { txid, vout, hash }
+    }
+
+    /// 1 to 255.
+    #[inline]
+    fn tag(&self) -> u8 {
+        ((self.hash as u32 as u64 * 255) >> 32) as u8 + 1
+    }
+
+    #[inline]
+    fn bucket(&self, buckets: usize) -> usize {
+        (((self.hash >> 32) * buckets as u64) >> 32) as usize
+    }
+}
+
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// What a generation does to a coin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change<'a> {
+    /// It is there, with these bytes.
+    Put(&'a [u8]),
+    /// It is gone.
+    Delete,
+}
+
+/// What a look-up found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// A coin: where it lies.
+    Coin(Place),
+    /// A tombstone.
+    Tombstone(Place),
+    /// Nothing.
+    Nothing,
+}
+
+/// A taken place in a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    bucket: u32,
+    slot: u8,
+    address: u32,
+}
+
+/// One shard of one generation.
+pub struct Table {
+    buckets: Buckets,
+    count: usize,
+    chunks: Vec<Vec<u8>>,
+    /// Lists of freed records by size in units: the head of each.
+    free: Vec<u32>,
+    /// Bytes of all chunks.
+    chunk_bytes: usize,
+    /// Shifts the moments at which the shards grow, so that they never all do it at once.
+    stagger: usize,
+}
+
+/// No address; chunk numbers stay far below it.
+const NOWHERE: u32 = u32::MAX;
+
+impl Table {
+    /// An empty table; `shard` only shifts the moments at which it grows.
+    pub fn new(shard: usize) -> Table {
+        Table { buckets: Buckets::new(0), count: 0, chunks: Vec::new(), free: Vec::new(), chunk_bytes: 0, stagger: shard % 16 }
+    }
+
+    /// Records, tombstones included.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes allocated for buckets and records.
+    pub fn memory_bytes(&self) -> usize {
+        self.buckets.len() * size_of::<Bucket>() + self.chunk_bytes
+    }
+
+    /// Asks for the bucket of a key, ahead of need.
+    #[inline]
+    pub fn prefetch_bucket(&self, key: &Key<'_>) {
+        if !self.buckets.is_empty() {
+            simd::prefetch::prefetch(&self.buckets, key.bucket(self.buckets.len()));
+        }
+    }
+
+    /// Asks for the record that a key most likely has, ahead of need.
+    #[inline]
+    pub fn prefetch_record(&self, key: &Key<'_>) {
+        if self.buckets.is_empty() {
+            return;
+        }
+        let bucket = &self.buckets[key.bucket(self.buckets.len())];
+        let places = bucket.match_tag(key.tag());
+        if places != 0 {
+            let (chunk, at) = split(bucket.offsets[places.trailing_zeros() as usize]);
+            simd::prefetch::prefetch(&self.chunks[chunk], at);
+            simd::prefetch::prefetch(&self.chunks[chunk], at + 64);
+        }
+    }
+
+    /// Finds a coin or its tombstone.
+    #[inline]
+    pub fn find(&self, key: &Key<'_>) -> Found {
+        self.find_where(key, |_| true)
+    }
+
+    /// Finds a record of this outpoint that `accept`s the coin bytes.
+    #[inline]
+    fn find_where(&self, key: &Key<'_>, accept: impl Fn(&[u8]) -> bool) -> Found {
+        if self.buckets.is_empty() {
+            return Found::Nothing;
+        }
+        let mut at = key.bucket(self.buckets.len());
+        let tag = key.tag();
+        for _ in 0..self.buckets.len() {
+            let bucket = &self.buckets[at];
+            let mut places = bucket.match_tag(tag);
+            while places != 0 {
+                let slot = places.trailing_zeros() as usize;
+                let address = bucket.offsets[slot];
+                let record = self.record(address);
+                if is_of(record, key) && accept(coin_of(record)) {
+                    let place = Place { bucket: at as u32, slot: slot as u8, address };
+                    let dead = record[FLAGS_AT] & TOMBSTONE != 0;
+                    return if dead { Found::Tombstone(place) } else { Found::Coin(place) };
+                }
+                places &= places - 1;
+            }
+            if bucket.overflow == 0 {
+                break;
+            }
+            at = if at + 1 == self.buckets.len() { 0 } else { at + 1 };
+        }
+        Found::Nothing
+    }
+
+    /// The coin at a place.
+    #[inline]
+    pub fn coin(&self, place: Place) -> &[u8] {
+        coin_of(self.record(place.address))
+    }
+
+    /// Whether the coin at a place is in no older generation and no table.
+    #[inline]
+    pub fn is_fresh(&self, place: Place) -> bool {
+        self.record(place.address)[FLAGS_AT] & FRESH != 0
+    }
+
+    /// Adds a coin. The caller knows that this outpoint has no record here, or means to add a second one.
+    ///
+    /// `write` fills the coin's bytes into the slice that it is given (at least `coin_bytes_max`) and returns how many they are.
+    #[inline]
+    pub fn insert(&mut self, secret: &HashKey, key: &Key<'_>, fresh: bool, coin_bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) {
+        let mut scratch = [0; 256];
+        if coin_bytes_max <= scratch.len() {
+            let bytes = write(&mut scratch);
+            self.insert_bytes(secret, key, if fresh { FRESH } else { 0 }, &scratch[..bytes]);
+        } else {
+            let mut long = vec![0; coin_bytes_max];
+            let bytes = write(&mut long);
+            self.insert_bytes(secret, key, if fresh { FRESH } else { 0 }, &long[..bytes]);
+        }
+    }
+
+    /// Adds a coin that is stored already, not fresh.
+    pub fn insert_stored(&mut self, secret: &HashKey, key: &Key<'_>, coin: &[u8]) {
+        self.insert_bytes(secret, key, 0, coin);
+    }
+
+    /// Adds a tombstone. There must be no record of this outpoint here.
+    #[inline]
+    pub fn insert_tombstone(&mut self, secret: &HashKey, key: &Key<'_>) {
+        self.insert_bytes(secret, key, TOMBSTONE, &[]);
+    }
+
+    #[inline]
+    fn insert_bytes(&mut self, secret: &HashKey, key: &Key<'_>, flags: u8, coin: &[u8]) {
+        if (self.count + 1) * LOAD_MAX.1 > self.buckets.len() * PLACES * LOAD_MAX.0 {
+            self.grow(secret);
+        }
+        let mut vout = [0; VARINT_BYTES_MAX];
+        let vout_bytes = write_varint(&mut vout, u64::from(key.vout));
+        let bytes = VOUT_AT + vout_bytes + coin.len();
+        let address = self.allocate(bytes);
+        let (chunk, at) = split(address);
+        let record = &mut self.chunks[chunk][at..at + bytes];
+        record[FLAGS_AT] = flags;
+        record[COIN_BYTES_AT..TXID_AT].copy_from_slice(&(coin.len() as u16).to_le_bytes());
+        record[TXID_AT..VOUT_AT].copy_from_slice(&key.txid[1..]);
+        record[VOUT_AT..VOUT_AT + vout_bytes].copy_from_slice(&vout[..vout_bytes]);
+        record[VOUT_AT + vout_bytes..].copy_from_slice(coin);
+        put(&mut self.buckets, key, address);
+        self.count += 1;
+    }
+
+    /// Turns the coin at a place into a tombstone; its bytes stay, so that [`Table::revive`] can undo it.
+    #[inline]
+    pub fn bury(&mut self, place: Place) {
+        let (chunk, at) = split(place.address);
+        self.chunks[chunk][at + FLAGS_AT] |= TOMBSTONE;
+    }
+
+    /// Undoes [`Table::bury`].
+    pub fn revive(&mut self, place: Place) {
+        let (chunk, at) = split(place.address);
+        self.chunks[chunk][at + FLAGS_AT] &= !TOMBSTONE;
+    }
+
+    /// Takes the record at a place out; `key` must be the one that it was found by.
+    #[inline]
+    pub fn remove(&mut self, key: &Key<'_>, place: Place) {
+        let buckets = self.buckets.len();
+        let mut at = key.bucket(buckets);
+        while at != place.bucket as usize {
+            // An item that had to go further no longer counts; a counter at its end stays there.
+            let overflow = &mut self.buckets[at].overflow;
+            *overflow -= u16::from(*overflow != u16::MAX);
+            at = if at + 1 == buckets { 0 } else { at + 1 };
+        }
+        self.buckets[at].tags[usize::from(place.slot)] = simd::bucket::EMPTY;
+        self.count -= 1;
+        let bytes = record_bytes(self.record(place.address));
+        self.release(place.address, bytes);
+    }
+
+    /// Takes out the coin of this outpoint that has this code; says whether there was one.
+    pub fn remove_created(&mut self, key: &Key<'_>, code: u32) -> bool {
+        let of_code = |coin: &[u8]| Reader::new(coin).varint_u32() == Ok(code);
+        match self.find_where(key, of_code) {
+            Found::Coin(place) | Found::Tombstone(place) => {
+                self.remove(key, place);
+                true
+            }
+            Found::Nothing => false,
+        }
+    }
+
+    /// All changes of this table in the order of their keys: 31 bytes of txid and VARINT vout, and what became of the coin.
+    pub fn sorted(&self) -> impl ExactSizeIterator<Item = (&[u8], Change<'_>)> {
+        let mut order: Vec<(u64, u32)> = Vec::with_capacity(self.count);
+        for bucket in self.buckets.iter() {
+            let mut taken = !bucket.match_empty() & ((1 << PLACES) - 1);
+            while taken != 0 {
+                let address = bucket.offsets[taken.trailing_zeros() as usize];
+                let record = self.record(address);
+                let prefix = u64::from_be_bytes(*record[TXID_AT..].first_chunk().expect("a record has a txid"));
+                order.push((prefix, address));
+                taken &= taken - 1;
+            }
+        }
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key_of(self.record(a.1)).cmp(key_of(self.record(b.1)))));
+        order.into_iter().map(|(_, address)| {
+            let record = self.record(address);
+            let change = if record[FLAGS_AT] & TOMBSTONE != 0 { Change::Delete } else { Change::Put(coin_of(record)) };
+            (key_of(record), change)
+        })
+    }
+
+    /// The record at an address, and what follows it in its chunk.
+    #[inline]
+    fn record(&self, address: u32) -> &[u8] {
+        let (chunk, at) = split(address);
+        &self.chunks[chunk][at..]
+    }
+
+    fn grow(&mut self, secret: &HashKey) {
+        let buckets = match self.buckets.len() {
+            0 => BUCKETS_MIN * (16 + self.stagger) / 16,
+            have => have * 2,
+        };
+        let mut wider = Buckets::new(buckets);
+        for bucket in self.buckets.iter() {
+            let mut taken = !bucket.match_empty() & ((1 << PLACES) - 1);
+            while taken != 0 {
+                let address = bucket.offsets[taken.trailing_zeros() as usize];
+                let record = self.record(address);
+                let mut txid = [0; 32];
+                txid[1..].copy_from_slice(&record[TXID_AT..VOUT_AT]);
+                put(&mut wider, &Key::new(secret, &txid, vout_of(record)), address);
+                taken &= taken - 1;
+            }
+        }
+        self.buckets = wider;
+    }
+
+    /// An address for `bytes`: a freed record of that size, else the end of the last chunk, else a new chunk.
+    #[inline]
+    fn allocate(&mut self, bytes: usize) -> u32 {
+        let units = bytes.div_ceil(UNIT);
+        if let Some(head) = self.free.get_mut(units)
+            && *head != NOWHERE
+        {
+            let address = *head;
+            let (chunk, at) = split(address);
+            *head = u32::from_le_bytes(*self.chunks[chunk][at..].first_chunk().expect("a freed record has four bytes"));
+            return address;
+        }
+        let bytes = units * UNIT;
+        if self.chunks.last().is_none_or(|chunk| chunk.capacity() - chunk.len() < bytes) {
+            let next = (self.chunk_bytes / 16).next_multiple_of(4096).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+            let chunk = Vec::with_capacity(next.max(bytes));
+            self.chunk_bytes += chunk.capacity();
+            self.chunks.push(chunk);
+        }
+        let number = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[number];
+        let at = chunk.len();
+        chunk.resize(at + bytes, 0);
+        join(number, at)
+    }
+
+    #[inline]
+    fn release(&mut self, address: u32, bytes: usize) {
+        let units = bytes.div_ceil(UNIT);
+        if self.free.len() <= units {
+            self.free.resize(units + 1, NOWHERE);
+        }
+        let (chunk, at) = split(address);
+        self.chunks[chunk][at..at + 4].copy_from_slice(&self.free[units].to_le_bytes());
+        self.free[units] = address;
+    }
+}
+
+/// Puts an address into the first bucket with room, from the key's own on.
+#[inline]
+fn put(buckets: &mut Buckets, key: &Key<'_>, address: u32) {
+    let count = buckets.len();
+    let mut at = key.bucket(count);
+    loop {
+        let bucket = &mut buckets[at];
+        let empty = bucket.match_empty();
+        if empty != 0 {
+            let slot = empty.trailing_zeros() as usize;
+            bucket.tags[slot] = key.tag();
+            bucket.offsets[slot] = address;
+            return;
+        }
+        bucket.overflow = bucket.overflow.saturating_add(1);
+        at = if at + 1 == count { 0 } else { at + 1 };
+    }
+}
+
+#[inline]
+fn split(address: u32) -> (usize, usize) {
+    ((address >> CHUNK_UNITS_LOG2) as usize, (address & ((1 << CHUNK_UNITS_LOG2) - 1)) as usize * UNIT)
+}
+
+#[inline]
+fn join(chunk: usize, at: usize) -> u32 {
+    assert!(chunk < 1 << (32 - CHUNK_UNITS_LOG2), "a shard holds at most 16 GiB");
+    (chunk as u32) << CHUNK_UNITS_LOG2 | (at / UNIT) as u32
+}
+
+/// Whether a record is that of a key. Bytes behind the vout do not matter: a VARINT ends itself.
+#[inline]
+fn is_of(record: &[u8], key: &Key<'_>) -> bool {
+    record[TXID_AT..VOUT_AT] == key.txid[1..] && vout_of(record) == key.vout
+}
+
+#[inline]
+fn vout_of(record: &[u8]) -> u32 {
+    match record[VOUT_AT] {
+        small @ 0..=127 => u32::from(small),
+        _ => Reader::at(record, VOUT_AT).varint_u32().expect("a record holds a vout"),
+    }
+}
+
+/// Bytes of the vout of a record: its last one has no top bit.
+#[inline]
+fn vout_bytes(record: &[u8]) -> usize {
+    record[VOUT_AT..].iter().position(|byte| byte & 0x80 == 0).expect("a record holds a vout") + 1
+}
+
+#[inline]
+fn coin_bytes(record: &[u8]) -> usize {
+    usize::from(u16::from_le_bytes([record[COIN_BYTES_AT], record[COIN_BYTES_AT + 1]]))
+}
+
+#[inline]
+fn coin_of(record: &[u8]) -> &[u8] {
+    &record[VOUT_AT + vout_bytes(record)..][..coin_bytes(record)]
+}
+
+#[inline]
+fn key_of(record: &[u8]) -> &[u8] {
+    &record[TXID_AT..VOUT_AT + vout_bytes(record)]
+}
+
+#[inline]
+fn record_bytes(record: &[u8]) -> usize {
+    VOUT_AT + vout_bytes(record) + coin_bytes(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    const SECRET: HashKey = HashKey([1, 2, 3, 4]);
+
+    fn txid(n: u64) -> [u8; 32] {
+        simd::sha256::sha256(&n.to_le_bytes())
+    }
+
+    /// Random inserts, burials, removals: the table holds what a plain map holds, at every size.
+    #[test]
+    fn holds_what_a_plain_map_holds() {
+        let mut table = Table::new(3);
+        let mut plain: BTreeMap<(Vec<u8>, u32), Option<Vec<u8>>> = BTreeMap::new();
+        let mut seed = 7u64;
+        for step in 0..60_000u64 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let id = txid(seed >> 50);
+            let vout = [0, 1, 127, 128, 16_511, 16_512, u32::MAX][(seed >> 20) as usize % 7];
+            let key = Key::new(&SECRET, &id, vout);
+            let name = (id[1..].to_vec(), vout);
+            match (table.find(&key), plain.get(&name)) {
+                (Found::Nothing, None) => {
+                    let coin = vec![step as u8; 1 + (seed >> 40) as usize % 90];
+                    if seed >> 33 & 7 == 0 {
+                        table.insert_tombstone(&SECRET, &key);
+                        plain.insert(name, None);
+                    } else {
+                        table.insert(&SECRET, &key, true, coin.len(), |out| {
+                            out[..coin.len()].copy_from_slice(&coin);
+                            coin.len()
+                        });
+                        plain.insert(name, Some(coin));
+                    }
+                }
+                (Found::Coin(place), Some(Some(coin))) => {
+                    assert_eq!(table.coin(place), coin);
+                    if seed >> 33 & 1 == 0 {
+                        table.remove(&key, place);
+                        plain.remove(&name);
+                    } else {
+                        table.bury(place);
+                        plain.insert(name, None);
+                    }
+                }
+                (Found::Tombstone(place), Some(None)) => {
+                    table.remove(&key, place);
+                    plain.remove(&name);
+                }
+                (got, want) => panic!("step {step}: {got:?}, want {want:?}"),
+            }
+            assert_eq!(table.len(), plain.len());
+        }
+        let got: Vec<(Vec<u8>, Option<Vec<u8>>)> = table
+            .sorted()
+            .map(|(key, change)| (key.to_vec(), if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None }))
+            .collect();
+        let mut want: Vec<(Vec<u8>, Option<Vec<u8>>)> = plain
+            .into_iter()
+            .map(|((mut key, vout), coin)| {
+                primitives::encode::put_varint(&mut key, u64::from(vout));
+                (key, coin)
+            })
+            .collect();
+        want.sort();
+        assert_eq!(got, want);
+    }
+
+    /// One bucket that everything belongs to: overflow counts go up and down again.
+    #[test]
+    fn overflow_is_taken_back() {
+        let mut table = Table::new(0);
+        let ids: Vec<[u8; 32]> = (0..2000).map(txid).collect();
+        for id in &ids {
+            table.insert_stored(&SECRET, &Key::new(&SECRET, id, 0), &[1, 2, 3]);
+        }
+        for id in &ids {
+            let key = Key::new(&SECRET, id, 0);
+            let Found::Coin(place) = table.find(&key) else { panic!("lost") };
+            table.remove(&key, place);
+            assert_eq!(table.find(&key), Found::Nothing);
+        }
+        assert!(table.is_empty());
+        assert!(table.buckets.iter().all(|bucket| bucket.overflow == 0 && bucket.match_empty() == 0xfff));
+    }
+
+    /// DESIGN: at most 90 bytes a coin at the worst fill, for the mix of a full chain.
+    #[test]
+    fn bytes_a_coin() {
+        let mut table = Table::new(5);
+        let (mut worst, count) = (0.0f64, 40_000);
+        for n in 0..count {
+            let bytes = [23, 23, 35, 21, 21][n as usize % 5] + 3 + 4;
+            table.insert(&SECRET, &Key::new(&SECRET, &txid(n), 0), true, bytes, |out| {
+                out[..bytes].fill(9);
+                bytes
+            });
+            if n > 20_000 {
+                worst = worst.max(table.memory_bytes() as f64 / (n + 1) as f64);
+            }
+        }
+        assert!(worst < 90.0, "{worst} bytes a coin");
+    }
+}
