@@ -6,3 +6,13 @@
 //! All reading and writing of files goes through [`fs`].
 
 pub mod fs;
+
+mod block;
+mod bloom;
+mod build;
+mod coding;
+mod edit;
+mod error;
+mod log;
+mod names;
+mod table;

@@ -76,10 +76,7 @@ impl fmt::Display for LockError {
         match (&self.source, self.pid) {
             (Some(source), _) => return write!(f, "cannot lock {path}: {source}"),
             (None, Some(pid)) => write!(f, "{path} is locked by process {pid}")?,
-            (None, None) => write!(
-                f,
-                "{path} is locked by a process that the system does not name"
-            )?,
+            (None, None) => write!(f, "{path} is locked by a process that the system does not name")?,
         }
         if let Some(program) = &self.program {
             write!(f, " ({program})")?;
@@ -99,12 +96,8 @@ impl std::error::Error for LockError {
 /// # Errors
 /// [`LockError`] says who holds it, or why it cannot be opened.
 pub fn lock_file(path: &Path) -> Result<LockGuard, LockError> {
-    let broken = |source: io::Error| LockError {
-        path: path.to_path_buf(),
-        pid: None,
-        program: None,
-        source: Some(source),
-    };
+    let broken =
+        |source: io::Error| LockError { path: path.to_path_buf(), pid: None, program: None, source: Some(source) };
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     // Looked at before it is opened: opening and closing it again would lose our own lock.
     if std::fs::metadata(path).is_ok_and(|known| held.contains(&(known.dev(), known.ino()))) {
@@ -133,15 +126,8 @@ pub fn lock_file(path: &Path) -> Result<LockGuard, LockError> {
 
 fn held_by(path: &Path, pid: Option<u32>) -> LockError {
     let program = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
-    let program = program
-        .map(|name| name.trim_end().to_owned())
-        .filter(|name| !name.is_empty());
-    LockError {
-        path: path.to_path_buf(),
-        pid,
-        program,
-        source: None,
-    }
+    let program = program.map(|name| name.trim_end().to_owned()).filter(|name| !name.is_empty());
+    LockError { path: path.to_path_buf(), pid, program, source: None }
 }
 
 /// The process whose lock is in the way; it may have let go since.

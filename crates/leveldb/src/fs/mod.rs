@@ -45,12 +45,7 @@ pub struct DiskError {
 impl DiskError {
     /// Makes an error for `action` on `path`.
     pub fn new(action: &'static str, path: &Path, source: impl Into<io::Error>) -> DiskError {
-        DiskError {
-            action,
-            path: path.to_path_buf(),
-            offset: None,
-            source: source.into(),
-        }
+        DiskError { action, path: path.to_path_buf(), offset: None, source: source.into() }
     }
 
     /// The same error, naming the place in the file.
@@ -62,10 +57,7 @@ impl DiskError {
 
     /// The disk or the quota is full: with room made, the same work can be done again.
     pub fn is_no_space(&self) -> bool {
-        matches!(
-            self.source.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        )
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
     /// The file or folder is not there.

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use rustix::fs::{CWD, FallocateFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::{
-    Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file,
-};
+use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file};
 
 /// The machine's own file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,16 +32,9 @@ fn wrap<T>(action: &'static str, path: &Path, result: io::Result<T>) -> DiskResu
     result.map_err(|why| DiskError::new(action, path, why))
 }
 
-fn opened(
-    action: &'static str,
-    path: &Path,
-    options: &OpenOptions,
-) -> DiskResult<Arc<dyn DiskFile>> {
+fn opened(action: &'static str, path: &Path, options: &OpenOptions) -> DiskResult<Arc<dyn DiskFile>> {
     let file = wrap(action, path, options.open(path))?;
-    Ok(Arc::new(RealFile {
-        path: path.to_path_buf(),
-        file,
-    }))
+    Ok(Arc::new(RealFile { path: path.to_path_buf(), file }))
 }
 
 impl Disk for RealDisk {
@@ -52,19 +43,11 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
-        opened(
-            "create",
-            path,
-            OpenOptions::new().read(true).write(true).create_new(true),
-        )
+        opened("create", path, OpenOptions::new().read(true).write(true).create_new(true))
     }
 
     fn modify(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
-        opened(
-            "open for writing",
-            path,
-            OpenOptions::new().read(true).write(true),
-        )
+        opened("open for writing", path, OpenOptions::new().read(true).write(true))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
@@ -74,10 +57,9 @@ impl Disk for RealDisk {
     fn exchange(&self, a: &Path, b: &Path) -> DiskResult<()> {
         let why = match rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
             Ok(()) => return Ok(()),
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => io::Error::new(
-                io::ErrorKind::Unsupported,
-                "this file system cannot swap two names",
-            ),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                io::Error::new(io::ErrorKind::Unsupported, "this file system cannot swap two names")
+            }
             Err(why) => why.into(),
         };
         Err(DiskError::new("exchange", a, why))
@@ -100,10 +82,7 @@ impl Disk for RealDisk {
         for entry in wrap("list", path, std::fs::read_dir(path))? {
             let entry = wrap("list", path, entry)?;
             let is_dir = wrap("look at", &entry.path(), entry.file_type())?.is_dir();
-            entries.push(Entry {
-                name: entry.file_name(),
-                is_dir,
-            });
+            entries.push(Entry { name: entry.file_name(), is_dir });
         }
         entries.sort();
         Ok(entries)
@@ -111,33 +90,19 @@ impl Disk for RealDisk {
 
     fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>> {
         match std::fs::metadata(path) {
-            Ok(known) if known.is_dir() => Ok(Some(Metadata {
-                len: 0,
-                is_dir: true,
-            })),
-            Ok(known) => Ok(Some(Metadata {
-                len: known.len(),
-                is_dir: false,
-            })),
+            Ok(known) if known.is_dir() => Ok(Some(Metadata { len: 0, is_dir: true })),
+            Ok(known) => Ok(Some(Metadata { len: known.len(), is_dir: false })),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(why) => Err(DiskError::new("look at", path, why)),
         }
     }
 
     fn sync_dir(&self, path: &Path) -> DiskResult<()> {
-        wrap(
-            "sync folder",
-            path,
-            File::open(path).and_then(|dir| dir.sync_all()),
-        )
+        wrap("sync folder", path, File::open(path).and_then(|dir| dir.sync_all()))
     }
 
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64> {
-        let known = wrap(
-            "look at",
-            path,
-            rustix::fs::statvfs(path).map_err(Into::into),
-        )?;
+        let known = wrap("look at", path, rustix::fs::statvfs(path).map_err(Into::into))?;
         Ok(known.f_bavail.saturating_mul(known.f_frsize))
     }
 
@@ -152,11 +117,7 @@ impl DiskFile for RealFile {
     }
 
     fn len(&self) -> DiskResult<u64> {
-        wrap(
-            "look at",
-            &self.path,
-            self.file.metadata().map(|known| known.len()),
-        )
+        wrap("look at", &self.path, self.file.metadata().map(|known| known.len()))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize> {

@@ -27,11 +27,7 @@ fn works(disk: &dyn Disk, root: &Path) {
     assert_eq!(file.read_at(9, &mut buffer).unwrap(), 3);
     assert_eq!(buffer, [b'h', 0, 0, 9]);
     let why = file.read_exact_at(9, &mut buffer).unwrap_err();
-    assert!(
-        why.to_string()
-            .contains("at byte 9: wanted 4 bytes, the file ends after 3"),
-        "{why}"
-    );
+    assert!(why.to_string().contains("at byte 9: wanted 4 bytes, the file ends after 3"), "{why}");
     assert!(file.write_at(0, b"x").is_err(), "opened for reading only");
     disk.modify(&one).unwrap().write_at(1, b"u").unwrap();
     assert_eq!(&file.bytes().unwrap()[..3], b"hul");
@@ -43,31 +39,18 @@ fn works(disk: &dyn Disk, root: &Path) {
     disk.exchange(&dir, &root.join("c")).unwrap();
     let names = |path: &str| -> Vec<_> {
         let list = disk.list(&root.join(path)).unwrap();
-        list.into_iter()
-            .map(|entry| (entry.name.into_string().unwrap(), entry.is_dir))
-            .collect()
+        list.into_iter().map(|entry| (entry.name.into_string().unwrap(), entry.is_dir)).collect()
     };
     assert_eq!(names("c"), [("two".to_owned(), false)]);
     assert_eq!(names("a/b"), [("new".to_owned(), false)]);
     assert_eq!(names("a"), [("b".to_owned(), true)]);
     let metadata = |path: &str| disk.metadata(&root.join(path)).unwrap();
-    assert_eq!(
-        metadata("c/two").map(|known| (known.len, known.is_dir)),
-        Some((12, false))
-    );
+    assert_eq!(metadata("c/two").map(|known| (known.len, known.is_dir)), Some((12, false)));
     assert_eq!(metadata("c").map(|known| known.is_dir), Some(true));
     assert_eq!(metadata("d"), None);
     disk.remove_file(&root.join("c/two")).unwrap();
-    assert_eq!(
-        &file.bytes().unwrap()[..3],
-        b"hul",
-        "open files outlive their names"
-    );
-    assert!(
-        disk.remove_file(&root.join("c/two"))
-            .unwrap_err()
-            .is_not_found()
-    );
+    assert_eq!(&file.bytes().unwrap()[..3], b"hul", "open files outlive their names");
+    assert!(disk.remove_file(&root.join("c/two")).unwrap_err().is_not_found());
     disk.remove_dir_all(&root.join("a")).unwrap();
     assert_eq!(metadata("a"), None);
     assert!(disk.list(&root.join("a")).unwrap_err().is_not_found());
@@ -104,41 +87,24 @@ fn scene() -> (SimDisk, Arc<dyn super::DiskFile>) {
 fn contents(disk: &SimDisk) -> (String, bool) {
     let bytes = disk.open(Path::new("/d/f")).unwrap().bytes().unwrap();
     let beside = disk.metadata(Path::new("/d/g")).unwrap();
-    (
-        String::from_utf8_lossy(&bytes).into_owned(),
-        beside.is_some(),
-    )
+    (String::from_utf8_lossy(&bytes).into_owned(), beside.is_some())
 }
 
 #[test]
 fn what_was_not_synced_may_be_lost() {
     let (disk, file) = scene();
-    assert_eq!(
-        contents(&disk.reopen(Loss::Unsynced)),
-        ("old".to_owned(), false)
-    );
-    assert_eq!(
-        contents(&disk.reopen(Loss::Nothing)),
-        ("new!".to_owned(), true)
-    );
-    let seen: std::collections::BTreeSet<_> = (0..200)
-        .map(|seed| contents(&disk.reopen(Loss::Random(seed))))
-        .collect();
+    assert_eq!(contents(&disk.reopen(Loss::Unsynced)), ("old".to_owned(), false));
+    assert_eq!(contents(&disk.reopen(Loss::Nothing)), ("new!".to_owned(), true));
+    let seen: std::collections::BTreeSet<_> = (0..200).map(|seed| contents(&disk.reopen(Loss::Random(seed)))).collect();
     for text in ["old", "nld", "ned", "new", "new!"] {
         for beside in [false, true] {
-            assert!(
-                seen.contains(&(text.to_owned(), beside)),
-                "{text} {beside} among {seen:?}"
-            );
+            assert!(seen.contains(&(text.to_owned(), beside)), "{text} {beside} among {seen:?}");
         }
     }
     assert_eq!(seen.len(), 10, "nothing else comes out");
     file.sync().unwrap();
     disk.sync_dir(Path::new("/d")).unwrap();
-    assert_eq!(
-        contents(&disk.reopen(Loss::Unsynced)),
-        ("new!".to_owned(), true)
-    );
+    assert_eq!(contents(&disk.reopen(Loss::Unsynced)), ("new!".to_owned(), true));
 }
 
 #[test]
@@ -149,11 +115,7 @@ fn accidents_come_where_they_were_planned() {
     let why = file.write_at(4, b"more").unwrap_err();
     assert!(why.is_no_space(), "{why}");
     assert_eq!(disk.free_space_bytes(Path::new("/d")).unwrap(), 0);
-    assert!(
-        disk.rename(Path::new("/d/f"), Path::new("/d/h"))
-            .unwrap_err()
-            .is_no_space()
-    );
+    assert!(disk.rename(Path::new("/d/f"), Path::new("/d/h")).unwrap_err().is_no_space());
     file.write_at(4, b"more").unwrap();
 
     // A sync that failed has forgotten what it was to write; the next one does not bring it back.
@@ -181,10 +143,7 @@ fn a_rename_does_not_outrun_the_file_that_it_names() {
         assert!(!(there("/d/g") && there("/d/h")), "one file has one name");
         disk.sync_dir(Path::new("/d")).unwrap();
         let left = disk.reopen(Loss::Random(seed));
-        assert_eq!(
-            &left.open(Path::new("/d/h")).unwrap().bytes().unwrap()[..],
-            b"g"
-        );
+        assert_eq!(&left.open(Path::new("/d/h")).unwrap().bytes().unwrap()[..], b"g");
         assert_eq!(left.metadata(Path::new("/d/g")).unwrap(), None);
     }
 }

@@ -64,11 +64,7 @@ impl SimDisk {
     /// one has the number that it answers now) and to the `times - 1` after it.
     pub fn fail_at(&self, operation: u64, times: u64, fault: Fault) {
         let until = operation.saturating_add(times);
-        self.state().plans.push(Plan {
-            from: operation,
-            until,
-            fault,
-        });
+        self.state().plans.push(Plan { from: operation, until, fault });
     }
 
     /// Forgets all planned accidents: room was made, the drive is back.
@@ -101,20 +97,10 @@ impl SimDisk {
     }
 
     fn opened(&self, path: &Path, inode: usize, is_writable: bool) -> Arc<dyn DiskFile> {
-        Arc::new(SimFile {
-            disk: self.clone(),
-            path: path.to_path_buf(),
-            inode,
-            is_writable,
-        })
+        Arc::new(SimFile { disk: self.clone(), path: path.to_path_buf(), inode, is_writable })
     }
 
-    fn open_file(
-        &self,
-        action: &'static str,
-        path: &Path,
-        is_writable: bool,
-    ) -> DiskResult<Arc<dyn DiskFile>> {
+    fn open_file(&self, action: &'static str, path: &Path, is_writable: bool) -> DiskResult<Arc<dyn DiskFile>> {
         let inode = self.run(action, path, |state| {
             state.alive()?;
             let inode = state.find(path)?;
@@ -138,11 +124,7 @@ impl Disk for SimDisk {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
             let node = Node::File(FileNode::default());
-            let inode = if is_done {
-                state.add(dir, name, node)
-            } else {
-                0
-            };
+            let inode = if is_done { state.add(dir, name, node) } else { 0 };
             answer.map(|()| inode)
         })?;
         Ok(self.opened(path, inode, true))
@@ -156,8 +138,7 @@ impl Disk for SimDisk {
         self.run("rename", from, |state| {
             let (is_done, answer) = state.step_whole()?;
             let inode = state.find(from)?;
-            let ((from_dir, from_name), (to_dir, to_name)) =
-                (state.parent(from)?, state.parent(to)?);
+            let ((from_dir, from_name), (to_dir, to_name)) = (state.parent(from)?, state.parent(to)?);
             if let Some(target) = state.dir(to_dir)?.now.get(to_name)
                 && let Node::Dir(target) = &state.nodes[*target]
                 && !target.now.is_empty()
@@ -165,10 +146,8 @@ impl Disk for SimDisk {
                 return Err(io::ErrorKind::DirectoryNotEmpty.into());
             }
             if is_done && (from_dir, from_name) != (to_dir, to_name) {
-                state.set_names(vec![
-                    (from_dir, from_name.to_owned(), None),
-                    (to_dir, to_name.to_owned(), Some(inode)),
-                ]);
+                state
+                    .set_names(vec![(from_dir, from_name.to_owned(), None), (to_dir, to_name.to_owned(), Some(inode))]);
             }
             answer
         })
@@ -231,11 +210,7 @@ impl Disk for SimDisk {
                     None => {
                         let (is_done, answer) = state.step_whole()?;
                         let node = Node::Dir(DirNode::default());
-                        let made = if is_done {
-                            state.add(inode, name, node)
-                        } else {
-                            0
-                        };
+                        let made = if is_done { state.add(inode, name, node) } else { 0 };
                         answer?;
                         made
                     }
@@ -266,14 +241,8 @@ impl Disk for SimDisk {
                 Err(why) => return Err(why),
             };
             Ok(Some(match &state.nodes[inode] {
-                Node::File(file) => Metadata {
-                    len: file.now.len() as u64,
-                    is_dir: false,
-                },
-                Node::Dir(_) => Metadata {
-                    len: 0,
-                    is_dir: true,
-                },
+                Node::File(file) => Metadata { len: file.now.len() as u64, is_dir: false },
+                Node::Dir(_) => Metadata { len: 0, is_dir: true },
             }))
         })
     }
@@ -294,10 +263,8 @@ impl Disk for SimDisk {
         self.run("look at", path, |state| {
             state.alive()?;
             let next = state.operations;
-            let is_full = state
-                .plans
-                .iter()
-                .any(|plan| plan.fault == Fault::NoSpace && plan.from <= next && next < plan.until);
+            let is_full =
+                state.plans.iter().any(|plan| plan.fault == Fault::NoSpace && plan.from <= next && next < plan.until);
             Ok(if is_full { 0 } else { u64::MAX })
         })
     }
@@ -308,14 +275,12 @@ impl Disk for SimDisk {
             Ok(Some(_)) => Ok(()),
             Err(why) => Err(why),
         };
-        result
-            .map(|()| LockGuard::nothing())
-            .map_err(|why| LockError {
-                path: path.to_path_buf(),
-                pid: None,
-                program: None,
-                source: Some(why.source),
-            })
+        result.map(|()| LockGuard::nothing()).map_err(|why| LockError {
+            path: path.to_path_buf(),
+            pid: None,
+            program: None,
+            source: Some(why.source),
+        })
     }
 }
 
@@ -330,28 +295,16 @@ struct SimFile {
 
 fn to_usize(value: u64) -> io::Result<usize> {
     // Bounded, so that a mistaken offset fails here and not in the allocator.
-    usize::try_from(value)
-        .ok()
-        .filter(|len| *len <= 1 << 40)
-        .ok_or(io::ErrorKind::FileTooLarge.into())
+    usize::try_from(value).ok().filter(|len| *len <= 1 << 40).ok_or(io::ErrorKind::FileTooLarge.into())
 }
 
 impl SimFile {
-    fn run<T>(
-        &self,
-        action: &'static str,
-        work: impl FnOnce(&mut State, usize) -> io::Result<T>,
-    ) -> DiskResult<T> {
-        self.disk
-            .run(action, &self.path, |state| work(state, self.inode))
+    fn run<T>(&self, action: &'static str, work: impl FnOnce(&mut State, usize) -> io::Result<T>) -> DiskResult<T> {
+        self.disk.run(action, &self.path, |state| work(state, self.inode))
     }
 
     fn writable(&self) -> io::Result<()> {
-        if self.is_writable {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::PermissionDenied.into())
-        }
+        if self.is_writable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     }
 }
 
@@ -371,9 +324,7 @@ impl DiskFile for SimFile {
         self.run("read", |state, inode| {
             state.alive()?;
             let bytes = &state.file(inode)?.now;
-            let start = usize::try_from(offset)
-                .unwrap_or(usize::MAX)
-                .min(bytes.len());
+            let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
             let count = buffer.len().min(bytes.len() - start);
             buffer[..count].copy_from_slice(&bytes[start..start + count]);
             Ok(count)

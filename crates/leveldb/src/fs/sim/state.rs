@@ -98,10 +98,7 @@ fn apply(bytes: &mut Vec<u8>, what: &What) {
 impl FileNode {
     pub(super) fn change(&mut self, what: What) {
         apply(&mut self.now, &what);
-        self.changes.push(Change {
-            what,
-            is_forgotten: false,
-        });
+        self.changes.push(Change { what, is_forgotten: false });
     }
 
     pub(super) fn sync(&mut self) {
@@ -126,13 +123,7 @@ impl FileNode {
                         (0, _) => {}
                         (1, What::Write { offset, data }) => {
                             let data = data[..random.up_to(data.len())].to_vec();
-                            apply(
-                                &mut bytes,
-                                &What::Write {
-                                    offset: *offset,
-                                    data,
-                                },
-                            );
+                            apply(&mut bytes, &What::Write { offset: *offset, data });
                         }
                         (_, what) => apply(&mut bytes, what),
                     }
@@ -163,20 +154,16 @@ impl State {
         self.alive()?;
         let number = self.operations;
         self.operations += 1;
-        let plan = self
-            .plans
-            .iter()
-            .find(|plan| plan.from <= number && number < plan.until);
+        let plan = self.plans.iter().find(|plan| plan.from <= number && number < plan.until);
         Ok(match plan.map(|plan| plan.fault) {
             None => Step::Whole,
             Some(fault @ Fault::Stop) => {
                 self.is_stopped = true;
                 Step::Broken(fault, io::Error::other("the machine stops here"))
             }
-            Some(fault @ Fault::NoSpace) => Step::Broken(
-                fault,
-                io::Error::new(io::ErrorKind::StorageFull, "no space left"),
-            ),
+            Some(fault @ Fault::NoSpace) => {
+                Step::Broken(fault, io::Error::new(io::ErrorKind::StorageFull, "no space left"))
+            }
             Some(fault @ Fault::Io) => Step::Broken(fault, io::Error::other("I/O error")),
         })
     }
@@ -208,11 +195,7 @@ impl State {
     pub(super) fn find(&self, path: &Path) -> io::Result<usize> {
         let mut inode = 0;
         for name in names(path)? {
-            inode = *self
-                .dir(inode)?
-                .now
-                .get(name)
-                .ok_or(io::ErrorKind::NotFound)?;
+            inode = *self.dir(inode)?.now.get(name).ok_or(io::ErrorKind::NotFound)?;
         }
         Ok(inode)
     }
@@ -246,9 +229,8 @@ impl State {
         let mut wanted = BTreeSet::new();
         let mut chosen = vec![false; self.moves.len()];
         for (index, change) in self.moves.iter().enumerate().rev() {
-            let touches = |(of, name, _): &(usize, OsString, Option<usize>)| {
-                *of == dir || wanted.contains(&(*of, name.clone()))
-            };
+            let touches =
+                |(of, name, _): &(usize, OsString, Option<usize>)| *of == dir || wanted.contains(&(*of, name.clone()));
             if change.iter().any(touches) {
                 chosen[index] = true;
                 wanted.extend(change.iter().map(|(of, name, _)| (*of, name.clone())));
@@ -278,25 +260,14 @@ impl State {
             Loss::Random(seed) => seed,
             Loss::Nothing | Loss::Unsynced => self.random.0,
         });
-        let mut left = State {
-            nodes: Vec::new(),
-            moves: Vec::new(),
-            ..State::new(random.next())
-        };
+        let mut left = State { nodes: Vec::new(), moves: Vec::new(), ..State::new(random.next()) };
         for node in &self.nodes {
             left.nodes.push(match node {
                 Node::File(file) => {
                     let durable = file.left_by(loss, &mut random);
-                    Node::File(FileNode {
-                        now: durable.clone(),
-                        durable,
-                        changes: Vec::new(),
-                    })
+                    Node::File(FileNode { now: durable.clone(), durable, changes: Vec::new() })
                 }
-                Node::Dir(dir) => Node::Dir(DirNode {
-                    now: Names::new(),
-                    durable: dir.durable.clone(),
-                }),
+                Node::Dir(dir) => Node::Dir(DirNode { now: Names::new(), durable: dir.durable.clone() }),
             });
         }
         let mut dropped = BTreeSet::new();
@@ -305,9 +276,7 @@ impl State {
             let is_kept = match loss {
                 Loss::Nothing => true,
                 Loss::Unsynced => false,
-                Loss::Random(_) => {
-                    random.up_to(1) == 1 && !keys().any(|key| dropped.contains(&key))
-                }
+                Loss::Random(_) => random.up_to(1) == 1 && !keys().any(|key| dropped.contains(&key)),
             };
             if is_kept {
                 left.make_durable(change);

@@ -1,0 +1,258 @@
+//! One block of a table: entries in key order, each sharing a prefix with the one before.
+//!
+//! Block:  entries | restart offsets u32 LE | their count u32 LE
+//! Entry:  shared varint | rest varint | value bytes varint | rest of the key | value
+//! At a restart offset nothing is shared, so that a search can begin there.
+//!
+//! Every `None` of this module means: the bytes are no block. No input panics.
+
+use crate::coding::{KIND_VALUE, Reader, TAG_BYTES, fixed32, fixed64, shared_prefix, split_key};
+
+/// A block's contents, its frame checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block<'a> {
+    entries: &'a [u8],
+    restarts: &'a [u8],
+}
+
+/// One entry, its key still without the part that it shares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) shared: usize,
+    pub(crate) rest: &'a [u8],
+    pub(crate) value: &'a [u8],
+    /// Where the next entry begins.
+    pub(crate) next: usize,
+}
+
+/// What a search came upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    /// The newest record of the key is this value.
+    Value(&'a [u8]),
+    /// The newest record of the key is a tombstone.
+    Deleted,
+    /// No record of the key.
+    Absent,
+}
+
+impl<'a> Found<'a> {
+    fn of(tag: u64, value: &'a [u8]) -> Found<'a> {
+        if tag & 0xff == KIND_VALUE { Found::Value(value) } else { Found::Deleted }
+    }
+}
+
+impl<'a> Block<'a> {
+    #[inline]
+    pub(crate) fn parse(contents: &'a [u8]) -> Option<Block<'a>> {
+        let (rest, count) = contents.split_last_chunk::<4>()?;
+        let bytes = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(4)?;
+        let (entries, restarts) = rest.split_at(rest.len().checked_sub(bytes)?);
+        Some(Block { entries, restarts })
+    }
+
+    /// How many restart offsets there are.
+    pub(crate) fn restart_count(&self) -> usize {
+        self.restarts.len() / 4
+    }
+
+    /// Where the search may begin for the `index`th time; at or behind the end if that is damaged.
+    #[inline]
+    pub(crate) fn restart(&self, index: usize) -> usize {
+        let place = self.restarts.get(index * 4..index * 4 + 4);
+        place.map_or(usize::MAX, |bytes| fixed32(bytes) as usize)
+    }
+
+    /// Bytes of all entries.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entry at a place where one begins.
+    #[inline]
+    pub(crate) fn entry(&self, at: usize) -> Option<Entry<'a>> {
+        let bytes = self.entries.get(at..)?;
+        let (shared, rest, value, head) = match bytes {
+            [a, b, c, ..] if (a | b | c) & 0x80 == 0 => (usize::from(*a), usize::from(*b), usize::from(*c), 3),
+            _ => {
+                let mut reader = Reader(bytes);
+                let lengths = (reader.length()?, reader.length()?, reader.length()?);
+                (lengths.0, lengths.1, lengths.2, bytes.len() - reader.0.len())
+            }
+        };
+        let key_end = head + rest;
+        let end = key_end + value;
+        let entry = bytes.get(..end)?;
+        let (key, value) = (&entry[head..key_end], &entry[key_end..]);
+        Some(Entry { shared, rest: key, value, next: at + end })
+    }
+
+    /// The user key at a restart.
+    #[inline]
+    fn restart_key(&self, index: usize) -> Option<&'a [u8]> {
+        let entry = self.entry(self.restart(index)).filter(|entry| entry.shared == 0)?;
+        split_key(entry.rest).map(|(user, _)| user)
+    }
+
+    /// Looks for the newest record of a user key among internal keys.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<Found<'a>> {
+        let (mut low, mut high) = (0, self.restart_count());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.restart_key(middle)? < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.scan(self.restart(low.saturating_sub(1)), key)
+    }
+
+    /// Goes on from a restart whose key is below `key`, or the first.
+    ///
+    /// No key is put together: `matched` counts the bytes in which the entry before agrees with
+    /// `key`, and an entry that shares more than that with it is as much below `key` as it was.
+    fn scan(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
+        let (mut at, mut matched, mut before_len) = (start, 0, 0);
+        while at < self.entries.len() {
+            let entry = self.entry(at)?;
+            // Where more is shared than a user key, tags are mixed in: rare, and done slowly.
+            if entry.shared > before_len || entry.rest.len() < TAG_BYTES {
+                return self.scan_slowly(start, key);
+            }
+            let (rest, tag) = entry.rest.split_at(entry.rest.len() - TAG_BYTES);
+            if entry.shared <= matched {
+                let wanted = &key[entry.shared..];
+                let same = shared_prefix(rest, wanted);
+                matched = entry.shared + same;
+                match (rest.get(same), wanted.get(same)) {
+                    (None, None) => return Some(Found::of(fixed64(tag), entry.value)),
+                    (Some(here), Some(there)) if here > there => return Some(Found::Absent),
+                    (Some(_), None) => return Some(Found::Absent),
+                    _ => {}
+                }
+            }
+            before_len = entry.shared + rest.len();
+            at = entry.next;
+        }
+        Some(Found::Absent)
+    }
+
+    /// As [`Block::scan`], for any keys: each is put together.
+    fn scan_slowly(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
+        let (mut at, mut here) = (start, Vec::new());
+        while at < self.entries.len() {
+            let entry = self.entry(at)?;
+            extend_key(&mut here, &entry)?;
+            let (user, tag) = split_key(&here)?;
+            match user.cmp(key) {
+                std::cmp::Ordering::Less => at = entry.next,
+                std::cmp::Ordering::Equal => return Some(Found::of(tag, entry.value)),
+                std::cmp::Ordering::Greater => break,
+            }
+        }
+        Some(Found::Absent)
+    }
+}
+
+/// Makes the key of the entry before into that of `entry`.
+#[inline]
+pub(crate) fn extend_key(key: &mut Vec<u8>, entry: &Entry<'_>) -> Option<()> {
+    if entry.shared > key.len() {
+        return None;
+    }
+    key.truncate(entry.shared);
+    key.extend_from_slice(entry.rest);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coding::{KIND_DELETED, put_varint};
+
+    /// A block of internal keys, as any writer may make it.
+    pub(crate) fn block(keys: &[(&[u8], u64, &[u8])], interval: usize) -> Vec<u8> {
+        let (mut out, mut restarts, mut before) = (Vec::new(), vec![0_u32], Vec::new());
+        for (index, (user, tag, value)) in keys.iter().enumerate() {
+            let key = [user, &tag.to_le_bytes()[..]].concat();
+            let mut shared = shared_prefix(&before, &key);
+            if index % interval == 0 {
+                shared = 0;
+                if index > 0 {
+                    restarts.push(u32::try_from(out.len()).unwrap());
+                }
+            }
+            put_varint(&mut out, shared as u64);
+            put_varint(&mut out, (key.len() - shared) as u64);
+            put_varint(&mut out, value.len() as u64);
+            out.extend_from_slice(&key[shared..]);
+            out.extend_from_slice(value);
+            before = key;
+        }
+        out.extend(restarts.iter().flat_map(|at| at.to_le_bytes()));
+        out.extend(u32::try_from(restarts.len()).unwrap().to_le_bytes());
+        out
+    }
+
+    const VALUE: u64 = 5 << 8 | KIND_VALUE;
+
+    #[test]
+    fn every_key_is_found_and_no_other() {
+        let long = [b'l'; 300];
+        // Keys that are prefixes of each other, tags that look like key bytes, several versions.
+        let keys: Vec<(&[u8], u64, &[u8])> = vec![
+            (b"", VALUE, b"empty"),
+            (b"a", 9 << 8 | KIND_DELETED, b""),
+            (b"a", VALUE, b"old"),
+            (b"a\x01", VALUE, b"1"),
+            (b"a\x01\x05", VALUE, b"2"),
+            (b"a\x01\x05\0", VALUE, b"3"),
+            (b"ab", 7 << 8 | KIND_VALUE, b"new"),
+            (b"ab", 6 << 8 | KIND_DELETED, b""),
+            (b"abc", VALUE, &long),
+            (&long, VALUE, b"long"),
+            (b"m", VALUE, b""),
+        ];
+        for interval in 1..=keys.len() {
+            let bytes = block(&keys, interval);
+            let block = Block::parse(&bytes).unwrap();
+            for (index, (key, tag, value)) in keys.iter().enumerate() {
+                let is_newest = index == 0 || keys[index - 1].0 != *key;
+                let want = Found::of(*tag, value);
+                if is_newest {
+                    assert_eq!(block.find(key), Some(want), "{key:?} {interval}");
+                }
+            }
+            for key in [&b"\0"[..], b"a\0", b"a\x01\x04", b"a\x01\x05\x01", b"aa", b"abb", b"z"] {
+                assert_eq!(block.find(key), Some(Found::Absent), "{key:?} {interval}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_none_or_an_answer_and_never_a_panic() {
+        let keys: Vec<[u8; 4]> = (0..40_u32).map(|n| (n * 3).to_be_bytes()).collect();
+        let keys: Vec<_> = keys.iter().map(|key| (&key[..], VALUE, &key[..])).collect();
+        let bytes = block(&keys, 16);
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut bent = bytes.clone();
+                bent[at] ^= 1 << bit;
+                if let Some(block) = Block::parse(&bent) {
+                    for number in [0, 1, 60, 117, 200_u32] {
+                        let _ = block.find(&number.to_be_bytes());
+                    }
+                }
+            }
+            if let Some(block) = Block::parse(&bytes[..at]) {
+                let _ = block.find(b"any");
+            }
+        }
+        assert!(Block::parse(&[1, 0, 0, 0]).is_none(), "a restart that is not there");
+        assert!(Block::parse(&[]).is_none());
+        let empty = [0, 0, 0, 0, 1, 0, 0, 0];
+        let none = Block::parse(&empty).unwrap();
+        assert_eq!(none.restart_key(0), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! LevelDB's bloom filter `leveldb.BuiltinBloomFilter2`, 10 bits a key, bit for bit.
+//!
+//! Filter:  bits, the least significant of a byte first | probes u8
+//! A filter that differs in one bit hides keys from LevelDB's look-ups, so this is exact or nothing.
+//!
+//! Source: Bitcoin Core b88bffe, leveldb/util/bloom.cc and hash.cc.
+
+use crate::coding::fixed32;
+
+/// The name under which a table's metaindex lists its filter block.
+pub(crate) const FILTER_KEY: &[u8] = b"filter.leveldb.BuiltinBloomFilter2";
+
+const BITS_PER_KEY: usize = 10;
+/// floor(10 * 0.69).
+const PROBES: u32 = 6;
+/// Above this a filter is of a kind that is not known, and every key may be in it.
+const PROBES_MAX: u8 = 30;
+
+/// The hash of a user key from which all probes follow.
+#[inline]
+pub(crate) fn hash(key: &[u8]) -> u32 {
+    const M: u32 = 0xc6a4_a793;
+    // LevelDB's lengths are 32 bits wide in this product too.
+    #[expect(clippy::cast_possible_truncation, reason = "the hash is defined modulo 2^32")]
+    let mut h = 0xbc9f_1d34 ^ (key.len() as u32).wrapping_mul(M);
+    let mut words = key.chunks_exact(4);
+    for word in &mut words {
+        h = h.wrapping_add(fixed32(word)).wrapping_mul(M);
+        h ^= h >> 16;
+    }
+    let tail = words.remainder();
+    if !tail.is_empty() {
+        for (index, byte) in tail.iter().enumerate() {
+            h = h.wrapping_add(u32::from(*byte) << (8 * index));
+        }
+        h = h.wrapping_mul(M);
+        h ^= h >> 24;
+    }
+    h
+}
+
+/// Appends the filter of the keys with these hashes.
+pub(crate) fn put_filter(out: &mut Vec<u8>, hashes: &[u32]) {
+    let bytes = (hashes.len() * BITS_PER_KEY).max(64).div_ceil(8);
+    let start = out.len();
+    out.resize(start + bytes, 0);
+    let filter = &mut out[start..];
+    let bits = bytes as u64 * 8;
+    // x % bits without a division (Lemire, Kaser, Kurz 2019): exact for any 32-bit x and bits.
+    let magic = u64::MAX / bits + 1;
+    for first in hashes {
+        let mut h = *first;
+        let delta = h.rotate_right(17);
+        for _ in 0..PROBES {
+            let low = magic.wrapping_mul(u64::from(h));
+            let bit = usize::try_from((u128::from(low) * u128::from(bits)) >> 64).expect("below the number of bits");
+            filter[bit / 8] |= 1 << (bit % 8);
+            h = h.wrapping_add(delta);
+        }
+    }
+    out.push(6);
+}
+
+/// Whether a key with this hash may be among the filter's; `false` is certain.
+#[inline]
+pub(crate) fn may_hold(filter: &[u8], first: u32) -> bool {
+    let Some((probes, bytes)) = filter.split_last() else {
+        return false;
+    };
+    if bytes.is_empty() {
+        return false;
+    }
+    if *probes > PROBES_MAX {
+        return true;
+    }
+    let Ok(bits) = u32::try_from(bytes.len() * 8) else {
+        return true;
+    };
+    let mut h = first;
+    let delta = h.rotate_right(17);
+    for _ in 0..*probes {
+        let bit = (h % bits) as usize;
+        if bytes[bit / 8] & (1 << (bit % 8)) == 0 {
+            return false;
+        }
+        h = h.wrapping_add(delta);
+    }
+    true
+}
+
+/// The filters of one table: one for each 2 KiB of its data.
+///
+/// Filters | start of each u32 LE | start of those u32 LE | log2 of the bytes a filter covers u8
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilterBlock<'a> {
+    contents: &'a [u8],
+    /// Where the starts begin; the filters end there.
+    starts: usize,
+    count: usize,
+    base_log2: u8,
+}
+
+/// log2 of the bytes of data that one filter covers.
+pub(crate) const FILTER_BASE_LOG2: u8 = 11;
+
+impl<'a> FilterBlock<'a> {
+    /// Reads the frame; `None` if the contents are no filter block, and every key may be there.
+    #[inline]
+    pub(crate) fn parse(contents: &'a [u8]) -> Option<FilterBlock<'a>> {
+        let (rest, base_log2) = contents.split_last().map(|(last, rest)| (rest, *last))?;
+        let starts = usize::try_from(fixed32(rest.last_chunk::<4>()?)).ok()?;
+        let count = rest.len().checked_sub(4)?.checked_sub(starts)? / 4;
+        Some(FilterBlock { contents, starts, count, base_log2 })
+    }
+
+    /// Where the start of the filter for the data block at `offset` stands, for a prefetch.
+    #[inline]
+    pub(crate) fn place(&self, offset: u64) -> Option<usize> {
+        let index = usize::try_from(offset.checked_shr(u32::from(self.base_log2))?).ok()?;
+        (index < self.count).then(|| self.starts + index * 4)
+    }
+
+    /// The bytes of the filter for the data block at `offset`; `None` where none covers it.
+    #[inline]
+    pub(crate) fn filter(&self, offset: u64) -> Option<&'a [u8]> {
+        let place = self.place(offset)?;
+        let start = usize::try_from(fixed32(self.contents.get(place..place + 4)?)).ok()?;
+        let end = usize::try_from(fixed32(self.contents.get(place + 4..place + 8)?)).ok()?;
+        if end > self.starts {
+            return None;
+        }
+        self.contents.get(start..end)
+    }
+
+    /// Whether the data block at `offset` may hold a key of this hash; `false` is certain.
+    #[inline]
+    pub(crate) fn may_hold(&self, offset: u64, hash: u32) -> bool {
+        self.filter(offset).is_none_or(|filter| may_hold(filter, hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LevelDB's own vectors: leveldb/util/hash_test.cc has seed 0xbc9f1d34 in each row.
+    #[test]
+    fn hashes_are_leveldbs() {
+        for (row, key, want) in [
+            ("empty", &b""[..], 0xbc9f_1d34),
+            ("one byte", &[0x62], 0xef13_45c4),
+            ("two bytes", &[0xc3, 0x97], 0x5b66_3814),
+            ("three bytes", &[0xe2, 0x99, 0xa5], 0x323c_078f),
+            ("four bytes", &[0xe1, 0x80, 0xb9, 0x32], 0xed21_633a),
+        ] {
+            assert_eq!(hash(key), want, "{row}");
+        }
+    }
+
+    /// The plain twin: set bits with a division, as the text of the format says it.
+    fn plain_filter(hashes: &[u32]) -> Vec<u8> {
+        let bytes = (hashes.len() * 10).max(64).div_ceil(8);
+        let bits = u32::try_from(bytes * 8).unwrap();
+        let mut filter = vec![0; bytes + 1];
+        for first in hashes {
+            for probe in 0..6_u32 {
+                let bit = first.wrapping_add(first.rotate_right(17).wrapping_mul(probe)) % bits;
+                filter[bit as usize / 8] |= 1 << (bit % 8);
+            }
+        }
+        filter[bytes] = 6;
+        filter
+    }
+
+    #[test]
+    fn filters_hold_their_keys_and_few_others() {
+        for count in [0, 1, 6, 7, 50, 100, 10_000] {
+            let hashes: Vec<u32> = (0..count).map(|index: u32| hash(&index.to_be_bytes())).collect();
+            let mut filter = Vec::new();
+            put_filter(&mut filter, &hashes);
+            assert_eq!(filter, plain_filter(&hashes), "{count} keys");
+            assert!(hashes.iter().all(|hash| may_hold(&filter, *hash)));
+            let wrong = (0..10_000_u32).filter(|n| may_hold(&filter, hash(&(n | 1 << 30).to_be_bytes())));
+            assert!(wrong.count() < 250, "{count} keys");
+        }
+        assert!(!may_hold(&[], 1) && !may_hold(&[6], 1), "an empty filter holds nothing");
+        assert!(may_hold(&[0, 31], 1), "an unknown kind may hold anything");
+    }
+
+    #[test]
+    fn a_filter_block_that_is_bent_never_hides_a_key_by_its_frame() {
+        assert!(FilterBlock::parse(&[]).is_none());
+        assert!(FilterBlock::parse(&[11]).is_none());
+        assert!(FilterBlock::parse(&[9, 0, 0, 0, 11]).is_none(), "starts behind the end");
+        let block = FilterBlock::parse(&[0, 0, 0, 0, 11]).unwrap();
+        assert!(block.may_hold(0, 1), "no filter covers it");
+        let block = FilterBlock::parse(&[7, 0, 0, 0, 0, 0, 0, 0, 200]).unwrap();
+        assert!(block.may_hold(u64::MAX, 1));
+    }
+}

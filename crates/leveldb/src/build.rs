@@ -1,0 +1,453 @@
+//! Building tables: records in key order become blocks, filters and an index, byte for byte as
+//! LevelDB writes them (but for index keys, which it may shorten and we do not).
+//!
+//! A [`Part`] takes records of one range of keys and writes blocks in large pieces; [`finish`] puts
+//! filters, index and footer behind the blocks of one part, or of several parts that share a file.
+//! In a shared file each piece begins at a multiple of what a filter covers, so that no two parts
+//! meet in one filter; blocks are found by their handles, so their order in the file is free.
+//!
+//! Absent on purpose: fsync, names, numbers (`run`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::bloom::{FILTER_BASE_LOG2, FILTER_KEY, hash, put_filter};
+use crate::coding::{TAG_BYTES, mask, put_varint, shared_prefix};
+use crate::fs::{DiskFile, DiskResult};
+use crate::table::{FOOTER_BYTES, Handle, MAGIC};
+
+/// A data block is closed when it has so many bytes.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+/// Entries from one restart to the next.
+const RESTART_INTERVAL: usize = 16;
+/// Blocks are written in pieces of about this many bytes.
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
+
+/// A file that one part, or several, put blocks into.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    pub(crate) file: Arc<dyn DiskFile>,
+    /// Where the next piece goes.
+    end: AtomicU64,
+    is_shared: bool,
+}
+
+impl Sink {
+    pub(crate) fn new(file: Arc<dyn DiskFile>, is_shared: bool) -> Sink {
+        Sink { file, end: AtomicU64::new(0), is_shared }
+    }
+
+    /// Bytes that have a place so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) -> u64 {
+        let taken = if self.is_shared { bytes.next_multiple_of(1 << FILTER_BASE_LOG2) } else { bytes };
+        self.end.fetch_add(taken, Ordering::Relaxed)
+    }
+}
+
+/// What the index says of one block.
+#[derive(Debug)]
+struct IndexEntry {
+    /// End of its last internal key in `Part::index_keys`.
+    key_end: usize,
+    /// End of its filter in `Part::filters`.
+    filter_end: usize,
+    /// Where it lies; counted from the piece's start until the piece is written.
+    handle: Handle,
+}
+
+/// Records of one range of keys on their way into a file.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Blocks that are not written yet; the last one may be open.
+    piece: Vec<u8>,
+    /// Where the open block begins in the piece.
+    block_start: usize,
+    restarts: Vec<u32>,
+    /// Entries since the last restart.
+    since_restart: usize,
+    /// Hashes of the open block's keys.
+    hashes: Vec<u32>,
+    /// The last user key, and its tag.
+    last_key: Vec<u8>,
+    last_tag: u64,
+    first_key: Vec<u8>,
+    first_tag: u64,
+    record_count: u64,
+    index: Vec<IndexEntry>,
+    /// Blocks of `index` that are written.
+    written_count: usize,
+    index_keys: Vec<u8>,
+    filters: Vec<u8>,
+}
+
+impl Part {
+    pub(crate) fn new() -> Part {
+        Part {
+            piece: Vec::with_capacity(PIECE_BYTES + 4 * BLOCK_BYTES),
+            block_start: 0,
+            restarts: vec![0],
+            since_restart: 0,
+            hashes: Vec::new(),
+            last_key: Vec::new(),
+            last_tag: 0,
+            first_key: Vec::new(),
+            first_tag: 0,
+            record_count: 0,
+            index: Vec::new(),
+            written_count: 0,
+            index_keys: Vec::new(),
+            filters: Vec::new(),
+        }
+    }
+
+    pub(crate) fn record_count(&self) -> u64 {
+        self.record_count
+    }
+
+    pub(crate) fn first_key(&self) -> &[u8] {
+        &self.first_key
+    }
+
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Appends a record. The keys of a part rise; a key comes once.
+    ///
+    /// # Panics
+    /// If `key` does not lie behind the one before: no table could hold it.
+    pub(crate) fn add(&mut self, key: &[u8], tag: u64, value: &[u8]) {
+        let mut shared = shared_prefix(&self.last_key, key);
+        if self.record_count == 0 {
+            self.first_key.extend_from_slice(key);
+            self.first_tag = tag;
+        } else {
+            let is_behind = match (key.get(shared), self.last_key.get(shared)) {
+                (Some(here), Some(before)) => here > before,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            assert!(is_behind, "the keys of a run rise: {key:02x?} after {:02x?}", self.last_key);
+        }
+        if self.since_restart == RESTART_INTERVAL {
+            let at = self.piece.len() - self.block_start;
+            self.restarts.push(u32::try_from(at).expect("a block is small"));
+            self.since_restart = 0;
+        }
+        if self.since_restart == 0 {
+            shared = 0;
+        }
+        self.since_restart += 1;
+        let rest = key.len() - shared;
+        self.put_lengths(shared, rest + TAG_BYTES, value.len());
+        self.piece.extend_from_slice(&key[shared..]);
+        self.piece.extend_from_slice(&tag.to_le_bytes());
+        self.piece.extend_from_slice(value);
+        self.hashes.push(hash(key));
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(&key[shared..]);
+        self.last_tag = tag;
+        self.record_count += 1;
+        if self.piece.len() - self.block_start + self.restarts.len() * 4 + 4 >= BLOCK_BYTES {
+            self.close_block();
+        }
+    }
+
+    #[inline]
+    fn put_lengths(&mut self, shared: usize, rest: usize, value: usize) {
+        if (shared | rest | value) < 0x80 {
+            let bytes = [shared, rest, value].map(|length| length.to_le_bytes()[0]);
+            self.piece.extend_from_slice(&bytes);
+        } else {
+            for length in [shared, rest, value] {
+                put_varint(&mut self.piece, length as u64);
+            }
+        }
+    }
+
+    /// Whether a block was just closed: the place where a table may be cut or a piece written.
+    pub(crate) fn is_between_blocks(&self) -> bool {
+        self.piece.len() == self.block_start
+    }
+
+    /// Bytes that are not written yet.
+    pub(crate) fn piece_bytes(&self) -> usize {
+        self.piece.len()
+    }
+
+    fn close_block(&mut self) {
+        self.piece.extend(self.restarts.iter().flat_map(|at| at.to_le_bytes()));
+        let count = u32::try_from(self.restarts.len()).expect("a block is small");
+        self.piece.extend_from_slice(&count.to_le_bytes());
+        let handle = Handle { offset: self.block_start as u64, bytes: (self.piece.len() - self.block_start) as u64 };
+        put_trailer(&mut self.piece, self.block_start);
+        self.block_start = self.piece.len();
+        self.restarts.truncate(1);
+        self.since_restart = 0;
+        put_filter(&mut self.filters, &self.hashes);
+        self.hashes.clear();
+        self.index_keys.extend_from_slice(&self.last_key);
+        self.index_keys.extend_from_slice(&self.last_tag.to_le_bytes());
+        let (key_end, filter_end) = (self.index_keys.len(), self.filters.len());
+        self.index.push(IndexEntry { key_end, filter_end, handle });
+    }
+
+    /// Closes the open block, if there is one.
+    pub(crate) fn close(&mut self) {
+        if !self.is_between_blocks() {
+            self.close_block();
+        }
+    }
+
+    /// Writes the closed blocks.
+    pub(crate) fn write_piece(&mut self, sink: &Sink) -> DiskResult<()> {
+        let place = sink.take(self.block_start as u64);
+        sink.file.write_at(place, &self.piece[..self.block_start])?;
+        for entry in &mut self.index[self.written_count..] {
+            entry.handle.offset += place;
+        }
+        self.written_count = self.index.len();
+        self.piece.drain(..self.block_start);
+        self.block_start = 0;
+        Ok(())
+    }
+
+    /// Memory that the part holds, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.piece.capacity()
+            + self.index.capacity() * size_of::<IndexEntry>()
+            + self.index_keys.capacity()
+            + self.filters.capacity()
+    }
+
+    /// The blocks in key order: last internal key, filter, place.
+    fn blocks(&self) -> impl Iterator<Item = (&[u8], &[u8], Handle)> {
+        let (mut key_start, mut filter_start) = (0, 0);
+        self.index.iter().map(move |entry| {
+            let key = &self.index_keys[key_start..entry.key_end];
+            let filter = &self.filters[filter_start..entry.filter_end];
+            (key_start, filter_start) = (entry.key_end, entry.filter_end);
+            (key, filter, entry.handle)
+        })
+    }
+}
+
+/// A whole table's first and last internal key, and its bytes.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) bytes: u64,
+    pub(crate) smallest: Box<[u8]>,
+    pub(crate) largest: Box<[u8]>,
+}
+
+/// Writes filters, index and footer behind the blocks of `parts`, which come in key order, are
+/// closed and written, and have at least one record each.
+pub(crate) fn finish(sink: &Sink, parts: &[Part]) -> DiskResult<Finished> {
+    let start = sink.bytes();
+    let tail = tail(start, parts);
+    sink.file.write_at(start, &tail)?;
+    let internal = |key: &[u8], tag: u64| [key, &tag.to_le_bytes()[..]].concat().into();
+    let (first, last) = parts.first().zip(parts.last()).expect("a table has records");
+    Ok(Finished {
+        bytes: start + tail.len() as u64,
+        smallest: internal(&first.first_key, first.first_tag),
+        largest: internal(&last.last_key, last.last_tag),
+    })
+}
+
+/// All that stands behind the data blocks, which end at `start`.
+fn tail(start: u64, parts: &[Part]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_filters(&mut out, start, parts);
+    let filter = Handle { offset: start, bytes: out.len() as u64 };
+    put_trailer(&mut out, 0);
+
+    let mut metaindex = BlockOfRestarts::begin(&mut out);
+    let mut value = Vec::new();
+    filter.put(&mut value);
+    metaindex.add(FILTER_KEY, &value);
+    let metaindex = metaindex.end(start);
+
+    let mut index = BlockOfRestarts::begin(&mut out);
+    for part in parts {
+        for (key, _, handle) in part.blocks() {
+            value.clear();
+            handle.put(&mut value);
+            index.add(key, &value);
+        }
+    }
+    let index = index.end(start);
+
+    let footer_start = out.len();
+    metaindex.put(&mut out);
+    index.put(&mut out);
+    out.resize(footer_start + FOOTER_BYTES - 8, 0);
+    out.extend_from_slice(&MAGIC.to_le_bytes());
+    out
+}
+
+/// The filter block: a filter for each 2 KiB of data, an empty one where no block begins.
+fn put_filters(out: &mut Vec<u8>, data_end: u64, parts: &[Part]) {
+    let mut blocks: Vec<(u64, &[u8])> =
+        parts.iter().flat_map(|part| part.blocks().map(|(_, filter, handle)| (handle.offset, filter))).collect();
+    blocks.sort_by_key(|(offset, _)| *offset);
+    let mut starts = Vec::new();
+    for (offset, filter) in blocks {
+        starts.resize(index_of(offset), out.len());
+        starts.push(out.len());
+        out.extend_from_slice(filter);
+    }
+    starts.resize(starts.len().max(index_of(data_end)), out.len());
+    let starts_at = out.len();
+    for start in starts.into_iter().chain([starts_at]) {
+        let start = u32::try_from(start).expect("filters of one table are below 4 GiB");
+        out.extend_from_slice(&start.to_le_bytes());
+    }
+    out.push(FILTER_BASE_LOG2);
+}
+
+/// Which filter covers a block at `offset`.
+fn index_of(offset: u64) -> usize {
+    usize::try_from(offset >> FILTER_BASE_LOG2).expect("a table fits into the address space")
+}
+
+/// Appends kind and checksum to the block that begins at `start` of `out`.
+fn put_trailer(out: &mut Vec<u8>, start: usize) {
+    out.push(0);
+    let crc = mask(simd::crc32c::crc32c(&out[start..]));
+    out.extend_from_slice(&crc.to_le_bytes());
+}
+
+/// A block in which nothing is shared and every entry is a restart.
+struct BlockOfRestarts<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    restarts: Vec<u32>,
+}
+
+impl<'a> BlockOfRestarts<'a> {
+    fn begin(out: &'a mut Vec<u8>) -> BlockOfRestarts<'a> {
+        BlockOfRestarts { start: out.len(), out, restarts: Vec::new() }
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        let at = self.out.len() - self.start;
+        self.restarts.push(u32::try_from(at).expect("an index is below 4 GiB"));
+        for length in [0, key.len(), value.len()] {
+            put_varint(self.out, length as u64);
+        }
+        self.out.extend_from_slice(key);
+        self.out.extend_from_slice(value);
+    }
+
+    /// Ends the block; `base` is where `out` will lie in the file.
+    fn end(mut self, base: u64) -> Handle {
+        if self.restarts.is_empty() {
+            self.restarts.push(0);
+        }
+        let count = u32::try_from(self.restarts.len()).expect("an index is below 4 GiB");
+        self.out.extend(self.restarts.iter().chain([&count]).flat_map(|at| at.to_le_bytes()));
+        let offset = base + self.start as u64;
+        let handle = Handle { offset, bytes: (self.out.len() - self.start) as u64 };
+        put_trailer(self.out, self.start);
+        handle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Found;
+    use crate::coding::{KIND_DELETED, KIND_VALUE};
+    use crate::error::Error;
+    use crate::fs::{Disk, SimDisk};
+    use crate::table::Table;
+    use std::path::Path;
+
+    fn key(number: u32) -> [u8; 6] {
+        let [a, b, c, d] = number.to_be_bytes();
+        [b'k', a, b, c, d, b'.']
+    }
+
+    fn value(number: u32) -> Vec<u8> {
+        vec![number.to_le_bytes()[0]; number as usize % 50]
+    }
+
+    /// A table of the even numbers below `2 * count`; each third is a tombstone.
+    fn table(count: u32, part_count: u32) -> Vec<u8> {
+        let disk = SimDisk::new(0);
+        let file = disk.create(Path::new("t")).unwrap();
+        let sink = Sink::new(file.clone(), part_count > 1);
+        let per_part = count.div_ceil(part_count);
+        let parts: Vec<Part> = (0..part_count)
+            .map(|index| {
+                let mut part = Part::new();
+                for number in index * per_part..count.min((index + 1) * per_part) {
+                    let kind = if number % 3 == 0 { KIND_DELETED } else { KIND_VALUE };
+                    part.add(&key(number * 2), 7 << 8 | kind, &value(number));
+                    if number % 1000 == 999 {
+                        part.write_piece(&sink).unwrap();
+                    }
+                }
+                part.close();
+                part.write_piece(&sink).unwrap();
+                part
+            })
+            .collect();
+        let finished = finish(&sink, &parts).unwrap();
+        assert_eq!(finished.bytes, file.len().unwrap());
+        file.bytes().unwrap().to_vec()
+    }
+
+    fn check(table: &Table, count: u32) -> Result<(), Error> {
+        for number in 0..count * 2 {
+            let found = table.find(&key(number), hash(&key(number)))?;
+            let data = value(number / 2);
+            let want = match (number % 2, number / 2 % 3) {
+                (1, _) => Found::Absent,
+                (_, 0) => Found::Deleted,
+                _ => Found::Value(&data),
+            };
+            assert_eq!(found, want, "{number}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_was_built_is_found() {
+        for (count, part_count) in [(1, 1), (16, 1), (17, 1), (5000, 1), (5000, 3), (9000, 7)] {
+            let bytes = table(count, part_count);
+            let table = Table::open(Path::new("t"), bytes.into()).unwrap();
+            check(&table, count).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_cut_and_flipped_bit_is_a_fault_or_the_right_answer() {
+        let bytes = table(400, 1);
+        for end in 0..bytes.len() {
+            let why = Table::open(Path::new("t"), bytes[..end].to_vec().into()).unwrap_err();
+            assert!(why.is_damage(), "{why}");
+        }
+        for at in 0..bytes.len() {
+            let mut bent = bytes.clone();
+            bent[at] ^= 1 << (at % 8);
+            let result = Table::open(Path::new("t"), bent.into());
+            if let Err(why) = result.and_then(|table| check(&table, 400)) {
+                assert!(why.is_damage(), "bent at {at}: {why}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the keys of a run rise")]
+    fn keys_that_fall_are_refused() {
+        let mut part = Part::new();
+        part.add(b"b", 0, b"");
+        part.add(b"ab", 0, b"");
+    }
+}

@@ -1,0 +1,145 @@
+//! What can go wrong with a LevelDB folder, and where.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::fs::{DiskError, LockError};
+
+/// A fault of the world around a LevelDB folder.
+#[derive(Debug)]
+pub enum Error {
+    /// The system refused an operation.
+    Disk(DiskError),
+    /// The folder's LOCK is not to be had.
+    Lock(LockError),
+    /// Bytes of a file are not what they must be.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What should be there.
+        wanted: String,
+        /// What is there.
+        found: String,
+    },
+    /// A file that others rely on is not there.
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// Who relies on it.
+        wanted_by: String,
+    },
+    /// A new database was wanted where one lies already.
+    Exists {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder that was opened for reading only was to be changed.
+    ReadOnly {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// No place is left above the runs that are there: a merge has to make one first.
+    MergeFirst {
+        /// The folder.
+        path: PathBuf,
+        /// Files in level 0, of which there may be three.
+        level0_count: usize,
+    },
+}
+
+impl Error {
+    /// The disk is full: with room made, the same work can be done again.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Error::Disk(why) => why.is_no_space(),
+            Error::Lock(why) => why.source.as_ref().is_some_and(|source| {
+                matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+            }),
+            _ => false,
+        }
+    }
+
+    /// Bytes on the disk are wrong or missing: trying again does not help.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Error::Damaged { .. } | Error::Missing { .. })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Disk(why) => why.fmt(f),
+            Error::Lock(why) => why.fmt(f),
+            Error::Damaged { path, offset, wanted, found } => write!(
+                f,
+                "{} is damaged at byte {offset}: wanted {wanted}, found {found}; \
+                 restore the file or rebuild the database",
+                path.display()
+            ),
+            Error::Missing { path, wanted_by } => write!(
+                f,
+                "{} is missing, {wanted_by} needs it; restore the file or rebuild the database",
+                path.display()
+            ),
+            Error::Exists { path } => {
+                write!(f, "{} holds a database already: remove it or open it", path.display())
+            }
+            Error::ReadOnly { path } => {
+                write!(f, "{} was opened for reading only: nothing is written", path.display())
+            }
+            Error::MergeFirst { path, level0_count } => write!(
+                f,
+                "{} has {level0_count} files in level 0 and no free level: merge, then commit",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Disk(why) => Some(why),
+            Error::Lock(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+impl From<DiskError> for Error {
+    fn from(why: DiskError) -> Error {
+        Error::Disk(why)
+    }
+}
+
+impl From<LockError> for Error {
+    fn from(why: LockError) -> Error {
+        Error::Lock(why)
+    }
+}
+
+/// Result of an operation on a database.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Damage found by a parser, which knows bytes and no file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) offset: u64,
+    pub(crate) wanted: String,
+    pub(crate) found: String,
+}
+
+impl Damage {
+    pub(crate) fn new(offset: impl TryInto<u64>, wanted: impl Into<String>, found: impl Into<String>) -> Damage {
+        let offset = offset.try_into().unwrap_or(u64::MAX);
+        Damage { offset, wanted: wanted.into(), found: found.into() }
+    }
+
+    /// The same, with the file's name.
+    pub(crate) fn of(self, path: &Path) -> Error {
+        let Damage { offset, wanted, found } = self;
+        Error::Damaged { path: path.to_path_buf(), offset, wanted, found }
+    }
+}

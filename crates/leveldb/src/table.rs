@@ -1,0 +1,386 @@
+//! A table file, for reading: sorted blocks, found by an index and guarded by filters.
+//!
+//! File:    data blocks | filter block | metaindex block | index block | footer
+//! Block:   contents | kind u8 (0: as it is) | masked crc32c u32 LE (of contents and kind)
+//! Handle:  offset varint | bytes varint (without those five)
+//! Footer:  metaindex handle | index handle | zeros up to 40 | magic u64 LE
+//!
+//! The file is mapped. In memory lie 12 bytes and a bit for each block: four bytes of its last key
+//! (behind what all keys share), its place, and whether its checksum was found right. A checksum is
+//! looked at when a block is first read, and again by whoever reads the table from end to end.
+//!
+//! Absent on purpose: compression; a cache of blocks (the system has one).
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::block::{Block, Found, extend_key};
+use crate::bloom::{FILTER_KEY, FilterBlock};
+use crate::coding::{Reader, fixed32, fixed64, mask, put_varint, shared_prefix, split_key, user_key};
+use crate::error::{Damage, Error, Result};
+use crate::fs::Bytes;
+
+/// Bytes at the end of a table.
+pub(crate) const FOOTER_BYTES: usize = 48;
+/// The last eight of them.
+pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
+/// Bytes behind a block's contents.
+pub(crate) const TRAILER_BYTES: usize = 5;
+
+/// A block's size is kept in so many bits, its offset in the rest of 64.
+const SIZE_BITS: u32 = 24;
+
+/// Where a block lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handle {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Handle {
+    pub(crate) fn put(self, out: &mut Vec<u8>) {
+        put_varint(out, self.offset);
+        put_varint(out, self.bytes);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Handle> {
+        Some(Handle { offset: reader.varint64()?, bytes: reader.varint64()? })
+    }
+
+    /// Contents, kind and checksum in the file.
+    fn range(self, file: &[u8]) -> Option<Range<usize>> {
+        let start = usize::try_from(self.offset).ok()?;
+        let end = start.checked_add(usize::try_from(self.bytes).ok()?)?;
+        (end.checked_add(TRAILER_BYTES)? <= file.len()).then_some(start..end)
+    }
+
+    fn pack(self) -> Option<u64> {
+        let fits = self.bytes >> SIZE_BITS == 0 && self.offset >> (64 - SIZE_BITS) == 0;
+        fits.then_some(self.offset << SIZE_BITS | self.bytes)
+    }
+
+    fn unpack(packed: u64) -> Handle {
+        Handle { offset: packed >> SIZE_BITS, bytes: packed & ((1 << SIZE_BITS) - 1) }
+    }
+}
+
+/// The contents of a block, its frame and checksum checked.
+fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
+    let Some(range) = handle.range(file) else {
+        let found = format!("{} bytes at {}", handle.bytes, handle.offset);
+        let wanted = format!("a block within the file's {} bytes", file.len());
+        return Err(Damage::new(handle.offset, wanted, found));
+    };
+    let trailer = &file[range.end..range.end + TRAILER_BYTES];
+    let wanted = fixed32(&trailer[1..]);
+    let found = mask(simd::crc32c::crc32c(&file[range.start..=range.end]));
+    if wanted != found {
+        let wanted = format!("a block of {} bytes with checksum {wanted:08x}", handle.bytes);
+        return Err(Damage::new(handle.offset, wanted, format!("checksum {found:08x}")));
+    }
+    if trailer[0] != 0 {
+        let found = format!("compression {}", trailer[0]);
+        return Err(Damage::new(handle.offset, "a block without compression", found));
+    }
+    Ok(&file[range])
+}
+
+/// The index block: as it lies in the file, or a copy in which every entry is a restart.
+#[derive(Debug)]
+enum Index {
+    InFile(Range<usize>),
+    Copy(Vec<u8>),
+}
+
+/// An open table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    path: PathBuf,
+    bytes: Bytes,
+    index: Index,
+    filter: Option<Range<usize>>,
+    /// What all last keys of blocks share; it stands in front of each `prefixes`.
+    common: Box<[u8]>,
+    /// Four bytes of each block's last key behind `common`, as a big-endian number.
+    prefixes: Vec<u32>,
+    handles: Vec<u64>,
+    /// A bit for each block whose checksum was right.
+    verified: Vec<AtomicU64>,
+}
+
+impl Table {
+    /// Reads footer, index and filter of the file's bytes.
+    ///
+    /// # Errors
+    /// Whatever in them is not as it must be.
+    pub(crate) fn open(path: &Path, bytes: Bytes) -> Result<Table> {
+        bytes.advise_random();
+        Table::read(path, bytes).map_err(|why| why.of(path))
+    }
+
+    fn read(path: &Path, bytes: Bytes) -> std::result::Result<Table, Damage> {
+        let (metaindex, index) = footer(&bytes)?;
+        let filter = find_filter(&bytes, metaindex)?;
+        let contents = checked_block(&bytes, index)?;
+        let entries =
+            IndexEntries::read(contents, &bytes).map_err(|why| Damage { offset: index.offset + why.offset, ..why })?;
+        let start = usize::try_from(index.offset).expect("checked with the block");
+        let index = match entries.copy {
+            Some(copy) => Index::Copy(copy),
+            None => Index::InFile(start..start + contents.len()),
+        };
+        let verified = (0..entries.handles.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(Table {
+            path: path.to_path_buf(),
+            index,
+            filter,
+            common: entries.common,
+            prefixes: entries.prefixes,
+            handles: entries.handles,
+            verified,
+            bytes,
+        })
+    }
+
+    /// Memory that is not the system's page cache, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let copy = match &self.index {
+            Index::Copy(bytes) => bytes.capacity(),
+            Index::InFile(_) => 0,
+        };
+        let owned = if self.bytes.is_mapped() { 0 } else { self.bytes.len() };
+        let blocks = self.prefixes.capacity() * 4 + self.handles.capacity() * 8;
+        (size_of::<Table>() + copy + owned + blocks + self.verified.len() * 8) as u64
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many data blocks there are.
+    pub(crate) fn block_count(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// The `index`th data block's place.
+    pub(crate) fn handle(&self, index: usize) -> Handle {
+        Handle::unpack(self.handles[index])
+    }
+
+    /// A user key at or behind the last of block `index`, and before the first of the next.
+    pub(crate) fn block_end(&self, index: usize) -> &[u8] {
+        let contents = match &self.index {
+            Index::InFile(range) => &self.bytes[range.clone()],
+            Index::Copy(bytes) => bytes,
+        };
+        let entry = Block::parse(contents).and_then(|block| block.entry(block.restart(index)));
+        entry.map_or(&[], |entry| user_key(entry.rest))
+    }
+
+    /// The filters' bytes and frame.
+    pub(crate) fn filters(&self) -> Option<FilterBlock<'_>> {
+        FilterBlock::parse(&self.bytes[self.filter.clone()?])
+    }
+
+    /// The whole file, for prefetches.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Which block would hold `key`; the number of blocks if it lies behind all of them.
+    ///
+    /// `from` is a block that the answer cannot lie before: where the search for a smaller key ended.
+    pub(crate) fn find_block(&self, key: &[u8], from: usize) -> usize {
+        let common = key.get(..self.common.len()).unwrap_or(key);
+        match common.cmp(&self.common) {
+            std::cmp::Ordering::Less => return from,
+            std::cmp::Ordering::Greater => return self.handles.len(),
+            std::cmp::Ordering::Equal => {}
+        }
+        let wanted = prefix(&key[self.common.len()..]);
+        let start = gallop(&self.prefixes, from, wanted);
+        if self.prefixes.get(start).is_none_or(|found| *found != wanted) {
+            return start;
+        }
+        let end = start + self.prefixes[start..].partition_point(|found| *found == wanted);
+        let (mut low, mut high) = (start, end);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.block_end(middle) < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The contents of data block `index`, checked when it is first asked for.
+    pub(crate) fn block(&self, index: usize) -> Result<Block<'_>> {
+        let handle = self.handle(index);
+        let (word, bit) = (&self.verified[index / 64], 1 << (index % 64));
+        let contents = if word.load(Ordering::Relaxed) & bit == 0 {
+            let contents = checked_block(&self.bytes, handle).map_err(|why| why.of(&self.path))?;
+            word.fetch_or(bit, Ordering::Relaxed);
+            contents
+        } else {
+            let range = handle.range(&self.bytes).expect("checked when the table was opened");
+            &self.bytes[range]
+        };
+        Block::parse(contents).ok_or_else(|| self.no_block(index))
+    }
+
+    /// The fault of a block whose checksum is right and whose contents are none.
+    pub(crate) fn no_block(&self, index: usize) -> Error {
+        let Handle { offset, bytes } = self.handle(index);
+        Damage::new(offset, "entries in order", format!("{bytes} bytes that are none")).of(&self.path)
+    }
+
+    /// The newest record of `key`, whose hash is `hash`.
+    pub(crate) fn find(&self, key: &[u8], hash: u32) -> Result<Found<'_>> {
+        let index = self.find_block(key, 0);
+        if index == self.handles.len() {
+            return Ok(Found::Absent);
+        }
+        let offset = self.handle(index).offset;
+        if self.filters().is_some_and(|filters| !filters.may_hold(offset, hash)) {
+            return Ok(Found::Absent);
+        }
+        self.block(index)?.find(key).ok_or_else(|| self.no_block(index))
+    }
+}
+
+/// A checked block of a file that is read from end to end.
+pub(crate) fn scanned_block<'a>(table: &Table, file: &'a [u8], index: usize) -> Result<&'a [u8]> {
+    checked_block(file, table.handle(index)).map_err(|why| why.of(table.path()))
+}
+
+fn prefix(rest: &[u8]) -> u32 {
+    let mut bytes = [0; 4];
+    let count = rest.len().min(4);
+    bytes[..count].copy_from_slice(&rest[..count]);
+    u32::from_be_bytes(bytes)
+}
+
+/// The first place at or behind `from` that is not below `wanted`; near places are found fast.
+fn gallop(numbers: &[u32], from: usize, wanted: u32) -> usize {
+    let mut step = 1;
+    let mut low = from;
+    while numbers.get(low + step - 1).is_some_and(|number| *number < wanted) {
+        low += step;
+        step *= 2;
+    }
+    let end = (low + step - 1).min(numbers.len());
+    low + numbers[low.min(end)..end].partition_point(|number| *number < wanted)
+}
+
+fn footer(file: &[u8]) -> std::result::Result<(Handle, Handle), Damage> {
+    let Some(start) = file.len().checked_sub(FOOTER_BYTES) else {
+        let found = format!("a file of {} bytes", file.len());
+        return Err(Damage::new(0, format!("a table of at least {FOOTER_BYTES} bytes"), found));
+    };
+    let footer = &file[start..];
+    let magic = fixed64(&footer[FOOTER_BYTES - 8..]);
+    if magic != MAGIC {
+        let wanted = format!("a table's magic {MAGIC:016x}");
+        return Err(Damage::new(file.len() - 8, wanted, format!("{magic:016x}")));
+    }
+    let mut reader = Reader(&footer[..FOOTER_BYTES - 8]);
+    let handles = Handle::read(&mut reader).zip(Handle::read(&mut reader));
+    handles.ok_or_else(|| Damage::new(start, "the places of two blocks", "numbers without end"))
+}
+
+/// Where the filter block's contents lie, if the table has one of the known kind.
+fn find_filter(file: &[u8], metaindex: Handle) -> std::result::Result<Option<Range<usize>>, Damage> {
+    let contents = checked_block(file, metaindex)?;
+    let broken = || Damage::new(metaindex.offset, "a metaindex block", "bytes that are none");
+    let block = Block::parse(contents).ok_or_else(broken)?;
+    let (mut at, mut key) = (0, Vec::new());
+    while at < block.len() {
+        let entry = block.entry(at).ok_or_else(broken)?;
+        extend_key(&mut key, &entry).ok_or_else(broken)?;
+        if key == FILTER_KEY {
+            let handle = Handle::read(&mut Reader(entry.value)).ok_or_else(broken)?;
+            let filter = checked_block(file, handle)?;
+            // A frame that is none is no filter, as in LevelDB: look-ups read the blocks.
+            let start = usize::try_from(handle.offset).expect("checked with the block");
+            let range = start..start + filter.len();
+            return Ok(FilterBlock::parse(filter).map(|_| range));
+        }
+        at = entry.next;
+    }
+    Ok(None)
+}
+
+/// What is kept of an index block.
+struct IndexEntries {
+    common: Box<[u8]>,
+    prefixes: Vec<u32>,
+    handles: Vec<u64>,
+    /// All entries again, each a restart, if they were not so in the file.
+    copy: Option<Vec<u8>>,
+}
+
+impl IndexEntries {
+    /// Reads an index block; the damage's offset counts from its start.
+    fn read(contents: &[u8], file: &[u8]) -> std::result::Result<IndexEntries, Damage> {
+        let broken = |at| Damage::new(at, "an entry of the index", "bytes that are none");
+        let block = Block::parse(contents).ok_or_else(|| broken(0))?;
+        let mut handles = Vec::new();
+        let mut is_plain = true;
+        let (mut first, mut common_bytes) = (Vec::new(), usize::MAX);
+        let (mut at, mut key) = (0, Vec::new());
+        while at < block.len() {
+            let entry = block.entry(at).ok_or_else(|| broken(at))?;
+            extend_key(&mut key, &entry).ok_or_else(|| broken(at))?;
+            let (user, _) = split_key(&key).ok_or_else(|| broken(at))?;
+            if handles.is_empty() {
+                first = user.to_vec();
+            }
+            common_bytes = common_bytes.min(shared_prefix(&first, user));
+            is_plain &= entry.shared == 0 && block.restart(handles.len()) == at;
+            let handle = Handle::read(&mut Reader(entry.value)).ok_or_else(|| broken(at))?;
+            let packed = handle.pack().filter(|_| handle.range(file).is_some());
+            handles.push(packed.ok_or_else(|| {
+                let Handle { offset, bytes } = handle;
+                let wanted = format!("a block within the file's {} bytes", file.len());
+                Damage::new(at, wanted, format!("{bytes} bytes at {offset}"))
+            })?);
+            at = entry.next;
+        }
+        // An empty index is written with one restart, at 0.
+        is_plain &= handles.is_empty() || block.restart_count() == handles.len();
+        first.truncate(common_bytes);
+        let mut entries = IndexEntries {
+            prefixes: Vec::with_capacity(handles.len()),
+            handles,
+            copy: (!is_plain).then(Vec::new),
+            common: first.into(),
+        };
+        entries.fill(block);
+        Ok(entries)
+    }
+
+    /// The second pass, when it is known what all keys share.
+    fn fill(&mut self, block: Block<'_>) {
+        let (mut at, mut key, mut restarts) = (0, Vec::new(), Vec::new());
+        while let Some(entry) = block.entry(at).filter(|_| at < block.len()) {
+            extend_key(&mut key, &entry).expect("read before");
+            self.prefixes.push(prefix(&user_key(&key)[self.common.len()..]));
+            if let Some(copy) = &mut self.copy {
+                restarts.push(u32::try_from(copy.len()).unwrap_or(u32::MAX));
+                put_varint(copy, 0);
+                put_varint(copy, key.len() as u64);
+                put_varint(copy, entry.value.len() as u64);
+                copy.extend_from_slice(&key);
+                copy.extend_from_slice(entry.value);
+            }
+            at = entry.next;
+        }
+        if let Some(copy) = &mut self.copy {
+            let count = u32::try_from(restarts.len()).unwrap_or(u32::MAX);
+            copy.extend(restarts.into_iter().chain([count]).flat_map(u32::to_le_bytes));
+        }
+    }
+}
