@@ -1,1 +1,25 @@
-//! (being written)
+//! Peers: what is said to them, what comes from them, who of them is kept.
+//!
+//! In: bytes from sockets, the time, and answers of the chain ([`ChainView`]).
+//! Out: bytes to sockets, and events to the node ([`Event`]): headers accepted, blocks arrived, peers gone.
+//! Must never know: a rule of headers or blocks, a file, a script, the coins.
+//!
+//! The inside is without I/O: state machines to which bytes and the time are given, and from which bytes,
+//! events and wishes are taken. [`net`] alone has sockets and threads.
+
+pub mod api;
+pub mod chain;
+pub mod params;
+pub mod reason;
+pub mod v2;
+pub mod wire;
+
+#[cfg(test)]
+mod test_data;
+mod window;
+
+pub use api::{BlockBytes, BlockVerdict, Config, Event, Outbound, PeerId, PeerInfo, Progress, Want};
+pub use chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+pub use params::NetworkParams;
+pub use reason::Reason;
+pub use window::Held;

@@ -1,0 +1,264 @@
+//! What `node` and the network say to each other, next to [`crate::ChainView`]: settings, commands, events.
+
+use crate::params::NetworkParams;
+use crate::reason::Reason;
+use crate::window::Held;
+use primitives::{Hash256, Height};
+use std::fmt;
+use std::net::SocketAddr;
+use std::ops::Deref;
+
+/// The name of a connection, never used twice in a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PeerId(pub u64);
+
+impl fmt::Display for PeerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Which peers are sought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// Peers are found through the address memory and DNS seeds.
+    Automatic,
+    /// `--connect`: only these, each kept up; an empty list (`--connect 0`) makes no connection.
+    /// Addresses as `host`, `host:port`, `[v6]:port`, `name.onion:port`.
+    Only(Vec<String>),
+}
+
+/// Settings of the network.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The network.
+    pub network: NetworkParams,
+    /// What [`Outbound`] peers there are.
+    pub outbound: Outbound,
+    /// `--addnode`: kept up besides, with the forms of [`Outbound::Only`].
+    pub add_nodes: Vec<String>,
+    /// Automatic outbound connections sought, 1 to [`crate::hub::OUTBOUND_COUNT_MAX`].
+    pub outbound_count: usize,
+    /// Inbound connections taken at most.
+    pub inbound_count_max: usize,
+    /// `--listen`: sockets on which inbound connections are taken; none by default.
+    pub listen: Vec<SocketAddr>,
+    /// `--proxy`: a SOCKS5 proxy (host:port) through which every connection and name goes.
+    pub proxy: Option<String>,
+    /// Whether DNS seeds may be asked (`--dnsseed`).
+    pub dns_seed: bool,
+    /// Whether the v2 transport is offered and tried first (`--v2transport`).
+    pub v2transport: bool,
+    /// Our version for the user agent `/ffwd:VERSION/`.
+    pub version: String,
+    /// The bytes that an earlier run's [`Event::Addresses`] gave; empty when there are none.
+    pub addresses: Vec<u8>,
+    /// Bytes of blocks that may be asked for or held by the receiver of events at a time.
+    ///
+    /// Never exceeded by more than as much again and 64 MiB, see [`crate::download`].
+    pub window_bytes: usize,
+    /// How many blocks may be asked for beyond the lowest that has not arrived.
+    pub window_count: usize,
+}
+
+impl Config {
+    /// Defaults: 8 outbound, 32 inbound peers at most, no listening, v2 on, a window of 64 MiB and 1,024 blocks.
+    ///
+    /// 1,024 blocks are Core's `BLOCK_DOWNLOAD_WINDOW`: how far out of order blocks lie in the block files.
+    pub fn new(network: NetworkParams) -> Config {
+        Config {
+            network,
+            outbound: Outbound::Automatic,
+            add_nodes: Vec::new(),
+            outbound_count: 8,
+            inbound_count_max: 32,
+            listen: Vec::new(),
+            proxy: None,
+            dns_seed: true,
+            v2transport: true,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            addresses: Vec::new(),
+            window_bytes: 64 << 20,
+            window_count: 1024,
+        }
+    }
+}
+
+/// A block that the node wants: on the chain that it wants to follow, and not stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Want {
+    /// Its hash.
+    pub hash: Hash256,
+    /// Its height.
+    pub height: Height,
+}
+
+/// What the node found about a block that it was given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BlockVerdict {
+    /// It is whole and stored (or needed no more): it is not asked for again.
+    Stored,
+    /// Its bytes are not a body of its header, or CheckBlock refuses them: the peer that sent them goes,
+    /// the block is asked for from another. The header is not marked.
+    BadBody(String),
+    /// The block is refused for ever, its header marked by the node *before* this is said: the peer that
+    /// sent it goes, and so do all whose best chain has it.
+    Invalid(String),
+}
+
+/// The bytes of a block as they came from a peer, and the room they take in the window.
+///
+/// Dereferences to the serialized block. The room in the window is free again when this (or the
+/// [`Held`] of [`BlockBytes::into_parts`]) is dropped: keep it exactly as long as the memory.
+pub struct BlockBytes {
+    bytes: Vec<u8>,
+    start: usize,
+    held: Held,
+}
+
+impl BlockBytes {
+    /// `bytes[start..]` is the block. Public for tests of the node: see [`BlockBytes::detached`].
+    pub(crate) fn new(bytes: Vec<u8>, start: usize, held: Held) -> BlockBytes {
+        BlockBytes { bytes, start, held }
+    }
+
+    /// A block that belongs to no window.
+    pub fn detached(bytes: Vec<u8>) -> BlockBytes {
+        BlockBytes { bytes, start: 0, held: Held::none() }
+    }
+
+    /// The bytes as a vector whose first byte is the block's first, and the window's guard.
+    ///
+    /// Bytes that came by the v2 transport are moved by two places for it (one pass over the memory).
+    pub fn into_parts(mut self) -> (Vec<u8>, Held) {
+        if self.start > 0 {
+            self.bytes.drain(..self.start);
+        }
+        (self.bytes, self.held)
+    }
+}
+
+impl Deref for BlockBytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+impl AsRef<[u8]> for BlockBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for BlockBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockBytes({} bytes)", self.len())
+    }
+}
+
+/// What is known of a peer when its handshake is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// Where it is, as text.
+    pub address: String,
+    /// Whether it connected to us.
+    pub inbound: bool,
+    /// Whether the connection is encrypted (BIP324).
+    pub v2: bool,
+    /// The protocol version that it sent.
+    pub version: u32,
+    /// The services that it offers.
+    pub services: u64,
+    /// Its user agent, printable characters only.
+    pub agent: String,
+    /// The height that it said it has. Not to be relied on.
+    pub height: i32,
+}
+
+/// What the network says to the node, in order.
+#[derive(Debug)]
+pub enum Event {
+    /// A handshake is done.
+    PeerConnected {
+        /// The connection.
+        peer: PeerId,
+        /// Who is there.
+        info: PeerInfo,
+    },
+    /// A connection ended, or one that was tried could not be made.
+    PeerGone {
+        /// The connection.
+        peer: PeerId,
+        /// Where it was, as text.
+        address: String,
+        /// Why; [`Reason::is_offence`] says whether the peer misbehaved.
+        reason: Reason,
+    },
+    /// New headers are in the tree: the best chain may be another, see [`crate::Network::want`].
+    Headers {
+        /// Who sent them.
+        peer: PeerId,
+        /// How many are new.
+        new_count: usize,
+    },
+    /// A block that was asked for is there. The node answers with [`crate::Network::verdict`].
+    Block {
+        /// Who sent it.
+        peer: PeerId,
+        /// Its hash.
+        hash: Hash256,
+        /// Its height, as given in the [`Want`].
+        height: Height,
+        /// Its bytes.
+        bytes: BlockBytes,
+    },
+    /// Few blocks of the last list are left to ask for: give the next list with [`crate::Network::want`].
+    ///
+    /// Said once per list, and only if the list was not empty.
+    WantMore,
+    /// Every peer has told its whole header chain (or had its time for it), and at least one did:
+    /// with the best header's block connected, this is the tip that the peers have.
+    ///
+    /// Said whenever this becomes true; [`Progress::headers_done`] has the present state.
+    HeadersDone,
+    /// The address memory, to be stored and given back as [`Config::addresses`] in the next run.
+    /// Every quarter of an hour, and when the network is stopped.
+    Addresses(Vec<u8>),
+    /// Something that a person may want to read in a log: one line, no offence and no fault.
+    Note(String),
+}
+
+/// How far the network is. All counters are since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Peers whose handshake is done and that we connected to.
+    pub outbound_count: usize,
+    /// Peers whose handshake is done and that connected to us.
+    pub inbound_count: usize,
+    /// Peers that can serve the blocks that are wanted next.
+    pub download_peer_count: usize,
+    /// Bytes from all sockets.
+    pub received_bytes: u64,
+    /// Bytes to all sockets.
+    pub sent_bytes: u64,
+    /// Blocks handed to the node.
+    pub blocks_count: u64,
+    /// Bytes of those blocks.
+    pub blocks_bytes: u64,
+    /// Blocks that came twice or unasked.
+    pub blocks_dropped_count: u64,
+    /// Blocks asked for and not there yet.
+    pub in_flight_count: usize,
+    /// Bytes of blocks that the node holds, see [`BlockBytes`].
+    pub held_bytes: usize,
+    /// Blocks of the present list that have not arrived.
+    pub wanted_count: usize,
+    /// Height of the peer that is furthest in presync, while there is one.
+    pub presync_height: Option<Height>,
+    /// See [`Event::HeadersDone`].
+    pub headers_done: bool,
+    /// Whether the window is full, so that the network waits for the node (disk or processor).
+    /// When false while blocks are wanted, the node waits for the network.
+    pub window_full: bool,
+}

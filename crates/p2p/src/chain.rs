@@ -1,0 +1,130 @@
+//! What the peers ask of the chain: the trait that `node` implements, and the values it answers with.
+//!
+//! This crate never judges a header or a block. It moves headers and bytes, and asks here what they are.
+//! Every method may be called from the network thread at any time, some of them for every message:
+//! none may wait for the pipeline. Only [`ChainView::block`] may read a disk; it runs in a thread of its own.
+
+use primitives::{Hash256, Header, Height, Work};
+
+/// Greatest number of headers in one message. Source: Bitcoin Core b88bffe, `MAX_HEADERS_RESULTS`.
+pub const HEADERS_COUNT_MAX: usize = 2000;
+
+/// A header that stands in the header tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderInfo {
+    /// The 80 bytes.
+    pub header: Header,
+    /// Hash of the 80 bytes.
+    pub hash: Hash256,
+    /// Height; genesis has 0.
+    pub height: Height,
+    /// Work of the chain from genesis up to and including this header.
+    pub work: Work,
+    /// Whether this block, or an ancestor of it, was refused.
+    pub invalid: bool,
+}
+
+/// What became of headers that were given to [`ChainView::accept_headers`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadersVerdict {
+    /// How many of them were new and are in the tree now.
+    pub new_count: usize,
+    /// The last one that is in the tree (new or known before) and not refused.
+    pub last: Option<HeaderInfo>,
+    /// Why the first one that is not in the tree was refused; `None` when all are in.
+    pub refused: Option<HeaderRefusal>,
+}
+
+/// Why a header was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderRefusal {
+    /// It breaks a rule of headers, or stands on a refused block: whoever sends it is let go.
+    Invalid {
+        /// Its place in the list that was given.
+        index: usize,
+        /// Its hash.
+        hash: Hash256,
+        /// Core's reject string, with details where there are some.
+        reason: String,
+    },
+    /// Its time is too far ahead. No offence: the headers from `index` on are kept aside here and
+    /// given again when the time has come, see [`crate::header_sync`].
+    TooNew {
+        /// Its place in the list that was given.
+        index: usize,
+        /// Its time, seconds since 1970.
+        time: u32,
+    },
+}
+
+/// The chain as the peers need it. Implemented by `node`.
+pub trait ChainView: Send + Sync + 'static {
+    /// The header `hash`, if the tree has it (refused ones too, marked as such).
+    fn header(&self, hash: &Hash256) -> Option<HeaderInfo>;
+
+    /// Hash of the ancestor of `of` at `height` (`of` itself at its own height).
+    ///
+    /// `None` when `of` is unknown or lower than `height`. Called in binary searches: a skip list, or
+    /// a table for the best chain, is wanted.
+    fn ancestor(&self, of: &Hash256, height: Height) -> Option<Hash256>;
+
+    /// The header of most work that is not refused.
+    fn best_header(&self) -> HeaderInfo;
+
+    /// The best block that is connected and committed.
+    fn tip(&self) -> HeaderInfo;
+
+    /// Minimum chain work of this network (`--minimumchainwork`).
+    fn minimum_work(&self) -> Work;
+
+    /// Work from which headers are taken without presync:
+    /// the greater of minimum work and the tip's work less that of 144 blocks like the tip.
+    ///
+    /// Source: Bitcoin Core b88bffe, `GetAntiDoSWorkThreshold`.
+    fn anti_dos_work(&self) -> Work;
+
+    /// Median time past of a known header, seconds since 1970; `None` when it is unknown.
+    fn median_time_past(&self, hash: &Hash256) -> Option<u32>;
+
+    /// A locator from `from` back to genesis: ten hashes one apart, then steps doubled.
+    ///
+    /// Source: Bitcoin Core b88bffe, `LocatorEntries`. An unknown `from` gives the best header's.
+    fn locator(&self, from: &Hash256) -> Vec<Hash256>;
+
+    /// Whether every header meets the target that it claims, and that target is within the network's limit.
+    ///
+    /// `hashes[i]` is the hash of `headers[i]`. No other rule is asked for here.
+    fn check_proof_of_work(&self, headers: &[Header], hashes: &[Hash256]) -> bool;
+
+    /// Whether a header at `height` may claim `new_bits` on a parent that claims `old_bits`.
+    ///
+    /// Source: Bitcoin Core b88bffe, `PermittedDifficultyTransition`.
+    fn permitted_difficulty_transition(&self, height: Height, old_bits: u32, new_bits: u32) -> bool;
+
+    /// Gives headers to the tree, in chain order; each is the parent of the next.
+    ///
+    /// The first one's parent is in the tree, their proof of work was checked, and their work
+    /// is enough to be stored. `unix_time` is the local clock in seconds. Known ones are no error.
+    fn accept_headers(&self, headers: &[Header], hashes: &[Hash256], unix_time: u64) -> HeadersVerdict;
+
+    /// The headers of the connected chain after the last hash of `locator` that is on it, up to and
+    /// including `stop` (zero: no stop), at most [`HEADERS_COUNT_MAX`].
+    ///
+    /// With an empty locator the header `stop` alone, if it may be shown (on the connected chain, or a
+    /// recent stale one). With no hash of the locator on the chain, from height 1.
+    /// The rule that none are given below minimum work is kept by the caller.
+    fn headers_after(&self, locator: &[Hash256], stop: &Hash256) -> Vec<Header>;
+
+    /// The bytes of a block that may be served: of the connected chain, or of a recent stale one.
+    ///
+    /// With `witness` raw as stored, without it stripped. `None` when it is not there or not to be shown.
+    /// Runs in the serving thread: it may read a disk.
+    fn block(&self, hash: &Hash256, witness: bool) -> Option<Vec<u8>>;
+
+    /// Whether every block from genesis to the tip can be served (NODE_NETWORK);
+    /// otherwise the last 288 can (NODE_NETWORK_LIMITED).
+    fn has_all_blocks(&self) -> bool;
+
+    /// Core's Initial Block Download state: the tip has less than minimum work, or is older than a day.
+    fn initial_download(&self) -> bool;
+}

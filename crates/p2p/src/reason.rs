@@ -1,0 +1,156 @@
+//! Why a connection ends: every reason has a name, and says whether the peer misbehaved.
+
+use crate::wire::WireError;
+use primitives::Hash256;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The peer closed it.
+    Closed,
+    /// The socket failed, or the connection could not be made.
+    Io(String),
+    /// We stop.
+    Stopping,
+    /// The handshake was not done within its limit.
+    HandshakeTimeout,
+    /// Nothing came for so long.
+    Silent(Duration),
+    /// A ping was not answered for so long.
+    PingTimeout(Duration),
+    /// We do not read as fast as we are asked to send: the peer took nothing of what waits for it for so long.
+    SendTimeout(Duration),
+    /// The nonce of its version message is our own.
+    SelfConnection,
+    /// Its protocol version is too old.
+    ObsoleteVersion(u32),
+    /// It lacks services that an automatic connection is made for.
+    MissingServices(u64),
+    /// It gave the addresses that it was asked for; the connection was made for nothing else.
+    AddressesFetched,
+    /// Its complete header chain has less than minimum work.
+    LittleWork,
+    /// Its chain stays behind ours.
+    Lagging,
+    /// It was asked for headers and did not go on.
+    HeadersStalled,
+    /// It held up the download window for so long.
+    BlockStalled(Duration),
+    /// A block was asked for and did not come in time.
+    BlockTimeout(Hash256),
+    /// Slower than the others' mean by the stated margin.
+    Slow {
+        /// Its rate.
+        bytes_per_s: u64,
+        /// The mean of the others.
+        mean_bytes_per_s: u64,
+    },
+    /// It asked for a block that the services we offer do not include.
+    BeyondOffer(Hash256),
+    /// All inbound places are taken.
+    Full,
+    /// It is on a chain with a refused block.
+    OnInvalidChain(Hash256),
+
+    // From here on: offences.
+    /// Bytes that are no message.
+    Wire(WireError),
+    /// A message that is not what its command says.
+    BadMessage {
+        /// The command.
+        command: &'static str,
+        /// What was wrong with it.
+        why: String,
+    },
+    /// A message before its turn in the handshake.
+    OutOfTurn(&'static str),
+    /// Headers that are not one chain.
+    HeadersNotContinuous,
+    /// A header without proof of work.
+    HeaderWork,
+    /// A header that a rule refuses.
+    HeaderInvalid {
+        /// Which.
+        hash: Hash256,
+        /// Core's reject string.
+        reason: String,
+    },
+    /// Too many headers that stand on nothing known.
+    HeadersUnconnected,
+    /// A body that does not match its header, or that CheckBlock refuses.
+    BadBody {
+        /// Which.
+        hash: Hash256,
+        /// What was found.
+        reason: String,
+    },
+    /// A block that is refused for ever.
+    InvalidBlock {
+        /// Which.
+        hash: Hash256,
+        /// Core's reject string.
+        reason: String,
+    },
+    /// Too many blocks that nobody asked for, on no known header.
+    UnaskedBlocks,
+}
+
+impl Reason {
+    /// Whether the peer misbehaved: its address is left alone for a day.
+    pub fn is_offence(&self) -> bool {
+        matches!(
+            self,
+            Reason::Wire(_)
+                | Reason::BadMessage { .. }
+                | Reason::OutOfTurn(_)
+                | Reason::HeadersNotContinuous
+                | Reason::HeaderWork
+                | Reason::HeaderInvalid { .. }
+                | Reason::HeadersUnconnected
+                | Reason::BadBody { .. }
+                | Reason::InvalidBlock { .. }
+                | Reason::UnaskedBlocks
+        )
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Closed => write!(f, "closed by the peer"),
+            Reason::Io(why) => write!(f, "{why}"),
+            Reason::Stopping => write!(f, "we stop"),
+            Reason::HandshakeTimeout => write!(f, "handshake not done in time"),
+            Reason::Silent(time) => write!(f, "silent for {} s", time.as_secs()),
+            Reason::PingTimeout(time) => write!(f, "ping unanswered for {} s", time.as_secs()),
+            Reason::SendTimeout(time) => write!(f, "took no bytes for {} s", time.as_secs()),
+            Reason::SelfConnection => write!(f, "connected to ourselves"),
+            Reason::ObsoleteVersion(version) => write!(f, "obsolete protocol version {version}"),
+            Reason::MissingServices(services) => write!(f, "lacks services: offers {services:#x}"),
+            Reason::AddressesFetched => write!(f, "addresses fetched"),
+            Reason::LittleWork => write!(f, "header chain has less than minimum work"),
+            Reason::Lagging => write!(f, "its chain stays behind ours"),
+            Reason::HeadersStalled => write!(f, "stalls header sync"),
+            Reason::BlockStalled(time) => write!(f, "stalls block download for {} s", time.as_secs()),
+            Reason::BlockTimeout(hash) => write!(f, "block {hash} did not come in time"),
+            Reason::Slow { bytes_per_s, mean_bytes_per_s } => {
+                write!(f, "slow: {bytes_per_s} bytes/s where the others' mean is {mean_bytes_per_s}")
+            }
+            Reason::BeyondOffer(hash) => write!(f, "asked for block {hash}, which we do not offer"),
+            Reason::Full => write!(f, "no place for another inbound peer"),
+            Reason::OnInvalidChain(hash) => write!(f, "its chain has refused block {hash}"),
+            Reason::Wire(error) => write!(f, "misbehaving: {error}"),
+            Reason::BadMessage { command, why } => write!(f, "misbehaving: {command} message: {why}"),
+            Reason::OutOfTurn(command) => write!(f, "misbehaving: {command} message out of turn"),
+            Reason::HeadersNotContinuous => write!(f, "misbehaving: headers are not one chain"),
+            Reason::HeaderWork => write!(f, "misbehaving: header without proof of work"),
+            Reason::HeaderInvalid { hash, reason } => write!(f, "misbehaving: header {hash}: {reason}"),
+            Reason::HeadersUnconnected => write!(f, "misbehaving: headers that stand on nothing known"),
+            Reason::BadBody { hash, reason } => write!(f, "misbehaving: body of block {hash}: {reason}"),
+            Reason::InvalidBlock { hash, reason } => write!(f, "misbehaving: invalid block {hash}: {reason}"),
+            Reason::UnaskedBlocks => write!(f, "misbehaving: unasked blocks on no known header"),
+        }
+    }
+}

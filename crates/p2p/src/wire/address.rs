@@ -1,0 +1,424 @@
+//! Addresses of peers: their forms on the wire (`addr`, BIP155's `addrv2`), as text, and their groups.
+//!
+//! Entry v1:  time u32 LE | services u64 LE | address [u8; 16] (IPv4 mapped) | port u16 BE
+//! Entry v2:  time u32 LE | services CompactSize | network u8 | length CompactSize | address | port u16 BE
+
+use super::message::ParseError;
+use super::onion;
+use primitives::Reader;
+use primitives::encode::put_compact_size;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Where a peer may be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NetAddress {
+    /// IPv4.
+    V4([u8; 4]),
+    /// IPv6, never a mapped IPv4.
+    V6([u8; 16]),
+    /// Key of a Tor version 3 service.
+    TorV3([u8; 32]),
+    /// Hash of an I2P destination: remembered and passed on, not connected to.
+    I2p([u8; 32]),
+    /// CJDNS: remembered and passed on, not connected to.
+    Cjdns([u8; 16]),
+}
+
+/// An address with its port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Peer {
+    /// Where.
+    pub address: NetAddress,
+    /// The port; 0 for I2P.
+    pub port: u16,
+}
+
+/// An address as peers tell it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AddressEntry {
+    /// Where.
+    pub peer: Peer,
+    /// The services it is said to offer.
+    pub services: u64,
+    /// When it was last seen, as is said: seconds since 1970.
+    pub time: u32,
+}
+
+/// What a network address belongs to for the choice of peers: those of one group may be one person's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Group([u8; 5]);
+
+impl Group {
+    /// Its bytes, to be hashed.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl NetAddress {
+    /// From the operating system's form; a mapped IPv4 is an IPv4, fc00::/8 stays IPv6.
+    pub fn from_ip(ip: IpAddr) -> NetAddress {
+        match ip.to_canonical() {
+            IpAddr::V4(v4) => NetAddress::V4(v4.octets()),
+            IpAddr::V6(v6) => NetAddress::V6(v6.octets()),
+        }
+    }
+
+    /// The operating system's form, where it has one.
+    pub fn to_ip(self) -> Option<IpAddr> {
+        match self {
+            NetAddress::V4(bytes) => Some(IpAddr::V4(Ipv4Addr::from(bytes))),
+            NetAddress::V6(bytes) => Some(IpAddr::V6(Ipv6Addr::from(bytes))),
+            NetAddress::TorV3(_) | NetAddress::I2p(_) | NetAddress::Cjdns(_) => None,
+        }
+    }
+
+    /// Whether it fits the old `addr` message.
+    pub fn is_ip(self) -> bool {
+        matches!(self, NetAddress::V4(_) | NetAddress::V6(_))
+    }
+
+    /// BIP155's number of its network.
+    pub fn network(self) -> u8 {
+        match self {
+            NetAddress::V4(_) => 1,
+            NetAddress::V6(_) => 2,
+            NetAddress::TorV3(_) => 4,
+            NetAddress::I2p(_) => 5,
+            NetAddress::Cjdns(_) => 6,
+        }
+    }
+
+    /// The address bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            NetAddress::V4(bytes) => bytes,
+            NetAddress::V6(bytes) | NetAddress::Cjdns(bytes) => bytes,
+            NetAddress::TorV3(bytes) | NetAddress::I2p(bytes) => bytes,
+        }
+    }
+
+    /// From BIP155's number and bytes: `Ok(None)` for a network, or a kind of address, not to be kept.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseError::AddressBytes`] when a known network's address has another length.
+    pub fn from_bip155(network: u8, bytes: &[u8]) -> Result<Option<NetAddress>, ParseError> {
+        let wrong = |_| ParseError::AddressBytes { network, have: bytes.len() };
+        Ok(match network {
+            1 => Some(NetAddress::V4(bytes.try_into().map_err(wrong)?)),
+            2 => {
+                let bytes: [u8; 16] = bytes.try_into().map_err(wrong)?;
+                let onion_cat = bytes.starts_with(&[0xfd, 0x87, 0xd8, 0x7e, 0xeb, 0x43]);
+                let mapped = Ipv6Addr::from(bytes).to_ipv4_mapped().is_some();
+                (!onion_cat && !mapped).then_some(NetAddress::V6(bytes))
+            }
+            4 => Some(NetAddress::TorV3(bytes.try_into().map_err(wrong)?)),
+            5 => Some(NetAddress::I2p(bytes.try_into().map_err(wrong)?)),
+            6 => {
+                let bytes: [u8; 16] = bytes.try_into().map_err(wrong)?;
+                (bytes[0] == 0xfc).then_some(NetAddress::Cjdns(bytes))
+            }
+            _ => None,
+        })
+    }
+
+    /// Its group: /16 of IPv4, /32 of IPv6, /12 of CJDNS, the first four bits of a Tor or I2P key.
+    ///
+    /// Source: Bitcoin Core b88bffe, `NetGroupManager::GetGroup` (without the special IPv6 ranges).
+    pub fn group(self) -> Group {
+        let mut out = [self.network(), 0, 0, 0, 0];
+        match self {
+            NetAddress::V4(b) => out[1..3].copy_from_slice(&b[..2]),
+            NetAddress::V6(b) => out[1..].copy_from_slice(&b[..4]),
+            NetAddress::Cjdns(b) => out[1..3].copy_from_slice(&[b[0], b[1] & 0xf0]),
+            NetAddress::TorV3(b) | NetAddress::I2p(b) => out[1] = b[0] & 0xf0,
+        }
+        Group(out)
+    }
+
+    /// Whether the address can be reached from the whole network: others are not taken from gossip.
+    pub fn is_routable(self) -> bool {
+        match self {
+            NetAddress::V4(bytes) => {
+                let [a, b, c, _] = bytes;
+                let ip = Ipv4Addr::from(bytes);
+                let shared = a == 100 && (64..128).contains(&b);
+                let benchmark = a == 198 && (b == 18 || b == 19);
+                !(ip.is_private()
+                    || ip.is_loopback()
+                    || ip.is_link_local()
+                    || ip.is_documentation()
+                    || shared
+                    || benchmark
+                    || a == 0
+                    || a >= 224
+                    || (a, b, c) == (192, 0, 0))
+            }
+            NetAddress::V6(bytes) => {
+                let ip = Ipv6Addr::from(bytes);
+                let documentation = bytes.starts_with(&[0x20, 1, 0xd, 0xb8]);
+                let orchid = bytes.starts_with(&[0x20, 1, 0]) && matches!(bytes[3] & 0xf0, 0x10 | 0x20);
+                !(ip.is_loopback()
+                    || ip.is_unspecified()
+                    || ip.is_multicast()
+                    || ip.is_unique_local()
+                    || ip.is_unicast_link_local()
+                    || documentation
+                    || orchid)
+            }
+            NetAddress::TorV3(_) | NetAddress::I2p(_) | NetAddress::Cjdns(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for NetAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NetAddress::V4(bytes) => Ipv4Addr::from(*bytes).fmt(f),
+            NetAddress::V6(bytes) | NetAddress::Cjdns(bytes) => Ipv6Addr::from(*bytes).fmt(f),
+            NetAddress::TorV3(key) => f.write_str(&onion::name(key)),
+            NetAddress::I2p(hash) => write!(f, "{}.b32.i2p", onion::base32(hash)),
+        }
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Peer {
+        Peer { address: NetAddress::from_ip(address.ip()), port: address.port() }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            NetAddress::V6(_) | NetAddress::Cjdns(_) => write!(f, "[{}]:{}", self.address, self.port),
+            _ => write!(f, "{}:{}", self.address, self.port),
+        }
+    }
+}
+
+/// What a connection may be made to: an address, or a name that is still to be looked up.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Target {
+    /// An address.
+    Peer(Peer),
+    /// A host name and port.
+    Name(String, u16),
+}
+
+/// Text that is not the address of a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TargetError {
+    text: String,
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no address: wanted HOST, HOST:PORT, [IPV6]:PORT or NAME.onion:PORT", self.text)
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+impl Target {
+    /// Reads `host`, `host:port`, `v6`, `[v6]`, `[v6]:port`, `name.onion:port`.
+    ///
+    /// # Errors
+    ///
+    /// [`TargetError`] with the text.
+    pub fn parse(text: &str, default_port: u16) -> Result<Target, TargetError> {
+        let wrong = || TargetError { text: text.to_owned() };
+        if let Ok(ip) = text.parse::<IpAddr>() {
+            return Ok(Target::Peer(Peer { address: NetAddress::from_ip(ip), port: default_port }));
+        }
+        if let Some(rest) = text.strip_prefix('[') {
+            let (ip, rest) = rest.split_once(']').ok_or_else(wrong)?;
+            let ip: Ipv6Addr = ip.parse().map_err(|_| wrong())?;
+            let port = match rest {
+                "" => default_port,
+                _ => rest.strip_prefix(':').and_then(|p| p.parse().ok()).ok_or_else(wrong)?,
+            };
+            return Ok(Target::Peer(Peer { address: NetAddress::from_ip(IpAddr::V6(ip)), port }));
+        }
+        let (host, port) = match text.split_once(':') {
+            Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+            None => (text, default_port),
+        };
+        if let Ok(ip) = host.parse::<Ipv4Addr>() {
+            return Ok(Target::Peer(Peer { address: NetAddress::V4(ip.octets()), port }));
+        }
+        if host.to_ascii_lowercase().ends_with(".onion") {
+            let key = onion::key(&host.to_ascii_lowercase()).ok_or_else(wrong)?;
+            return Ok(Target::Peer(Peer { address: NetAddress::TorV3(key), port }));
+        }
+        let sound = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.' | b'_');
+        if host.is_empty() || host.len() > 253 || !host.bytes().all(sound) {
+            return Err(wrong());
+        }
+        Ok(Target::Name(host.to_owned(), port))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Peer(peer) => peer.fmt(f),
+            Target::Name(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+pub(super) fn get_entry_v1(reader: &mut Reader<'_>) -> Result<AddressEntry, ParseError> {
+    let time = reader.u32()?;
+    let services = reader.u64()?;
+    let ip = IpAddr::V6(Ipv6Addr::from(*reader.array::<16>()?));
+    let port = u16::from_be_bytes(*reader.array()?);
+    Ok(AddressEntry { peer: Peer { address: NetAddress::from_ip(ip), port }, services, time })
+}
+
+pub(super) fn put_entry_v1(out: &mut Vec<u8>, entry: &AddressEntry) {
+    let ip = match entry.peer.address.to_ip() {
+        Some(IpAddr::V4(v4)) => v4.to_ipv6_mapped(),
+        Some(IpAddr::V6(v6)) => v6,
+        None => Ipv6Addr::UNSPECIFIED,
+    };
+    out.extend_from_slice(&entry.time.to_le_bytes());
+    out.extend_from_slice(&entry.services.to_le_bytes());
+    out.extend_from_slice(&ip.octets());
+    out.extend_from_slice(&entry.peer.port.to_be_bytes());
+}
+
+/// Greatest length of an address. Source: BIP155.
+const ADDRESS_BYTES_MAX: usize = 512;
+
+pub(super) fn get_entry_v2(reader: &mut Reader<'_>) -> Result<Option<AddressEntry>, ParseError> {
+    let time = reader.u32()?;
+    let services = compact_u64(reader)?;
+    let network = reader.u8()?;
+    let have = reader.compact_size()?;
+    if have > ADDRESS_BYTES_MAX {
+        return Err(ParseError::AddressBytes { network, have });
+    }
+    let address = NetAddress::from_bip155(network, reader.take(have)?)?;
+    let port = u16::from_be_bytes(*reader.array()?);
+    Ok(address.map(|address| AddressEntry { peer: Peer { address, port }, services, time }))
+}
+
+pub(super) fn put_entry_v2(out: &mut Vec<u8>, entry: &AddressEntry) {
+    out.extend_from_slice(&entry.time.to_le_bytes());
+    put_compact_size(out, entry.services);
+    out.push(entry.peer.address.network());
+    let bytes = entry.peer.address.bytes();
+    put_compact_size(out, u64::try_from(bytes.len()).expect("at most 32"));
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(&entry.peer.port.to_be_bytes());
+}
+
+/// A CompactSize without the bound on sizes: services are a set of 64 bits.
+fn compact_u64(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
+    Ok(match reader.u8()? {
+        253 => u64::from(reader.u16()?),
+        254 => u64::from(reader.u32()?),
+        255 => reader.u64()?,
+        small => u64::from(small),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::hex;
+
+    #[test]
+    fn text_round_trips() {
+        let tor = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion";
+        for (text, want) in [
+            ("1.2.3.4", "1.2.3.4:8333".to_owned()),
+            ("1.2.3.4:5", "1.2.3.4:5".to_owned()),
+            ("2001:db8::1", "[2001:db8::1]:8333".to_owned()),
+            ("[2001:db8::1]", "[2001:db8::1]:8333".to_owned()),
+            ("[2001:db8::1]:7", "[2001:db8::1]:7".to_owned()),
+            ("::ffff:1.2.3.4", "1.2.3.4:8333".to_owned()),
+            ("node.example.org", "node.example.org:8333".to_owned()),
+            ("node.example.org:9", "node.example.org:9".to_owned()),
+            (tor, format!("{tor}:8333")),
+        ] {
+            assert_eq!(Target::parse(text, 8333).unwrap().to_string(), want, "{text}");
+        }
+        for bad in ["", ":1", "a b", "host:port", "host:65536", "[::1", "[::1]x", "[1.2.3.4]:5", "abc.onion", "a:b:c"] {
+            let why = Target::parse(bad, 8333).unwrap_err().to_string();
+            assert!(why.contains("is no address"), "{bad}: {why}");
+        }
+    }
+
+    #[test]
+    fn groups_are_networks() {
+        let group = |text: &str| match Target::parse(text, 1).unwrap() {
+            Target::Peer(peer) => peer.address.group(),
+            Target::Name(..) => panic!("{text} is an address"),
+        };
+        assert_eq!(group("1.2.3.4"), group("1.2.200.9"));
+        assert_ne!(group("1.2.3.4"), group("1.3.3.4"));
+        assert_eq!(group("2001:db8::1"), group("2001:db8:ffff::1"));
+        assert_ne!(group("2001:db8::1"), group("2001:db9::1"));
+        assert_eq!(NetAddress::TorV3([0x15; 32]).group(), NetAddress::TorV3([0x1f; 32]).group());
+        assert_ne!(NetAddress::TorV3([0x15; 32]).group(), NetAddress::I2p([0x15; 32]).group());
+    }
+
+    #[test]
+    fn only_public_addresses_are_routable() {
+        for (text, want) in [
+            ("8.8.8.8", true),
+            ("10.0.0.1", false),
+            ("127.0.0.1", false),
+            ("192.168.1.1", false),
+            ("172.16.0.1", false),
+            ("169.254.1.1", false),
+            ("100.64.0.1", false),
+            ("198.18.0.1", false),
+            ("192.0.2.1", false),
+            ("0.1.2.3", false),
+            ("255.255.255.255", false),
+            ("2a01:4f8::1", true),
+            ("::1", false),
+            ("::", false),
+            ("fe80::1", false),
+            ("fc00::1", false),
+            ("2001:db8::1", false),
+            ("2001:10::1", false),
+        ] {
+            let ip: IpAddr = text.parse().unwrap();
+            assert_eq!(NetAddress::from_ip(ip).is_routable(), want, "{text}");
+        }
+    }
+
+    /// BIP155's own rules: what is dropped without offence, and what is an error.
+    #[test]
+    fn addrv2_entries() {
+        for (row, network, address, want) in [
+            ("ipv4", 1, "01020304", Ok(true)),
+            ("ipv4 of another length", 1, "010203", Err(())),
+            ("ipv6", 2, "20010db8000000000000000000000001", Ok(true)),
+            ("ipv6 that is a mapped ipv4", 2, "00000000000000000000ffff01020304", Ok(false)),
+            ("ipv6 that is an onioncat", 2, "fd87d87eeb4301010101010101010101", Ok(false)),
+            ("tor v2", 3, "01020304050607080900", Ok(false)),
+            ("tor v3 of another length", 4, "01", Err(())),
+            ("cjdns", 6, "fc000000000000000000000000000001", Ok(true)),
+            ("cjdns of another range", 6, "20010db8000000000000000000000001", Ok(false)),
+            ("a network of the future", 99, "0102030405", Ok(false)),
+        ] {
+            let got = NetAddress::from_bip155(network, &hex::decode(address).unwrap());
+            assert_eq!(got.map(|address| address.is_some()).map_err(|_| ()), want, "{row}");
+        }
+        // Services beyond the bound of sizes are kept.
+        let entry =
+            AddressEntry { peer: Peer { address: NetAddress::V4([8; 4]), port: 1 }, services: 1 << 60 | 9, time: 3 };
+        let mut bytes = Vec::new();
+        put_entry_v2(&mut bytes, &entry);
+        assert_eq!(get_entry_v2(&mut Reader::new(&bytes)).unwrap(), Some(entry));
+        let long = [&[0, 0, 0, 0, 0, 1, 0xfd, 1, 2][..], &[0; 600]].concat();
+        assert!(get_entry_v2(&mut Reader::new(&long)).is_err(), "513 bytes of address");
+    }
+}

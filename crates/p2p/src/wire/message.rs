@@ -1,0 +1,442 @@
+//! The messages as values: parsed from payloads of anybody, and written.
+//!
+//! Absent on purpose: transactions, compact blocks, filters and everything else that a block download
+//! does not need; such messages are [`Message::Ignored`].
+
+use super::Command;
+use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put_entry_v2};
+use primitives::encode::put_compact_size;
+use primitives::{DecodeError, Hash256, Header, Reader};
+use std::fmt;
+
+/// Service bits. Source: Bitcoin Core b88bffe, `ServiceFlags`.
+pub mod services {
+    /// Has every block.
+    pub const NETWORK: u64 = 1;
+    /// Gives blocks with witnesses.
+    pub const WITNESS: u64 = 1 << 3;
+    /// Has the last 288 blocks.
+    pub const NETWORK_LIMITED: u64 = 1 << 10;
+    /// Speaks BIP324.
+    pub const P2P_V2: u64 = 1 << 11;
+}
+
+/// Limits of lists. Source: Bitcoin Core b88bffe, net_processing.cpp.
+pub mod limits {
+    /// Hashes of a locator, `MAX_LOCATOR_SZ`.
+    pub const LOCATOR_COUNT_MAX: usize = 101;
+    /// Entries of inv, getdata, notfound, `MAX_INV_SZ`.
+    pub const INVENTORY_COUNT_MAX: usize = 50_000;
+    /// Addresses of one message, `MAX_ADDR_TO_SEND`.
+    pub const ADDRESS_COUNT_MAX: usize = 1000;
+    /// Bytes of a user agent, `MAX_SUBVERSION_LENGTH`.
+    pub const AGENT_BYTES_MAX: usize = 256;
+}
+
+/// The version message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Protocol version.
+    pub version: u32,
+    /// Services offered.
+    pub services: u64,
+    /// Clock, seconds since 1970.
+    pub time: i64,
+    /// Number that finds a connection to oneself; 1 where a peer sends none (as in Core).
+    pub nonce: u64,
+    /// User agent.
+    pub agent: Vec<u8>,
+    /// Height of the tip.
+    pub height: i32,
+    /// Whether transactions are wanted.
+    pub relay: bool,
+}
+
+/// What kind of thing an inventory entry names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// Kind, with flags.
+    pub kind: u32,
+    /// Hash.
+    pub hash: Hash256,
+}
+
+impl Inventory {
+    /// A block without witness.
+    pub const BLOCK: u32 = 2;
+    /// A block with witness.
+    pub const WITNESS_BLOCK: u32 = 0x4000_0002;
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// `version`
+    Version(Version),
+    /// `verack`
+    Verack,
+    /// `ping`, with the nonce to be echoed; without one in peers of before BIP31.
+    Ping(Option<u64>),
+    /// `pong`; a payload too short for a nonce is 0.
+    Pong(u64),
+    /// `headers`
+    Headers(Vec<Header>),
+    /// `getheaders`: locator and stop
+    GetHeaders(Vec<Hash256>, Hash256),
+    /// `getdata`
+    GetData(Vec<Inventory>),
+    /// `inv`
+    Inv(Vec<Inventory>),
+    /// `notfound`
+    NotFound(Vec<Inventory>),
+    /// `addr`: entries of IPv4 and IPv6
+    Addr(Vec<AddressEntry>),
+    /// `addrv2`: entries of known networks
+    AddrV2(Vec<AddressEntry>),
+    /// `sendaddrv2`
+    SendAddrV2,
+    /// `sendheaders`
+    SendHeaders,
+    /// `getaddr`
+    GetAddr,
+    /// Anything else.
+    Ignored,
+}
+
+/// Why a payload is not what its command says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// It ends too early, or a number is not canonical.
+    Decode(DecodeError),
+    /// A list is longer than the protocol allows.
+    Count {
+        /// Its length.
+        have: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// An address of a known network that has another length, in bytes.
+    AddressBytes {
+        /// BIP155 network number.
+        network: u8,
+        /// The length.
+        have: usize,
+    },
+}
+
+impl From<DecodeError> for ParseError {
+    fn from(error: DecodeError) -> ParseError {
+        ParseError::Decode(error)
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParseError::Decode(error) => write!(f, "{error}"),
+            ParseError::Count { have, max } => write!(f, "{have} entries, at most {max}"),
+            ParseError::AddressBytes { network, have } => {
+                write!(f, "address of network {network} with {have} bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Reads a count and checks it against `max` before anything is allocated.
+fn count(reader: &mut Reader<'_>, max: usize) -> Result<usize, ParseError> {
+    let have = reader.compact_size()?;
+    if have > max {
+        return Err(ParseError::Count { have, max });
+    }
+    Ok(have)
+}
+
+fn hash(reader: &mut Reader<'_>) -> Result<Hash256, DecodeError> {
+    Ok(Hash256(*reader.array::<32>()?))
+}
+
+impl Message {
+    /// Reads the payload of a message other than `block`. Bytes after it are ignored, as in Core.
+    ///
+    /// # Errors
+    ///
+    /// See [`ParseError`]. The payload is untrusted: no input panics, nothing larger than it is allocated.
+    pub fn parse(command: Command, payload: &[u8]) -> Result<Message, ParseError> {
+        let mut reader = Reader::new(payload);
+        let reader = &mut reader;
+        Ok(match command {
+            Command::Version => Message::Version(parse_version(reader)?),
+            Command::Verack => Message::Verack,
+            Command::Ping => Message::Ping(reader.u64().ok()),
+            Command::Pong => Message::Pong(reader.u64().unwrap_or(0)),
+            Command::Headers => Message::Headers(parse_headers(reader)?),
+            Command::GetHeaders => parse_getheaders(reader)?,
+            Command::GetData => Message::GetData(parse_inventory(reader)?),
+            Command::Inv => Message::Inv(parse_inventory(reader)?),
+            Command::NotFound => Message::NotFound(parse_inventory(reader)?),
+            Command::Addr => Message::Addr(parse_addresses(reader, |r| get_entry_v1(r).map(Some))?),
+            Command::AddrV2 => Message::AddrV2(parse_addresses(reader, get_entry_v2)?),
+            Command::SendAddrV2 => Message::SendAddrV2,
+            Command::SendHeaders => Message::SendHeaders,
+            Command::GetAddr => Message::GetAddr,
+            Command::Block | Command::Other => Message::Ignored,
+        })
+    }
+
+    /// The message as command and payload.
+    pub fn encode(&self) -> (Command, Vec<u8>) {
+        let mut out = Vec::new();
+        let command = match self {
+            Message::Version(version) => {
+                put_version(&mut out, version);
+                Command::Version
+            }
+            Message::Verack => Command::Verack,
+            Message::Ping(nonce) => {
+                out.extend(nonce.iter().flat_map(|n| n.to_le_bytes()));
+                Command::Ping
+            }
+            Message::Pong(nonce) => {
+                out.extend_from_slice(&nonce.to_le_bytes());
+                Command::Pong
+            }
+            Message::Headers(headers) => {
+                put_headers(&mut out, headers);
+                Command::Headers
+            }
+            Message::GetHeaders(locator, stop) => {
+                put_getheaders(&mut out, locator, stop);
+                Command::GetHeaders
+            }
+            Message::GetData(list) => put_inventory(&mut out, list, Command::GetData),
+            Message::Inv(list) => put_inventory(&mut out, list, Command::Inv),
+            Message::NotFound(list) => put_inventory(&mut out, list, Command::NotFound),
+            Message::Addr(entries) => {
+                let short: Vec<_> = entries.iter().filter(|e| e.peer.address.is_ip()).collect();
+                put_count(&mut out, short.len());
+                short.iter().for_each(|entry| put_entry_v1(&mut out, entry));
+                Command::Addr
+            }
+            Message::AddrV2(entries) => {
+                put_count(&mut out, entries.len());
+                entries.iter().for_each(|entry| put_entry_v2(&mut out, entry));
+                Command::AddrV2
+            }
+            Message::SendAddrV2 => Command::SendAddrV2,
+            Message::SendHeaders => Command::SendHeaders,
+            Message::GetAddr => Command::GetAddr,
+            Message::Ignored => Command::Other,
+        };
+        (command, out)
+    }
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    put_compact_size(out, u64::try_from(count).expect("usize is at most 64 bits"));
+}
+
+fn parse_version(reader: &mut Reader<'_>) -> Result<Version, ParseError> {
+    let version = reader.u32()?;
+    let services = reader.u64()?;
+    let time = reader.u64()?.cast_signed();
+    reader.take(26)?; // The receiver's services, address and port.
+    let mut out = Version { version, services, time, nonce: 1, agent: Vec::new(), height: -1, relay: true };
+    if reader.remaining() == 0 {
+        return Ok(out);
+    }
+    reader.take(26)?; // The sender's, which nobody fills.
+    out.nonce = reader.u64()?;
+    if reader.remaining() == 0 {
+        return Ok(out);
+    }
+    let bytes = count(reader, limits::AGENT_BYTES_MAX)?;
+    out.agent = reader.take(bytes)?.to_vec();
+    if reader.remaining() == 0 {
+        return Ok(out);
+    }
+    out.height = reader.u32()?.cast_signed();
+    if reader.remaining() > 0 {
+        out.relay = reader.u8()? != 0;
+    }
+    Ok(out)
+}
+
+fn put_version(out: &mut Vec<u8>, version: &Version) {
+    out.extend_from_slice(&version.version.to_le_bytes());
+    out.extend_from_slice(&version.services.to_le_bytes());
+    out.extend_from_slice(&version.time.to_le_bytes());
+    out.extend_from_slice(&[0; 26]); // The receiver: we do not tell it what it knows.
+    out.extend_from_slice(&version.services.to_le_bytes());
+    out.extend_from_slice(&[0; 18]); // Our address: left empty, as Core does.
+    out.extend_from_slice(&version.nonce.to_le_bytes());
+    put_count(out, version.agent.len());
+    out.extend_from_slice(&version.agent);
+    out.extend_from_slice(&version.height.to_le_bytes());
+    out.push(u8::from(version.relay));
+}
+
+fn parse_headers(reader: &mut Reader<'_>) -> Result<Vec<Header>, ParseError> {
+    let have = count(reader, crate::chain::HEADERS_COUNT_MAX)?;
+    let mut headers = Vec::with_capacity(have.min(reader.remaining() / 81));
+    for _ in 0..have {
+        headers.push(Header(*reader.array()?));
+        reader.compact_size()?; // The number of transactions: zero, and ignored.
+    }
+    Ok(headers)
+}
+
+fn put_headers(out: &mut Vec<u8>, headers: &[Header]) {
+    out.reserve(3 + headers.len() * 81);
+    put_count(out, headers.len());
+    for header in headers {
+        out.extend_from_slice(&header.0);
+        out.push(0);
+    }
+}
+
+fn parse_getheaders(reader: &mut Reader<'_>) -> Result<Message, ParseError> {
+    reader.u32()?; // The sender's version.
+    let have = count(reader, limits::LOCATOR_COUNT_MAX)?;
+    let locator = (0..have).map(|_| hash(reader)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Message::GetHeaders(locator, hash(reader)?))
+}
+
+fn put_getheaders(out: &mut Vec<u8>, locator: &[Hash256], stop: &Hash256) {
+    out.extend_from_slice(&super::PROTOCOL_VERSION.to_le_bytes());
+    let locator = &locator[..locator.len().min(limits::LOCATOR_COUNT_MAX)];
+    put_count(out, locator.len());
+    locator.iter().chain([stop]).for_each(|hash| out.extend_from_slice(&hash.0));
+}
+
+fn parse_inventory(reader: &mut Reader<'_>) -> Result<Vec<Inventory>, ParseError> {
+    let have = count(reader, limits::INVENTORY_COUNT_MAX)?;
+    let mut list = Vec::with_capacity(have.min(reader.remaining() / 36));
+    for _ in 0..have {
+        list.push(Inventory { kind: reader.u32()?, hash: hash(reader)? });
+    }
+    Ok(list)
+}
+
+fn put_inventory(out: &mut Vec<u8>, list: &[Inventory], command: Command) -> Command {
+    put_count(out, list.len());
+    for entry in list {
+        out.extend_from_slice(&entry.kind.to_le_bytes());
+        out.extend_from_slice(&entry.hash.0);
+    }
+    command
+}
+
+fn parse_addresses(
+    reader: &mut Reader<'_>,
+    entry: impl Fn(&mut Reader<'_>) -> Result<Option<AddressEntry>, ParseError>,
+) -> Result<Vec<AddressEntry>, ParseError> {
+    let have = count(reader, limits::ADDRESS_COUNT_MAX)?;
+    let mut entries = Vec::new();
+    for _ in 0..have {
+        entries.extend(entry(reader)?);
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NetAddress, PeerAddress};
+    use super::*;
+
+    fn sample() -> Vec<Message> {
+        let entry = |address| AddressEntry {
+            peer: PeerAddress { address, port: 8333 },
+            services: services::NETWORK | services::WITNESS,
+            time: 1_700_000_000,
+        };
+        let v4 = entry(NetAddress::V4([1, 2, 3, 4]));
+        let v6 = entry(NetAddress::V6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]));
+        let list = vec![Inventory { kind: Inventory::WITNESS_BLOCK, hash: Hash256([7; 32]) }; 3];
+        vec![
+            Message::Version(Version {
+                version: 70016,
+                services: 0xc09,
+                time: 1_700_000_000,
+                nonce: 99,
+                agent: b"/ffwd:0.1.0/".to_vec(),
+                height: 800_000,
+                relay: false,
+            }),
+            Message::Verack,
+            Message::Ping(Some(5)),
+            Message::Ping(None),
+            Message::Pong(6),
+            Message::Headers(vec![Header([3; 80]); 4]),
+            Message::GetHeaders(vec![Hash256([1; 32]), Hash256([2; 32])], Hash256::ZERO),
+            Message::GetData(list.clone()),
+            Message::Inv(list.clone()),
+            Message::NotFound(list),
+            Message::Addr(vec![v4.clone(), v6.clone()]),
+            Message::AddrV2(vec![v4, v6, entry(NetAddress::TorV3([8; 32])), entry(NetAddress::I2p([9; 32]))]),
+            Message::SendAddrV2,
+            Message::SendHeaders,
+            Message::GetAddr,
+            Message::Ignored,
+        ]
+    }
+
+    #[test]
+    fn messages_round_trip() {
+        for message in sample() {
+            let (command, payload) = message.encode();
+            assert_eq!(Message::parse(command, &payload).as_ref(), Ok(&message));
+        }
+    }
+
+    #[test]
+    fn every_cut_and_flip_is_survived() {
+        for message in sample() {
+            let (command, payload) = message.encode();
+            for cut in 0..payload.len() {
+                let _ = Message::parse(command, &payload[..cut]);
+            }
+            for at in 0..payload.len() * 8 {
+                let mut bytes = payload.clone();
+                bytes[at / 8] ^= 1 << (at % 8);
+                let _ = Message::parse(command, &bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn lists_are_bounded_before_they_are_read() {
+        for (row, command, want) in [
+            ("headers", Command::Headers, "at most 2000"),
+            ("inv", Command::Inv, "at most 50000"),
+            ("addr", Command::Addr, "at most 1000"),
+            ("addrv2", Command::AddrV2, "at most 1000"),
+        ] {
+            let mut payload = Vec::new();
+            put_compact_size(&mut payload, 60_000);
+            let why = Message::parse(command, &payload).unwrap_err().to_string();
+            assert!(why.contains(want), "{row}: {why}");
+        }
+        let mut payload = vec![0; 4];
+        put_compact_size(&mut payload, 102);
+        let why = Message::parse(Command::GetHeaders, &payload).unwrap_err().to_string();
+        assert!(why.contains("102 entries, at most 101"), "{why}");
+        let mut version = Message::Version(Version {
+            version: 70016,
+            services: 0,
+            time: 0,
+            nonce: 0,
+            agent: vec![b'a'; 257],
+            height: 0,
+            relay: false,
+        })
+        .encode()
+        .1;
+        assert!(Message::parse(Command::Version, &version).unwrap_err().to_string().contains("at most 256"));
+        // A version of before BIP37 and before the nonce was added still parses.
+        version.truncate(46);
+        let Ok(Message::Version(old)) = Message::parse(Command::Version, &version) else { panic!("parses") };
+        assert_eq!((old.nonce, old.height, old.relay), (1, -1, true));
+    }
+}
