@@ -1,0 +1,123 @@
+//! Assumevalid: whether the scripts of a block must run, and Core's words for why.
+//!
+//! Only script execution is ever skipped. Everything else is checked for every block.
+
+use primitives::{Height, Work};
+use std::fmt;
+
+/// Seconds of work, at the best header's pace, that must lie on top of a block whose scripts are not run.
+pub const TWO_WEEKS_S: i64 = 60 * 60 * 24 * 7 * 2;
+
+/// What is known of the block that is assumed to be valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AssumedValid {
+    /// Nothing is assumed (`-assumevalid=0`).
+    Nothing,
+    /// No header with that hash is known.
+    UnknownHeader,
+    /// Its header is known.
+    Known {
+        /// Its height.
+        height: Height,
+        /// Whether the block in question is this block or an ancestor of it.
+        contains_block: bool,
+    },
+}
+
+/// What is known of the header with the most work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BestHeader {
+    /// Work of its chain.
+    pub chain_work: Work,
+    /// Bits of its header.
+    pub bits: u32,
+    /// Whether the block in question is this block or an ancestor of it.
+    pub contains_block: bool,
+}
+
+/// The block in question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockInChain {
+    /// Its height.
+    pub height: Height,
+    /// Work of the chain up to it.
+    pub chain_work: Work,
+}
+
+/// Why the scripts of a block must run. `Display` gives Core's words.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ScriptCheckReason {
+    /// `assumevalid=0 (always verify)`.
+    AlwaysVerify,
+    /// `assumevalid hash not in headers`.
+    HashNotInHeaders,
+    /// `block height above assumevalid height`.
+    AboveAssumedValid,
+    /// `block not in assumevalid chain`.
+    NotInAssumedValidChain,
+    /// `block not in best header chain`.
+    NotInBestHeaderChain,
+    /// `best header chainwork below minimumchainwork`.
+    LowChainWork,
+    /// `block too recent relative to best header`.
+    TooRecent,
+}
+
+impl fmt::Display for ScriptCheckReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ScriptCheckReason::AlwaysVerify => "assumevalid=0 (always verify)",
+            ScriptCheckReason::HashNotInHeaders => "assumevalid hash not in headers",
+            ScriptCheckReason::AboveAssumedValid => "block height above assumevalid height",
+            ScriptCheckReason::NotInAssumedValidChain => "block not in assumevalid chain",
+            ScriptCheckReason::NotInBestHeaderChain => "block not in best header chain",
+            ScriptCheckReason::LowChainWork => "best header chainwork below minimumchainwork",
+            ScriptCheckReason::TooRecent => "block too recent relative to best header",
+        })
+    }
+}
+
+/// Why the scripts of `block` must run, or `None` when they may be skipped.
+///
+/// `minimum_chain_work` is the configured one, `spacing_s` the network's seconds a block.
+///
+/// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock`.
+pub fn script_check_reason(
+    assumed: AssumedValid,
+    block: BlockInChain,
+    best: BestHeader,
+    minimum_chain_work: Work,
+    spacing_s: u32,
+) -> Option<ScriptCheckReason> {
+    match assumed {
+        AssumedValid::Nothing => return Some(ScriptCheckReason::AlwaysVerify),
+        AssumedValid::UnknownHeader => return Some(ScriptCheckReason::HashNotInHeaders),
+        AssumedValid::Known { height, contains_block: false } => {
+            let above = block.height > height;
+            let (above_it, beside_it) =
+                (ScriptCheckReason::AboveAssumedValid, ScriptCheckReason::NotInAssumedValidChain);
+            return Some(if above { above_it } else { beside_it });
+        }
+        AssumedValid::Known { contains_block: true, .. } => {}
+    }
+    if !best.contains_block {
+        return Some(ScriptCheckReason::NotInBestHeaderChain);
+    }
+    if best.chain_work < minimum_chain_work {
+        return Some(ScriptCheckReason::LowChainWork);
+    }
+    let seconds = proof_equivalent_time_s(best.chain_work, block.chain_work, best.bits, spacing_s);
+    (seconds <= TWO_WEEKS_S).then_some(ScriptCheckReason::TooRecent)
+}
+
+/// Seconds that the work from `from` to `to` takes when a block with `bits` takes `spacing_s`; negative when `from` has
+/// more. Beyond 63 bits it stays at the greatest number. Bits without work, which no header in a chain has, count as
+/// one hash.
+///
+/// Source: Bitcoin Core b88bffe, `GetBlockProofEquivalentTime`.
+pub fn proof_equivalent_time_s(to: Work, from: Work, bits: u32, spacing_s: u32) -> i64 {
+    let proof = Work::of_bits(bits).max(Work(primitives::U256::from_u64(1)));
+    let (work, sign) = if to > from { (to.saturating_sub(from), 1) } else { (from.saturating_sub(to), -1) };
+    let seconds = work.0.wrapping_mul_u64(u64::from(spacing_s)).quotient(proof.0);
+    sign * i64::try_from(seconds.low_u64()).ok().filter(|_| seconds.bits() <= 63).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,77 @@
+//! BIP-0030: no transaction may overwrite coins that are still there. And what never becomes a coin at all.
+//!
+//! Before BIP-0034 two coinbases could be the same transaction. Two pairs of blocks had such coinbases: the second of
+//! each pair overwrote the coins of the first, and is allowed to for ever.
+//! Absent on purpose: looking coins up.
+
+use crate::params::Params;
+use crate::verdict::Rule;
+use primitives::coin::is_unspendable;
+use primitives::{Hash256, Height};
+
+/// From here on a coinbase of BIP-0034 may repeat one from before it, whose script began with a height by chance.
+///
+/// Source: Bitcoin Core b88bffe, `BIP34_IMPLIES_BIP30_LIMIT`.
+pub const BIP34_IMPLIES_BIP30_LIMIT: Height = 1_983_702;
+
+/// The blocks that overwrote coins.
+const REPEATS: [(Height, Hash256); 2] = [
+    (91_842, Hash256::literal("00000000000a4d0a398161ffc163c503763b1f4360639393e0e4c8e300e0caec")),
+    (91_880, Hash256::literal("00000000000743f190a18c5577a3c2d2a1f610ae9601ac046a38084ccb7cd721")),
+];
+
+/// The blocks whose coins were overwritten: 91722's at 91880, 91812's at 91842.
+const OVERWRITTEN: [(Height, Hash256); 2] = [
+    (91_722, Hash256::literal("00000000000271a2dc26e7667f8419f2e15416dc6955e5a6c6cdf3f2574dd08e")),
+    (91_812, Hash256::literal("00000000000af0aed4792b1acee3d966af36cf5def14935db8de83d6f9306f2f")),
+];
+
+/// Whether this block may overwrite coins, by height and hash, on every network.
+///
+/// Its coinbase must never be taken for one that makes new coins.
+/// Source: Bitcoin Core b88bffe, `IsBIP30Repeat`.
+pub fn is_repeat(height: Height, hash: &Hash256) -> bool {
+    REPEATS.contains(&(height, *hash))
+}
+
+/// Whether the coinbase of this block was overwritten later, so that disconnecting the block need not find its coins.
+///
+/// Source: Bitcoin Core b88bffe, `IsBIP30Unspendable`.
+pub fn is_overwritten(height: Height, hash: &Hash256) -> bool {
+    OVERWRITTEN.contains(&(height, *hash))
+}
+
+/// Whether Core looks up the outputs of this block.
+///
+/// `bip34_block` is the hash of the ancestor of the block's parent at [`Params::bip34_height`]; `None` when the parent is
+/// lower. With the known hash there, no coinbase can repeat an earlier one until [`BIP34_IMPLIES_BIP30_LIMIT`].
+///
+/// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock`.
+pub fn is_enforced(params: &Params, height: Height, hash: &Hash256, bip34_block: Option<&Hash256>) -> bool {
+    let known_chain = bip34_block == Some(&params.bip34_hash);
+    (!is_repeat(height, hash) && !known_chain) || height >= BIP34_IMPLIES_BIP30_LIMIT
+}
+
+/// Whether the rule can be broken on this network at all.
+///
+/// Where every coinbase from block 1 on starts with its height, no two are equal, hence no two transactions (the
+/// genesis coinbase makes no coin): the look-ups cannot find anything.
+pub fn can_be_broken(params: &Params) -> bool {
+    params.bip34_height > 1
+}
+
+/// Where the rule is enforced, no transaction MUST have an output whose outpoint is a coin before the block:
+/// `bad-txns-BIP30`.
+///
+/// `exists` says whether any output of the block is one.
+pub fn check(enforced: bool, exists: bool) -> Result<(), Rule> {
+    if enforced && exists { Err(Rule::BadTxnsBip30) } else { Ok(()) }
+}
+
+/// Whether an output becomes a coin: those of the genesis block do not, nor those whose script nothing can satisfy.
+///
+/// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock` (genesis), `CCoinsViewCache::AddCoin`.
+#[inline]
+pub fn makes_coin(height: Height, script: &[u8]) -> bool {
+    height != 0 && !is_unspendable(script)
+}

@@ -1,0 +1,291 @@
+//! Parameters of the five networks: what differs between chains, and nothing else.
+//!
+//! Every value is Core's, of the same name in kernel/chainparams.cpp (Bitcoin Core b88bffe).
+//! Absent on purpose: DNS seeds (`p2p`), directories and files (`store`), version-bits deployments (none is pending).
+
+use primitives::{Hash256, Height, Target, Work};
+use std::fmt;
+
+mod genesis;
+mod networks;
+
+/// A network, by Core's `-chain` name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Chain {
+    /// `main`.
+    Main,
+    /// `test`: testnet3.
+    Test,
+    /// `testnet4`.
+    Testnet4,
+    /// `signet`, the default one or a custom one.
+    Signet,
+    /// `regtest`.
+    Regtest,
+}
+
+impl Chain {
+    /// All of them.
+    pub const ALL: [Chain; 5] = [Chain::Main, Chain::Test, Chain::Testnet4, Chain::Signet, Chain::Regtest];
+
+    /// The name that `-chain` and the RPC use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Chain::Main => "main",
+            Chain::Test => "test",
+            Chain::Testnet4 => "testnet4",
+            Chain::Signet => "signet",
+            Chain::Regtest => "regtest",
+        }
+    }
+
+    /// The chain of that name.
+    pub fn from_name(name: &str) -> Option<Chain> {
+        Chain::ALL.into_iter().find(|chain| chain.name() == name)
+    }
+
+    /// The folder of the network inside the data directory; empty for mainnet. Source: chainparamsbase.cpp.
+    pub const fn net_dir(self) -> &'static str {
+        match self {
+            Chain::Main => "",
+            Chain::Test => "testnet3",
+            Chain::Testnet4 => "testnet4",
+            Chain::Signet => "signet",
+            Chain::Regtest => "regtest",
+        }
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the scripts of an exception block are checked with in place of P2SH, witness and taproot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BaseFlags {
+    /// No flag at all.
+    None,
+    /// P2SH and witness, but not taproot.
+    P2shWitness,
+}
+
+/// How much of the chain there was when the parameters were made. Feeds the progress estimate, no rule.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ChainTxData {
+    /// Seconds since 1970.
+    pub time: i64,
+    /// Transactions up to then.
+    pub tx_count: u64,
+    /// Transactions a second after then.
+    pub tx_rate: f64,
+}
+
+/// How headers are synced without keeping them first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadersSyncParams {
+    /// Headers between two commitments.
+    pub commitment_period: u32,
+    /// Headers that are held back while commitments behind them are compared.
+    pub redownload_buffer_size: u32,
+}
+
+/// A UTXO snapshot that Core knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AssumeUtxo {
+    /// Height of its base block.
+    pub height: Height,
+    /// Hash of its base block.
+    pub block_hash: Hash256,
+    /// `hash_serialized_3` of its coins.
+    pub hash_serialized: Hash256,
+    /// Transactions of the chain up to its base.
+    pub chain_tx_count: u64,
+}
+
+/// The parameters of one network.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Which network.
+    pub chain: Chain,
+    /// First bytes of block file records and P2P messages, in that order.
+    pub magic: [u8; 4],
+    /// Default P2P port.
+    pub default_port: u16,
+    /// Default RPC port.
+    pub rpc_port: u16,
+    /// The genesis block, serialized.
+    pub genesis: Vec<u8>,
+    /// Its hash.
+    pub genesis_hash: Hash256,
+    /// The easiest target.
+    pub pow_limit: Target,
+    /// Seconds that a difficulty period should last.
+    pub pow_target_timespan: u32,
+    /// Seconds that a block should take.
+    pub pow_target_spacing: u32,
+    /// Whether a block 20 minutes late may have the easiest target.
+    pub pow_allow_min_difficulty_blocks: bool,
+    /// Whether difficulty never changes.
+    pub pow_no_retargeting: bool,
+    /// Whether BIP-0094 holds: retarget from the first block of the period, no timewarp.
+    pub enforce_bip94: bool,
+    /// Blocks between two halvings of the subsidy.
+    pub subsidy_halving_interval: u32,
+    /// First height with the height in the coinbase.
+    pub bip34_height: Height,
+    /// Hash of that block in the known chain; zero where none is known.
+    pub bip34_hash: Hash256,
+    /// First height with CHECKLOCKTIMEVERIFY.
+    pub bip65_height: Height,
+    /// First height with strict DER signatures.
+    pub bip66_height: Height,
+    /// First height with BIP-0068, 112 and 113.
+    pub csv_height: Height,
+    /// First height with witness commitments and NULLDUMMY.
+    pub segwit_height: Height,
+    /// Blocks whose scripts are checked with fewer flags.
+    pub script_flag_exceptions: &'static [(Hash256, BaseFlags)],
+    /// Work below which no chain counts as the real one.
+    pub minimum_chain_work: Work,
+    /// Block whose ancestors' scripts are assumed to hold; zero for none.
+    pub default_assume_valid: Hash256,
+    /// Snapshots, lowest first.
+    pub assumeutxo: &'static [AssumeUtxo],
+    /// For the progress estimate.
+    pub chain_tx_data: ChainTxData,
+    /// Nothing is pruned before the chain is higher.
+    pub prune_after_height: Height,
+    /// Size of blocks and undo data, about, in GB.
+    pub assumed_blockchain_gb: u64,
+    /// Size of the chainstate, about, in GB.
+    pub assumed_chain_state_gb: u64,
+    /// For syncing headers.
+    pub headers_sync: HeadersSyncParams,
+    /// What signs blocks on signet; none elsewhere.
+    pub signet_challenge: Option<Vec<u8>>,
+}
+
+/// Why parameters cannot be changed like that.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ParamsError {
+    /// The change is for another network.
+    OtherChain {
+        /// What was to be changed.
+        what: &'static str,
+        /// The network that allows it.
+        want: &'static str,
+        /// The network it was asked for.
+        have: Chain,
+    },
+    /// No deployment has that name.
+    UnknownDeployment(String),
+    /// A height that Core does not take either.
+    Height(Height),
+}
+
+impl fmt::Display for ParamsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParamsError::OtherChain { what, want, have } => {
+                write!(f, "{what} is for {want}, this is {have}: choose -chain={want} or leave it out")
+            }
+            ParamsError::UnknownDeployment(name) => {
+                write!(f, "no deployment is named {name:?}: it is one of segwit, bip34, dersig, cltv, csv")
+            }
+            ParamsError::Height(height) => write!(f, "activation height {height} is not below {HEIGHT_END}"),
+        }
+    }
+}
+
+impl std::error::Error for ParamsError {}
+
+/// First height that Core cannot hold in its `int`.
+const HEIGHT_END: Height = i32::MAX.cast_unsigned();
+
+impl Params {
+    /// Parameters of a network, as Core has them by default.
+    pub fn new(chain: Chain) -> Params {
+        networks::params(chain)
+    }
+
+    /// A custom signet: another challenge, and so another magic; no minimum work and nothing assumed valid.
+    ///
+    /// # Errors
+    ///
+    /// [`ParamsError::OtherChain`] on any network but signet.
+    ///
+    /// Source: kernel/chainparams.cpp, `SigNetParams`.
+    pub fn with_signet_challenge(mut self, challenge: &[u8]) -> Result<Params, ParamsError> {
+        self.only_on(Chain::Signet, "a signet challenge")?;
+        self.magic = signet_magic(challenge);
+        self.signet_challenge = Some(challenge.to_vec());
+        self.minimum_chain_work = Work::ZERO;
+        self.default_assume_valid = Hash256::ZERO;
+        self.chain_tx_data = ChainTxData { time: 0, tx_count: 0, tx_rate: 0.0 };
+        (self.assumed_blockchain_gb, self.assumed_chain_state_gb) = (0, 0);
+        Ok(self)
+    }
+
+    /// Moves a buried deployment, as `-testactivationheight=name@height` does on regtest.
+    ///
+    /// # Errors
+    ///
+    /// [`ParamsError`]: another network, a name Core does not know, or a height that does not fit Core's `int`.
+    ///
+    /// Source: chainparams.cpp, `HandleDeploymentArgs`; deploymentinfo.cpp, `GetBuriedDeployment`.
+    pub fn with_activation_height(mut self, name: &str, height: Height) -> Result<Params, ParamsError> {
+        self.only_on(Chain::Regtest, "an activation height")?;
+        if height >= HEIGHT_END {
+            return Err(ParamsError::Height(height));
+        }
+        let at = match name {
+            "segwit" => &mut self.segwit_height,
+            "bip34" => &mut self.bip34_height,
+            "dersig" => &mut self.bip66_height,
+            "cltv" => &mut self.bip65_height,
+            "csv" => &mut self.csv_height,
+            _ => return Err(ParamsError::UnknownDeployment(name.to_owned())),
+        };
+        *at = height;
+        Ok(self)
+    }
+
+    /// Lets regtest follow BIP-0094, as `-test=bip94` does.
+    ///
+    /// # Errors
+    ///
+    /// [`ParamsError::OtherChain`] on any network but regtest.
+    pub fn with_bip94(mut self) -> Result<Params, ParamsError> {
+        self.only_on(Chain::Regtest, "bip94")?;
+        self.enforce_bip94 = true;
+        Ok(self)
+    }
+
+    fn only_on(&self, want: Chain, what: &'static str) -> Result<(), ParamsError> {
+        if self.chain == want {
+            return Ok(());
+        }
+        Err(ParamsError::OtherChain { what, want: want.name(), have: self.chain })
+    }
+
+    /// Blocks between two changes of difficulty.
+    pub const fn difficulty_adjustment_interval(&self) -> u32 {
+        self.pow_target_timespan / self.pow_target_spacing
+    }
+
+    /// The snapshot whose base is that block.
+    pub fn assumeutxo_for(&self, block_hash: &Hash256) -> Option<&'static AssumeUtxo> {
+        self.assumeutxo.iter().find(|known| known.block_hash == *block_hash)
+    }
+}
+
+/// Magic of a signet: hash of its serialized challenge. Source: BIP-0325.
+fn signet_magic(challenge: &[u8]) -> [u8; 4] {
+    let mut bytes = Vec::with_capacity(challenge.len() + 9);
+    primitives::encode::put_compact_size(&mut bytes, challenge.len() as u64);
+    bytes.extend_from_slice(challenge);
+    let hash = simd::sha256::sha256d(&bytes);
+    *hash.first_chunk().expect("a hash has 32 bytes")
+}

@@ -1,0 +1,153 @@
+//! The rules of a transaction that need no more than the transaction.
+//!
+//! Absent on purpose: scripts are counted for signature operations, never run; coins are not known here (`spend`).
+
+use crate::verdict::Rule;
+use crate::{MAX_BLOCK_WEIGHT, WITNESS_SCALE_FACTOR};
+use primitives::{Amount, Height, Transaction};
+use script::sigops;
+
+/// A locktime below is a height, from here on a time. Source: Bitcoin Core b88bffe, `LOCKTIME_THRESHOLD`.
+pub const LOCKTIME_THRESHOLD: u32 = 500_000_000;
+/// The sequence of an input that does not care for the locktime. Source: Bitcoin Core b88bffe, `SEQUENCE_FINAL`.
+pub const SEQUENCE_FINAL: u32 = u32::MAX;
+/// Bytes of a coinbase's scriptSig.
+const COINBASE_SCRIPT_BYTES: std::ops::RangeInclusive<usize> = 2..=100;
+/// 36 bytes of a prevout that names no coin.
+const NULL_PREVOUT: [u8; 36] = {
+    let mut bytes = [0xff; 36];
+    let mut at = 0;
+    while at < 32 {
+        bytes[at] = 0;
+        at += 1;
+    }
+    bytes
+};
+
+/// Room for one transaction's prevouts at a time, used again for the next.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    keys: Vec<u64>,
+    prevouts: Vec<[u8; 36]>,
+}
+
+/// A transaction MUST have an input (`bad-txns-vin-empty`) and an output (`bad-txns-vout-empty`).
+pub fn check_not_empty(tx: &Transaction<'_>) -> Result<(), Rule> {
+    if tx.input_count() == 0 {
+        return Err(Rule::BadTxnsVinEmpty);
+    }
+    if tx.output_count() == 0 {
+        return Err(Rule::BadTxnsVoutEmpty);
+    }
+    Ok(())
+}
+
+/// A transaction without its witnesses MUST NOT have more than 1,000,000 bytes: `bad-txns-oversize`.
+pub fn check_size(tx: &Transaction<'_>) -> Result<(), Rule> {
+    let stripped_bytes = tx.stripped_bytes();
+    if stripped_bytes * WITNESS_SCALE_FACTOR > MAX_BLOCK_WEIGHT {
+        return Err(Rule::BadTxnsOversize { stripped_bytes });
+    }
+    Ok(())
+}
+
+/// The sum of the outputs.
+///
+/// An output MUST NOT be negative (`bad-txns-vout-negative`) or above 21 million bitcoins (`bad-txns-vout-toolarge`), nor
+/// may the sum up to it be (`bad-txns-txouttotal-toolarge`).
+///
+/// Source: Bitcoin Core b88bffe, `CheckTransaction`.
+pub fn value_out(tx: &Transaction<'_>) -> Result<Amount, Rule> {
+    let mut sum = Amount(0);
+    for output in tx.outputs() {
+        let value = output.value();
+        if value < Amount(0) {
+            return Err(Rule::BadTxnsVoutNegative { value });
+        }
+        if value > Amount::MAX {
+            return Err(Rule::BadTxnsVoutToolarge { value });
+        }
+        sum = sum.plus(value).ok_or(Rule::BadTxnsTxouttotalToolarge)?;
+    }
+    Ok(sum)
+}
+
+/// No two inputs MUST spend the same coin: `bad-txns-inputs-duplicate` (CVE-2018-17144).
+///
+/// One input cannot, two are compared. More are sorted by 64 bits of their prevouts; only where those meet (a duplicate,
+/// or txids made for it) the whole prevouts are sorted.
+pub fn check_duplicate_inputs(tx: &Transaction<'_>, scratch: &mut Scratch) -> Result<(), Rule> {
+    let duplicate = match tx.input_count() {
+        0 | 1 => false,
+        2 => tx.input(0).prevout_bytes() == tx.input(1).prevout_bytes(),
+        _ => keys_meet(tx, &mut scratch.keys) && prevouts_meet(tx, &mut scratch.prevouts),
+    };
+    if duplicate { Err(Rule::BadTxnsInputsDuplicate) } else { Ok(()) }
+}
+
+fn keys_meet(tx: &Transaction<'_>, keys: &mut Vec<u64>) -> bool {
+    keys.clear();
+    keys.extend(tx.inputs().map(|input| {
+        let bytes = input.prevout_bytes();
+        let txid = u64::from_le_bytes(*bytes.first_chunk().expect("8 of 36 bytes"));
+        let vout = u32::from_le_bytes(*bytes.last_chunk().expect("4 of 36 bytes"));
+        txid.wrapping_add(u64::from(vout) << 32)
+    }));
+    sorted_has_equal(keys)
+}
+
+fn prevouts_meet(tx: &Transaction<'_>, prevouts: &mut Vec<[u8; 36]>) -> bool {
+    prevouts.clear();
+    prevouts.extend(tx.inputs().map(|input| *input.prevout_bytes()));
+    sorted_has_equal(prevouts)
+}
+
+fn sorted_has_equal<T: Ord>(items: &mut [T]) -> bool {
+    items.sort_unstable();
+    items.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// The scriptSig of a coinbase MUST have 2 to 100 bytes: `bad-cb-length`.
+pub fn check_coinbase_length(coinbase: &Transaction<'_>) -> Result<(), Rule> {
+    let bytes = coinbase.input(0).script_sig().len();
+    if COINBASE_SCRIPT_BYTES.contains(&bytes) { Ok(()) } else { Err(Rule::BadCbLength { bytes }) }
+}
+
+/// Every input of a transaction that is no coinbase MUST name a coin: `bad-txns-prevout-null`.
+pub fn check_prevouts(tx: &Transaction<'_>) -> Result<(), Rule> {
+    if tx.inputs().any(|input| *input.prevout_bytes() == NULL_PREVOUT) {
+        return Err(Rule::BadTxnsPrevoutNull);
+    }
+    Ok(())
+}
+
+/// All of these rules, in Core's order.
+///
+/// Source: Bitcoin Core b88bffe, `CheckTransaction`.
+pub fn check(tx: &Transaction<'_>, scratch: &mut Scratch) -> Result<(), Rule> {
+    check_not_empty(tx)?;
+    check_size(tx)?;
+    value_out(tx)?;
+    check_duplicate_inputs(tx, scratch)?;
+    if tx.is_coinbase() { check_coinbase_length(tx) } else { check_prevouts(tx) }
+}
+
+/// Whether the locktime lets a transaction into a block of this height; `cutoff` is in seconds since 1970.
+///
+/// Source: Bitcoin Core b88bffe, `IsFinalTx`.
+#[inline]
+pub fn is_final(tx: &Transaction<'_>, height: Height, cutoff: u32) -> bool {
+    let lock_time = tx.lock_time();
+    let end = if lock_time < LOCKTIME_THRESHOLD { height } else { cutoff };
+    lock_time == 0 || lock_time < end || tx.inputs().all(|input| input.sequence() == SEQUENCE_FINAL)
+}
+
+/// Signature operations of all its own scripts, counted the old way.
+///
+/// Source: Bitcoin Core b88bffe, `GetLegacySigOpCount`.
+pub fn legacy_sigops(tx: &Transaction<'_>) -> u32 {
+    let inputs = tx.inputs().map(|input| sigops::count(input.script_sig(), false));
+    let outputs = tx.outputs().map(|output| sigops::count(output.script(), false));
+    // No transaction within the size limits comes near 32 bits; a larger one is refused for its size.
+    inputs.chain(outputs).fold(0, u32::saturating_add)
+}

@@ -1,0 +1,571 @@
+//! Why a header or block is refused: the rule, Core's reject string for it, and where it was broken.
+//!
+//! One variant a rule, in the order in which Core would meet them: the lowest [`Rank`] is the verdict of a block.
+//! Absent on purpose: faults of the machine. A bad disk is never a verdict.
+
+use primitives::{Amount, Hash256, Height};
+use script::ScriptError;
+use std::borrow::Cow;
+use std::fmt;
+
+/// A rule that was broken, with what was wanted and what was found.
+///
+/// The order of the variants is the order of Core's checks (its default ones: script checks speak last).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// `duplicate-invalid`: the header is known and marked.
+    DuplicateInvalid,
+    /// `high-hash`: see [`crate::header::check_proof_of_work`].
+    HighHash {
+        /// The target in compact form.
+        bits: u32,
+    },
+    /// `prev-blk-not-found`: the parent is not known.
+    PrevBlkNotFound,
+    /// `bad-prevblk`: the parent is marked.
+    BadPrevblk,
+    /// `bad-diffbits`: see [`crate::header::check_bits`].
+    BadDiffbits {
+        /// What the header says.
+        have: u32,
+        /// What the chain requires.
+        want: u32,
+    },
+    /// `time-too-old`: see [`crate::header::check_time_not_too_old`].
+    TimeTooOld {
+        /// Of the header.
+        time: u32,
+        /// Of its parent.
+        median_time_past: u32,
+    },
+    /// `time-timewarp-attack`: see [`crate::header::check_timewarp`].
+    TimeTimewarpAttack {
+        /// Of the header.
+        time: u32,
+        /// Of its parent.
+        parent_time: u32,
+    },
+    /// `time-too-new`: see [`crate::header::check_time_not_too_new`]. Never a verdict for ever.
+    TimeTooNew {
+        /// Of the header.
+        time: u32,
+        /// What the clock says.
+        now: i64,
+    },
+    /// `bad-version(0x%08x)`: see [`crate::header::check_version`].
+    BadVersion {
+        /// What the header says.
+        have: i32,
+        /// The least that this height allows.
+        want: i32,
+    },
+    /// `too-little-chainwork`: nobody vouches for the chain of this header.
+    TooLittleChainwork,
+    /// `bad-signet-blksig`: see [`crate::block::check_signet_solution`].
+    BadSignetBlksig,
+    /// `bad-txnmrklroot`: see [`crate::block::check_merkle_root`].
+    BadTxnmrklroot {
+        /// Root in the header.
+        want: Hash256,
+        /// Root of the transactions.
+        have: Hash256,
+    },
+    /// `bad-txns-duplicate`: see [`crate::block::check_merkle_root`].
+    BadTxnsDuplicate,
+    /// A body without coinbase that has a 64-byte transaction: see [`crate::block::mutation`]. Core has no string for it.
+    Mutated64,
+    /// `bad-blk-length`: see [`crate::block::check_length`].
+    BadBlkLength {
+        /// How many there are.
+        transactions: usize,
+        /// Bytes without witnesses.
+        stripped_bytes: usize,
+    },
+    /// `bad-cb-missing`: see [`crate::block::check_coinbases`].
+    BadCbMissing,
+    /// `bad-cb-multiple`: see [`crate::block::check_coinbases`].
+    BadCbMultiple,
+    /// `bad-txns-vin-empty`: see [`crate::transaction::check_not_empty`].
+    BadTxnsVinEmpty,
+    /// `bad-txns-vout-empty`: see [`crate::transaction::check_not_empty`].
+    BadTxnsVoutEmpty,
+    /// `bad-txns-oversize`: see [`crate::transaction::check_size`].
+    BadTxnsOversize {
+        /// Bytes without witnesses.
+        stripped_bytes: usize,
+    },
+    /// `bad-txns-vout-negative`: see [`crate::transaction::value_out`].
+    BadTxnsVoutNegative {
+        /// Of the output.
+        value: Amount,
+    },
+    /// `bad-txns-vout-toolarge`: see [`crate::transaction::value_out`].
+    BadTxnsVoutToolarge {
+        /// Of the output.
+        value: Amount,
+    },
+    /// `bad-txns-txouttotal-toolarge`: see [`crate::transaction::value_out`].
+    BadTxnsTxouttotalToolarge,
+    /// `bad-txns-inputs-duplicate`: see [`crate::transaction::check_duplicate_inputs`].
+    BadTxnsInputsDuplicate,
+    /// `bad-cb-length`: see [`crate::transaction::check_coinbase_length`].
+    BadCbLength {
+        /// Of the scriptSig.
+        bytes: usize,
+    },
+    /// `bad-txns-prevout-null`: see [`crate::transaction::check_prevouts`].
+    BadTxnsPrevoutNull,
+    /// `bad-blk-sigops` before the coins are known: see [`crate::block::check_legacy_sigops`].
+    BadBlkSigops {
+        /// Signature operations of all scripts in the block, each counted once.
+        sigops: u64,
+    },
+    /// `bad-txns-nonfinal` by its locktime: see [`crate::block::check_final`].
+    BadTxnsNonfinal {
+        /// Of the transaction.
+        lock_time: u32,
+    },
+    /// `bad-cb-height`: see [`crate::block::check_coinbase_height`].
+    BadCbHeight {
+        /// Of the block.
+        want: Height,
+    },
+    /// `bad-witness-nonce-size`: see [`crate::block::check_witness_commitment`].
+    BadWitnessNonceSize,
+    /// `bad-witness-merkle-match`: see [`crate::block::check_witness_commitment`].
+    BadWitnessMerkleMatch,
+    /// `unexpected-witness`: see [`crate::block::check_witness_commitment`].
+    UnexpectedWitness,
+    /// `bad-blk-weight`: see [`crate::block::check_weight`].
+    BadBlkWeight {
+        /// Of the block.
+        weight: usize,
+    },
+    /// `bad-txns-BIP30`: see [`crate::bip30::check`].
+    BadTxnsBip30,
+    /// `bad-txns-inputs-missingorspent`: see [`crate::spend::check_available`].
+    BadTxnsInputsMissingorspent,
+    /// `bad-txns-premature-spend-of-coinbase`: see [`crate::spend::check_maturity`].
+    BadTxnsPrematureSpendOfCoinbase {
+        /// Blocks between the coinbase and its spend.
+        depth: i64,
+    },
+    /// `bad-txns-inputvalues-outofrange`: see [`crate::spend::add_value_in`].
+    BadTxnsInputvaluesOutofrange,
+    /// `bad-txns-in-belowout`: see [`crate::spend::fee`].
+    BadTxnsInBelowout {
+        /// Sum of the spent coins.
+        value_in: Amount,
+        /// Sum of the outputs.
+        value_out: Amount,
+    },
+    /// `bad-txns-fee-outofrange`: see [`crate::spend::fee`]. Cannot happen; Core has it too.
+    BadTxnsFeeOutofrange,
+    /// `bad-txns-accumulated-fee-outofrange`: see [`crate::spend::add_fee`].
+    BadTxnsAccumulatedFeeOutofrange,
+    /// `bad-txns-nonfinal` by a relative lock: see [`crate::spend::SequenceLocks::check`].
+    BadTxnsNonfinalBip68,
+    /// `bad-blk-sigops` once the coins are known: see [`crate::spend::add_sigop_cost`].
+    BadBlkSigopCost {
+        /// Of the block up to and with this transaction.
+        cost: u64,
+    },
+    /// `bad-cb-amount`: see [`crate::spend::check_coinbase_value`].
+    BadCbAmount {
+        /// What the coinbase pays.
+        actual: Amount,
+        /// Subsidy and fees.
+        limit: Amount,
+    },
+    /// `block-script-verify-flag-failed (...)`: a script does not accept its input.
+    BlockScriptVerifyFlagFailed {
+        /// What went wrong in it.
+        error: ScriptError,
+    },
+}
+
+/// What follows from a failure. Source: Bitcoin Core b88bffe, `BlockValidationResult`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// The block breaks a rule: it and its descendants may be marked.
+    Consensus,
+    /// The header breaks a rule: it never enters the index.
+    InvalidHeader,
+    /// The body is not the one of this header: another body may be good. Never marked.
+    Mutated,
+    /// The clock is behind the header: it may be good later. No verdict.
+    TimeFuture,
+    /// It is known to be bad already.
+    CachedInvalid,
+    /// Its parent is known to be bad.
+    InvalidPrev,
+    /// Its parent is not known.
+    MissingPrev,
+    /// Its chain has too little work to be kept.
+    HeaderLowWork,
+}
+
+/// Where in a block a rule was broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In the block as a whole, or in its header.
+    Block,
+    /// In a transaction.
+    Transaction {
+        /// Its number in the block, from 0.
+        index: u32,
+        /// Its id.
+        txid: Hash256,
+        /// Number of the input that broke it, where one did.
+        input: Option<u32>,
+    },
+}
+
+/// A verdict against a header or block (or, for time-too-new, the lack of one).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockError {
+    /// What was broken.
+    pub rule: Rule,
+    /// Where.
+    pub place: Place,
+}
+
+/// The order of failures within one block: of several, Core reports the lowest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Rank {
+    step: u8,
+    transaction: u32,
+    rule: u8,
+    input: u32,
+}
+
+impl From<Rule> for BlockError {
+    fn from(rule: Rule) -> BlockError {
+        BlockError { rule, place: Place::Block }
+    }
+}
+
+impl BlockError {
+    /// The rule was broken by a transaction.
+    pub fn in_transaction(rule: Rule, index: usize, txid: Hash256) -> BlockError {
+        let index =
+            u32::try_from(index).expect("a block has fewer transactions than bytes, and those are counted in 32 bits");
+        BlockError { rule, place: Place::Transaction { index, txid, input: None } }
+    }
+
+    /// The rule was broken by an input.
+    pub fn in_input(rule: Rule, index: usize, txid: Hash256, input: usize) -> BlockError {
+        let mut error = BlockError::in_transaction(rule, index, txid);
+        if let Place::Transaction { input: place, .. } = &mut error.place {
+            *place = u32::try_from(input).ok();
+        }
+        error
+    }
+
+    /// Core's reject string, as in its log and RPC.
+    pub fn reject_reason(&self) -> Cow<'static, str> {
+        self.rule.reject_reason()
+    }
+
+    /// What follows from it.
+    pub fn class(&self) -> Class {
+        self.rule.class()
+    }
+
+    /// Whether only this body is bad, and the header may have another: such a failure never marks anything.
+    pub fn mutated(&self) -> bool {
+        self.class() == Class::Mutated
+    }
+
+    /// Its place in the order of Core's checks of one block.
+    pub fn rank(&self) -> Rank {
+        let (transaction, input) = match self.place {
+            Place::Block => (0, 0),
+            Place::Transaction { index, input, .. } => (index, input.unwrap_or(0)),
+        };
+        let (step, rule) = self.rule.step();
+        Rank { step, transaction, rule, input }
+    }
+
+    /// Of two failures of one block, the one that Core would report.
+    pub fn first(self, other: BlockError) -> BlockError {
+        if other.rank() < self.rank() { other } else { self }
+    }
+}
+
+impl fmt::Display for BlockError {
+    /// Core's form, "reason, debug message", and then where.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.reject_reason(), self.rule)?;
+        match self.place {
+            Place::Block => Ok(()),
+            Place::Transaction { index, txid, input: None } => write!(f, " in transaction {txid} (number {index})"),
+            Place::Transaction { index, txid, input: Some(input) } => {
+                write!(f, " in input {input} of transaction {txid} (number {index})")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BlockError {}
+
+impl Rule {
+    /// Core's reject string.
+    pub fn reject_reason(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match *self {
+            Rule::BadVersion { have, .. } => return Cow::Owned(format!("bad-version(0x{have:08x})")),
+            Rule::BlockScriptVerifyFlagFailed { error } => {
+                return Cow::Owned(format!("block-script-verify-flag-failed ({error})"));
+            }
+            Rule::DuplicateInvalid => "duplicate-invalid",
+            Rule::HighHash { .. } => "high-hash",
+            Rule::PrevBlkNotFound => "prev-blk-not-found",
+            Rule::BadPrevblk => "bad-prevblk",
+            Rule::BadDiffbits { .. } => "bad-diffbits",
+            Rule::TimeTooOld { .. } => "time-too-old",
+            Rule::TimeTimewarpAttack { .. } => "time-timewarp-attack",
+            Rule::TimeTooNew { .. } => "time-too-new",
+            Rule::TooLittleChainwork => "too-little-chainwork",
+            Rule::BadSignetBlksig => "bad-signet-blksig",
+            Rule::BadTxnmrklroot { .. } => "bad-txnmrklroot",
+            Rule::BadTxnsDuplicate => "bad-txns-duplicate",
+            Rule::Mutated64 => "mutated",
+            Rule::BadBlkLength { .. } => "bad-blk-length",
+            Rule::BadCbMissing => "bad-cb-missing",
+            Rule::BadCbMultiple => "bad-cb-multiple",
+            Rule::BadTxnsVinEmpty => "bad-txns-vin-empty",
+            Rule::BadTxnsVoutEmpty => "bad-txns-vout-empty",
+            Rule::BadTxnsOversize { .. } => "bad-txns-oversize",
+            Rule::BadTxnsVoutNegative { .. } => "bad-txns-vout-negative",
+            Rule::BadTxnsVoutToolarge { .. } => "bad-txns-vout-toolarge",
+            Rule::BadTxnsTxouttotalToolarge => "bad-txns-txouttotal-toolarge",
+            Rule::BadTxnsInputsDuplicate => "bad-txns-inputs-duplicate",
+            Rule::BadCbLength { .. } => "bad-cb-length",
+            Rule::BadTxnsPrevoutNull => "bad-txns-prevout-null",
+            Rule::BadBlkSigops { .. } | Rule::BadBlkSigopCost { .. } => "bad-blk-sigops",
+            Rule::BadTxnsNonfinal { .. } | Rule::BadTxnsNonfinalBip68 => "bad-txns-nonfinal",
+            Rule::BadCbHeight { .. } => "bad-cb-height",
+            Rule::BadWitnessNonceSize => "bad-witness-nonce-size",
+            Rule::BadWitnessMerkleMatch => "bad-witness-merkle-match",
+            Rule::UnexpectedWitness => "unexpected-witness",
+            Rule::BadBlkWeight { .. } => "bad-blk-weight",
+            Rule::BadTxnsBip30 => "bad-txns-BIP30",
+            Rule::BadTxnsInputsMissingorspent => "bad-txns-inputs-missingorspent",
+            Rule::BadTxnsPrematureSpendOfCoinbase { .. } => "bad-txns-premature-spend-of-coinbase",
+            Rule::BadTxnsInputvaluesOutofrange => "bad-txns-inputvalues-outofrange",
+            Rule::BadTxnsInBelowout { .. } => "bad-txns-in-belowout",
+            Rule::BadTxnsFeeOutofrange => "bad-txns-fee-outofrange",
+            Rule::BadTxnsAccumulatedFeeOutofrange => "bad-txns-accumulated-fee-outofrange",
+            Rule::BadCbAmount { .. } => "bad-cb-amount",
+        })
+    }
+
+    /// What follows from breaking it.
+    pub fn class(&self) -> Class {
+        match self {
+            Rule::DuplicateInvalid => Class::CachedInvalid,
+            Rule::PrevBlkNotFound => Class::MissingPrev,
+            Rule::BadPrevblk => Class::InvalidPrev,
+            Rule::TooLittleChainwork => Class::HeaderLowWork,
+            Rule::TimeTooNew { .. } => Class::TimeFuture,
+            Rule::HighHash { .. }
+            | Rule::BadDiffbits { .. }
+            | Rule::TimeTooOld { .. }
+            | Rule::TimeTimewarpAttack { .. }
+            | Rule::BadVersion { .. } => Class::InvalidHeader,
+            Rule::BadTxnmrklroot { .. }
+            | Rule::BadTxnsDuplicate
+            | Rule::Mutated64
+            | Rule::BadWitnessNonceSize
+            | Rule::BadWitnessMerkleMatch
+            | Rule::UnexpectedWitness => Class::Mutated,
+            _ => Class::Consensus,
+        }
+    }
+
+    /// The pass over the block in which Core checks it, and its number within one transaction of that pass.
+    ///
+    /// Rules of one pass over all transactions share a step: there the lower transaction speaks first.
+    fn step(&self) -> (u8, u8) {
+        match self {
+            Rule::DuplicateInvalid => (0, 0),
+            Rule::HighHash { .. } => (1, 0),
+            Rule::PrevBlkNotFound => (2, 0),
+            Rule::BadPrevblk => (3, 0),
+            Rule::BadDiffbits { .. } => (4, 0),
+            Rule::TimeTooOld { .. } => (5, 0),
+            Rule::TimeTimewarpAttack { .. } => (6, 0),
+            Rule::TimeTooNew { .. } => (7, 0),
+            Rule::BadVersion { .. } => (8, 0),
+            Rule::TooLittleChainwork => (9, 0),
+            Rule::BadSignetBlksig => (10, 0),
+            Rule::BadTxnmrklroot { .. } => (11, 0),
+            Rule::BadTxnsDuplicate => (12, 0),
+            Rule::Mutated64 => (13, 0),
+            Rule::BadBlkLength { .. } => (14, 0),
+            Rule::BadCbMissing => (15, 0),
+            Rule::BadCbMultiple => (16, 0),
+            Rule::BadTxnsVinEmpty
+            | Rule::BadTxnsVoutEmpty
+            | Rule::BadTxnsOversize { .. }
+            | Rule::BadTxnsVoutNegative { .. }
+            | Rule::BadTxnsVoutToolarge { .. }
+            | Rule::BadTxnsTxouttotalToolarge
+            | Rule::BadTxnsInputsDuplicate
+            | Rule::BadCbLength { .. }
+            | Rule::BadTxnsPrevoutNull => (17, self.within_transaction()),
+            Rule::BadBlkSigops { .. } => (18, 0),
+            Rule::BadTxnsNonfinal { .. } => (19, 0),
+            Rule::BadCbHeight { .. } => (20, 0),
+            Rule::BadWitnessNonceSize => (21, 0),
+            Rule::BadWitnessMerkleMatch => (22, 0),
+            Rule::UnexpectedWitness => (23, 0),
+            Rule::BadBlkWeight { .. } => (24, 0),
+            Rule::BadTxnsBip30 => (25, 0),
+            Rule::BadTxnsInputsMissingorspent
+            | Rule::BadTxnsPrematureSpendOfCoinbase { .. }
+            | Rule::BadTxnsInputvaluesOutofrange
+            | Rule::BadTxnsInBelowout { .. }
+            | Rule::BadTxnsFeeOutofrange
+            | Rule::BadTxnsAccumulatedFeeOutofrange
+            | Rule::BadTxnsNonfinalBip68
+            | Rule::BadBlkSigopCost { .. } => (26, self.within_transaction()),
+            Rule::BadCbAmount { .. } => (27, 0),
+            Rule::BlockScriptVerifyFlagFailed { .. } => (28, 0),
+        }
+    }
+
+    fn within_transaction(&self) -> u8 {
+        match self {
+            Rule::BadTxnsVoutEmpty => 1,
+            Rule::BadTxnsOversize { .. } => 2,
+            Rule::BadTxnsVoutNegative { .. } | Rule::BadTxnsVoutToolarge { .. } | Rule::BadTxnsTxouttotalToolarge => 3,
+            Rule::BadTxnsInputsDuplicate => 4,
+            Rule::BadCbLength { .. } | Rule::BadTxnsPrevoutNull => 5,
+            // One loop over the inputs makes both of these checks.
+            Rule::BadTxnsPrematureSpendOfCoinbase { .. } | Rule::BadTxnsInputvaluesOutofrange => 1,
+            Rule::BadTxnsInBelowout { .. } => 2,
+            Rule::BadTxnsFeeOutofrange => 3,
+            Rule::BadTxnsAccumulatedFeeOutofrange => 4,
+            Rule::BadTxnsNonfinalBip68 => 5,
+            Rule::BadBlkSigopCost { .. } => 6,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    /// What was wanted and what was found; Core's debug message where it has one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rule::DuplicateInvalid => f.write_str("block was previously marked invalid"),
+            Rule::HighHash { bits } => {
+                write!(
+                    f,
+                    "proof of work failed: the hash does not meet bits {bits:08x}, or no block of this chain may have them"
+                )
+            }
+            Rule::PrevBlkNotFound => f.write_str("its parent is not known"),
+            Rule::BadPrevblk => f.write_str("its parent is invalid"),
+            Rule::BadDiffbits { have, want } => {
+                write!(f, "incorrect proof of work: bits are {have:08x}, the chain requires {want:08x}")
+            }
+            Rule::TimeTooOld { time, median_time_past } => write!(
+                f,
+                "block's timestamp is too early: {time} is not above its parent's median time past, {median_time_past}"
+            ),
+            Rule::TimeTimewarpAttack { time, parent_time } => write!(
+                f,
+                "block's timestamp is too early on diff adjustment block: {time} is more than 600 s before its parent's {parent_time}"
+            ),
+            Rule::TimeTooNew { time, now } => write!(
+                f,
+                "block timestamp too far in the future: it says {time}, this machine's clock {now}, two hours ahead are allowed: is the clock right?"
+            ),
+            Rule::BadVersion { have, want } => {
+                write!(f, "rejected nVersion=0x{have:08x} block: at least {want} is required at its height")
+            }
+            Rule::TooLittleChainwork => f.write_str("its chain has less work than is asked for"),
+            Rule::BadSignetBlksig => f.write_str("signet block signature validation failure"),
+            Rule::BadTxnmrklroot { want, have } => {
+                write!(f, "hashMerkleRoot mismatch: the header says {want}, the transactions give {have}")
+            }
+            Rule::BadTxnsDuplicate => f.write_str("duplicate transaction"),
+            Rule::Mutated64 => {
+                f.write_str("no coinbase, and a transaction of 64 bytes that may be a node of the merkle tree")
+            }
+            Rule::BadBlkLength { transactions, stripped_bytes } => write!(
+                f,
+                "size limits failed: {transactions} transactions in {stripped_bytes} bytes without witnesses, 1 to 1000000 in 1000000 are allowed"
+            ),
+            Rule::BadCbMissing => f.write_str("first tx is not coinbase"),
+            Rule::BadCbMultiple => f.write_str("more than one coinbase"),
+            _ => self.fmt_transaction(f),
+        }
+    }
+}
+
+impl Rule {
+    fn fmt_transaction(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rule::BadTxnsVinEmpty => f.write_str("no inputs"),
+            Rule::BadTxnsVoutEmpty => f.write_str("no outputs"),
+            Rule::BadTxnsOversize { stripped_bytes } => {
+                write!(f, "{stripped_bytes} bytes without witnesses, 1000000 are allowed")
+            }
+            Rule::BadTxnsVoutNegative { value } => write!(f, "an output of {} satoshi", value.0),
+            Rule::BadTxnsVoutToolarge { value } => {
+                write!(f, "an output of {}, {} are allowed", Money(value), Money(Amount::MAX))
+            }
+            Rule::BadTxnsTxouttotalToolarge => write!(f, "outputs above {} together", Money(Amount::MAX)),
+            Rule::BadTxnsInputsDuplicate => f.write_str("two inputs spend the same coin"),
+            Rule::BadCbLength { bytes } => write!(f, "a coinbase script of {bytes} bytes, 2 to 100 are allowed"),
+            Rule::BadTxnsPrevoutNull => f.write_str("an input that names no coin"),
+            Rule::BadBlkSigops { sigops } => {
+                write!(f, "out-of-bounds SigOpCount: {sigops} legacy ones, 20000 are allowed")
+            }
+            Rule::BadTxnsNonfinal { lock_time } => write!(f, "non-final transaction: its locktime is {lock_time}"),
+            Rule::BadCbHeight { want } => write!(f, "block height mismatch in coinbase: it must start with {want}"),
+            Rule::BadWitnessNonceSize => {
+                f.write_str("invalid witness reserved value size: one item of 32 bytes is wanted")
+            }
+            Rule::BadWitnessMerkleMatch => f.write_str("witness merkle commitment mismatch"),
+            Rule::UnexpectedWitness => f.write_str("unexpected witness data found"),
+            Rule::BadBlkWeight { weight } => write!(f, "weight limit failed: {weight}, 4000000 are allowed"),
+            Rule::BadTxnsBip30 => f.write_str("tried to overwrite transaction"),
+            Rule::BadTxnsInputsMissingorspent => f.write_str("inputs missing/spent"),
+            Rule::BadTxnsPrematureSpendOfCoinbase { depth } => {
+                write!(f, "tried to spend coinbase at depth {depth}, 100 are wanted")
+            }
+            Rule::BadTxnsInputvaluesOutofrange => write!(f, "inputs above {} together", Money(Amount::MAX)),
+            Rule::BadTxnsInBelowout { value_in, value_out } => {
+                write!(f, "value in ({}) < value out ({})", Money(value_in), Money(value_out))
+            }
+            Rule::BadTxnsFeeOutofrange => f.write_str("the fee is no amount of money"),
+            Rule::BadTxnsAccumulatedFeeOutofrange => f.write_str("accumulated fee in the block out of range"),
+            Rule::BadTxnsNonfinalBip68 => f.write_str("contains a non-BIP68-final transaction"),
+            Rule::BadBlkSigopCost { cost } => write!(f, "too many sigops: they cost {cost}, 80000 are allowed"),
+            Rule::BadCbAmount { actual, limit } => {
+                write!(f, "coinbase pays too much (actual={} vs limit={})", actual.0, limit.0)
+            }
+            Rule::BlockScriptVerifyFlagFailed { error } => write!(f, "script: {error}"),
+            _ => f.write_str("refused"),
+        }
+    }
+}
+
+/// Bitcoins with at least two decimals. Source: Bitcoin Core b88bffe, `FormatMoney`.
+struct Money(Amount);
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let satoshis = self.0.0.unsigned_abs();
+        let sign = if self.0.0 < 0 { "-" } else { "" };
+        let (whole, mut part, mut digits) = (satoshis / 100_000_000, satoshis % 100_000_000, 8);
+        while digits > 2 && part % 10 == 0 {
+            part /= 10;
+            digits -= 1;
+        }
+        write!(f, "{sign}{whole}.{part:0digits$}")
+    }
+}
