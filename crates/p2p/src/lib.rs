@@ -11,6 +11,8 @@ pub mod api;
 pub mod chain;
 pub mod params;
 pub mod reason;
+pub mod rng;
+pub mod transport;
 pub mod v2;
 pub mod wire;
 

@@ -1,0 +1,66 @@
+//! Random numbers: the system's, or in tests a reproducible stream.
+
+/// A source of random numbers.
+#[derive(Clone, Debug)]
+pub enum Rng {
+    /// The operating system's, good for keys.
+    System,
+    /// SplitMix64 from a seed: for tests and fuzzing only.
+    Seeded(u64),
+}
+
+impl Rng {
+    /// Fills `out`.
+    ///
+    /// # Panics
+    ///
+    /// When the operating system has no random numbers: nothing here could be kept secret then.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        match self {
+            Rng::System => getrandom::fill(out).expect("the operating system gives random numbers"),
+            Rng::Seeded(state) => {
+                for chunk in out.chunks_mut(8) {
+                    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                    let mut z = *state;
+                    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+                    let bytes = (z ^ z >> 31).to_le_bytes();
+                    chunk.copy_from_slice(&bytes[..chunk.len()]);
+                }
+            }
+        }
+    }
+
+    /// So many random bytes.
+    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut out = [0; N];
+        self.fill(&mut out);
+        out
+    }
+
+    /// A random number.
+    pub fn number(&mut self) -> u64 {
+        u64::from_le_bytes(self.bytes())
+    }
+
+    /// A random number below `bound`, 0 for a bound of 0. The bias of 2^-64 times `bound` matters to nobody here.
+    pub fn below(&mut self, bound: usize) -> usize {
+        let product = u128::from(self.number()) * bound as u128;
+        (product >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_below_their_bound() {
+        for mut rng in [Rng::System, Rng::Seeded(1)] {
+            let drawn: std::collections::HashSet<_> = (0..200).map(|_| rng.below(4)).collect();
+            assert_eq!(drawn, (0..4).collect());
+            assert_eq!(rng.below(0), 0);
+        }
+        assert_eq!(Rng::Seeded(5).number(), Rng::Seeded(5).number());
+    }
+}

@@ -1,0 +1,448 @@
+//! Bytes to messages and back: the v1 and v2 transports of one connection, without a socket.
+//!
+//! Received bytes go into a staging buffer of [`STAGING_BYTES`]; a payload that is larger goes from the
+//! socket into its own vector, which is then handed out: the body of a block is not copied again.
+//! A vector never has room for more than what has come and the greater of that and [`STEP_BYTES`] again,
+//! except while a block is owed by the peer.
+//!
+//! The checksum of a v1 block is not computed: its header is hashed by who takes it, and a body that does
+//! not match its header is found there. Every other v1 payload is checked; v2 packets all are.
+
+use crate::rng::Rng;
+use crate::v2::{self, Cipher, Keys};
+use crate::wire::{Command, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, WireError, frame_v1};
+use std::collections::VecDeque;
+
+/// Bytes of the staging buffer.
+pub const STAGING_BYTES: usize = 64 << 10;
+
+/// A vector for a payload starts with room for so much.
+pub const STEP_BYTES: usize = 256 << 10;
+
+/// First bytes of a v1 connection: magic, `version`, zeros. Source: BIP324.
+const V1_PREFIX_BYTES: usize = 16;
+
+/// A message as received, its payload not yet parsed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The command.
+    pub command: Command,
+    /// Holds the payload, from `start` on.
+    pub bytes: Vec<u8>,
+    /// Where the payload starts.
+    pub start: usize,
+    /// A v1 block's frame, whose checksum was not compared.
+    pub unchecked: Option<Frame>,
+}
+
+impl Received {
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+/// What is awaited next.
+enum State {
+    /// A v1 frame.
+    V1,
+    /// As responder: the first bytes, which tell v1 from v2.
+    Detect(Box<Handshake>),
+    /// The peer's key.
+    Key(Box<Handshake>),
+    /// The end of the peer's garbage.
+    Garbage,
+    /// The packet whose contents are of no matter: it ends the handshake.
+    VersionPacket,
+    /// Packets with messages.
+    Packets,
+}
+
+struct Handshake {
+    keys: Keys,
+    garbage: Vec<u8>,
+    initiator: bool,
+}
+
+/// A payload or packet that is not yet whole.
+struct Partial {
+    /// The v1 frame, none for a v2 packet.
+    frame: Option<Frame>,
+    bytes: Vec<u8>,
+    want_bytes: usize,
+}
+
+/// The transport of one connection.
+pub struct Transport {
+    magic: [u8; 4],
+    state: State,
+    cipher: Option<Box<Cipher>>,
+    /// The peer's garbage: authenticated by the first packet.
+    aad: Vec<u8>,
+    staging: Vec<u8>,
+    /// Bytes of `staging` that are used up.
+    used: usize,
+    partial: Option<Partial>,
+    /// v1: bytes still to come of a payload that nobody wants.
+    skip_bytes: usize,
+    block_owed: bool,
+    received_bytes: u64,
+    out: VecDeque<Vec<u8>>,
+    /// Bytes of the first entry of `out` that are sent.
+    sent: usize,
+    out_bytes: usize,
+    /// Messages that wait for the v2 handshake.
+    waiting: Vec<(Command, Vec<u8>)>,
+}
+
+impl Transport {
+    /// Plain v1.
+    pub fn v1(magic: [u8; 4]) -> Transport {
+        Transport::new(magic, State::V1)
+    }
+
+    /// v2 as the one who connected: our key is sent at once.
+    pub fn v2_initiator(magic: [u8; 4], rng: &mut Rng) -> Transport {
+        let mut transport = Transport::new(magic, State::V1);
+        let handshake = Handshake::new(true, rng);
+        transport.push(handshake.first_bytes());
+        transport.state = State::Key(Box::new(handshake));
+        transport
+    }
+
+    /// As the one who was connected to: v2, or v1 if the peer speaks it.
+    pub fn responder(magic: [u8; 4], rng: &mut Rng) -> Transport {
+        Transport::new(magic, State::Detect(Box::new(Handshake::new(false, rng))))
+    }
+
+    fn new(magic: [u8; 4], state: State) -> Transport {
+        Transport {
+            magic,
+            state,
+            cipher: None,
+            aad: Vec::new(),
+            staging: Vec::new(),
+            used: 0,
+            partial: None,
+            skip_bytes: 0,
+            block_owed: false,
+            received_bytes: 0,
+            out: VecDeque::new(),
+            sent: 0,
+            out_bytes: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Whether the connection is encrypted, and its handshake done.
+    pub fn is_v2(&self) -> bool {
+        matches!(self.state, State::Packets)
+    }
+
+    /// Whether this is a v2 connection of ours to which nothing was ever answered:
+    /// when it is closed now, the peer may be one that speaks v1 only.
+    pub fn may_retry_v1(&self) -> bool {
+        matches!(self.state, State::Key(_)) && self.received_bytes == 0
+    }
+
+    /// Says whether a block was asked for: its vector is then made in full at once.
+    pub fn set_block_owed(&mut self, owed: bool) {
+        self.block_owed = owed;
+    }
+
+    /// Bytes received.
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
+    // Receiving.
+
+    /// The vector to which the next bytes are to be appended, at most up to its capacity, which is more
+    /// than its length. Afterwards [`Transport::appended`] is to be called, then [`Transport::next`].
+    pub fn space(&mut self) -> &mut Vec<u8> {
+        if let Some(partial) = &mut self.partial {
+            partial.reserve(self.block_owed);
+            return &mut partial.bytes;
+        }
+        if self.used > 0 {
+            self.staging.drain(..self.used);
+            self.used = 0;
+        }
+        if self.staging.capacity() == self.staging.len() {
+            self.staging.reserve_exact(STAGING_BYTES);
+        }
+        &mut self.staging
+    }
+
+    /// So many bytes were appended to [`Transport::space`].
+    pub fn appended(&mut self, bytes: usize) {
+        self.received_bytes += bytes as u64;
+        if let Some(partial) = &mut self.partial
+            && partial.bytes.len() > partial.want_bytes
+        {
+            // The allocator gave more room than was asked for: what lies there is the next message's.
+            self.staging = partial.bytes.split_off(partial.want_bytes);
+            self.used = 0;
+        }
+    }
+
+    /// Appends `bytes` as a socket would: for tests, where there is none.
+    ///
+    /// Returns how many were taken; call [`Transport::next`] until it gives nothing, then go on.
+    pub fn feed(&mut self, bytes: &[u8]) -> usize {
+        let space = self.space();
+        let taken = bytes.len().min(space.capacity() - space.len());
+        space.extend_from_slice(&bytes[..taken]);
+        self.appended(taken);
+        taken
+    }
+
+    /// The next message, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`]: the connection is of no use any more.
+    #[expect(clippy::should_implement_trait, reason = "fallible, and not an iterator")]
+    pub fn next(&mut self) -> Result<Option<Received>, WireError> {
+        loop {
+            let step = match self.state {
+                State::V1 => self.step_v1()?,
+                State::Detect(_) => self.step_detect(),
+                State::Key(_) => self.step_key()?,
+                State::Garbage => self.step_garbage()?,
+                State::VersionPacket | State::Packets => self.step_packet()?,
+            };
+            match step {
+                Step::Message(received) => return Ok(Some(received)),
+                Step::Wait => return Ok(None),
+                Step::Again => {}
+            }
+        }
+    }
+
+    fn staged(&self) -> &[u8] {
+        &self.staging[self.used..]
+    }
+
+    fn step_v1(&mut self) -> Result<Step, WireError> {
+        if self.skip_bytes > 0 {
+            let skipped = self.skip_bytes.min(self.staged().len());
+            self.used += skipped;
+            self.skip_bytes -= skipped;
+            return Ok(if self.skip_bytes > 0 { Step::Wait } else { Step::Again });
+        }
+        if self.partial.is_none() {
+            let Some(head) = self.staged().first_chunk::<FRAME_BYTES>() else { return Ok(Step::Wait) };
+            let frame = Frame::parse(head, self.magic)?;
+            self.used += FRAME_BYTES;
+            if frame.command == Command::Other {
+                self.skip_bytes = frame.payload_bytes;
+                return Ok(Step::Again);
+            }
+            self.begin(Some(frame), frame.payload_bytes);
+        }
+        let Some(Partial { frame: Some(frame), bytes, .. }) = self.take_whole() else { return Ok(Step::Wait) };
+        let is_block = frame.command == Command::Block;
+        if !is_block {
+            frame.check(&bytes)?;
+        }
+        let unchecked = is_block.then_some(frame);
+        Ok(Step::Message(Received { command: frame.command, bytes, start: 0, unchecked }))
+    }
+
+    /// Starts a payload with what of it is staged.
+    fn begin(&mut self, frame: Option<Frame>, want_bytes: usize) {
+        let have = self.staged().len().min(want_bytes);
+        let mut partial = Partial { frame, bytes: Vec::new(), want_bytes };
+        partial.bytes.reserve_exact(if self.block_owed { want_bytes } else { want_bytes.min(have + STEP_BYTES) });
+        partial.bytes.extend_from_slice(&self.staged()[..have]);
+        self.used += have;
+        self.partial = Some(partial);
+    }
+
+    fn take_whole(&mut self) -> Option<Partial> {
+        self.partial.take_if(|partial| partial.bytes.len() == partial.want_bytes)
+    }
+
+    fn step_detect(&mut self) -> Step {
+        let mut prefix = [0; V1_PREFIX_BYTES];
+        prefix[..4].copy_from_slice(&self.magic);
+        prefix[4..11].copy_from_slice(b"version");
+        let have = self.staged().len().min(V1_PREFIX_BYTES);
+        let is_v1 = self.staged()[..have] == prefix[..have];
+        if is_v1 && have < V1_PREFIX_BYTES {
+            return Step::Wait;
+        }
+        let State::Detect(handshake) = std::mem::replace(&mut self.state, State::V1) else {
+            unreachable!("called in this state only")
+        };
+        if is_v1 {
+            for (command, payload) in std::mem::take(&mut self.waiting) {
+                self.send(command, &payload);
+            }
+        } else {
+            self.push(handshake.first_bytes());
+            self.state = State::Key(handshake);
+        }
+        Step::Again
+    }
+
+    fn step_key(&mut self) -> Result<Step, WireError> {
+        let Some(theirs) = self.staged().first_chunk::<{ v2::KEY_BYTES }>() else {
+            return Ok(Step::Wait);
+        };
+        // A v1 peer of another network would be taken for a key: name it.
+        if let [m0, m1, m2, m3, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0, 0, 0, 0, 0, ..] = *theirs {
+            return Err(WireError::Magic { want: self.magic, have: [m0, m1, m2, m3] });
+        }
+        let State::Key(handshake) = &self.state else { unreachable!("called in this state only") };
+        let mut cipher = handshake.keys.agree(theirs, handshake.initiator, self.magic);
+        let mut bytes = cipher.send_terminator().to_vec();
+        cipher.seal(&mut bytes, &handshake.garbage, false, |_| ());
+        self.cipher = Some(Box::new(cipher));
+        self.used += v2::KEY_BYTES;
+        self.state = State::Garbage;
+        self.push(bytes);
+        for (command, payload) in std::mem::take(&mut self.waiting) {
+            self.send(command, &payload);
+        }
+        Ok(Step::Again)
+    }
+
+    fn step_garbage(&mut self) -> Result<Step, WireError> {
+        let terminator = *self.cipher().recv_terminator();
+        let staged = self.staged();
+        let seen = &staged[..staged.len().min(v2::GARBAGE_BYTES_MAX + v2::TERMINATOR_BYTES)];
+        let Some(at) = seen.windows(v2::TERMINATOR_BYTES).position(|window| window == terminator) else {
+            let full = seen.len() == v2::GARBAGE_BYTES_MAX + v2::TERMINATOR_BYTES;
+            return if full { Err(WireError::NoGarbageTerminator) } else { Ok(Step::Wait) };
+        };
+        self.aad = seen[..at].to_vec();
+        self.used += at + v2::TERMINATOR_BYTES;
+        self.state = State::VersionPacket;
+        Ok(Step::Again)
+    }
+
+    fn step_packet(&mut self) -> Result<Step, WireError> {
+        if self.partial.is_none() {
+            let Some(&length) = self.staged().first_chunk::<{ v2::LENGTH_BYTES }>() else {
+                return Ok(Step::Wait);
+            };
+            let contents = self.cipher().open_length(length);
+            if contents > v2::CONTENTS_BYTES_MAX {
+                return Err(WireError::Oversized { bytes: contents });
+            }
+            self.used += v2::LENGTH_BYTES;
+            self.begin(None, v2::HEADER_BYTES + contents + v2::TAG_BYTES);
+        }
+        let Some(Partial { mut bytes, .. }) = self.take_whole() else { return Ok(Step::Wait) };
+        let aad = std::mem::take(&mut self.aad);
+        let decoy = self.cipher().open(&mut bytes, &aad)?;
+        if decoy {
+            return Ok(Step::Again);
+        }
+        if matches!(self.state, State::VersionPacket) {
+            self.state = State::Packets;
+            return Ok(Step::Again);
+        }
+        bytes.truncate(bytes.len() - v2::TAG_BYTES);
+        let (command, start) = v2::message_type(&bytes[v2::HEADER_BYTES..])?;
+        let start = v2::HEADER_BYTES + start;
+        if command == Command::Other {
+            return Ok(Step::Again);
+        }
+        Ok(Step::Message(Received { command, bytes, start, unchecked: None }))
+    }
+
+    fn cipher(&mut self) -> &mut Cipher {
+        self.cipher.as_mut().expect("these states follow the key exchange")
+    }
+
+    // Sending.
+
+    /// Queues a message.
+    ///
+    /// # Panics
+    ///
+    /// On a payload beyond [`PAYLOAD_BYTES_MAX`].
+    pub fn send(&mut self, command: Command, payload: &[u8]) {
+        assert!(payload.len() <= PAYLOAD_BYTES_MAX, "we send no oversized message");
+        match (&self.state, &mut self.cipher) {
+            (State::V1, _) => self.push(frame_v1(self.magic, command, payload)),
+            (_, Some(cipher)) => {
+                let mut out = Vec::with_capacity(payload.len() + 64);
+                cipher.seal(&mut out, &[], false, |out| {
+                    v2::put_message_type(out, command);
+                    out.extend_from_slice(payload);
+                });
+                self.push(out);
+            }
+            (_, None) => self.waiting.push((command, payload.to_vec())),
+        }
+    }
+
+    fn push(&mut self, bytes: Vec<u8>) {
+        self.out_bytes += bytes.len();
+        self.out.push_back(bytes);
+    }
+
+    /// The next bytes to send; empty when there are none.
+    pub fn to_send(&self) -> &[u8] {
+        self.out.front().map_or(&[], |first| &first[self.sent..])
+    }
+
+    /// So many bytes of [`Transport::to_send`] were sent.
+    pub fn sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+        self.out_bytes -= bytes;
+        if self.out.front().is_some_and(|first| first.len() == self.sent) {
+            self.out.pop_front();
+            self.sent = 0;
+        }
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn out_bytes(&self) -> usize {
+        self.out_bytes
+    }
+}
+
+enum Step {
+    Message(Received),
+    /// The state moved on.
+    Again,
+    /// More bytes are needed.
+    Wait,
+}
+
+impl Handshake {
+    fn new(initiator: bool, rng: &mut Rng) -> Handshake {
+        let keys = loop {
+            if let Some(keys) = Keys::new(rng.bytes(), rng.bytes()) {
+                break keys;
+            }
+        };
+        let mut garbage = vec![0; rng.below(v2::GARBAGE_BYTES_MAX + 1)];
+        rng.fill(&mut garbage);
+        Handshake { keys, garbage, initiator }
+    }
+
+    fn first_bytes(&self) -> Vec<u8> {
+        [&self.keys.public()[..], &self.garbage].concat()
+    }
+}
+
+impl Partial {
+    /// Makes room for at least one byte and at most what is wanted.
+    fn reserve(&mut self, in_full: bool) {
+        let have = self.bytes.len();
+        if self.bytes.capacity() > have {
+            return;
+        }
+        let want = self.want_bytes - have;
+        self.bytes.reserve_exact(if in_full { want } else { want.min(have.max(STEP_BYTES)) });
+    }
+}
+
+#[cfg(test)]
+mod tests;
