@@ -46,7 +46,8 @@ pub struct Instruction<'a> {
 /// The instructions of a script, read one after another.
 ///
 /// The iterator ends at the end of the script, and at the first instruction that is cut short;
-/// [`Instructions::is_cut`] tells the two apart.
+/// [`Instructions::is_cut`] tells the two apart. After a cut the offset is where Core's reader stops: behind the
+/// opcode, and behind the length where that is whole.
 ///
 /// Source: Bitcoin Core b88bffe, `GetScriptOp`.
 #[derive(Clone, Debug)]
@@ -60,10 +61,16 @@ impl<'a> Instructions<'a> {
     /// Starts at the first byte.
     #[inline]
     pub fn new(script: &'a [u8]) -> Instructions<'a> {
-        Instructions { script, offset: 0, cut: false }
+        Instructions::at(script, 0)
     }
 
-    /// Offset of the next instruction.
+    /// Starts at `offset`, in bytes.
+    #[inline]
+    pub fn at(script: &'a [u8], offset: usize) -> Instructions<'a> {
+        Instructions { script, offset, cut: false }
+    }
+
+    /// Offset of the next instruction, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
@@ -75,17 +82,26 @@ impl<'a> Instructions<'a> {
         self.cut
     }
 
-    /// The bytes pushed by `opcode`, whose operand starts at `at`; and where they end.
+    /// How many bytes `opcode` pushes, and where they start. `None` where the length itself is cut short.
     #[inline]
-    fn operand(&self, opcode: u8, at: usize) -> Option<(&'a [u8], usize)> {
-        let (width, bytes) = match opcode {
-            OP_PUSHDATA1 => (1, usize::from(*self.script.get(at)?)),
-            OP_PUSHDATA2 => (2, usize::from(u16::from_le_bytes(*self.script.get(at..)?.first_chunk()?))),
-            OP_PUSHDATA4 => (4, u32::from_le_bytes(*self.script.get(at..)?.first_chunk()?) as usize),
-            direct => (0, usize::from(direct)),
-        };
-        let push = self.script.get(at + width..)?.get(..bytes)?;
-        Some((push, at + width + bytes))
+    fn operand(&self, opcode: u8, at: usize) -> Option<(usize, usize)> {
+        let rest = self.script.get(at..)?;
+        Some(match opcode {
+            OP_PUSHDATA1 => (usize::from(*rest.first()?), at + 1),
+            OP_PUSHDATA2 => (usize::from(u16::from_le_bytes(*rest.first_chunk()?)), at + 2),
+            OP_PUSHDATA4 => (u32::from_le_bytes(*rest.first_chunk()?) as usize, at + 4),
+            direct => (usize::from(direct), at),
+        })
+    }
+
+    /// Reads what `opcode` pushes; the offset stays where a cut is found.
+    #[inline]
+    fn push(&mut self, opcode: u8) -> Option<&'a [u8]> {
+        let (bytes, start) = self.operand(opcode, self.offset)?;
+        self.offset = start;
+        let push = self.script.get(start..)?.get(..bytes)?;
+        self.offset += bytes;
+        Some(push)
     }
 }
 
@@ -94,18 +110,17 @@ impl<'a> Iterator for Instructions<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Instruction<'a>> {
+        if self.cut {
+            return None;
+        }
         let &opcode = self.script.get(self.offset)?;
+        self.offset += 1;
         if opcode > OP_PUSHDATA4 {
-            self.offset += 1;
             return Some(Instruction { opcode, push: &[] });
         }
-        let Some((push, end)) = self.operand(opcode, self.offset + 1) else {
-            self.cut = true;
-            self.offset = self.script.len();
-            return None;
-        };
-        self.offset = end;
-        Some(Instruction { opcode, push })
+        let push = self.push(opcode);
+        self.cut = push.is_none();
+        push.map(|push| Instruction { opcode, push })
     }
 }
 
@@ -198,27 +213,28 @@ mod tests {
 
     #[test]
     fn instructions_end_where_cores_do() {
-        for (hex, count, cut) in [
-            ("", 0, false),
-            ("00", 1, false),
-            ("51ac", 2, false),
-            ("0101", 1, false),
-            ("01", 0, true),
-            ("5102aa", 1, true),
-            ("4c", 0, true),
-            ("4c01", 0, true),
-            ("4c0101", 1, false),
-            ("4d01", 0, true),
-            ("4d0100", 0, true),
-            ("4d0100ff", 1, false),
-            ("4e010000", 0, true),
-            ("4effffffff00", 0, true),
-            ("4e01000000ff61", 2, false),
+        for (hex, count, end, cut) in [
+            ("", 0, 0, false),
+            ("00", 1, 1, false),
+            ("51ac", 2, 2, false),
+            ("0101", 1, 2, false),
+            ("01", 0, 1, true),
+            ("5102aa", 1, 2, true),
+            ("4c", 0, 1, true),
+            ("4c01", 0, 2, true),
+            ("4c0101", 1, 3, false),
+            ("4d01", 0, 1, true),
+            ("4d0100", 0, 3, true),
+            ("4d0100ff", 1, 4, false),
+            ("4e010000", 0, 1, true),
+            ("4effffffff00", 0, 5, true),
+            ("4e01000000ff61", 2, 7, false),
         ] {
             let script = hex::decode(hex).unwrap();
             let mut instructions = Instructions::new(&script);
-            assert_eq!((instructions.by_ref().count(), instructions.is_cut()), (count, cut), "{hex}");
-            assert_eq!(instructions.offset(), script.len());
+            let seen = instructions.by_ref().count();
+            assert_eq!((seen, instructions.offset(), instructions.is_cut()), (count, end, cut), "{hex}");
+            assert_eq!(instructions.next(), None, "{hex}: over is over");
         }
     }
 

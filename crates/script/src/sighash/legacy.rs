@@ -1,0 +1,271 @@
+//! What a signature signs before segwit: the transaction itself, with other scripts blanked.
+//!
+//! A transaction of n inputs is hashed n times over, so that the work grows with n squared, for Core as for us.
+//! Two things keep it small. The blanked inputs lie ready in one piece, so that a hash is a few long runs and no copying;
+//! and the hash of those before the signed one is taken up from a state kept every [`STEP_INPUTS`] inputs: half the work.
+
+use crate::opcode::{Instructions, OP_CODESEPARATOR};
+use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Writer, with_hash_type};
+use primitives::Transaction;
+use simd::sha256::Sha256;
+
+/// From so many inputs on, the blanked inputs are kept; below, they are written again each time, and nothing is allocated.
+const KEPT_INPUTS_MIN: usize = 12;
+/// Inputs from one kept state to the next.
+const STEP_INPUTS: usize = 32;
+/// A blanked input: prevout, empty script, sequence.
+const BLANK_BYTES: usize = 36 + 1 + 4;
+/// An output that SINGLE blanks: amount -1, empty script.
+const BLANK_OUTPUT: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0];
+/// A run of them.
+const BLANK_OUTPUTS: [[u8; 9]; 64] = [BLANK_OUTPUT; 64];
+
+/// The hash that a signature before segwit signs.
+///
+/// `script_code` is the script from behind the last executed CODESEPARATOR, the signature's own push taken out already.
+/// `hash_type` has 32 bits because they are hashed so; a signature holds its low eight.
+///
+/// # Panics
+///
+/// When the transaction has no input of that number.
+///
+/// Source: Bitcoin Core b88bffe, `SignatureHash` for `SigVersion::BASE`.
+pub fn legacy(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u32) -> [u8; 32] {
+    match state(tx, input, script_code, hash_type) {
+        Some(state) => with_hash_type(state, hash_type),
+        None => SINGLE_WITHOUT_OUTPUT,
+    }
+}
+
+/// What is signed when SINGLE has no output of the input's number: the number 1, whatever the transaction.
+pub(crate) const SINGLE_WITHOUT_OUTPUT: [u8; 32] = {
+    let mut one = [0; 32];
+    one[0] = 1;
+    one
+};
+
+/// The hash up to the hash type; `None` when it is [`SINGLE_WITHOUT_OUTPUT`].
+pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u32) -> Option<Sha256> {
+    let outputs = Outputs::of(hash_type);
+    let transaction = tx.transaction();
+    if outputs == Outputs::Single && input >= transaction.output_count() {
+        assert!(input < transaction.input_count(), "input index out of range");
+        return None;
+    }
+    let mut writer = if hash_type & u32::from(SIGHASH_ANYONECANPAY) != 0 {
+        let mut writer = Writer::new();
+        writer.put(&transaction.version().to_le_bytes());
+        writer.put_compact_size(1);
+        put_signed_input(&mut writer, transaction, input, script_code);
+        writer
+    } else if transaction.input_count() < KEPT_INPUTS_MIN {
+        put_inputs(transaction, input, script_code, outputs)
+    } else {
+        put_kept_inputs(tx, input, script_code, outputs)
+    };
+    put_outputs(&mut writer, tx, input, outputs);
+    writer.put(&transaction.lock_time().to_le_bytes());
+    Some(writer.finish())
+}
+
+/// The signed input: prevout, script code without its CODESEPARATORs, sequence.
+fn put_signed_input(writer: &mut Writer, tx: Transaction<'_>, input: usize, script_code: &[u8]) {
+    let input = tx.input(input);
+    writer.put(input.prevout_bytes());
+    put_script_code(writer, script_code);
+    writer.put(&input.sequence().to_le_bytes());
+}
+
+/// The script code without its CODESEPARATORs.
+///
+/// Where its last instruction is cut short, Core writes a length for all of it, and of that instruction only what its
+/// reader had passed. Such a script fails anyway; its error depends on it.
+///
+/// Source: Bitcoin Core b88bffe, `CTransactionSignatureSerializer::SerializeScriptCode`.
+fn put_script_code(writer: &mut Writer, script_code: &[u8]) {
+    let is_separator = |opcode: u8| opcode == OP_CODESEPARATOR;
+    let separators = Instructions::new(script_code).filter(|instruction| is_separator(instruction.opcode)).count();
+    writer.put_compact_size(script_code.len() - separators);
+    let mut instructions = Instructions::new(script_code);
+    let mut start = 0;
+    while let Some(instruction) = instructions.next() {
+        if is_separator(instruction.opcode) {
+            writer.put(&script_code[start..instructions.offset() - 1]);
+            start = instructions.offset();
+        }
+    }
+    writer.put(&script_code[start..instructions.offset()]);
+}
+
+/// Version, count, and all inputs, the others blanked.
+fn put_inputs(tx: Transaction<'_>, signed: usize, script_code: &[u8], outputs: Outputs) -> Writer {
+    let mut writer = Writer::new();
+    writer.put(&tx.version().to_le_bytes());
+    writer.put_compact_size(tx.input_count());
+    for (index, input) in tx.inputs().enumerate() {
+        if index == signed {
+            put_signed_input(&mut writer, tx, signed, script_code);
+            continue;
+        }
+        writer.put(input.prevout_bytes());
+        writer.put(&[0]);
+        let sequence = if outputs == Outputs::All { input.sequence() } else { 0 };
+        writer.put(&sequence.to_le_bytes());
+    }
+    writer
+}
+
+/// The same from what is kept.
+fn put_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: &[u8], outputs: Outputs) -> Writer {
+    let with_sequences = outputs == Outputs::All;
+    let kept = if with_sequences { &tx.blanks } else { &tx.blanks_without_sequences };
+    let blanks = kept.get_or_init(|| Box::new(Blanks::new(tx.transaction(), with_sequences)));
+    let step = signed / STEP_INPUTS;
+    let mut writer = Writer::after(blanks.states[step].clone());
+    writer.put(&blanks.bytes[step * STEP_INPUTS * BLANK_BYTES..signed * BLANK_BYTES]);
+    put_signed_input(&mut writer, tx.transaction(), signed, script_code);
+    writer.put(&blanks.bytes[(signed + 1) * BLANK_BYTES..]);
+    writer
+}
+
+fn put_outputs(writer: &mut Writer, tx: &Precomputed<'_>, signed: usize, outputs: Outputs) {
+    match outputs {
+        Outputs::None => writer.put_compact_size(0),
+        Outputs::All => {
+            writer.put_compact_size(tx.transaction().output_count());
+            writer.put(tx.outputs);
+        }
+        Outputs::Single => {
+            writer.put_compact_size(signed + 1);
+            let mut left = signed;
+            while left > 0 {
+                let run = left.min(BLANK_OUTPUTS.len());
+                writer.put(BLANK_OUTPUTS[..run].as_flattened());
+                left -= run;
+            }
+            writer.put(tx.transaction().output(signed).serialized());
+        }
+    }
+}
+
+/// All inputs of a transaction with their scripts blanked, and states of the hash on the way.
+#[derive(Debug)]
+pub(crate) struct Blanks {
+    bytes: Vec<u8>,
+    /// After version, count, and `n * STEP_INPUTS` inputs.
+    states: Vec<Sha256>,
+}
+
+impl Blanks {
+    fn new(tx: Transaction<'_>, with_sequences: bool) -> Blanks {
+        let mut bytes = Vec::with_capacity(tx.input_count() * BLANK_BYTES);
+        for input in tx.inputs() {
+            bytes.extend_from_slice(input.prevout_bytes());
+            bytes.push(0);
+            let sequence = if with_sequences { input.sequence() } else { 0 };
+            bytes.extend_from_slice(&sequence.to_le_bytes());
+        }
+        let mut writer = Writer::new();
+        writer.put(&tx.version().to_le_bytes());
+        writer.put_compact_size(tx.input_count());
+        let mut state = writer.finish();
+        let mut states = Vec::with_capacity(tx.input_count().div_ceil(STEP_INPUTS));
+        for run in bytes.chunks(STEP_INPUTS * BLANK_BYTES) {
+            states.push(state.clone());
+            state.update(run);
+        }
+        Blanks { bytes, states }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sighash::SpentOutput;
+    use primitives::encode::put_compact_size;
+    use primitives::{Amount, Tables};
+    use simd::sha256::sha256d;
+
+    /// A transaction of that many inputs and outputs, no two alike.
+    fn transaction(inputs: usize, outputs: usize) -> Vec<u8> {
+        let mut bytes = vec![2, 0, 0, 0];
+        put_compact_size(&mut bytes, inputs as u64);
+        for n in 0..inputs {
+            bytes.extend([n as u8; 32]);
+            bytes.extend((n as u32).to_le_bytes());
+            bytes.extend([2, 0x51, n as u8]);
+            bytes.extend((n as u32 * 3 + 1).to_le_bytes());
+        }
+        put_compact_size(&mut bytes, outputs as u64);
+        for n in 0..outputs {
+            bytes.extend((n as u64 + 1).to_le_bytes());
+            bytes.extend([3, 0x6a, 1, n as u8]);
+        }
+        bytes.extend([9, 0, 0, 0]);
+        bytes
+    }
+
+    /// The definition, written out: a changed copy of the transaction.
+    fn plain(tx: Transaction<'_>, signed: usize, code: &[u8], hash_type: u32) -> [u8; 32] {
+        let (kind, alone) = (hash_type & 0x1f, hash_type & 0x80 != 0);
+        if kind == 3 && signed >= tx.output_count() {
+            return SINGLE_WITHOUT_OUTPUT;
+        }
+        let mut out = tx.version().to_le_bytes().to_vec();
+        put_compact_size(&mut out, if alone { 1 } else { tx.input_count() as u64 });
+        for (index, input) in tx.inputs().enumerate().filter(|(index, _)| !alone || *index == signed) {
+            out.extend(input.prevout_bytes());
+            let script = if index == signed { code } else { &[] };
+            put_compact_size(&mut out, script.len() as u64);
+            out.extend(script);
+            let blank = index != signed && (kind == 2 || kind == 3);
+            out.extend(if blank { 0 } else { input.sequence() }.to_le_bytes());
+        }
+        let outputs = match kind {
+            2 => 0,
+            3 => signed + 1,
+            _ => tx.output_count(),
+        };
+        put_compact_size(&mut out, outputs as u64);
+        for (index, output) in tx.outputs().enumerate().take(outputs) {
+            out.extend(if kind == 3 && index != signed { &BLANK_OUTPUT } else { output.serialized() });
+        }
+        out.extend(tx.lock_time().to_le_bytes());
+        out.extend(hash_type.to_le_bytes());
+        sha256d(&out)
+    }
+
+    #[test]
+    fn every_hash_type_is_the_plain_one() {
+        let code = [0x76, 0xa9, 2, 0xab, 0xab, 0x88];
+        for (inputs, outputs) in [(1, 1), (2, 1), (5, 7), (11, 3), (12, 14), (33, 40), (100, 70), (300, 260)] {
+            let bytes = transaction(inputs, outputs);
+            let mut tables = Tables::new();
+            let tx = tables.parse_transaction(&bytes).unwrap();
+            let spent = vec![SpentOutput { value: Amount(1), script: &[] }; inputs];
+            let precomputed = Precomputed::new(tx, &spent);
+            for input in [0, 1, inputs / 2, inputs - 1].into_iter().filter(|&input| input < inputs) {
+                for hash_type in [0, 1, 2, 3, 4, 0x1f, 0x22, 0x43, 0x80, 0x81, 0x82, 0x83, 0xff, 0xffff_ff03] {
+                    let want = plain(tx, input, &code, hash_type);
+                    assert_eq!(legacy(&precomputed, input, &code, hash_type), want, "{inputs}, {input}, {hash_type:x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn code_separators_and_cuts() {
+        for (name, code, want) in [
+            ("none", &[0x51, 0x52][..], &[2, 0x51, 0x52][..]),
+            ("some", &[0xab, 0x51, 0xab, 0xab, 0x52, 0xab], &[2, 0x51, 0x52]),
+            ("one in a push stays", &[1, 0xab, 0xab], &[2, 1, 0xab]),
+            ("cut push: its opcode only", &[0x51, 5, 0xab], &[3, 0x51, 5]),
+            ("cut push behind a separator", &[0xab, 0x4c, 9, 1], &[3, 0x4c, 9]),
+            ("cut length", &[0x51, 0x4d, 1], &[3, 0x51, 0x4d]),
+        ] {
+            let mut writer = Writer::new();
+            put_script_code(&mut writer, code);
+            assert_eq!(writer.finish().finalize(), simd::sha256::sha256(want), "{name}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a signature signs in taproot, by key and by script. Source: BIP-0341, BIP-0342.
+
+use crate::sighash::{Precomputed, SIGHASH_ALL, SIGHASH_ANYONECANPAY, SIGHASH_DEFAULT, SIGHASH_SINGLE, Writer};
+use simd::sha256::{Sha256, sha256};
+use std::sync::LazyLock;
+
+/// The start of a tagged hash. Source: BIP-0340.
+fn tag(name: &str) -> Sha256 {
+    let hash = sha256(name.as_bytes());
+    let mut state = Sha256::new();
+    state.update(&hash);
+    state.update(&hash);
+    state
+}
+
+/// The starts of taproot's tagged hashes.
+pub(crate) mod tagged {
+    use super::{LazyLock, Sha256, tag};
+
+    /// What is signed.
+    pub(crate) static SIGHASH: LazyLock<Sha256> = LazyLock::new(|| tag("TapSighash"));
+    /// A leaf: version and script.
+    pub(crate) static LEAF: LazyLock<Sha256> = LazyLock::new(|| tag("TapLeaf"));
+    /// A branch: two nodes in order of their bytes.
+    pub(crate) static BRANCH: LazyLock<Sha256> = LazyLock::new(|| tag("TapBranch"));
+    /// The tweak: internal key and root.
+    pub(crate) static TWEAK: LazyLock<Sha256> = LazyLock::new(|| tag("TapTweak"));
+}
+
+/// Where in a tapscript a signature is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf {
+    /// Hash of the leaf's version and script.
+    pub hash: [u8; 32],
+    /// Number of the last executed CODESEPARATOR among the script's instructions; `u32::MAX` before the first.
+    pub code_separator: u32,
+}
+
+/// What a taproot message has beside the transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Extension {
+    /// SHA-256 of the annex with its length.
+    pub(crate) annex: Option<[u8; 32]>,
+    /// Set in tapscript.
+    pub(crate) leaf: Option<Leaf>,
+    /// SHA-256 of the output that SINGLE signs, once it is known: a script may sign it many times.
+    pub(crate) output: Option<[u8; 32]>,
+}
+
+/// The hash that a signature in taproot signs: `leaf` is none for the key path. `annex` has its first byte, 50, and not its
+/// length. `None` when the hash type does not exist, or is SINGLE and there is no output of the input's number.
+///
+/// # Panics
+///
+/// When the transaction has no input of that number.
+///
+/// Source: BIP-0341; Bitcoin Core b88bffe, `SignatureHashSchnorr`.
+pub fn taproot(
+    tx: &Precomputed<'_>,
+    input: usize,
+    hash_type: u8,
+    annex: Option<&[u8]>,
+    leaf: Option<Leaf>,
+) -> Option<[u8; 32]> {
+    message(tx, input, hash_type, &mut Extension { annex: annex.map(annex_hash), leaf, output: None })
+}
+
+/// SHA-256 of an annex with its length.
+pub(crate) fn annex_hash(annex: &[u8]) -> [u8; 32] {
+    let mut writer = Writer::new();
+    writer.put_with_length(annex);
+    writer.finish().finalize()
+}
+
+/// The same as [`taproot`], with what is known already.
+pub(crate) fn message(
+    tx: &Precomputed<'_>,
+    input: usize,
+    hash_type: u8,
+    extension: &mut Extension,
+) -> Option<[u8; 32]> {
+    if !matches!(hash_type, 0..=3 | 0x81..=0x83) {
+        return None;
+    }
+    let outputs = if hash_type == SIGHASH_DEFAULT { SIGHASH_ALL } else { hash_type & 3 };
+    let alone = hash_type & SIGHASH_ANYONECANPAY != 0;
+    let transaction = tx.transaction();
+    let mut writer = Writer::after(tagged::SIGHASH.clone());
+    writer.put(&[0, hash_type]); // The first byte is the epoch.
+    writer.put(&transaction.version().to_le_bytes());
+    writer.put(&transaction.lock_time().to_le_bytes());
+    if !alone {
+        let (parts, coins) = (tx.parts(), tx.coins());
+        writer.put(&parts.prevouts);
+        writer.put(&coins.amounts);
+        writer.put(&coins.scripts);
+        writer.put(&parts.sequences);
+    }
+    if outputs == SIGHASH_ALL {
+        writer.put(&tx.parts().outputs);
+    }
+    writer.put(&[u8::from(extension.leaf.is_some()) << 1 | u8::from(extension.annex.is_some())]);
+    put_input(&mut writer, tx, input, alone);
+    if let Some(annex) = &extension.annex {
+        writer.put(annex);
+    }
+    if outputs == SIGHASH_SINGLE {
+        if input >= transaction.output_count() {
+            return None;
+        }
+        writer.put(extension.output.get_or_insert_with(|| sha256(transaction.output(input).serialized())));
+    }
+    if let Some(leaf) = &extension.leaf {
+        writer.put(&leaf.hash);
+        writer.put(&[0]); // The version of the key.
+        writer.put(&leaf.code_separator.to_le_bytes());
+    }
+    Some(writer.finish().finalize())
+}
+
+/// The input: all of it where it is signed alone, else its number.
+fn put_input(writer: &mut Writer, tx: &Precomputed<'_>, input: usize, alone: bool) {
+    let signed = tx.transaction().input(input);
+    if !alone {
+        writer.put(&u32::try_from(input).expect("a transaction has fewer than 2^32 inputs").to_le_bytes());
+        return;
+    }
+    let coin = &tx.spent()[input];
+    writer.put(signed.prevout_bytes());
+    writer.put(&coin.value.0.to_le_bytes());
+    writer.put_with_length(coin.script);
+    writer.put(&signed.sequence().to_le_bytes());
+}
