@@ -56,6 +56,15 @@ pub struct BlockOps<'a> {
     pub overwrites: bool,
 }
 
+/// What memory says to the names that a block makes, for BIP30.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Probe {
+    /// One of them is an unspent coin.
+    pub exists: bool,
+    /// Names that memory does not know.
+    pub unknown: Vec<(Hash256, u32)>,
+}
+
 /// Eight shards.
 pub struct Lane {
     secret: HashKey,
@@ -192,19 +201,18 @@ impl Lane {
         table.insert_tombstone(&self.secret, key);
     }
 
-    /// Whether memory knows a coin of this name: yes, no, or nothing at all. For BIP30.
-    pub fn knows(&self, txid: &Hash256, vout: u32) -> Option<bool> {
-        let within = usize::from(txid.0[0]) - self.first_shard;
-        let key = Key::new(&self.secret, &txid.0, vout);
-        let tables = std::iter::once(&self.current[within]).chain(self.older.iter().map(|g| &*g.tables[within]));
-        for table in tables {
-            match table.find(&key) {
-                Found::Coin(_) => return Some(true),
-                Found::Tombstone(_) => return Some(false),
-                Found::Nothing => {}
+    /// Which of the names that a block makes in this lane are coins already; to be asked before the block is applied.
+    pub fn probe(&self, block: &BlockOps<'_>) -> Probe {
+        let mut probe = Probe::default();
+        for op in block.ops.all().iter().filter(|op| op.is_create()) {
+            let txid = block.txids[op.transaction()];
+            let vout = (op.index() - block.block.transaction(op.transaction()).first_output()) as u32;
+            match self.get(&txid, vout) {
+                Some(coin) => probe.exists |= coin.is_some(),
+                None => probe.unknown.push((txid, vout)),
             }
         }
-        None
+        probe
     }
 
     /// The coin of this name as memory knows it: its bytes, that it is spent (`Some(None)`), or nothing.

@@ -120,7 +120,14 @@ const NOWHERE: u32 = u32::MAX;
 impl Table {
     /// An empty table; `shard` only shifts the moments at which it grows.
     pub fn new(shard: usize) -> Table {
-        Table { buckets: Buckets::new(0), count: 0, chunks: Vec::new(), free: Vec::new(), chunk_bytes: 0, stagger: shard % 16 }
+        Table {
+            buckets: Buckets::new(0),
+            count: 0,
+            chunks: Vec::new(),
+            free: Vec::new(),
+            chunk_bytes: 0,
+            stagger: shard % 16,
+        }
     }
 
     /// Records, tombstones included.
@@ -213,7 +220,14 @@ impl Table {
     ///
     /// `write` fills the coin's bytes into the slice that it is given (at least `coin_bytes_max`) and returns how many they are.
     #[inline]
-    pub fn insert(&mut self, secret: &HashKey, key: &Key<'_>, fresh: bool, coin_bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) {
+    pub fn insert(
+        &mut self,
+        secret: &HashKey,
+        key: &Key<'_>,
+        fresh: bool,
+        coin_bytes_max: usize,
+        write: impl FnOnce(&mut [u8]) -> usize,
+    ) {
         let mut scratch = [0; 256];
         if coin_bytes_max <= scratch.len() {
             let bytes = write(&mut scratch);
@@ -311,7 +325,9 @@ impl Table {
                 taken &= taken - 1;
             }
         }
-        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key_of(self.record(a.1)).cmp(key_of(self.record(b.1)))));
+        order.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0).then_with(|| key_of(self.record(a.1)).cmp(key_of(self.record(b.1))))
+        });
         order.into_iter().map(|(_, address)| {
             let record = self.record(address);
             let change = if record[FLAGS_AT] & TOMBSTONE != 0 { Change::Delete } else { Change::Put(coin_of(record)) };
@@ -511,7 +527,9 @@ mod tests {
         }
         let got: Vec<(Vec<u8>, Option<Vec<u8>>)> = table
             .sorted()
-            .map(|(key, change)| (key.to_vec(), if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None }))
+            .map(|(key, change)| {
+                (key.to_vec(), if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None })
+            })
             .collect();
         let mut want: Vec<(Vec<u8>, Option<Vec<u8>>)> = plain
             .into_iter()

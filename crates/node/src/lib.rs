@@ -1,1 +1,10 @@
-//! (being written)
+//! The engine: where coins, files, rules and peers meet.
+
+pub mod fault;
+pub mod headers;
+pub mod pipeline;
+pub mod stages;
+pub mod stats;
+pub mod tree;
+
+pub use fault::Fault;

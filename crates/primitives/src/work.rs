@@ -56,6 +56,16 @@ impl U256 {
         bytes
     }
 
+    /// From 128 bits.
+    pub const fn from_u128(n: u128) -> U256 {
+        U256([n as u64, (n >> 64) as u64, 0, 0])
+    }
+
+    /// The number in 128 bits; the greatest one where it does not fit.
+    pub const fn saturating_u128(self) -> u128 {
+        if self.0[2] | self.0[3] != 0 { u128::MAX } else { self.0[0] as u128 | (self.0[1] as u128) << 64 }
+    }
+
     /// The lowest 64 bits.
     pub const fn low_u64(self) -> u64 {
         self.0[0]

@@ -1,0 +1,47 @@
+//! Faults: the world is wrong, or we are. Never about a block's validity.
+
+use std::fmt;
+
+/// What keeps the engine from going on.
+#[derive(Debug)]
+pub enum Fault {
+    /// A file, folder, disk or lock.
+    Store(store::fault::Fault),
+    /// Something between programs or options: what was wanted, what was found, what to do.
+    Refused(String),
+    /// Two computations that must agree do not: failing hardware, or a mistake of this program.
+    Own(String),
+}
+
+impl Fault {
+    /// A mistake of this program, or of the machine.
+    pub fn own(what: impl Into<String>) -> Fault {
+        Fault::Own(what.into())
+    }
+
+    /// Something that cannot be done as asked.
+    pub fn refused(why: impl Into<String>) -> Fault {
+        Fault::Refused(why.into())
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Store(fault) => fmt::Display::fmt(fault, f),
+            Fault::Refused(why) => f.write_str(why),
+            Fault::Own(what) => write!(
+                f,
+                "{what}: this is a fault of the machine or of this program, not of a block; nothing was marked, what was committed stands"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<store::fault::Fault> for Fault {
+    fn from(fault: store::fault::Fault) -> Fault {
+        Fault::Store(fault)
+    }
+}

@@ -1,0 +1,116 @@
+//! Headers into the tree: every rule of a header, and what a chain of headers says about the blocks on it.
+
+use crate::tree::{GENESIS, NodeId, Tree};
+use consensus::header::{self, Ancestor, Parent};
+use consensus::{BlockError, Params, Rule, ScriptCheckReason, assume_valid, bip30, flags};
+use primitives::{Hash256, Header, Height, Work};
+use std::sync::Arc;
+
+/// A tree of this network's genesis block.
+pub fn genesis_tree(params: &Params) -> Tree {
+    let header = Header(*params.genesis.first_chunk().expect("a genesis block has a header"));
+    Tree::new(&header)
+}
+
+/// Takes a header in, or finds it. `hash` is its hash; `now` is in seconds since 1970.
+///
+/// # Errors
+///
+/// The first rule that it breaks, in Core's order; nothing is added then. [`Rule::TimeTooNew`] may pass later.
+///
+/// Source: Bitcoin Core b88bffe, `ChainstateManager::AcceptBlockHeader`.
+pub fn accept(tree: &mut Tree, params: &Params, header: &Header, hash: Hash256, now: i64) -> Result<NodeId, BlockError> {
+    if let Some(id) = tree.find(&hash) {
+        return Ok(id);
+    }
+    header::check_proof_of_work(params, &hash, header.bits())?;
+    let Some(parent) = tree.find(&header.prev()) else { return Err(Rule::PrevBlkNotFound.into()) };
+    let known = Parent {
+        height: tree.height(parent),
+        time: tree.time(parent),
+        bits: tree.bits(parent),
+        median_time_past: tree.median_time_past(parent),
+        real_bits: None,
+    };
+    // The search for the last real bits walks down one by one: remember where it is.
+    let mut at = parent;
+    let ancestor = |height: Height| {
+        at = if tree.height(at) == height + 1 { tree.parent(at).expect("not genesis") } else { tree.ancestor(parent, height) };
+        Ancestor { time: tree.time(at), bits: tree.bits(at) }
+    };
+    header::check(params, header, &known, now, ancestor)?;
+    Ok(tree.insert(header, hash, parent))
+}
+
+/// Median times past by height, from genesis to `tip`.
+pub fn median_times(tree: &Tree, tip: NodeId) -> Arc<Vec<u32>> {
+    let mut ids = tree.path(GENESIS, tip);
+    ids.insert(0, GENESIS);
+    let times: Vec<u32> = ids.iter().map(|&id| tree.time(id)).collect();
+    Arc::new((0..times.len()).map(|end| header::median_time_past(times[end.saturating_sub(10)..=end].iter().copied())).collect())
+}
+
+/// The header with the most work that nothing is known against.
+pub fn best_header(tree: &Tree) -> NodeId {
+    let open = tree.ids().filter(|&id| tree.fate(id) == crate::tree::Fate::Open);
+    open.max_by_key(|&id| (tree.work(id), std::cmp::Reverse(id))).unwrap_or(GENESIS)
+}
+
+/// What decides whether scripts are run.
+#[derive(Clone, Debug)]
+pub struct AssumeValid {
+    /// The block whose ancestors are assumed valid; zero for none.
+    pub hash: Hash256,
+    /// Work that the best header chain must have.
+    pub minimum_chain_work: Work,
+}
+
+/// What the headers say about the blocks of one chain.
+pub struct ChainContext<'a> {
+    tree: &'a Tree,
+    params: &'a Params,
+    assume: &'a AssumeValid,
+    assumed: Option<NodeId>,
+    best: NodeId,
+    bip34: Option<Hash256>,
+}
+
+impl<'a> ChainContext<'a> {
+    /// For the chain that ends with `tip`.
+    pub fn new(tree: &'a Tree, params: &'a Params, assume: &'a AssumeValid, tip: NodeId) -> ChainContext<'a> {
+        let bip34 = (params.bip34_height <= tree.height(tip)).then(|| tree.hash(tree.ancestor(tip, params.bip34_height)));
+        ChainContext { tree, params, assume, assumed: tree.find(&assume.hash), best: best_header(tree), bip34 }
+    }
+
+    /// Why the scripts of a block must run; none when they may be skipped.
+    pub fn script_reason(&self, id: NodeId) -> Option<ScriptCheckReason> {
+        let tree = self.tree;
+        let assumed = match self.assumed {
+            _ if self.assume.hash.is_zero() => assume_valid::AssumedValid::Nothing,
+            None => assume_valid::AssumedValid::UnknownHeader,
+            Some(block) => assume_valid::AssumedValid::Known {
+                height: tree.height(block),
+                contains_block: tree.is_ancestor(id, block),
+            },
+        };
+        let block = assume_valid::BlockInChain { height: tree.height(id), chain_work: tree.work(id) };
+        let best = assume_valid::BestHeader {
+            chain_work: tree.work(self.best),
+            bits: tree.bits(self.best),
+            contains_block: tree.is_ancestor(id, self.best),
+        };
+        consensus::script_check_reason(assumed, block, best, self.assume.minimum_chain_work, self.params.pow_target_spacing)
+    }
+
+    /// Flags of a block's scripts.
+    pub fn flags(&self, id: NodeId) -> script::Flags {
+        flags::of_block(self.params, self.tree.height(id), &self.tree.hash(id))
+    }
+
+    /// Whether Core looks up the names of a block's outputs, and whether that can find anything on this network.
+    pub fn bip30(&self, id: NodeId) -> (bool, bool) {
+        let (height, hash) = (self.tree.height(id), self.tree.hash(id));
+        let bip34 = self.bip34.as_ref().filter(|_| height > self.params.bip34_height);
+        (bip30::is_enforced(self.params, height, &hash, bip34), bip30::can_be_broken(self.params))
+    }
+}

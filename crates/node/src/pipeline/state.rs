@@ -1,0 +1,183 @@
+//! Who may do what next: the scheduler's state, changed only under one lock, for moments.
+
+use super::{Flight, Refusal};
+use crate::fault::Fault;
+use coins::{Generation, LANES};
+use primitives::Hash256;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+/// What a worker can do. Blocks are named by their sequence number in this pipeline.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Task {
+    Commit,
+    Scripts { chunk: u32 },
+    Judge,
+    LookUp,
+    Apply { lane: u8 },
+    Decode,
+}
+
+/// What the disk waits for: work that no block needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Background {
+    Sync,
+    WriteLane { lane: usize },
+    FinishFlush,
+    Merge,
+}
+
+/// The heap's order: the lowest block first, and of one block the later stage.
+pub(crate) type Ready = Reverse<(u64, Task)>;
+
+/// Where a block in flight stands.
+pub(crate) struct Progress {
+    pub(crate) flight: Arc<Flight>,
+    pub(crate) prepared: bool,
+    pub(crate) lanes_left: usize,
+    pub(crate) chunks_left: usize,
+    /// Judged good but for scripts that still run.
+    pub(crate) judged: bool,
+    pub(crate) refusal: Option<Refusal>,
+}
+
+impl Progress {
+    pub(crate) fn is_good(&self) -> bool {
+        self.judged && self.chunks_left == 0 && self.refusal.is_none()
+    }
+
+    /// Whether its verdict is final: all its checks that could speak have spoken.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refusal.is_some() && self.chunks_left == 0
+    }
+}
+
+/// A generation on its way to the disk.
+pub(crate) struct Seal {
+    /// The last block in it.
+    pub(crate) at: u64,
+    pub(crate) tip: Option<(u32, Hash256)>,
+    pub(crate) parts: [Option<Generation>; LANES],
+    pub(crate) lanes_left: usize,
+    /// The writer has begun: it is never rewound.
+    pub(crate) writing: bool,
+    pub(crate) writes_left: usize,
+}
+
+impl Seal {
+    pub(crate) fn new(at: u64) -> Seal {
+        Seal { at, tip: None, parts: [const { None }; LANES], lanes_left: LANES, writing: false, writes_left: LANES }
+    }
+}
+
+pub(crate) struct State {
+    pub(crate) flights: VecDeque<Progress>,
+    /// Sequence number of the first of `flights`: the next to commit.
+    pub(crate) first: u64,
+    pub(crate) lane_next: [u64; LANES],
+    pub(crate) lane_busy: [bool; LANES],
+    pub(crate) ready: BinaryHeap<Ready>,
+    /// Work for the disk, in order, and how many workers are at it.
+    pub(crate) background: VecDeque<Background>,
+    pub(crate) background_running: usize,
+    /// Tasks that workers are doing.
+    pub(crate) running: usize,
+    pub(crate) committing: bool,
+    pub(crate) flight_bytes: usize,
+    pub(crate) fed_all: bool,
+    /// A block at the head is refused, or the run was told to stop: nothing new begins.
+    pub(crate) halted: bool,
+    pub(crate) stopped: bool,
+    pub(crate) end_workers: bool,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) seal: Option<Seal>,
+    /// Greatest number of a generation that is committed.
+    pub(crate) committed_generation: u64,
+    pub(crate) merging: bool,
+    /// The last block that was committed in this pipeline.
+    pub(crate) tip: Option<(u32, Hash256)>,
+}
+
+impl State {
+    pub(crate) fn new() -> State {
+        State {
+            flights: VecDeque::new(),
+            first: 0,
+            lane_next: [0; LANES],
+            lane_busy: [false; LANES],
+            ready: BinaryHeap::new(),
+            background: VecDeque::new(),
+            background_running: 0,
+            running: 0,
+            committing: false,
+            flight_bytes: 0,
+            fed_all: false,
+            halted: false,
+            stopped: false,
+            end_workers: false,
+            fault: None,
+            seal: None,
+            committed_generation: 0,
+            merging: false,
+            tip: None,
+        }
+    }
+
+    pub(crate) fn begin_run(&mut self) {
+        assert!(self.flights.is_empty(), "a run ends with nothing in flight");
+        (self.fed_all, self.halted, self.stopped, self.end_workers) = (false, false, false, false);
+    }
+
+    pub(crate) fn push(&mut self, seq: u64, task: Task) {
+        self.ready.push(Reverse((seq, task)));
+    }
+
+    pub(crate) fn progress(&mut self, seq: u64) -> &mut Progress {
+        let index = (seq - self.first) as usize;
+        &mut self.flights[index]
+    }
+
+    pub(crate) fn has(&self, seq: u64) -> bool {
+        seq >= self.first && seq - self.first < self.flights.len() as u64
+    }
+
+    /// Adds a block behind all others.
+    pub(crate) fn admit(&mut self, flight: Arc<Flight>) {
+        let seq = self.first + self.flights.len() as u64;
+        self.flight_bytes += flight.bytes;
+        self.flights.push_back(Progress {
+            flight,
+            prepared: false,
+            lanes_left: LANES,
+            chunks_left: 0,
+            judged: false,
+            refusal: None,
+        });
+        self.push(seq, Task::Decode);
+    }
+
+    /// Gives a lane its next block, if that is prepared and nobody works on the lane.
+    pub(crate) fn wake_lane(&mut self, lane: usize) {
+        let seq = self.lane_next[lane];
+        if !self.lane_busy[lane] && self.has(seq) {
+            let progress = self.progress(seq);
+            if progress.prepared && progress.refusal.is_none() {
+                self.lane_busy[lane] = true;
+                self.push(seq, Task::Apply { lane: lane as u8 });
+            }
+        }
+    }
+
+    /// Looks at the head: something to commit, or a refusal that is final now.
+    pub(crate) fn look_at_head(&mut self) {
+        let Some(head) = self.flights.front() else { return };
+        if head.is_refused() {
+            self.halted = true;
+        } else if head.is_good() && !self.committing && !self.halted {
+            self.committing = true;
+            let first = self.first;
+            self.push(first, Task::Commit);
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Workers and their tasks.
+
+use super::state::{Background, Progress, State, Task};
+use super::{Connected, Flight, Outcome, Pipeline, Refusal};
+use crate::fault::Fault;
+use crate::stages::{self, Prepared};
+use crate::stats::Stage;
+use coins::LANES;
+use coins::lane::BlockOps;
+use primitives::Hash256;
+use std::cmp::Reverse;
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+/// Inputs whose scripts one task checks: some milliseconds of signatures.
+pub(crate) const SCRIPTS_PER_TASK: usize = 256;
+/// Blocks that one worker does in a lane before it lets others choose.
+const LANE_BLOCKS_MAX: usize = 8;
+
+/// Wakes the others when a worker panics, or they would wait for ever.
+struct Alarm<'p, 'b>(&'p Pipeline<'b>);
+
+impl Drop for Alarm<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(mut state) = self.0.state.lock()
+        {
+            state.running = state.running.saturating_sub(1);
+            self.0.fail(&mut state, Fault::own("a worker of the pipeline panicked"));
+        }
+    }
+}
+
+impl Pipeline<'_> {
+    /// Reads blocks while there is room; returns when there are no more, or nothing more is wanted.
+    pub(crate) fn feed(&self) {
+        loop {
+            let mut state = self.lock();
+            while !state.halted && state.fault.is_none() && !self.has_room(&state) {
+                state = self.room.wait_timeout(state, Duration::from_millis(100)).expect("see lock").0;
+                self.look_at_memory(&mut state);
+            }
+            if self.backend.stopping() {
+                (state.halted, state.stopped) = (true, true);
+            }
+            if state.halted || state.fault.is_some() {
+                return;
+            }
+            drop(state);
+            let next = self.stats.timed(Stage::Read, || self.backend.next());
+            let mut state = self.lock();
+            match next {
+                Ok(Some(job)) => {
+                    self.stats.add_bytes(job.bytes.len());
+                    state.admit(Arc::new(Flight::new(job)));
+                    self.work.notify_one();
+                }
+                Ok(None) => {
+                    state.fed_all = true;
+                    return;
+                }
+                Err(fault) => {
+                    self.fail(&mut state, fault);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits until what was fed is committed, or the run is halted and nobody works any more.
+    pub(crate) fn drain(&self) {
+        let mut state = self.lock();
+        loop {
+            let idle = state.running == 0;
+            if idle && (state.halted || state.fault.is_some() || state.flights.is_empty()) {
+                return;
+            }
+            if self.backend.stopping() && !state.halted {
+                (state.halted, state.stopped) = (true, true);
+            }
+            state = self.room.wait_timeout(state, Duration::from_millis(50)).expect("see lock").0;
+            self.look_at_memory(&mut state);
+        }
+    }
+
+    /// After the workers have gone: what the run was, and the lanes as they were after the last commit.
+    pub(crate) fn end_run(&self) -> Result<Outcome, Fault> {
+        let mut state = self.lock();
+        if let Some(fault) = state.fault.take() {
+            return Err(fault);
+        }
+        if state.flights.is_empty() && !state.stopped {
+            return Ok(Outcome::Done);
+        }
+        let outcome = match state.flights.front() {
+            Some(Progress { refusal: Some(refusal), flight, .. }) if !state.stopped => {
+                let node = flight.job.node;
+                match refusal.clone() {
+                    Refusal::Rule(error) => Outcome::Refused { node, error },
+                    Refusal::Unparsable(error) => Outcome::Unparsable { node, error },
+                    Refusal::WrongBody => Outcome::WrongBody { node },
+                }
+            }
+            _ => Outcome::Stopped,
+        };
+        self.rewind(&mut state);
+        Ok(outcome)
+    }
+
+    pub(crate) fn fail(&self, state: &mut State, fault: Fault) {
+        state.fault.get_or_insert(fault);
+        state.halted = true;
+        self.work.notify_all();
+        self.room.notify_all();
+    }
+
+    pub(crate) fn worker(&self) {
+        let _alarm = Alarm(self);
+        let mut state = self.lock();
+        loop {
+            if state.end_workers {
+                return;
+            }
+            if let Some(work) = self.next_background(&mut state) {
+                state = self.perform(state, true, || self.background(work));
+            } else if let Some(Reverse((seq, task))) = if state.halted { None } else { state.ready.pop() } {
+                state = self.perform(state, false, || self.foreground(seq, task));
+            } else {
+                state = self.stats.timed(Stage::Wait, || self.work.wait(state)).expect("see lock");
+            }
+        }
+    }
+
+    /// Does one piece of work without the lock.
+    fn perform<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        background: bool,
+        work: impl FnOnce() -> Result<(), Fault>,
+    ) -> MutexGuard<'s, State> {
+        state.running += 1;
+        state.background_running += usize::from(background);
+        if !state.ready.is_empty() || !state.background.is_empty() {
+            self.work.notify_one();
+        }
+        drop(state);
+        let result = work();
+        let mut state = self.lock();
+        state.running -= 1;
+        state.background_running -= usize::from(background);
+        if let Err(fault) = result {
+            self.fail(&mut state, fault);
+        }
+        state.look_at_head();
+        if !state.ready.is_empty() || !state.background.is_empty() {
+            self.work.notify_one();
+        }
+        self.room.notify_one();
+        state
+    }
+
+    /// Work for the disk: some workers at most while blocks are in flight, for they sleep in it; all of them otherwise.
+    fn next_background(&self, state: &mut State) -> Option<Background> {
+        let most = if state.flights.is_empty() || state.halted { usize::MAX } else { (self.settings.par / 4).max(1) };
+        if state.fault.is_some() || state.background_running >= most {
+            return None;
+        }
+        state.background.pop_front()
+    }
+
+    fn background(&self, work: Background) -> Result<(), Fault> {
+        match work {
+            Background::Sync => self.sync(),
+            Background::WriteLane { lane } => self.write_lane(lane),
+            Background::FinishFlush => self.finish_flush(),
+            Background::Merge => self.merge(),
+        }
+    }
+
+    fn foreground(&self, seq: u64, task: Task) -> Result<(), Fault> {
+        match task {
+            Task::Decode => self.decode(seq),
+            Task::Apply { lane } => self.apply(seq, usize::from(lane)),
+            Task::LookUp => return self.look_up(seq),
+            Task::Judge => self.judge(seq),
+            Task::Scripts { chunk } => self.scripts(seq, chunk as usize),
+            Task::Commit => return self.commit(seq),
+        }
+        Ok(())
+    }
+
+    fn flight(&self, seq: u64) -> Arc<Flight> {
+        Arc::clone(&self.lock().progress(seq).flight)
+    }
+
+    fn decode(&self, seq: u64) {
+        let flight = self.flight(seq);
+        let result = self.stats.timed(Stage::Decode, || stages::prepare(self.params, &flight.job));
+        let mut state = self.lock();
+        match result {
+            Ok(prepared) => {
+                self.stats.add_block(&prepared, &flight.job.bytes);
+                let _ = flight.prepared.set(prepared);
+                state.progress(seq).prepared = true;
+                (0..LANES).for_each(|lane| state.wake_lane(lane));
+                self.work.notify_all();
+            }
+            Err(refusal) => state.progress(seq).refusal = Some(refusal),
+        }
+    }
+
+    /// Does a lane's part of a block, and of the next ones that are ready.
+    fn apply(&self, first: u64, lane_index: usize) {
+        let mut lane = self.lanes[lane_index].lock().expect("no worker panics with it");
+        let mut seq = first;
+        let mut flight = self.flight(seq);
+        for _ in 0..LANE_BLOCKS_MAX {
+            self.stats.timed(Stage::Apply, || self.apply_block(&mut lane, lane_index, &flight));
+            let mut state = self.lock();
+            let progress = state.progress(seq);
+            progress.lanes_left -= 1;
+            if progress.lanes_left == 0 {
+                state.push(seq, Task::LookUp);
+                self.work.notify_one();
+            }
+            if state.seal.as_ref().is_some_and(|seal| seal.at == seq) {
+                self.seal_lane(&mut state, &mut lane, lane_index);
+            }
+            seq += 1;
+            state.lane_next[lane_index] = seq;
+            if state.halted || !state.has(seq) {
+                break;
+            }
+            let progress = state.progress(seq);
+            if !progress.prepared || progress.refusal.is_some() {
+                break;
+            }
+            flight = Arc::clone(&progress.flight);
+        }
+        let mut state = self.lock();
+        state.lane_busy[lane_index] = false;
+        if !state.halted {
+            state.wake_lane(lane_index);
+        }
+    }
+
+    fn apply_block(&self, lane: &mut coins::Lane, lane_index: usize, flight: &Flight) {
+        let ops = block_ops(flight, lane_index);
+        if flight.job.bip30 && !flight.job.overwrites {
+            let probe = lane.probe(&ops);
+            let mut probes = flight.probes.lock().expect("no worker panics with it");
+            probes.exists |= probe.exists;
+            probes.unknown.extend(probe.unknown);
+        }
+        let answers = lane.apply(&ops);
+        self.stats.add_answers(&answers);
+        *flight.answers[lane_index].write().expect("no worker panics with it") = answers;
+        self.stats.set_lane(lane_index, lane);
+    }
+
+    /// Asks the tables for what memory did not know; the whole block in one sorted batch.
+    fn look_up(&self, seq: u64) -> Result<(), Fault> {
+        let flight = self.flight(seq);
+        self.stats.timed(Stage::LookUp, || self.fill_answers(&flight))?;
+        self.lock().push(seq, Task::Judge);
+        Ok(())
+    }
+
+    fn fill_answers(&self, flight: &Flight) -> Result<(), Fault> {
+        let prepared = flight.prepared.get().expect("lanes were done");
+        let block = prepared.block(&flight.job.bytes);
+        let mut asked: Vec<((Hash256, u32), (u32, u32))> = Vec::new();
+        for (lane, answers) in flight.answers.iter().enumerate() {
+            let answers = answers.read().expect("no worker panics with it");
+            asked.extend(answers.asked().iter().map(|&(ordinal, input)| {
+                let prevout = block.input(input as usize).prevout();
+                ((prevout.txid, prevout.vout), (lane as u32, ordinal))
+            }));
+        }
+        let mut probes = flight.probes.lock().expect("no worker panics with it");
+        if !probes.unknown.is_empty() {
+            sort_as_keys(&mut probes.unknown, |name| *name);
+            let mut exists = false;
+            self.backend.look_up(&probes.unknown, &mut |_, _| exists = true)?;
+            probes.exists |= exists;
+        }
+        if asked.is_empty() {
+            return Ok(());
+        }
+        sort_as_keys(&mut asked, |(name, _)| *name);
+        let (names, places): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        self.stats.add_asked(names.len());
+        self.backend.look_up(&names, &mut |index, coin| {
+            let (lane, ordinal) = places[index];
+            let mut answers = flight.answers[lane as usize].write().expect("no worker panics with it");
+            answers.fill(ordinal as usize, coin);
+        })
+    }
+
+    fn judge(&self, seq: u64) {
+        let flight = self.flight(seq);
+        let times = Arc::clone(&self.times.read().expect("no worker panics with it"));
+        let result = self.stats.timed(Stage::Judge, || stages::judge(self.params, &flight, &times));
+        let mut state = self.lock();
+        let progress = state.progress(seq);
+        match result {
+            Ok(judged) => {
+                let chunks = if flight.job.scripts.is_some() { judged.inputs().div_ceil(SCRIPTS_PER_TASK) } else { 0 };
+                let _ = flight.judged.set(judged);
+                progress.judged = true;
+                progress.chunks_left = chunks;
+                for chunk in 0..chunks {
+                    state.push(seq, Task::Scripts { chunk: chunk as u32 });
+                }
+                if chunks > 1 {
+                    self.work.notify_all();
+                }
+            }
+            Err(error) => progress.refusal = Some(Refusal::Rule(error)),
+        }
+    }
+
+    fn scripts(&self, seq: u64, chunk: usize) {
+        let flight = self.flight(seq);
+        let first = chunk * SCRIPTS_PER_TASK;
+        let result = self.stats.timed(Stage::Scripts, || stages::scripts(&flight, first, SCRIPTS_PER_TASK));
+        let mut state = self.lock();
+        let progress = state.progress(seq);
+        progress.chunks_left -= 1;
+        let error = match result {
+            Ok(inputs) => return self.stats.add_scripts(inputs),
+            Err(error) => error,
+        };
+        {
+            let first = match progress.refusal.take() {
+                Some(Refusal::Rule(other)) => other.first(error),
+                _ => error,
+            };
+            progress.refusal = Some(Refusal::Rule(first));
+        }
+    }
+
+    /// Commits the head and what is good behind it. One worker at a time is here.
+    fn commit(&self, first: u64) -> Result<(), Fault> {
+        let mut seq = first;
+        loop {
+            let flight = self.flight(seq);
+            let prepared = flight.prepared.get().expect("a judged block was prepared");
+            let judged = flight.judged.get().expect("only a judged block is committed");
+            let connected = Connected { job: &flight.job, prepared, judged };
+            self.stats.timed(Stage::Commit, || self.backend.connected(&connected))?;
+            let mut state = self.lock();
+            let done = state.flights.pop_front().expect("the head is there");
+            state.first += 1;
+            state.flight_bytes -= done.flight.bytes;
+            state.tip = Some((flight.job.node, flight.job.hash));
+            self.after_commit(&mut state, seq);
+            self.look_at_memory(&mut state);
+            self.room.notify_one();
+            seq += 1;
+            let more = state.flights.front().is_some_and(Progress::is_good) && !state.halted;
+            if !more {
+                state.committing = false;
+                return Ok(());
+            }
+        }
+    }
+
+    fn merge(&self) -> Result<(), Fault> {
+        let more = self.stats.timed(Stage::Merge, || self.backend.merge())?;
+        let mut state = self.lock();
+        state.merging = more;
+        if more {
+            state.background.push_back(Background::Merge);
+        }
+        Ok(())
+    }
+}
+
+/// What a lane is told about a block in flight.
+pub(crate) fn block_ops(flight: &Flight, lane: usize) -> BlockOps<'_> {
+    let prepared: &Prepared = flight.prepared.get().expect("a lane gets prepared blocks only");
+    BlockOps {
+        block: prepared.block(&flight.job.bytes),
+        txids: &prepared.txids,
+        ops: prepared.ops.lane(lane),
+        height: flight.job.height,
+        overwrites: flight.job.overwrites,
+    }
+}
+
+/// Sorts by chainstate key: txid bytes, then the number as VARINT bytes.
+fn sort_as_keys<T>(items: &mut [T], name: impl Fn(&T) -> (Hash256, u32)) {
+    let varint = |vout: u32| {
+        let mut bytes = [0u8; primitives::encode::VARINT_BYTES_MAX];
+        primitives::encode::write_varint(&mut bytes, u64::from(vout));
+        bytes
+    };
+    items.sort_unstable_by(|a, b| {
+        let ((a, m), (b, n)) = (name(a), name(b));
+        a.cmp(&b).then_with(|| varint(m).cmp(&varint(n)))
+    });
+}

@@ -1,0 +1,219 @@
+//! What is done to a block: each stage a function from values to values.
+//!
+//! [`prepare`]: bytes to tables, ids, operations, or the first rule of the block alone that is broken.
+//! [`judge`]: answers to undo data and totals, or the first rule that needs the coins that is broken.
+//! [`scripts`]: runs the scripts of some inputs.
+//!
+//! Absent on purpose: threads, order, files. The pipeline decides who does what when.
+
+use crate::pipeline::{Flight, Job, Refusal};
+use coins::{Answers, LANES, Ops, ops::lane_of};
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
+use primitives::coin::CoinRef;
+use primitives::{Amount, Block, Hash256, Height, Tables, undo};
+use std::cell::RefCell;
+use std::sync::RwLockReadGuard;
+
+/// A block that was taken apart, and found good as far as it can be alone.
+pub struct Prepared {
+    tables: Tables,
+    /// Ids of its transactions.
+    pub txids: Vec<Hash256>,
+    /// What it does to the set.
+    pub ops: Ops,
+    /// Legacy signature operations of each transaction.
+    pub sigops: Vec<u32>,
+}
+
+impl Prepared {
+    /// The block; `bytes` must be those it was prepared from.
+    #[inline]
+    pub fn block<'a>(&'a self, bytes: &'a [u8]) -> Block<'a> {
+        self.tables.block(bytes)
+    }
+
+    /// Bytes of the block without anything that follows it in its record.
+    pub fn block_bytes(&self, bytes: &[u8]) -> usize {
+        self.tables.block(bytes).bytes().len()
+    }
+}
+
+/// A coin that an input of a block in flight spends.
+#[derive(Clone, Copy, Debug)]
+pub struct Spent {
+    value: Amount,
+    height: Height,
+    script: u32,
+    script_bytes: u32,
+    coinbase: bool,
+    found: bool,
+}
+
+/// A block whose coins are there and allowed; only its scripts may still speak.
+pub struct Judged {
+    /// What its inputs spend, in order, without the coinbase's.
+    spent: Vec<Spent>,
+    scripts: Vec<u8>,
+    /// Undo data, where it is wanted.
+    pub undo: Option<Vec<u8>>,
+    /// Fees and cost of signature operations.
+    pub totals: consensus::spend::Totals,
+}
+
+impl Judged {
+    /// Inputs, without the coinbase's.
+    pub fn inputs(&self) -> usize {
+        self.spent.len()
+    }
+}
+
+thread_local! {
+    static SCRATCH: RefCell<(block::Scratch, Vec<Hash256>)> = RefCell::default();
+    static SCRIPTS: RefCell<(script::Deferred, script::Scratch)> = RefCell::default();
+}
+
+/// Takes a block apart and checks every rule that needs no coins.
+pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
+    let mut tables = Tables::new();
+    let parsed = tables.parse_block(&job.bytes).map_err(Refusal::Unparsable)?;
+    if parsed.header() != job.header {
+        return Err(Refusal::WrongBody);
+    }
+    let mut txids = Vec::new();
+    parsed.txids_into(&mut txids);
+    let mut sigops = Vec::new();
+    SCRATCH
+        .with_borrow_mut(|(scratch, wtxids)| {
+            block::check(params, &parsed, &job.hash, &txids, &mut sigops, scratch)?;
+            if !job.contextual {
+                return Ok(());
+            }
+            wtxids.clear();
+            if block::needs_wtxids(params, &parsed, job.height) {
+                parsed.wtxids_into(&txids, wtxids);
+            }
+            let context = block::Context { height: job.height, median_time_past: job.parent_mtp };
+            block::check_context(params, &parsed, &context, &txids, wtxids, scratch)
+        })
+        .map_err(Refusal::Rule)?;
+    let ops = Ops::build(&parsed, &txids);
+    Ok(Prepared { tables, txids, ops, sigops })
+}
+
+/// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.
+///
+/// `times` are median times past by height along the block's chain.
+pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<Judged, BlockError> {
+    let prepared = flight.prepared.get().expect("a block is prepared before it is judged");
+    let block = prepared.block(&flight.job.bytes);
+    let answers: [RwLockReadGuard<'_, Answers>; LANES] =
+        std::array::from_fn(|lane| flight.answers[lane].read().expect("no worker panics with it"));
+    let job = &flight.job;
+    let exists = flight.probes.lock().expect("no worker panics with it").exists;
+    bip30::check(job.bip30, exists)?;
+
+    let (mut spent, mut scripts) = (Vec::with_capacity(block.input_count()), Vec::with_capacity(block.input_count() * 26));
+    for index in 1..block.input_count() {
+        spent.push(gather(prepared, &block, index, &answers, &mut scripts));
+    }
+    let mut spend = BlockSpend::new(params, job.height, &job.hash, job.parent_mtp);
+    for (index, tx) in block.transactions().enumerate() {
+        let coin = |input: usize| {
+            let spent: &Spent = &spent[tx.first_input() + input - 1];
+            spent.found.then(|| SpentCoin {
+                height: spent.height,
+                coinbase: spent.coinbase,
+                value: spent.value,
+                script: script_of(&scripts, spent),
+            })
+        };
+        spend.transaction(&tx, &prepared.txids[index], prepared.sigops[index], coin, |height| times[height as usize])?;
+    }
+    let totals = spend.finish(&block.transaction(0))?;
+    let undo = job.undo.then(|| undo_of(prepared, &block, &answers));
+    if job.scripts.is_none() {
+        scripts = Vec::new();
+    }
+    Ok(Judged { spent, scripts, undo, totals })
+}
+
+/// Bytes of the coin that an input spends.
+#[inline]
+fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &'a [RwLockReadGuard<'_, Answers>; LANES]) -> Option<&'a [u8]> {
+    let lane = lane_of(block.input(input).prevout_bytes()[0]);
+    answers[lane].coin(prepared.ops.ordinal(input))
+}
+
+#[inline]
+fn gather(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &[RwLockReadGuard<'_, Answers>; LANES], scripts: &mut Vec<u8>) -> Spent {
+    let start = scripts.len() as u32;
+    let missing = Spent { value: Amount(0), height: 0, script: start, script_bytes: 0, coinbase: false, found: false };
+    let Some(bytes) = answer(prepared, block, input, answers) else { return missing };
+    let coin = CoinRef::decode(bytes).expect("coins are checked where they come from");
+    coin.script.append_to(scripts);
+    let script_bytes = scripts.len() as u32 - start;
+    Spent { value: coin.value, height: coin.height, script: start, script_bytes, coinbase: coin.coinbase, found: true }
+}
+
+#[inline]
+fn script_of<'a>(scripts: &'a [u8], spent: &Spent) -> &'a [u8] {
+    &scripts[spent.script as usize..][..spent.script_bytes as usize]
+}
+
+/// The undo data of a block whose coins were all found.
+fn undo_of(prepared: &Prepared, block: &Block<'_>, answers: &[RwLockReadGuard<'_, Answers>; LANES]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(block.input_count() * 40);
+    undo::put_count(&mut out, block.transaction_count() - 1);
+    for tx in block.transactions().skip(1) {
+        undo::put_count(&mut out, tx.input_count());
+        for input in 0..tx.input_count() {
+            let coin = answer(prepared, block, tx.first_input() + input, answers).expect("every coin was found");
+            undo::put_entry(&mut out, coin).expect("a stored coin starts with its code");
+        }
+    }
+    out
+}
+
+/// Runs the scripts of `count` inputs from number `first` on, the coinbase's not counted.
+///
+/// # Errors
+///
+/// Of the first of them that fails.
+pub(crate) fn scripts(flight: &Flight, first: usize, count: usize) -> Result<usize, BlockError> {
+    let prepared = flight.prepared.get().expect("prepared before judged");
+    let judged = flight.judged.get().expect("judged before scripts");
+    let flags = flight.job.scripts.expect("only where scripts are wanted");
+    let block = prepared.block(&flight.job.bytes);
+    let end = (first + count).min(judged.spent.len());
+    let mut index = transaction_of(&block, first + 1);
+    let mut at = first;
+    SCRIPTS.with_borrow_mut(|(deferred, scratch)| {
+        while at < end {
+            let tx = block.transaction(index);
+            let from = tx.first_input() - 1;
+            let spent: Vec<script::SpentOutput<'_>> = judged.spent[from..from + tx.input_count()]
+                .iter()
+                .map(|spent| script::SpentOutput { value: spent.value, script: script_of(&judged.scripts, spent) })
+                .collect();
+            let precomputed = script::Precomputed::new(tx, &spent);
+            let (low, high) = (at - from, (end - from).min(tx.input_count()));
+            let inputs = (low..high).map(|input| (&precomputed, input));
+            script::verify_all(inputs, flags, &script::OneByOne, deferred, scratch).map_err(|(place, error)| {
+                let rule = Rule::BlockScriptVerifyFlagFailed { error };
+                BlockError::in_input(rule, index, prepared.txids[index], low + place)
+            })?;
+            (at, index) = (from + high, index + 1);
+        }
+        Ok(end - first)
+    })
+}
+
+/// Number of the transaction that has input number `input` of the block.
+fn transaction_of(block: &Block<'_>, input: usize) -> usize {
+    let (mut low, mut high) = (0, block.transaction_count());
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if block.transaction(middle).first_input() <= input { low = middle } else { high = middle }
+    }
+    low
+}

@@ -1,0 +1,171 @@
+//! Where the time goes: counters that are always on, and nearly free (two clock reads a task, none an item).
+
+use crate::stages::Prepared;
+use coins::{Answers, LANES, Lane};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What a thread can be busy with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Stage {
+    /// Waiting for blocks from files or peers.
+    Read,
+    /// Parsing, hashing, rules of the block alone.
+    Decode,
+    /// Coins spent and created in memory.
+    Apply,
+    /// Coins looked up in tables.
+    LookUp,
+    /// Rules that need the coins.
+    Judge,
+    /// Scripts and signatures.
+    Scripts,
+    /// Undo data, index, tip: in order.
+    Commit,
+    /// Waiting for the disk before a commit of coins.
+    Sync,
+    /// Coins written into tables.
+    Write,
+    /// Tables merged.
+    Merge,
+    /// A worker that had nothing to do.
+    Wait,
+}
+
+/// All stages, with the names that users see.
+pub const STAGES: [(Stage, &str); 11] = [
+    (Stage::Read, "read"),
+    (Stage::Decode, "decode"),
+    (Stage::Apply, "spend_and_create"),
+    (Stage::LookUp, "look_up"),
+    (Stage::Judge, "judge"),
+    (Stage::Scripts, "scripts"),
+    (Stage::Commit, "commit"),
+    (Stage::Sync, "sync"),
+    (Stage::Write, "write"),
+    (Stage::Merge, "merge"),
+    (Stage::Wait, "wait"),
+];
+
+/// The counters of one engine.
+#[derive(Default)]
+pub struct Stats {
+    busy_ns: [AtomicU64; STAGES.len()],
+    tasks: [AtomicU64; STAGES.len()],
+    bytes: AtomicU64,
+    blocks: AtomicU64,
+    transactions: AtomicU64,
+    inputs: AtomicU64,
+    outputs: AtomicU64,
+    scripts: AtomicU64,
+    asked: AtomicU64,
+    spends: AtomicU64,
+    flushes: AtomicU64,
+    lane_current: [AtomicUsize; LANES],
+    lane_all: [AtomicUsize; LANES],
+    lane_coins: [AtomicUsize; LANES],
+}
+
+/// A copy of the counters at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Busy time of each stage, over all threads, in the order of [`STAGES`].
+    pub busy: [Duration; STAGES.len()],
+    /// Tasks of each stage.
+    pub tasks: [u64; STAGES.len()],
+    /// Bytes of blocks that arrived.
+    pub bytes: u64,
+    /// Blocks decoded.
+    pub blocks: u64,
+    /// Their transactions.
+    pub transactions: u64,
+    /// Their inputs, coinbases' not counted.
+    pub inputs: u64,
+    /// Their outputs.
+    pub outputs: u64,
+    /// Inputs whose scripts ran.
+    pub scripts: u64,
+    /// Spends that the tables were asked for.
+    pub asked: u64,
+    /// Spends.
+    pub spends: u64,
+    /// Generations made durable.
+    pub flushes: u64,
+    /// Records in memory.
+    pub coins: u64,
+    /// Bytes of coins in memory.
+    pub coin_bytes: u64,
+}
+
+impl Stats {
+    /// Does `work` and counts its time for `stage`.
+    #[inline]
+    pub fn timed<R>(&self, stage: Stage, work: impl FnOnce() -> R) -> R {
+        let start = Instant::now();
+        let result = work();
+        self.busy_ns[stage as usize].fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+        self.tasks[stage as usize].fetch_add(1, Relaxed);
+        result
+    }
+
+    pub(crate) fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn add_block(&self, prepared: &Prepared, bytes: &[u8]) {
+        let block = prepared.block(bytes);
+        self.blocks.fetch_add(1, Relaxed);
+        self.transactions.fetch_add(block.transaction_count() as u64, Relaxed);
+        self.inputs.fetch_add(block.input_count() as u64 - 1, Relaxed);
+        self.outputs.fetch_add(block.output_count() as u64, Relaxed);
+    }
+
+    pub(crate) fn add_answers(&self, answers: &Answers) {
+        self.spends.fetch_add(answers.len() as u64, Relaxed);
+    }
+
+    pub(crate) fn add_asked(&self, asked: usize) {
+        self.asked.fetch_add(asked as u64, Relaxed);
+    }
+
+    pub(crate) fn add_scripts(&self, inputs: usize) {
+        self.scripts.fetch_add(inputs as u64, Relaxed);
+    }
+
+    pub(crate) fn add_flush(&self) {
+        self.flushes.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn set_lane(&self, index: usize, lane: &Lane) {
+        self.lane_current[index].store(lane.current_bytes(), Relaxed);
+        self.lane_all[index].store(lane.memory_bytes(), Relaxed);
+        self.lane_coins[index].store(lane.len(), Relaxed);
+    }
+
+    /// Bytes of the current generation, and of all, as the lanes last said.
+    pub(crate) fn lane_bytes(&self) -> (usize, usize) {
+        let sum = |lanes: &[AtomicUsize; LANES]| lanes.iter().map(|lane| lane.load(Relaxed)).sum();
+        (sum(&self.lane_current), sum(&self.lane_all))
+    }
+
+    /// The counters now.
+    pub fn snapshot(&self) -> Snapshot {
+        let get = |counter: &AtomicU64| counter.load(Relaxed);
+        Snapshot {
+            busy: std::array::from_fn(|i| Duration::from_nanos(get(&self.busy_ns[i]))),
+            tasks: std::array::from_fn(|i| get(&self.tasks[i])),
+            bytes: get(&self.bytes),
+            blocks: get(&self.blocks),
+            transactions: get(&self.transactions),
+            inputs: get(&self.inputs),
+            outputs: get(&self.outputs),
+            scripts: get(&self.scripts),
+            asked: get(&self.asked),
+            spends: get(&self.spends),
+            flushes: get(&self.flushes),
+            coins: self.lane_coins.iter().map(|lane| lane.load(Relaxed) as u64).sum(),
+            coin_bytes: self.lane_bytes().1 as u64,
+        }
+    }
+}

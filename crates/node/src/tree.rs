@@ -1,0 +1,414 @@
+//! The header tree: every header that is known, linked to its parent, with its height, work and fate.
+//!
+//! In: headers whose rules were checked. Out: ancestors, paths, median times, the best candidate.
+//! 112 bytes a header and 28 for what is known of its body. A header is never forgotten.
+//!
+//! Absent on purpose: rules (`consensus`), files (`store`).
+
+use primitives::{Hash256, Header, Height, U256, Work};
+
+/// Number of a header in the tree; the genesis block is 0.
+pub type NodeId = u32;
+
+/// The genesis block.
+pub const GENESIS: NodeId = 0;
+const NONE: u32 = u32::MAX;
+
+/// What is known of a header's fate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Fate {
+    /// Nothing against it.
+    #[default]
+    Open,
+    /// The block itself broke a rule.
+    Failed,
+    /// An ancestor did.
+    FailedParent,
+}
+
+struct Node {
+    hash: Hash256,
+    merkle_root: Hash256,
+    work: u128,
+    version: i32,
+    time: u32,
+    bits: u32,
+    nonce: u32,
+    parent: NodeId,
+    /// An ancestor further down, for jumps.
+    skip: NodeId,
+    height: Height,
+    fate: Fate,
+}
+
+const _: () = assert!(size_of::<Node>() <= 112);
+
+/// What is known of a block's body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Body {
+    /// Number of the block file; only where `data` or `undo` is set.
+    pub file: u32,
+    /// Offset of the block in it; 0 where there is none.
+    pub data: u32,
+    /// Offset of its undo data in the undo file of the same number; 0 where there is none.
+    pub undo: u32,
+    /// Bytes of the block's record.
+    pub size: u32,
+    /// Transactions; 0 while no body was found sound.
+    pub transactions: u32,
+    /// Core's validity level, 2 to 5.
+    pub level: u8,
+    /// Whether the entry differs from what the index on disk says.
+    pub dirty: bool,
+}
+
+/// Every known header.
+pub struct Tree {
+    nodes: Vec<Node>,
+    bodies: Vec<Body>,
+    /// Open addressing over `nodes`, by hash.
+    slots: Vec<NodeId>,
+}
+
+impl Tree {
+    /// A tree of the genesis block.
+    pub fn new(genesis: &Header) -> Tree {
+        let mut tree = Tree { nodes: Vec::new(), bodies: Vec::new(), slots: vec![NONE; 1024] };
+        tree.push(genesis, genesis.hash(), NONE, 0, 0, Work::of_bits(genesis.bits()));
+        tree
+    }
+
+    /// How many headers there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Never: the genesis block is always there.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Bytes held.
+    pub fn memory_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>() + self.bodies.capacity() * size_of::<Body>() + self.slots.len() * 4
+    }
+
+    /// The header with this hash.
+    pub fn find(&self, hash: &Hash256) -> Option<NodeId> {
+        let mask = self.slots.len() - 1;
+        let mut at = home(hash) & mask;
+        loop {
+            match self.slots[at] {
+                NONE => return None,
+                id if self.nodes[id as usize].hash == *hash => return Some(id),
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+
+    /// Adds a header whose rules hold; its parent is `parent`. The same header twice is one.
+    pub fn insert(&mut self, header: &Header, hash: Hash256, parent: NodeId) -> NodeId {
+        if let Some(id) = self.find(&hash) {
+            return id;
+        }
+        let up = &self.nodes[parent as usize];
+        let height = up.height + 1;
+        // Neighbours mostly share their bits, and the division is dear.
+        let proof = if up.bits == header.bits() && up.parent != NONE {
+            Work(U256::from_u128(up.work - self.nodes[up.parent as usize].work))
+        } else {
+            Work::of_bits(header.bits())
+        };
+        let fate = if up.fate == Fate::Open { Fate::Open } else { Fate::FailedParent };
+        let skip = self.skip_of(parent, height);
+        let id = self.push(header, hash, parent, skip, height, Work(U256::from_u128(up.work)).saturating_add(proof));
+        self.nodes[id as usize].fate = fate;
+        id
+    }
+
+    fn push(&mut self, header: &Header, hash: Hash256, parent: NodeId, skip: NodeId, height: Height, work: Work) -> NodeId {
+        let id = NodeId::try_from(self.nodes.len()).expect("fewer than 2^32 headers");
+        self.nodes.push(Node {
+            hash,
+            merkle_root: header.merkle_root(),
+            work: work.0.saturating_u128(),
+            version: header.version(),
+            time: header.time(),
+            bits: header.bits(),
+            nonce: header.nonce(),
+            parent,
+            skip,
+            height,
+            fate: Fate::Open,
+        });
+        self.bodies.push(Body { level: 2, dirty: true, ..Body::default() });
+        if self.nodes.len() * 3 > self.slots.len() * 2 {
+            self.slots = vec![NONE; self.slots.len() * 2];
+            (0..id).for_each(|id| self.link(id));
+        }
+        self.link(id);
+        id
+    }
+
+    fn link(&mut self, id: NodeId) {
+        let mask = self.slots.len() - 1;
+        let mut at = home(&self.nodes[id as usize].hash) & mask;
+        while self.slots[at] != NONE {
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = id;
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id as usize]
+    }
+
+    /// Its hash.
+    pub fn hash(&self, id: NodeId) -> Hash256 {
+        self.node(id).hash
+    }
+
+    /// Its height.
+    pub fn height(&self, id: NodeId) -> Height {
+        self.node(id).height
+    }
+
+    /// Its time.
+    pub fn time(&self, id: NodeId) -> u32 {
+        self.node(id).time
+    }
+
+    /// Its bits.
+    pub fn bits(&self, id: NodeId) -> u32 {
+        self.node(id).bits
+    }
+
+    /// Its version.
+    pub fn version(&self, id: NodeId) -> i32 {
+        self.node(id).version
+    }
+
+    /// Work of the chain up to and with it.
+    pub fn work(&self, id: NodeId) -> Work {
+        Work(U256::from_u128(self.node(id).work))
+    }
+
+    /// Its parent; none for the genesis block.
+    pub fn parent(&self, id: NodeId) -> Option<NodeId> {
+        Some(self.node(id).parent).filter(|&parent| parent != NONE)
+    }
+
+    /// The 80 bytes of it.
+    pub fn header(&self, id: NodeId) -> Header {
+        let node = self.node(id);
+        let prev = self.parent(id).map_or(Hash256::ZERO, |parent| self.hash(parent));
+        Header::new(node.version, prev, node.merkle_root, node.time, node.bits, node.nonce)
+    }
+
+    /// Its fate.
+    pub fn fate(&self, id: NodeId) -> Fate {
+        self.node(id).fate
+    }
+
+    /// What is known of its body.
+    pub fn body(&self, id: NodeId) -> &Body {
+        &self.bodies[id as usize]
+    }
+
+    /// What is known of its body, to be changed: the entry then differs from the index on disk.
+    pub fn body_mut(&mut self, id: NodeId) -> &mut Body {
+        let body = &mut self.bodies[id as usize];
+        body.dirty = true;
+        body
+    }
+
+    /// Clears the mark that its entry must be written.
+    pub fn written(&mut self, id: NodeId) {
+        self.bodies[id as usize].dirty = false;
+    }
+
+    /// Marks a block, and all that stand on it; returns how many were newly marked.
+    pub fn fail(&mut self, id: NodeId) -> usize {
+        let mut count = 0;
+        if self.node(id).fate == Fate::Open {
+            count += 1;
+        }
+        self.nodes[id as usize].fate = Fate::Failed;
+        self.bodies[id as usize].dirty = true;
+        // A child always has a greater number than its parent.
+        for at in id as usize + 1..self.nodes.len() {
+            let parent = self.nodes[at].parent;
+            if self.nodes[at].fate == Fate::Open && self.nodes[parent as usize].fate != Fate::Open {
+                self.nodes[at].fate = Fate::FailedParent;
+                self.bodies[at].dirty = true;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// The ancestor at `height`, or itself.
+    ///
+    /// # Panics
+    ///
+    /// When `height` is above its own.
+    pub fn ancestor(&self, id: NodeId, height: Height) -> NodeId {
+        let mut at = id;
+        assert!(height <= self.height(id), "an ancestor is not higher");
+        while self.height(at) > height {
+            let skip = self.node(at).skip;
+            at = if self.height(skip) >= height && skip != at { skip } else { self.node(at).parent };
+        }
+        at
+    }
+
+    /// The jump of a block at `height`: to a lower one that has more zero bits at its end.
+    /// Any choice is right; this one makes every walk logarithmic.
+    fn skip_of(&self, parent: NodeId, height: Height) -> NodeId {
+        let clear = |n: u32| n & n.wrapping_sub(1);
+        let to = if height < 2 {
+            0
+        } else if height & 1 == 1 {
+            clear(clear(height - 1)) + 1
+        } else {
+            clear(height)
+        };
+        self.ancestor(parent, to.min(height - 1))
+    }
+
+    /// Whether `below` is `above` or one of its ancestors.
+    pub fn is_ancestor(&self, below: NodeId, above: NodeId) -> bool {
+        self.height(below) <= self.height(above) && self.ancestor(above, self.height(below)) == below
+    }
+
+    /// The last common ancestor.
+    pub fn fork(&self, a: NodeId, b: NodeId) -> NodeId {
+        let height = self.height(a).min(self.height(b));
+        let (mut a, mut b) = (self.ancestor(a, height), self.ancestor(b, height));
+        while a != b {
+            if self.node(a).skip != self.node(b).skip {
+                (a, b) = (self.node(a).skip, self.node(b).skip);
+            } else {
+                (a, b) = (self.node(a).parent, self.node(b).parent);
+            }
+        }
+        a
+    }
+
+    /// The blocks above `from` up to and with `to`, lowest first; `from` must be an ancestor of `to`.
+    pub fn path(&self, from: NodeId, to: NodeId) -> Vec<NodeId> {
+        let mut path = Vec::with_capacity((self.height(to) - self.height(from)) as usize);
+        let mut at = to;
+        while at != from {
+            path.push(at);
+            at = self.node(at).parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// Median of the times of the last eleven blocks, itself included.
+    /// Source: Bitcoin Core b88bffe, `CBlockIndex::GetMedianTimePast`.
+    pub fn median_time_past(&self, id: NodeId) -> u32 {
+        let (mut times, mut count, mut at) = ([0; 11], 0, id);
+        while count < 11 {
+            times[count] = self.node(at).time;
+            count += 1;
+            match self.parent(at) {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        times[..count].sort_unstable();
+        times[count / 2]
+    }
+
+    /// All numbers, parents before children.
+    pub fn ids(&self) -> std::ops::Range<NodeId> {
+        0..self.nodes.len() as NodeId
+    }
+}
+
+fn home(hash: &Hash256) -> usize {
+    // The first bytes are free of the proof of work; a keyed hash is not needed, since each header costs work.
+    u64::from_le_bytes(*hash.0.first_chunk().expect("8 of 32 bytes")) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn child(tree: &mut Tree, parent: NodeId, time: u32, nonce: u32) -> NodeId {
+        let header = Header::new(4, tree.hash(parent), Hash256::ZERO, time, 0x207f_ffff, nonce);
+        tree.insert(&header, header.hash(), parent)
+    }
+
+    fn tree() -> Tree {
+        Tree::new(&Header::new(1, Hash256::ZERO, Hash256::ZERO, 0, 0x207f_ffff, 0))
+    }
+
+    #[test]
+    fn ancestors_forks_and_paths_are_the_plain_ones() {
+        let mut tree = tree();
+        let mut ids = vec![GENESIS];
+        let mut seed = 1u64;
+        for n in 1..3000u32 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let back = if seed >> 60 == 0 { (seed >> 32) as usize % ids.len() } else { ids.len() - 1 };
+            let parent = ids[back];
+            ids.push(child(&mut tree, parent, n, n));
+        }
+        let plain = |mut id: NodeId, height| {
+            while tree.height(id) > height {
+                id = tree.parent(id).unwrap();
+            }
+            id
+        };
+        for &id in ids.iter().step_by(37) {
+            for height in (0..=tree.height(id)).step_by(11) {
+                assert_eq!(tree.ancestor(id, height), plain(id, height));
+            }
+            assert_eq!(tree.work(id).0, U256::from_u64(2 * u64::from(tree.height(id) + 1)));
+            assert_eq!(tree.header(id).hash(), tree.hash(id));
+            assert_eq!(tree.find(&tree.hash(id)), Some(id));
+            for &other in ids.iter().step_by(101) {
+                let fork = tree.fork(id, other);
+                assert!(tree.is_ancestor(fork, id) && tree.is_ancestor(fork, other));
+                let path = tree.path(fork, id);
+                assert_eq!(path.len() as u32, tree.height(id) - tree.height(fork));
+                let above = |to: NodeId| (tree.height(to) > tree.height(fork)).then(|| plain(to, tree.height(fork) + 1));
+                assert!(above(id).is_none() || above(id) != above(other));
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_marks_what_stands_on_it() {
+        let mut tree = tree();
+        let a = child(&mut tree, GENESIS, 1, 1);
+        let b = child(&mut tree, a, 2, 2);
+        let c = child(&mut tree, b, 3, 3);
+        let other = child(&mut tree, a, 4, 4);
+        assert_eq!(tree.fail(b), 2);
+        let late = child(&mut tree, c, 5, 5);
+        let fates: Vec<Fate> = [a, b, c, other, late].map(|id| tree.fate(id)).into();
+        assert_eq!(fates, [Fate::Open, Fate::Failed, Fate::FailedParent, Fate::Open, Fate::FailedParent]);
+        assert_eq!(tree.fail(b), 0);
+    }
+
+    /// Median of n times: the one at n / 2 of the sorted list, up to eleven.
+    #[test]
+    fn median_time() {
+        let mut tree = tree();
+        let mut tip = GENESIS;
+        for (time, want) in [(10, 10), (5, 5), (7, 7), (20, 7), (1, 7), (2, 5), (9, 7)] {
+            tip = child(&mut tree, tip, time, time);
+            assert_eq!(tree.median_time_past(tip), want, "after {time}");
+        }
+        for time in 100..120 {
+            tip = child(&mut tree, tip, time, time);
+        }
+        assert_eq!(tree.median_time_past(tip), 114);
+    }
+}

@@ -1,0 +1,5 @@
+//! The engine, from outside.
+
+mod data;
+mod memory;
+mod pipeline;

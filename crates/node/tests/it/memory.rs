@@ -1,0 +1,116 @@
+//! A world in memory for the pipeline: blocks from a list, tables in a map.
+
+use coins::Generation;
+use coins::table::Change;
+use node::Fault;
+use node::pipeline::{Backend, Connected, Job};
+use node::tree::NodeId;
+use primitives::{Hash256, OutPoint, coin};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Everything that a pipeline writes, and the blocks that it reads.
+#[derive(Default)]
+pub struct Memory {
+    pub jobs: Mutex<VecDeque<Job>>,
+    pub tables: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    pending: Mutex<Vec<(Vec<u8>, Option<Vec<u8>>)>>,
+    pub connected: Mutex<Vec<(NodeId, Option<Vec<u8>>)>>,
+    pub commits: AtomicU32,
+    /// Ask for a flush whenever one is possible.
+    pub eager: AtomicBool,
+}
+
+impl Backend for Memory {
+    fn next(&self) -> Result<Option<Job>, Fault> {
+        Ok(self.jobs.lock().unwrap().pop_front())
+    }
+
+    fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+        let tables = self.tables.lock().unwrap();
+        let mut last = Vec::new();
+        for (index, &(txid, vout)) in asked.iter().enumerate() {
+            let mut key = Vec::new();
+            coin::put_coin_key(&mut key, &OutPoint { txid, vout });
+            assert!(last < key, "look-ups come sorted, and none twice");
+            if let Some(value) = tables.get(&key) {
+                found(index, value);
+            }
+            last = key;
+        }
+        Ok(())
+    }
+
+    fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
+        self.connected.lock().unwrap().push((block.job.node, block.judged.undo.clone()));
+        Ok(())
+    }
+
+    fn flush_is_due(&self) -> bool {
+        self.eager.load(Ordering::Relaxed)
+    }
+
+    fn sync(&self, _: (NodeId, Hash256)) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn begin_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault> {
+        let connected = self.connected.lock().unwrap();
+        assert!(connected.is_empty() || connected.iter().any(|(node, _)| *node == tip.0), "coins never lead");
+        Ok(())
+    }
+
+    fn write_lane(&self, lane: usize, generation: &Generation) -> Result<(), Fault> {
+        let mut pending = self.pending.lock().unwrap();
+        for (within, table) in generation.tables.iter().enumerate() {
+            for (tail, change) in table.sorted() {
+                let shard = (lane * coins::ops::SHARDS_PER_LANE + within) as u8;
+                let key = [&[coin::COIN_KEY_PREFIX, shard], tail].concat();
+                let value = if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None };
+                pending.push((key, value));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_commit(&self, _: (NodeId, Hash256)) -> Result<(), Fault> {
+        let mut tables = self.tables.lock().unwrap();
+        for (key, value) in self.pending.lock().unwrap().drain(..) {
+            match value {
+                Some(value) => tables.insert(key, value),
+                None => tables.remove(&key),
+            };
+        }
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn merge(&self) -> Result<bool, Fault> {
+        Ok(false)
+    }
+
+    fn table_bytes(&self) -> usize {
+        0
+    }
+
+    fn stopping(&self) -> bool {
+        false
+    }
+}
+
+impl Memory {
+    /// Core's hash of the set in the tables.
+    pub fn hash_serialized(&self) -> Hash256 {
+        let mut coins: Vec<(OutPoint, Vec<u8>)> = Vec::new();
+        for (key, value) in self.tables.lock().unwrap().iter() {
+            let outpoint = coin::decode_coin_key(key).unwrap();
+            let mut bytes = Vec::new();
+            coin::put_coin_hashed(&mut bytes, &outpoint, &coin::CoinRef::decode(value).unwrap());
+            coins.push((outpoint, bytes));
+        }
+        coins.sort();
+        let all: Vec<u8> = coins.into_iter().flat_map(|(_, bytes)| bytes).collect();
+        Hash256(simd::sha256::sha256d(&all))
+    }
+}

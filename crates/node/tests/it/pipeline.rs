@@ -1,0 +1,95 @@
+//! The pipeline gives the same set and the same undo data whatever the threads, the window, the memory.
+
+use crate::data;
+use crate::memory::Memory;
+use coins::table::HashKey;
+use consensus::{Chain, Params};
+use node::headers::{self, AssumeValid, ChainContext};
+use node::pipeline::{Job, Outcome, Pipeline, Settings};
+use node::tree::NodeId;
+use primitives::{Hash256, Header, Work};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+struct World {
+    params: Params,
+    jobs: Vec<Job>,
+    times: Arc<Vec<u32>>,
+}
+
+/// The chain of a file of records, every script to be run unless `assume`.
+fn world(chain: Chain, file: &str, scripts: bool) -> Option<World> {
+    let params = Params::new(chain);
+    let mut tree = headers::genesis_tree(&params);
+    let blocks = data::records(&data::load(file)?);
+    let mut ids: Vec<NodeId> = Vec::new();
+    for block in &blocks {
+        let header = Header(*block.first_chunk().unwrap());
+        ids.push(headers::accept(&mut tree, &params, &header, header.hash(), 1 << 40).unwrap());
+    }
+    let tip = *ids.last().unwrap();
+    let assume = AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO };
+    let context = ChainContext::new(&tree, &params, &assume, tip);
+    let jobs = ids.iter().zip(blocks).filter(|(id, _)| **id != 0).map(|(&id, block)| Job {
+        node: id,
+        hash: tree.hash(id),
+        header: tree.header(id),
+        height: tree.height(id),
+        parent_mtp: tree.median_time_past(tree.parent(id).unwrap()),
+        bytes: block.into(),
+        scripts: scripts.then(|| context.flags(id)),
+        bip30: context.bip30(id) == (true, true),
+        overwrites: consensus::bip30::is_repeat(tree.height(id), &tree.hash(id)),
+        contextual: true,
+        undo: true,
+    });
+    let jobs = jobs.collect();
+    Some(World { times: headers::median_times(&tree, tip), params, jobs })
+}
+
+fn run(world: &World, settings: Settings, eager: bool) -> (Outcome, Memory) {
+    let memory = Memory::default();
+    memory.eager.store(eager, Ordering::Relaxed);
+    memory.jobs.lock().unwrap().extend(world.jobs.iter().cloned());
+    let outcome = {
+        let pipeline = Pipeline::new(&memory, &world.params, settings, HashKey([5, 6, 7, 8]));
+        pipeline.set_times(Arc::clone(&world.times));
+        let outcome = pipeline.run().unwrap();
+        let tip = memory.connected.lock().unwrap().last().map_or(0, |(node, _)| *node);
+        let hash = world.jobs.iter().find(|job| job.node == tip).map_or(Hash256::ZERO, |job| job.hash);
+        pipeline.flush((tip, hash)).unwrap();
+        outcome
+    };
+    (outcome, memory)
+}
+
+fn settings() -> impl Iterator<Item = (Settings, bool)> {
+    let all = [(1, 1), (1, 64), (2, 3), (2, 256), (3, 17), (8, 100)];
+    all.into_iter().flat_map(|(par, window_blocks)| {
+        [false, true].map(|eager| (Settings { par, window_blocks, budget_bytes: 64 << 20 }, eager))
+    })
+}
+
+/// Sets from expected_utxo.json.
+#[test]
+fn real_chains_give_the_expected_set() {
+    for (chain, file, want) in [
+        (Chain::Regtest, "chains/regtest_1_206.blk.xz", "regtest_kernel"),
+        (Chain::Test, "chains/testnet3_1_2100.blk.xz", "testnet3"),
+    ] {
+        let (Some(world), Some(expected)) = (world(chain, file, true), data::load("chains/expected_utxo.json")) else { return };
+        let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
+        let heights = expected[want].as_object().unwrap();
+        let last = heights.iter().max_by_key(|(height, _)| height.parse::<u32>().unwrap()).unwrap().1;
+        let mut first: Option<Vec<(NodeId, Option<Vec<u8>>)>> = None;
+        for (settings, eager) in settings() {
+            let (outcome, memory) = run(&world, settings, eager);
+            assert!(matches!(outcome, Outcome::Done), "{file}, {settings:?}: {outcome:?}");
+            let hash = memory.hash_serialized().to_string();
+            assert_eq!(hash, last["hash_serialized_3"].as_str().unwrap(), "{file}, {settings:?}, eager {eager}");
+            let connected = std::mem::take(&mut *memory.connected.lock().unwrap());
+            assert_eq!(*first.get_or_insert_with(|| connected.clone()), connected, "{file}, {settings:?}");
+            assert!(memory.commits.load(Ordering::Relaxed) >= if eager { 2 } else { 1 });
+        }
+    }
+}
