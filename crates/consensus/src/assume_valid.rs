@@ -121,3 +121,73 @@ pub fn proof_equivalent_time_s(to: Work, from: Work, bits: u32, spacing_s: u32) 
     let seconds = work.0.wrapping_mul_u64(u64::from(spacing_s)).quotient(proof.0);
     sign * i64::try_from(seconds.low_u64()).ok().filter(|_| seconds.bits() <= 63).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::U256;
+
+    fn work(n: u64) -> Work {
+        Work(U256::from_u64(n))
+    }
+
+    /// Blocks of difficulty 1 (4,295,032,833 hashes), 600 seconds each: two weeks are 2016 of them.
+    #[test]
+    fn reasons() {
+        const PROOF: u64 = 0x1_0001_0001;
+        let known = |height, contains_block| AssumedValid::Known { height, contains_block };
+        let best =
+            |blocks, contains_block| BestHeader { chain_work: work(PROOF * blocks), bits: 0x1d00_ffff, contains_block };
+        for (row, assumed, best, minimum, want) in [
+            ("all hold", known(200, true), best(2118, true), 0, None),
+            ("nothing assumed", AssumedValid::Nothing, best(9999, true), 0, Some("assumevalid=0 (always verify)")),
+            ("not known", AssumedValid::UnknownHeader, best(9999, true), 0, Some("assumevalid hash not in headers")),
+            ("above", known(99, false), best(9999, true), 0, Some("block height above assumevalid height")),
+            ("beside, same height", known(100, false), best(9999, true), 0, Some("block not in assumevalid chain")),
+            ("beside the best", known(200, true), best(9999, false), 0, Some("block not in best header chain")),
+            (
+                "low work",
+                known(200, true),
+                best(9999, true),
+                PROOF * 10_000,
+                Some("best header chainwork below minimumchainwork"),
+            ),
+            ("enough work", known(200, true), best(9999, true), PROOF * 9999, None),
+            (
+                "exactly two weeks",
+                known(200, true),
+                best(2117, true),
+                0,
+                Some("block too recent relative to best header"),
+            ),
+            (
+                "best below the block",
+                known(200, true),
+                best(5, true),
+                0,
+                Some("block too recent relative to best header"),
+            ),
+        ] {
+            let block = BlockInChain { height: 100, chain_work: work(PROOF * 101) };
+            let got = script_check_reason(assumed, block, best, work(minimum), 600);
+            assert_eq!(got.map(|reason| reason.to_string()).as_deref(), want, "{row}");
+        }
+    }
+
+    #[test]
+    fn equivalent_times() {
+        let most = Work(U256::MAX);
+        for (row, to, from, bits, want) in [
+            ("none", work(7), work(7), 0x1d00_ffff, 0),
+            ("one block", work(0x1_0001_0001), work(0), 0x1d00_ffff, 600),
+            ("one block back", work(0), work(0x1_0001_0001), 0x1d00_ffff, -600),
+            ("rounded down", work(0x1_0001_0000), work(0), 0x1d00_ffff, 599),
+            ("beyond 63 bits", Work(U256::MAX.shifted_right(20)), work(0), 0x207f_ffff, i64::MAX),
+            ("beyond 63 bits, back", work(0), Work(U256::MAX.shifted_right(20)), 0x207f_ffff, -i64::MAX),
+            ("no work in the bits", work(2), work(0), 0, 1200),
+            ("the product wraps as in Core", most, work(0), 0x0300_0001, 1),
+        ] {
+            assert_eq!(proof_equivalent_time_s(to, from, bits, 600), want, "{row}");
+        }
+    }
+}

@@ -75,3 +75,58 @@ pub fn check(enforced: bool, exists: bool) -> Result<(), Rule> {
 pub fn makes_coin(height: Height, script: &[u8]) -> bool {
     height != 0 && !is_unspendable(script)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chain;
+
+    #[test]
+    fn where_it_is_enforced() {
+        let [main, test] = [Chain::Main, Chain::Test].map(Params::new);
+        let [test4, signet, regtest] = [Chain::Testnet4, Chain::Signet, Chain::Regtest].map(Params::new);
+        let other = Hash256([7; 32]);
+        let (known, test_known) = (main.bip34_hash, test.bip34_hash);
+        let zero = Hash256::ZERO;
+        for (row, params, height, hash, bip34_block, want) in [
+            ("an early block", &main, 1, other, None, true),
+            ("a repeat", &main, 91_842, REPEATS[0].1, None, false),
+            ("the other repeat", &main, 91_880, REPEATS[1].1, None, false),
+            ("a repeat at the other's height", &main, 91_880, REPEATS[0].1, None, true),
+            ("an overwritten one", &main, 91_722, OVERWRITTEN[0].1, None, true),
+            ("a repeat on another network", &regtest, 91_842, REPEATS[0].1, Some(other), false),
+            ("the known block of BIP-0034 itself", &main, 227_931, known, None, true),
+            ("the one above it", &main, 227_932, other, Some(known), false),
+            ("the one above another", &main, 227_932, other, Some(other), true),
+            ("the last one spared", &main, 1_983_701, other, Some(known), false),
+            ("the first one after", &main, 1_983_702, other, Some(known), true),
+            ("testnet3", &test, 21_111, other, None, true),
+            ("testnet3 above", &test, 21_112, other, Some(test_known), false),
+            ("testnet3 knows no other's block", &test, 21_112, other, Some(known), true),
+            ("testnet4", &test4, 5, other, Some(other), true),
+            ("signet", &signet, 5, other, Some(other), true),
+            ("regtest", &regtest, 1, other, None, true),
+            ("the hash wanted there, which no block has", &regtest, 2, other, Some(zero), false),
+        ] {
+            assert_eq!(is_enforced(params, height, &hash, bip34_block.as_ref()), want, "{row}");
+        }
+        assert_eq!([&main, &test, &test4, &signet, &regtest].map(can_be_broken), [true, true, false, false, false]);
+        assert!(can_be_broken(&regtest.with_activation_height("bip34", 2).unwrap()));
+    }
+
+    #[test]
+    fn coins() {
+        let long = vec![0x51; 10_001];
+        for (height, script, want) in [
+            (0, &[0x51][..], false),
+            (1, &[0x51], true),
+            (1, &[], true),
+            (1, &[0x6a], false),
+            (1, &[0x51, 0x6a], true),
+            (1, &long[1..], true),
+            (1, &long, false),
+        ] {
+            assert_eq!(makes_coin(height, script), want, "{height}, {} bytes", script.len());
+        }
+    }
+}

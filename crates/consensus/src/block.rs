@@ -281,3 +281,33 @@ pub fn mutation(
     });
     body.err().map(BlockError::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Core's `CScript() << n`.
+    #[test]
+    fn height_pushes() {
+        for (height, want) in [
+            (0, "00"),
+            (1, "51"),
+            (16, "60"),
+            (17, "0111"),
+            (127, "017f"),
+            (128, "028000"),
+            (255, "02ff00"),
+            (256, "020001"),
+            (32_767, "02ff7f"),
+            (32_768, "03008000"),
+            (227_931, "035b7a03"),
+            (8_388_607, "03ffff7f"),
+            (8_388_608, "0400008000"),
+            (0x7fff_ffff, "04ffffff7f"),
+            (u32::MAX, "05ffffffff00"),
+        ] {
+            let (push, bytes) = height_push(height);
+            assert_eq!(primitives::hex::encode(&push[..bytes]), want, "{height}");
+        }
+    }
+}

@@ -242,3 +242,184 @@ pub fn permitted_difficulty_transition(params: &Params, height: Height, old: u32
     let rounded = |timespan| compact_value(scaled(params, old, timespan).to_compact());
     (rounded(timespan / 4)..=rounded(timespan * 4)).contains(&compact_value(new))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chain;
+
+    fn at(time: u32, bits: u32) -> Ancestor {
+        Ancestor { time, bits }
+    }
+
+    /// Rows of Core's pow_tests.cpp, and what they allow at that height without the blocks in between.
+    #[test]
+    fn retargets_of_mainnet() {
+        let params = Params::new(Chain::Main);
+        for (first_time, height, last_time, bits, want) in [
+            (1_261_130_161, 32_255, 1_262_152_739, 0x1d00_ffff, 0x1d00_d86a),
+            (1_231_006_505, 2015, 1_233_061_996, 0x1d00_ffff, 0x1d00_ffff),
+            (1_279_008_237, 68_543, 1_279_297_671, 0x1c05_a3f4, 0x1c01_68fd),
+            (1_263_163_443, 46_367, 1_269_211_443, 0x1c38_7f6f, 0x1d00_e1fd),
+        ] {
+            let first = at(first_time, 0x1b00_ffff); // Its bits do not count but under BIP-0094.
+            assert_eq!(retarget(&params, first, at(last_time, bits)), want, "{height}");
+            let parent = Parent { height, time: last_time, bits, median_time_past: 0, real_bits: None };
+            let got = required_bits(&params, &parent, last_time + 600, |ancestor| {
+                assert_eq!(ancestor, height - 2015, "the first block of the period");
+                first
+            });
+            assert_eq!(got, want, "{height}");
+            assert!(permitted_difficulty_transition(&params, height + 1, bits, want), "{height}");
+        }
+        // One step beyond the factor of four, to either side.
+        assert!(!permitted_difficulty_transition(&params, 68_544, 0x1c05_a3f4, 0x1c01_68fd - 1));
+        assert!(!permitted_difficulty_transition(&params, 46_368, 0x1c38_7f6f, 0x1d00_e1fd + 1));
+        assert!(!permitted_difficulty_transition(&params, 2016, 0x1d00_ffff, 0x1d01_0000), "above the easiest");
+        assert!(!permitted_difficulty_transition(&params, 2017, 0x1d00_ffff, 0x1d00_fffe), "within a period");
+        assert!(permitted_difficulty_transition(&params, 2017, 0x1d00_ffff, 0x1d00_ffff));
+        let test = Params::new(Chain::Test);
+        assert!(permitted_difficulty_transition(&test, 2017, 0x1d00_ffff, 0x1700_ffff), "test networks allow any");
+    }
+
+    /// A period whose last block has the easiest target, under each network's rules.
+    #[test]
+    fn retarget_base_is_the_networks() {
+        let easiest = 0x1d00_ffff;
+        let (first, last) = (at(1_700_000_000, 0x1b0f_0000), at(1_700_000_000 + 1_209_600, easiest));
+        for (params, want) in [
+            (Params::new(Chain::Main), easiest),
+            (Params::new(Chain::Test), easiest),
+            (Params::new(Chain::Testnet4), 0x1b0f_0000),
+            (Params::new(Chain::Regtest), easiest),
+            (Params::new(Chain::Regtest).with_bip94().unwrap(), easiest), // No retargeting comes first.
+        ] {
+            assert_eq!(retarget(&params, first, last), want, "{}", params.chain);
+        }
+        // Time that runs backwards counts as the shortest period.
+        let main = Params::new(Chain::Main);
+        assert_eq!(retarget(&main, at(2_000_000_000, 0), at(1_000_000_000, 0x1c10_0000)), 0x1c04_0000);
+        // The easiest target of signet caps it, in its own precision.
+        let signet = Params::new(Chain::Signet);
+        assert_eq!(retarget(&signet, at(0, 0), at(u32::MAX, 0x1e03_77ae)), 0x1e03_77ae);
+    }
+
+    /// Heights and bits of a small testnet; the first block of a period counts as real whatever its bits.
+    #[test]
+    fn late_blocks_of_test_networks() {
+        let (easiest, real) = (0x1d00_ffff, 0x1c12_3456);
+        let params = Params::new(Chain::Test);
+        for (name, height, time, chain, want) in [
+            ("20 minutes and a second late", 4034, 1201, [real, real, real], easiest),
+            ("20 minutes late is in time", 4034, 1200, [real, real, real], real),
+            ("in time after a late one", 4034, 1, [real, real, easiest], real),
+            ("in time after three late ones", 4034, 1, [easiest, easiest, easiest], easiest),
+            ("earlier than its parent", 4034, -600, [real, easiest, easiest], real),
+        ] {
+            // Blocks 4032 (the first of a period) to 4034.
+            let bits = |height: Height| chain[(height - 4032) as usize];
+            let mut parent =
+                Parent { height, time: 1_500_000_000, bits: bits(height), median_time_past: 0, real_bits: None };
+            let time = u32::try_from(1_500_000_000 + time).unwrap();
+            let searched = required_bits(&params, &parent, time, |height| at(0, bits(height)));
+            assert_eq!(searched, want, "{name}");
+            let kept = (4032..=height).fold(0, |of_parent, height| real_bits(&params, height, bits(height), of_parent));
+            parent.real_bits = Some(kept);
+            let spared = required_bits(&params, &parent, time, |_| panic!("nothing is searched"));
+            assert_eq!(spared, want, "{name}, real bits kept");
+        }
+        // Down to genesis, and no further.
+        let parent = Parent { height: 3, time: 9, bits: easiest, median_time_past: 0, real_bits: None };
+        assert_eq!(required_bits(&params, &parent, 9, |_| at(0, easiest)), easiest);
+        // Mainnet has no such rule.
+        let main = Params::new(Chain::Main);
+        let parent = Parent { height: 4034, time: 0, bits: real, median_time_past: 0, real_bits: None };
+        assert_eq!(required_bits(&main, &parent, 1_000_000, |_| panic!("the parent's bits do")), real);
+    }
+
+    #[test]
+    fn medians() {
+        for (times, want) in [
+            (vec![5], 5),
+            (vec![5, 9], 9),
+            (vec![9, 5, 7], 7),
+            (vec![4, 3, 2, 1], 3),
+            ((1..=10).collect(), 6),
+            ((1..=11).rev().collect(), 6),
+            ((1..=12).collect(), 6), // The twelfth is not looked at.
+            (vec![u32::MAX, 0, u32::MAX], u32::MAX),
+        ] {
+            assert_eq!(median_time_past(times.iter().copied()), want, "{times:?}");
+        }
+    }
+
+    /// Core's pow_tests.cpp: a hash of 1 under targets that are none, and a hash above a good one.
+    #[test]
+    fn targets_that_are_none() {
+        let params = Params::new(Chain::Main);
+        let one = Hash256({
+            let mut bytes = [0; 32];
+            bytes[0] = 1;
+            bytes
+        });
+        for (name, hash, bits, good) in [
+            ("the easiest", one, 0x1d00_ffff, true),
+            ("negative", one, 0x1d80_ffff, false),
+            ("overflow", one, !0x0080_0000, false),
+            ("twice the easiest", one, 0x1d01_fffe, false),
+            ("a little above the easiest", one, 0x1d01_0000, false),
+            ("zero", one, 0, false),
+            ("zero with an exponent", one, 0x1d00_0000, false),
+            ("zero after the shift", one, 0x0100_ffff, false),
+            ("exactly the target", one, 0x0101_0000, true),
+            ("a hash above", Hash256([0xff; 32]), 0x1d00_ffff, false),
+        ] {
+            let got = check_proof_of_work(&params, &hash, bits);
+            assert_eq!(got, if good { Ok(()) } else { Err(Rule::HighHash { bits }) }, "{name}");
+        }
+        let regtest = Params::new(Chain::Regtest);
+        assert_eq!(check_proof_of_work(&regtest, &one, 0x207f_ffff), Ok(()));
+        assert!(check_proof_of_work(&regtest, &one, 0x2100_ffff).is_err(), "above regtest's easiest");
+    }
+
+    /// Each rule with the last header that passes and the first that does not.
+    #[test]
+    fn every_rule_of_a_header() {
+        let main = Params::new(Chain::Main);
+        let test4 = Params::new(Chain::Testnet4);
+        let real = 0x1c12_3456;
+        let now = 2_000_000_000;
+        // Before height 4032 of testnet4, and elsewhere of mainnet.
+        let header = |version, time, bits| Header::new(version, Hash256::ZERO, Hash256::ZERO, time, bits, 0);
+        let judge = |params: &Params, height, header: Header| {
+            let parent =
+                Parent { height, time: 1_600_000_000, bits: real, median_time_past: 1_599_990_000, real_bits: None };
+            let first = at(1_600_000_000 - 1_209_600, real);
+            check(params, &header, &parent, now, |_| first).map_err(|error| error.reject_reason().into_owned())
+        };
+        for (name, params, height, header, want) in [
+            ("good", &main, 500_000, header(4, 1_600_000_000, real), ""),
+            ("other bits", &main, 500_000, header(4, 1_600_000_000, real + 1), "bad-diffbits"),
+            ("a second above the median", &main, 500_000, header(4, 1_599_990_001, real), ""),
+            ("at the median", &main, 500_000, header(4, 1_599_990_000, real), "time-too-old"),
+            ("600 seconds before, new period", &test4, 4031, header(4, 1_599_999_400, real), ""),
+            ("601 seconds before, new period", &test4, 4031, header(4, 1_599_999_399, real), "time-timewarp-attack"),
+            ("601 seconds before, within", &test4, 4030, header(4, 1_599_999_399, real), ""),
+            ("601 seconds before, mainnet", &main, 4031, header(4, 1_599_999_399, real), ""),
+            ("two hours ahead", &main, 500_000, header(4, 2_000_007_200, real), ""),
+            ("two hours and a second ahead", &main, 500_000, header(4, 2_000_007_201, real), "time-too-new"),
+            ("too new and outdated", &main, 500_000, header(1, u32::MAX, real), "time-too-new"),
+            ("version 1 before BIP-0034", &main, 227_929, header(1, 1_600_000_000, real), ""),
+            ("version 1 with BIP-0034", &main, 227_930, header(1, 1_600_000_000, real), "bad-version(0x00000001)"),
+            ("version 2 before BIP-0066", &main, 363_723, header(2, 1_600_000_000, real), ""),
+            ("version 2 with BIP-0066", &main, 363_724, header(2, 1_600_000_000, real), "bad-version(0x00000002)"),
+            ("version 3 before BIP-0065", &main, 388_379, header(3, 1_600_000_000, real), ""),
+            ("version 3 with BIP-0065", &main, 388_380, header(3, 1_600_000_000, real), "bad-version(0x00000003)"),
+            ("a negative version", &main, 388_380, header(-1, 1_600_000_000, real), "bad-version(0xffffffff)"),
+            ("a negative version, early", &main, 227_929, header(i32::MIN, 1_600_000_000, real), ""),
+        ] {
+            let got = judge(params, height, header).err().unwrap_or_default();
+            assert_eq!(got, want, "{name}");
+        }
+    }
+}

@@ -289,3 +289,90 @@ fn signet_magic(challenge: &[u8]) -> [u8; 4] {
     let hash = simd::sha256::sha256d(&bytes);
     *hash.first_chunk().expect("a hash has 32 bytes")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::header::check_proof_of_work;
+    use primitives::{Amount, Tables};
+
+    #[test]
+    fn genesis_blocks_hash() {
+        for (chain, bytes) in
+            Chain::ALL.into_iter().map(|chain| (chain, if chain == Chain::Testnet4 { 261 } else { 285 }))
+        {
+            let params = Params::new(chain);
+            let mut tables = Tables::new();
+            let block = tables.parse_block(&params.genesis).unwrap();
+            assert_eq!((block.bytes().len(), params.genesis.len()), (bytes, bytes), "{chain}");
+            assert_eq!(block.header().hash(), params.genesis_hash, "{chain}");
+            assert_eq!(block.transaction(0).txid(), block.header().merkle_root(), "{chain}");
+            assert!(block.transaction(0).is_coinbase());
+            assert_eq!(block.transaction(0).output(0).value(), Amount(5_000_000_000));
+            assert_eq!(check_proof_of_work(&params, &params.genesis_hash, block.header().bits()), Ok(()), "{chain}");
+            assert_eq!(params.pow_limit.to_compact(), block.header().bits(), "{chain}: the easiest target");
+        }
+    }
+
+    #[test]
+    fn names_and_intervals() {
+        for (chain, name, net_dir, magic, interval, snapshots) in [
+            (Chain::Main, "main", "", "f9beb4d9", 2016, 4),
+            (Chain::Test, "test", "testnet3", "0b110907", 2016, 2),
+            (Chain::Testnet4, "testnet4", "testnet4", "1c163f28", 2016, 2),
+            (Chain::Signet, "signet", "signet", "0a03cf40", 2016, 2),
+            (Chain::Regtest, "regtest", "regtest", "fabfb5da", 144, 3),
+        ] {
+            let params = Params::new(chain);
+            assert_eq!((Chain::from_name(name), chain.name(), chain.net_dir()), (Some(chain), name, net_dir));
+            assert_eq!(primitives::hex::encode(&params.magic), magic, "{name}");
+            assert_eq!(params.difficulty_adjustment_interval(), interval, "{name}");
+            assert_eq!(params.assumeutxo.len(), snapshots, "{name}");
+            for known in params.assumeutxo {
+                assert_eq!(params.assumeutxo_for(&known.block_hash), Some(known), "{name}");
+            }
+            assert_eq!(params.assumeutxo_for(&params.genesis_hash), None);
+        }
+        assert_eq!(Chain::from_name("testnet3"), None, "the folder is no name");
+        assert!(Params::new(Chain::Main).assumeutxo.is_sorted_by_key(|known| known.height));
+    }
+
+    /// A challenge of one byte (OP_TRUE): its magic is the start of sha256d(01 51).
+    #[test]
+    fn custom_signet() {
+        let signet = Params::new(Chain::Signet);
+        let custom = signet.clone().with_signet_challenge(&[0x51]).unwrap();
+        assert_eq!(custom.magic, *simd::sha256::sha256d(&[1, 0x51]).first_chunk::<4>().unwrap());
+        assert_eq!(custom.signet_challenge.as_deref(), Some(&[0x51][..]));
+        assert_eq!((custom.minimum_chain_work, custom.default_assume_valid), (Work::ZERO, Hash256::ZERO));
+        assert_eq!((custom.genesis_hash, custom.pow_limit), (signet.genesis_hash, signet.pow_limit));
+        assert!(signet.minimum_chain_work > Work::ZERO && !signet.default_assume_valid.is_zero());
+        let long = signet.with_signet_challenge(&[0x51; 300]).unwrap();
+        let mut serialized = vec![0xfd, 0x2c, 1];
+        serialized.extend_from_slice(&[0x51; 300]);
+        assert_eq!(long.magic, *simd::sha256::sha256d(&serialized).first_chunk::<4>().unwrap());
+    }
+
+    #[test]
+    fn regtest_moves_deployments() {
+        let heights = |p: &Params| [p.segwit_height, p.bip34_height, p.bip66_height, p.bip65_height, p.csv_height];
+        assert_eq!(heights(&Params::new(Chain::Regtest)), [0, 1, 1, 1, 1]);
+        for (at, name) in ["segwit", "bip34", "dersig", "cltv", "csv"].into_iter().enumerate() {
+            let moved = Params::new(Chain::Regtest).with_activation_height(name, 432).unwrap();
+            let mut want = [0, 1, 1, 1, 1];
+            want[at] = 432;
+            assert_eq!(heights(&moved), want, "{name}");
+        }
+        assert!(Params::new(Chain::Regtest).with_bip94().unwrap().enforce_bip94);
+        for (row, refused, want) in [
+            ("taproot", Params::new(Chain::Regtest).with_activation_height("taproot", 1), "one of segwit"),
+            ("height", Params::new(Chain::Regtest).with_activation_height("csv", 0x7fff_ffff), "not below"),
+            ("mainnet", Params::new(Chain::Main).with_activation_height("csv", 1), "this is main"),
+            ("bip94", Params::new(Chain::Testnet4).with_bip94(), "this is testnet4"),
+            ("challenge", Params::new(Chain::Regtest).with_signet_challenge(&[]), "for signet"),
+        ] {
+            let why = refused.unwrap_err().to_string();
+            assert!(why.contains(want), "{row}: {why}");
+        }
+    }
+}

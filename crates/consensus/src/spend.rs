@@ -280,3 +280,98 @@ impl BlockSpend {
         Ok(self.totals)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chain;
+
+    #[test]
+    fn subsidies() {
+        let [main, regtest] = [Chain::Main, Chain::Regtest].map(Params::new);
+        for (params, height, want) in [
+            (&main, 0, 5_000_000_000),
+            (&main, 209_999, 5_000_000_000),
+            (&main, 210_000, 2_500_000_000),
+            (&main, 840_000, 312_500_000),
+            (&main, 32 * 210_000, 1),
+            (&main, 33 * 210_000, 0),
+            (&main, 64 * 210_000, 0),
+            (&main, u32::MAX, 0),
+            (&regtest, 149, 5_000_000_000),
+            (&regtest, 150, 2_500_000_000),
+            (&regtest, 300, 1_250_000_000),
+        ] {
+            assert_eq!(subsidy(params, height), Amount(want), "{} {height}", params.chain);
+        }
+        // Core's validation_tests.cpp: all that will ever be, counted in steps of 1000 blocks.
+        let sum: i64 = (0..14_000_000).step_by(1000).map(|height| subsidy(&main, height).0 * 1000).sum();
+        assert_eq!(sum, 2_099_999_997_690_000);
+    }
+
+    /// Locks of one input whose coin is of height 100, in a block of height 110; block h has the median time h * 600.
+    #[test]
+    fn relative_locks() {
+        const TIME: u32 = SEQUENCE_LOCKTIME_TYPE_FLAG;
+        const OFF: u32 = SEQUENCE_LOCKTIME_DISABLE_FLAG;
+        for (row, sequence, coin_height, holds) in [
+            ("none", 0, 100, true),
+            ("ten blocks", 10, 100, true),
+            ("eleven blocks", 11, 100, false),
+            ("higher bits are ignored", 0x0001_0000 | 10, 100, true),
+            ("switched off", OFF | 0xffff, 100, true),
+            ("no block on a coin of this block", 0, 110, true),
+            ("one block on a coin of this block", 1, 110, false),
+            // From block 99 (59,400) to block 109 (65,400): 11 units of 512 seconds are 5632, 12 are 6144.
+            ("eleven units of time", TIME | 11, 100, true),
+            ("twelve units of time", TIME | 12, 100, false),
+            ("time, switched off", OFF | TIME | 12, 100, true),
+            ("one unit on a coin of this block", TIME | 1, 110, false),
+            ("no unit on a coin of this block", TIME, 110, true),
+            ("a coin of genesis", TIME | 127, 0, true),
+            ("a coin of genesis, one more", TIME | 128, 0, false),
+        ] {
+            let mut locks = SequenceLocks::NONE;
+            locks.add(sequence, coin_height, |height| height * 600);
+            let got = locks.check(110, 109 * 600);
+            assert_eq!(got, if holds { Ok(()) } else { Err(Rule::BadTxnsNonfinalBip68) }, "{row}");
+        }
+        // The strictest input decides, wherever it stands.
+        for order in [[11, 0], [0, 11]] {
+            let mut locks = SequenceLocks::NONE;
+            for sequence in order {
+                locks.add(sequence, 100, |_| 0);
+            }
+            assert!(locks.check(110, 0).is_err());
+        }
+        for (version, want) in [(0, false), (1, false), (2, true), (0x8000_0000, true), (u32::MAX, true)] {
+            assert_eq!(SequenceLocks::apply(version), want, "version {version:#x}");
+        }
+    }
+
+    #[test]
+    fn sums_stay_amounts() {
+        let coin = |value| SpentCoin { height: 0, coinbase: false, value: Amount(value), script: &[] };
+        let most = Amount::MAX.0;
+        for (sum, value, want) in [
+            (0, most, Ok(most)),
+            (0, most + 1, Err(Rule::BadTxnsInputvaluesOutofrange)),
+            (0, -1, Err(Rule::BadTxnsInputvaluesOutofrange)),
+            (0, i64::MIN, Err(Rule::BadTxnsInputvaluesOutofrange)),
+            (1, most, Err(Rule::BadTxnsInputvaluesOutofrange)),
+            (most, i64::MAX, Err(Rule::BadTxnsInputvaluesOutofrange)),
+        ] {
+            assert_eq!(add_value_in(Amount(sum), &coin(value)), want.map(Amount), "{sum} + {value}");
+        }
+        assert_eq!(add_fee(Amount(most), Amount(0)), Ok(Amount(most)));
+        assert_eq!(add_fee(Amount(most), Amount(1)), Err(Rule::BadTxnsAccumulatedFeeOutofrange));
+        assert_eq!(fee(Amount(5), Amount(5)), Ok(Amount(0)));
+        let (value_in, value_out) = (Amount(4), Amount(5));
+        assert_eq!(fee(value_in, value_out), Err(Rule::BadTxnsInBelowout { value_in, value_out }));
+        // No sums of checked values give this; the rule stands as in Core.
+        assert_eq!(fee(Amount(most + 1), Amount(0)), Err(Rule::BadTxnsFeeOutofrange));
+        assert_eq!(add_sigop_cost(79_999, 1), Ok(80_000));
+        assert_eq!(add_sigop_cost(79_999, 2), Err(Rule::BadBlkSigopCost { cost: 80_001 }));
+        assert!(add_sigop_cost(1, u64::MAX).is_err());
+    }
+}

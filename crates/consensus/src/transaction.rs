@@ -151,3 +151,108 @@ pub fn legacy_sigops(tx: &Transaction<'_>) -> u32 {
     // No transaction within the size limits comes near 32 bits; a larger one is refused for its size.
     inputs.chain(outputs).fold(0, u32::saturating_add)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::Tables;
+
+    /// Inputs that name these coins: a txid of one byte value, and a number.
+    fn with_prevouts(prevouts: &[([u8; 32], u32)]) -> Vec<u8> {
+        let mut bytes = vec![1, 0, 0, 0];
+        primitives::encode::put_compact_size(&mut bytes, prevouts.len() as u64);
+        for (txid, vout) in prevouts {
+            bytes.extend_from_slice(txid);
+            bytes.extend_from_slice(&vout.to_le_bytes());
+            bytes.extend_from_slice(&[0, 0xff, 0xff, 0xff, 0xff]);
+        }
+        bytes.extend_from_slice(&[0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    fn duplicate(prevouts: &[([u8; 32], u32)]) -> bool {
+        let bytes = with_prevouts(prevouts);
+        let mut tables = Tables::new();
+        let tx = tables.parse_transaction(&bytes).unwrap();
+        match check_duplicate_inputs(&tx, &mut Scratch::default()) {
+            Ok(()) => false,
+            Err(rule) => rule == Rule::BadTxnsInputsDuplicate,
+        }
+    }
+
+    #[test]
+    fn duplicates_are_found_wherever_they_stand() {
+        let id = |n: u8| [n; 32];
+        // The same 64 bits, another txid: only the whole prevout tells them apart.
+        let mut near = id(1);
+        near[31] = 9;
+        let mut meets = id(1);
+        meets[4] = 2; // One more in bits 32 to 39 of the txid is as good as one more in vout.
+        for (row, prevouts, want) in [
+            ("one", vec![(id(1), 0)], false),
+            ("two", vec![(id(1), 0), (id(1), 1)], false),
+            ("two equal", vec![(id(1), 0), (id(1), 0)], true),
+            ("three", vec![(id(1), 0), (id(2), 0), (id(1), 1)], false),
+            ("first and third", vec![(id(1), 0), (id(2), 0), (id(1), 0)], true),
+            ("same 64 bits", vec![(id(1), 0), (id(2), 0), (near, 0)], false),
+            ("same 64 bits and a pair", vec![(id(1), 0), (id(2), 7), (near, 0), (id(2), 7)], true),
+            ("keys that meet", vec![(id(1), 1), (id(3), 0), (meets, 0)], false),
+        ] {
+            assert_eq!(duplicate(&prevouts), want, "{row}");
+        }
+        // Against the plain way, on random lists with few different coins.
+        let mut seed = 7u32;
+        let mut next = |bound: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) % bound
+        };
+        let mut seen = [0, 0];
+        for _ in 0..3000 {
+            let prevouts: Vec<_> = (0..1 + next(9)).map(|_| (id(next(5) as u8), next(6))).collect();
+            let plain = (1..prevouts.len()).any(|at| prevouts[..at].contains(&prevouts[at]));
+            assert_eq!(duplicate(&prevouts), plain, "{prevouts:?}");
+            seen[usize::from(plain)] += 1;
+        }
+        assert!(seen.iter().all(|&count| count > 500), "{seen:?}");
+    }
+
+    #[test]
+    fn the_null_prevout() {
+        for (prevout, want) in [
+            (([0; 32], u32::MAX), Err(Rule::BadTxnsPrevoutNull)),
+            (([0; 32], 0), Ok(())),
+            (([1; 32], u32::MAX), Ok(())),
+        ] {
+            let bytes = with_prevouts(&[([9; 32], 0), prevout]);
+            assert_eq!(check_prevouts(&Tables::new().parse_transaction(&bytes).unwrap()), want);
+        }
+    }
+
+    /// Locktime, sequences, height 100, cutoff 600,000,000.
+    #[test]
+    fn finality() {
+        for (lock_time, sequences, want) in [
+            (0, [0, 0], true),
+            (99, [0, 0], true),
+            (100, [0, 0], false),
+            (100, [u32::MAX, u32::MAX], true),
+            (100, [u32::MAX, u32::MAX - 1], false),
+            (499_999_999, [0, 0], false),
+            (500_000_000, [0, 0], true),
+            (599_999_999, [0, 0], true),
+            (600_000_000, [0, 0], false),
+            (u32::MAX, [u32::MAX, u32::MAX], true),
+        ] {
+            let mut bytes = with_prevouts(&[([1; 32], 0), ([2; 32], 0)]);
+            for (at, sequence) in [46 - 4, 87 - 4].into_iter().zip(sequences) {
+                bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(sequence));
+            }
+            let end = bytes.len();
+            bytes[end - 4..].copy_from_slice(&u32::to_le_bytes(lock_time));
+            let mut tables = Tables::new();
+            let tx = tables.parse_transaction(&bytes).unwrap();
+            assert_eq!(tx.input(0).sequence(), sequences[0]);
+            assert_eq!(is_final(&tx, 100, 600_000_000), want, "{lock_time} {sequences:?}");
+        }
+    }
+}

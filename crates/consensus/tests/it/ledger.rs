@@ -1,0 +1,164 @@
+//! A chain and its coins in the plainest form: one vector, one hash map, one block at a time.
+
+use consensus::block::{self, Context};
+use consensus::header::{self, Ancestor, Parent};
+use consensus::spend::Totals;
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30};
+use primitives::{Amount, Block, Hash256, Header, Height, OutPoint, Tables};
+use std::collections::HashMap;
+
+/// A clock that no block here is ahead of but those that mean to be: 2026-11-21.
+pub(crate) const NOW: i64 = 1_795_219_200;
+
+#[derive(Clone)]
+pub(crate) struct Coin {
+    pub(crate) height: Height,
+    pub(crate) coinbase: bool,
+    pub(crate) value: i64,
+    pub(crate) script: Vec<u8>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Ledger {
+    pub(crate) params: Params,
+    chain: Vec<(Ancestor, Hash256)>,
+    pub(crate) coins: HashMap<OutPoint, Coin>,
+}
+
+/// Why a block did not become the tip.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Its bytes are no block.
+    Unparsable,
+    /// Its parent is not the tip.
+    Elsewhere,
+    /// It breaks a rule.
+    Verdict(BlockError),
+}
+
+impl From<BlockError> for Refused {
+    fn from(error: BlockError) -> Refused {
+        Refused::Verdict(error)
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(params: Params) -> Ledger {
+        let mut ledger = Ledger { chain: Vec::new(), coins: HashMap::new(), params };
+        let genesis = Header(*ledger.params.genesis.first_chunk().unwrap());
+        ledger.push(&genesis);
+        ledger
+    }
+
+    pub(crate) fn push(&mut self, header: &Header) {
+        self.chain.push((Ancestor { time: header.time(), bits: header.bits() }, header.hash()));
+    }
+
+    pub(crate) fn height(&self) -> Height {
+        self.chain.len() as Height - 1
+    }
+
+    pub(crate) fn tip(&self) -> Hash256 {
+        self.chain.last().unwrap().1
+    }
+
+    pub(crate) fn ancestor(&self, height: Height) -> Ancestor {
+        self.chain[height as usize].0
+    }
+
+    pub(crate) fn median_time_past(&self, height: Height) -> u32 {
+        header::median_time_past(self.chain[..=height as usize].iter().rev().map(|(block, _)| block.time))
+    }
+
+    /// What a block on the tip is told of its parent.
+    pub(crate) fn parent(&self) -> Parent {
+        let Ancestor { time, bits } = self.ancestor(self.height());
+        let median_time_past = self.median_time_past(self.height());
+        Parent { height: self.height(), time, bits, median_time_past, real_bits: None }
+    }
+
+    /// All rules of a header on the tip.
+    pub(crate) fn check_header(&self, header: &Header) -> Result<(), BlockError> {
+        header::check_proof_of_work(&self.params, &header.hash(), header.bits())?;
+        if header.prev() != self.tip() {
+            return Err(Rule::PrevBlkNotFound.into());
+        }
+        header::check(&self.params, header, &self.parent(), NOW, |height| self.ancestor(height))
+    }
+
+    /// All rules of a block on the tip but the scripts; makes it the tip when they hold.
+    pub(crate) fn connect(&mut self, bytes: &[u8]) -> Result<Totals, Refused> {
+        let mut tables = Tables::new();
+        let block = tables.parse_block(bytes).map_err(|_| Refused::Unparsable)?;
+        let header = block.header();
+        match self.check_header(&header) {
+            Err(BlockError { rule: Rule::PrevBlkNotFound, .. }) => return Err(Refused::Elsewhere),
+            checked => checked?,
+        }
+        let (mut txids, mut wtxids, mut sigops) = (Vec::new(), Vec::new(), Vec::new());
+        let mut scratch = block::Scratch::default();
+        block.txids_into(&mut txids);
+        block.wtxids_into(&txids, &mut wtxids);
+        block::check(&self.params, &block, &header.hash(), &txids, &mut sigops, &mut scratch)?;
+        let context = Context { height: self.height() + 1, median_time_past: self.median_time_past(self.height()) };
+        block::check_context(&self.params, &block, &context, &txids, &wtxids, &mut scratch)?;
+        let mut journal = Vec::new();
+        let totals = self.spend(&block, context, &txids, &sigops, &mut journal);
+        match totals {
+            Ok(_) => self.push(&header),
+            Err(_) => journal.into_iter().rev().for_each(|(outpoint, coin)| self.put(outpoint, coin)),
+        }
+        Ok(totals?)
+    }
+
+    fn put(&mut self, outpoint: OutPoint, coin: Option<Coin>) {
+        match coin {
+            Some(coin) => self.coins.insert(outpoint, coin),
+            None => self.coins.remove(&outpoint),
+        };
+    }
+
+    /// `journal` gets what each changed outpoint was before.
+    fn spend(
+        &mut self,
+        block: &Block<'_>,
+        context: Context,
+        txids: &[Hash256],
+        sigops: &[u32],
+        journal: &mut Vec<(OutPoint, Option<Coin>)>,
+    ) -> Result<Totals, BlockError> {
+        let (height, hash) = (context.height, block.header().hash());
+        let bip34 = self.chain.get(self.params.bip34_height as usize).map(|(_, hash)| hash);
+        let enforced = bip30::is_enforced(&self.params, height, &hash, bip34);
+        bip30::check(enforced, self.overwrites(block, txids))?;
+        let mut spend = BlockSpend::new(&self.params, height, &hash, context.median_time_past);
+        for (index, tx) in block.transactions().enumerate() {
+            let spent: Vec<Option<Coin>> = match index {
+                0 => Vec::new(),
+                _ => tx.inputs().map(|input| self.coins.remove(&input.prevout())).collect(),
+            };
+            journal.extend(tx.inputs().zip(&spent).map(|(input, coin)| (input.prevout(), coin.clone())));
+            let coin = |input: usize| {
+                let coin = spent[input].as_ref()?;
+                let (value, script) = (Amount(coin.value), &coin.script[..]);
+                Some(SpentCoin { height: coin.height, coinbase: coin.coinbase, value, script })
+            };
+            spend.transaction(&tx, &txids[index], sigops[index], coin, |height| self.median_time_past(height))?;
+            for (vout, output) in (0..).zip(tx.outputs()) {
+                if bip30::makes_coin(height, output.script()) {
+                    let (value, script) = (output.value().0, output.script().to_vec());
+                    let outpoint = OutPoint { txid: txids[index], vout };
+                    let coin = Coin { height, coinbase: index == 0, value, script };
+                    journal.push((outpoint, self.coins.insert(outpoint, coin)));
+                }
+            }
+        }
+        spend.finish(&block.transaction(0))
+    }
+
+    fn overwrites(&self, block: &Block<'_>, txids: &[Hash256]) -> bool {
+        block.transactions().zip(txids).any(|(tx, &txid)| {
+            (0..tx.output_count() as u32).any(|vout| self.coins.contains_key(&OutPoint { txid, vout }))
+        })
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests on real data and on whole blocks made for one rule each.
+
+mod blocks;
+mod build;
+mod chains;
+mod data;
+mod error_blocks;
+mod headers;
+mod ledger;
+mod rules;
+mod verdicts;
