@@ -51,6 +51,12 @@ impl<'a> Block<'a> {
         Some(Block { entries, restarts })
     }
 
+    /// A block without restarts, for one who reads entries and searches nothing.
+    #[inline]
+    pub(crate) fn of_entries(entries: &'a [u8]) -> Block<'a> {
+        Block { entries, restarts: &[] }
+    }
+
     /// How many restart offsets there are.
     pub(crate) fn restart_count(&self) -> usize {
         self.restarts.len() / 4

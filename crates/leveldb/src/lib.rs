@@ -3,16 +3,35 @@
 //! What goes in: sorted runs of puts and deletes. What comes out: values by key, singly, in sorted
 //! batches, or in order. What it must never know: what the keys and values mean.
 //!
-//! All reading and writing of files goes through [`fs`].
-
-pub mod fs;
+//! A [`Db`] is an open folder. Whoever reads takes a [`Snapshot`], which never changes. The one who
+//! writes begins a [`Run`], has it filled by any number of threads, and commits it: no log, no table
+//! in memory, one durable edit of the manifest. [`Merge`]s keep the number of runs small.
+//! All files are read and written through [`fs`].
+//!
+//! Absent on purpose: a write-ahead log of our own, compression, repair, several writers.
 
 mod block;
 mod bloom;
 mod build;
 mod coding;
+mod cursor;
+mod db;
 mod edit;
 mod error;
+pub mod fs;
+mod levels;
 mod log;
+mod lookup;
+mod manifest;
+mod merge;
 mod names;
+mod recover;
+mod run;
 mod table;
+mod version;
+
+pub use db::{Db, Options};
+pub use error::{Error, Result};
+pub use lookup::{Iter, RunInfo, Snapshot};
+pub use merge::Merge;
+pub use run::{Run, TableWriter};

@@ -32,6 +32,9 @@ pub(crate) struct LogReader<'a> {
 /// One record: where its first piece begins, and its payload.
 type Record<'a> = (usize, Cow<'a, [u8]>);
 
+/// One piece: where it begins, its kind and payload.
+type Piece<'a> = (usize, u8, &'a [u8]);
+
 impl<'a> LogReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> LogReader<'a> {
         LogReader { bytes, at: 0 }
@@ -67,8 +70,8 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The next piece: where it begins, its kind and payload.
-    fn piece(&mut self, is_inside: bool) -> Result<Option<(usize, u8, &'a [u8])>, Damage> {
+    /// The next piece; `None` at the end, or where the last one is torn.
+    fn piece(&mut self, is_inside: bool) -> Result<Option<Piece<'a>>, Damage> {
         loop {
             let block_end = (self.at / BLOCK_BYTES + 1) * BLOCK_BYTES;
             let is_last_block = block_end > self.bytes.len();

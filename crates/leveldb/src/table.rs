@@ -183,9 +183,65 @@ impl Table {
         FilterBlock::parse(&self.bytes[self.filter.clone()?])
     }
 
-    /// The whole file, for prefetches.
+    /// The whole file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Whether the file's bytes are in this process's own memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        !self.bytes.is_mapped()
+    }
+
+    /// Whether block `index` may hold a key of this hash; `false` is certain.
+    #[inline]
+    pub(crate) fn may_hold(&self, index: usize, hash: u32) -> bool {
+        self.filters().is_none_or(|filters| filters.may_hold(self.handle(index).offset, hash))
+    }
+
+    /// Asks for the place where the filter of block `index` is named.
+    #[inline]
+    pub(crate) fn prefetch_filter_place(&self, index: usize) {
+        if let Some((range, filters)) = self.filter.as_ref().zip(self.filters())
+            && let Some(place) = filters.place(self.handle(index).offset)
+        {
+            simd::prefetch::prefetch(&self.bytes, range.start + place);
+        }
+    }
+
+    /// Asks for the filter of block `index`.
+    #[inline]
+    pub(crate) fn prefetch_filter(&self, index: usize) {
+        if let Some(filters) = self.filters()
+            && let Some(filter) = filters.filter(self.handle(index).offset)
+        {
+            simd::prefetch::prefetch(filter, 0);
+            simd::prefetch::prefetch(filter, 64);
+        }
+    }
+
+    /// Asks for the end of block `index`, where its restarts are.
+    #[inline]
+    pub(crate) fn prefetch_restarts(&self, index: usize) {
+        let Handle { offset, bytes } = self.handle(index);
+        if let Ok(end) = usize::try_from(offset + bytes) {
+            simd::prefetch::prefetch(&self.bytes, end.saturating_sub(4));
+            simd::prefetch::prefetch(&self.bytes, end.saturating_sub(24));
+        }
+    }
+
+    /// Asks for the first keys that a search of block `index` reads.
+    #[inline]
+    pub(crate) fn prefetch_entries(&self, index: usize) {
+        let Some(range) = self.handle(index).range(&self.bytes) else {
+            return;
+        };
+        let contents = &self.bytes[range];
+        if let Some(block) = Block::parse(contents) {
+            for restart in 0..block.restart_count().min(4) {
+                simd::prefetch::prefetch(contents, block.restart(restart));
+            }
+        }
     }
 
     /// Which block would hold `key`; the number of blocks if it lies behind all of them.
@@ -243,8 +299,7 @@ impl Table {
         if index == self.handles.len() {
             return Ok(Found::Absent);
         }
-        let offset = self.handle(index).offset;
-        if self.filters().is_some_and(|filters| !filters.may_hold(offset, hash)) {
+        if !self.may_hold(index, hash) {
             return Ok(Found::Absent);
         }
         self.block(index)?.find(key).ok_or_else(|| self.no_block(index))

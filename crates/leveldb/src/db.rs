@@ -1,0 +1,354 @@
+//! An open database: snapshots for those who read, runs for the one who writes.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::coding::SEQUENCE_MAX;
+use crate::edit::{Edit, FileMeta};
+use crate::error::{Damage, Error, Result};
+use crate::fs::{Appender, Disk, LockGuard};
+use crate::levels::{Limits, Place, RunSize, level0_count};
+use crate::lookup::{Iter, Snapshot};
+use crate::manifest::Manifest;
+use crate::names::{CURRENT, LOCK, Name};
+use crate::recover::{Recovered, recover};
+use crate::run::{Outputs, Run, RunSlot};
+use crate::version::{Shared, SortedRun, TableFile, Version};
+
+/// Sizes that decide where things lie. The defaults are Bitcoin Core's; tests make them small.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A table is closed when its data has so many bytes.
+    pub table_bytes: u64,
+    /// Level 1 stays below so many bytes, each deeper level below ten times as many.
+    pub level1_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { table_bytes: 32 << 20, level1_bytes: 10 << 20 }
+    }
+}
+
+/// An open database. Clones are the same one; the last one to go closes it.
+#[derive(Clone, Debug)]
+pub struct Db(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: Options,
+    pub(crate) limits: Limits,
+    current: RwLock<Arc<Version>>,
+    /// `None`: opened for reading only.
+    manifest: Option<Mutex<Manifest>>,
+    has_run: Arc<AtomicBool>,
+    pub(crate) has_merge: Arc<AtomicBool>,
+    _lock: Option<LockGuard>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.manifest.is_some() {
+            self.shared.remove_garbage();
+        }
+    }
+}
+
+impl Db {
+    /// Whether a database lies in the folder: its file CURRENT.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool> {
+        Ok(disk.metadata(&dir.join(CURRENT))?.is_some())
+    }
+
+    /// Makes an empty database in a folder that is not there, or has none.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if CURRENT, a table or a log lies there; the lock is held; the disk.
+    pub fn create(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
+        disk.create_dir_all(dir)?;
+        let lock = disk.lock(&dir.join(LOCK))?;
+        let shared = Arc::new(Shared::new(disk, dir));
+        for entry in shared.disk.list(dir)? {
+            let name = Name::parse(&entry.name);
+            if entry.name == CURRENT || matches!(name, Some(Name::Table(_) | Name::Log(_))) {
+                return Err(Error::Exists { path: dir.to_path_buf() });
+            }
+            let behind = name.map_or(1, Name::number).saturating_add(1);
+            shared.next_file.fetch_max(behind, Ordering::Relaxed);
+        }
+        let version = Version::default();
+        let mut manifest = Manifest::new(0, 0);
+        manifest.begin(&shared, &version)?;
+        if let Some(parent) = dir.parent() {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            shared.disk.sync_dir(parent)?;
+        }
+        Ok(Db::new(shared, options, version, Some(manifest), Some(lock)))
+    }
+
+    /// Opens a database for reading and writing. What its log holds becomes a table, and files that
+    /// belong to nothing are removed, as LevelDB does it.
+    ///
+    /// # Errors
+    /// The lock is held, something is damaged or missing, or the disk.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
+        if !Db::exists(&*disk, dir)? {
+            let wanted_by = "the database".to_owned();
+            return Err(Error::Missing { path: dir.join(CURRENT), wanted_by });
+        }
+        let lock = disk.lock(&dir.join(LOCK))?;
+        let shared = Arc::new(Shared::new(disk, dir));
+        let Recovered { mut version, from_logs, last_sequence } = recover(&shared)?;
+        if let Some((meta, bytes)) = from_logs {
+            let path = dir.join(Name::Table(meta.number).to_string());
+            let mut file = Appender::new(shared.disk.create(&path)?, 0);
+            file.write_all(&bytes)?;
+            file.sync()?;
+            let file = TableFile::new(&shared, meta, path);
+            version.runs.insert(0, SortedRun { level: 0, files: vec![Arc::new(file)] });
+        }
+        let mut manifest = Manifest::new(shared.take_number(), last_sequence);
+        manifest.begin(&shared, &version)?;
+        remove_stale(&shared, &version, manifest.log_number);
+        Ok(Db::new(shared, options, version, Some(manifest), Some(lock)))
+    }
+
+    /// Opens a database for reading. Nothing is written, and no lock is taken: nobody else may have
+    /// it open for writing meanwhile.
+    ///
+    /// # Errors
+    /// Something is damaged or missing, or the disk.
+    pub fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Db> {
+        let shared = Arc::new(Shared::new(disk, dir));
+        let Recovered { mut version, from_logs, .. } = recover(&shared)?;
+        if let Some((meta, bytes)) = from_logs {
+            let path = dir.join("(log)");
+            let file = TableFile::in_memory(&shared, meta, path, bytes)?;
+            version.runs.insert(0, SortedRun { level: 0, files: vec![Arc::new(file)] });
+        }
+        Ok(Db::new(shared, Options::default(), version, None, None))
+    }
+
+    fn new(
+        shared: Arc<Shared>,
+        options: Options,
+        version: Version,
+        manifest: Option<Manifest>,
+        lock: Option<LockGuard>,
+    ) -> Db {
+        Db(Arc::new(Inner {
+            shared,
+            options,
+            limits: Limits { level1_bytes: options.level1_bytes },
+            current: RwLock::new(Arc::new(version)),
+            manifest: manifest.map(Mutex::new),
+            has_run: Arc::new(AtomicBool::new(false)),
+            has_merge: Arc::new(AtomicBool::new(false)),
+            _lock: lock,
+        }))
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.0.shared.dir
+    }
+
+    /// The database as it is now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.0.version())
+    }
+
+    /// The value of `key` now: [`Snapshot::get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.snapshot().get(key)
+    }
+
+    /// All records of now: [`Snapshot::iter`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn iter(&self) -> Result<Iter> {
+        self.snapshot().iter()
+    }
+
+    /// Memory of open tables (indexes; and tables that lie in memory), in bytes. Their files are
+    /// mapped and not counted.
+    pub fn index_bytes(&self) -> u64 {
+        self.0.shared.index_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a run of about `bytes` of tables would find a place without a merge.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.0.limits.place(&self.0.version().sizes(), bytes).is_some()
+    }
+
+    /// Begins a run of about `bytes` of tables (for each record the lengths of key and value and 14
+    /// are a good guess), to be filled by any number of threads. There is one at a time.
+    ///
+    /// # Errors
+    /// [`Error::MergeFirst`] if there is no place for it; [`Error::ReadOnly`]; the disk.
+    ///
+    /// # Panics
+    /// If another run is open.
+    pub fn begin_run(&self, bytes: u64) -> Result<Run> {
+        let inner = &self.0;
+        let was_open = inner.has_run.swap(true, Ordering::Acquire);
+        assert!(!was_open, "a database has one open run at a time");
+        let slot = RunSlot(inner.has_run.clone());
+        let sequence = inner.manifest()?.last_sequence + 1;
+        if sequence > SEQUENCE_MAX {
+            let wanted = "a sequence below 2^56 - 1";
+            return Err(Damage::new(0, wanted, "the last one there is").of(&inner.shared.dir));
+        }
+        let sizes = inner.version().sizes();
+        let Place { level, .. } = inner.limits.place(&sizes, bytes).ok_or_else(|| inner.merge_first(&sizes))?;
+        let outputs = Outputs::new(&inner.shared, inner.options.table_bytes, level == 0)?;
+        Ok(Run { outputs, sequence, level, bytes_planned: bytes, _slot: slot })
+    }
+
+    /// Commits a run: its tables and their names made durable, then one edit of the manifest, made
+    /// durable too. When this returns, everybody sees all of the run, now and after any crash.
+    ///
+    /// # Errors
+    /// The run is gone then, and is to be made again. After a failed edit a crash may still find it
+    /// committed; the next commit or merge that goes well settles that it is not.
+    ///
+    /// # Panics
+    /// If a writer of the run is still open or was not finished, or two overlap.
+    pub fn commit(&self, run: Run) -> Result<()> {
+        let inner = &self.0;
+        run.outputs.close()?;
+        run.outputs.sync()?;
+        if run.outputs.record_count() == 0 {
+            return Ok(());
+        }
+        inner.shared.disk.sync_dir(&inner.shared.dir)?;
+        let mut manifest = inner.manifest()?;
+        let version = inner.version();
+        manifest.make_ready(&inner.shared, &version)?;
+        let sizes = version.sizes();
+        let Place { level, moves } = inner.place_now(&run, &sizes)?;
+        let files = run.outputs.take();
+        let mut runs = version.runs.clone();
+        let mut edit = inner.edit(run.sequence);
+        move_runs(&mut runs, moves, &mut edit);
+        edit.added.extend(files.iter().map(|file| (level, file.meta.clone())));
+        manifest.append(&edit, &files)?;
+        runs.insert(0, SortedRun { level, files });
+        inner.set_version(Version { runs });
+        drop(manifest);
+        inner.shared.remove_garbage();
+        Ok(())
+    }
+
+    /// Commits a few records (key, value or `None` to delete) in rising order of keys; merges first
+    /// if it must.
+    ///
+    /// # Errors
+    /// As [`Db::commit`].
+    ///
+    /// # Panics
+    /// If the keys do not rise, or a run or merge is open.
+    pub fn write<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: &[(K, Option<V>)]) -> Result<()> {
+        let value_len = |value: &Option<V>| value.as_ref().map_or(0, |value| value.as_ref().len());
+        let bytes: usize = records.iter().map(|(key, value)| key.as_ref().len() + value_len(value) + 14).sum();
+        let bytes = bytes as u64 + 1024;
+        while !self.has_room(bytes) {
+            self.merge_now()?;
+        }
+        let run = self.begin_run(bytes)?;
+        let mut table = run.table();
+        for (key, value) in records {
+            match value {
+                Some(value) => table.put(key.as_ref(), value.as_ref())?,
+                None => table.delete(key.as_ref())?,
+            }
+        }
+        table.finish()?;
+        self.commit(run)
+    }
+}
+
+impl Inner {
+    pub(crate) fn version(&self) -> Arc<Version> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_version(&self, version: Version) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(version);
+    }
+
+    /// The right to make an edit.
+    pub(crate) fn manifest(&self) -> Result<MutexGuard<'_, Manifest>> {
+        match &self.manifest {
+            Some(manifest) => Ok(manifest.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => Err(Error::ReadOnly { path: self.shared.dir.clone() }),
+        }
+    }
+
+    pub(crate) fn merge_first(&self, sizes: &[RunSize]) -> Error {
+        Error::MergeFirst { path: self.shared.dir.clone(), level0_count: level0_count(sizes) }
+    }
+
+    /// An edit that changes no table yet.
+    pub(crate) fn edit(&self, last_sequence: u64) -> Edit {
+        Edit {
+            next_file: Some(self.shared.next_file.load(Ordering::Relaxed)),
+            last_sequence: Some(last_sequence),
+            ..Edit::default()
+        }
+    }
+
+    /// Where a finished run goes, now that its size is known.
+    fn place_now(&self, run: &Run, sizes: &[RunSize]) -> Result<Place> {
+        let bytes = run.outputs.bytes();
+        let is_one_file = run.outputs.file_count() == 1;
+        let fits = |place: &Place| place.level > 0 || is_one_file;
+        let place = self.limits.place(sizes, bytes).filter(fits);
+        // More than was said: above its level's limit for a while, but in order.
+        let place = place.or_else(|| self.limits.place(sizes, bytes.min(run.bytes_planned)).filter(fits));
+        match place {
+            Some(place) => Ok(place),
+            None if is_one_file => Ok(Place { level: 0, moves: None }),
+            None => Err(self.merge_first(sizes)),
+        }
+    }
+}
+
+/// Gives the runs new levels, and tells the edit.
+pub(crate) fn move_runs(runs: &mut [SortedRun], levels: Option<Vec<usize>>, edit: &mut Edit) {
+    for (run, level) in runs.iter_mut().zip(levels.unwrap_or_default()) {
+        if run.level != level {
+            edit.deleted.extend(run.files.iter().map(|file| (run.level, file.meta.number)));
+            let meta = |file: &Arc<TableFile>| -> (usize, FileMeta) { (level, file.meta.clone()) };
+            edit.added.extend(run.files.iter().map(meta));
+            run.level = level;
+        }
+    }
+}
+
+/// Removes what an earlier life left behind: tables and logs that no manifest needs.
+fn remove_stale(shared: &Shared, version: &Version, log_number: u64) {
+    let Ok(entries) = shared.disk.list(&shared.dir) else {
+        return;
+    };
+    let live: std::collections::BTreeSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
+    for entry in entries {
+        let is_stale = match Name::parse(&entry.name) {
+            Some(Name::Table(number)) => !live.contains(&number),
+            Some(Name::Log(number)) => number < log_number,
+            _ => false,
+        };
+        if is_stale {
+            let _ = shared.disk.remove_file(&shared.dir.join(&entry.name));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Where a run lies, and which runs are merged: pure decisions about sizes.
+//!
+//! Level 0 holds one run a file, of any size, at most three. Levels 1 to 6 hold one run each. A newer
+//! run lies in a level above every older one (in level 0: with a greater number). LevelDB compacts a
+//! level 0 of four files and a level i of 10^i MiB (i = 1 to 5) or more; below that it leaves the
+//! folder alone.
+//!
+//! A new run takes the deepest free level above the others that has room for it; runs may move to
+//! deeper free levels first, which costs an edit and no bytes. So six or seven runs find a place
+//! without a merge. Only when level 0 has two files is something merged, in the background: those
+//! neighbours for which the fewest bytes are written for each byte that leaves a run for one of at
+//! least twice the size. One more run may come meanwhile, then a commit has to wait.
+//!
+//! Bytes written for each byte of data, the commit itself included, in the simulation at the end of
+//! this file: below 3.5, 5.5 and 8.5 where the data is up to 30, 100 and 300 commits long.
+
+use std::ops::Range;
+
+use crate::edit::LEVELS;
+
+/// Files that level 0 may hold; LevelDB compacts at four.
+pub(crate) const LEVEL0_MAX: usize = 3;
+/// Below so many files LevelDB leaves level 0 alone.
+const LEVEL0_COMPACTS: usize = 4;
+/// From so many files in level 0 on, something is merged: one more may come meanwhile.
+const MERGE_FROM: usize = 2;
+/// The deepest level, which has no limit.
+const DEEPEST: usize = LEVELS - 1;
+
+/// What decisions need to know of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunSize {
+    pub(crate) level: usize,
+    pub(crate) bytes: u64,
+    /// It is one file, and may lie in level 0.
+    pub(crate) is_one_file: bool,
+}
+
+/// The limits of the levels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Level 1 must stay below it; each deeper level may hold ten times as much.
+    pub(crate) level1_bytes: u64,
+}
+
+/// Where a new run goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) level: usize,
+    /// The levels that the runs there are move to first, newest first.
+    pub(crate) moves: Option<Vec<usize>>,
+}
+
+impl Limits {
+    /// A run in `level` must have fewer bytes.
+    fn of(&self, level: usize) -> u64 {
+        match u32::try_from(level) {
+            Ok(level @ 1..=5) => self.level1_bytes.saturating_mul(10_u64.pow(level - 1)),
+            _ => u64::MAX,
+        }
+    }
+
+    /// Whether LevelDB would begin to compact as soon as it opens the folder.
+    pub(crate) fn would_compact(&self, runs: &[RunSize]) -> bool {
+        level0_count(runs) >= LEVEL0_COMPACTS || runs.iter().any(|run| run.bytes >= self.of(run.level))
+    }
+
+    /// The deepest levels that runs (newest first) can have; `None` if there is no such order.
+    pub(crate) fn deepest(&self, runs: &[RunSize]) -> Option<Vec<usize>> {
+        let mut free = DEEPEST;
+        let mut level0 = 0;
+        let mut levels = Vec::with_capacity(runs.len());
+        for run in runs.iter().rev() {
+            if free > 0 && run.bytes < self.of(free) {
+                levels.push(free);
+                free -= 1;
+            } else {
+                free = 0;
+                level0 += 1;
+                if !run.is_one_file || level0 > LEVEL0_MAX {
+                    return None;
+                }
+                levels.push(0);
+            }
+        }
+        levels.reverse();
+        Some(levels)
+    }
+
+    /// Where a new run of about `bytes` goes; `None` if a merge has to make room first.
+    pub(crate) fn place(&self, runs: &[RunSize], bytes: u64) -> Option<Place> {
+        let top = runs.first().map_or(LEVELS, |run| run.level);
+        if top >= 2 && bytes < self.of(top - 1) {
+            return Some(Place { level: top - 1, moves: None });
+        }
+        let mut all = vec![RunSize { level: 0, bytes, is_one_file: false }];
+        all.extend_from_slice(runs);
+        if let Some(levels) = self.deepest(&all) {
+            return Some(Place { level: levels[0], moves: Some(levels[1..].to_vec()) });
+        }
+        (level0_count(runs) < LEVEL0_MAX).then_some(Place { level: 0, moves: None })
+    }
+
+    /// The runs to merge next; `None` if all is well.
+    pub(crate) fn choose_merge(&self, runs: &[RunSize]) -> Option<Range<usize>> {
+        match self.deepest(runs) {
+            Some(levels) if levels.iter().filter(|level| **level == 0).count() < MERGE_FROM => {
+                return None;
+            }
+            _ => {}
+        }
+        let mut best: Option<(u128, u128, Range<usize>)> = None;
+        for start in 0..runs.len() {
+            for end in start + 2..=runs.len() {
+                let range = start..end;
+                if self.level_after_merge(runs, &range).is_none() {
+                    continue;
+                }
+                let sizes = || runs[range.clone()].iter().map(|run| u128::from(run.bytes.max(1)));
+                let (total, largest) = (sizes().sum::<u128>(), sizes().max().unwrap_or(1));
+                let rising = total - largest;
+                // Smaller total / rising first; of equals the one that merges more runs.
+                let is_better = best.as_ref().is_none_or(|(best_total, best_rising, best)| {
+                    let (ours, theirs) = (total * best_rising, best_total * rising);
+                    ours < theirs || (ours == theirs && range.len() > best.len())
+                });
+                if is_better {
+                    best = Some((total, rising, range));
+                }
+            }
+        }
+        best.map(|(_, _, range)| range)
+    }
+
+    /// The level of what a merge of `range` makes, if all runs then have a place and it one below 0.
+    fn level_after_merge(&self, runs: &[RunSize], range: &Range<usize>) -> Option<usize> {
+        let bytes = runs[range.clone()].iter().map(|run| run.bytes).sum();
+        let merged = RunSize { level: runs[range.end - 1].level, bytes, is_one_file: false };
+        let mut after = runs[..range.start].to_vec();
+        after.push(merged);
+        after.extend_from_slice(&runs[range.end..]);
+        // What lies in level 0 above the range stays there, however many that are.
+        let newer = range.start.saturating_sub(LEVEL0_MAX);
+        self.deepest(&after[newer..]).map(|levels| levels[range.start - newer])
+    }
+
+    /// The levels of all runs when those of `range` have become one run of `bytes`: the others stay
+    /// if they can. `None` if there is no place for it.
+    pub(crate) fn place_merged(&self, runs: &[RunSize], range: &Range<usize>, bytes: u64) -> Option<Vec<usize>> {
+        let older = runs.get(range.end).map_or(LEVELS, |run| run.level);
+        let oldest = runs[range.end - 1].level;
+        let deepest = older.checked_sub(1).filter(|level| *level >= oldest.max(1));
+        let mut levels: Vec<usize> = runs[..range.start].iter().map(|run| run.level).collect();
+        let rest = runs[range.end..].iter().map(|run| run.level);
+        if let Some(level) = deepest.filter(|level| bytes < self.of(*level)) {
+            levels.push(level);
+            levels.extend(rest);
+            return Some(levels);
+        }
+        let mut after = runs[..range.start].to_vec();
+        after.push(RunSize { level: oldest, bytes, is_one_file: false });
+        after.extend_from_slice(&runs[range.end..]);
+        if let Some(levels) = self.deepest(&after) {
+            return Some(levels);
+        }
+        // Over its limit, and in order: the next merge takes it further down.
+        levels.push(deepest?);
+        levels.extend(rest);
+        Some(levels)
+    }
+}
+
+pub(crate) fn level0_count(runs: &[RunSize]) -> usize {
+    runs.iter().filter(|run| run.level == 0).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const LIMITS: Limits = Limits { level1_bytes: 10 * MIB };
+
+    fn runs(list: &[(usize, u64)]) -> Vec<RunSize> {
+        let run = |(level, mib): &(usize, u64)| RunSize { level: *level, bytes: mib * MIB, is_one_file: *level == 0 };
+        list.iter().map(run).collect()
+    }
+
+    #[test]
+    fn a_new_run_lies_above_all_others_and_within_limits() {
+        for (row, there, mib, want) in [
+            ("the first goes to the bottom", &[][..], 5000, Some((6, None))),
+            ("the second above it", &[(6, 5000)], 5000, Some((5, None))),
+            ("not under a small one", &[(2, 1), (6, 5000)], 5, Some((1, None))),
+            ("small ones make room", &[(2, 1), (6, 5000)], 50, Some((4, Some(vec![5, 6])))),
+            ("too big for level 3", &[(4, 500), (5, 500), (6, 500)], 1024, Some((0, None))),
+            ("beside one in level 0", &[(0, 50), (3, 50), (4, 50)], 50, Some((3, Some(vec![4, 5, 6])))),
+            ("no room at all", &[(0, 9), (0, 9), (0, 9), (4, 2000), (5, 20000), (6, 1)], 9, None),
+        ] {
+            let place = LIMITS.place(&runs(there), mib * MIB);
+            let want = want.map(|(level, moves)| Place { level, moves });
+            assert_eq!(place, want, "{row}");
+        }
+    }
+
+    #[test]
+    fn merges_are_chosen_by_what_they_cost() {
+        for (row, there, want) in [
+            ("nothing to do", &[(5, 100), (6, 100)][..], None),
+            ("moves are enough", &[(0, 50), (0, 50), (1, 5)], None),
+            ("one may lie in level 0", &[(0, 50), (4, 2000), (5, 2000), (6, 5000)], None),
+            ("equals at the top", &[(0, 20), (0, 20), (2, 20), (3, 500), (4, 900), (5, 2000), (6, 5000)], Some(0..3)),
+            ("equals in the middle", &[(0, 1024), (0, 1024), (4, 4000), (5, 4000), (6, 90_000)], Some(0..4)),
+        ] {
+            assert_eq!(LIMITS.choose_merge(&runs(there)), want, "{row}");
+        }
+        let full: Vec<_> = (0..12).map(|_| (0, 2)).chain([(1, 12), (2, 120), (3, 1200)]).collect();
+        assert!(LIMITS.would_compact(&runs(&full)));
+        let range = LIMITS.choose_merge(&runs(&full)).unwrap();
+        assert!(range.len() > 9, "{range:?} makes one of what LevelDB left in level 0");
+    }
+
+    /// Commits of `commit` bytes until the data is `count` of them long; a merge whenever one is
+    /// wanted, done before the next commit (`is_prompt`) or as late as can be.
+    /// Gives bytes written a byte of data, and the most runs that a look-up met.
+    fn simulate(commit: u64, count: u64, is_prompt: bool) -> (f64, usize) {
+        let mut runs: Vec<RunSize> = Vec::new();
+        let (mut written, mut most) = (0, 0);
+        for _ in 0..count {
+            let mut place = LIMITS.place(&runs, commit);
+            while place.is_none() || (is_prompt && LIMITS.choose_merge(&runs).is_some()) {
+                let range = LIMITS.choose_merge(&runs).expect("no place, so there is a merge");
+                let bytes = runs[range.clone()].iter().map(|run| run.bytes).sum();
+                let levels = LIMITS.place_merged(&runs, &range, bytes).unwrap();
+                runs.splice(range, [RunSize { level: 0, bytes, is_one_file: false }]);
+                for (run, level) in runs.iter_mut().zip(levels) {
+                    run.level = level;
+                }
+                written += bytes;
+                place = LIMITS.place(&runs, commit);
+            }
+            let Place { level, moves } = place.unwrap();
+            for (run, level) in runs.iter_mut().zip(moves.unwrap_or_default()) {
+                run.level = level;
+            }
+            runs.insert(0, RunSize { level, bytes: commit, is_one_file: level == 0 });
+            written += commit;
+            most = most.max(runs.len());
+            assert!(!LIMITS.would_compact(&runs), "{runs:?}");
+            assert!(runs.is_sorted_by_key(|run| run.level), "{runs:?}");
+            let deeper: Vec<_> = runs.iter().map(|run| run.level).filter(|l| *l > 0).collect();
+            assert!(deeper.windows(2).all(|pair| pair[0] < pair[1]), "{runs:?}");
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let ratio = written as f64 / (commit * count) as f64;
+        (ratio, most)
+    }
+
+    #[test]
+    fn bytes_written_stay_within_the_stated_factor() {
+        for mib in [1, 5, 20, 50, 200, 900, 2000] {
+            for (count, limit) in [(5, 1.01), (10, 2.0), (30, 3.5), (100, 5.5), (300, 8.5)] {
+                for is_prompt in [false, true] {
+                    let (factor, most) = simulate(mib * MIB, count, is_prompt);
+                    println!("{mib} MiB x {count} prompt {is_prompt}: {factor:.2}, {most} runs");
+                    assert!(factor < limit, "{mib} MiB x {count}: {factor}");
+                    assert!(most <= LEVELS - 1 + LEVEL0_MAX);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Look-ups at one instant: single, in sorted batches, and in order.
+
+use std::sync::Arc;
+
+use crate::block::Found;
+use crate::bloom::hash;
+use crate::coding::KIND_VALUE;
+use crate::cursor::Merged;
+use crate::error::Result;
+use crate::table::Table;
+use crate::version::{SortedRun, Version};
+
+/// The database at one instant. Clones are cheap; the tables stay as long as one lives.
+#[derive(Clone, Debug)]
+pub struct Snapshot(pub(crate) Arc<Version>);
+
+/// How many look-ups of a batch are under way at once: enough that the memory's answers overlap.
+const GROUP: usize = 32;
+
+/// A key of a batch that no run has answered yet.
+#[derive(Clone, Copy, Debug)]
+struct Want {
+    index: usize,
+    hash: u32,
+}
+
+/// Where a run may hold a key.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    table: &'a Table,
+    block: usize,
+}
+
+impl Snapshot {
+    /// The value of `key`, copied.
+    ///
+    /// # Errors
+    /// A table that cannot be read or is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let hash = hash(key);
+        for run in &self.0.runs {
+            let Some(file) = run.files.get(run.find_file(key, 0)) else {
+                continue;
+            };
+            if file.first_key() > key {
+                continue;
+            }
+            match file.table()?.find(key, hash)? {
+                Found::Value(value) => return Ok(Some(value.to_vec())),
+                Found::Deleted => return Ok(None),
+                Found::Absent => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks up many keys in ascending order (equal ones may come) and answers each once, by its
+    /// index in `keys`, in no particular order.
+    ///
+    /// # Errors
+    /// A table that cannot be read or is damaged; some keys may have been answered.
+    ///
+    /// # Panics
+    /// If the keys are not in order.
+    pub fn get_sorted_batch<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut answer: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        assert!(keys.is_sorted_by_key(AsRef::as_ref), "the keys of a batch rise");
+        let want = |(index, key): (usize, &K)| Want { index, hash: hash(key.as_ref()) };
+        let mut pending: Vec<Want> = keys.iter().enumerate().map(want).collect();
+        for run in &self.0.runs {
+            if pending.is_empty() {
+                break;
+            }
+            let mut walk = RunWalk { run, file: 0, block: 0 };
+            let mut kept = 0;
+            for start in (0..pending.len()).step_by(GROUP) {
+                let end = pending.len().min(start + GROUP);
+                let mut group = [const { None }; GROUP];
+                walk.group(keys, &pending[start..end], &mut group)?;
+                for index in start..end {
+                    let want = pending[index];
+                    let found = match group[index - start] {
+                        None => Found::Absent,
+                        Some(spot) => find(spot, keys[want.index].as_ref())?,
+                    };
+                    match found {
+                        Found::Value(value) => answer(want.index, Some(value)),
+                        Found::Deleted => answer(want.index, None),
+                        Found::Absent => {
+                            pending[kept] = want;
+                            kept += 1;
+                        }
+                    }
+                }
+            }
+            pending.truncate(kept);
+        }
+        for want in pending {
+            answer(want.index, None);
+        }
+        Ok(())
+    }
+
+    /// All records in key order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::range`].
+    pub fn iter(&self) -> Result<Iter> {
+        self.range(&[], None)
+    }
+
+    /// The records from key `start` (included) to `end` (excluded; `None`: to the last).
+    ///
+    /// # Errors
+    /// A table that cannot be read or is damaged.
+    pub fn range(&self, start: &[u8], end: Option<&[u8]>) -> Result<Iter> {
+        let merged = Merged::seek(&self.0.runs, start)?;
+        Ok(Iter { merged, end: end.map(Into::into), is_done: false, _held: self.clone() })
+    }
+
+    /// How many places a look-up may have to ask.
+    pub fn run_count(&self) -> usize {
+        self.0.runs.len()
+    }
+
+    /// What lies in each run, the newest first.
+    pub fn runs(&self) -> Vec<RunInfo> {
+        let info = |run: &SortedRun| RunInfo { level: run.level, file_count: run.files.len(), bytes: run.bytes() };
+        self.0.runs.iter().map(info).collect()
+    }
+}
+
+/// What lies in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunInfo {
+    /// The level, 0 to 6.
+    pub level: usize,
+    /// How many tables.
+    pub file_count: usize,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+/// Walks through one run with the keys of a batch.
+struct RunWalk<'a> {
+    run: &'a SortedRun,
+    file: usize,
+    /// No later key lies before this block of the file.
+    block: usize,
+}
+
+impl<'a> RunWalk<'a> {
+    /// Finds the blocks that may hold the keys of one group; each step asks the memory for what the
+    /// next one reads.
+    fn group<K: AsRef<[u8]>>(
+        &mut self,
+        keys: &[K],
+        wants: &[Want],
+        spots: &mut [Option<Spot<'a>>; GROUP],
+    ) -> Result<()> {
+        for (want, spot) in wants.iter().zip(spots.iter_mut()) {
+            *spot = self.spot(keys[want.index].as_ref())?;
+            if let Some(Spot { table, block }) = *spot {
+                table.prefetch_filter_place(block);
+            }
+        }
+        let spots = &mut spots[..wants.len()];
+        for Spot { table, block } in spots.iter().flatten() {
+            table.prefetch_filter(*block);
+        }
+        for (want, spot) in wants.iter().zip(spots.iter_mut()) {
+            if let Some(Spot { table, block }) = *spot {
+                if table.may_hold(block, want.hash) {
+                    table.prefetch_restarts(block);
+                } else {
+                    *spot = None;
+                }
+            }
+        }
+        for Spot { table, block } in spots.iter().flatten() {
+            table.prefetch_entries(*block);
+        }
+        Ok(())
+    }
+
+    fn spot(&mut self, key: &[u8]) -> Result<Option<Spot<'a>>> {
+        let files = &self.run.files;
+        while files.get(self.file).is_some_and(|file| file.last_key() < key) {
+            self.file += 1;
+            self.block = 0;
+            if files.get(self.file).is_some_and(|file| file.last_key() < key) {
+                self.file = self.run.find_file(key, self.file);
+            }
+        }
+        let Some(file) = files.get(self.file).filter(|file| file.first_key() <= key) else {
+            return Ok(None);
+        };
+        let table = file.table()?;
+        self.block = table.find_block(key, self.block);
+        Ok((self.block < table.block_count()).then_some(Spot { table, block: self.block }))
+    }
+}
+
+fn find<'a>(spot: Spot<'a>, key: &[u8]) -> Result<Found<'a>> {
+    let Spot { table, block } = spot;
+    table.block(block)?.find(key).ok_or_else(|| table.no_block(block))
+}
+
+/// Records of a snapshot in key order.
+#[derive(Debug)]
+pub struct Iter {
+    merged: Merged,
+    end: Option<Box<[u8]>>,
+    is_done: bool,
+    _held: Snapshot,
+}
+
+impl Iter {
+    /// The next key and its value; `None` behind the last.
+    ///
+    /// # Errors
+    /// A table that cannot be read or is damaged; the iteration is over then.
+    pub fn next_record(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        while !self.is_done {
+            // Over until the step has gone well.
+            self.is_done = true;
+            let Some(cursor) = self.merged.advance()? else {
+                break;
+            };
+            if self.end.as_deref().is_some_and(|end| cursor.user_key() >= end) {
+                break;
+            }
+            self.is_done = false;
+            if cursor.tag() & 0xff == KIND_VALUE {
+                let cursor = self.merged.current();
+                return Ok(Some((cursor.user_key(), cursor.value())));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,255 @@
+//! Merges: neighbouring runs become one, in the background, while look-ups and commits go on.
+//!
+//! A merge is cut into slices by ranges of keys, each about a table long; any thread may take the
+//! next. Of each key the newest record stays, with its sequence. A tombstone goes only where no
+//! older run is left below. When all slices are done, one edit swaps the runs, and the old files go
+//! when the last snapshot that knows them does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::coding::KIND_VALUE;
+use crate::cursor::Merged;
+use crate::db::{Db, move_runs};
+use crate::error::Result;
+use crate::run::{Outputs, RunSlot};
+use crate::version::{SortedRun, Version};
+
+/// A merge that was begun. Dropped before [`Merge::finish`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct Merge {
+    db: Db,
+    /// The runs that become one, newest first.
+    inputs: Vec<SortedRun>,
+    /// Nothing older lies below: tombstones have nothing left to hide.
+    is_lowest: bool,
+    /// The first key of each slice.
+    starts: Vec<Box<[u8]>>,
+    next: AtomicUsize,
+    done: AtomicUsize,
+    outputs: Arc<Outputs>,
+    _slot: RunSlot,
+}
+
+impl Db {
+    /// Whether a merge would keep look-ups short and commits from waiting.
+    pub fn wants_merge(&self) -> bool {
+        self.0.limits.choose_merge(&self.0.version().sizes()).is_some()
+    }
+
+    /// Begins the merge that is wanted most; `None` if none is, or one is under way.
+    ///
+    /// # Errors
+    /// A table that cannot be opened; [`crate::Error::ReadOnly`].
+    pub fn plan_merge(&self) -> Result<Option<Merge>> {
+        let version = self.0.version();
+        match self.0.limits.choose_merge(&version.sizes()) {
+            Some(range) => self.begin_merge(&version, range),
+            None => Ok(None),
+        }
+    }
+
+    /// Begins a merge of everything into one run; `None` if there is one only, or a merge is under
+    /// way.
+    ///
+    /// # Errors
+    /// As [`Db::plan_merge`].
+    pub fn plan_full_merge(&self) -> Result<Option<Merge>> {
+        let version = self.0.version();
+        if version.runs.len() < 2 {
+            return Ok(None);
+        }
+        self.begin_merge(&version, 0..version.runs.len())
+    }
+
+    fn begin_merge(&self, version: &Version, range: std::ops::Range<usize>) -> Result<Option<Merge>> {
+        drop(self.0.manifest()?);
+        if self.0.has_merge.swap(true, Ordering::Acquire) {
+            return Ok(None);
+        }
+        let slot = RunSlot(self.0.has_merge.clone());
+        let is_lowest = range.end == version.runs.len();
+        let inputs = version.runs[range].to_vec();
+        let starts = slice_starts(&inputs, self.0.options.table_bytes)?;
+        let outputs = Outputs::new(&self.0.shared, self.0.options.table_bytes, false)?;
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Ok(Some(Merge { db: self.clone(), inputs, is_lowest, starts, next, done, outputs, _slot: slot }))
+    }
+
+    /// Does the merge that is wanted most, here and now; `false` if none is, or one is under way.
+    ///
+    /// # Errors
+    /// As [`Merge::step`] and [`Merge::finish`].
+    pub fn merge_now(&self) -> Result<bool> {
+        match self.plan_merge()? {
+            Some(merge) => merge.run().map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Leaves nothing for LevelDB to compact: under four files in level 0, every level below its
+    /// limit. For a clean end; most often there is nothing to do.
+    ///
+    /// # Errors
+    /// As [`Db::commit`] and [`Merge::step`].
+    ///
+    /// # Panics
+    /// If a merge is under way: finish or drop it first.
+    pub fn settle(&self) -> Result<()> {
+        let inner = &self.0;
+        loop {
+            let sizes = inner.version().sizes();
+            if !inner.limits.would_compact(&sizes) {
+                return Ok(());
+            }
+            if let Some(levels) = inner.limits.deepest(&sizes) {
+                return self.move_to(levels);
+            }
+            let has_merged = self.merge_now()?;
+            assert!(has_merged, "no merge is under way when a database is settled");
+        }
+    }
+
+    /// Gives all runs new levels. Commits and merges are not under way.
+    fn move_to(&self, levels: Vec<usize>) -> Result<()> {
+        let mut manifest = self.0.manifest()?;
+        let version = self.0.version();
+        manifest.make_ready(&self.0.shared, &version)?;
+        let mut runs = version.runs.clone();
+        let mut edit = self.0.edit(manifest.last_sequence);
+        move_runs(&mut runs, Some(levels), &mut edit);
+        manifest.append(&edit, &[])?;
+        self.0.set_version(Version { runs });
+        Ok(())
+    }
+}
+
+impl Merge {
+    /// Bytes that the merge reads, and at most writes.
+    pub fn bytes(&self) -> u64 {
+        self.inputs.iter().map(SortedRun::bytes).sum()
+    }
+
+    /// How many slices there are in all.
+    pub fn slice_count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Merges the next slice; `false` if none is left. Several threads may do this at once; the
+    /// merge can be finished when all of them have come back.
+    ///
+    /// # Errors
+    /// A table that is damaged, or the disk; the merge is to be dropped then.
+    pub fn step(&self) -> Result<bool> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(start) = self.starts.get(index) else {
+            return Ok(false);
+        };
+        let end = self.starts.get(index + 1);
+        let mut merged = Merged::seek(&self.inputs, start)?;
+        let mut writer = self.outputs.writer();
+        while let Some(cursor) = merged.advance()? {
+            if end.is_some_and(|end| cursor.user_key() >= end) {
+                break;
+            }
+            if self.is_lowest && cursor.tag() & 0xff != KIND_VALUE {
+                continue;
+            }
+            writer.add(cursor.user_key(), cursor.tag(), cursor.value())?;
+        }
+        writer.finish()?;
+        self.done.fetch_add(1, Ordering::Release);
+        Ok(true)
+    }
+
+    /// Makes the tables durable that are whole so far, as `Run::sync`.
+    ///
+    /// # Errors
+    /// What the disk says; the merge is to be dropped then.
+    pub fn sync(&self) -> Result<()> {
+        self.outputs.sync()
+    }
+
+    /// Puts the merged run in the place of the old ones, in one durable edit.
+    ///
+    /// # Errors
+    /// The old runs stay; the merge may be planned again.
+    ///
+    /// # Panics
+    /// If a slice was not done.
+    pub fn finish(self) -> Result<()> {
+        let is_done = self.done.load(Ordering::Acquire) == self.starts.len();
+        assert!(is_done, "a merge is finished when all its slices are done");
+        let inner = &self.db.0;
+        self.outputs.close()?;
+        self.outputs.sync()?;
+        inner.shared.disk.sync_dir(&inner.shared.dir)?;
+        let mut manifest = inner.manifest()?;
+        let version = inner.version();
+        manifest.make_ready(&inner.shared, &version)?;
+
+        let first = self.inputs[0].files[0].meta.number;
+        let is_first = |run: &SortedRun| run.files[0].meta.number == first;
+        let start = version.runs.iter().position(is_first).expect("only a merge removes runs");
+        let range = start..start + self.inputs.len();
+        let sizes = version.sizes();
+        let levels =
+            inner.limits.place_merged(&sizes, &range, self.outputs.bytes()).ok_or_else(|| inner.merge_first(&sizes))?;
+        let files = self.outputs.take();
+        let mut edit = inner.edit(manifest.last_sequence);
+        let mut runs = version.runs.clone();
+        let old: Vec<SortedRun> = runs.splice(range, [SortedRun { level: 0, files }]).collect();
+        for run in &old {
+            edit.deleted.extend(run.files.iter().map(|file| (run.level, file.meta.number)));
+        }
+        let files = runs[start].files.clone();
+        runs[start].level = levels[start];
+        edit.added.extend(files.iter().map(|file| (levels[start], file.meta.clone())));
+        move_runs(&mut runs, Some(levels), &mut edit);
+        if files.is_empty() {
+            runs.remove(start);
+        }
+        manifest.append(&edit, &files)?;
+        inner.set_version(Version { runs });
+        drop(manifest);
+        for file in old.iter().flat_map(|run| &run.files) {
+            file.set_obsolete();
+        }
+        let db = self.db.clone();
+        drop((old, version, self));
+        db.0.shared.remove_garbage();
+        Ok(())
+    }
+
+    /// All slices, then the end.
+    ///
+    /// # Errors
+    /// As [`Merge::step`] and [`Merge::finish`].
+    pub fn run(self) -> Result<()> {
+        while self.step()? {}
+        self.finish()
+    }
+}
+
+/// The first keys of slices of about `bytes` each, by what lies in the longest run.
+fn slice_starts(inputs: &[SortedRun], bytes: u64) -> Result<Vec<Box<[u8]>>> {
+    let total: u64 = inputs.iter().map(SortedRun::bytes).sum();
+    let Some(longest) = inputs.iter().max_by_key(|run| run.bytes()) else {
+        return Ok(Vec::new());
+    };
+    let share = (longest.bytes() / total.div_ceil(bytes.max(1)).max(1)).max(1);
+    let mut starts: Vec<Box<[u8]>> = vec![Box::default()];
+    let mut since = 0;
+    for file in &longest.files {
+        let table = file.table()?;
+        for block in 0..table.block_count() {
+            since += table.handle(block).bytes;
+            let key = table.block_end(block);
+            if since >= share && starts.last().is_none_or(|last| **last < *key) {
+                starts.push(key.into());
+                since = 0;
+            }
+        }
+    }
+    Ok(starts)
+}

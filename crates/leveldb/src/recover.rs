@@ -1,0 +1,193 @@
+//! Finding out what lies in a folder: CURRENT, the manifest, the tables, and logs not yet in tables.
+//!
+//! Nothing here writes. What a log holds becomes a table in memory, the newest of level 0; who opens
+//! for writing puts it into a file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::build::{Part, Sink, finish};
+use crate::coding::{KIND_DELETED, KIND_VALUE, Reader, SEQUENCE_MAX};
+use crate::edit::{FileMeta, LEVELS, State};
+use crate::error::{Damage, Error, Result};
+use crate::fs::{Disk, Entry, SimDisk};
+use crate::log::LogReader;
+use crate::names::{CURRENT, Name};
+use crate::version::{Shared, TableFile, Version};
+
+/// CURRENT holds one short name.
+const CURRENT_BYTES_MAX: u64 = 1024;
+
+/// The bytes of a table, with what the manifest would say of it.
+pub(crate) type MemoryTable = (FileMeta, Vec<u8>);
+
+/// What lies in a folder.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) version: Version,
+    /// What the logs hold.
+    pub(crate) from_logs: Option<MemoryTable>,
+    pub(crate) last_sequence: u64,
+}
+
+/// Reads a folder. `shared.next_file` becomes greater than every number in it.
+pub(crate) fn recover(shared: &Arc<Shared>) -> Result<Recovered> {
+    let entries = shared.disk.list(&shared.dir)?;
+    let manifest_path = current(shared)?;
+    let manifest = shared.disk.open(&manifest_path).map_err(|why| missing(why, "CURRENT"))?;
+    let state = State::read(&manifest.bytes()?).map_err(|why| why.of(&manifest_path))?;
+    let names = || entries.iter().filter_map(|entry| Name::parse(&entry.name));
+    let used = names().map(Name::number).chain([state.log_number, state.prev_log_number]);
+    let greatest = used.chain([state.next_file.saturating_sub(1)]).max().unwrap_or(0);
+    let next_file = greatest
+        .checked_add(1)
+        .filter(|next| *next < 1 << 60)
+        .ok_or_else(|| Damage::new(0, "file numbers below 2^60", greatest.to_string()).of(&manifest_path))?;
+    shared.next_file.store(next_file, Ordering::Relaxed);
+
+    let mut logs: Vec<u64> = names()
+        .filter_map(|name| match name {
+            Name::Log(number) => Some(number),
+            _ => None,
+        })
+        .filter(|number| *number >= state.log_number || *number == state.prev_log_number)
+        .collect();
+    logs.sort_unstable();
+    let version = Version::new(tables(shared, &entries, &state)?, &manifest_path)?;
+    let (from_logs, last) = replay(shared, &logs)?;
+    Ok(Recovered { version, from_logs, last_sequence: last.max(state.last_sequence) })
+}
+
+fn missing(why: crate::fs::DiskError, wanted_by: &str) -> Error {
+    if why.is_not_found() {
+        return Error::Missing { path: why.path, wanted_by: wanted_by.to_owned() };
+    }
+    why.into()
+}
+
+/// The manifest that CURRENT names.
+fn current(shared: &Shared) -> Result<PathBuf> {
+    let path = shared.dir.join(CURRENT);
+    let file = shared.disk.open(&path).map_err(|why| missing(why, "the database"))?;
+    let damaged = |found: String| Damage::new(0, "a manifest's name and the end of the line", found).of(&path);
+    let len = file.len()?;
+    if len > CURRENT_BYTES_MAX {
+        return Err(damaged(format!("{len} bytes")));
+    }
+    let mut text = vec![0; usize::try_from(len).expect("bounded above")];
+    file.read_exact_at(0, &mut text)?;
+    let name = text.strip_suffix(b"\n").and_then(|name| std::str::from_utf8(name).ok());
+    match name.map(|name| (name, Name::parse(name.as_ref()))) {
+        Some((name, Some(Name::Manifest(_)))) => Ok(shared.dir.join(name)),
+        _ => Err(damaged(format!("{:?}", String::from_utf8_lossy(&text)))),
+    }
+}
+
+/// The tables of the state, each there and as long as the manifest says.
+fn tables(shared: &Arc<Shared>, entries: &[Entry], state: &State) -> Result<[Vec<Arc<TableFile>>; LEVELS]> {
+    let mut names = BTreeMap::new();
+    for entry in entries {
+        if let Some(Name::Table(number)) = Name::parse(&entry.name) {
+            // Of two names LevelDB opens the .ldb, which comes first.
+            names.entry(number).or_insert_with(|| shared.dir.join(&entry.name));
+        }
+    }
+    let mut levels = [const { Vec::new() }; LEVELS];
+    for (level, files) in state.levels.iter().enumerate() {
+        for meta in files.values() {
+            let path = names
+                .get(&meta.number)
+                .cloned()
+                .unwrap_or_else(|| shared.dir.join(Name::Table(meta.number).to_string()));
+            let wanted_by = || format!("level {level} of the manifest");
+            let len = shared
+                .disk
+                .metadata(&path)?
+                .map(|known| known.len)
+                .ok_or_else(|| Error::Missing { path: path.clone(), wanted_by: wanted_by() })?;
+            if len != meta.bytes {
+                let wanted = format!("{} bytes, as the manifest says", meta.bytes);
+                return Err(Damage::new(len, wanted, format!("{len} bytes")).of(&path));
+            }
+            levels[level].push(Arc::new(TableFile::new(shared, meta.clone(), path)));
+        }
+    }
+    Ok(levels)
+}
+
+/// The newest record of each key: its tag and value.
+type Memory<'a> = BTreeMap<&'a [u8], (u64, &'a [u8])>;
+
+/// Reads the logs, oldest first, into a table; also gives the greatest sequence in them.
+fn replay(shared: &Arc<Shared>, logs: &[u64]) -> Result<(Option<MemoryTable>, u64)> {
+    let mut files = Vec::new();
+    for number in logs {
+        let path = shared.dir.join(Name::Log(*number).to_string());
+        let bytes = shared.disk.open(&path)?.bytes()?;
+        files.push((path, bytes));
+    }
+    let mut batches = Vec::new();
+    for (path, bytes) in &files {
+        let mut reader = LogReader::new(bytes);
+        while let Some((at, batch)) = reader.next().map_err(|why| why.of(path))? {
+            batches.push((path, at, batch));
+        }
+    }
+    let (mut memory, mut last) = (Memory::new(), 0);
+    for (path, at, batch) in &batches {
+        let done = read_batch(batch, &mut memory).ok_or_else(|| {
+            let wanted = "a batch of puts and deletes as long as its count says";
+            Damage::new(*at, wanted, format!("{} other bytes", batch.len())).of(path)
+        })?;
+        last = last.max(done);
+    }
+    if memory.is_empty() {
+        return Ok((None, last));
+    }
+    Ok((Some(table_of(shared, &memory)?), last))
+}
+
+/// Takes over one write batch; its last sequence, or `None` if it is none.
+///
+/// Batch:  sequence u64 LE | count u32 LE | (1 key value | 0 key)*
+fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {
+    let mut reader = Reader(batch);
+    let (first, count) = (reader.fixed64()?, reader.fixed32()?);
+    let mut sequence = first;
+    while !reader.is_empty() {
+        let (kind, key, value) = match reader.byte()? {
+            1 => (KIND_VALUE, reader.slice()?, reader.slice()?),
+            0 => (KIND_DELETED, reader.slice()?, &[][..]),
+            _ => return None,
+        };
+        if sequence > SEQUENCE_MAX {
+            return None;
+        }
+        let record = (sequence << 8 | kind, value);
+        let newest = memory.entry(key).or_insert(record);
+        if newest.0 < record.0 {
+            *newest = record;
+        }
+        sequence += 1;
+    }
+    let is_whole = sequence - first == u64::from(count);
+    is_whole.then_some(sequence.saturating_sub(1).min(SEQUENCE_MAX))
+}
+
+/// A table in memory, with the number that its file is to have.
+fn table_of(shared: &Shared, memory: &Memory<'_>) -> Result<MemoryTable> {
+    let disk = SimDisk::new(0);
+    let sink = Sink::new(disk.create(Path::new("table"))?, false);
+    let mut part = Part::new();
+    for (key, (tag, value)) in memory {
+        part.add(key, *tag, value);
+    }
+    part.close();
+    part.write_piece(&sink)?;
+    let done = finish(&sink, &[part])?;
+    let meta =
+        FileMeta { number: shared.take_number(), bytes: done.bytes, smallest: done.smallest, largest: done.largest };
+    Ok((meta, sink.file.bytes()?.to_vec()))
+}

@@ -1,0 +1,349 @@
+//! Runs on their way to the disk: the tables of one commit, or of one merge.
+//!
+//! Several threads write tables of disjoint key ranges, each through its own writer. A run for level
+//! 1 and below becomes tables of about 32 MiB; one for level 0 becomes a single table, to which all
+//! writers append their blocks. Nothing of a run is seen by anybody until it is committed, and a run
+//! that is dropped takes its files with it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::build::{PIECE_BYTES, Part, Sink, finish};
+use crate::coding::{KIND_DELETED, KIND_VALUE, user_key};
+use crate::edit::FileMeta;
+use crate::error::Result;
+use crate::fs::DiskFile;
+use crate::names::Name;
+use crate::version::{Shared, TableFile};
+
+/// A table that is written, and durable once it is synced.
+#[derive(Debug)]
+struct NewFile {
+    meta: FileMeta,
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    is_synced: bool,
+}
+
+/// A file under construction.
+#[derive(Debug)]
+struct OpenFile {
+    number: u64,
+    path: PathBuf,
+    sink: Sink,
+}
+
+impl OpenFile {
+    fn create(shared: &Shared, is_shared: bool) -> Result<OpenFile> {
+        let number = shared.take_number();
+        let path = shared.dir.join(Name::Table(number).to_string());
+        let sink = Sink::new(shared.disk.create(&path)?, is_shared);
+        Ok(OpenFile { number, path, sink })
+    }
+
+    /// Writes what stands behind the blocks of `parts`.
+    fn finish(&self, parts: &[Part]) -> Result<NewFile> {
+        let done = finish(&self.sink, parts)?;
+        let meta = FileMeta { number: self.number, bytes: done.bytes, smallest: done.smallest, largest: done.largest };
+        let file = self.sink.file.clone();
+        Ok(NewFile { meta, path: self.path.clone(), file, is_synced: false })
+    }
+}
+
+/// The tables of one run.
+#[derive(Debug)]
+pub(crate) struct Outputs {
+    shared: Arc<Shared>,
+    /// A table is closed when its data has so many bytes.
+    table_bytes: u64,
+    /// The one table of a run for level 0.
+    single: Option<OpenFile>,
+    state: Mutex<OutputState>,
+}
+
+#[derive(Debug, Default)]
+struct OutputState {
+    files: Vec<NewFile>,
+    /// Finished parts of the single table.
+    parts: Vec<Part>,
+    /// Every file that was made, to be removed if the run comes to nothing.
+    paths: Vec<PathBuf>,
+    open_writers: usize,
+    /// A writer was dropped with records that are not all there.
+    is_broken: bool,
+    record_count: u64,
+}
+
+impl Outputs {
+    pub(crate) fn new(shared: &Arc<Shared>, table_bytes: u64, is_single: bool) -> Result<Arc<Outputs>> {
+        let single = if is_single { Some(OpenFile::create(shared, true)?) } else { None };
+        let paths = single.iter().map(|file| file.path.clone()).collect();
+        let state = Mutex::new(OutputState { paths, ..OutputState::default() });
+        Ok(Arc::new(Outputs { shared: shared.clone(), table_bytes, single, state }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, OutputState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn writer(self: &Arc<Outputs>) -> Writer {
+        self.state().open_writers += 1;
+        let limit = self.limit(0);
+        Writer { outputs: self.clone(), part: Part::new(), file: None, limit, is_finished: false }
+    }
+
+    /// How long the next piece of a table may get that has `bytes` so far.
+    fn limit(&self, bytes: u64) -> usize {
+        let left = usize::try_from(self.table_bytes.saturating_sub(bytes)).unwrap_or(usize::MAX);
+        if self.single.is_some() { PIECE_BYTES } else { left.min(PIECE_BYTES) }
+    }
+
+    /// Closes the single table, if there is one and it has records.
+    ///
+    /// # Panics
+    /// If a writer is still open or was not finished, or the keys of two writers overlap.
+    pub(crate) fn close(&self) -> Result<()> {
+        let mut state = self.state();
+        assert_eq!(state.open_writers, 0, "a run is closed when no writer is at work");
+        assert!(!state.is_broken, "a run is committed only if every writer was finished");
+        let mut parts = std::mem::take(&mut state.parts);
+        parts.sort_by(|a, b| a.first_key().cmp(b.first_key()));
+        let is_apart = parts.windows(2).all(|two| two[0].last_key() < two[1].first_key());
+        assert!(is_apart, "the writers of a run have disjoint ranges of keys");
+        if let Some(single) = self.single.as_ref().filter(|_| !parts.is_empty()) {
+            let file = single.finish(&parts)?;
+            state.files.push(file);
+        }
+        state.files.sort_by(|a, b| user_key(&a.meta.smallest).cmp(user_key(&b.meta.smallest)));
+        let is_apart =
+            state.files.windows(2).all(|two| user_key(&two[0].meta.largest) < user_key(&two[1].meta.smallest));
+        assert!(is_apart, "the writers of a run have disjoint ranges of keys");
+        Ok(())
+    }
+
+    /// Makes the finished tables durable. A file's sync is called once, come what may.
+    pub(crate) fn sync(&self) -> Result<()> {
+        loop {
+            let mut state = self.state();
+            let Some(file) = state.files.iter_mut().find(|file| !file.is_synced) else {
+                return Ok(());
+            };
+            file.is_synced = true;
+            let file = file.file.clone();
+            drop(state);
+            file.sync()?;
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state().files.iter().map(|file| file.meta.bytes).sum()
+    }
+
+    pub(crate) fn file_count(&self) -> usize {
+        self.state().files.len()
+    }
+
+    pub(crate) fn record_count(&self) -> u64 {
+        self.state().record_count
+    }
+
+    /// The tables, synced and in key order; from now on they are the caller's to remove.
+    pub(crate) fn take(&self) -> Vec<Arc<TableFile>> {
+        let mut state = self.state();
+        assert!(state.files.iter().all(|file| file.is_synced), "a run is synced before it is taken");
+        state.paths.clear();
+        let file = |file: NewFile| Arc::new(TableFile::new(&self.shared, file.meta, file.path));
+        state.files.drain(..).map(file).collect()
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        for path in std::mem::take(&mut self.state().paths) {
+            let _ = self.shared.disk.remove_file(&path);
+        }
+    }
+}
+
+/// Writes records of one range of keys.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    outputs: Arc<Outputs>,
+    part: Part,
+    /// The table that the part goes into, unless it is the single one.
+    file: Option<OpenFile>,
+    /// A piece is written when it has so many bytes.
+    limit: usize,
+    is_finished: bool,
+}
+
+impl Writer {
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8], tag: u64, value: &[u8]) -> Result<()> {
+        self.part.add(key, tag, value);
+        if self.part.is_between_blocks() && self.part.piece_bytes() >= self.limit {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if let Some(single) = &self.outputs.single {
+            self.part.write_piece(&single.sink)?;
+            return Ok(());
+        }
+        if self.file.is_none() {
+            let file = OpenFile::create(&self.outputs.shared, false)?;
+            self.outputs.state().paths.push(file.path.clone());
+            self.file = Some(file);
+        }
+        let file = self.file.as_ref().expect("made above");
+        self.part.write_piece(&file.sink)?;
+        if file.sink.bytes() >= self.outputs.table_bytes {
+            self.finish_table()?;
+        }
+        self.limit = self.outputs.limit(self.file.as_ref().map_or(0, |file| file.sink.bytes()));
+        Ok(())
+    }
+
+    /// Closes the table that the part goes into, if it has records.
+    fn finish_table(&mut self) -> Result<()> {
+        let part = std::mem::replace(&mut self.part, Part::new());
+        if let Some(file) = self.file.take() {
+            let count = part.record_count();
+            let done = file.finish(&[part])?;
+            let mut state = self.outputs.state();
+            state.files.push(done);
+            state.record_count += count;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.part.close();
+        if self.part.record_count() > 0 {
+            self.write()?;
+            if self.outputs.single.is_some() {
+                let part = std::mem::replace(&mut self.part, Part::new());
+                let mut state = self.outputs.state();
+                state.record_count += part.record_count();
+                state.parts.push(part);
+            } else {
+                self.finish_table()?;
+            }
+        }
+        self.is_finished = true;
+        Ok(())
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.part.memory_bytes()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut state = self.outputs.state();
+        state.open_writers -= 1;
+        state.is_broken |= !self.is_finished;
+    }
+}
+
+/// The tables of a commit that is being prepared; made by `Db::begin_run`, shared by the threads
+/// that fill it, given to `Db::commit`. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Run {
+    pub(crate) outputs: Arc<Outputs>,
+    pub(crate) sequence: u64,
+    pub(crate) level: usize,
+    pub(crate) bytes_planned: u64,
+    pub(crate) _slot: RunSlot,
+}
+
+/// The right to be the one run of a database; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct RunSlot(pub(crate) Arc<std::sync::atomic::AtomicBool>);
+
+impl Drop for RunSlot {
+    fn drop(&mut self) {
+        self.0.store(false, std::sync::atomic::Ordering::Release);
+    }
+}
+
+impl Run {
+    /// A writer for one range of keys; ranges of different writers do not overlap, and their order
+    /// in time is free. Each holds about 1 MiB, and for a level 0 run 3 % of what it wrote.
+    pub fn table(&self) -> TableWriter {
+        TableWriter {
+            writer: self.outputs.writer(),
+            put: self.sequence << 8 | KIND_VALUE,
+            delete: self.sequence << 8 | KIND_DELETED,
+        }
+    }
+
+    /// Makes the tables durable that are whole so far: for a thread that sleeps in the disk while
+    /// others still write. `Db::commit` does it for those that are left.
+    ///
+    /// # Errors
+    /// What the disk says; the run is to be dropped then, and written again.
+    pub fn sync(&self) -> Result<()> {
+        self.outputs.sync()
+    }
+
+    /// Bytes of the tables that are whole so far.
+    pub fn bytes(&self) -> u64 {
+        self.outputs.bytes()
+    }
+
+    /// The level that the run was planned for.
+    pub fn level(&self) -> usize {
+        self.level
+    }
+}
+
+/// Writes records of one range of keys, in rising order, into tables of a [`Run`].
+#[derive(Debug)]
+pub struct TableWriter {
+    writer: Writer,
+    put: u64,
+    delete: u64,
+}
+
+impl TableWriter {
+    /// Appends a key with its value.
+    ///
+    /// # Errors
+    /// What the disk says; the whole run is to be dropped then, and written again.
+    ///
+    /// # Panics
+    /// If `key` does not lie behind the one before: no table could hold it.
+    #[inline]
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.writer.add(key, self.put, value)
+    }
+
+    /// Appends a tombstone: older values of the key are deleted.
+    ///
+    /// # Errors
+    /// As [`TableWriter::put`].
+    ///
+    /// # Panics
+    /// As [`TableWriter::put`].
+    #[inline]
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.writer.add(key, self.delete, &[])
+    }
+
+    /// Writes what is left. A run with a writer that was dropped without it cannot be committed.
+    ///
+    /// # Errors
+    /// As [`TableWriter::put`].
+    pub fn finish(self) -> Result<()> {
+        self.writer.finish()
+    }
+
+    /// Memory that the writer holds, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.writer.memory_bytes()
+    }
+}

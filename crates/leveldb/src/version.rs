@@ -1,0 +1,223 @@
+//! Versions: which tables are the database at one instant. A version never changes; a commit or a
+//! merge makes the next one, and a table's file goes when no version holds it any more.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::coding::user_key;
+use crate::edit::{FileMeta, LEVELS};
+use crate::error::{Damage, Result};
+use crate::fs::{Bytes, Disk};
+use crate::levels::RunSize;
+use crate::table::Table;
+
+/// What all parts of an open database share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    /// Memory of open tables.
+    pub(crate) index_bytes: AtomicU64,
+    /// Files that no version holds: to be removed by the next one who writes.
+    pub(crate) garbage: Mutex<Vec<PathBuf>>,
+    /// The next file's number.
+    pub(crate) next_file: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path) -> Shared {
+        Shared {
+            disk,
+            dir: dir.to_path_buf(),
+            index_bytes: AtomicU64::new(0),
+            garbage: Mutex::new(Vec::new()),
+            next_file: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn take_number(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Removes what nobody holds. What cannot be removed goes when the folder is opened next.
+    pub(crate) fn remove_garbage(&self) {
+        let garbage = std::mem::take(&mut *self.garbage.lock().unwrap_or_else(PoisonError::into_inner));
+        for path in garbage {
+            let _ = self.disk.remove_file(&path);
+        }
+    }
+}
+
+/// A table of some version; opened when it is first needed.
+#[derive(Debug)]
+pub(crate) struct TableFile {
+    pub(crate) meta: FileMeta,
+    pub(crate) path: PathBuf,
+    shared: Arc<Shared>,
+    table: OnceLock<Table>,
+    opening: Mutex<()>,
+    /// The manifest lists it no more: the file goes with this value.
+    is_obsolete: AtomicBool,
+}
+
+impl TableFile {
+    pub(crate) fn new(shared: &Arc<Shared>, meta: FileMeta, path: PathBuf) -> TableFile {
+        TableFile {
+            meta,
+            path,
+            shared: shared.clone(),
+            table: OnceLock::new(),
+            opening: Mutex::new(()),
+            is_obsolete: AtomicBool::new(false),
+        }
+    }
+
+    /// A table that is in memory only.
+    pub(crate) fn in_memory(shared: &Arc<Shared>, meta: FileMeta, path: PathBuf, bytes: Vec<u8>) -> Result<TableFile> {
+        let file = TableFile::new(shared, meta, path);
+        file.keep(Table::open(&file.path, bytes.into())?);
+        Ok(file)
+    }
+
+    fn keep(&self, table: Table) -> &Table {
+        self.shared.index_bytes.fetch_add(table.memory_bytes(), Ordering::Relaxed);
+        self.table.get_or_init(|| table)
+    }
+
+    /// The open table.
+    #[inline]
+    pub(crate) fn table(&self) -> Result<&Table> {
+        match self.table.get() {
+            Some(table) => Ok(table),
+            None => self.open(),
+        }
+    }
+
+    #[cold]
+    fn open(&self) -> Result<&Table> {
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        let bytes = self.bytes()?;
+        Ok(self.keep(Table::open(&self.path, bytes)?))
+    }
+
+    /// The file's bytes, for one who reads it from end to end.
+    pub(crate) fn bytes(&self) -> Result<Bytes> {
+        let bytes = self.shared.disk.open(&self.path)?.bytes()?;
+        if bytes.len() as u64 != self.meta.bytes {
+            let wanted = format!("{} bytes, as the manifest says", self.meta.bytes);
+            let found = format!("{} bytes", bytes.len());
+            return Err(Damage::new(bytes.len(), wanted, found).of(&self.path));
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes for one who reads all of them: a map of its own, read ahead; `None` if the table
+    /// has them in memory.
+    pub(crate) fn scan_bytes(&self) -> Result<Option<Bytes>> {
+        if self.table.get().is_some_and(Table::is_in_memory) {
+            return Ok(None);
+        }
+        let bytes = self.bytes()?;
+        bytes.advise_sequential();
+        Ok(Some(bytes))
+    }
+
+    pub(crate) fn first_key(&self) -> &[u8] {
+        user_key(&self.meta.smallest)
+    }
+
+    pub(crate) fn last_key(&self) -> &[u8] {
+        user_key(&self.meta.largest)
+    }
+
+    /// From now on nothing on the disk names this table.
+    pub(crate) fn set_obsolete(&self) {
+        self.is_obsolete.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if let Some(table) = self.table.get() {
+            self.shared.index_bytes.fetch_sub(table.memory_bytes(), Ordering::Relaxed);
+        }
+        if *self.is_obsolete.get_mut() {
+            let mut garbage = self.shared.garbage.lock().unwrap_or_else(PoisonError::into_inner);
+            garbage.push(std::mem::take(&mut self.path));
+        }
+    }
+}
+
+/// Tables that are disjoint and in key order: all of a level below 0, or one of level 0.
+#[derive(Clone, Debug)]
+pub(crate) struct SortedRun {
+    pub(crate) level: usize,
+    pub(crate) files: Vec<Arc<TableFile>>,
+}
+
+impl SortedRun {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.meta.bytes).sum()
+    }
+
+    /// The first file at or behind `from` whose last key is not below `key`, if it may hold `key`.
+    pub(crate) fn find_file(&self, key: &[u8], from: usize) -> usize {
+        from + self.files[from..].partition_point(|file| file.last_key() < key)
+    }
+}
+
+/// The runs of one instant, the newest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Version {
+    pub(crate) runs: Vec<SortedRun>,
+}
+
+impl Version {
+    /// Orders the tables of each level.
+    ///
+    /// # Errors
+    /// Two tables of one level below 0 that overlap, or a table whose keys end before they begin;
+    /// `manifest` is the file that says so.
+    pub(crate) fn new(levels: [Vec<Arc<TableFile>>; LEVELS], manifest: &Path) -> Result<Version> {
+        let mut runs = Vec::new();
+        for (level, mut files) in levels.into_iter().enumerate() {
+            for file in &files {
+                if file.first_key() > file.last_key() {
+                    let wanted = "a table whose first key is not behind its last";
+                    return Err(Damage::new(0, wanted, file.path.display().to_string()).of(manifest));
+                }
+            }
+            if level == 0 {
+                files.sort_by_key(|file| std::cmp::Reverse(file.meta.number));
+                runs.extend(files.into_iter().map(|file| SortedRun { level, files: vec![file] }));
+            } else if !files.is_empty() {
+                files.sort_by(|a, b| a.first_key().cmp(b.first_key()));
+                // One user key may end a table and begin the next: LevelDB may have cut there.
+                let overlap = files.windows(2).find(|two| two[0].last_key() > two[1].first_key());
+                if let Some(two) = overlap {
+                    let (a, b) = (two[0].path.display(), two[1].path.display());
+                    let wanted = format!("tables of level {level} that do not overlap");
+                    return Err(Damage::new(0, wanted, format!("{a} and {b}")).of(manifest));
+                }
+                runs.push(SortedRun { level, files });
+            }
+        }
+        Ok(Version { runs })
+    }
+
+    /// What decisions about levels need.
+    pub(crate) fn sizes(&self) -> Vec<RunSize> {
+        let size =
+            |run: &SortedRun| RunSize { level: run.level, bytes: run.bytes(), is_one_file: run.files.len() == 1 };
+        self.runs.iter().map(size).collect()
+    }
+
+    /// All tables with their levels.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
+        self.runs.iter().flat_map(|run| run.files.iter().map(|file| (run.level, file)))
+    }
+}
