@@ -9,6 +9,7 @@ use crate::transaction::{self, is_final, legacy_sigops};
 use crate::verdict::{BlockError, Rule};
 use crate::{MAX_BLOCK_SIGOPS_COST, MAX_BLOCK_WEIGHT, WITNESS_SCALE_FACTOR, header};
 use primitives::{Block, Hash256, Height, Transaction, merkle};
+use script::signet;
 use simd::sha256::sha256d;
 
 /// First bytes of a witness commitment: OP_RETURN, a push of 36 bytes, and the BIP's four.
@@ -56,6 +57,7 @@ pub fn check(
 ) -> Result<(), BlockError> {
     sigops.clear();
     header::check_proof_of_work(params, hash, block.header().bits())?;
+    check_signet_solution(params, block, hash, txids)?;
     check_merkle_root(block, txids, scratch)?;
     check_length(block)?;
     check_coinbases(block, txids)?;
@@ -94,6 +96,23 @@ pub fn check_context(
     check_witness_commitment(block, context.height >= params.segwit_height, wtxids, scratch)?;
     check_weight(block)?;
     Ok(())
+}
+
+/// On signet every block but genesis MUST carry a solution of the challenge: `bad-signet-blksig`.
+///
+/// Source: BIP-0325; Bitcoin Core b88bffe, `CheckSignetBlockSolution`.
+pub fn check_signet_solution(
+    params: &Params,
+    block: &Block<'_>,
+    hash: &Hash256,
+    txids: &[Hash256],
+) -> Result<(), Rule> {
+    match &params.signet_challenge {
+        Some(challenge) if *hash != params.genesis_hash => {
+            signet::check_solution(block, txids, challenge).map_err(|why| Rule::BadSignetBlksig { why })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The header MUST hold the merkle root of the transactions (`bad-txnmrklroot`), and no two hashes that are paired in the

@@ -3,8 +3,9 @@
 use consensus::block::{self, Context};
 use consensus::header::{self, Ancestor, Parent};
 use consensus::spend::Totals;
-use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30};
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, flags};
 use primitives::{Amount, Block, Hash256, Header, Height, OutPoint, Tables};
+use script::{Flags, Immediate, Precomputed, SpentOutput};
 use std::collections::HashMap;
 
 /// A clock that no block here is ahead of but those that mean to be: 2026-11-21.
@@ -21,6 +22,8 @@ pub(crate) struct Coin {
 #[derive(Clone)]
 pub(crate) struct Ledger {
     pub(crate) params: Params,
+    /// Whether scripts run.
+    pub(crate) scripts: bool,
     chain: Vec<(Ancestor, Hash256)>,
     pub(crate) coins: HashMap<OutPoint, Coin>,
 }
@@ -44,7 +47,7 @@ impl From<BlockError> for Refused {
 
 impl Ledger {
     pub(crate) fn new(params: Params) -> Ledger {
-        let mut ledger = Ledger { chain: Vec::new(), coins: HashMap::new(), params };
+        let mut ledger = Ledger { chain: Vec::new(), coins: HashMap::new(), params, scripts: true };
         let genesis = Header(*ledger.params.genesis.first_chunk().unwrap());
         ledger.push(&genesis);
         ledger
@@ -86,7 +89,7 @@ impl Ledger {
         header::check(&self.params, header, &self.parent(), NOW, |height| self.ancestor(height))
     }
 
-    /// All rules of a block on the tip but the scripts; makes it the tip when they hold.
+    /// All rules of a block on the tip; makes it the tip when they hold.
     pub(crate) fn connect(&mut self, bytes: &[u8]) -> Result<Totals, Refused> {
         let mut tables = Tables::new();
         let block = tables.parse_block(bytes).map_err(|_| Refused::Unparsable)?;
@@ -153,7 +156,40 @@ impl Ledger {
                 }
             }
         }
-        spend.finish(&block.transaction(0))
+        let totals = spend.finish(&block.transaction(0))?;
+        if self.scripts {
+            self.run_scripts(block, txids, journal, flags::of_block(&self.params, height, &hash))?;
+        }
+        Ok(totals)
+    }
+
+    /// Every script, one by one, after everything else. The journal has the spent coins in the order of the inputs.
+    fn run_scripts(
+        &self,
+        block: &Block<'_>,
+        txids: &[Hash256],
+        journal: &[(OutPoint, Option<Coin>)],
+        flags: Flags,
+    ) -> Result<(), BlockError> {
+        let mut changes = journal.iter();
+        let mut scratch = script::Scratch::new();
+        for (index, tx) in block.transactions().enumerate().skip(1) {
+            let coins = tx.inputs().map(|input| {
+                let (_, coin) =
+                    changes.find(|(outpoint, coin)| *outpoint == input.prevout() && coin.is_some()).unwrap();
+                coin.as_ref().unwrap()
+            });
+            let spent: Vec<SpentOutput<'_>> =
+                coins.map(|coin| SpentOutput { value: Amount(coin.value), script: &coin.script }).collect();
+            let precomputed = Precomputed::new(tx, &spent);
+            for input in 0..tx.input_count() {
+                script::verify(&precomputed, input, flags, &mut Immediate, &mut scratch).map_err(|error| {
+                    let rule = Rule::BlockScriptVerifyFlagFailed { error };
+                    BlockError::in_input(rule, index, txids[index], input)
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn overwrites(&self, block: &Block<'_>, txids: &[Hash256]) -> bool {

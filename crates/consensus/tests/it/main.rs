@@ -1,5 +1,7 @@
 //! Tests on real data and on whole blocks made for one rule each.
 
+#![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
+
 mod blocks;
 mod build;
 mod chains;

@@ -1,4 +1,6 @@
 //! One block for each rule, made by hand on a regtest chain of 101 blocks: it breaks that rule, and its neighbour does not.
+//!
+//! Scripts are not run: witnesses and redeem scripts are here for their size and place only.
 
 use crate::build::{ANYONE, COIN, In, Tx, block, commit, meets_easiest, mine, with_body};
 use crate::ledger::{Coin, Ledger, Refused};
@@ -13,6 +15,7 @@ const TIME: u32 = 1_700_000_000;
 /// 101 blocks whose coinbases anybody can spend; that of block 1 is mature for block 102, not for 101.
 fn base(params: Params) -> (Ledger, Vec<Tx>) {
     let (mut ledger, mut coinbases) = (Ledger::new(params), Vec::new());
+    ledger.scripts = false;
     for height in 1..=BASE {
         let coinbase = Tx::coinbase(height, SUBSIDY);
         let bytes = block(ledger.tip(), TIME + height, std::slice::from_ref(&coinbase));

@@ -3,6 +3,7 @@
 use consensus::{BlockError, Class, Rule};
 use primitives::{Amount, Hash256};
 use script::ScriptError;
+use script::signet::SignetError;
 
 const AMOUNT: Amount = Amount(150_000_000);
 
@@ -18,7 +19,7 @@ const RULES: [(Rule, &str, Class); 44] = [
     (Rule::TimeTooNew { time: 1, now: 2 }, "time-too-new", Class::TimeFuture),
     (Rule::BadVersion { have: -2, want: 4 }, "bad-version(0xfffffffe)", Class::InvalidHeader),
     (Rule::TooLittleChainwork, "too-little-chainwork", Class::HeaderLowWork),
-    (Rule::BadSignetBlksig, "bad-signet-blksig", Class::Consensus),
+    (Rule::BadSignetBlksig { why: SignetError::NoCommitment }, "bad-signet-blksig", Class::Consensus),
     (Rule::BadTxnmrklroot { want: Hash256::ZERO, have: Hash256::ZERO }, "bad-txnmrklroot", Class::Mutated),
     (Rule::BadTxnsDuplicate, "bad-txns-duplicate", Class::Mutated),
     (Rule::Mutated64, "mutated", Class::Mutated),
