@@ -1,8 +1,10 @@
 //! The engine: where coins, files, rules and peers meet.
 
+pub mod candidates;
 pub mod fault;
 pub mod headers;
 pub mod pipeline;
+pub mod recheck;
 pub mod stages;
 pub mod stats;
 pub mod tree;

@@ -84,7 +84,7 @@ pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
     let mut sigops = Vec::new();
     SCRATCH
         .with_borrow_mut(|(scratch, wtxids)| {
-            block::check(params, &parsed, &job.hash, &txids, &mut sigops, scratch)?;
+            check_alone(params, &parsed, &job.hash, job.height, &txids, &mut sigops, scratch)?;
             if !job.contextual {
                 return Ok(());
             }
@@ -98,6 +98,25 @@ pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
         .map_err(Refusal::Rule)?;
     let ops = Ops::build(&parsed, &txids);
     Ok(Prepared { tables, txids, ops, sigops })
+}
+
+/// The rules of a block that need nothing but the block, and on signet its solution, in Core's order.
+pub(crate) fn check_alone(
+    params: &Params,
+    parsed: &Block<'_>,
+    hash: &Hash256,
+    height: Height,
+    txids: &[Hash256],
+    sigops: &mut Vec<u32>,
+    scratch: &mut block::Scratch,
+) -> Result<(), BlockError> {
+    if let Some(challenge) = params.signet_challenge.as_ref().filter(|_| height != 0) {
+        consensus::header::check_proof_of_work(params, hash, parsed.header().bits())?;
+        if script::signet::check_solution(parsed, txids, challenge).is_err() {
+            return Err(Rule::BadSignetBlksig.into());
+        }
+    }
+    block::check(params, parsed, hash, txids, sigops, scratch)
 }
 
 /// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.
@@ -209,7 +228,7 @@ pub(crate) fn scripts(flight: &Flight, first: usize, count: usize) -> Result<usi
 }
 
 /// Number of the transaction that has input number `input` of the block.
-fn transaction_of(block: &Block<'_>, input: usize) -> usize {
+pub(crate) fn transaction_of(block: &Block<'_>, input: usize) -> usize {
     let (mut low, mut high) = (0, block.transaction_count());
     while high - low > 1 {
         let middle = low + (high - low) / 2;

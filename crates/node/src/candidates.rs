@@ -1,0 +1,101 @@
+//! Which block the chain should end with: the most work of what is complete and not refused.
+//!
+//! Complete: its body, and those of all its ancestors, are there. Between equals the committed chain stays, else the one
+//! that was linked first: it and all its ancestors there.
+//! Source: Bitcoin Core b88bffe, `CBlockIndexWorkComparator`, `ReceivedBlockTransactions`.
+
+use crate::tree::{Fate, GENESIS, NodeId, Tree};
+
+/// Which bodies are there, and in what order blocks became complete.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    there: Vec<bool>,
+    /// Order in which a block became complete; 0 for not.
+    linked: Vec<u32>,
+    next: u32,
+    /// Children of blocks that are not complete, in order of arrival.
+    waiting: std::collections::HashMap<NodeId, Vec<NodeId>>,
+}
+
+impl Links {
+    /// Only the genesis block.
+    pub fn new() -> Links {
+        Links { there: vec![true], linked: vec![1], next: 2, ..Links::default() }
+    }
+
+    /// Notes that a block's body is there.
+    pub fn add(&mut self, tree: &Tree, id: NodeId) {
+        self.there.resize(tree.len(), false);
+        self.linked.resize(tree.len(), 0);
+        if std::mem::replace(&mut self.there[id as usize], true) || id == GENESIS {
+            return;
+        }
+        let parent = tree.parent(id).expect("not genesis");
+        if self.linked[parent as usize] == 0 {
+            return self.waiting.entry(parent).or_default().push(id);
+        }
+        let mut queue = std::collections::VecDeque::from([id]);
+        while let Some(id) = queue.pop_front() {
+            self.linked[id as usize] = self.next;
+            self.next += 1;
+            queue.extend(self.waiting.remove(&id).unwrap_or_default());
+        }
+    }
+
+    /// Whether a block and all its ancestors have bodies.
+    pub fn is_complete(&self, id: NodeId) -> bool {
+        self.linked.get(id as usize).is_some_and(|&order| order != 0)
+    }
+
+    /// Whether a block's body is there.
+    pub fn has_body(&self, id: NodeId) -> bool {
+        self.there.get(id as usize).copied().unwrap_or(false)
+    }
+
+    /// The best block: `tip`, unless another has more work.
+    pub fn best(&self, tree: &Tree, tip: NodeId) -> NodeId {
+        let mut best = tip;
+        for id in tree.ids().filter(|&id| self.is_complete(id) && tree.fate(id) == Fate::Open) {
+            let (work, have) = (tree.work(id), tree.work(best));
+            let first = best != tip && self.linked[id as usize] < self.linked[best as usize];
+            if work > have || (work == have && first) {
+                best = id;
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::{Hash256, Header};
+
+    fn child(tree: &mut Tree, parent: NodeId, nonce: u32) -> NodeId {
+        let header = Header::new(4, tree.hash(parent), Hash256::ZERO, 1, 0x207f_ffff, nonce);
+        tree.insert(&header, header.hash(), parent)
+    }
+
+    #[test]
+    fn the_first_linked_wins_and_the_tip_stays() {
+        let mut tree = Tree::new(&Header::new(1, Hash256::ZERO, Hash256::ZERO, 0, 0x207f_ffff, 0));
+        let (a1, b1) = (child(&mut tree, GENESIS, 1), child(&mut tree, GENESIS, 2));
+        let (a2, b2) = (child(&mut tree, a1, 3), child(&mut tree, b1, 4));
+        let mut links = Links::new();
+        // a2's body comes first, but b2 is complete first.
+        for id in [a2, b1, b2] {
+            links.add(&tree, id);
+        }
+        assert_eq!(links.best(&tree, GENESIS), b2);
+        links.add(&tree, a1);
+        assert!(links.is_complete(a2));
+        assert_eq!(links.best(&tree, GENESIS), b2);
+        assert_eq!(links.best(&tree, a2), a2, "between equals the tip stays");
+        tree.fail(b1);
+        assert_eq!(links.best(&tree, GENESIS), a2);
+        let (a3, a4) = (child(&mut tree, a2, 5), 0);
+        let _ = a4;
+        links.add(&tree, a3);
+        assert_eq!(links.best(&tree, a2), a3);
+    }
+}

@@ -1,0 +1,162 @@
+//! The second judgement: one block, alone, by the plain twins.
+//!
+//! An invalid mark is for ever, so it is made twice. Here nothing is shared with the pipeline but the rules: one thread,
+//! hashes one by one, every look-up made (BIP30's too), scripts by the interpreter with checks on the spot.
+//! Where this run accepts what the pipeline refused, the machine or this program is at fault, and nothing is marked.
+
+use crate::stages::transaction_of;
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
+use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
+use primitives::{Block, Hash256, Header, Height, OutPoint, Tables};
+use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
+use std::collections::HashMap;
+
+/// What the second judgement needs to know.
+pub struct Question<'a> {
+    /// The network's rules.
+    pub params: &'a Params,
+    /// The block, read again.
+    pub bytes: &'a [u8],
+    /// The header that it should have.
+    pub header: Header,
+    /// Its height.
+    pub height: Height,
+    /// Median time past of its parent.
+    pub parent_mtp: u32,
+    /// Flags of its scripts; none where they are assumed valid.
+    pub scripts: Option<Flags>,
+    /// Whether Core looks up the names of its outputs.
+    pub bip30: bool,
+    /// Median times past by height along its chain.
+    pub times: &'a [u32],
+}
+
+/// What the second judgement says.
+#[derive(Debug)]
+pub enum Answer {
+    /// Nothing is wrong with it.
+    Good,
+    /// A rule is broken.
+    Refused(BlockError),
+    /// The bytes are no block, or another one.
+    WrongBody,
+}
+
+/// Judges a block alone. `coin` gives the stored bytes of an unspent coin of the set before the block.
+pub fn judge<E>(question: &Question<'_>, mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>) -> Result<Answer, E> {
+    let mut tables = Tables::new();
+    let Ok(parsed) = tables.parse_block(question.bytes) else { return Ok(Answer::WrongBody) };
+    if parsed.header() != question.header {
+        return Ok(Answer::WrongBody);
+    }
+    let hash = question.header.hash();
+    let txids: Vec<Hash256> = parsed.transactions().map(|tx| Hash256(plain_hash(&tx.txid_pieces().concat()))).collect();
+    if let Err(error) = alone(question, &parsed, &hash, &txids) {
+        return Ok(Answer::Refused(error));
+    }
+    if question.bip30 {
+        for (tx, txid) in parsed.transactions().zip(&txids) {
+            for vout in 0..tx.output_count() as u32 {
+                if coin(&OutPoint { txid: *txid, vout })?.is_some() {
+                    return Ok(Answer::Refused(Rule::BadTxnsBip30.into()));
+                }
+            }
+        }
+    }
+    with_coins(question, &parsed, &hash, &txids, coin)
+}
+
+fn plain_hash(bytes: &[u8]) -> [u8; 32] {
+    simd::sha256::sha256(&simd::sha256::sha256(bytes))
+}
+
+/// The rules of the block alone.
+fn alone(question: &Question<'_>, parsed: &Block<'_>, hash: &Hash256, txids: &[Hash256]) -> Result<(), BlockError> {
+    let (mut sigops, mut scratch) = (Vec::new(), block::Scratch::default());
+    crate::stages::check_alone(question.params, parsed, hash, question.height, txids, &mut sigops, &mut scratch)?;
+    let mut wtxids: Vec<Hash256> = Vec::new();
+    if block::needs_wtxids(question.params, parsed, question.height) {
+        wtxids.extend(parsed.transactions().map(|tx| Hash256(plain_hash(tx.bytes()))));
+    }
+    let context = block::Context { height: question.height, median_time_past: question.parent_mtp };
+    block::check_context(question.params, parsed, &context, txids, &wtxids, &mut scratch)
+}
+
+/// The rules that need the coins, and then the scripts.
+fn with_coins<E>(
+    question: &Question<'_>,
+    parsed: &Block<'_>,
+    hash: &Hash256,
+    txids: &[Hash256],
+    mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,
+) -> Result<Answer, E> {
+    // What earlier transactions of the block made, and what they spent.
+    let mut here: HashMap<OutPoint, Option<Vec<u8>>> = HashMap::new();
+    let mut spend = BlockSpend::new(question.params, question.height, hash, question.parent_mtp);
+    let mut spent: Vec<Vec<u8>> = Vec::new();
+    for (index, tx) in parsed.transactions().enumerate() {
+        let mut found: Vec<Option<Vec<u8>>> = Vec::new();
+        for input in tx.inputs().take(if index == 0 { 0 } else { usize::MAX }) {
+            let name = input.prevout();
+            found.push(match here.get(&name) {
+                Some(known) => known.clone(),
+                None => coin(&name)?,
+            });
+            here.insert(name, None);
+        }
+        let scripts: Vec<(Option<CoinRef<'_>>, Vec<u8>)> = found
+            .iter()
+            .map(|bytes| {
+                let coin = bytes.as_ref().map(|bytes| CoinRef::decode(bytes).expect("stored coins were checked"));
+                (coin, coin.map(|coin| coin.script.to_vec()).unwrap_or_default())
+            })
+            .collect();
+        let get = |input: usize| {
+            let (coin, script) = &scripts[input];
+            coin.map(|coin| SpentCoin { height: coin.height, coinbase: coin.coinbase, value: coin.value, script })
+        };
+        let sigops = consensus::transaction::legacy_sigops(&tx);
+        let times = |height: Height| question.times[height as usize];
+        if let Err(error) = spend.transaction(&tx, &txids[index], sigops, get, times) {
+            return Ok(Answer::Refused(error));
+        }
+        for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
+            let mut bytes = Vec::new();
+            put_coin(&mut bytes, code(question.height, index == 0), output.value(), output.script());
+            here.insert(OutPoint { txid: txids[index], vout: vout as u32 }, Some(bytes));
+        }
+        spent.extend(found.into_iter().flatten());
+    }
+    if let Err(error) = spend.finish(&parsed.transaction(0)) {
+        return Ok(Answer::Refused(error));
+    }
+    Ok(match question.scripts.map(|flags| run_scripts(parsed, txids, &spent, flags)) {
+        Some(Err(error)) => Answer::Refused(error),
+        _ => Answer::Good,
+    })
+}
+
+fn run_scripts(parsed: &Block<'_>, txids: &[Hash256], spent: &[Vec<u8>], flags: Flags) -> Result<(), BlockError> {
+    let coins: Vec<(CoinRef<'_>, Vec<u8>)> = spent
+        .iter()
+        .map(|bytes| {
+            let coin = CoinRef::decode(bytes).expect("stored coins were checked");
+            (coin, coin.script.to_vec())
+        })
+        .collect();
+    let mut scratch = Scratch::default();
+    for index in 1..parsed.transaction_count() {
+        let tx = parsed.transaction(index);
+        debug_assert_eq!(transaction_of(parsed, tx.first_input()), index);
+        let outputs: Vec<SpentOutput<'_>> = coins[tx.first_input() - 1..][..tx.input_count()]
+            .iter()
+            .map(|(coin, script)| SpentOutput { value: coin.value, script })
+            .collect();
+        let precomputed = Precomputed::new(tx, &outputs);
+        for input in 0..tx.input_count() {
+            script::verify::verify_by_interpreter(&precomputed, input, flags, &mut Immediate, &mut scratch)
+                .map_err(|error| BlockError::in_input(Rule::BlockScriptVerifyFlagFailed { error }, index, txids[index], input))?;
+        }
+    }
+    Ok(())
+}
