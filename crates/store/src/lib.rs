@@ -1,1 +1,33 @@
-//! (being written)
+//! Core's data directory: block files, undo files, block index, chainstate, locks, obfuscation key.
+//!
+//! In: blocks, undo data, index entries, sorted coins. Out: the same, from a folder that Core opens, and [`Fault`]s
+//! that say where, what was wanted, what was found, and what to do.
+//! Must never know: whether a block is good. A header that meets its own nBits is the only thing it looks at.
+//!
+//! Nothing else in the workspace opens a file of a data directory. All writing goes through [`leveldb::fs::Disk`].
+//! Order of durability, which the caller keeps: block and undo data, then index, then coins.
+
+pub mod blockfiles;
+pub mod fault;
+pub mod fileinfo;
+mod files;
+pub mod layout;
+pub mod locks;
+pub mod own;
+pub mod prune;
+pub mod undofiles;
+mod writing;
+pub mod xor;
+
+pub use fault::{Fault, FaultKind, Result};
+pub use fileinfo::{FileInfo, FileInfos};
+pub use layout::{Layout, Network};
+
+/// A place in Core's block or undo files.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FilePos {
+    /// Number of the file: 7 is blk00007.dat, and rev00007.dat.
+    pub file: u32,
+    /// Offset of the first byte of the block or of the undo payload, in bytes; the record's header lies before it.
+    pub offset: u32,
+}

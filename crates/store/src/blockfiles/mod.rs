@@ -1,0 +1,217 @@
+//! Block files (`blk?????.dat`): raw blocks, one record after another, in order of arrival.
+//!
+//!     record   magic [u8; 4] | size u32 LE | block [u8; size]
+//!     tail     zeros, reserved ahead and not obfuscated
+//!
+//! Every byte but the tail is XORed with the folder's key by its place in the file. The same records without
+//! obfuscation make up foreign files (bootstrap.dat), of any name and size.
+//!
+//! [`scan`] finds the records, [`bulk`] reads many of them in large pieces, [`write`] appends.
+//! Absent on purpose: heights, and whether a block is good. Records that are there are never changed.
+
+pub mod bulk;
+mod pool;
+pub mod scan;
+mod view;
+pub mod write;
+
+use crate::FilePos;
+use crate::fault::{Fault, FaultKind, Result};
+use crate::files::{Files, Place};
+use crate::layout::{self, Network};
+use crate::xor::{Key, NO_KEY};
+use leveldb::fs::{Disk, DiskFile};
+use simd::xor::xor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use bulk::BulkReader;
+pub use pool::{BlockBytes, Pool};
+pub use scan::{FileScan, FoundBlock, Note, Reason};
+pub use write::{BlockWriter, Flush};
+
+/// Bytes before every block: magic and size.
+pub const RECORD_HEADER_BYTES: u32 = 8;
+/// The smallest size that a scan takes for a block: a header. Source: Core's `LoadExternalBlockFile`.
+pub const SCAN_SIZE_MIN: u32 = 80;
+/// The greatest size that a scan takes for a block. Source: Core's `MAX_BLOCK_SERIALIZED_SIZE`.
+pub const SCAN_SIZE_MAX: u32 = 4_000_000;
+/// The greatest size that a reader takes, as Core's: `MAX_SIZE`.
+pub const READ_SIZE_MAX: u32 = 0x0200_0000;
+
+/// Where a block lies, and how long it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockAt {
+    /// Number of the file; for foreign files, the place in their list.
+    pub file: u32,
+    /// Offset of the block's first byte; its record starts [`RECORD_HEADER_BYTES`] before.
+    pub offset: u64,
+    /// Its bytes, as its record says.
+    pub size: u32,
+}
+
+impl BlockAt {
+    /// As a place that the block index can hold; `None` beyond 4 GiB.
+    pub fn file_pos(&self) -> Option<FilePos> {
+        Some(FilePos { file: self.file, offset: u32::try_from(self.offset).ok()? })
+    }
+}
+
+/// A set of files with block records, for reading. Shared by all threads.
+#[derive(Debug)]
+pub struct BlockFiles {
+    files: Files,
+    magic: [u8; 4],
+    key: Key,
+}
+
+/// The block files that are there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Numbers {
+    /// Their numbers, ascending.
+    pub there: Vec<u32>,
+    /// Runs of numbers that are missing below the last one, first and last of each. Core's reindex stops at the first.
+    pub missing: Vec<(u32, u32)>,
+}
+
+impl BlockFiles {
+    /// Core's block files in `blocks_dir`, obfuscated with `key`.
+    pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> BlockFiles {
+        let files = Files::new(disk, Place::Blocks(blocks_dir.to_path_buf()));
+        BlockFiles { files, magic: network.magic, key }
+    }
+
+    /// Files of any name, not obfuscated; file number `i` is `paths[i]`.
+    pub fn foreign(disk: Arc<dyn Disk>, paths: Vec<PathBuf>, network: &Network) -> BlockFiles {
+        BlockFiles { files: Files::new(disk, Place::Foreign(paths)), magic: network.magic, key: NO_KEY }
+    }
+
+    /// Path of file number `file`.
+    ///
+    /// # Panics
+    ///
+    /// For a foreign file that is not in the list.
+    pub fn path(&self, file: u32) -> PathBuf {
+        self.files.path(file)
+    }
+
+    /// The obfuscation key.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    /// The magic before every record.
+    pub fn magic(&self) -> [u8; 4] {
+        self.magic
+    }
+
+    /// Which files are there.
+    ///
+    /// # Errors
+    ///
+    /// A missing or unreadable folder; for foreign files, any that is missing.
+    pub fn numbers(&self) -> Result<Numbers> {
+        let mut there: Vec<u32> = match &self.files.place {
+            Place::Blocks(dir) | Place::Undo(dir) => {
+                let entries = self.files.disk.list(dir)?;
+                entries.iter().filter(|e| !e.is_dir).filter_map(|e| layout::block_file_number(&e.name)).collect()
+            }
+            Place::Foreign(paths) => {
+                let mut there = Vec::new();
+                for (number, _) in (0..).zip(paths) {
+                    self.file(number)?;
+                    there.push(number);
+                }
+                there
+            }
+        };
+        there.sort_unstable();
+        let mut missing = Vec::new();
+        let mut next = 0;
+        for &number in &there {
+            if number > next {
+                missing.push((next, number - 1));
+            }
+            next = number + 1;
+        }
+        Ok(Numbers { there, missing })
+    }
+
+    /// Length of file number `file` in bytes, reserved room included.
+    ///
+    /// # Errors
+    ///
+    /// A missing file, or what the system says.
+    pub fn file_bytes(&self, file: u32) -> Result<u64> {
+        Ok(self.file(file)?.len()?)
+    }
+
+    fn file(&self, number: u32) -> Result<Arc<dyn DiskFile>> {
+        self.files.open(number)
+    }
+
+    /// Forgets open files: those of removed or replaced files must be opened anew.
+    pub fn forget_open_files(&self) {
+        self.files.forget();
+    }
+
+    /// Reads one block by its place alone, as Core does: the record's magic must be there, and its size be possible.
+    ///
+    /// # Errors
+    ///
+    /// A missing file, a place that has no record, a cut; what the system says.
+    ///
+    /// Source: facts of Bitcoin Core b88bffe, `BlockManager::ReadRawBlock`.
+    pub fn read_block(&self, at: FilePos) -> Result<Vec<u8>> {
+        let file = self.file(at.file)?;
+        let size = self.record_size(at.file, &*file, u64::from(at.offset))?;
+        let have = file.len()?.saturating_sub(u64::from(at.offset));
+        if u64::from(size) > have {
+            let wanted = format!("a block of {size} bytes");
+            return Err(self.no_block(at.file, u64::from(at.offset), wanted, format!("{have} bytes to the end")));
+        }
+        let mut block = vec![0; size as usize];
+        file.read_exact_at(u64::from(at.offset), &mut block)?;
+        xor(&mut block, self.key, u64::from(at.offset));
+        Ok(block)
+    }
+
+    /// Size of the block at `offset` as the header of its record says.
+    fn record_size(&self, number: u32, file: &dyn DiskFile, offset: u64) -> Result<u32> {
+        let Some(start) = offset.checked_sub(u64::from(RECORD_HEADER_BYTES)) else {
+            return Err(self.no_block(number, offset, "a place behind a record's header".into(), "none".into()));
+        };
+        let mut header = [0; RECORD_HEADER_BYTES as usize];
+        let have = file.read_at(start, &mut header)?;
+        xor(&mut header, self.key, start);
+        if have < header.len() {
+            return Err(self.no_block(number, offset, "a block".into(), "the end of the file".into()));
+        }
+        self.check_record_header(number, offset, header, None)
+    }
+
+    /// Looks at the 8 bytes before a block; says its size.
+    fn check_record_header(&self, file: u32, offset: u64, header: [u8; 8], size: Option<u32>) -> Result<u32> {
+        let [m0, m1, m2, m3, s0, s1, s2, s3] = header;
+        let (magic, there) = ([m0, m1, m2, m3], u32::from_le_bytes([s0, s1, s2, s3]));
+        if magic != self.magic {
+            let wanted = format!("a record with magic {:02x?}", self.magic);
+            return Err(self.no_block(file, offset, wanted, format!("{magic:02x?}")));
+        }
+        match size {
+            Some(size) if size != there => {
+                Err(self.no_block(file, offset, format!("a block of {size} bytes"), format!("one of {there}")))
+            }
+            _ if there > READ_SIZE_MAX => {
+                let wanted = format!("a block of at most {READ_SIZE_MAX} bytes");
+                Err(self.no_block(file, offset, wanted, format!("one of {there}")))
+            }
+            _ => Ok(there),
+        }
+    }
+
+    fn no_block(&self, file: u32, offset: u64, wanted: String, found: String) -> Fault {
+        let advice = "The file was damaged or replaced after it was listed: look at the drive, then run reindex";
+        Fault::new(FaultKind::Damaged, &self.path(file), wanted, found, advice).at(offset)
+    }
+}

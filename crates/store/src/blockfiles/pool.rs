@@ -1,0 +1,204 @@
+//! Large buffers that are used again and again, and blocks that share them.
+
+use simd::memory::Buffer;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// A fixed number of buffers of one size. Their pages are faulted in once and stay.
+///
+/// Whoever wants one when all are out waits until one comes back, so that what is read ahead stays within
+/// `buffer_bytes * count_max`.
+pub struct Pool {
+    buffer_bytes: usize,
+    count_max: usize,
+    state: Mutex<State>,
+    came_back: Condvar,
+}
+
+struct State {
+    idle: Vec<Buffer>,
+    made: usize,
+    is_closed: bool,
+}
+
+impl Pool {
+    /// At most `count_max` buffers (at least one) of `buffer_bytes` each, made as they are wanted.
+    pub fn new(buffer_bytes: usize, count_max: usize) -> Arc<Pool> {
+        let state = State { idle: Vec::new(), made: 0, is_closed: false };
+        Arc::new(Pool {
+            buffer_bytes,
+            count_max: count_max.max(1),
+            state: Mutex::new(state),
+            came_back: Condvar::new(),
+        })
+    }
+
+    /// Bytes of one buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes
+    }
+
+    /// Bytes of all buffers made so far.
+    pub fn made_bytes(&self) -> usize {
+        self.lock().made * self.buffer_bytes
+    }
+
+    /// Wakes all who wait for a buffer, and gives none any more.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.came_back.notify_all();
+    }
+
+    /// A buffer with any contents; waits until there is one. `None` once the pool is closed.
+    pub(super) fn take(self: &Arc<Pool>) -> Option<Piece> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            if let Some(buffer) = state.idle.pop() {
+                return Some(Piece { memory: Memory::Pooled(Some(buffer), self.clone()) });
+            }
+            if state.made < self.count_max {
+                state.made += 1;
+                drop(state);
+                return Some(Piece { memory: Memory::Pooled(Some(Buffer::new(self.buffer_bytes)), self.clone()) });
+            }
+            state = self.came_back.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} of at most {} buffers of {} bytes)", self.lock().made, self.count_max, self.buffer_bytes)
+    }
+}
+
+/// One buffer while it is out.
+pub(super) struct Piece {
+    memory: Memory,
+}
+
+enum Memory {
+    /// Goes back to its pool at the end; `None` only then.
+    Pooled(Option<Buffer>, Arc<Pool>),
+    Own(Vec<u8>),
+}
+
+impl Piece {
+    pub(super) fn own(bytes: Vec<u8>) -> Piece {
+        Piece { memory: Memory::Own(bytes) }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Pooled(buffer, _) => buffer.as_ref().expect("taken only at the end"),
+            Memory::Own(bytes) => bytes,
+        }
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Pooled(buffer, _) => buffer.as_mut().expect("taken only at the end"),
+            Memory::Own(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let Memory::Pooled(buffer, pool) = &mut self.memory
+            && let Some(buffer) = buffer.take()
+        {
+            pool.lock().idle.push(buffer);
+            pool.came_back.notify_one();
+        }
+    }
+}
+
+/// One block's bytes, in a buffer that it may share with its neighbours. Cheap to clone.
+///
+/// As long as any of them is held, the whole buffer is.
+#[derive(Clone)]
+pub struct BlockBytes {
+    piece: Arc<Piece>,
+    start: usize,
+    end: usize,
+}
+
+impl BlockBytes {
+    pub(super) fn new(piece: &Arc<Piece>, start: usize, end: usize) -> BlockBytes {
+        assert!(start <= end && end <= piece.bytes().len(), "a block lies in its buffer");
+        BlockBytes { piece: piece.clone(), start, end }
+    }
+
+    /// The same bytes in memory of their own, so that the shared buffer can be let go.
+    pub fn detached(&self) -> BlockBytes {
+        BlockBytes::from(self.to_vec())
+    }
+}
+
+impl From<Vec<u8>> for BlockBytes {
+    fn from(bytes: Vec<u8>) -> BlockBytes {
+        let end = bytes.len();
+        BlockBytes { piece: Arc::new(Piece::own(bytes)), start: 0, end }
+    }
+}
+
+impl Deref for BlockBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.piece.bytes()[self.start..self.end]
+    }
+}
+
+impl AsRef<[u8]> for BlockBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for BlockBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockBytes({} bytes)", self.end - self.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back() {
+        let pool = Pool::new(4096, 2);
+        let (one, two) = (Arc::new(pool.take().unwrap()), pool.take().unwrap());
+        assert_eq!(pool.made_bytes(), 8192);
+        let block = BlockBytes::new(&one, 10, 20);
+        drop(one);
+        let waiting = std::thread::spawn({
+            let pool = pool.clone();
+            move || pool.take().is_some()
+        });
+        let copy = block.detached();
+        drop(block);
+        assert!(waiting.join().unwrap(), "the buffer came back when its last block went");
+        drop(two);
+        assert_eq!((copy.len(), pool.made_bytes()), (10, 8192));
+        let held = (pool.take(), pool.take());
+        let waiting = std::thread::spawn({
+            let pool = pool.clone();
+            move || pool.take().is_none()
+        });
+        pool.close();
+        assert!(waiting.join().unwrap(), "closing wakes who waits");
+        drop(held);
+    }
+}

@@ -1,0 +1,324 @@
+//! Finds the blocks of a file: hops from record to record, and searches where no record follows.
+//!
+//! A record counts when its header meets its own nBits and the next record follows right behind it (its magic, the end
+//! of the file, or the zeros of a reserved tail). Otherwise its body must parse within its size. A record that was
+//! reached by a search and not by a hop must parse in any case. What does not count is searched again from the byte
+//! behind its magic: a torn or false record costs only itself, where Core loses the good blocks inside its size.
+//!
+//! While hopping only headers are read. Absent on purpose: parents, heights, duplicates, merkle roots.
+
+use super::view::View;
+use super::{BlockAt, BlockFiles, RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
+use crate::FilePos;
+use crate::fault::Result;
+use memchr::memmem::Finder;
+use primitives::block::Tables;
+use primitives::header::HEADER_BYTES;
+use primitives::{Hash256, Header, Target};
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Bytes of a record up to the end of its block's header.
+const HEAD_BYTES: usize = RECORD_HEADER_BYTES as usize + HEADER_BYTES;
+/// Blocks below this many bytes are read through while hopping, larger ones are hopped over.
+const SMALL_BLOCK_BYTES: u32 = 64 * 1024;
+/// What is read at once while hopping over small blocks.
+const SMALL_READ_BYTES: usize = 256 * 1024;
+/// What is read at once while searching: twice the largest record, so that a search moves on.
+const SEARCH_READ_BYTES: usize = 2 * (SCAN_SIZE_MAX as usize + HEAD_BYTES);
+/// What is looked through at once while searching.
+const SEARCH_STEP_BYTES: usize = 1024 * 1024;
+
+/// A record that counts as a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FoundBlock {
+    /// Where it lies.
+    pub at: BlockAt,
+    /// Its header, which meets its own nBits.
+    pub header: Header,
+    /// The header's hash.
+    pub hash: Hash256,
+    /// Its body parsed within its size; without that, only its neighbours say that it is whole.
+    pub is_parsed: bool,
+}
+
+/// What one file holds.
+#[derive(Debug, Default)]
+pub struct FileScan {
+    /// The blocks, in order of their places.
+    pub blocks: Vec<FoundBlock>,
+    /// What lies between them and is no block; at most one note for each block and one for the end.
+    pub notes: Vec<Note>,
+}
+
+/// Bytes that are no block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// The file.
+    pub path: PathBuf,
+    /// Number of the file.
+    pub file: u32,
+    /// The bytes, from the first one that belongs to no block.
+    pub bytes: Range<u64>,
+    /// Why there is no record at the first of them.
+    pub reason: Reason,
+    /// False or torn records among them.
+    pub records: u32,
+}
+
+/// Why no block was found at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Other bytes than the magic: garbage, another network's file, or another obfuscation key.
+    Magic([u8; 4]),
+    /// A size that no block has.
+    Size(u32),
+    /// The record goes beyond the end of the file.
+    Cut {
+        /// Bytes that its size asks for.
+        want: u64,
+        /// Bytes that are there.
+        have: u64,
+    },
+    /// A header that does not meet its own nBits.
+    ProofOfWork(Hash256),
+    /// No record follows, and the body does not parse.
+    Body(Hash256),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = self.bytes;
+        write!(f, "{} at byte {start}: {} bytes are no block: ", self.path.display(), end - start)?;
+        match self.reason {
+            Reason::Magic(found) => write!(
+                f,
+                "they start {found:02x?}, which is not this network's magic (another network, or another xor.dat?)"
+            ),
+            Reason::Size(size) => {
+                write!(f, "a record of {size} bytes, where a block has {SCAN_SIZE_MIN} to {SCAN_SIZE_MAX}")
+            }
+            Reason::Cut { want, have } => {
+                write!(f, "a block of {want} bytes, of which {have} are there: the file was cut short")
+            }
+            Reason::ProofOfWork(hash) => write!(f, "a record whose header {hash} does not meet its own nBits"),
+            Reason::Body(hash) => write!(f, "block {hash} is damaged: its bytes do not parse"),
+        }?;
+        if self.records > 1 {
+            write!(f, ", and {} more such records", self.records - 1)?;
+        }
+        write!(f, "; skipped, and good blocks around it are kept")
+    }
+}
+
+/// What is at a place.
+enum Head {
+    /// A record with a possible size and a header that meets its own nBits.
+    Record { size: u32, header: Header, hash: Hash256 },
+    /// Nothing.
+    None(Reason),
+}
+
+impl BlockFiles {
+    /// Finds the blocks of one file. Files can be scanned in any order and by many threads.
+    ///
+    /// # Errors
+    ///
+    /// A missing or unreadable file. Whatever the bytes are is no error.
+    pub fn scan(&self, file: u32) -> Result<FileScan> {
+        let end = self.file_bytes(file)?;
+        self.scan_range(file, 0..end, true)
+    }
+
+    /// Finds the blocks inside a record that proved to be none (its body does not match its header): a torn record may
+    /// have been taken for a whole one that reaches into its neighbours.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockFiles::scan`].
+    pub fn scan_inside(&self, bad: BlockAt) -> Result<FileScan> {
+        let end = self.file_bytes(bad.file)?;
+        // The record that starts last inside may end outside, and so may the one that it was a part of.
+        let end = end.min(bad.offset.saturating_add(u64::from(bad.size) + u64::from(SCAN_SIZE_MAX)));
+        let start = bad.offset.saturating_sub(u64::from(RECORD_HEADER_BYTES));
+        let mut scan = self.scan_range(bad.file, start..end, false)?;
+        scan.blocks.retain(|block| block.at.offset < bad.offset + u64::from(bad.size));
+        Ok(scan)
+    }
+
+    /// Looks whether a block lies where an index says so: magic, a possible size, a header that meets its own nBits.
+    ///
+    /// # Errors
+    ///
+    /// A missing or unreadable file. A place without a block is `None`.
+    pub fn probe(&self, at: FilePos) -> Result<Option<FoundBlock>> {
+        let Some(start) = u64::from(at.offset).checked_sub(u64::from(RECORD_HEADER_BYTES)) else { return Ok(None) };
+        let file = self.file(at.file)?;
+        let mut view = View::new(file, self.key, u64::MAX);
+        let end = self.file_bytes(at.file)?;
+        let Head::Record { size, header, hash } = self.head(&mut view, start)? else { return Ok(None) };
+        if u64::from(at.offset) + u64::from(size) > end {
+            return Ok(None);
+        }
+        let at = BlockAt { file: at.file, offset: u64::from(at.offset), size };
+        Ok(Some(FoundBlock { at, header, hash, is_parsed: false }))
+    }
+
+    fn scan_range(&self, file: u32, range: Range<u64>, by_hop: bool) -> Result<FileScan> {
+        let view = View::new(self.file(file)?, self.key, range.end);
+        let mut scanner = Scanner { files: self, file, view, tables: Tables::new(), found: FileScan::default() };
+        scanner.run(range.start, by_hop)?;
+        Ok(scanner.found)
+    }
+
+    fn head(&self, view: &mut View, at: u64) -> Result<Head> {
+        let head = view.peek(at, HEAD_BYTES)?;
+        let have = head.len() as u64;
+        let mut first = [0; 4];
+        first[..head.len().min(4)].copy_from_slice(&head[..head.len().min(4)]);
+        if first != self.magic {
+            return Ok(Head::None(Reason::Magic(first)));
+        }
+        let Some(head) = head.first_chunk::<HEAD_BYTES>() else {
+            return Ok(Head::None(Reason::Cut { want: HEADER_BYTES as u64, have: have.saturating_sub(8) }));
+        };
+        let size = u32::from_le_bytes(head[4..8].try_into().expect("four bytes"));
+        if !(SCAN_SIZE_MIN..=SCAN_SIZE_MAX).contains(&size) {
+            return Ok(Head::None(Reason::Size(size)));
+        }
+        let header = Header(head[8..].try_into().expect("80 bytes"));
+        let hash = header.hash();
+        match Target::from_compact(header.bits()) {
+            Some(target) if target.is_met_by(&hash) => Ok(Head::Record { size, header, hash }),
+            _ => Ok(Head::None(Reason::ProofOfWork(hash))),
+        }
+    }
+}
+
+struct Scanner<'a> {
+    files: &'a BlockFiles,
+    file: u32,
+    view: View,
+    tables: Tables,
+    found: FileScan,
+}
+
+/// The bytes from the last block to where the scan is.
+struct Gap {
+    start: u64,
+    reason: Reason,
+    records: u32,
+    /// Anything but reserved room.
+    is_touched: bool,
+}
+
+impl Scanner<'_> {
+    fn run(&mut self, start: u64, mut by_hop: bool) -> Result<()> {
+        let mut at = start;
+        let mut gap: Option<Gap> = None;
+        if !by_hop {
+            match self.search(at)?.0 {
+                Some(hit) => at = hit,
+                None => return Ok(()),
+            }
+        }
+        while at < self.view.end() {
+            let reason = match self.files.head(&mut self.view, at)? {
+                Head::Record { size, header, hash } => match self.judge(at, size, hash, by_hop)? {
+                    Ok((next, is_parsed)) => {
+                        let offset = at + u64::from(RECORD_HEADER_BYTES);
+                        let place = BlockAt { file: self.file, offset, size };
+                        self.close(gap.take(), at);
+                        self.found.blocks.push(FoundBlock { at: place, header, hash, is_parsed });
+                        by_hop = next == offset + u64::from(size);
+                        at = next;
+                        continue;
+                    }
+                    Err(reason) => reason,
+                },
+                Head::None(reason) => reason,
+            };
+            let gap = gap.get_or_insert(Gap { start: at, reason, records: 0, is_touched: false });
+            gap.records += u32::from(!matches!(reason, Reason::Magic(_)));
+            gap.is_touched |= !matches!(reason, Reason::Magic(_));
+            by_hop = false;
+            let (hit, is_touched) = self.search(at)?;
+            gap.is_touched |= is_touched;
+            at = hit.unwrap_or_else(|| self.view.end());
+        }
+        let end = self.view.end();
+        self.close(gap, end);
+        Ok(())
+    }
+
+    /// Where the next record may start, and whether the block was parsed; or why this is none.
+    fn judge(
+        &mut self,
+        at: u64,
+        size: u32,
+        hash: Hash256,
+        by_hop: bool,
+    ) -> Result<std::result::Result<(u64, bool), Reason>> {
+        let offset = at + u64::from(RECORD_HEADER_BYTES);
+        let next = offset + u64::from(size);
+        if by_hop && self.follows(next)? {
+            self.view.set_read_bytes(if size < SMALL_BLOCK_BYTES { SMALL_READ_BYTES } else { 0 });
+            return Ok(Ok((next, false)));
+        }
+        let have = self.view.end() - offset;
+        let body = self.view.peek(offset, size as usize)?;
+        match self.tables.parse_block(body).map(|block| block.bytes().len() as u64) {
+            // Where the size says more than the block has, the next record may lie inside.
+            Ok(bytes) => Ok(Ok((offset + bytes, true))),
+            Err(_) if have < u64::from(size) => Ok(Err(Reason::Cut { want: u64::from(size), have })),
+            Err(_) => Ok(Err(Reason::Body(hash))),
+        }
+    }
+
+    /// Whether a record ends at `next`: another begins there, or nothing more was written.
+    fn follows(&mut self, next: u64) -> Result<bool> {
+        let end = self.view.end();
+        if next >= end {
+            return Ok(next == end);
+        }
+        let (magic, key) = (self.files.magic, self.view.key());
+        let bytes = self.view.peek(next, RECORD_HEADER_BYTES as usize)?;
+        let shared = bytes.len().min(magic.len());
+        Ok(bytes[..shared] == magic[..shared] || View::is_untouched(key, next, bytes))
+    }
+
+    /// The next magic behind the one at `at`, and whether the bytes up to there are more than reserved room.
+    fn search(&mut self, at: u64) -> Result<(Option<u64>, bool)> {
+        let finder = Finder::new(&self.files.magic);
+        let key = self.view.key();
+        let mut from = at + 1;
+        let mut is_touched = !View::is_untouched(key, at, self.view.peek(at, 1)?);
+        self.view.set_read_bytes(SEARCH_READ_BYTES);
+        while from < self.view.end() {
+            let bytes = self.view.peek(from, SEARCH_STEP_BYTES)?;
+            let hit = finder.find(bytes);
+            let seen = &bytes[..hit.unwrap_or(bytes.len())];
+            is_touched = is_touched || !View::is_untouched(key, from, seen);
+            if let Some(hit) = hit {
+                return Ok((Some(from + hit as u64), is_touched));
+            }
+            // The first bytes of a magic may end this step.
+            let last = bytes.len() < SEARCH_STEP_BYTES;
+            from += (bytes.len() - if last { 0 } else { self.files.magic.len() - 1 }) as u64;
+        }
+        Ok((None, is_touched))
+    }
+
+    /// Writes the note for what lies before `end`, if anything does.
+    fn close(&mut self, gap: Option<Gap>, end: u64) {
+        let Some(gap) = gap.filter(|gap| gap.is_touched) else { return };
+        self.found.notes.push(Note {
+            path: self.files.path(self.file),
+            file: self.file,
+            bytes: gap.start..end,
+            reason: gap.reason,
+            records: gap.records,
+        });
+    }
+}

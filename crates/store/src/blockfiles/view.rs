@@ -1,0 +1,72 @@
+//! A moving window over one file of records, obfuscation undone.
+
+use crate::fault::Result;
+use crate::xor::Key;
+use leveldb::fs::DiskFile;
+use simd::xor::xor;
+use std::sync::Arc;
+
+/// Bytes of a file as they were before obfuscation, read in pieces as wide as the reader wants them.
+pub(super) struct View {
+    file: Arc<dyn DiskFile>,
+    key: Key,
+    end: u64,
+    buffer: Vec<u8>,
+    /// Where the buffer starts in the file.
+    start: u64,
+    /// Least number of bytes that a read brings in.
+    read_bytes: usize,
+}
+
+impl View {
+    /// A view of the first `end` bytes of `file`.
+    pub(super) fn new(file: Arc<dyn DiskFile>, key: Key, end: u64) -> View {
+        View { file, key, end, buffer: Vec::new(), start: 0, read_bytes: 0 }
+    }
+
+    /// Where the view ends; less than first asked for if the file turned out to be shorter.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Says how many bytes a read brings in at least.
+    pub(super) fn set_read_bytes(&mut self, bytes: usize) {
+        self.read_bytes = bytes;
+    }
+
+    /// Up to `want` bytes at `offset`; fewer only at the end.
+    pub(super) fn peek(&mut self, offset: u64, want: usize) -> Result<&[u8]> {
+        let want = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX).min(want);
+        let is_held = offset >= self.start && offset + want as u64 <= self.start + self.buffer.len() as u64;
+        if !is_held {
+            self.fill(offset, want)?;
+        }
+        let at = (offset - self.start) as usize;
+        let have = want.min(self.buffer.len().saturating_sub(at));
+        Ok(&self.buffer[at..at + have])
+    }
+
+    fn fill(&mut self, offset: u64, want: usize) -> Result<()> {
+        let left = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let bytes = want.max(self.read_bytes).min(left);
+        self.buffer.resize(bytes, 0);
+        let have = self.file.read_at(offset, &mut self.buffer)?;
+        if have < bytes {
+            self.end = offset + have as u64;
+            self.buffer.truncate(have);
+        }
+        xor(&mut self.buffer, self.key, offset);
+        self.start = offset;
+        Ok(())
+    }
+
+    /// Whether `bytes`, seen at `offset`, are zeros in the file itself: room that was reserved and never written.
+    pub(super) fn is_untouched(key: Key, offset: u64, bytes: &[u8]) -> bool {
+        bytes.iter().zip(offset..).all(|(&byte, at)| byte == key[(at % 8) as usize])
+    }
+
+    /// The key of the obfuscation.
+    pub(super) fn key(&self) -> Key {
+        self.key
+    }
+}

@@ -1,0 +1,149 @@
+//! Appends blocks to block files, as Core would.
+//!
+//! Room is reserved 16 MiB at a time; a record goes into the current file when it ends below 128 MiB, otherwise the file
+//! is cut to what it holds and the next one begun. Records that are there are never touched.
+//! Source: facts of Bitcoin Core b88bffe, `BlockManager::FindNextBlockPos`, `WriteBlock`.
+
+use super::{READ_SIZE_MAX, RECORD_HEADER_BYTES};
+use crate::FilePos;
+use crate::fault::{Fault, FaultKind, Result};
+use crate::fileinfo::FileInfos;
+use crate::layout::{self, Network};
+use crate::writing::{Tail, Writing};
+use crate::xor::Key;
+use leveldb::fs::Disk;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use crate::writing::Flush;
+
+/// A block file stays below this many bytes.
+pub const BLOCK_FILE_BYTES_MAX: u32 = 128 * 1024 * 1024;
+/// Room is reserved in pieces of this many bytes.
+pub const BLOCK_CHUNK_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Appends to the last block file.
+///
+/// The infos are the caller's, for undo files share them; they say where to append. A block is seen by readers after
+/// [`BlockWriter::write_out`], and durable after a flush has run.
+#[derive(Debug)]
+pub struct BlockWriter {
+    writing: Writing,
+    magic: [u8; 4],
+    /// The file that is appended to.
+    current: u32,
+    tail: Option<Tail>,
+    /// The greatest number of a file in the folder or in the infos.
+    greatest: u32,
+}
+
+impl BlockWriter {
+    /// A writer that goes on in the last file of `infos`. Opens no file yet.
+    ///
+    /// # Errors
+    ///
+    /// A missing or unreadable folder.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        blocks_dir: &Path,
+        network: &Network,
+        key: Key,
+        infos: &FileInfos,
+    ) -> Result<BlockWriter> {
+        let entries = disk.list(blocks_dir)?;
+        let there = entries.iter().filter_map(|entry| layout::block_file_number(&entry.name)).max();
+        let current = infos.last_file();
+        let writing = Writing::new(disk, blocks_dir, key, BLOCK_CHUNK_BYTES);
+        let greatest = there.unwrap_or(0).max(current);
+        Ok(BlockWriter { writing, magic: network.magic, current, tail: None, greatest })
+    }
+
+    /// Appends a block and counts it into `infos`.
+    ///
+    /// # Errors
+    ///
+    /// No space, or what the system says. Nothing was appended then, and after no space the call can be made again.
+    pub fn append(&mut self, infos: &mut FileInfos, block: &[u8], height: u32, time: u32) -> Result<FilePos> {
+        let size = u32::try_from(block.len()).ok().filter(|&size| size <= READ_SIZE_MAX);
+        let Some(size) = size else {
+            let wanted = format!("a block of at most {READ_SIZE_MAX} bytes");
+            let found = format!("one of {}", block.len());
+            return Err(Fault::new(
+                FaultKind::Refused,
+                &self.writing.dir,
+                wanted,
+                found,
+                "No such block can be stored",
+            ));
+        };
+        let record_bytes = size + RECORD_HEADER_BYTES;
+        if infos.get(self.current).size.saturating_add(record_bytes) >= BLOCK_FILE_BYTES_MAX {
+            self.start_new_file()?;
+        }
+        let start = infos.get(self.current).size;
+        let mut tail = match self.tail.take() {
+            Some(tail) => tail,
+            None => {
+                let path = layout::block_file(&self.writing.dir, self.current);
+                self.writing.open(&path, u64::from(start))?
+            }
+        };
+        assert_eq!(tail.end(), u64::from(start), "one writer appends, and counts into one set of infos");
+        let room = self.writing.make_room(&mut tail, u64::from(record_bytes));
+        if room.is_ok() {
+            self.writing.put(&mut tail, &[&self.magic, &size.to_le_bytes(), block]);
+            let info = infos.change(self.current);
+            info.add_block(height, time);
+            info.size += record_bytes;
+        }
+        self.tail = Some(tail);
+        room?;
+        Ok(FilePos { file: self.current, offset: start + RECORD_HEADER_BYTES })
+    }
+
+    /// Begins a file behind all others; a file that this writer appended to is cut to what it holds.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; the call can be made again.
+    pub fn start_new_file(&mut self) -> Result<()> {
+        if let Some(tail) = &mut self.tail {
+            self.writing.finalise(tail)?;
+        }
+        self.tail = None;
+        self.current = self.greatest + 1;
+        self.greatest = self.current;
+        Ok(())
+    }
+
+    /// Hands all appended blocks to the system, where readers see them.
+    ///
+    /// # Errors
+    ///
+    /// No space, or what the system says; the blocks are kept, and the call can be made again.
+    pub fn write_out(&mut self) -> Result<()> {
+        match &mut self.tail {
+            Some(tail) => self.writing.write_out(tail),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes out, and gives what makes all appended blocks durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockWriter::write_out`].
+    pub fn begin_flush(&mut self) -> Result<Flush> {
+        self.write_out()?;
+        Ok(self.writing.take_flush())
+    }
+
+    /// Makes all appended blocks durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockWriter::write_out`] and [`Flush::run`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.begin_flush()?.run()
+    }
+}

@@ -1,0 +1,207 @@
+//! Faults: what is wrong with the world. One type for the whole crate.
+//!
+//! A fault is never about a block's validity; that is a verdict, and lives elsewhere.
+
+use leveldb::fs::{DiskError, LockError};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of everything that touches a file.
+pub type Result<T> = std::result::Result<T, Fault>;
+
+/// What sort of fault it is: what a caller may do about it without reading the message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// A file or folder that should be there is not.
+    Missing,
+    /// The system does not let this program read or write.
+    Permission,
+    /// The disk or the quota is full: the same call can be made again when there is room.
+    NoSpace,
+    /// The system failed to read or write for another reason: a drive that is gone, a bad sector.
+    Io,
+    /// Another program holds the folder.
+    Locked,
+    /// Bytes are not what they should be: a wrong checksum, a cut record, an entry that does not decode.
+    Damaged,
+    /// The folder belongs to another network.
+    OtherNetwork,
+    /// The folder's state and what is asked for do not go together.
+    Refused,
+}
+
+/// What is wrong, where, and what to do.
+#[derive(Debug)]
+pub struct Fault(Box<Detail>);
+
+/// What a [`Fault`] says.
+#[derive(Debug)]
+pub struct Detail {
+    /// What sort it is.
+    pub kind: FaultKind,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Where in the file, in bytes.
+    pub offset: Option<u64>,
+    /// What was wanted.
+    pub wanted: String,
+    /// What was found instead.
+    pub found: String,
+    /// The next step to take.
+    pub advice: String,
+}
+
+impl Fault {
+    /// A fault at `path`; see [`Detail`] for the words.
+    pub fn new(
+        kind: FaultKind,
+        path: &Path,
+        wanted: impl Into<String>,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Fault {
+        let (wanted, found, advice) = (wanted.into(), found.into(), advice.into());
+        Fault(Box::new(Detail { kind, path: path.to_path_buf(), offset: None, wanted, found, advice }))
+    }
+
+    /// The same fault, naming the place in the file.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Fault {
+        self.0.offset = Some(offset);
+        self
+    }
+
+    /// The same fault with better advice.
+    #[must_use]
+    pub fn advise(mut self, advice: impl Into<String>) -> Fault {
+        self.0.advice = advice.into();
+        self
+    }
+
+    /// What sort it is.
+    pub fn kind(&self) -> FaultKind {
+        self.0.kind
+    }
+
+    /// The disk is full: the same call can be made again when there is room.
+    pub fn is_no_space(&self) -> bool {
+        self.0.kind == FaultKind::NoSpace
+    }
+
+    /// All that it says.
+    pub fn detail(&self) -> &Detail {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Detail { path, offset, wanted, found, advice, .. } = &*self.0;
+        write!(f, "{}", path.display())?;
+        if let Some(offset) = offset {
+            write!(f, " at byte {offset}")?;
+        }
+        write!(f, ": wanted {wanted}, found {found}")?;
+        if !advice.is_empty() {
+            write!(f, ". {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+fn kind_of(error: &io::Error) -> FaultKind {
+    match error.kind() {
+        io::ErrorKind::NotFound => FaultKind::Missing,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FaultKind::Permission,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FaultKind::NoSpace,
+        io::ErrorKind::UnexpectedEof => FaultKind::Damaged,
+        _ => FaultKind::Io,
+    }
+}
+
+/// The next step for a failure that only the system can explain.
+fn advice_for(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::Missing => "Is the drive there, and the path right?",
+        FaultKind::Permission => "Let this user read and write it (chmod, chown, or a mount that is not read-only)",
+        FaultKind::NoSpace => "Make room; the work goes on by itself",
+        FaultKind::Damaged => "The file is shorter than it was: was it cut or copied half?",
+        _ => "Look at the drive and the system's log",
+    }
+}
+
+impl From<DiskError> for Fault {
+    fn from(error: DiskError) -> Fault {
+        let kind = kind_of(&error.source);
+        let fault = Fault::new(kind, &error.path, format!("to {} it", error.action), error.source.to_string(), "")
+            .advise(advice_for(kind));
+        match error.offset {
+            Some(offset) => fault.at(offset),
+            None => fault,
+        }
+    }
+}
+
+impl From<LockError> for Fault {
+    fn from(error: LockError) -> Fault {
+        let wanted = "the lock that keeps two programs out of one folder";
+        if let Some(source) = &error.source {
+            let kind = kind_of(source);
+            return Fault::new(kind, &error.path, wanted, source.to_string(), advice_for(kind));
+        }
+        let holder = match (error.pid, &error.program) {
+            (Some(pid), Some(program)) => format!("it held by process {pid} ({program})"),
+            (Some(pid), None) => format!("it held by process {pid}"),
+            _ => "it held by a process that the system does not name".to_owned(),
+        };
+        Fault::new(FaultKind::Locked, &error.path, wanted, holder, "Stop that program, or use another folder")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_say_where_what_and_what_to_do() {
+        let path = Path::new("/d/blk00000.dat");
+        for (row, kind, want) in [
+            (io::ErrorKind::NotFound, FaultKind::Missing, "Is the drive there"),
+            (io::ErrorKind::PermissionDenied, FaultKind::Permission, "chmod"),
+            (io::ErrorKind::ReadOnlyFilesystem, FaultKind::Permission, "read-only"),
+            (io::ErrorKind::StorageFull, FaultKind::NoSpace, "Make room"),
+            (io::ErrorKind::QuotaExceeded, FaultKind::NoSpace, "Make room"),
+            (io::ErrorKind::UnexpectedEof, FaultKind::Damaged, "shorter"),
+            (io::ErrorKind::Other, FaultKind::Io, "Look at the drive"),
+        ] {
+            let fault = Fault::from(DiskError::new("read", path, io::Error::from(row)).at(7));
+            assert_eq!((fault.kind(), fault.is_no_space()), (kind, kind == FaultKind::NoSpace), "{row:?}");
+            let text = fault.to_string();
+            assert!(text.starts_with("/d/blk00000.dat at byte 7: wanted to read it, found "), "{text}");
+            assert!(text.contains(want), "{row:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_lock_names_its_holder() {
+        let error = |pid, program: Option<&str>, source: Option<io::ErrorKind>| LockError {
+            path: PathBuf::from("/d/.lock"),
+            pid,
+            program: program.map(str::to_owned),
+            source: source.map(io::Error::from),
+        };
+        for (error, kind, want) in [
+            (error(Some(12), Some("bitcoind"), None), FaultKind::Locked, "process 12 (bitcoind). Stop"),
+            (error(Some(12), None, None), FaultKind::Locked, "process 12. Stop"),
+            (error(None, None, None), FaultKind::Locked, "does not name"),
+            (error(None, None, Some(io::ErrorKind::PermissionDenied)), FaultKind::Permission, "chmod"),
+        ] {
+            let fault = Fault::from(error);
+            assert_eq!(fault.kind(), kind);
+            assert!(fault.to_string().contains(want), "{fault}");
+        }
+    }
+}

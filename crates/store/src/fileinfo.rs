@@ -1,0 +1,192 @@
+//! What the block index knows of each pair of block and undo files.
+//!
+//!     VARINT x 7: blocks, size, undo size, lowest height, greatest height (u32 each), earliest time, latest time (u64)
+//!
+//! Source: facts of Bitcoin Core b88bffe, `CBlockFileInfo` in node/blockstorage.h.
+
+use crate::FilePos;
+use crate::layout::FILE_NUMBER_MAX;
+use primitives::encode::{DecodeError, Reader, put_varint};
+use std::collections::BTreeSet;
+
+/// One pair of files. A pruned pair is all zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FileInfo {
+    /// Blocks stored.
+    pub blocks: u32,
+    /// Bytes used of the block file: where the next record goes.
+    pub size: u32,
+    /// Bytes used of the undo file: where the next record goes.
+    pub undo_size: u32,
+    /// Lowest height of a block in it.
+    pub height_first: u32,
+    /// Greatest height of a block in it.
+    pub height_last: u32,
+    /// Earliest header time of a block in it, in seconds since 1970.
+    pub time_first: u64,
+    /// Latest header time.
+    pub time_last: u64,
+}
+
+impl FileInfo {
+    /// Reads a stored value.
+    ///
+    /// # Errors
+    ///
+    /// For a cut, a number beyond its type, or bytes behind it.
+    pub fn decode(value: &[u8]) -> Result<FileInfo, DecodeError> {
+        let mut reader = Reader::new(value);
+        let info = FileInfo {
+            blocks: reader.varint_u32()?,
+            size: reader.varint_u32()?,
+            undo_size: reader.varint_u32()?,
+            height_first: reader.varint_u32()?,
+            height_last: reader.varint_u32()?,
+            time_first: reader.varint()?,
+            time_last: reader.varint()?,
+        };
+        reader.finish()?;
+        Ok(info)
+    }
+
+    /// Appends the stored value.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.blocks, self.size, self.undo_size, self.height_first, self.height_last] {
+            put_varint(out, u64::from(number));
+        }
+        put_varint(out, self.time_first);
+        put_varint(out, self.time_last);
+    }
+
+    /// Counts a block in. Source: facts of Bitcoin Core b88bffe, `CBlockFileInfo::AddBlock`.
+    pub fn add_block(&mut self, height: u32, time: u32) {
+        let time = u64::from(time);
+        if self.blocks == 0 || height < self.height_first {
+            self.height_first = height;
+        }
+        if self.blocks == 0 || time < self.time_first {
+            self.time_first = time;
+        }
+        self.blocks += 1;
+        self.height_last = self.height_last.max(height);
+        self.time_last = self.time_last.max(time);
+    }
+}
+
+/// All pairs of files, in order of their numbers, and which of them the index does not have yet as they are.
+#[derive(Clone, Debug, Default)]
+pub struct FileInfos {
+    infos: Vec<FileInfo>,
+    changed: BTreeSet<u32>,
+}
+
+impl FileInfos {
+    /// The pairs that a block index lists, unchanged.
+    pub fn new(infos: Vec<FileInfo>) -> FileInfos {
+        FileInfos { infos, changed: BTreeSet::new() }
+    }
+
+    /// All of them; the place is the number.
+    pub fn all(&self) -> &[FileInfo] {
+        &self.infos
+    }
+
+    /// One of them; zeros for one that is not listed.
+    pub fn get(&self, file: u32) -> FileInfo {
+        self.infos.get(file as usize).copied().unwrap_or_default()
+    }
+
+    /// The greatest number listed; 0 where none is, as in Core.
+    pub fn last_file(&self) -> u32 {
+        u32::try_from(self.infos.len().saturating_sub(1)).expect("numbers of files fit 31 bits")
+    }
+
+    /// One of them, to be changed; listed from now on.
+    ///
+    /// # Panics
+    ///
+    /// For a number above [`FILE_NUMBER_MAX`].
+    pub fn change(&mut self, file: u32) -> &mut FileInfo {
+        assert!(file <= FILE_NUMBER_MAX, "numbers of files are bounded where they are read");
+        let count = self.infos.len().max(file as usize + 1);
+        // A file between two listed ones is listed too: Core reads infos up to the last file.
+        for missing in self.infos.len()..count {
+            self.changed.insert(missing as u32);
+        }
+        self.infos.resize(count, FileInfo::default());
+        self.changed.insert(file);
+        &mut self.infos[file as usize]
+    }
+
+    /// Counts in a block that lies in a block file already. Source: facts of Core's `BlockManager::UpdateBlockInfo`.
+    pub fn add_existing(&mut self, at: FilePos, bytes: u32, height: u32, time: u32) {
+        let info = self.change(at.file);
+        info.add_block(height, time);
+        info.size = info.size.max(at.offset.saturating_add(bytes));
+    }
+
+    /// Bytes used by all block and undo files, without room reserved behind them.
+    pub fn used_bytes(&self) -> u64 {
+        self.infos.iter().map(|info| u64::from(info.size) + u64::from(info.undo_size)).sum()
+    }
+
+    /// Those that changed since the last call, for the next commit of the index.
+    /// Where that commit fails, they are to be given back with [`FileInfos::mark_changed`].
+    pub fn take_changed(&mut self) -> Vec<(u32, FileInfo)> {
+        std::mem::take(&mut self.changed).into_iter().map(|file| (file, self.infos[file as usize])).collect()
+    }
+
+    /// Says that the index does not have these as they are.
+    pub fn mark_changed(&mut self, files: impl IntoIterator<Item = u32>) {
+        let count = self.infos.len();
+        self.changed.extend(files.into_iter().filter(|&file| (file as usize) < count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::hex;
+
+    /// A file that holds only mainnet's genesis block: computed from Core's rules.
+    #[test]
+    fn genesis_only() {
+        let mut infos = FileInfos::default();
+        infos.add_existing(FilePos { file: 0, offset: 8 }, 285, 0, 1_231_006_505);
+        let mut out = Vec::new();
+        infos.get(0).encode(&mut out);
+        assert_eq!(hex::encode(&out), "01812500000083c9fdd52983c9fdd529");
+        assert_eq!(FileInfo::decode(&out).unwrap(), infos.get(0));
+        for cut in 0..out.len() {
+            assert!(FileInfo::decode(&out[..cut]).is_err(), "cut at {cut}");
+        }
+        out.push(0);
+        assert!(FileInfo::decode(&out).is_err(), "a byte behind it");
+        assert_eq!(infos.used_bytes(), 293);
+        assert_eq!((infos.last_file(), FileInfos::default().last_file()), (0, 0));
+    }
+
+    #[test]
+    fn what_changed_is_told_once() {
+        let mut infos = FileInfos::new(vec![FileInfo::default()]);
+        assert!(infos.take_changed().is_empty());
+        infos.add_existing(FilePos { file: 3, offset: 8 }, 100, 7, 50);
+        infos.add_existing(FilePos { file: 3, offset: 500 }, 100, 5, 60);
+        infos.add_existing(FilePos { file: 3, offset: 200 }, 100, 9, 40);
+        let changed: Vec<u32> = infos.take_changed().into_iter().map(|(file, _)| file).collect();
+        assert_eq!(changed, [1, 2, 3]);
+        assert!(infos.take_changed().is_empty());
+        infos.mark_changed([3, 9]);
+        let want = FileInfo {
+            blocks: 3,
+            size: 600,
+            undo_size: 0,
+            height_first: 5,
+            height_last: 9,
+            time_first: 40,
+            time_last: 60,
+        };
+        assert_eq!(infos.take_changed(), [(3, want)]);
+        assert_eq!(infos.last_file(), 3);
+    }
+}

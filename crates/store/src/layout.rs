@@ -1,0 +1,243 @@
+//! Where everything lies in a data directory, and whether the folders can be used at all.
+//!
+//!     DATADIR/[NET/]                 .lock, chainstate/, chainstate_snapshot/, indexes/, ffwd/
+//!     DATADIR/[NET/]blocks/index/    the block index; never moved by -blocksdir
+//!     BLOCKSDIR/[NET/]blocks/        .lock, xor.dat, blk?????.dat, rev?????.dat
+//!
+//! Source: facts of Bitcoin Core b88bffe, common/args.cpp, chainparamsbase.cpp.
+
+use crate::fault::{Fault, FaultKind, Result};
+use leveldb::fs::Disk;
+use primitives::Hash256;
+use primitives::work::Target;
+use std::path::{Path, PathBuf};
+
+/// What the files of a network differ in.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    /// Its folder under the data directory; empty for mainnet.
+    pub folder: &'static str,
+    /// The four bytes before every record of its block and undo files.
+    pub magic: [u8; 4],
+    /// Hash of its genesis block.
+    pub genesis: Hash256,
+    /// The easiest target of its headers.
+    pub pow_limit: Target,
+}
+
+/// The folders of one network's data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    datadir: PathBuf,
+    net_dir: PathBuf,
+    blocks_dir: PathBuf,
+}
+
+impl Layout {
+    /// The folders of the network whose folder is `net_folder` (empty for mainnet) under `datadir`, with block files
+    /// under `blocksdir` where that is given.
+    pub fn new(datadir: &Path, net_folder: &str, blocksdir: Option<&Path>) -> Layout {
+        let under = |root: &Path| if net_folder.is_empty() { root.to_path_buf() } else { root.join(net_folder) };
+        let net_dir = under(datadir);
+        let blocks_dir = blocksdir.map_or_else(|| net_dir.clone(), under).join("blocks");
+        Layout { datadir: datadir.to_path_buf(), net_dir, blocks_dir }
+    }
+
+    /// The data directory itself: where bitcoin.conf lies.
+    pub fn datadir(&self) -> &Path {
+        &self.datadir
+    }
+
+    /// The network's folder.
+    pub fn net_dir(&self) -> &Path {
+        &self.net_dir
+    }
+
+    /// Where block files, undo files and xor.dat lie.
+    pub fn blocks_dir(&self) -> &Path {
+        &self.blocks_dir
+    }
+
+    /// The block index.
+    pub fn index_dir(&self) -> PathBuf {
+        self.net_dir.join("blocks").join("index")
+    }
+
+    /// The coins.
+    pub fn chainstate_dir(&self) -> PathBuf {
+        self.net_dir.join("chainstate")
+    }
+
+    /// The second set of coins, while an assumeutxo snapshot is not fully validated.
+    pub fn snapshot_dir(&self) -> PathBuf {
+        self.net_dir.join("chainstate_snapshot")
+    }
+
+    /// Core's optional indexes; never opened.
+    pub fn indexes_dir(&self) -> PathBuf {
+        self.net_dir.join("indexes")
+    }
+
+    /// What is ours alone and may be lost without harm.
+    pub fn own_dir(&self) -> PathBuf {
+        self.net_dir.join("ffwd")
+    }
+
+    /// Coins being rebuilt beside the old ones.
+    pub fn rebuilt_chainstate_dir(&self) -> PathBuf {
+        self.own_dir().join("chainstate")
+    }
+
+    /// blk?????.dat
+    pub fn block_file(&self, number: u32) -> PathBuf {
+        block_file(&self.blocks_dir, number)
+    }
+
+    /// rev?????.dat
+    pub fn undo_file(&self, number: u32) -> PathBuf {
+        undo_file(&self.blocks_dir, number)
+    }
+
+    /// Says no when the data directory, or one given as blocksdir, is missing or cannot be listed.
+    ///
+    /// # Errors
+    ///
+    /// [`FaultKind::Missing`], [`FaultKind::Permission`], or [`FaultKind::Refused`] for a file in a folder's place.
+    pub fn check(&self, disk: &dyn Disk) -> Result<()> {
+        check_folder(disk, &self.datadir, "the data directory")?;
+        if !self.blocks_dir.starts_with(&self.datadir) {
+            let root = self.blocksdir_root();
+            check_folder(disk, &root, "the folder given as blocksdir")?;
+        }
+        for dir in [&self.net_dir, &self.blocks_dir] {
+            if disk.metadata(dir)?.is_some() {
+                check_folder(disk, dir, "a folder")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the network's folder, blocks/ and ffwd/ as far as they are missing. The folder of the index is left to
+    /// whoever opens it: where it is there before xor.dat, Core writes a zero key.
+    ///
+    /// # Errors
+    ///
+    /// No space, no permission, or what the system says.
+    pub fn create(&self, disk: &dyn Disk) -> Result<()> {
+        for dir in [self.net_dir.clone(), self.blocks_dir.clone(), self.own_dir()] {
+            disk.create_dir_all(&dir)?;
+            if let Some(parent) = dir.parent() {
+                disk.sync_dir(parent)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn blocksdir_root(&self) -> PathBuf {
+        let net = self.net_dir.strip_prefix(&self.datadir).unwrap_or(Path::new(""));
+        let above = self.blocks_dir.parent().unwrap_or(&self.blocks_dir);
+        let root = if net.as_os_str().is_empty() { Some(above) } else { above.parent() };
+        root.unwrap_or(above).to_path_buf()
+    }
+}
+
+/// The greatest number of a file that is taken: with full files 128 TB, a hundred times what the longest chain needs,
+/// and a bound on what a name or an index entry can make this program allocate.
+pub const FILE_NUMBER_MAX: u32 = 999_999;
+
+/// Path of a block file in `blocks_dir`.
+pub(crate) fn block_file(blocks_dir: &Path, number: u32) -> PathBuf {
+    blocks_dir.join(format!("blk{number:05}.dat"))
+}
+
+/// Path of an undo file in `blocks_dir`.
+pub(crate) fn undo_file(blocks_dir: &Path, number: u32) -> PathBuf {
+    blocks_dir.join(format!("rev{number:05}.dat"))
+}
+
+/// The number in the name of a block file; `None` for every other name.
+pub(crate) fn block_file_number(name: &std::ffi::OsStr) -> Option<u32> {
+    file_number(name, "blk")
+}
+
+/// The number in the name of an undo file; `None` for every other name.
+pub(crate) fn undo_file_number(name: &std::ffi::OsStr) -> Option<u32> {
+    file_number(name, "rev")
+}
+
+fn file_number(name: &std::ffi::OsStr, prefix: &str) -> Option<u32> {
+    let digits = name.to_str()?.strip_prefix(prefix)?.strip_suffix(".dat")?;
+    if digits.len() < 5 || (digits.len() > 5 && digits.starts_with('0')) || !digits.bytes().all(|b| b.is_ascii_digit())
+    {
+        return None;
+    }
+    digits.parse().ok().filter(|&number| number <= FILE_NUMBER_MAX)
+}
+
+fn check_folder(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
+    match disk.metadata(dir)? {
+        None => Err(Fault::new(FaultKind::Missing, dir, what, "nothing", "Is the drive there, and the path right?")),
+        Some(known) if !known.is_dir => {
+            Err(Fault::new(FaultKind::Refused, dir, what, "a file", "Name the folder, not a file in it"))
+        }
+        Some(_) => disk.list(dir).map(drop).map_err(Fault::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leveldb::fs::SimDisk;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn paths() {
+        let main = Layout::new(Path::new("/d"), "", None);
+        assert_eq!(main.block_file(7), Path::new("/d/blocks/blk00007.dat"));
+        assert_eq!(main.undo_file(123_456), Path::new("/d/blocks/rev123456.dat"));
+        let moved = Layout::new(Path::new("/d"), "regtest", Some(Path::new("/big")));
+        assert_eq!(moved.blocks_dir(), Path::new("/big/regtest/blocks"));
+        assert_eq!(moved.index_dir(), Path::new("/d/regtest/blocks/index"));
+        assert_eq!(moved.rebuilt_chainstate_dir(), Path::new("/d/regtest/ffwd/chainstate"));
+        assert_eq!(moved.blocksdir_root(), Path::new("/big"));
+        assert_eq!(Layout::new(Path::new("/d"), "", Some(Path::new("/big"))).blocksdir_root(), Path::new("/big"));
+    }
+
+    #[test]
+    fn names_of_block_files() {
+        for (name, want) in [
+            ("blk00000.dat", Some(0)),
+            ("blk99999.dat", Some(99_999)),
+            ("blk100000.dat", Some(100_000)),
+            ("blk000001.dat", None),
+            ("blk0001.dat", None),
+            ("blk+0001.dat", None),
+            ("blk00001.dat.bak", None),
+            ("rev00001.dat", None),
+            ("blk1000000.dat", None),
+            ("blk99999999999999.dat", None),
+        ] {
+            assert_eq!(block_file_number(OsStr::new(name)), want, "{name}");
+        }
+        assert_eq!(undo_file_number(OsStr::new("rev00001.dat")), Some(1));
+    }
+
+    #[test]
+    fn folders_that_cannot_be_used_are_named() {
+        let sim = SimDisk::new(0);
+        let disk = sim.shared();
+        let layout = Layout::new(Path::new("/d"), "regtest", Some(Path::new("/big")));
+        let why = layout.check(&*disk).unwrap_err();
+        assert!(why.to_string().starts_with("/d: wanted the data directory, found nothing"), "{why}");
+        disk.create_dir_all(Path::new("/d")).unwrap();
+        let why = layout.check(&*disk).unwrap_err();
+        assert!(why.to_string().starts_with("/big: wanted the folder given as blocksdir"), "{why}");
+        disk.create(Path::new("/big")).unwrap();
+        assert_eq!(layout.check(&*disk).unwrap_err().kind(), FaultKind::Refused);
+        disk.remove_file(Path::new("/big")).unwrap();
+        layout.create(&*disk).unwrap();
+        layout.check(&*disk).unwrap();
+        assert!(disk.metadata(Path::new("/big/regtest/blocks")).unwrap().is_some());
+        assert!(disk.metadata(Path::new("/d/regtest/blocks/index")).unwrap().is_none());
+    }
+}

@@ -1,0 +1,60 @@
+//! Core's locks on a data directory, so that two programs never share a folder.
+//!
+//! `.lock` in the network's folder and in blocks/ are taken here; each LevelDB's own LOCK is taken by whoever opens
+//! that LevelDB. All of them are fcntl record locks: see `leveldb::fs::lock_file`.
+//! Source: facts of Bitcoin Core b88bffe, `LockDirectories` in init.cpp.
+
+use crate::fault::Result;
+use crate::layout::Layout;
+use leveldb::fs::{Disk, LockGuard};
+
+/// The locks of one data directory, held until dropped.
+#[derive(Debug)]
+pub struct FolderLocks {
+    _net: LockGuard,
+    _blocks: Option<LockGuard>,
+}
+
+impl FolderLocks {
+    /// Takes both locks; the folders must be there. To be called before anything is read.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::FaultKind::Locked`] names the process; [`crate::FaultKind::Permission`] where the folder is read-only.
+    pub fn take(disk: &dyn Disk, layout: &Layout) -> Result<FolderLocks> {
+        let net = disk.lock(&layout.net_dir().join(".lock"))?;
+        let blocks = match disk.metadata(layout.blocks_dir())? {
+            Some(_) => Some(disk.lock(&layout.blocks_dir().join(".lock"))?),
+            None => None,
+        };
+        Ok(FolderLocks { _net: net, _blocks: blocks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FaultKind;
+    use leveldb::fs::RealDisk;
+
+    #[test]
+    fn a_folder_is_held_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path(), "regtest", None);
+        layout.create(&RealDisk).unwrap();
+        let held = FolderLocks::take(&RealDisk, &layout).unwrap();
+        let why = FolderLocks::take(&RealDisk, &layout).unwrap_err();
+        assert_eq!(why.kind(), FaultKind::Locked);
+        assert!(why.to_string().contains(&format!("process {}", std::process::id())), "{why}");
+        drop(held);
+        FolderLocks::take(&RealDisk, &layout).unwrap();
+        assert!(dir.path().join("regtest/blocks/.lock").exists());
+    }
+
+    #[test]
+    fn a_missing_folder_is_a_fault() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(&dir.path().join("none"), "", None);
+        assert_eq!(FolderLocks::take(&RealDisk, &layout).unwrap_err().kind(), FaultKind::Missing);
+    }
+}

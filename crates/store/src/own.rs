@@ -1,0 +1,126 @@
+//! Small files of our own under `ffwd/`: what Core ignores and what may be lost without harm.
+//!
+//! A file is replaced whole: written under another name, synced, renamed.
+
+use crate::fault::{Fault, FaultKind, Result};
+use leveldb::fs::Disk;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of our own files.
+#[derive(Clone, Debug)]
+pub struct Own {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+}
+
+impl Own {
+    /// Files in `dir`, usually [`crate::Layout::own_dir`]; made at the first write.
+    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Own {
+        Own { disk, dir }
+    }
+
+    /// The whole file `name`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// More than `bytes_max`, or what the system says.
+    pub fn read(&self, name: &str, bytes_max: usize) -> Result<Option<Vec<u8>>> {
+        read_small(&*self.disk, &self.dir.join(name), bytes_max)
+    }
+
+    /// Replaces the file `name` in one step; durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// No space, no permission, or what the system says; the old file is as it was then.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        if self.disk.metadata(&self.dir)?.is_none() {
+            self.disk.create_dir_all(&self.dir)?;
+            if let Some(parent) = self.dir.parent() {
+                self.disk.sync_dir(parent)?;
+            }
+        }
+        write_whole(&*self.disk, &self.dir.join(name), &self.dir.join(format!("{name}.new")), bytes)
+    }
+
+    /// Removes the file `name`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let path = self.dir.join(name);
+        if self.disk.metadata(&path)?.is_some() {
+            self.disk.remove_file(&path)?;
+            self.disk.sync_dir(&self.dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// The whole of a small file; `None` when there is none.
+pub(crate) fn read_small(disk: &dyn Disk, path: &Path, bytes_max: usize) -> Result<Option<Vec<u8>>> {
+    let file = match disk.open(path) {
+        Ok(file) => file,
+        Err(why) if why.is_not_found() => return Ok(None),
+        Err(why) => return Err(why.into()),
+    };
+    let len = file.len()?;
+    let Some(len) = usize::try_from(len).ok().filter(|&len| len <= bytes_max) else {
+        let wanted = format!("at most {bytes_max} bytes");
+        return Err(Fault::new(FaultKind::Damaged, path, wanted, format!("{len} bytes"), "Remove it and start again"));
+    };
+    let mut bytes = vec![0; len];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Puts `bytes` where `path` is, in one step, by way of `beside`, a name in the same folder.
+pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, beside: &Path, bytes: &[u8]) -> Result<()> {
+    if disk.metadata(beside)?.is_some() {
+        disk.remove_file(beside)?;
+    }
+    let file = disk.create(beside)?;
+    file.write_at(0, bytes)?;
+    file.sync()?;
+    disk.rename(beside, path)?;
+    disk.sync_dir(path.parent().unwrap_or(Path::new(".")))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leveldb::fs::{Fault as Accident, Loss, SimDisk};
+
+    #[test]
+    fn a_file_is_old_or_new_whatever_happens() {
+        for at in 0..40 {
+            let sim = SimDisk::new(at);
+            sim.shared().create_dir_all(Path::new("/n")).unwrap();
+            sim.shared().sync_dir(Path::new("/")).unwrap();
+            let own = Own::new(sim.shared(), PathBuf::from("/n/ffwd"));
+            assert_eq!(own.read("notes", 10).unwrap(), None);
+            own.write("notes", b"old").unwrap();
+            sim.fail_at(sim.operations() + at, 1, Accident::Stop);
+            let result = own.write("notes", b"newer");
+            for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
+                let sim = sim.reopen(loss);
+                let own = Own::new(sim.shared(), PathBuf::from("/n/ffwd"));
+                let got = own.read("notes", 10).unwrap().unwrap();
+                assert!(got == b"newer" || (result.is_err() && got == b"old"), "stopped at {at}, {loss:?}: {got:?}");
+                own.write("notes", b"third").unwrap();
+                assert_eq!(own.read("notes", 10).unwrap().unwrap(), b"third");
+                assert!(own.read("notes", 4).unwrap_err().to_string().contains("at most 4 bytes"));
+                own.remove("notes").unwrap();
+                own.remove("notes").unwrap();
+                assert_eq!(own.read("notes", 10).unwrap(), None);
+            }
+            if result.is_ok() {
+                return;
+            }
+        }
+        panic!("a write has fewer than 40 operations");
+    }
+}

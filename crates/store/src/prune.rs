@@ -1,0 +1,199 @@
+//! Which files may go, by Core's rules. A choice over file infos; nothing is removed here.
+//!
+//! Order of the work around it: coins committed, then index and the flag `prunedblockfiles`, then [`remove_files`].
+//! Source: facts of Bitcoin Core b88bffe, `BlockManager::FindFilesToPrune`, `Chainstate::GetPruneRange`.
+
+use crate::fault::{Fault, FaultKind, Result};
+use crate::fileinfo::FileInfo;
+use crate::layout::Layout;
+use leveldb::fs::Disk;
+
+/// The least that `-prune` takes, in MiB, and what Core always leaves to block files.
+pub const PRUNE_MIB_MIN: u64 = 550;
+/// Blocks below the tip that are always kept.
+pub const BLOCKS_KEPT_MIN: u32 = 288;
+/// Room for one more reservation of a block file (16 MiB) and an undo file (1 MiB).
+const BUFFER_BYTES: u64 = 17 * 1024 * 1024;
+/// What Core takes a block of the rest of the chain for during the initial download.
+const AVERAGE_BLOCK_BYTES: u64 = 1_000_000;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Prune {
+    /// What the block and undo files should stay below, in bytes; less than [`PRUNE_MIB_MIN`] counts as that.
+    pub target_bytes: u64,
+    /// Height of the last block whose coins are durably committed.
+    pub tip_height: u32,
+    /// Height of the best header.
+    pub best_header_height: u32,
+    /// Nothing goes before the tip is above this height (the network's `nPruneAfterHeight`).
+    pub prune_after_height: u32,
+    /// Still far from the tip: more is pruned at once.
+    pub initial_download: bool,
+}
+
+/// The files that may go, in the order of their numbers.
+///
+/// `infos[i]` is file `i`; the last file never goes.
+pub fn select(infos: &[FileInfo], ask: &Prune) -> Vec<u32> {
+    let target = ask.target_bytes.max(PRUNE_MIB_MIN * 1024 * 1024);
+    let mut usage: u64 = infos.iter().map(used_bytes).sum();
+    if ask.tip_height <= ask.prune_after_height || usage + BUFFER_BYTES < target {
+        return Vec::new();
+    }
+    let ahead = ask.best_header_height.saturating_sub(ask.tip_height);
+    let more = if ask.initial_download { AVERAGE_BLOCK_BYTES * u64::from(ahead) } else { 0 };
+    let height_max = ask.tip_height.saturating_sub(BLOCKS_KEPT_MIN);
+    let mut selected = Vec::new();
+    for (number, info) in (0..).zip(infos.iter().take(infos.len().saturating_sub(1))) {
+        if info.size == 0 || info.height_last > height_max {
+            continue;
+        }
+        if usage + BUFFER_BYTES + more < target {
+            break;
+        }
+        usage -= used_bytes(info);
+        selected.push(number);
+    }
+    selected
+}
+
+/// Files that the index lists as pruned, below the last one: after a crash they may still lie there.
+/// Only for a folder with the flag `prunedblockfiles`. Source: Core's `ScanAndUnlinkAlreadyPrunedFiles`.
+pub fn already_pruned(infos: &[FileInfo]) -> Vec<u32> {
+    let below_last = infos.iter().take(infos.len().saturating_sub(1));
+    (0..).zip(below_last).filter(|(_, info)| info.size == 0).map(|(number, _)| number).collect()
+}
+
+fn used_bytes(info: &FileInfo) -> u64 {
+    u64::from(info.size) + u64::from(info.undo_size)
+}
+
+/// Says no where pruning could take a block from one of Core's optional indexes, which are never opened here and so
+/// cannot say how far they are.
+///
+/// # Errors
+///
+/// [`FaultKind::Refused`] when `indexes/` holds anything.
+pub fn check_no_indexes(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let dir = layout.indexes_dir();
+    match disk.list(&dir) {
+        Ok(entries) if entries.is_empty() => Ok(()),
+        Ok(entries) => {
+            let names: Vec<_> = entries.iter().map(|entry| entry.name.to_string_lossy()).collect();
+            let advice = "Leave --prune away, or remove the index if you do not need it; \
+                          Core builds it again from blocks that are there";
+            let wanted = "no optional index, for pruning could remove blocks that it still needs";
+            Err(Fault::new(FaultKind::Refused, &dir, wanted, names.join(", "), advice))
+        }
+        Err(why) if why.is_not_found() => Ok(()),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// Removes the block and undo files with these numbers, as far as they are there.
+///
+/// To be called when coins, index and `prunedblockfiles` are durable; can be called again after a crash.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32]) -> Result<()> {
+    for &file in files {
+        for path in [layout.block_file(file), layout.undo_file(file)] {
+            match disk.remove_file(&path) {
+                Ok(()) => {}
+                Err(why) if why.is_not_found() => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+    }
+    if !files.is_empty() {
+        disk.sync_dir(layout.blocks_dir())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leveldb::fs::SimDisk;
+    use std::path::Path;
+
+    const MIB: u32 = 1024 * 1024;
+
+    /// Files of 128 MiB and 20 MiB of undo data, a hundred heights each.
+    fn infos(count: u32) -> Vec<FileInfo> {
+        let info = |i: u32| FileInfo {
+            blocks: 100,
+            size: 128 * MIB,
+            undo_size: 20 * MIB,
+            height_first: i * 100,
+            height_last: i * 100 + 99,
+            time_first: 0,
+            time_last: 0,
+        };
+        (0..count).map(info).collect()
+    }
+
+    #[test]
+    fn files_go_as_in_core() {
+        let ask = Prune {
+            target_bytes: 600 << 20,
+            tip_height: 999,
+            best_header_height: 999,
+            prune_after_height: 100,
+            initial_download: false,
+        };
+        let pruned_before = {
+            let mut infos = infos(10);
+            infos[0] = FileInfo::default();
+            infos
+        };
+        let out_of_order = {
+            let mut infos = infos(10);
+            infos[1].height_last = 950;
+            infos
+        };
+        for (row, infos, ask, want) in [
+            ("3 * 148 + 17 MiB stay below 600", infos(10), ask, vec![0, 1, 2, 3, 4, 5, 6]),
+            ("within the last 288 blocks", infos(10), Prune { tip_height: 800, ..ask }, vec![0, 1, 2, 3, 4]),
+            ("as much as is wanted and no more", infos(10), Prune { target_bytes: 1400 << 20, ..ask }, vec![0]),
+            ("enough room", infos(10), Prune { target_bytes: 1498 << 20, ..ask }, vec![]),
+            ("exactly the target", infos(10), Prune { target_bytes: 1497 << 20, ..ask }, vec![0]),
+            ("a target below the least", infos(4), Prune { target_bytes: 1, ..ask }, vec![0]),
+            ("not yet", infos(10), Prune { prune_after_height: 999, ..ask }, vec![]),
+            ("the last file stays", infos(1), Prune { tip_height: 10_000, ..ask }, vec![]),
+            ("pruned before", pruned_before, Prune { target_bytes: 1300 << 20, ..ask }, vec![1]),
+            ("a file with a late block stays", out_of_order, Prune { target_bytes: 1300 << 20, ..ask }, vec![0, 2]),
+            (
+                "far from the tip more goes at once",
+                infos(10),
+                Prune { target_bytes: 1400 << 20, best_header_height: 1199, initial_download: true, ..ask },
+                vec![0, 1],
+            ),
+            ("no files", vec![], ask, vec![]),
+        ] {
+            assert_eq!(select(&infos, &ask), want, "{row}");
+        }
+    }
+
+    #[test]
+    fn removal_can_be_done_again_and_indexes_refuse() {
+        let sim = SimDisk::new(0);
+        let disk = sim.shared();
+        let layout = Layout::new(Path::new("/d"), "", None);
+        layout.create(&*disk).unwrap();
+        for path in [layout.block_file(1), layout.undo_file(1), layout.block_file(2)] {
+            disk.create(&path).unwrap();
+        }
+        remove_files(&*disk, &layout, &[1, 7]).unwrap();
+        remove_files(&*disk, &layout, &[1]).unwrap();
+        assert_eq!(disk.list(layout.blocks_dir()).unwrap().len(), 1);
+        check_no_indexes(&*disk, &layout).unwrap();
+        disk.create_dir_all(&layout.indexes_dir().join("txindex")).unwrap();
+        assert_eq!(already_pruned(&[FileInfo::default(), infos(1)[0], FileInfo::default()]), [0]);
+        let why = check_no_indexes(&*disk, &layout).unwrap_err();
+        assert!(why.to_string().contains("txindex") && why.kind() == FaultKind::Refused, "{why}");
+    }
+}

@@ -1,0 +1,253 @@
+//! Undo files (`rev?????.dat`): what each block spent, so that it can be taken back.
+//!
+//!     record   magic [u8; 4] | size u32 LE | payload [u8; size] | sha256d(hash of the block's parent | payload)
+//!     tail     zeros, reserved ahead and not obfuscated
+//!
+//! A block's undo data lies in the undo file with the number of its block file, in order of connection. Every byte but
+//! the tail is XORed with the key of the block files. The index holds the place of the payload.
+//! Absent on purpose: what a payload means (`primitives::undo`).
+//! Source: facts of Bitcoin Core b88bffe, `BlockManager::WriteBlockUndo`, `ReadBlockUndo`.
+
+use crate::FilePos;
+use crate::fault::{Fault, FaultKind, Result};
+use crate::fileinfo::FileInfos;
+use crate::files::{Files, Place};
+use crate::layout::{self, Network};
+use crate::writing::{Flush, Tail, Writing};
+use crate::xor::Key;
+use leveldb::fs::{Disk, DiskFile};
+use primitives::Hash256;
+use primitives::undo::UndoReader;
+use simd::sha256::sha256d_many;
+use simd::xor::xor;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes before a payload: magic and size.
+const HEADER_BYTES: usize = 8;
+/// Bytes behind a payload.
+const CHECKSUM_BYTES: usize = 32;
+/// Bytes of a record beside its payload. Source: Core's `UNDO_DATA_DISK_OVERHEAD`.
+pub const UNDO_OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
+/// Room is reserved in pieces of this many bytes.
+const UNDO_CHUNK_BYTES: u64 = 1024 * 1024;
+/// Files that are appended to at once: blocks in chain order go to and fro between neighbouring files.
+const OPEN_TAILS_MAX: usize = 16;
+
+/// The checksum of a payload. `prev` is the hash of the parent of the block that it belongs to.
+fn checksum(prev: &Hash256, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut out = [[0; 32]];
+    sha256d_many(&[[&prev.0, payload, &[]]], &mut out);
+    out[0]
+}
+
+/// A whole record but for the obfuscation, to be made by any thread and appended by one.
+///
+/// # Panics
+///
+/// For a payload beyond 4 GiB, which no block within its size has.
+pub fn undo_record(magic: [u8; 4], prev: &Hash256, payload: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(payload.len()).expect("undo data of a block stays below 4 GiB");
+    let mut record = Vec::with_capacity(payload.len() + UNDO_OVERHEAD_BYTES);
+    record.extend_from_slice(&magic);
+    record.extend_from_slice(&size.to_le_bytes());
+    record.extend_from_slice(payload);
+    record.extend_from_slice(&checksum(prev, payload));
+    record
+}
+
+/// Appends to undo files.
+///
+/// The infos are the caller's, for block files share them; they say where to append.
+#[derive(Debug)]
+pub struct UndoWriter {
+    writing: Writing,
+    /// The file appended to last is at the end.
+    tails: Vec<(u32, Tail)>,
+}
+
+impl UndoWriter {
+    /// A writer for the undo files in `blocks_dir`. Opens no file yet.
+    pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, key: Key) -> UndoWriter {
+        UndoWriter { writing: Writing::new(disk, blocks_dir, key, UNDO_CHUNK_BYTES), tails: Vec::new() }
+    }
+
+    /// Appends a record made by [`undo_record`] to undo file number `file`, that of the block's own file; says where its
+    /// payload lies.
+    ///
+    /// # Errors
+    ///
+    /// No space, or what the system says. Nothing was appended then, and after no space the call can be made again.
+    pub fn append(&mut self, infos: &mut FileInfos, file: u32, record: &[u8]) -> Result<u32> {
+        let start = infos.get(file).undo_size;
+        let Some(end) = u32::try_from(record.len()).ok().and_then(|bytes| start.checked_add(bytes)) else {
+            let path = layout::undo_file(&self.writing.dir, file);
+            let found = format!("{start} bytes and {} more", record.len());
+            return Err(Fault::new(FaultKind::Refused, &path, "less than 4 GiB in one file", found, "Run reindex"));
+        };
+        let mut tail = self.tail(file, u64::from(start))?;
+        assert_eq!(tail.end(), u64::from(start), "one writer appends, and counts into one set of infos");
+        let room = self.writing.make_room(&mut tail, record.len() as u64);
+        if room.is_ok() {
+            self.writing.put(&mut tail, &[record]);
+            infos.change(file).undo_size = end;
+        }
+        self.tails.push((file, tail));
+        room?;
+        Ok(start + HEADER_BYTES as u32)
+    }
+
+    /// Takes the tail of a file out of those that are open, or opens it, and closes the oldest where there are many.
+    fn tail(&mut self, file: u32, used: u64) -> Result<Tail> {
+        if let Some(at) = self.tails.iter().position(|(known, _)| *known == file) {
+            return Ok(self.tails.remove(at).1);
+        }
+        if self.tails.len() >= OPEN_TAILS_MAX {
+            self.writing.write_out(&mut self.tails[0].1)?;
+            self.tails.remove(0);
+        }
+        let path = layout::undo_file(&self.writing.dir, file);
+        self.writing.open(&path, used)
+    }
+
+    /// Hands all appended records to the system, where readers see them.
+    ///
+    /// # Errors
+    ///
+    /// No space, or what the system says; the records are kept, and the call can be made again.
+    pub fn write_out(&mut self) -> Result<()> {
+        self.tails.iter_mut().try_for_each(|(_, tail)| self.writing.write_out(tail))
+    }
+
+    /// Cuts the reserved room off a file whose blocks all have their undo data; more can still be appended.
+    /// Source: facts of Core's `FlushUndoFile` with `finalize`.
+    ///
+    /// # Errors
+    ///
+    /// As [`UndoWriter::write_out`].
+    pub fn finalise(&mut self, infos: &FileInfos, file: u32) -> Result<()> {
+        let used = u64::from(infos.get(file).undo_size);
+        if used == 0 {
+            return Ok(());
+        }
+        let mut tail = self.tail(file, used)?;
+        let done = self.writing.finalise(&mut tail);
+        if done.is_err() {
+            self.tails.push((file, tail)); // What is pending must not be lost.
+        }
+        done
+    }
+
+    /// Writes out, and gives what makes all appended records durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`UndoWriter::write_out`].
+    pub fn begin_flush(&mut self) -> Result<Flush> {
+        self.write_out()?;
+        Ok(self.writing.take_flush())
+    }
+
+    /// Makes all appended records durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`UndoWriter::write_out`] and [`Flush::run`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.begin_flush()?.run()
+    }
+}
+
+/// Undo files, for reading. Shared by all threads.
+#[derive(Debug)]
+pub struct UndoFiles {
+    files: Files,
+    magic: [u8; 4],
+    key: Key,
+}
+
+impl UndoFiles {
+    /// The undo files in `blocks_dir`, obfuscated with `key`.
+    pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> UndoFiles {
+        let files = Files::new(disk, Place::Undo(blocks_dir.to_path_buf()));
+        UndoFiles { files, magic: network.magic, key }
+    }
+
+    /// Reads the payload at `at` and checks it. `prev` is the hash of the parent of the block that it belongs to.
+    ///
+    /// # Errors
+    ///
+    /// A missing file, a cut, a wrong checksum; what the system says.
+    pub fn read(&self, at: FilePos, prev: &Hash256) -> Result<Vec<u8>> {
+        let file = self.files.open(at.file)?;
+        let offset = u64::from(at.offset);
+        let Some(start) = offset.checked_sub(HEADER_BYTES as u64) else {
+            return Err(self.damaged(at, "a place behind a record's header", "none".to_owned()));
+        };
+        let mut header = [0; HEADER_BYTES];
+        let have = file.read_at(start, &mut header)?;
+        xor(&mut header, self.key, start);
+        if have < HEADER_BYTES {
+            return Err(self.damaged(at, "undo data", "the end of the file".to_owned()));
+        }
+        let size = u64::from(u32::from_le_bytes(header[4..].try_into().expect("four bytes")));
+        let left = file.len()?.saturating_sub(offset);
+        if header[..4] == self.magic && size + CHECKSUM_BYTES as u64 <= left {
+            let mut payload = self.read_bytes(&*file, offset, size as usize + CHECKSUM_BYTES)?;
+            if self.is_sound(&mut payload, prev) {
+                return Ok(payload);
+            }
+        }
+        self.read_without_header(&*file, at, left, prev)
+    }
+
+    /// Core never looks at the header of an undo record: the payload says itself how long it is.
+    fn read_without_header(&self, file: &dyn DiskFile, at: FilePos, left: u64, prev: &Hash256) -> Result<Vec<u8>> {
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let mut payload = self.read_bytes(file, u64::from(at.offset), left)?;
+        let bytes = match payload_bytes(&payload) {
+            Some(bytes) if bytes + CHECKSUM_BYTES <= payload.len() => bytes,
+            _ => return Err(self.damaged(at, "undo data", "bytes that do not parse".to_owned())),
+        };
+        payload.truncate(bytes + CHECKSUM_BYTES);
+        let found = primitives::hex::encode(&payload[bytes..]);
+        if self.is_sound(&mut payload, prev) {
+            return Ok(payload);
+        }
+        Err(self.damaged(at, "undo data whose checksum fits", format!("checksum {found}")))
+    }
+
+    /// Cuts the checksum off, and says whether it fits.
+    fn is_sound(&self, payload: &mut Vec<u8>, prev: &Hash256) -> bool {
+        let there = payload.split_off(payload.len() - CHECKSUM_BYTES);
+        checksum(prev, payload)[..] == there[..]
+    }
+
+    fn read_bytes(&self, file: &dyn DiskFile, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; bytes];
+        file.read_exact_at(offset, &mut buffer)?;
+        xor(&mut buffer, self.key, offset);
+        Ok(buffer)
+    }
+
+    fn damaged(&self, at: FilePos, wanted: &str, found: String) -> Fault {
+        let advice = "The undo file was damaged: look at the drive, then run reindex, which writes it anew";
+        Fault::new(FaultKind::Damaged, &self.files.path(at.file), wanted, found, advice).at(u64::from(at.offset))
+    }
+
+    /// Forgets open files: those of removed or replaced files must be opened anew.
+    pub fn forget_open_files(&self) {
+        self.files.forget();
+    }
+}
+
+/// Bytes of the payload at the start of `bytes`; `None` where none parses.
+fn payload_bytes(bytes: &[u8]) -> Option<usize> {
+    let mut reader = UndoReader::new(bytes);
+    for _ in 0..reader.count().ok()? {
+        for _ in 0..reader.count().ok()? {
+            reader.entry().ok()?;
+        }
+    }
+    Some(reader.offset())
+}

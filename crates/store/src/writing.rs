@@ -1,0 +1,200 @@
+//! What block files and undo files are written with: room reserved in chunks, large writes, syncs that may run apart.
+
+use crate::fault::{Fault, FaultKind, Result};
+use crate::xor::Key;
+use leveldb::fs::{Disk, DiskFile};
+use simd::xor::xor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that stay free on the disk beyond what is reserved. Source: Core's `CheckDiskSpace`.
+const SPARE_BYTES: u64 = 50 * 1024 * 1024;
+/// What is collected before it is written.
+const PENDING_BYTES: usize = 1024 * 1024;
+/// Files written and not yet synced; beyond them the oldest is synced on the spot, so that few stay open.
+const UNSYNCED_FILES_MAX: usize = 64;
+
+/// One file that is appended to.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    file: Arc<dyn DiskFile>,
+    /// Length of the file, reserved room included.
+    reserved: u64,
+    /// Obfuscated bytes that are still to be written, and where.
+    pending: Vec<u8>,
+    pending_at: u64,
+}
+
+impl Tail {
+    /// Where the next byte goes.
+    pub(crate) fn end(&self) -> u64 {
+        self.pending_at + self.pending.len() as u64
+    }
+}
+
+/// Opens, reserves, writes, and remembers what is to be synced.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    key: Key,
+    /// Room is reserved in pieces of this many bytes.
+    chunk_bytes: u64,
+    unsynced: Vec<Arc<dyn DiskFile>>,
+    is_dir_changed: bool,
+    /// A sync failed: what the files hold is not known any more.
+    is_broken: Arc<AtomicBool>,
+}
+
+impl Writing {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, key: Key, chunk_bytes: u64) -> Writing {
+        let (unsynced, is_broken) = (Vec::new(), Arc::new(AtomicBool::new(false)));
+        Writing { disk, dir: dir.to_path_buf(), key, chunk_bytes, unsynced, is_dir_changed: false, is_broken }
+    }
+
+    /// Opens `path`, of which `used` bytes are in use, or makes it when none are.
+    pub(crate) fn open(&mut self, path: &Path, used: u64) -> Result<Tail> {
+        self.check()?;
+        let file = match self.disk.modify(path) {
+            Ok(file) => file,
+            Err(why) if why.is_not_found() && used == 0 => {
+                self.is_dir_changed = true;
+                self.disk.create(path)?
+            }
+            Err(why) => return Err(Fault::from(why).advise("The block index lists this file: put it back, or reindex")),
+        };
+        let reserved = file.len()?;
+        if reserved < used {
+            let advice = "Put the whole file back, or run reindex";
+            let (wanted, found) = (format!("{used} bytes, as the block index says"), format!("{reserved}"));
+            return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice));
+        }
+        Ok(Tail { file, reserved, pending: Vec::new(), pending_at: used })
+    }
+
+    /// Makes sure that `bytes` more can be added; to be called before [`Writing::put`]. After a failure nothing has
+    /// changed and the same can be asked again.
+    pub(crate) fn make_room(&mut self, tail: &mut Tail, bytes: u64) -> Result<()> {
+        if tail.pending.len() >= PENDING_BYTES {
+            self.write_out(tail)?;
+        }
+        let end = tail.end() + bytes;
+        if end <= tail.reserved {
+            return Ok(());
+        }
+        let reserved = end.div_ceil(self.chunk_bytes) * self.chunk_bytes;
+        let (more, free) = (reserved - tail.reserved, self.disk.free_space_bytes(&self.dir)?);
+        if free < more + SPARE_BYTES {
+            let wanted = format!("{} bytes of room", more + SPARE_BYTES);
+            let found = format!("{free} bytes free");
+            let advice = "Make room; the work goes on by itself";
+            return Err(Fault::new(FaultKind::NoSpace, tail.file.path(), wanted, found, advice));
+        }
+        tail.file.allocate(tail.reserved, more)?;
+        tail.reserved = reserved;
+        Ok(())
+    }
+
+    /// Adds bytes, for which there must be room.
+    pub(crate) fn put(&mut self, tail: &mut Tail, parts: &[&[u8]]) {
+        let from = tail.pending.len();
+        let at = tail.end();
+        for part in parts {
+            tail.pending.extend_from_slice(part);
+        }
+        xor(&mut tail.pending[from..], self.key, at);
+    }
+
+    /// Hands what is pending to the system, where readers see it. It is kept until that succeeds.
+    pub(crate) fn write_out(&mut self, tail: &mut Tail) -> Result<()> {
+        self.check()?;
+        if tail.pending.is_empty() {
+            return Ok(());
+        }
+        tail.file.write_at(tail.pending_at, &tail.pending)?;
+        tail.pending_at += tail.pending.len() as u64;
+        tail.pending.clear();
+        self.mark(&tail.file)
+    }
+
+    /// Writes what is pending and cuts the reserved room off: nothing is appended to this file any more.
+    pub(crate) fn finalise(&mut self, tail: &mut Tail) -> Result<()> {
+        self.write_out(tail)?;
+        if tail.reserved > tail.end() {
+            tail.file.set_len(tail.end())?;
+            tail.reserved = tail.end();
+            self.mark(&tail.file)?;
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, file: &Arc<dyn DiskFile>) -> Result<()> {
+        if !self.unsynced.iter().any(|known| Arc::ptr_eq(known, file)) {
+            if self.unsynced.len() >= UNSYNCED_FILES_MAX {
+                let oldest = self.unsynced.remove(0);
+                sync(&*oldest, &self.is_broken)?;
+            }
+            self.unsynced.push(file.clone());
+        }
+        Ok(())
+    }
+
+    /// Everything that was written out and is not yet durable. Pending bytes are not in it.
+    pub(crate) fn take_flush(&mut self) -> Flush {
+        let dir = std::mem::take(&mut self.is_dir_changed).then(|| (self.disk.clone(), self.dir.clone()));
+        Flush {
+            files: std::mem::take(&mut self.unsynced).into_iter().map(|f| (f, self.is_broken.clone())).collect(),
+            dirs: dir.into_iter().map(|(disk, path)| (disk, path, self.is_broken.clone())).collect(),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_broken.load(Ordering::Acquire) {
+            let wanted = "files whose contents are known";
+            let found = "a disk that did not take what was written before";
+            let advice =
+                "Look at the drive and the system's log, then start again: what was not committed is done again";
+            return Err(Fault::new(FaultKind::Io, &self.dir, wanted, found, advice));
+        }
+        Ok(())
+    }
+}
+
+fn sync(file: &dyn DiskFile, is_broken: &AtomicBool) -> Result<()> {
+    file.sync().inspect_err(|_| is_broken.store(true, Ordering::Release))?;
+    Ok(())
+}
+
+/// Files that were written and must reach the disk. Can be run on another thread while appending goes on.
+#[must_use = "nothing is durable before it has run"]
+#[derive(Debug, Default)]
+pub struct Flush {
+    files: Vec<(Arc<dyn DiskFile>, Arc<AtomicBool>)>,
+    dirs: Vec<(Arc<dyn Disk>, PathBuf, Arc<AtomicBool>)>,
+}
+
+impl Flush {
+    /// Both in one.
+    pub fn and(mut self, other: Flush) -> Flush {
+        self.files.extend(other.files);
+        self.dirs.extend(other.dirs);
+        self
+    }
+
+    /// Makes all of it durable: contents and lengths, then names.
+    ///
+    /// # Errors
+    ///
+    /// What the system says. A failed sync is never tried again: the writer refuses all further work, and what was
+    /// written since the last flush must be written anew by a new writer that starts from the index.
+    pub fn run(self) -> Result<()> {
+        for (file, is_broken) in &self.files {
+            sync(&**file, is_broken)?;
+        }
+        for (disk, dir, is_broken) in &self.dirs {
+            disk.sync_dir(dir).inspect_err(|_| is_broken.store(true, Ordering::Release))?;
+        }
+        Ok(())
+    }
+}

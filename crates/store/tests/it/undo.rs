@@ -1,0 +1,108 @@
+//! Undo files: known bytes, damage, many files at once.
+
+use crate::common::{put_file, regtest};
+use leveldb::fs::SimDisk;
+use primitives::{Hash256, hex};
+use std::path::Path;
+use store::undofiles::{UNDO_OVERHEAD_BYTES, UndoFiles, UndoWriter, undo_record};
+use store::{FaultKind, FileInfos, FilePos};
+
+const KEY: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
+const DIR: &str = "/blocks";
+
+/// The payload of a block that spends the coinbase of mainnet's block 1.
+fn payload() -> Vec<u8> {
+    hex::decode("01010300320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52").unwrap()
+}
+
+#[test]
+fn records_have_core_s_form() {
+    let prev = Hash256([5; 32]);
+    let record = undo_record(MAGIC, &prev, &payload());
+    assert_eq!(record.len(), 38 + 40);
+    assert_eq!(hex::encode(&record[..8]), "fabfb5da26000000");
+    assert_eq!(record[8..46], payload()[..]);
+    let hashed = simd::sha256::sha256d(&[&prev.0[..], &payload()].concat());
+    assert_eq!(record[46..], hashed);
+    assert_eq!(undo_record(MAGIC, &prev, &[0]).len(), 1 + UNDO_OVERHEAD_BYTES);
+}
+
+#[test]
+fn reads_check_what_they_read() {
+    let prev = Hash256([5; 32]);
+    let file = [undo_record(MAGIC, &prev, &payload()), undo_record(MAGIC, &prev, &[0])].concat();
+    let first = FilePos { file: 0, offset: 8 };
+    type Edit = fn(&mut Vec<u8>);
+    let rows: [(&str, Edit, FilePos, std::result::Result<usize, &str>); 10] = [
+        ("the first", |_| (), first, Ok(38)),
+        ("the second", |_| (), FilePos { file: 0, offset: 78 + 8 }, Ok(1)),
+        ("its magic is wrong, which Core never sees", |f| f[0] ^= 1, first, Ok(38)),
+        ("its size is wrong, which Core never sees", |f| f[4] ^= 3, first, Ok(38)),
+        ("its size is beyond the file", |f| f[7] = 0x7f, first, Ok(38)),
+        ("a flipped bit", |f| f[8 + 30] ^= 1, first, Err("checksum")),
+        ("a flipped bit in the checksum", |f| f[8 + 38] ^= 1, first, Err("checksum")),
+        ("cut", |f| f.truncate(50), first, Err("do not parse")),
+        ("no record", |_| (), FilePos { file: 0, offset: 7 }, Err("behind a record's header")),
+        ("behind the end", |_| (), FilePos { file: 0, offset: 5000 }, Err("the end of the file")),
+    ];
+    for (row, edit, at, want) in rows {
+        let sim = SimDisk::new(0);
+        let mut file = file.clone();
+        edit(&mut file);
+        put_file(&*sim.shared(), Path::new("/blocks/rev00000.dat"), &file, KEY);
+        let undo = UndoFiles::new(sim.shared(), Path::new(DIR), &regtest(), KEY);
+        match (undo.read(at, &prev), want) {
+            (Ok(got), Ok(bytes)) => assert_eq!(got.len(), bytes, "{row}"),
+            (Err(why), Err(text)) => {
+                assert_eq!(why.kind(), FaultKind::Damaged, "{row}: {why}");
+                assert!(
+                    why.to_string().contains(text) && why.to_string().contains("rev00000.dat at byte"),
+                    "{row}: {why}"
+                );
+            }
+            (got, want) => panic!("{row}: {got:?}, want {want:?}"),
+        }
+        assert!(undo.read(at, &Hash256::ZERO).is_err(), "{row}: another parent");
+        assert_eq!(undo.read(FilePos { file: 1, ..at }, &prev).unwrap_err().kind(), FaultKind::Missing, "{row}");
+    }
+}
+
+#[test]
+fn many_files_at_once() {
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let mut infos = FileInfos::default();
+    let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), KEY);
+    let mut written = Vec::new();
+    for i in 0..400u32 {
+        let prev = Hash256([i as u8; 32]);
+        let payload = [&[0][..], &vec![i as u8; (i as usize * 97) % 30_000]].concat();
+        let file = i * 7 % 41;
+        let record = undo_record(MAGIC, &prev, &payload);
+        let offset = writer.append(&mut infos, file, &record).unwrap();
+        written.push((FilePos { file, offset }, prev, payload));
+    }
+    writer.flush().unwrap();
+    let undo = UndoFiles::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
+    for (at, prev, payload) in &written {
+        assert_eq!(undo.read(*at, prev).unwrap(), *payload);
+    }
+    let len = |file| disk.metadata(&Path::new(DIR).join(format!("rev{file:05}.dat"))).unwrap().unwrap().len;
+    assert!((0..41).all(|file| len(file) % (1 << 20) == 0), "room is reserved in pieces of 1 MiB");
+    for file in 0..41 {
+        writer.finalise(&infos, file).unwrap();
+        assert_eq!(len(file), u64::from(infos.get(file).undo_size));
+    }
+    writer.finalise(&infos, 99).unwrap();
+    // A new writer goes on where the infos end, a finalised file included.
+    let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), KEY);
+    let prev = Hash256([9; 32]);
+    let offset = writer.append(&mut infos, 3, &undo_record(MAGIC, &prev, &[0])).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(undo.read(FilePos { file: 3, offset }, &prev).unwrap(), [0]);
+    for (at, prev, payload) in written.iter().filter(|(at, ..)| at.file == 3) {
+        assert_eq!(undo.read(*at, prev).unwrap(), *payload);
+    }
+}

@@ -1,0 +1,192 @@
+//! Appending blocks: positions, reserved room, roll-over, full disks, crashes.
+
+use crate::common::{block, chain, hash_of, put_file, regtest};
+use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use primitives::Hash256;
+use std::path::Path;
+use std::sync::Arc;
+use store::blockfiles::{BlockFiles, BlockWriter};
+use store::{FaultKind, FileInfo, FileInfos, FilePos};
+
+const KEY: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+const DIR: &str = "/blocks";
+const MIB: u64 = 1024 * 1024;
+
+fn writer(disk: &Arc<dyn Disk>, infos: &FileInfos) -> BlockWriter {
+    BlockWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY, infos).unwrap()
+}
+
+fn file_bytes(disk: &Arc<dyn Disk>, number: u32) -> u64 {
+    disk.metadata(&Path::new(DIR).join(format!("blk{number:05}.dat"))).unwrap().unwrap().len
+}
+
+#[test]
+fn blocks_are_appended_as_in_core() {
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let mut infos = FileInfos::default();
+    let mut blocks = writer(&disk, &infos);
+    let files = BlockFiles::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
+    let made = chain(6, |i| 300_000 * i as usize);
+    let mut at = 8;
+    for (height, block) in (0..).zip(&made) {
+        let pos = blocks.append(&mut infos, block, height, height + 1).unwrap();
+        assert_eq!(pos, FilePos { file: 0, offset: at });
+        at += block.len() as u32 + 8;
+    }
+    blocks.flush().unwrap();
+    assert_eq!(file_bytes(&disk, 0), 16 * MIB);
+    let info = infos.get(0);
+    assert_eq!((info.blocks, info.size, info.height_last, info.time_first), (6, at - 8, 5, 1));
+    let found = files.scan(0).unwrap();
+    assert_eq!(
+        found.blocks.iter().map(|b| b.hash).collect::<Vec<_>>(),
+        made.iter().map(|b| hash_of(b)).collect::<Vec<_>>()
+    );
+    assert_eq!(found.notes, []);
+    let tail = disk.open(&Path::new(DIR).join("blk00000.dat")).unwrap().bytes().unwrap();
+    assert!(tail[info.size as usize..].iter().all(|&byte| byte == 0), "the reserved tail is not obfuscated");
+    let why = blocks.append(&mut infos, &vec![0; 0x0200_0001], 7, 7).unwrap_err();
+    assert_eq!(why.kind(), FaultKind::Refused);
+}
+
+#[test]
+fn files_roll_over_below_128_mib() {
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let max = 128 * MIB as u32;
+    let made = block(Hash256::ZERO, 1, 1000);
+    let record = made.len() as u32 + 8;
+    for (row, size, file, cut) in [
+        ("ends one byte below", max - record - 1, 0, 128 * MIB),
+        ("would end at it", max - record, 1, u64::from(max - record)),
+    ] {
+        // What the index says of the file; its contents do not matter here.
+        put_file(&*disk, &Path::new(DIR).join("blk00000.dat"), &[], KEY);
+        disk.modify(&Path::new(DIR).join("blk00000.dat")).unwrap().set_len(u64::from(size)).unwrap();
+        let mut infos = FileInfos::new(vec![FileInfo { blocks: 1, size: size - 300, ..FileInfo::default() }]);
+        let mut blocks = writer(&disk, &infos);
+        // Something must have been appended for the file to be cut: a small record first.
+        let small = vec![0; 292];
+        assert_eq!(blocks.append(&mut infos, &small, 0, 0).unwrap().file, 0, "{row}");
+        assert_eq!(infos.get(0).size, size, "{row}");
+        assert_eq!(blocks.append(&mut infos, &made, 1, 1).unwrap().file, file, "{row}");
+        blocks.flush().unwrap();
+        assert_eq!(file_bytes(&disk, 0), cut, "{row}");
+        assert_eq!(infos.last_file(), file, "{row}");
+    }
+}
+
+#[test]
+fn a_new_file_goes_behind_all_others() {
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    put_file(&*disk, &Path::new("/blocks/blk00004.dat"), b"not listed", KEY);
+    let mut infos = FileInfos::new(vec![FileInfo { size: 100, ..FileInfo::default() }]);
+    let mut blocks = writer(&disk, &infos);
+    blocks.start_new_file().unwrap();
+    let pos = blocks.append(&mut infos, &block(Hash256::ZERO, 1, 9), 0, 1).unwrap();
+    assert_eq!(pos, FilePos { file: 5, offset: 8 });
+    assert_eq!(infos.take_changed().len(), 5, "files between are listed");
+}
+
+#[test]
+fn a_file_that_does_not_fit_the_index_is_named() {
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let mut infos = FileInfos::new(vec![FileInfo { size: 100, ..FileInfo::default() }]);
+    let made = block(Hash256::ZERO, 1, 9);
+    let why = writer(&disk, &infos).append(&mut infos, &made, 1, 1).unwrap_err();
+    assert_eq!(why.kind(), FaultKind::Missing, "{why}");
+    put_file(&*disk, &Path::new("/blocks/blk00000.dat"), &[0; 99], KEY);
+    let why = writer(&disk, &infos).append(&mut infos, &made, 1, 1).unwrap_err();
+    assert!(why.to_string().contains("wanted 100 bytes, as the block index says, found 99"), "{why}");
+}
+
+#[test]
+fn a_full_disk_pauses_and_a_failed_sync_stops() {
+    for (accident, kind, can_go_on) in
+        [(Accident::NoSpace, FaultKind::NoSpace, true), (Accident::Io, FaultKind::Io, false)]
+    {
+        for at in 0..20 {
+            let sim = SimDisk::new(at);
+            let disk = sim.shared();
+            disk.create_dir_all(Path::new(DIR)).unwrap();
+            let mut infos = FileInfos::default();
+            let mut blocks = writer(&disk, &infos);
+            sim.fail_at(sim.operations() + at, 1, accident);
+            let made = chain(4, |_| 600_000);
+            let mut failed = Vec::new();
+            for (height, block) in (0..).zip(&made) {
+                if let Err(why) = blocks.append(&mut infos, block, height, 0) {
+                    failed.push(why.kind());
+                    if can_go_on {
+                        sim.heal();
+                        blocks.append(&mut infos, block, height, 0).unwrap();
+                    }
+                }
+            }
+            let flushed = blocks.flush();
+            sim.heal();
+            failed.extend(flushed.as_ref().err().map(store::Fault::kind));
+            let again = blocks.append(&mut infos, &made[0], 9, 9).and_then(|_| blocks.flush());
+            if flushed.is_ok() && failed.is_empty() {
+                break;
+            }
+            assert!(failed.contains(&kind), "{accident:?} at {at}: {failed:?}");
+            if again.is_ok() && infos.get(0).blocks == 5 {
+                let files = BlockFiles::new(disk, Path::new(DIR), &regtest(), KEY);
+                assert_eq!(files.scan(0).unwrap().blocks.len(), 5, "{accident:?} at {at}");
+            }
+        }
+    }
+}
+
+/// Whatever the instant and whatever is lost: what was flushed is there, and appending goes on where the last flush
+/// ended, as the index would say.
+#[test]
+fn what_was_flushed_survives_every_crash() {
+    let made = chain(12, |i| 40_000 * i as usize);
+    for at in 0..200 {
+        let sim = SimDisk::new(at);
+        let disk = sim.shared();
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
+        let mut infos = FileInfos::default();
+        let mut durable = infos.clone();
+        let mut blocks = writer(&disk, &infos);
+        sim.fail_at(sim.operations() + at, 1, Accident::Stop);
+        let mut done = 0;
+        let run: store::Result<()> = (|| {
+            for (height, block) in (0..).zip(&made) {
+                blocks.append(&mut infos, block, height, 0)?;
+                if height % 3 == 2 {
+                    blocks.flush()?;
+                    durable = infos.clone();
+                    done = height as usize + 1;
+                }
+            }
+            Ok(())
+        })();
+        for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
+            let disk = sim.reopen(loss).shared();
+            let files = BlockFiles::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
+            let mut infos = durable.clone();
+            let mut blocks = writer(&disk, &infos);
+            for (height, block) in (0..).zip(&made).skip(done) {
+                blocks.append(&mut infos, block, height, 0).unwrap();
+            }
+            blocks.flush().unwrap();
+            let found = files.scan(0).unwrap();
+            let want: Vec<Hash256> = made.iter().map(|b| hash_of(b)).collect();
+            assert_eq!(found.blocks.iter().map(|b| b.hash).collect::<Vec<_>>(), want, "stopped at {at}, {loss:?}");
+        }
+        if run.is_ok() {
+            return;
+        }
+    }
+    panic!("the run has fewer than 200 operations");
+}
