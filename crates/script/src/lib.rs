@@ -12,10 +12,13 @@ pub mod deferred;
 mod encoding;
 pub mod error;
 pub mod flags;
+#[doc(hidden)]
+pub mod fuzz;
 mod interpreter;
 mod number;
 pub mod opcode;
 pub mod sighash;
+pub mod signet;
 pub mod sigops;
 mod stack;
 mod templates;
@@ -25,5 +28,7 @@ pub use check::{Batch, Check, Checker, Immediate, OneByOne};
 pub use deferred::{Deferred, verify_all};
 pub use error::ScriptError;
 pub use flags::Flags;
+#[doc(hidden)]
+pub use fuzz::fuzz_script;
 pub use sighash::{Precomputed, SpentOutput};
 pub use verify::{Scratch, verify};

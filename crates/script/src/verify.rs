@@ -10,7 +10,7 @@ use crate::interpreter::{Spend, Tapscript, Version, check_schnorr, run};
 use crate::opcode::{
     self, Instructions, OP_CHECKSIG, OP_DUP, OP_EQUALVERIFY, OP_HASH160, is_op_success, is_push_only, push_prefix,
 };
-use crate::sighash::{Cache, Extension, Leaf, Precomputed, Writer, annex_hash, tagged};
+use crate::sighash::{Cache, Extension, Leaf, Precomputed, Writer, annex_hash, leaf_hash, tagged};
 use crate::stack::{ELEMENT_BYTES_MAX, Element, STACK_SIZE_MAX, Stack};
 use crate::templates;
 use primitives::block::Witness;
@@ -259,21 +259,16 @@ fn run_taproot<'a>(
     Ok(())
 }
 
-/// A control block: first byte, internal key, and the nodes of the path. `None` when it has a wrong size.
-fn split_control(control: &[u8]) -> Option<(&[u8; 1], &[u8; 32], &[[u8; 32]])> {
+/// A control block: first byte, internal key, and the nodes of the path.
+type Control<'c> = (&'c [u8; 1], &'c [u8; 32], &'c [[u8; 32]]);
+
+/// `None` when the control block has a wrong size.
+fn split_control(control: &[u8]) -> Option<Control<'_>> {
     let (first, rest) = control.split_first_chunk()?;
     let (internal, path) = rest.split_first_chunk()?;
     let (nodes, rest) = path.as_chunks();
     const { assert!(CONTROL_BASE_BYTES == 1 + 32) };
     (rest.is_empty() && nodes.len() <= CONTROL_NODES_MAX).then_some((first, internal, nodes))
-}
-
-/// Source: BIP-0341; Bitcoin Core b88bffe, `ComputeTapleafHash`.
-pub(crate) fn leaf_hash(version: u8, script: &[u8]) -> [u8; 32] {
-    let mut writer = Writer::after(tagged::LEAF.clone());
-    writer.put(&[version]);
-    writer.put_with_length(script);
-    writer.finish().finalize()
 }
 
 /// The root that a leaf and its path lead to. Source: BIP-0341; Bitcoin Core b88bffe, `ComputeTaprootMerkleRoot`.

@@ -12,7 +12,7 @@ mod taproot;
 
 pub use legacy::legacy;
 pub use segwit::witness_v0;
-pub use taproot::{Leaf, taproot};
+pub use taproot::{Leaf, leaf_hash, taproot};
 
 pub(crate) use cache::Cache;
 pub(crate) use legacy::{SINGLE_WITHOUT_OUTPUT, state as legacy_state};

@@ -65,6 +65,14 @@ pub fn taproot(
     message(tx, input, hash_type, &mut Extension { annex: annex.map(annex_hash), leaf, output: None })
 }
 
+/// The hash of a leaf: its version and its script. Source: BIP-0341; Bitcoin Core b88bffe, `ComputeTapleafHash`.
+pub fn leaf_hash(version: u8, script: &[u8]) -> [u8; 32] {
+    let mut writer = Writer::after(tagged::LEAF.clone());
+    writer.put(&[version]);
+    writer.put_with_length(script);
+    writer.finish().finalize()
+}
+
 /// SHA-256 of an annex with its length.
 pub(crate) fn annex_hash(annex: &[u8]) -> [u8; 32] {
     let mut writer = Writer::new();

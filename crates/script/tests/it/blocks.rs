@@ -1,0 +1,172 @@
+//! Real blocks with the outputs that they spend: every script accepts, and no signature may change by a bit.
+
+use crate::data;
+use primitives::{Block, Tables, Transaction};
+use script::{
+    Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, ScriptError, SpentOutput, verify, verify_all,
+};
+
+/// A block's name without endings, and how many inputs it has beside the coinbase.
+const BLOCKS: [(&str, usize); 14] = [
+    ("main_24835_6d160a9dacc0", 74),
+    ("main_57043_83b0aaac1fd8", 131),
+    ("main_91722_f3f2574dd08e", 0),
+    ("main_150013_b6f2166d577c", 94),
+    ("main_255018_52f705dd8d96", 380),
+    ("main_277647_de6eb1e052a8", 732),
+    ("main_300025_58a9022cc78c", 1427),
+    ("main_367891_872592b29970", 20817),
+    ("main_403200_73e9ac3b6d01", 1036),
+    ("main_757739_abad1cabd0ea", 91),
+    ("main_866342_b101d3c8f1f1", 7972),
+    ("test3_928816_a5ff0141a378", 8692),
+    ("test3_928828_f9c4b9cf76c2", 1972),
+    ("test3_928831_698dc8022c0a", 9984),
+];
+
+/// Flags by height, as far as these blocks need them. Source: Bitcoin Core b88bffe, `GetBlockScriptFlags`, chainparams.cpp.
+fn flags_of(name: &str) -> Flags {
+    let mut parts = name.split('_');
+    let heights = match parts.next() {
+        Some("main") => [363_725, 388_381, 419_328, 481_824],
+        _ => [330_776, 581_885, 770_112, 834_624],
+    };
+    let height: u32 = parts.next().unwrap().parse().unwrap();
+    let by_height = [Flags::DERSIG, Flags::CHECKLOCKTIMEVERIFY, Flags::CHECKSEQUENCEVERIFY, Flags::NULLDUMMY];
+    let on = heights.iter().zip(by_height).filter(|(start, _)| height >= **start);
+    on.fold(Flags::P2SH | Flags::WITNESS | Flags::TAPROOT, |flags, (_, flag)| flags | flag)
+}
+
+/// The transactions of a block but the coinbase, each with the coins that it spends.
+fn spendings<'a>(block: &Block<'a>, coins: &'a [SpentOutput<'a>]) -> Vec<Precomputed<'a>> {
+    let mut rest = coins;
+    let take = |tx: Transaction<'a>| {
+        let (mine, others) = rest.split_at(tx.input_count());
+        rest = others;
+        Precomputed::new(tx, mine)
+    };
+    block.transactions().skip(1).map(take).collect()
+}
+
+/// Signatures in the scriptSig and witness of an input, by what they look like: where they lie in the transaction.
+fn signatures(tx: Transaction<'_>, input: usize) -> Vec<std::ops::Range<usize>> {
+    let looks_so = |item: &[u8]| {
+        let der =
+            (9..=73).contains(&item.len()) && item[0] == 0x30 && item[2] == 2 && item.len() == item[1] as usize + 3;
+        der || (matches!(item.len(), 64 | 65) && item[0] != 4)
+    };
+    let input = tx.input(input);
+    let pushes = script::opcode::Instructions::new(input.script_sig()).map(|instruction| instruction.push);
+    let place = |item: &[u8]| {
+        // The items are pieces of the transaction itself.
+        let start = item.as_ptr() as usize - tx.bytes().as_ptr() as usize;
+        start..start + item.len()
+    };
+    pushes.chain(input.witness()).filter(|item| looks_so(item)).map(place).collect()
+}
+
+/// The verdict on one input of a transaction's bytes.
+fn verdict(bytes: &[u8], coins: &[SpentOutput<'_>], input: usize, flags: Flags) -> Result<(), ScriptError> {
+    let mut tables = Tables::new();
+    let tx = Precomputed::new(tables.parse_transaction(bytes).unwrap(), coins);
+    verify(&tx, input, flags, &mut Immediate, &mut Scratch::new())
+}
+
+/// Changes one bit of R, of S, of the hash type, and of a DER signature's length.
+fn flip(tx: &Precomputed<'_>, input: usize, flags: Flags, at: &std::ops::Range<usize>, random: &mut u64) {
+    let mut bytes = tx.transaction().bytes().to_vec();
+    let mut try_flip = |offset: usize, bit: u64| {
+        bytes[at.start + offset] ^= 1 << bit;
+        let verdict = verdict(&bytes, tx.spent(), input, flags);
+        bytes[at.start + offset] ^= 1 << bit;
+        verdict
+    };
+    let der = tx.transaction().bytes()[at.start] == 0x30 && !matches!(at.len(), 64 | 65);
+    let (r, s, hash_type) = if der {
+        let r_bytes = usize::from(tx.transaction().bytes()[at.start + 3]);
+        (4..4 + r_bytes, 6 + r_bytes..at.len() - 1, Some(at.len() - 1))
+    } else {
+        (0..32, 32..64, (at.len() == 65).then_some(64))
+    };
+    for part in [r, s, hash_type.map_or(0..0, |at| at..at + 1)] {
+        if part.is_empty() {
+            continue;
+        }
+        let offset = part.start + data::next(random) as usize % part.len();
+        let bit = data::next(random) % 8;
+        let verdict = try_flip(offset, bit);
+        assert!(verdict.is_err(), "{}: input {input}, byte {offset}, bit {bit}", tx.transaction().txid());
+    }
+    if der {
+        let verdict = try_flip(1, data::next(random) % 7);
+        let want = if flags.has(Flags::DERSIG) { Err(ScriptError::SigDer) } else { Ok(()) };
+        assert_eq!(verdict, want, "{}: input {input}, the length", tx.transaction().txid());
+    }
+}
+
+#[test]
+fn real_blocks() {
+    let mut random = 7;
+    for (name, inputs) in BLOCKS {
+        let Some(bytes) = data::bytes(&format!("blocks/{name}.blk")) else { return };
+        let coins = data::bytes(&format!("blocks/{name}.spent.xz")).unwrap();
+        let (mut tables, coins, flags) = (Tables::new(), data::outputs(&coins), flags_of(name));
+        let block = tables.parse_block(&bytes).unwrap();
+        assert_eq!(coins.len(), inputs, "{name}");
+        let spendings = spendings(&block, &coins);
+        let all = || spendings.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
+        let mut scratch = Scratch::new();
+        for (tx, input) in all() {
+            let verdict = verify(tx, input, flags, &mut Immediate, &mut scratch);
+            assert_eq!(verdict, Ok(()), "{name}: {}, input {input}", tx.transaction().txid());
+        }
+        let mut flipped = 0;
+        let step = if data::slow() { 1 } else { inputs / 60 + 1 };
+        for (tx, input) in all().skip(step / 2).step_by(step) {
+            for at in signatures(tx.transaction(), input) {
+                flip(tx, input, flags, &at, &mut random);
+                flipped += 1;
+            }
+        }
+        assert!(flipped > 0 || inputs == 0, "{name}: signatures were found");
+        println!("{name}: {inputs} inputs good, {flipped} signatures flipped");
+    }
+}
+
+/// The checks of a whole block in one batch, with and without one bad signature.
+#[test]
+fn real_blocks_in_one_batch() {
+    for (name, bad) in [("main_300025_58a9022cc78c", 700), ("main_757739_abad1cabd0ea", 20)] {
+        let Some(mut bytes) = data::bytes(&format!("blocks/{name}.blk")) else { return };
+        let coins = data::bytes(&format!("blocks/{name}.spent.xz")).unwrap();
+        let (coins, flags, mut scratch) = (data::outputs(&coins), flags_of(name), Scratch::new());
+        let run = |bytes: &[u8], mut deferred: Deferred, scratch: &mut Scratch| {
+            let mut tables = Tables::new();
+            let block = tables.parse_block(bytes).unwrap();
+            let spendings = spendings(&block, &coins);
+            let all = spendings.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
+            let verdict = verify_all(all, flags, &OneByOne, &mut deferred, scratch);
+            (verdict, deferred.checks().len())
+        };
+        let (verdict, checks) = run(&bytes, Deferred::new(), &mut scratch);
+        assert_eq!(verdict, Ok(()), "{name}");
+        assert!(checks * 2 > coins.len(), "{name}: {checks} checks were put off");
+        let (verdict, with_pairs) = run(&bytes, Deferred::with_pairs(), &mut scratch);
+        assert_eq!(verdict, Ok(()), "{name}, with pairs");
+        assert!(with_pairs >= checks, "{name}: {with_pairs} checks with pairs");
+        let place = {
+            let mut tables = Tables::new();
+            let block = tables.parse_block(&bytes).unwrap();
+            let spendings = spendings(&block, &coins);
+            let mut all = spendings.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
+            let (tx, input) = all.nth(bad).unwrap();
+            let start = tx.transaction().bytes().as_ptr() as usize - block.bytes().as_ptr() as usize;
+            start + signatures(tx.transaction(), input)[0].start + 10
+        };
+        bytes[place] ^= 1;
+        for deferred in [Deferred::new(), Deferred::with_pairs()] {
+            let (verdict, _) = run(&bytes, deferred, &mut scratch);
+            assert_eq!(verdict.map_err(|(at, _)| at), Err(bad), "{name}");
+        }
+    }
+}

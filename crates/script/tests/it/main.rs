@@ -1,0 +1,15 @@
+//! Core's vectors, the BIPs' vectors, real blocks, and twins against each other.
+
+#![allow(clippy::unwrap_used, reason = "all of it is test")]
+
+mod assembler;
+mod bips;
+mod blocks;
+mod data;
+mod random;
+mod script_vectors;
+mod sighash_vectors;
+mod signet;
+mod taproot_vectors;
+mod tx_vectors;
+mod wallet;

@@ -1,0 +1,113 @@
+//! Random changes to good inputs of every kind: templates, interpreter and batch must agree on each.
+
+use crate::data;
+use crate::wallet::{Kind, spending};
+use primitives::Tables;
+use script::{Flags, Immediate, Precomputed, Scratch, fuzz_script, verify};
+
+const HASH_TYPES: [u8; 8] = [1, 2, 3, 0x81, 0x82, 0x83, 0, 0x41];
+
+/// All kinds in one transaction, all hash types: good, except for hash types that taproot does not have.
+#[test]
+fn good_inputs_are_good() {
+    let mut scratch = Scratch::new();
+    for hash_type in HASH_TYPES {
+        for outputs in [1, 20] {
+            let spending = spending(&Kind::ALL, outputs, hash_type, 1);
+            let (mut tables, spent) = (Tables::new(), spending.spent());
+            let tx = Precomputed::new(tables.parse_transaction(&spending.bytes).unwrap(), &spent);
+            for (input, kind) in Kind::ALL.iter().enumerate() {
+                let verdict = verify(&tx, input, Flags::CONSENSUS, &mut Immediate, &mut scratch);
+                let is_taproot = matches!(kind, Kind::TaprootKey | Kind::TaprootScript | Kind::TaprootMultisig);
+                let without_output = hash_type & 3 == 3 && input >= outputs;
+                let bad = is_taproot && (hash_type == 0x41 || without_output);
+                assert_eq!(verdict.is_ok(), !bad, "{kind:?}, hash type {hash_type:x}: {verdict:?}");
+            }
+        }
+    }
+}
+
+/// An input as `fuzz_script` reads it.
+fn seed(kind: Kind, hash_type: u8, number: usize, flags: u32) -> Vec<u8> {
+    let spending = spending(&[kind], 1, hash_type, number);
+    let (value, script) = &spending.coins[0];
+    let mut bytes = flags.to_le_bytes().to_vec();
+    bytes.extend(value.to_le_bytes());
+    bytes.extend((script.len() as u16).to_le_bytes());
+    bytes.extend(script);
+    bytes.extend(&spending.bytes);
+    bytes
+}
+
+/// Changes a few bytes somewhere.
+fn mutate(bytes: &mut Vec<u8>, random: &mut u64) {
+    for _ in 0..1 + data::next(random) % 3 {
+        let at = data::next(random) as usize % bytes.len();
+        match data::next(random) % 8 {
+            0..=2 => bytes[at] ^= 1 << (data::next(random) % 8),
+            3 | 4 => bytes[at] = data::next(random) as u8,
+            5 => bytes[at] = [0, 1, 0x50, 0x51, 0x75, 0x76, 0x7f, 0x80, 0xab, 0xac, 0xff][at % 11],
+            6 => bytes.insert(at, data::next(random) as u8),
+            _ => drop(bytes.remove(at)),
+        }
+    }
+}
+
+#[test]
+fn every_way_gives_the_same_verdict() {
+    const CONSENSUS: u32 = 0b10_0000_1110_0001_0101;
+    let mut random = 5;
+    let (mut good, mut bad, mut none) = (0, 0, 0);
+    let rounds = if data::slow() { 3000 } else { 40 };
+    for round in 0..rounds {
+        for kind in Kind::ALL {
+            let hash_type = HASH_TYPES[data::next(&mut random) as usize % HASH_TYPES.len()];
+            let flags = match data::next(&mut random) % 4 {
+                0 => data::next(&mut random) as u32,
+                1 => CONSENSUS & data::next(&mut random) as u32,
+                _ => CONSENSUS,
+            };
+            let seed = seed(kind, hash_type, round, flags);
+            for _ in 0..6 {
+                let mut bytes = seed.clone();
+                mutate(&mut bytes, &mut random);
+                match fuzz_script(&bytes) {
+                    Some(Ok(())) => good += 1,
+                    Some(Err(_)) => bad += 1,
+                    None => none += 1,
+                }
+            }
+        }
+    }
+    assert!(good > rounds && bad > rounds && none > 0, "{good} good, {bad} bad, {none} not an input");
+    println!("{good} good, {bad} bad, {none} not an input");
+}
+
+/// Scripts of random opcodes, in every place that runs them.
+#[test]
+fn random_scripts_never_panic() {
+    let mut random = 6;
+    for _ in 0..if data::slow() { 1_000_000 } else { 20_000 } {
+        let mut script = |bytes: u64| -> Vec<u8> {
+            let length = data::next(&mut random) % bytes;
+            (0..length)
+                .map(|_| match data::next(&mut random) % 4 {
+                    0 => 0x51,
+                    1 => data::next(&mut random) as u8 % 5,
+                    _ => 0x4c + data::next(&mut random) as u8 % 0x70,
+                })
+                .collect()
+        };
+        let (spent, script_sig) = (script(40), script(20));
+        let mut bytes = (data::next(&mut random) as u32).to_le_bytes().to_vec();
+        bytes.extend([0; 8]);
+        bytes.extend((spent.len() as u16).to_le_bytes());
+        bytes.extend(&spent);
+        bytes.extend([2, 0, 0, 0, 1]);
+        bytes.extend([7; 36]);
+        bytes.push(script_sig.len() as u8);
+        bytes.extend(&script_sig);
+        bytes.extend([0xfe, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0]);
+        assert!(fuzz_script(&bytes).is_some());
+    }
+}
