@@ -1,6 +1,6 @@
 //! Tests on real data and on whole blocks made for one rule each.
 
-#![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
+#![allow(clippy::unwrap_used, reason = "what cannot be unwrapped fails the test")]
 
 mod blocks;
 mod build;
