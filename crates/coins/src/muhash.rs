@@ -166,7 +166,8 @@ mod tests {
             Hash256(set.finalize()).to_string(),
             "10d312b100cbd32ada024a6646e40d3482fcff103668d2625f10002a607d5863"
         );
-        let coin = primitives::hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
+        let coin =
+            primitives::hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
         let txid = Hash256::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
         let mut bytes = Vec::new();
         let outpoint = primitives::OutPoint { txid, vout: 0 };

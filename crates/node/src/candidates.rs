@@ -13,6 +13,8 @@ pub struct Links {
     /// Order in which a block became complete; 0 for not.
     linked: Vec<u32>,
     next: u32,
+    /// All bodies, in order of arrival.
+    arrived: Vec<NodeId>,
     /// Children of blocks that are not complete, in order of arrival.
     waiting: std::collections::HashMap<NodeId, Vec<NodeId>>,
 }
@@ -30,6 +32,7 @@ impl Links {
         if std::mem::replace(&mut self.there[id as usize], true) || id == GENESIS {
             return;
         }
+        self.arrived.push(id);
         let parent = tree.parent(id).expect("not genesis");
         if self.linked[parent as usize] == 0 {
             return self.waiting.entry(parent).or_default().push(id);
@@ -40,6 +43,11 @@ impl Links {
             self.next += 1;
             queue.extend(self.waiting.remove(&id).unwrap_or_default());
         }
+    }
+
+    /// All blocks with bodies, in order of arrival, without the genesis block.
+    pub fn in_order(&self) -> impl Iterator<Item = NodeId> + use<'_> {
+        self.arrived.iter().copied()
     }
 
     /// Whether a block and all its ancestors have bodies.
@@ -93,8 +101,7 @@ mod tests {
         assert_eq!(links.best(&tree, a2), a2, "between equals the tip stays");
         tree.fail(b1);
         assert_eq!(links.best(&tree, GENESIS), a2);
-        let (a3, a4) = (child(&mut tree, a2, 5), 0);
-        let _ = a4;
+        let a3 = child(&mut tree, a2, 5);
         links.add(&tree, a3);
         assert_eq!(links.best(&tree, a2), a3);
     }

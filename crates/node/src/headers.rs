@@ -19,7 +19,13 @@ pub fn genesis_tree(params: &Params) -> Tree {
 /// The first rule that it breaks, in Core's order; nothing is added then. [`Rule::TimeTooNew`] may pass later.
 ///
 /// Source: Bitcoin Core b88bffe, `ChainstateManager::AcceptBlockHeader`.
-pub fn accept(tree: &mut Tree, params: &Params, header: &Header, hash: Hash256, now: i64) -> Result<NodeId, BlockError> {
+pub fn accept(
+    tree: &mut Tree,
+    params: &Params,
+    header: &Header,
+    hash: Hash256,
+    now: i64,
+) -> Result<NodeId, BlockError> {
     if let Some(id) = tree.find(&hash) {
         return Ok(id);
     }
@@ -35,7 +41,11 @@ pub fn accept(tree: &mut Tree, params: &Params, header: &Header, hash: Hash256, 
     // The search for the last real bits walks down one by one: remember where it is.
     let mut at = parent;
     let ancestor = |height: Height| {
-        at = if tree.height(at) == height + 1 { tree.parent(at).expect("not genesis") } else { tree.ancestor(parent, height) };
+        at = if tree.height(at) == height + 1 {
+            tree.parent(at).expect("not genesis")
+        } else {
+            tree.ancestor(parent, height)
+        };
         Ancestor { time: tree.time(at), bits: tree.bits(at) }
     };
     header::check(params, header, &known, now, ancestor)?;
@@ -47,7 +57,11 @@ pub fn median_times(tree: &Tree, tip: NodeId) -> Arc<Vec<u32>> {
     let mut ids = tree.path(GENESIS, tip);
     ids.insert(0, GENESIS);
     let times: Vec<u32> = ids.iter().map(|&id| tree.time(id)).collect();
-    Arc::new((0..times.len()).map(|end| header::median_time_past(times[end.saturating_sub(10)..=end].iter().copied())).collect())
+    Arc::new(
+        (0..times.len())
+            .map(|end| header::median_time_past(times[end.saturating_sub(10)..=end].iter().copied()))
+            .collect(),
+    )
 }
 
 /// The header with the most work that nothing is known against.
@@ -78,7 +92,8 @@ pub struct ChainContext<'a> {
 impl<'a> ChainContext<'a> {
     /// For the chain that ends with `tip`.
     pub fn new(tree: &'a Tree, params: &'a Params, assume: &'a AssumeValid, tip: NodeId) -> ChainContext<'a> {
-        let bip34 = (params.bip34_height <= tree.height(tip)).then(|| tree.hash(tree.ancestor(tip, params.bip34_height)));
+        let bip34 =
+            (params.bip34_height <= tree.height(tip)).then(|| tree.hash(tree.ancestor(tip, params.bip34_height)));
         ChainContext { tree, params, assume, assumed: tree.find(&assume.hash), best: best_header(tree), bip34 }
     }
 
@@ -99,7 +114,13 @@ impl<'a> ChainContext<'a> {
             bits: tree.bits(self.best),
             contains_block: tree.is_ancestor(id, self.best),
         };
-        consensus::script_check_reason(assumed, block, best, self.assume.minimum_chain_work, self.params.pow_target_spacing)
+        consensus::script_check_reason(
+            assumed,
+            block,
+            best,
+            self.assume.minimum_chain_work,
+            self.params.pow_target_spacing,
+        )
     }
 
     /// Flags of a block's scripts.

@@ -1,6 +1,7 @@
 //! The engine: where coins, files, rules and peers meet.
 
 pub mod candidates;
+pub mod engine;
 pub mod fault;
 pub mod headers;
 pub mod pipeline;

@@ -43,7 +43,10 @@ pub enum Answer {
 }
 
 /// Judges a block alone. `coin` gives the stored bytes of an unspent coin of the set before the block.
-pub fn judge<E>(question: &Question<'_>, mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>) -> Result<Answer, E> {
+pub fn judge<E>(
+    question: &Question<'_>,
+    mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,
+) -> Result<Answer, E> {
     let mut tables = Tables::new();
     let Ok(parsed) = tables.parse_block(question.bytes) else { return Ok(Answer::WrongBody) };
     if parsed.header() != question.header {
@@ -73,7 +76,7 @@ fn plain_hash(bytes: &[u8]) -> [u8; 32] {
 /// The rules of the block alone.
 fn alone(question: &Question<'_>, parsed: &Block<'_>, hash: &Hash256, txids: &[Hash256]) -> Result<(), BlockError> {
     let (mut sigops, mut scratch) = (Vec::new(), block::Scratch::default());
-    crate::stages::check_alone(question.params, parsed, hash, question.height, txids, &mut sigops, &mut scratch)?;
+    block::check(question.params, parsed, hash, txids, &mut sigops, &mut scratch)?;
     let mut wtxids: Vec<Hash256> = Vec::new();
     if block::needs_wtxids(question.params, parsed, question.height) {
         wtxids.extend(parsed.transactions().map(|tx| Hash256(plain_hash(tx.bytes()))));
@@ -154,8 +157,9 @@ fn run_scripts(parsed: &Block<'_>, txids: &[Hash256], spent: &[Vec<u8>], flags: 
             .collect();
         let precomputed = Precomputed::new(tx, &outputs);
         for input in 0..tx.input_count() {
-            script::verify::verify_by_interpreter(&precomputed, input, flags, &mut Immediate, &mut scratch)
-                .map_err(|error| BlockError::in_input(Rule::BlockScriptVerifyFlagFailed { error }, index, txids[index], input))?;
+            script::verify::verify_by_interpreter(&precomputed, input, flags, &mut Immediate, &mut scratch).map_err(
+                |error| BlockError::in_input(Rule::BlockScriptVerifyFlagFailed { error }, index, txids[index], input),
+            )?;
         }
     }
     Ok(())

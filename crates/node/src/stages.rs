@@ -84,7 +84,7 @@ pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
     let mut sigops = Vec::new();
     SCRATCH
         .with_borrow_mut(|(scratch, wtxids)| {
-            check_alone(params, &parsed, &job.hash, job.height, &txids, &mut sigops, scratch)?;
+            block::check(params, &parsed, &job.hash, &txids, &mut sigops, scratch)?;
             if !job.contextual {
                 return Ok(());
             }
@@ -100,25 +100,6 @@ pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
     Ok(Prepared { tables, txids, ops, sigops })
 }
 
-/// The rules of a block that need nothing but the block, and on signet its solution, in Core's order.
-pub(crate) fn check_alone(
-    params: &Params,
-    parsed: &Block<'_>,
-    hash: &Hash256,
-    height: Height,
-    txids: &[Hash256],
-    sigops: &mut Vec<u32>,
-    scratch: &mut block::Scratch,
-) -> Result<(), BlockError> {
-    if let Some(challenge) = params.signet_challenge.as_ref().filter(|_| height != 0) {
-        consensus::header::check_proof_of_work(params, hash, parsed.header().bits())?;
-        if script::signet::check_solution(parsed, txids, challenge).is_err() {
-            return Err(Rule::BadSignetBlksig.into());
-        }
-    }
-    block::check(params, parsed, hash, txids, sigops, scratch)
-}
-
 /// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.
 ///
 /// `times` are median times past by height along the block's chain.
@@ -131,7 +112,8 @@ pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<J
     let exists = flight.probes.lock().expect("no worker panics with it").exists;
     bip30::check(job.bip30, exists)?;
 
-    let (mut spent, mut scripts) = (Vec::with_capacity(block.input_count()), Vec::with_capacity(block.input_count() * 26));
+    let (mut spent, mut scripts) =
+        (Vec::with_capacity(block.input_count()), Vec::with_capacity(block.input_count() * 26));
     for index in 1..block.input_count() {
         spent.push(gather(prepared, &block, index, &answers, &mut scripts));
     }
@@ -146,7 +128,8 @@ pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<J
                 script: script_of(&scripts, spent),
             })
         };
-        spend.transaction(&tx, &prepared.txids[index], prepared.sigops[index], coin, |height| times[height as usize])?;
+        spend
+            .transaction(&tx, &prepared.txids[index], prepared.sigops[index], coin, |height| times[height as usize])?;
     }
     let totals = spend.finish(&block.transaction(0))?;
     let undo = job.undo.then(|| undo_of(prepared, &block, &answers));
@@ -158,13 +141,24 @@ pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<J
 
 /// Bytes of the coin that an input spends.
 #[inline]
-fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &'a [RwLockReadGuard<'_, Answers>; LANES]) -> Option<&'a [u8]> {
+fn answer<'a>(
+    prepared: &Prepared,
+    block: &Block<'_>,
+    input: usize,
+    answers: &'a [RwLockReadGuard<'_, Answers>; LANES],
+) -> Option<&'a [u8]> {
     let lane = lane_of(block.input(input).prevout_bytes()[0]);
     answers[lane].coin(prepared.ops.ordinal(input))
 }
 
 #[inline]
-fn gather(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &[RwLockReadGuard<'_, Answers>; LANES], scripts: &mut Vec<u8>) -> Spent {
+fn gather(
+    prepared: &Prepared,
+    block: &Block<'_>,
+    input: usize,
+    answers: &[RwLockReadGuard<'_, Answers>; LANES],
+    scripts: &mut Vec<u8>,
+) -> Spent {
     let start = scripts.len() as u32;
     let missing = Spent { value: Amount(0), height: 0, script: start, script_bytes: 0, coinbase: false, found: false };
     let Some(bytes) = answer(prepared, block, input, answers) else { return missing };

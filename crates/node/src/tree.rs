@@ -127,7 +127,15 @@ impl Tree {
         id
     }
 
-    fn push(&mut self, header: &Header, hash: Hash256, parent: NodeId, skip: NodeId, height: Height, work: Work) -> NodeId {
+    fn push(
+        &mut self,
+        header: &Header,
+        hash: Hash256,
+        parent: NodeId,
+        skip: NodeId,
+        height: Height,
+        work: Work,
+    ) -> NodeId {
         let id = NodeId::try_from(self.nodes.len()).expect("fewer than 2^32 headers");
         self.nodes.push(Node {
             hash,
@@ -377,7 +385,8 @@ mod tests {
                 assert!(tree.is_ancestor(fork, id) && tree.is_ancestor(fork, other));
                 let path = tree.path(fork, id);
                 assert_eq!(path.len() as u32, tree.height(id) - tree.height(fork));
-                let above = |to: NodeId| (tree.height(to) > tree.height(fork)).then(|| plain(to, tree.height(fork) + 1));
+                let above =
+                    |to: NodeId| (tree.height(to) > tree.height(fork)).then(|| plain(to, tree.height(fork) + 1));
                 assert!(above(id).is_none() || above(id) != above(other));
             }
         }

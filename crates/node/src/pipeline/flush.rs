@@ -3,8 +3,8 @@
 //! One generation at a time is sealed and not yet durable. A seal is a mark behind a block that no lane has finished;
 //! each lane seals its part when it has done that block, and the writer starts once that block is committed.
 
-use super::state::{Background, Seal, State};
 use super::Pipeline;
+use super::state::{Background, Seal, State};
 use crate::fault::Fault;
 use crate::stats::Stage;
 use coins::{LANES, Lane};
@@ -29,7 +29,9 @@ impl Pipeline<'_> {
     pub(crate) fn has_room(&self, state: &State) -> bool {
         let memory_is_short = state.seal.is_some() && self.stats.lane_bytes().1 > self.coin_budget();
         state.flights.is_empty()
-            || (state.flight_bytes < self.window_bytes() && state.flights.len() < self.settings.window_blocks && !memory_is_short)
+            || (state.flight_bytes < self.window_bytes()
+                && state.flights.len() < self.settings.window_blocks
+                && !memory_is_short)
     }
 
     /// Keeps the budget: lets old generations go, or seals the current one.

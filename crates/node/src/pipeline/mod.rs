@@ -28,8 +28,8 @@ use coins::{Answers, Generation, LANES, Lane};
 use consensus::{BlockError, Params};
 use primitives::{Hash256, Header, Height};
 use script::Flags;
-use store::blockfiles::BlockBytes;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
+use store::blockfiles::BlockBytes;
 
 use state::State;
 
@@ -251,6 +251,11 @@ impl<'b> Pipeline<'b> {
     pub fn with_lane<R>(&self, txid: &Hash256, with: impl FnOnce(&mut Lane) -> R) -> R {
         let lane = coins::ops::lane_of(txid.0[0]);
         with(&mut self.lanes[lane].lock().expect("no worker panics with it"))
+    }
+
+    /// The last block that was connected since this was asked.
+    pub fn take_tip(&self) -> Option<(NodeId, Hash256)> {
+        self.lock().new_tip.take()
     }
 
     /// Coins in memory (tombstones included), and bytes allocated for them.

@@ -1,8 +1,8 @@
 //! Taking back what is in flight.
 
+use super::Pipeline;
 use super::state::State;
 use super::work::block_ops;
-use super::Pipeline;
 use coins::LANES;
 
 impl Pipeline<'_> {
@@ -15,7 +15,8 @@ impl Pipeline<'_> {
             Some(seal) if !seal.writing && seal.at >= state.first => state.seal.take(),
             _ => None,
         };
-        let sealed: Vec<bool> = (0..LANES).map(|lane| open_again.as_ref().is_some_and(|seal| seal.parts[lane].is_some())).collect();
+        let sealed: Vec<bool> =
+            (0..LANES).map(|lane| open_again.as_ref().is_some_and(|seal| seal.parts[lane].is_some())).collect();
         let sealed_at = open_again.as_ref().map(|seal| seal.at);
         drop(open_again); // The lanes' own handles must be the only ones.
         for (index, lane) in self.lanes.iter().enumerate() {

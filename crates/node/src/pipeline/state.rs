@@ -97,6 +97,8 @@ pub(crate) struct State {
     pub(crate) merging: bool,
     /// The last block that was committed in this pipeline.
     pub(crate) tip: Option<(u32, Hash256)>,
+    /// The same, for the caller to take.
+    pub(crate) new_tip: Option<(u32, Hash256)>,
 }
 
 impl State {
@@ -121,6 +123,7 @@ impl State {
             committed_generation: 0,
             merging: false,
             tip: None,
+            new_tip: None,
         }
     }
 

@@ -354,6 +354,7 @@ impl Pipeline<'_> {
             state.first += 1;
             state.flight_bytes -= done.flight.bytes;
             state.tip = Some((flight.job.node, flight.job.hash));
+            state.new_tip = state.tip;
             self.after_commit(&mut state, seq);
             self.look_at_memory(&mut state);
             self.room.notify_one();

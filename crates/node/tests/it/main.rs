@@ -3,3 +3,4 @@
 mod data;
 mod memory;
 mod pipeline;
+mod traps;

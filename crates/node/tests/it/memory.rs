@@ -2,11 +2,13 @@
 
 use coins::Generation;
 use coins::table::Change;
+use consensus::{BlockError, ScriptCheckReason};
 use node::Fault;
+use node::engine::{Plan, World};
 use node::pipeline::{Backend, Connected, Job};
 use node::tree::NodeId;
 use primitives::{Hash256, OutPoint, coin};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -20,10 +22,52 @@ pub struct Memory {
     pub commits: AtomicU32,
     /// Ask for a flush whenever one is possible.
     pub eager: AtomicBool,
+    /// Bodies by block, the first copy first.
+    pub bodies: Mutex<HashMap<NodeId, VecDeque<Vec<u8>>>>,
+    plans: Mutex<VecDeque<Plan>>,
+    undo: Mutex<HashMap<NodeId, Vec<u8>>>,
+    /// What was refused or lost, and why.
+    pub reasons: Mutex<Vec<String>>,
+}
+
+impl World for Memory {
+    fn start(&self, plans: Vec<Plan>) {
+        *self.plans.lock().unwrap() = plans.into();
+    }
+
+    fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault> {
+        Ok(self.bodies.lock().unwrap()[&node][0].clone())
+    }
+
+    fn read_undo(&self, node: NodeId, _: Hash256) -> Result<Vec<u8>, Fault> {
+        Ok(self.undo.lock().unwrap()[&node].clone())
+    }
+
+    fn disconnected(&self, _: NodeId) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn refused(&self, _: NodeId, error: &BlockError) {
+        self.reasons.lock().unwrap().push(error.to_string());
+    }
+
+    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault> {
+        self.reasons.lock().unwrap().push(why.to_owned());
+        let mut bodies = self.bodies.lock().unwrap();
+        let copies = bodies.get_mut(&node).unwrap();
+        copies.pop_front();
+        Ok(!copies.is_empty())
+    }
+
+    fn scripts_change(&self, _: &Plan, _: Option<ScriptCheckReason>) {}
 }
 
 impl Backend for Memory {
     fn next(&self) -> Result<Option<Job>, Fault> {
+        if let Some(plan) = self.plans.lock().unwrap().pop_front() {
+            let bytes = self.bodies.lock().unwrap()[&plan.node][0].clone();
+            return Ok(Some(plan.job(bytes.into(), true, true)));
+        }
         Ok(self.jobs.lock().unwrap().pop_front())
     }
 
@@ -43,7 +87,9 @@ impl Backend for Memory {
     }
 
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
-        self.connected.lock().unwrap().push((block.job.node, block.judged.undo.clone()));
+        let undo = block.judged.undo.clone();
+        self.undo.lock().unwrap().extend(undo.clone().map(|undo| (block.job.node, undo)));
+        self.connected.lock().unwrap().push((block.job.node, undo));
         Ok(())
     }
 

@@ -77,7 +77,9 @@ fn real_chains_give_the_expected_set() {
         (Chain::Regtest, "chains/regtest_1_206.blk.xz", "regtest_kernel"),
         (Chain::Test, "chains/testnet3_1_2100.blk.xz", "testnet3"),
     ] {
-        let (Some(world), Some(expected)) = (world(chain, file, true), data::load("chains/expected_utxo.json")) else { return };
+        let (Some(world), Some(expected)) = (world(chain, file, true), data::load("chains/expected_utxo.json")) else {
+            return;
+        };
         let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
         let heights = expected[want].as_object().unwrap();
         let last = heights.iter().max_by_key(|(height, _)| height.parse::<u32>().unwrap()).unwrap().1;

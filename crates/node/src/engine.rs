@@ -1,0 +1,420 @@
+//! The best chain, connected: which block to end with, what to disconnect, what to connect, what to do when a block is bad.
+//!
+//! In: headers and the news which bodies are there. Out: a chain that is connected as far as it is good.
+//! Absent on purpose: where bodies come from and where results go (the [`World`]'s).
+
+use crate::candidates::Links;
+use crate::fault::Fault;
+use crate::headers::{self, AssumeValid, ChainContext};
+use crate::pipeline::{Backend, Job, Outcome, Pipeline, Settings};
+use crate::recheck::{self, Answer, Question};
+use crate::stages;
+use crate::tree::{Fate, GENESIS, NodeId, Tree};
+use coins::table::HashKey;
+use consensus::{BlockError, Params, ScriptCheckReason, bip30};
+use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
+use primitives::undo::UndoReader;
+use primitives::{Hash256, Header, Height, OutPoint, Tables};
+use script::Flags;
+use std::sync::RwLock;
+use store::blockfiles::BlockBytes;
+
+/// A block that is to be connected; its bytes are still where they are.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The block.
+    pub node: NodeId,
+    /// Its hash.
+    pub hash: Hash256,
+    /// Its header.
+    pub header: Header,
+    /// Its height.
+    pub height: Height,
+    /// Median time past of its parent.
+    pub parent_mtp: u32,
+    /// Flags of its scripts; none where they are assumed valid.
+    pub scripts: Option<Flags>,
+    /// Whether the names of its outputs are looked up.
+    pub bip30: bool,
+}
+
+impl Plan {
+    /// The block with its bytes, ready for the pipeline.
+    pub fn job(&self, bytes: BlockBytes, contextual: bool, undo: bool) -> Job {
+        Job {
+            node: self.node,
+            hash: self.hash,
+            header: self.header,
+            height: self.height,
+            parent_mtp: self.parent_mtp,
+            bytes,
+            scripts: self.scripts,
+            bip30: self.bip30,
+            overwrites: bip30::is_repeat(self.height, &self.hash),
+            contextual,
+            undo,
+        }
+    }
+}
+
+/// What the engine needs of the world beside what its pipeline needs.
+pub trait World: Backend {
+    /// What [`Backend::next`] is to hand out from now on, in this order.
+    fn start(&self, plans: Vec<Plan>);
+
+    /// A block, read again.
+    fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault>;
+
+    /// The undo data of a connected block; `prev` is its parent's hash.
+    fn read_undo(&self, node: NodeId, prev: Hash256) -> Result<Vec<u8>, Fault>;
+
+    /// A block was taken off the chain.
+    fn disconnected(&self, node: NodeId) -> Result<(), Fault>;
+
+    /// A block broke a rule, twice judged; it and what stands on it is marked in the tree already.
+    fn refused(&self, node: NodeId, error: &BlockError);
+
+    /// The body of a block is none, or another's. Says whether another copy is there now.
+    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault>;
+
+    /// From here on scripts are run, for this reason, or not.
+    fn scripts_change(&self, at: &Plan, reason: Option<ScriptCheckReason>);
+}
+
+/// How bringing the chain up to date ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activated {
+    /// The best block is connected.
+    Tip,
+    /// The height to stop at is reached.
+    StopHeight,
+    /// Stopped on demand.
+    Stopped,
+}
+
+/// The chain and the coins.
+pub struct Engine<'w> {
+    params: &'w Params,
+    world: &'w dyn World,
+    tree: &'w RwLock<Tree>,
+    assume: AssumeValid,
+    stop_at: Option<Height>,
+    tip: NodeId,
+    script_reason: Option<Option<ScriptCheckReason>>,
+    /// Which bodies are there.
+    pub links: Links,
+    /// Coins in memory, and who works on them.
+    pub pipeline: Pipeline<'w>,
+}
+
+/// How an engine is set up.
+pub struct Setup {
+    /// The pipeline's.
+    pub pipeline: Settings,
+    /// Whose scripts are assumed valid.
+    pub assume: AssumeValid,
+    /// Where to stop.
+    pub stop_at: Option<Height>,
+    /// The block that the coins in the tables belong to.
+    pub tip: NodeId,
+    /// Secret of the coin tables.
+    pub secret: HashKey,
+}
+
+impl<'w> Engine<'w> {
+    /// An engine on top of what the world's tables hold.
+    pub fn new(params: &'w Params, world: &'w dyn World, tree: &'w RwLock<Tree>, setup: Setup) -> Engine<'w> {
+        let (pipeline, tip) = (Pipeline::new(world, params, setup.pipeline, setup.secret), setup.tip);
+        let (assume, stop_at, script_reason) = (setup.assume, setup.stop_at, None);
+        Engine { params, world, tree, assume, stop_at, tip, script_reason, links: Links::new(), pipeline }
+    }
+
+    /// The last block that is connected.
+    pub fn tip(&self) -> NodeId {
+        self.tip
+    }
+
+    /// Its hash, too.
+    pub fn tip_and_hash(&self) -> (NodeId, Hash256) {
+        (self.tip, self.tree().hash(self.tip))
+    }
+
+    fn tree(&self) -> std::sync::RwLockReadGuard<'w, Tree> {
+        self.tree.read().expect("nobody panics with it")
+    }
+
+    /// Brings the chain to the best block that is complete. Bad blocks are refused on the way, and the next best chain
+    /// is taken.
+    pub fn activate(&mut self) -> Result<Activated, Fault> {
+        loop {
+            let target = {
+                let tree = self.tree();
+                let best = self.links.best(&tree, self.tip);
+                match self.stop_at {
+                    Some(stop) if tree.height(best) > stop => tree.ancestor(best, stop),
+                    _ => best,
+                }
+            };
+            let at_stop = self.stop_at.is_some_and(|stop| self.tree().height(self.tip) >= stop);
+            if target == self.tip || at_stop {
+                return Ok(if at_stop { Activated::StopHeight } else { Activated::Tip });
+            }
+            if self.connect_to(target)? {
+                return Ok(Activated::Stopped);
+            }
+        }
+    }
+
+    /// Says whether it was stopped on demand.
+    fn connect_to(&mut self, target: NodeId) -> Result<bool, Fault> {
+        let fork = self.tree().fork(self.tip, target);
+        while self.tip != fork {
+            if self.world.stopping() {
+                return Ok(true);
+            }
+            self.disconnect_tip()?;
+        }
+        let plans = self.plan(target);
+        self.world.start(plans);
+        let outcome = self.pipeline.run()?;
+        if let Some((tip, _)) = self.pipeline.take_tip() {
+            self.tip = tip;
+        }
+        match outcome {
+            Outcome::Done => {}
+            Outcome::Stopped => return Ok(true),
+            Outcome::Refused { node, error } if error.mutated() => self.lose(node, &error.to_string())?,
+            Outcome::Refused { node, error } => self.refuse(node, &error)?,
+            Outcome::Unparsable { node, error } => self.lose(node, &error.to_string())?,
+            Outcome::WrongBody { node } => self.lose(node, "another block lies there")?,
+        }
+        Ok(false)
+    }
+
+    fn plan(&mut self, target: NodeId) -> Vec<Plan> {
+        let tree = self.tree();
+        let context = ChainContext::new(&tree, self.params, &self.assume, target);
+        self.pipeline.set_times(headers::median_times(&tree, target));
+        let mut plans = Vec::new();
+        for node in tree.path(self.tip, target) {
+            let reason = context.script_reason(node);
+            let plan = Plan {
+                node,
+                hash: tree.hash(node),
+                header: tree.header(node),
+                height: tree.height(node),
+                parent_mtp: tree.median_time_past(tree.parent(node).expect("not genesis")),
+                scripts: reason.map(|_| context.flags(node)),
+                bip30: context.bip30(node) == (true, true),
+            };
+            if self.script_reason != Some(reason) {
+                self.world.scripts_change(&plan, reason);
+                self.script_reason = Some(reason);
+            }
+            plans.push(plan);
+        }
+        plans
+    }
+
+    /// A body is not usable: its next copy, or none.
+    fn lose(&mut self, node: NodeId, why: &str) -> Result<(), Fault> {
+        if !self.world.lost(node, why)? {
+            self.relink(&[node]);
+        }
+        Ok(())
+    }
+
+    /// Links everything again, in the order in which it was, without some bodies.
+    fn relink(&mut self, without: &[NodeId]) {
+        let tree = self.tree();
+        let mut links = Links::new();
+        for id in self.links.in_order() {
+            if !without.contains(&id) {
+                links.add(&tree, id);
+            }
+        }
+        self.links = links;
+    }
+
+    /// Judges a refused block again, alone, and marks it.
+    fn refuse(&mut self, node: NodeId, first: &BlockError) -> Result<(), Fault> {
+        let bytes = self.world.read(node)?;
+        let answer = {
+            let tree = self.tree();
+            let context = ChainContext::new(&tree, self.params, &self.assume, node);
+            let times = headers::median_times(&tree, node);
+            let question = Question {
+                params: self.params,
+                bytes: &bytes,
+                header: tree.header(node),
+                height: tree.height(node),
+                parent_mtp: tree.median_time_past(tree.parent(node).expect("not genesis")),
+                scripts: context.script_reason(node).map(|_| context.flags(node)),
+                bip30: context.bip30(node).0,
+                times: &times,
+            };
+            recheck::judge(&question, |outpoint| self.coin(outpoint))?
+        };
+        let (height, hash) = (self.tree().height(node), self.tree().hash(node));
+        match answer {
+            Answer::Refused(error) if error.mutated() => self.lose(node, &error.to_string()),
+            Answer::Refused(error) => {
+                self.tree.write().expect("nobody panics with it").fail(node);
+                self.world.refused(node, &error);
+                Ok(())
+            }
+            Answer::Good => Err(Fault::own(format!(
+                "block {hash} at height {height} was refused ({first}), and found good when it was judged alone"
+            ))),
+            Answer::WrongBody => Err(Fault::own(format!(
+                "block {hash} at height {height} was refused ({first}), and read again its bytes are others: check the disk"
+            ))),
+        }
+    }
+
+    /// The coin of this name, from memory or tables.
+    pub fn coin(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
+        let known = self.pipeline.with_lane(&outpoint.txid, |lane| {
+            lane.get(&outpoint.txid, outpoint.vout).map(|coin| coin.map(<[u8]>::to_vec))
+        });
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut coin = None;
+        self.world.look_up(&[(outpoint.txid, outpoint.vout)], &mut |_, bytes| coin = Some(bytes.to_vec()))?;
+        Ok(coin)
+    }
+
+    /// Takes the last block off the chain, with its undo data.
+    ///
+    /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectBlock`; the result must be clean, as in `DisconnectTip`.
+    fn disconnect_tip(&mut self) -> Result<(), Fault> {
+        let node = self.tip;
+        let (hash, height, prev) = {
+            let tree = self.tree();
+            (tree.hash(node), tree.height(node), tree.hash(tree.parent(node).expect("genesis is never disconnected")))
+        };
+        let bytes = self.world.read(node)?;
+        let undo = self.world.read_undo(node, prev)?;
+        let unclean =
+            |what: &str| Fault::own(format!("block {hash} at height {height} cannot be disconnected: {what}"));
+        let mut tables = Tables::new();
+        let block = tables.parse_block(&bytes).map_err(|why| unclean(&why.to_string()))?;
+        let mut txids = Vec::new();
+        block.txids_into(&mut txids);
+        let spent = undo_coins(&undo, &block).ok_or_else(|| unclean("its undo data does not fit it"))?;
+        for (index, tx) in block.transactions().enumerate().collect::<Vec<_>>().into_iter().rev() {
+            for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
+                let mut want = Vec::new();
+                put_coin(&mut want, code(height, index == 0), output.value(), output.script());
+                let outpoint = OutPoint { txid: txids[index], vout: vout as u32 };
+                let have = self.coin(&outpoint)?;
+                self.pipeline.with_lane(&outpoint.txid, |lane| lane.take(&outpoint.txid, outpoint.vout));
+                let overwritten = index == 0 && bip30::is_overwritten(height, &hash);
+                if have.as_ref() != Some(&want) && !overwritten {
+                    return Err(unclean(&format!("coin {outpoint} is not as it was made")));
+                }
+            }
+            if index == 0 {
+                continue;
+            }
+            for input in (0..tx.input_count()).rev() {
+                let outpoint = tx.input(input).prevout();
+                if self.coin(&outpoint)?.is_some() {
+                    return Err(unclean(&format!("coin {outpoint}, which it spent, is there")));
+                }
+                let coin = &spent[tx.first_input() + input - 1];
+                self.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint.txid, outpoint.vout, coin));
+            }
+        }
+        self.tip = self.tree().parent(node).expect("see above");
+        self.world.disconnected(node)
+    }
+
+    /// Checks blocks beside the chain as far as they can be checked without coins: those with a body, not connected,
+    /// not refused. `done` is told of each that is sound, with its number of transactions.
+    pub fn check_beside(&mut self, done: &mut dyn FnMut(NodeId, usize)) -> Result<(), Fault> {
+        let waiting: Vec<NodeId> = {
+            let tree = self.tree();
+            let tip = self.tip;
+            tree.ids()
+                .filter(|&id| self.links.has_body(id) && tree.fate(id) != Fate::FailedParent && tree.body(id).level < 3)
+                .filter(|&id| id != GENESIS && !tree.is_ancestor(id, tip))
+                .collect()
+        };
+        for node in waiting {
+            if self.tree().fate(node) != Fate::Open {
+                continue;
+            }
+            loop {
+                let bytes = match self.world.read(node) {
+                    Ok(bytes) => bytes,
+                    Err(fault) => return Err(fault),
+                };
+                match self.check_one_beside(node, bytes) {
+                    Ok(transactions) => done(node, transactions),
+                    Err(Beside::Refused(error)) => {
+                        self.tree.write().expect("nobody panics with it").fail(node);
+                        self.world.refused(node, &error);
+                    }
+                    Err(Beside::Lost(why)) => {
+                        if self.world.lost(node, &why)? {
+                            continue;
+                        }
+                        self.relink(&[node]);
+                    }
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_one_beside(&self, node: NodeId, bytes: Vec<u8>) -> Result<usize, Beside> {
+        let tree = self.tree();
+        let plan = Plan {
+            node,
+            hash: tree.hash(node),
+            header: tree.header(node),
+            height: tree.height(node),
+            parent_mtp: tree.median_time_past(tree.parent(node).expect("not genesis")),
+            scripts: None,
+            bip30: false,
+        };
+        let job = plan.job(bytes.into(), true, false);
+        match stages::prepare(self.params, &job) {
+            Ok(prepared) => Ok(prepared.txids.len()),
+            Err(crate::pipeline::Refusal::Rule(error)) if error.mutated() => Err(Beside::Lost(error.to_string())),
+            Err(crate::pipeline::Refusal::Rule(error)) => Err(Beside::Refused(error)),
+            Err(crate::pipeline::Refusal::Unparsable(why)) => Err(Beside::Lost(why.to_string())),
+            Err(crate::pipeline::Refusal::WrongBody) => Err(Beside::Lost("another block lies there".into())),
+        }
+    }
+}
+
+enum Beside {
+    Refused(BlockError),
+    Lost(String),
+}
+
+/// The stored coins of undo data, in the order of the block's inputs; none when it is not of this block.
+fn undo_coins(undo: &[u8], block: &primitives::Block<'_>) -> Option<Vec<Vec<u8>>> {
+    let mut reader = UndoReader::new(undo);
+    if reader.count().ok()? != block.transaction_count() - 1 {
+        return None;
+    }
+    let mut coins = Vec::with_capacity(block.input_count());
+    for tx in block.transactions().skip(1) {
+        if reader.count().ok()? != tx.input_count() {
+            return None;
+        }
+        for _ in 0..tx.input_count() {
+            let coin: CoinRef<'_> = reader.entry().ok()?;
+            let mut bytes = Vec::new();
+            put_coin(&mut bytes, coin.code(), coin.value, &coin.script.to_vec());
+            coins.push(bytes);
+        }
+    }
+    reader.finish().ok()?;
+    Some(coins)
+}

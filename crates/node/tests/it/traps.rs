@@ -1,0 +1,145 @@
+//! The traps for re-implementers, and btcd's suite: every case ends where Core ends, whatever the threads, window, cache.
+//!
+//! Absent here: cases whose records are damaged, which the tests of the command run through real files.
+
+use crate::data;
+use crate::memory::Memory;
+use coins::table::HashKey;
+use consensus::{Chain, Params};
+use node::engine::{Activated, Engine, Setup};
+use node::headers::{self, AssumeValid};
+use node::pipeline::Settings;
+use primitives::{Hash256, Header, Work, hex};
+use std::collections::HashMap;
+use std::sync::RwLock;
+use std::sync::atomic::Ordering;
+
+/// Noon of 2026-11-21.
+const NOW: i64 = 1_795_262_400;
+
+struct End {
+    height: u32,
+    best: Hash256,
+    set: Hash256,
+    reasons: Vec<String>,
+}
+
+/// Takes blocks in file order, and brings the chain to the best of them.
+fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool) -> End {
+    let params = Params::new(Chain::Regtest);
+    let tree = RwLock::new(headers::genesis_tree(&params));
+    let memory = Memory::default();
+    memory.eager.store(eager, Ordering::Relaxed);
+    let setup = Setup {
+        pipeline: settings,
+        assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
+        stop_at: None,
+        tip: 0,
+        secret: HashKey([9, 8, 7, 6]),
+    };
+    let mut reasons = Vec::new();
+    let mut waiting: HashMap<Hash256, Vec<Vec<u8>>> = HashMap::new();
+    let mut engine = Engine::new(&params, &memory, &tree, setup);
+    for block in blocks {
+        let mut queue = std::collections::VecDeque::from([block.clone()]);
+        while let Some(block) = queue.pop_front() {
+            let Some(header) = block.first_chunk().map(|bytes| Header(*bytes)) else { continue };
+            let mut tables = primitives::Tables::new();
+            if tables.parse_block(&block).is_err() {
+                continue;
+            }
+            let known = tree.read().unwrap().find(&header.prev()).is_some();
+            if !known && header.hash() != params.genesis_hash {
+                waiting.entry(header.prev()).or_default().push(block);
+                continue;
+            }
+            let accepted = headers::accept(&mut tree.write().unwrap(), &params, &header, header.hash(), NOW);
+            match accepted {
+                Ok(0) => {}
+                Ok(id) => {
+                    memory.bodies.lock().unwrap().entry(id).or_default().push_back(block);
+                    engine.links.add(&tree.read().unwrap(), id);
+                    queue.extend(waiting.remove(&header.hash()).unwrap_or_default());
+                }
+                Err(error) => reasons.push(error.to_string()),
+            }
+        }
+    }
+    assert_eq!(engine.activate().unwrap(), Activated::Tip);
+    engine.check_beside(&mut |_, _| {}).unwrap();
+    let (tip, best) = engine.tip_and_hash();
+    engine.pipeline.flush((tip, best)).unwrap();
+    drop(engine);
+    reasons.append(&mut memory.reasons.lock().unwrap());
+    End { height: tree.read().unwrap().height(tip), best, set: memory.hash_serialized(), reasons }
+}
+
+fn combinations() -> Vec<(Settings, bool)> {
+    let all: &[(usize, usize)] = if std::env::var_os("SLOW").is_some() {
+        &[(1, 1), (1, 200), (2, 2), (2, 200), (3, 5), (3, 200), (8, 3), (8, 200)]
+    } else {
+        &[(1, 1), (2, 200), (8, 7)]
+    };
+    let settings = |&(par, window_blocks)| Settings { par, window_blocks, budget_bytes: 64 << 20 };
+    all.iter().flat_map(|one| [(settings(one), false), (settings(one), true)]).collect()
+}
+
+#[test]
+fn every_trap_ends_where_core_ends() {
+    let Some(bytes) = data::load("suites/consensus_traps.jsonl.xz") else { return };
+    let text = String::from_utf8(bytes).unwrap();
+    let mut lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let blocks_of = |case: &serde_json::Value| -> Option<Vec<Vec<u8>>> {
+        case["blocks"].as_array().unwrap().iter().map(|block| hex::decode(block.as_str().unwrap())).collect()
+    };
+    let base = blocks_of(&lines.next().unwrap()).unwrap();
+    let mut ran = 0;
+    for case in lines {
+        let name = case["name"].as_str().unwrap();
+        let Some(own) = blocks_of(&case) else { continue }; // Raw bytes of a file.
+        let blocks: Vec<Vec<u8>> = base.iter().cloned().chain(own).collect();
+        for (settings, eager) in combinations() {
+            let end = run(&blocks, settings, eager);
+            let (want, core) = (&case["want"], &case["core"]);
+            let got = (u64::from(end.height), end.best.to_string(), end.set.to_string());
+            let text = |field: &str| want[field].as_str().unwrap().to_owned();
+            let all = (want["height"].as_u64().unwrap(), text("bestblock"), text("hash_serialized_3"));
+            assert_eq!(got, all, "{name}, {settings:?}, eager {eager}: {:?}", end.reasons);
+            let reason = core["reason"].as_str().unwrap();
+            if !reason.is_empty() && !reason.contains("parse") && case.get("core_loses_blocks").is_none() {
+                assert!(end.reasons.iter().any(|r| r.contains(reason)), "{name}: {:?}, want {reason}", end.reasons);
+            }
+        }
+        ran += 1;
+    }
+    assert!(ran > 100, "{ran} cases ran");
+}
+
+/// All of btcd's blocks as one file: Core ends at this height and set.
+#[test]
+fn btcds_suite_in_file_order() {
+    let Some(bytes) = data::load("suites/btcd_fullblocktests.jsonl.xz") else { return };
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
+    for line in String::from_utf8(bytes).unwrap().lines() {
+        let step: serde_json::Value = serde_json::from_str(line).unwrap();
+        if let Some(raw) = step["raw"].as_str() {
+            let raw = hex::decode(raw).unwrap();
+            if !blocks.contains(&raw) {
+                blocks.push(raw);
+            }
+        }
+    }
+    for (settings, eager) in combinations() {
+        let end = run(&blocks, settings, eager);
+        assert_eq!(
+            (end.height, end.best.to_string().as_str(), end.set.to_string().as_str()),
+            (
+                131,
+                "43d276d5c9c437afec5d593c71352fa7c5d51a69778391156b7ba495b3d07315",
+                "fb8571396f289a3716157395c57a98136fb7a3530e6c890e786fae4eebed8389"
+            ),
+            "{settings:?}, eager {eager}: {:?}",
+            end.reasons
+        );
+    }
+}
