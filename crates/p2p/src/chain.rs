@@ -48,7 +48,7 @@ pub enum HeaderRefusal {
         reason: String,
     },
     /// Its time is too far ahead. No offence: the headers from `index` on are kept aside here and
-    /// given again when the time has come, see [`crate::header_sync`].
+    /// given again when the time has come, see [`crate::hub`].
     TooNew {
         /// Its place in the list that was given.
         index: usize,

@@ -7,11 +7,20 @@
 //! The inside is without I/O: state machines to which bytes and the time are given, and from which bytes,
 //! events and wishes are taken. [`net`] alone has sockets and threads.
 
+pub mod addresses;
 pub mod api;
 pub mod chain;
+pub mod download;
+pub mod hub;
+pub mod low_work;
+pub mod net;
 pub mod params;
+pub mod peer;
 pub mod reason;
 pub mod rng;
+#[doc(hidden)]
+pub mod sim;
+pub mod socks5;
 pub mod transport;
 pub mod v2;
 pub mod wire;
@@ -22,6 +31,7 @@ mod window;
 
 pub use api::{BlockBytes, BlockVerdict, Config, Event, Outbound, PeerId, PeerInfo, Progress, Want};
 pub use chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+pub use net::Network;
 pub use params::NetworkParams;
 pub use reason::Reason;
-pub use window::Held;
+pub use window::{Held, Window};

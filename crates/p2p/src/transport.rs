@@ -381,7 +381,25 @@ impl Transport {
         }
     }
 
+    /// Queues a block whose checksum is known: in v1 its bytes are sent as they are, without a copy.
+    ///
+    /// # Panics
+    ///
+    /// On a block beyond [`PAYLOAD_BYTES_MAX`].
+    pub fn send_block(&mut self, bytes: Vec<u8>, checksum: [u8; 4]) {
+        if !matches!(self.state, State::V1) {
+            return self.send(Command::Block, &bytes);
+        }
+        let payload_bytes = bytes.len();
+        let frame = Frame { command: Command::Block, payload_bytes, checksum };
+        self.push(frame.to_bytes(self.magic).to_vec());
+        self.push(bytes);
+    }
+
     fn push(&mut self, bytes: Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
         self.out_bytes += bytes.len();
         self.out.push_back(bytes);
     }

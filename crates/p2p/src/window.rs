@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The counter behind every [`Held`], shared with the network thread.
 #[derive(Default, Debug)]
-pub(crate) struct Window {
+pub struct Window {
     held_bytes: AtomicUsize,
     /// Set by the network thread when it waits for room: the next drop wakes it.
     starved: AtomicBool,

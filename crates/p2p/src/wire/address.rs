@@ -50,6 +50,12 @@ pub struct AddressEntry {
 pub struct Group([u8; 5]);
 
 impl Group {
+    /// The group of a host name, which stands for addresses that are not known.
+    pub fn of_name(name: &str) -> Group {
+        let [a, b, c, d, ..] = simd::sha256::sha256(name.as_bytes());
+        Group([0, a, b, c, d])
+    }
+
     /// Its bytes, to be hashed.
     pub fn bytes(&self) -> &[u8] {
         &self.0

@@ -165,6 +165,23 @@ impl Frame {
         Ok(Frame { command, payload_bytes, checksum: [c0, c1, c2, c3] })
     }
 
+    /// The frame's bytes.
+    ///
+    /// # Panics
+    ///
+    /// On a payload beyond [`PAYLOAD_BYTES_MAX`]: we send none (a block that large is not served).
+    pub fn to_bytes(&self, magic: [u8; 4]) -> [u8; FRAME_BYTES] {
+        assert!(self.payload_bytes <= PAYLOAD_BYTES_MAX, "we send no oversized message");
+        let mut out = [0; FRAME_BYTES];
+        out[..4].copy_from_slice(&magic);
+        let name = self.command.name().as_bytes();
+        out[4..4 + name.len()].copy_from_slice(name);
+        let size = u32::try_from(self.payload_bytes).expect("at most 4,000,000");
+        out[16..20].copy_from_slice(&size.to_le_bytes());
+        out[20..].copy_from_slice(&self.checksum);
+        out
+    }
+
     /// Checks a payload that came with this frame.
     ///
     /// # Errors
@@ -199,19 +216,10 @@ pub fn checksum(payload: &[u8]) -> [u8; 4] {
 ///
 /// # Panics
 ///
-/// On a payload beyond [`PAYLOAD_BYTES_MAX`]: nothing here makes one (a served block that large is refused before).
+/// On a payload beyond [`PAYLOAD_BYTES_MAX`].
 pub fn frame_v1(magic: [u8; 4], command: Command, payload: &[u8]) -> Vec<u8> {
-    assert!(payload.len() <= PAYLOAD_BYTES_MAX, "we send no oversized message");
-    let mut out = Vec::with_capacity(FRAME_BYTES + payload.len());
-    out.extend_from_slice(&magic);
-    let name = command.name().as_bytes();
-    out.extend_from_slice(name);
-    out.resize(4 + COMMAND_BYTES, 0);
-    let size = u32::try_from(payload.len()).expect("at most 4,000,000");
-    out.extend_from_slice(&size.to_le_bytes());
-    out.extend_from_slice(&checksum(payload));
-    out.extend_from_slice(payload);
-    out
+    let frame = Frame { command, payload_bytes: payload.len(), checksum: checksum(payload) };
+    [&frame.to_bytes(magic)[..], payload].concat()
 }
 
 #[cfg(test)]

@@ -1,0 +1,516 @@
+//! The download scheduler: which block is asked of which peer, and which peer is let go.
+//!
+//! In: the blocks wanted, in chain order; who can serve them; what arrived, and the time.
+//! Out: requests, and peers to let go with the reason.
+//!
+//! - The lowest block that nobody was asked for goes to the peer that is expected to deliver it first.
+//! - Nothing is asked for that lies `window_count` above the lowest block that has not arrived, nor so
+//!   much that the bytes held and those expected exceed `window_bytes`; but that lowest block always is.
+//! - A peer has so many requests in flight as it can answer in [`HORIZON`] (or two round trips, if they
+//!   are longer) at the speed it shows: [`IN_FLIGHT_COUNT_MIN`] to [`IN_FLIGHT_COUNT_MAX`],
+//!   [`IN_FLIGHT_COUNT_START`] at first.
+//! - When a peer could deliver more, but everything in the window is in flight, the lowest block is held
+//!   up: after [`REPEAT_AFTER`], or four times what the other would need, the other is asked too, never a
+//!   third. After the stall timeout (2 s, doubled with each peer let go up to 64 s, times 0.85 with each
+//!   block stored) the peer that holds it up is let go, unless its speed is at least half the others' mean
+//!   or theirs is not known.
+//! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is let go, one at a time, if
+//!   another can take its place and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
+//! - The only peer with requests in flight is never let go for being slow: only when no byte came for 10 min.
+//!
+//! Absent on purpose: what a block is, and whether it is good.
+
+mod link;
+
+use crate::api::{PeerId, Want};
+use crate::reason::Reason;
+use link::Link;
+use primitives::{Hash256, Height};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+/// Requests in flight of a peer whose speed is not known. Source: Core's `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
+pub const IN_FLIGHT_COUNT_START: usize = 16;
+/// A slow peer still has one block coming and one behind it.
+pub const IN_FLIGHT_COUNT_MIN: usize = 2;
+/// Enough for 10,000 blocks a second at 50 ms: the chain's first years have blocks of 250 bytes.
+pub const IN_FLIGHT_COUNT_MAX: usize = 512;
+/// A peer's requests in flight are what it delivers in this time.
+pub const HORIZON: Duration = Duration::from_secs(1);
+/// Speeds are measured so often.
+pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+/// A block that is held up is asked of a second peer after this time.
+pub const REPEAT_AFTER: Duration = Duration::from_secs(1);
+/// So many of the lowest blocks are asked a second time at once.
+pub const REPEAT_COUNT_MAX: usize = 16;
+/// First and least stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_DEFAULT`.
+pub const STALL_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+/// Greatest stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_MAX`.
+pub const STALL_TIMEOUT_MAX: Duration = Duration::from_secs(64);
+/// A peer that has requests in flight and completes none for this time, and half of it again for each
+/// other peer that downloads, is let go. Source: Core's `BLOCK_DOWNLOAD_TIMEOUT_BASE`.
+pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(600);
+/// A peer is slow when the others' mean is more than so many times its speed.
+pub const SLOW_FACTOR: u64 = 4;
+/// A peer must be slow for so long to be let go.
+pub const SLOW_AFTER: Duration = Duration::from_secs(30);
+/// So many peers that download are always kept.
+pub const DOWNLOAD_PEER_COUNT_MIN: usize = 2;
+/// A peer with only its last blocks is asked down to this depth below its best: two for races.
+/// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS` less two.
+pub const LIMITED_DEPTH_MAX: Height = 286;
+
+/// Size that is assumed of blocks before the first arrives.
+const BLOCK_BYTES_START: f64 = 100_000.0;
+/// How far the window goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes held and expected, at most.
+    pub window_bytes: usize,
+    /// Blocks beyond the lowest that has not arrived.
+    pub window_count: usize,
+}
+
+/// What of the list a peer can serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// It has the first so many blocks of the list.
+    pub count: usize,
+    /// And of those only from this height on.
+    pub height_min: Height,
+}
+
+/// What an arrived block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Asked for and wanted: it goes to the node.
+    Wanted(Want),
+    /// Asked of this peer once, and there or wanted no more.
+    Twice,
+    /// Never asked of this peer.
+    Unasked,
+}
+
+#[derive(Debug)]
+struct Entry {
+    want: Want,
+    arrived: bool,
+}
+
+#[derive(Debug)]
+struct Request {
+    want: Want,
+    /// At most two.
+    owners: Vec<PeerId>,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Download {
+    entries: Vec<Entry>,
+    index: HashMap<Hash256, usize>,
+    /// Places in `entries` that are neither in flight nor there.
+    missing: BTreeSet<usize>,
+    first_open: usize,
+    requests: HashMap<Hash256, Request>,
+    /// Handed to the node, no verdict yet.
+    unjudged: HashMap<Hash256, PeerId>,
+    links: BTreeMap<PeerId, Link>,
+    version: u64,
+    block_bytes: f64,
+    stall_timeout: Duration,
+    held_up: Option<(Hash256, Duration)>,
+    sampled_at: Duration,
+    slow_checked_at: Duration,
+    window_full: bool,
+    more_said: bool,
+    /// The last block of the list.
+    last: Option<Hash256>,
+}
+
+impl Default for Download {
+    fn default() -> Download {
+        Download {
+            entries: Vec::new(),
+            index: HashMap::new(),
+            missing: BTreeSet::new(),
+            first_open: 0,
+            requests: HashMap::new(),
+            unjudged: HashMap::new(),
+            links: BTreeMap::new(),
+            version: 0,
+            block_bytes: BLOCK_BYTES_START,
+            stall_timeout: STALL_TIMEOUT_MIN,
+            held_up: None,
+            sampled_at: Duration::ZERO,
+            slow_checked_at: Duration::ZERO,
+            window_full: false,
+            more_said: true,
+            last: None,
+        }
+    }
+}
+
+impl Download {
+    // What is wanted.
+
+    /// Replaces the list: blocks of one chain, lowest first.
+    pub fn want(&mut self, list: Vec<Want>) {
+        self.index = list.iter().enumerate().map(|(place, want)| (want.hash, place)).collect();
+        self.entries =
+            list.into_iter().map(|want| Entry { want, arrived: self.unjudged.contains_key(&want.hash) }).collect();
+        self.missing = (0..self.entries.len())
+            .filter(|&i| !self.entries[i].arrived && !self.requests.contains_key(&self.entries[i].want.hash))
+            .collect();
+        self.first_open = 0;
+        self.skip_arrived();
+        self.version += 1;
+        self.held_up = None;
+        // A list that ends where the last one did is all there is: nobody is to be asked for more of it.
+        let last = self.entries.last().map(|entry| entry.want.hash);
+        if std::mem::replace(&mut self.last, last) != last {
+            self.more_said = last.is_none();
+        }
+    }
+
+    /// Changes with each list: a [`Reach`] belongs to one version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Length of the list.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The block at a place in the list.
+    pub fn at(&self, place: usize) -> Option<Want> {
+        self.entries.get(place).map(|entry| entry.want)
+    }
+
+    /// Whether few blocks are left to ask for: true once for each list.
+    pub fn wants_more(&mut self) -> bool {
+        let few = !self.more_said && self.missing.len() * 2 <= self.entries.len();
+        self.more_said |= few;
+        few
+    }
+
+    fn skip_arrived(&mut self) {
+        while self.entries.get(self.first_open).is_some_and(|entry| entry.arrived) {
+            self.first_open += 1;
+        }
+    }
+
+    // Who can serve.
+
+    /// A peer whose blocks may be asked for. `received_bytes` is its transport's counter.
+    pub fn add_peer(&mut self, peer: PeerId, replaceable: bool, received_bytes: u64, now: Duration) {
+        let link = Link::new(replaceable, received_bytes, now);
+        self.links.insert(peer, link);
+    }
+
+    /// Says what of the present list a peer has.
+    pub fn set_reach(&mut self, peer: PeerId, reach: Reach) {
+        if let Some(link) = self.links.get_mut(&peer) {
+            link.reach = reach;
+        }
+    }
+
+    /// A peer is gone: what it was asked for is asked of others.
+    pub fn remove_peer(&mut self, peer: PeerId) {
+        let Some(link) = self.links.remove(&peer) else { return };
+        for hash in link.in_flight {
+            self.disown(peer, &hash);
+        }
+        self.held_up = None;
+    }
+
+    fn disown(&mut self, peer: PeerId, hash: &Hash256) {
+        let Some(request) = self.requests.get_mut(hash) else { return };
+        request.owners.retain(|owner| *owner != peer);
+        if request.owners.is_empty() {
+            self.requests.remove(hash);
+            self.reopen(hash);
+        }
+    }
+
+    fn reopen(&mut self, hash: &Hash256) {
+        if let Some(&place) = self.index.get(hash)
+            && !self.entries[place].arrived
+        {
+            self.missing.insert(place);
+        }
+    }
+
+    // What is asked.
+
+    /// Chooses what is asked of whom now.
+    pub fn assign(&mut self, held_bytes: usize, limits: Limits, now: Duration) -> Vec<(PeerId, Vec<Want>)> {
+        let mut out: BTreeMap<PeerId, Vec<Want>> = BTreeMap::new();
+        self.window_full = false;
+        let mut from = self.first_open;
+        let end = self.first_open.saturating_add(limits.window_count.max(1));
+        while let Some(&place) = self.missing.range(from..end).next() {
+            if self.links.values().all(|link| link.in_flight.len() >= link.limit) {
+                break;
+            }
+            if place != self.first_open && !self.has_room(held_bytes, limits) {
+                self.window_full = true;
+                break;
+            }
+            from = place + 1;
+            let Some(peer) = self.soonest(place, &[]) else { continue };
+            self.missing.remove(&place);
+            let want = self.entries[place].want;
+            self.requests.insert(want.hash, Request { want, owners: vec![peer] });
+            self.ask(peer, want, now);
+            out.entry(peer).or_default().push(want);
+        }
+        if out.is_empty() {
+            self.repeat(&mut out, now);
+        } else {
+            self.held_up = None;
+        }
+        out.into_iter().collect()
+    }
+
+    fn has_room(&self, held_bytes: usize, limits: Limits) -> bool {
+        let expected = (self.requests.len() + 1) as f64 * self.block_bytes;
+        held_bytes as f64 + expected <= limits.window_bytes as f64
+    }
+
+    fn ask(&mut self, peer: PeerId, want: Want, now: Duration) {
+        let link = self.links.get_mut(&peer).expect("chosen among the links");
+        link.ask(want.hash, now);
+    }
+
+    /// The peer that has the block and is expected to deliver it first, if one has a free place.
+    fn soonest(&self, place: usize, except: &[PeerId]) -> Option<PeerId> {
+        let height = self.entries[place].want.height;
+        self.links
+            .iter()
+            .filter(|(id, link)| !except.contains(id) && link.in_flight.len() < link.limit && link.has(place, height))
+            .min_by(|(_, a), (_, b)| a.expected_s(self.block_bytes).total_cmp(&b.expected_s(self.block_bytes)))
+            .map(|(id, _)| *id)
+    }
+
+    /// Nothing could be asked for: sees whether the lowest block is held up, and asks for it twice.
+    fn repeat(&mut self, out: &mut BTreeMap<PeerId, Vec<Want>>, now: Duration) {
+        let Some(head) = self.entries.get(self.first_open).map(|entry| entry.want.hash) else {
+            self.held_up = None;
+            return;
+        };
+        let owners = self.requests.get(&head).map_or_else(Vec::new, |request| request.owners.clone());
+        let other = self.soonest(self.first_open, &owners);
+        let (&[owner], Some(other)) = (&owners[..], other) else {
+            // Asked twice already: it stays held up, by both.
+            if owners.len() < 2 {
+                self.held_up = None;
+            }
+            return;
+        };
+        let since = match self.held_up {
+            Some((hash, since)) if hash == head => since,
+            _ => {
+                self.held_up = Some((head, now));
+                now
+            }
+        };
+        let expected = self.links[&other].expected_s(self.block_bytes);
+        let after = Duration::try_from_secs_f64(4.0 * expected).unwrap_or(STALL_TIMEOUT_MAX).max(REPEAT_AFTER);
+        if now.saturating_sub(since) < after {
+            return;
+        }
+        for place in self.first_open..self.entries.len().min(self.first_open + REPEAT_COUNT_MAX) {
+            let want = self.entries[place].want;
+            let link = &self.links[&other];
+            let free = link.in_flight.len() < link.limit && link.has(place, want.height);
+            if let Some(request) = self.requests.get_mut(&want.hash).filter(|r| free && r.owners == [owner]) {
+                request.owners.push(other);
+                self.ask(other, want, now);
+                out.entry(other).or_default().push(want);
+            }
+        }
+    }
+
+    // What came.
+
+    /// A block came from `peer`.
+    pub fn arrived(&mut self, peer: PeerId, hash: &Hash256, bytes: usize, now: Duration) -> Arrival {
+        let Some(link) = self.links.get_mut(&peer) else { return Arrival::Unasked };
+        if !link.answered(hash, now) {
+            return Arrival::Unasked;
+        }
+        self.block_bytes += (bytes as f64 - self.block_bytes) / 16.0;
+        let Some(request) = self.requests.remove(hash) else { return Arrival::Twice };
+        let Some(&place) = self.index.get(hash) else { return Arrival::Twice };
+        self.entries[place].arrived = true;
+        self.unjudged.insert(*hash, peer);
+        self.skip_arrived();
+        self.held_up.take_if(|(held, _)| held == hash);
+        Arrival::Wanted(request.want)
+    }
+
+    /// `peer` says that it does not have a block: it is taken for pruned up to there.
+    pub fn not_found(&mut self, peer: PeerId, hash: &Hash256, now: Duration) {
+        let Some(link) = self.links.get_mut(&peer) else { return };
+        if !link.answered(hash, now) {
+            return;
+        }
+        if let Some(request) = self.requests.get(hash) {
+            link.lacks_below = link.lacks_below.max(request.want.height.saturating_add(1));
+        }
+        self.disown(peer, hash);
+    }
+
+    /// The node stored a block (or refused it for ever): it is not asked for again. Returns who sent it.
+    pub fn judged(&mut self, hash: &Hash256) -> Option<PeerId> {
+        let peer = self.unjudged.remove(hash)?;
+        let shorter = self.stall_timeout.mul_f64(0.85);
+        self.stall_timeout = shorter.max(STALL_TIMEOUT_MIN);
+        Some(peer)
+    }
+
+    /// The body of a block was bad: it is asked for again. Returns who sent it.
+    pub fn bad_body(&mut self, hash: &Hash256) -> Option<PeerId> {
+        let peer = self.unjudged.remove(hash)?;
+        if let Some(&place) = self.index.get(hash) {
+            self.entries[place].arrived = false;
+            self.first_open = self.first_open.min(place);
+            self.missing.insert(place);
+        }
+        Some(peer)
+    }
+
+    // The clock.
+
+    /// Measures speeds. `paused` says that nothing was read since the last call, because the node is behind.
+    pub fn sample(
+        &mut self,
+        paused: bool,
+        now: Duration,
+        counters: impl Fn(PeerId) -> Option<(u64, Option<Duration>)>,
+    ) {
+        let passed = now.saturating_sub(self.sampled_at);
+        if passed < SAMPLE_INTERVAL {
+            return;
+        }
+        for (id, link) in &mut self.links {
+            let Some((bytes, round_trip)) = counters(*id) else { continue };
+            link.set_round_trip(round_trip);
+            link.measure(bytes, self.sampled_at, passed, paused, now);
+            link.set_limit(self.block_bytes);
+        }
+        if paused {
+            self.held_up = None;
+        }
+        self.sampled_at = now;
+    }
+
+    /// Who is to be let go now, and why.
+    pub fn let_go(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
+        self.timed_out(now).or_else(|| self.stalling(now)).or_else(|| self.slow(can_replace, now))
+    }
+
+    fn timed_out(&self, now: Duration) -> Option<(PeerId, Reason)> {
+        let busy = self.busy_count();
+        let others = u32::try_from(busy.saturating_sub(1)).unwrap_or(u32::MAX);
+        let timeout = BLOCK_TIMEOUT + BLOCK_TIMEOUT / 2 * others;
+        let (id, link) = self.links.iter().find(|(_, link)| {
+            let since = if busy > 1 { link.progress_at } else { link.progress_at.max(link.bytes_at) };
+            !link.in_flight.is_empty() && now.saturating_sub(since) > timeout
+        })?;
+        Some((*id, Reason::BlockTimeout(*link.in_flight.front()?)))
+    }
+
+    fn stalling(&mut self, now: Duration) -> Option<(PeerId, Reason)> {
+        let (head, since) = self.held_up?;
+        let held = now.saturating_sub(since);
+        if held < self.stall_timeout || self.busy_count() + self.idle_count() < 2 {
+            return None;
+        }
+        let owner = *self.requests.get(&head)?.owners.first()?;
+        let link = self.links.get(&owner)?;
+        let mean = self.mean_speed_of_others(owner)?;
+        if link.speed.is_some_and(|own| own * 2.0 >= mean) {
+            return None;
+        }
+        self.stall_timeout = (self.stall_timeout * 2).min(STALL_TIMEOUT_MAX);
+        Some((owner, Reason::BlockStalled(held)))
+    }
+
+    fn slow(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
+        if !can_replace || self.busy_count() <= DOWNLOAD_PEER_COUNT_MIN {
+            return None;
+        }
+        let means: Vec<_> = self.links.keys().map(|id| (*id, self.mean_speed_of_others(*id))).collect();
+        for (id, mean) in means {
+            let link = self.links.get_mut(&id).expect("its key");
+            let slow = match (link.speed, mean) {
+                (Some(own), Some(mean)) => link.is_busy() && own * (SLOW_FACTOR as f64) < mean,
+                _ => false,
+            };
+            link.slow_since = slow.then(|| link.slow_since.unwrap_or(now));
+        }
+        if now.saturating_sub(self.slow_checked_at) < SLOW_AFTER / 3 {
+            return None;
+        }
+        let (id, link) = self.links.iter().find(|(_, link)| {
+            link.replaceable && link.slow_since.is_some_and(|since| now.saturating_sub(since) >= SLOW_AFTER)
+        })?;
+        self.slow_checked_at = now;
+        let mean = self.mean_speed_of_others(*id)?;
+        Some((*id, Reason::Slow { bytes_per_s: link.speed? as u64, mean_bytes_per_s: mean as u64 }))
+    }
+
+    fn busy_count(&self) -> usize {
+        self.links.values().filter(|link| !link.in_flight.is_empty()).count()
+    }
+
+    fn idle_count(&self) -> usize {
+        self.links.values().filter(|link| link.in_flight.is_empty() && link.reach.count > self.first_open).count()
+    }
+
+    fn mean_speed_of_others(&self, peer: PeerId) -> Option<f64> {
+        let speeds: Vec<f64> =
+            self.links.iter().filter(|(id, _)| **id != peer).filter_map(|(_, link)| link.speed).collect();
+        (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
+    }
+
+    // For people, and for who reads sockets.
+
+    /// Whether blocks are owed by this peer.
+    pub fn owes(&self, peer: PeerId) -> bool {
+        self.links.get(&peer).is_some_and(|link| !link.in_flight.is_empty())
+    }
+
+    /// Whether this peer owes the lowest block that has not arrived.
+    pub fn owes_first(&self, peer: PeerId) -> bool {
+        let first = self.entries.get(self.first_open).and_then(|entry| self.requests.get(&entry.want.hash));
+        first.is_some_and(|request| request.owners.contains(&peer))
+    }
+
+    /// Requests in flight.
+    pub fn in_flight_count(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Blocks of the list that have not arrived.
+    pub fn open_count(&self) -> usize {
+        self.entries[self.first_open..].iter().filter(|entry| !entry.arrived).count()
+    }
+
+    /// Peers that can serve the lowest block that has not arrived.
+    pub fn peer_count(&self) -> usize {
+        let Some(want) = self.at(self.first_open) else { return 0 };
+        self.links.values().filter(|link| link.has(self.first_open, want.height)).count()
+    }
+
+    /// Whether the last [`Download::assign`] stopped because of the window's bytes.
+    pub fn is_window_full(&self) -> bool {
+        self.window_full
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! One peer as the scheduler sees it: what it was asked for, and how fast it answers.
+
+use super::{HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN, IN_FLIGHT_COUNT_START, Reach, STALL_TIMEOUT_MIN};
+use primitives::{Hash256, Height};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Speed that is assumed of a peer before it is known, in bytes a second.
+const SPEED_START: f64 = 1e6;
+/// What a block costs on the wire beside its bytes: frame and request.
+const OVERHEAD_BYTES: f64 = 61.0;
+/// A peer that has nothing to do for less than this is still measured: it answers faster than it is asked.
+const IDLE_MIN: Duration = Duration::from_millis(10);
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) reach: Reach,
+    pub(super) in_flight: VecDeque<Hash256>,
+    pub(super) limit: usize,
+    /// Bytes a second, once measured.
+    pub(super) speed: Option<f64>,
+    round_trip: Duration,
+    sampled_bytes: u64,
+    /// Since when requests have been in flight without a pause.
+    busy_since: Option<Duration>,
+    idle_since: Option<Duration>,
+    /// When a block last came, or the first of the requests in flight was made.
+    pub(super) progress_at: Duration,
+    /// When bytes last came.
+    pub(super) bytes_at: Duration,
+    pub(super) slow_since: Option<Duration>,
+    /// Blocks below this height it said it does not have.
+    pub(super) lacks_below: Height,
+    pub(super) replaceable: bool,
+}
+
+impl Link {
+    pub(super) fn new(replaceable: bool, received_bytes: u64, now: Duration) -> Link {
+        Link {
+            reach: Reach::default(),
+            in_flight: VecDeque::new(),
+            limit: IN_FLIGHT_COUNT_START,
+            speed: None,
+            round_trip: Duration::ZERO,
+            sampled_bytes: received_bytes,
+            busy_since: None,
+            idle_since: Some(now),
+            progress_at: now,
+            bytes_at: now,
+            slow_since: None,
+            lacks_below: 0,
+            replaceable,
+        }
+    }
+
+    /// Whether it has the block at this place of the list.
+    pub(super) fn has(&self, place: usize, height: Height) -> bool {
+        place < self.reach.count && height >= self.reach.height_min && height >= self.lacks_below
+    }
+
+    pub(super) fn ask(&mut self, hash: Hash256, now: Duration) {
+        if let Some(idle) = self.idle_since.take() {
+            self.progress_at = now;
+            if self.busy_since.is_none() || now.saturating_sub(idle) > IDLE_MIN {
+                self.busy_since = Some(now);
+            }
+        }
+        self.in_flight.push_back(hash);
+    }
+
+    /// Takes a request out of the queue; `false` when there is none.
+    pub(super) fn answered(&mut self, hash: &Hash256, now: Duration) -> bool {
+        let Some(at) = self.in_flight.iter().position(|asked| asked == hash) else { return false };
+        self.in_flight.remove(at);
+        self.progress_at = now;
+        if self.in_flight.is_empty() {
+            self.idle_since = Some(now);
+        }
+        true
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.idle_since.is_none()
+    }
+
+    /// Seconds until one more block would be there.
+    pub(super) fn expected_s(&self, block_bytes: f64) -> f64 {
+        let bytes = (self.in_flight.len() + 1) as f64 * (block_bytes + OVERHEAD_BYTES);
+        bytes / self.speed.unwrap_or(SPEED_START).max(1.0) + self.round_trip.as_secs_f64()
+    }
+
+    /// Measures the time from `since` on, which is `passed` ago.
+    pub(super) fn measure(&mut self, bytes: u64, since: Duration, passed: Duration, paused: bool, now: Duration) {
+        let came = bytes.saturating_sub(self.sampled_bytes);
+        self.sampled_bytes = bytes;
+        if came > 0 {
+            self.bytes_at = now;
+        }
+        if paused {
+            self.progress_at = now;
+            self.bytes_at = now;
+            self.slow_since = None;
+            return;
+        }
+        let sample = came as f64 / passed.as_secs_f64();
+        let busy_all_along = self.is_busy() && self.busy_since.is_some_and(|busy| busy <= since);
+        self.speed = match self.speed {
+            // While little is asked for, what comes says only that it could be as much.
+            Some(speed) if !busy_all_along => Some(speed.max(sample)),
+            None if !busy_all_along => None,
+            None if came == 0 && now.saturating_sub(self.progress_at) < STALL_TIMEOUT_MIN => None,
+            None => Some(sample),
+            Some(speed) => Some(speed + (sample - speed) / 4.0),
+        };
+    }
+
+    pub(super) fn set_round_trip(&mut self, round_trip: Option<Duration>) {
+        self.round_trip = round_trip.unwrap_or(self.round_trip);
+    }
+
+    pub(super) fn set_limit(&mut self, block_bytes: f64) {
+        let Some(speed) = self.speed else { return };
+        let horizon = HORIZON.max(self.round_trip * 2);
+        let count = (speed * horizon.as_secs_f64() / (block_bytes + OVERHEAD_BYTES)).ceil();
+        self.limit = (count as usize).clamp(IN_FLIGHT_COUNT_MIN, IN_FLIGHT_COUNT_MAX);
+    }
+}

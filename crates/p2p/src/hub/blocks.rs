@@ -1,0 +1,180 @@
+//! Blocks: what arrives goes to the node, what it wants goes to the scheduler ([`crate::download`]).
+
+use super::Hub;
+use crate::api::{BlockBytes, BlockVerdict, Config, Event, PeerId};
+use crate::download::{Arrival, LIMITED_DEPTH_MAX, Limits, Reach};
+use crate::peer::{Now, Peer};
+use crate::reason::Reason;
+use crate::transport::Received;
+use crate::wire::{Command, Inventory, Message};
+use primitives::header::HEADER_BYTES;
+use primitives::{Hash256, Header, Work};
+
+/// Unasked blocks that stand on no known header, from one peer.
+pub const UNASKED_COUNT_MAX: u32 = 16;
+
+/// While the node holds more than this, only the peer that owes the lowest block is read.
+pub(super) fn soft_bytes(config: &Config) -> usize {
+    config.window_bytes.saturating_add(8 << 20)
+}
+
+/// While the node holds more than this, no peer that owes blocks is read.
+pub(super) fn hard_bytes(config: &Config) -> usize {
+    config.window_bytes.saturating_mul(2).saturating_add(64 << 20)
+}
+
+impl Hub {
+    pub(super) fn on_block(&mut self, id: PeerId, received: Received, now: Now) -> Result<(), Reason> {
+        let Some(head) = received.payload().first_chunk::<HEADER_BYTES>() else {
+            let why = format!("{} bytes are no block", received.payload().len());
+            return Err(Reason::BadMessage { command: Command::Block.name(), why });
+        };
+        let header = Header(*head);
+        let hash = header.hash();
+        let bytes = received.payload().len();
+        match self.download.arrived(id, &hash, bytes, now.since_start) {
+            Arrival::Wanted(want) => {
+                self.progress.blocks_count += 1;
+                self.progress.blocks_bytes += bytes as u64;
+                let held = self.window.hold(bytes);
+                let bytes = BlockBytes::new(received.bytes, received.start, held);
+                self.event(Event::Block { peer: id, hash, height: want.height, bytes });
+                Ok(())
+            }
+            Arrival::Twice => {
+                self.progress.blocks_dropped_count += 1;
+                Ok(())
+            }
+            Arrival::Unasked => self.on_unasked_block(id, &received, &header, now),
+        }
+    }
+
+    /// On a known header it is dropped; otherwise its header is looked at as an announcement.
+    fn on_unasked_block(&mut self, id: PeerId, received: &Received, header: &Header, now: Now) -> Result<(), Reason> {
+        self.progress.blocks_dropped_count += 1;
+        if self.chain.header(&header.hash()).is_some() {
+            return Ok(());
+        }
+        if let Some(frame) = received.unchecked {
+            frame.check(received.payload()).map_err(Reason::Wire)?;
+        }
+        let peer = self.peers.get_mut(&id).expect("it just spoke");
+        peer.unasked_count += 1;
+        if peer.unasked_count > UNASKED_COUNT_MAX {
+            return Err(Reason::UnaskedBlocks);
+        }
+        self.on_headers(id, std::slice::from_ref(header), now)
+    }
+
+    pub(super) fn on_verdict(&mut self, hash: Hash256, verdict: BlockVerdict, now: Now) {
+        match verdict {
+            BlockVerdict::Stored => {
+                self.download.judged(&hash);
+            }
+            BlockVerdict::BadBody(reason) => {
+                if let Some(peer) = self.download.bad_body(&hash) {
+                    self.drop_peer(peer, Reason::BadBody { hash, reason }, now);
+                }
+            }
+            BlockVerdict::Invalid(reason) => {
+                if let Some(peer) = self.download.judged(&hash) {
+                    self.drop_peer(peer, Reason::InvalidBlock { hash, reason }, now);
+                }
+                self.drop_those_on(hash, now);
+                self.ask_all_again();
+            }
+        }
+    }
+
+    /// Lets go of all whose best chain has a refused block.
+    fn drop_those_on(&mut self, hash: Hash256, now: Now) {
+        let Some(refused) = self.chain.header(&hash) else { return };
+        let on_it = |peer: &&Peer| {
+            peer.best_known.is_some_and(|best| self.chain.ancestor(&best.hash, refused.height) == Some(hash))
+        };
+        let ids: Vec<_> = self.peers.values().filter(on_it).map(|peer| peer.id).collect();
+        for id in ids {
+            self.drop_peer(id, Reason::OnInvalidChain(hash), now);
+        }
+    }
+
+    /// Asks for blocks. To be called when a round of messages, commands or ticks is done.
+    pub fn schedule(&mut self, now: Now) {
+        self.update_reach();
+        let limits = Limits { window_bytes: self.config.window_bytes, window_count: self.config.window_count };
+        self.window.set_starved(false);
+        for (id, wants) in self.download.assign(self.window.held_bytes(), limits, now.since_start) {
+            let list = wants.iter().map(|want| Inventory { kind: Inventory::WITNESS_BLOCK, hash: want.hash }).collect();
+            if let Some(peer) = self.peers.get_mut(&id) {
+                peer.send(&Message::GetData(list));
+            }
+        }
+        for (id, peer) in &mut self.peers {
+            peer.transport.set_block_owed(self.download.owes(*id));
+        }
+        if self.download.is_window_full() || self.paused || self.window.held_bytes() > soft_bytes(&self.config) {
+            self.window.set_starved(true);
+        }
+        if self.download.wants_more() {
+            self.event(Event::WantMore);
+        }
+    }
+
+    /// Sees what of the list each peer has, where that may have changed.
+    fn update_reach(&mut self) {
+        if self.download.count() == 0 {
+            return;
+        }
+        let least = self.chain.tip().work.max(self.chain.minimum_work());
+        let version = self.download.version();
+        let ids = self.peer_ids();
+        for id in ids {
+            let peer = &self.peers[&id];
+            if !peer.ready || !peer.serves_blocks() {
+                continue;
+            }
+            let of = (version, peer.best_known.map_or(Hash256::ZERO, |best| best.hash), self.is_useful(peer, least));
+            if peer.reach_of == Some(of) {
+                continue;
+            }
+            let reach = self.reach(peer, least);
+            self.download.set_reach(id, reach);
+            self.peers.get_mut(&id).expect("listed").reach_of = Some(of);
+        }
+    }
+
+    /// Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: at least our tip's work, and minimum work.
+    fn is_useful(&self, peer: &Peer, least: Work) -> bool {
+        peer.best_known.is_some_and(|best| best.work >= least)
+    }
+
+    fn reach(&self, peer: &Peer, least: Work) -> Reach {
+        let Some(best) = peer.best_known.filter(|best| best.work >= least) else { return Reach::default() };
+        let has = |place: usize| {
+            self.download.at(place).is_some_and(|want| self.chain.ancestor(&best.hash, want.height) == Some(want.hash))
+        };
+        // The list is one chain: what a peer has of it is its start.
+        let (mut low, mut high) = (0, self.download.count());
+        if high > 0 && has(high - 1) {
+            low = high;
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if has(middle) { low = middle + 1 } else { high = middle }
+        }
+        let height_min = if peer.is_limited() { best.height.saturating_sub(LIMITED_DEPTH_MAX - 1) } else { 0 };
+        Reach { count: low, height_min }
+    }
+
+    pub(super) fn tick_download(&mut self, now: Now) {
+        let paused = std::mem::take(&mut self.paused);
+        let peers = &self.peers;
+        self.download.sample(paused, now.since_start, |id| {
+            peers.get(&id).map(|peer| (peer.transport.received_bytes(), peer.round_trip))
+        });
+        let can_replace = self.can_replace();
+        if let Some((id, reason)) = self.download.let_go(can_replace, now.since_start) {
+            self.drop_peer(id, reason, now);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! All peers together: what comes from a connection is led to header sync, download or serving,
+//! and who is kept and who is sought is decided here. Without I/O: [`crate::net`] has the sockets.
+//!
+//! In: bytes (through [`Hub::peer_mut`] and [`Hub::received`]), connections made and lost, commands, the time.
+//! Out: bytes (in each peer's transport), and [`Action`]s.
+
+pub mod blocks;
+pub mod headers;
+pub mod outbound;
+pub mod serve;
+
+pub use headers::PeerHeaders;
+pub use serve::ServedBlock;
+
+use crate::addresses::Addresses;
+use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
+use crate::chain::ChainView;
+use crate::download::Download;
+use crate::peer::{Greeting, Input, Kind, Now, Peer};
+use crate::reason::Reason;
+use crate::rng::Rng;
+use crate::transport::Transport;
+use crate::window::Window;
+use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
+use primitives::Hash256;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Greatest [`Config::outbound_count`].
+pub const OUTBOUND_COUNT_MAX: usize = 12;
+/// The address memory is given out so often.
+pub const SAVE_INTERVAL: Duration = Duration::from_secs(15 * 60);
+
+/// What the world is asked to do.
+#[derive(Debug)]
+pub enum Action {
+    /// Connect, and say [`Hub::connected`] or [`Hub::not_connected`].
+    Dial {
+        /// The connection's name.
+        peer: PeerId,
+        /// Where to.
+        target: Target,
+    },
+    /// The connection is over: close its socket.
+    Close {
+        /// The connection.
+        peer: PeerId,
+    },
+    /// Read a block for a peer, and say [`Hub::served`].
+    Read {
+        /// Who asked.
+        peer: PeerId,
+        /// Which.
+        hash: Hash256,
+        /// Whether with witness.
+        witness: bool,
+    },
+    /// Look up a name, and say [`Hub::resolved`].
+    Resolve {
+        /// The name.
+        name: String,
+        /// The port of the addresses.
+        port: u16,
+    },
+    /// Tell the node.
+    Event(Event),
+}
+
+/// What the node says.
+#[derive(Debug)]
+pub enum Command {
+    /// See [`crate::Network::want`].
+    Want(Vec<Want>),
+    /// See [`crate::Network::verdict`].
+    Verdict(Hash256, BlockVerdict),
+    /// See [`crate::Network::new_tip`].
+    NewTip,
+}
+
+/// All peers.
+pub struct Hub {
+    config: Config,
+    chain: Arc<dyn ChainView>,
+    rng: Rng,
+    peers: BTreeMap<PeerId, Peer>,
+    actions: VecDeque<Action>,
+    next_id: u64,
+    download: Download,
+    window: Arc<Window>,
+    headers: headers::HeaderSync,
+    outbound: outbound::Dialer,
+    addresses: Addresses,
+    progress: Progress,
+    saved_at: Duration,
+    /// Whether something was not read since speeds were last measured.
+    paused: bool,
+}
+
+impl Hub {
+    /// A hub without a peer.
+    ///
+    /// # Errors
+    ///
+    /// [`TargetError`] for an address in the settings that is none.
+    pub fn new(
+        mut config: Config,
+        chain: Arc<dyn ChainView>,
+        window: Arc<Window>,
+        mut rng: Rng,
+        now: Now,
+    ) -> Result<Hub, TargetError> {
+        config.outbound_count = config.outbound_count.clamp(1, OUTBOUND_COUNT_MAX);
+        let outbound = outbound::Dialer::new(&config, now)?;
+        let mut actions = VecDeque::new();
+        let addresses = if config.addresses.is_empty() {
+            Addresses::new(&mut rng)
+        } else {
+            Addresses::from_bytes(&std::mem::take(&mut config.addresses), now.unix).unwrap_or_else(|why| {
+                actions.push_back(Action::Event(Event::Note(why.to_string())));
+                Addresses::new(&mut rng)
+            })
+        };
+        Ok(Hub {
+            config,
+            chain,
+            rng,
+            peers: BTreeMap::new(),
+            actions,
+            next_id: 0,
+            download: Download::default(),
+            window,
+            headers: headers::HeaderSync::default(),
+            outbound,
+            addresses,
+            progress: Progress::default(),
+            saved_at: now.since_start,
+            paused: false,
+        })
+    }
+
+    /// What is to be done next.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The connections, by name.
+    pub fn peer_ids(&self) -> Vec<PeerId> {
+        self.peers.keys().copied().collect()
+    }
+
+    /// A connection.
+    pub fn peer_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.peers.get_mut(&id)
+    }
+
+    /// A connection.
+    pub fn peer(&self, id: PeerId) -> Option<&Peer> {
+        self.peers.get(&id)
+    }
+
+    /// The address memory as bytes.
+    pub fn addresses_bytes(&self) -> Vec<u8> {
+        self.addresses.to_bytes()
+    }
+
+    /// How far the network is.
+    pub fn progress(&self) -> Progress {
+        let ready = |inbound: bool| self.peers.values().filter(|p| p.ready && p.is_outbound() != inbound).count();
+        Progress {
+            outbound_count: ready(false),
+            inbound_count: ready(true),
+            download_peer_count: self.download.peer_count(),
+            in_flight_count: self.download.in_flight_count(),
+            held_bytes: self.window.held_bytes(),
+            wanted_count: self.download.open_count(),
+            presync_height: self.presync_height(),
+            headers_done: self.headers.done,
+            window_full: self.download.is_window_full(),
+            ..self.progress.clone()
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.actions.push_back(Action::Event(event));
+    }
+
+    fn new_id(&mut self) -> PeerId {
+        self.next_id += 1;
+        PeerId(self.next_id)
+    }
+
+    fn greeting(&self) -> Greeting {
+        let blocks = if self.chain.has_all_blocks() {
+            services::NETWORK | services::NETWORK_LIMITED
+        } else {
+            services::NETWORK_LIMITED
+        };
+        let v2 = if self.config.v2transport { services::P2P_V2 } else { 0 };
+        Greeting {
+            services: blocks | services::WITNESS | v2,
+            agent: format!("/ffwd:{}/", self.config.version),
+            height: i32::try_from(self.chain.tip().height).unwrap_or(i32::MAX),
+        }
+    }
+
+    // Connections made and lost.
+
+    /// A peer connected to us. `None`: there is no place for it, and its socket is to be closed.
+    pub fn accepted(&mut self, remote: PeerAddress, now: Now) -> Option<PeerId> {
+        let inbound = self.peers.values().filter(|peer| !peer.is_outbound()).count();
+        if inbound >= self.config.inbound_count_max {
+            return None;
+        }
+        let id = self.new_id();
+        let magic = self.config.network.magic;
+        let transport =
+            if self.config.v2transport { Transport::responder(magic, &mut self.rng) } else { Transport::v1(magic) };
+        self.insert(id, Kind::Inbound, Target::Peer(remote), transport, now);
+        Some(id)
+    }
+
+    /// The connection that [`Action::Dial`] asked for is there.
+    pub fn connected(&mut self, id: PeerId, now: Now) {
+        let Some(dial) = self.outbound.take(id) else { return };
+        let magic = self.config.network.magic;
+        let transport = if dial.v2 { Transport::v2_initiator(magic, &mut self.rng) } else { Transport::v1(magic) };
+        self.insert(id, dial.kind, dial.target, transport, now);
+    }
+
+    fn insert(&mut self, id: PeerId, kind: Kind, target: Target, transport: Transport, now: Now) {
+        let greeting = self.greeting();
+        let peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.rng);
+        self.peers.insert(id, peer);
+    }
+
+    /// The connection that [`Action::Dial`] asked for could not be made.
+    pub fn not_connected(&mut self, id: PeerId, why: String, now: Now) {
+        let Some(dial) = self.outbound.take(id) else { return };
+        self.outbound.failed(dial.kind, now);
+        self.event(Event::PeerGone { peer: id, address: dial.target.to_string(), reason: Reason::Io(why) });
+    }
+
+    /// The socket of a connection was closed or failed.
+    pub fn closed(&mut self, id: PeerId, reason: Reason, now: Now) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let retry = peer.is_outbound() && peer.transport.may_retry_v1();
+        let (kind, target) = (peer.kind, peer.target.clone());
+        self.drop_peer(id, reason, now);
+        if retry {
+            self.dial(kind, target, false, now);
+        }
+    }
+
+    /// Ends a connection.
+    fn drop_peer(&mut self, id: PeerId, reason: Reason, now: Now) {
+        let Some(peer) = self.peers.remove(&id) else { return };
+        self.download.remove_peer(id);
+        if reason.is_offence()
+            && let Target::Peer(address) = &peer.target
+        {
+            self.addresses.discourage(address.address, now.unix);
+        }
+        self.outbound.failed(peer.kind, now);
+        self.actions.push_back(Action::Close { peer: id });
+        self.event(Event::PeerGone { peer: id, address: peer.target.to_string(), reason });
+    }
+
+    /// Ends all connections: we stop.
+    pub fn stop(&mut self, now: Now) {
+        for id in self.peer_ids() {
+            self.drop_peer(id, Reason::Stopping, now);
+        }
+        let bytes = self.addresses.to_bytes();
+        self.event(Event::Addresses(bytes));
+    }
+
+    // Bytes.
+
+    /// Whether more may be read from a connection now.
+    ///
+    /// Not while the peer does not take what it asked for; and while the node holds more than the window,
+    /// not from a peer that owes blocks, unless it owes the one that the node waits for.
+    pub fn may_read(&mut self, id: PeerId) -> bool {
+        let Some(peer) = self.peers.get(&id) else { return false };
+        if !peer.may_read() {
+            return false;
+        }
+        let held = self.window.held_bytes();
+        if held <= blocks::soft_bytes(&self.config) || !self.download.owes(id) {
+            return true;
+        }
+        let may = self.download.owes_first(id) && held <= blocks::hard_bytes(&self.config);
+        self.paused |= !may;
+        may
+    }
+
+    /// `bytes` were appended to the space of a connection's transport.
+    pub fn received(&mut self, id: PeerId, bytes: usize, now: Now) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.transport.appended(bytes);
+        peer.note_received(now);
+        self.progress.received_bytes += bytes as u64;
+        loop {
+            let nonces: Vec<u64> = self.own_nonces(id);
+            let Some(peer) = self.peers.get_mut(&id) else { return };
+            let handled = match peer.next(now, |nonce| nonces.contains(&nonce)) {
+                Ok(None) => return,
+                Ok(Some(input)) => self.handle(id, input, now),
+                Err(reason) => Err(reason),
+            };
+            if let Err(reason) = handled {
+                self.drop_peer(id, reason, now);
+                return;
+            }
+        }
+    }
+
+    /// Nonces of connections of ours whose other end may be here: needed during a handshake only.
+    fn own_nonces(&self, id: PeerId) -> Vec<u64> {
+        let shaking = self.peers.get(&id).is_some_and(|peer| !peer.ready && !peer.is_outbound());
+        let all = self.peers.values().filter(|peer| shaking && peer.is_outbound());
+        all.map(Peer::nonce).collect()
+    }
+
+    /// `bytes` of a connection's transport were sent.
+    pub fn sent(&mut self, id: PeerId, bytes: usize, now: Now) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.transport.sent(bytes);
+        peer.note_sent(now);
+        self.progress.sent_bytes += bytes as u64;
+        self.serve_next(id, now);
+    }
+
+    fn handle(&mut self, id: PeerId, input: Input, now: Now) -> Result<(), Reason> {
+        match input {
+            Input::Ready => self.on_ready(id, now),
+            Input::Headers(headers) => self.on_headers(id, &headers, now),
+            Input::Block(received) => self.on_block(id, received, now),
+            Input::GetHeaders(locator, stop) => self.on_get_headers(id, &locator, &stop),
+            Input::Inv(list) => self.on_inv(id, &list, now),
+            Input::GetData => {
+                self.serve_next(id, now);
+                Ok(())
+            }
+            Input::NotFound(list) => {
+                list.iter().for_each(|entry| self.download.not_found(id, &entry.hash, now.since_start));
+                Ok(())
+            }
+            Input::Addresses(entries) => self.on_addresses(id, &entries, now),
+            Input::GetAddr => self.on_get_addr(id, now),
+        }
+    }
+
+    fn on_ready(&mut self, id: PeerId, now: Now) -> Result<(), Reason> {
+        let initial = self.chain.initial_download();
+        let peer = self.peers.get_mut(&id).expect("it just spoke");
+        let info = peer.info();
+        let offered = peer.services();
+        if peer.kind == Kind::Automatic && !outbound::offers_enough(offered, initial) {
+            return Err(Reason::MissingServices(offered));
+        }
+        if matches!(peer.kind, Kind::Automatic | Kind::AddressFetch) {
+            peer.ask_addresses();
+        }
+        if peer.is_outbound()
+            && let Target::Peer(address) = &peer.target
+        {
+            self.addresses.succeeded(address, offered, now.unix);
+        }
+        if peer.serves_blocks() && peer.kind != Kind::AddressFetch {
+            let replaceable = peer.kind == Kind::Automatic;
+            self.download.add_peer(id, replaceable, peer.transport.received_bytes(), now.since_start);
+        }
+        self.outbound.succeeded(peer.kind);
+        self.event(Event::PeerConnected { peer: id, info });
+        Ok(())
+    }
+
+    fn on_addresses(&mut self, id: PeerId, entries: &[AddressEntry], now: Now) -> Result<(), Reason> {
+        let peer = self.peers.get(&id).expect("it just spoke");
+        let source = match &peer.target {
+            Target::Peer(address) => address.address.group(),
+            Target::Name(name, _) => Group::of_name(name),
+        };
+        self.addresses.add(entries, source, now.unix);
+        // One address is the peer's own: the answer that was asked for has more.
+        if peer.kind == Kind::AddressFetch && entries.len() > 1 {
+            return Err(Reason::AddressesFetched);
+        }
+        Ok(())
+    }
+
+    // Commands and the clock.
+
+    /// The node says something.
+    pub fn command(&mut self, command: Command, now: Now) {
+        match command {
+            Command::Want(list) => self.download.want(list),
+            Command::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
+            Command::NewTip => self.announce_tip(),
+        }
+    }
+
+    /// Looks at the clock. To be called every 100 ms or so, and before [`Hub::schedule`].
+    pub fn tick(&mut self, now: Now) {
+        for id in self.peer_ids() {
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            match peer.tick(now, &mut self.rng) {
+                Ok(()) => self.serve_next(id, now),
+                Err(reason) => self.drop_peer(id, reason, now),
+            }
+        }
+        self.tick_headers(now);
+        self.tick_download(now);
+        self.tick_outbound(now);
+        if now.since_start.saturating_sub(self.saved_at) > SAVE_INTERVAL {
+            self.saved_at = now.since_start;
+            let bytes = self.addresses.to_bytes();
+            self.event(Event::Addresses(bytes));
+        }
+    }
+
+    /// Whether an address is one that we are connected to, or try to be.
+    fn is_connected(&self, address: &NetAddress) -> bool {
+        self.peers.values().any(|peer| matches!(&peer.target, Target::Peer(p) if p.address == *address))
+            || self.outbound.is_dialing(address)
+    }
+}

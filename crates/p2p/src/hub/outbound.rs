@@ -1,0 +1,248 @@
+//! Connections that we make: those named by a person, those sought, and the search for addresses.
+
+use super::{Action, Hub};
+use crate::api::{Config, Outbound, PeerId};
+use crate::peer::{Kind, Now};
+use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
+use std::collections::{BTreeMap, HashSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Connections being made at a time.
+pub const DIAL_COUNT_MAX: usize = 8;
+/// An automatic connection is begun so often. Source: Core's `ThreadOpenConnections`.
+pub const DIAL_INTERVAL: Duration = Duration::from_millis(500);
+/// A named peer is tried again after this time, doubled up to [`RETRY_MAX`].
+pub const RETRY_MIN: Duration = Duration::from_secs(1);
+/// Source: Core tries `-addnode` every minute.
+pub const RETRY_MAX: Duration = Duration::from_secs(60);
+/// DNS seeds are asked when there are fewer peers than [`ENOUGH_PEERS`] after so long. Source: `DNSSEEDS_DELAY_FEW_PEERS`.
+pub const SEED_INTERVAL: Duration = Duration::from_secs(11);
+/// All seeds are asked again after so long, if they were of no help.
+pub const SEED_AGAIN: Duration = Duration::from_secs(10 * 60);
+/// So many seeds at a time. Source: `DNSSEEDS_TO_QUERY_AT_ONCE`.
+pub const SEEDS_AT_ONCE: usize = 3;
+/// Seeds are not asked while so many sought peers are there.
+pub const ENOUGH_PEERS: usize = 2;
+/// Addresses that are taken of one seed's answer.
+pub const SEED_ADDRESS_COUNT_MAX: usize = 256;
+/// How long ago the addresses of a seed are taken to have been seen, in seconds.
+const SEED_AGE_S: u64 = 3 * 24 * 3600;
+
+/// A connection being made.
+pub(super) struct Dial {
+    pub(super) kind: Kind,
+    pub(super) target: Target,
+    pub(super) v2: bool,
+    begun_at: Duration,
+}
+
+/// A peer that a person named.
+struct Named {
+    target: Target,
+    /// Whether it is connected, or being.
+    taken: bool,
+    next_at: Duration,
+    wait: Duration,
+}
+
+/// What is being done about connections.
+pub(super) struct Dialer {
+    named: Vec<Named>,
+    automatic: bool,
+    dials: BTreeMap<PeerId, Dial>,
+    dialed_at: Option<Duration>,
+    seeds_left: Vec<&'static str>,
+    seeds_asked_at: Option<Duration>,
+}
+
+impl Dialer {
+    pub(super) fn new(config: &Config, now: Now) -> Result<Dialer, TargetError> {
+        let only = match &config.outbound {
+            Outbound::Only(list) => &list[..],
+            Outbound::Automatic => &[],
+        };
+        let named = only.iter().chain(&config.add_nodes).map(|text| {
+            let target = Target::parse(text, config.network.port)?;
+            Ok(Named { target, taken: false, next_at: now.since_start, wait: RETRY_MIN })
+        });
+        let automatic = config.outbound == Outbound::Automatic;
+        Ok(Dialer {
+            named: named.collect::<Result<_, _>>()?,
+            automatic,
+            dials: BTreeMap::new(),
+            dialed_at: None,
+            seeds_left: config.network.dns_seeds.to_vec(),
+            seeds_asked_at: None,
+        })
+    }
+
+    pub(super) fn take(&mut self, id: PeerId) -> Option<Dial> {
+        self.dials.remove(&id)
+    }
+
+    /// A connection of this kind ended, or could not be made.
+    pub(super) fn failed(&mut self, kind: Kind, now: Now) {
+        let Kind::Manual(place) = kind else { return };
+        let Some(named) = self.named.get_mut(place) else { return };
+        named.taken = false;
+        named.next_at = now.since_start + named.wait;
+        named.wait = (named.wait * 2).min(RETRY_MAX);
+    }
+
+    /// A handshake of this kind succeeded.
+    pub(super) fn succeeded(&mut self, kind: Kind) {
+        if let Kind::Manual(place) = kind
+            && let Some(named) = self.named.get_mut(place)
+        {
+            named.wait = RETRY_MIN;
+        }
+    }
+
+    pub(super) fn is_dialing(&self, address: &NetAddress) -> bool {
+        self.dials.values().any(|dial| matches!(&dial.target, Target::Peer(peer) if peer.address == *address))
+    }
+
+    /// Whether a connection was begun within `age`.
+    pub(super) fn has_young(&self, age: Duration, now: Now) -> bool {
+        self.dials.values().any(|dial| now.since_start.saturating_sub(dial.begun_at) < age)
+    }
+
+    fn automatic_count(&self) -> usize {
+        self.dials.values().filter(|dial| dial.kind == Kind::Automatic).count()
+    }
+}
+
+/// Whether an automatic peer is of use: witnesses, and every block, or after the initial download the last ones.
+pub(super) fn offers_enough(offered: u64, initial_download: bool) -> bool {
+    let blocks = if initial_download { services::NETWORK } else { services::NETWORK | services::NETWORK_LIMITED };
+    offered & services::WITNESS != 0 && offered & blocks != 0
+}
+
+impl Hub {
+    /// Begins a connection.
+    pub(super) fn dial(&mut self, kind: Kind, target: Target, v2: bool, now: Now) {
+        let peer = self.new_id();
+        if let Kind::Manual(place) = kind {
+            self.outbound.named[place].taken = true;
+        }
+        if let Target::Peer(address) = &target {
+            self.addresses.tried(address, now.unix);
+        }
+        let dial = Dial { kind, target: target.clone(), v2: v2 && self.config.v2transport, begun_at: now.since_start };
+        self.outbound.dials.insert(peer, dial);
+        self.actions.push_back(Action::Dial { peer, target });
+    }
+
+    /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
+    pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
+        let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
+        let entries: Vec<_> = found
+            .iter()
+            .take(SEED_ADDRESS_COUNT_MAX)
+            .map(|address| AddressEntry {
+                peer: PeerAddress::from(*address),
+                services: services::NETWORK | services::WITNESS,
+                time,
+            })
+            .collect();
+        self.addresses.add(&entries, Group::of_name(name), now.unix);
+    }
+
+    pub(super) fn tick_outbound(&mut self, now: Now) {
+        for place in 0..self.outbound.named.len() {
+            let named = &self.outbound.named[place];
+            if !named.taken && named.next_at <= now.since_start && self.outbound.dials.len() < DIAL_COUNT_MAX {
+                let target = named.target.clone();
+                self.dial(Kind::Manual(place), target, true, now);
+            }
+        }
+        if self.outbound.automatic {
+            self.seek_addresses(now);
+            self.seek_peer(now);
+        }
+    }
+
+    /// Whether a peer that is let go can be replaced by another.
+    pub(super) fn can_replace(&self) -> bool {
+        self.outbound.automatic && self.addresses.count() > self.config.outbound_count
+    }
+
+    fn automatic_ready_count(&self) -> usize {
+        self.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.ready).count()
+    }
+
+    fn seek_peer(&mut self, now: Now) {
+        let at = now.since_start;
+        let have = self.peers.values().filter(|peer| peer.kind == Kind::Automatic).count();
+        let full = have + self.outbound.automatic_count() >= self.config.outbound_count;
+        let early = self.outbound.dialed_at.is_some_and(|last| at.saturating_sub(last) < DIAL_INTERVAL);
+        if full || early || self.outbound.dials.len() >= DIAL_COUNT_MAX {
+            return;
+        }
+        let groups: HashSet<Group> = self.outbound_addresses().map(|address| address.group()).collect();
+        let initial = self.chain.initial_download();
+        let may = |peer: &PeerAddress, offered: u64| {
+            self.can_reach(peer.address)
+                && offers_enough(offered, initial)
+                && !groups.contains(&peer.address.group())
+                && !self.is_connected(&peer.address)
+        };
+        let mut rng = self.rng.clone();
+        let chosen = self.addresses.choose(may, now.unix, &mut rng);
+        self.rng = rng;
+        let Some((peer, offered)) = chosen else { return };
+        self.outbound.dialed_at = Some(at);
+        // Who is not known to speak v2 is spoken to in v1 at once; a connection costs more than it is worth.
+        let v2 = offered & services::P2P_V2 != 0;
+        self.dial(Kind::Automatic, Target::Peer(peer), v2, now);
+    }
+
+    /// Addresses of sought peers, there or being connected to.
+    fn outbound_addresses(&self) -> impl Iterator<Item = NetAddress> {
+        let peers = self.peers.values().filter(|peer| peer.kind == Kind::Automatic).map(|peer| &peer.target);
+        let dials = self.outbound.dials.values().map(|dial| &dial.target);
+        peers.chain(dials).filter_map(|target| match target {
+            Target::Peer(peer) => Some(peer.address),
+            Target::Name(..) => None,
+        })
+    }
+
+    fn can_reach(&self, address: NetAddress) -> bool {
+        match address {
+            NetAddress::V4(_) | NetAddress::V6(_) => true,
+            NetAddress::TorV3(_) => self.config.proxy.is_some(),
+            NetAddress::I2p(_) | NetAddress::Cjdns(_) => false,
+        }
+    }
+
+    /// Asks DNS seeds while there are too few peers; behind a proxy, where names cannot be looked up,
+    /// a seed is connected to and asked as a peer.
+    fn seek_addresses(&mut self, now: Now) {
+        if !self.config.dns_seed || self.automatic_ready_count() >= ENOUGH_PEERS {
+            return;
+        }
+        let wait = if self.outbound.seeds_left.is_empty() { SEED_AGAIN } else { SEED_INTERVAL };
+        let due = match self.outbound.seeds_asked_at {
+            None => self.addresses.count() == 0 || now.since_start >= SEED_INTERVAL,
+            Some(last) => now.since_start.saturating_sub(last) >= wait,
+        };
+        if !due {
+            return;
+        }
+        if self.outbound.seeds_left.is_empty() {
+            self.outbound.seeds_left = self.config.network.dns_seeds.to_vec();
+        }
+        self.outbound.seeds_asked_at = Some(now.since_start);
+        let port = self.config.network.port;
+        for _ in 0..SEEDS_AT_ONCE.min(self.outbound.seeds_left.len()) {
+            let place = self.rng.below(self.outbound.seeds_left.len());
+            let name = self.outbound.seeds_left.swap_remove(place).trim_end_matches('.').to_owned();
+            if self.config.proxy.is_some() {
+                self.dial(Kind::AddressFetch, Target::Name(name, port), false, now);
+            } else {
+                self.actions.push_back(Action::Resolve { name, port });
+            }
+        }
+    }
+}

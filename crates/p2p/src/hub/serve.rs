@@ -1,0 +1,145 @@
+//! What we give to peers: headers, blocks, addresses, and word of new tips.
+
+use super::{Action, Hub};
+use crate::api::PeerId;
+use crate::chain::HeaderInfo;
+use crate::peer::{Now, SEND_PAUSE_BYTES};
+use crate::reason::Reason;
+use crate::wire::{Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
+use primitives::{Hash256, Header, Height};
+
+/// Headers of a new tip that are announced at once; beyond, an inv says that there is more.
+/// Source: Core's `MAX_BLOCKS_TO_ANNOUNCE`.
+pub const ANNOUNCE_COUNT_MAX: usize = 8;
+
+/// A node with its last blocks only gives them down to this depth: two more than it promises, for races.
+/// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS`.
+pub const LIMITED_DEPTH_MAX: Height = 290;
+
+/// A block that was read for a peer.
+#[derive(Debug)]
+pub struct ServedBlock {
+    bytes: Vec<u8>,
+    checksum: [u8; 4],
+}
+
+impl ServedBlock {
+    /// The bytes with their checksum: computed where the block is read, and not where sockets wait.
+    ///
+    /// `None` for a block that no message can carry.
+    pub fn new(bytes: Vec<u8>) -> Option<ServedBlock> {
+        (bytes.len() <= PAYLOAD_BYTES_MAX).then(|| ServedBlock { checksum: checksum(&bytes), bytes })
+    }
+}
+
+impl Hub {
+    pub(super) fn on_get_headers(&mut self, id: PeerId, locator: &[Hash256], stop: &Hash256) -> Result<(), Reason> {
+        let tip = self.chain.tip();
+        let headers = if tip.work < self.chain.minimum_work() {
+            // An empty answer says: nothing here yet, and no need to wait.
+            Vec::new()
+        } else {
+            self.chain.headers_after(locator, stop)
+        };
+        if headers.is_empty() && locator.is_empty() {
+            return Ok(());
+        }
+        let peer = self.peers.get_mut(&id).expect("it just spoke");
+        peer.best_given = Some(headers.last().map_or(tip.hash, Header::hash));
+        peer.send(&Message::Headers(headers));
+        Ok(())
+    }
+
+    /// Begins to read the next block that a peer asked for, one at a time, and not while much waits to be sent.
+    pub(super) fn serve_next(&mut self, id: PeerId, now: Now) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(&Inventory { kind, hash }) = peer.serve.front() else { return };
+        if peer.serving || peer.transport.out_bytes() >= SEND_PAUSE_BYTES {
+            return;
+        }
+        if self.is_beyond_offer(&hash) {
+            self.drop_peer(id, Reason::BeyondOffer(hash), now);
+            return;
+        }
+        self.peers.get_mut(&id).expect("it was there").serving = true;
+        let witness = kind == Inventory::WITNESS_BLOCK;
+        self.actions.push_back(Action::Read { peer: id, hash, witness });
+    }
+
+    /// A node that offers its last blocks only shows no more, so that nobody learns what it has.
+    fn is_beyond_offer(&self, hash: &Hash256) -> bool {
+        if self.chain.has_all_blocks() {
+            return false;
+        }
+        let tip = self.chain.tip();
+        self.chain.header(hash).is_some_and(|block| tip.height.saturating_sub(block.height) > LIMITED_DEPTH_MAX)
+    }
+
+    /// What [`Action::Read`] asked for; `None` when the block is not there or not to be shown.
+    pub fn served(&mut self, id: PeerId, block: Option<ServedBlock>, now: Now) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.serving = false;
+        let Some(asked) = peer.serve.pop_front() else { return };
+        match block {
+            Some(block) => peer.transport.send_block(block.bytes, block.checksum),
+            None => peer.send(&Message::NotFound(vec![asked])),
+        }
+        self.serve_next(id, now);
+    }
+
+    pub(super) fn on_get_addr(&mut self, id: PeerId, now: Now) -> Result<(), Reason> {
+        let entries = self.addresses.some(limits::ADDRESS_COUNT_MAX, now.unix, &mut self.rng);
+        let peer = self.peers.get_mut(&id).expect("it just spoke");
+        if !entries.is_empty() {
+            let message = if peer.wants_addrv2 { Message::AddrV2(entries) } else { Message::Addr(entries) };
+            peer.send(&message);
+        }
+        Ok(())
+    }
+
+    /// Tells peers of the tip, unless we are still catching up with a better header.
+    pub(super) fn announce_tip(&mut self) {
+        let tip = self.chain.tip();
+        if tip.work < self.chain.best_header().work {
+            return;
+        }
+        for id in self.peer_ids() {
+            let peer = &self.peers[&id];
+            if !peer.ready || self.peer_has(id, &tip) {
+                continue;
+            }
+            let fresh = if peer.wants_headers { self.headers_unknown_to(id, tip) } else { None };
+            let message = match fresh {
+                Some(headers) => Message::Headers(headers),
+                None => Message::Inv(vec![Inventory { kind: Inventory::BLOCK, hash: tip.hash }]),
+            };
+            let peer = self.peers.get_mut(&id).expect("listed");
+            peer.best_given = Some(tip.hash);
+            peer.send(&message);
+        }
+    }
+
+    /// Whether a peer has a header: it told us of it or of a descendant, or we told it.
+    fn peer_has(&self, id: PeerId, info: &HeaderInfo) -> bool {
+        let peer = &self.peers[&id];
+        let known = [peer.best_known.map(|best| best.hash), peer.best_given];
+        known.iter().flatten().any(|of| self.chain.ancestor(of, info.height) == Some(info.hash))
+    }
+
+    /// The headers up to `tip` that a peer does not have, lowest first; `None` when they are too many.
+    fn headers_unknown_to(&self, id: PeerId, tip: HeaderInfo) -> Option<Vec<Header>> {
+        let mut headers = vec![tip.header];
+        let mut at = tip;
+        loop {
+            at = self.chain.header(&at.header.prev())?;
+            if self.peer_has(id, &at) {
+                headers.reverse();
+                return Some(headers);
+            }
+            if headers.len() == ANNOUNCE_COUNT_MAX {
+                return None;
+            }
+            headers.push(at.header);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Sockets and threads around the state machines.
+//!
+//! One thread polls all sockets and runs the [`Hub`]; one reads blocks for peers that ask; and one lives
+//! for as long as a connection is being made or a name looked up, at most
+//! [`crate::hub::outbound::DIAL_COUNT_MAX`] and a few at a time.
+//! A single thread receives well over 1 GB/s from loopback: more would only need locks.
+
+mod dial;
+mod run;
+
+use crate::api::PeerId;
+use crate::api::{BlockVerdict, Config, Event, Progress, Want};
+use crate::chain::ChainView;
+use crate::hub::{Command, ServedBlock};
+use crate::window::Waker;
+use primitives::Hash256;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// What other threads say to the one that polls.
+enum Order {
+    Command(Command),
+    Dialed(PeerId, Result<TcpStream, String>),
+    Served(PeerId, Option<ServedBlock>),
+    Resolved(String, Vec<SocketAddr>),
+    Stop,
+}
+
+/// Where orders go; each wakes the thread that polls.
+#[derive(Clone)]
+struct Orders {
+    sender: Sender<Order>,
+    waker: Waker,
+}
+
+impl Orders {
+    fn send(&self, order: Order) {
+        // Nobody is there only after a stop, and then nothing is to be done.
+        if self.sender.send(order).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+/// The running network.
+pub struct Network {
+    orders: Orders,
+    progress: Arc<Mutex<Progress>>,
+    listening: Vec<SocketAddr>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Network {
+    /// Starts: opens the listening sockets, begins to connect.
+    ///
+    /// `events` receives what happens, in order; blocks in it are bounded by the window. When its receiver is
+    /// gone the network goes on without telling anybody, until it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// An address in `config` that is none, or a socket that cannot be opened: the message names it.
+    pub fn start(config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
+        run::start(config, chain, events)
+    }
+
+    /// Where inbound connections are taken: with the port that the system chose for port 0.
+    pub fn listening(&self) -> &[SocketAddr] {
+        &self.listening
+    }
+
+    /// Replaces the list of blocks wanted: those of the chain to follow that are not stored, lowest first,
+    /// all on one chain; a few thousand are enough, [`Event::WantMore`] asks for the next.
+    ///
+    /// Blocks that are in flight or were handed out and not judged may be in it: they are not asked for again.
+    /// To be called with every change of the best header chain, and with an empty list when nothing is wanted.
+    pub fn want(&self, list: Vec<Want>) {
+        self.orders.send(Order::Command(Command::Want(list)));
+    }
+
+    /// Says what became of a block of [`Event::Block`]; see [`BlockVerdict`].
+    ///
+    /// A refusal found after `Stored` (a script, when the block's turn came) is said here too.
+    pub fn verdict(&self, hash: Hash256, verdict: BlockVerdict) {
+        self.orders.send(Order::Command(Command::Verdict(hash, verdict)));
+    }
+
+    /// The connected chain has a new tip. Peers are told only when no better header is known, so it may be
+    /// called for every block.
+    pub fn new_tip(&self) {
+        self.orders.send(Order::Command(Command::NewTip));
+    }
+
+    /// How far the network is; a tenth of a second old at most.
+    pub fn progress(&self) -> Progress {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Stops: connections end, the address memory is given out ([`Event::Addresses`]), and when this
+    /// returns no thread of the network calls the chain any more.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.orders.send(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported by its own thread; here there is nothing left to undo.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,339 @@
+//! The thread that polls, and the one that reads blocks for peers.
+
+use super::{Network, Order, Orders, dial};
+use crate::api::{Config, Event, PeerId, Progress};
+use crate::chain::ChainView;
+use crate::hub::{Action, Hub, ServedBlock};
+use crate::peer::Now;
+use crate::reason::Reason;
+use crate::rng::Rng;
+use crate::window::{Waker, Window};
+use crate::wire::{PeerAddress, Target};
+use primitives::Hash256;
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The clock is looked at so often.
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes that are read from one socket before the others have their turn.
+const READ_BYTES_MAX: usize = 2 << 20;
+/// Connections that are taken from one listening socket before the peers have their turn.
+const ACCEPT_COUNT_MAX: usize = 8;
+
+struct ReadJob {
+    peer: PeerId,
+    hash: Hash256,
+    witness: bool,
+}
+
+struct Runner {
+    hub: Hub,
+    window: Arc<Window>,
+    proxy: Option<String>,
+    sockets: BTreeMap<PeerId, TcpStream>,
+    listeners: Vec<TcpListener>,
+    /// A listening socket failed: it rests until the next tick.
+    accept_rests: bool,
+    woken: UnixStream,
+    inbox: Receiver<Order>,
+    orders: Orders,
+    read_jobs: Sender<ReadJob>,
+    events: Sender<Event>,
+    progress: Arc<Mutex<Progress>>,
+    started: Instant,
+    ticked_at: Option<Duration>,
+}
+
+pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
+    let listeners = config.listen.iter().map(listen).collect::<io::Result<Vec<_>>>()?;
+    let listening = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+    config.proxy = config.proxy.map(|text| proxy_address(&text)).transpose()?;
+    let (near, woken) = UnixStream::pair()?;
+    near.set_nonblocking(true)?;
+    woken.set_nonblocking(true)?;
+    let waker = Waker::new(near);
+    let window = Arc::new(Window::default());
+    window.set_waker(waker.clone());
+    let (sender, inbox) = channel();
+    let orders = Orders { sender, waker };
+    let progress = Arc::new(Mutex::new(Progress::default()));
+
+    let started = Instant::now();
+    let proxy = config.proxy.clone();
+    let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&window), Rng::System, time(started))
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))?;
+    let (read_jobs, jobs) = channel();
+    let reader = spawn_reader(chain, jobs, orders.clone())?;
+    let runner = Runner {
+        hub,
+        window,
+        proxy,
+        sockets: BTreeMap::new(),
+        listeners,
+        accept_rests: false,
+        woken,
+        inbox,
+        orders: orders.clone(),
+        read_jobs,
+        events,
+        progress: Arc::clone(&progress),
+        started,
+        ticked_at: None,
+    };
+    let thread = Builder::new().name("ffwd-net".to_owned()).spawn(move || {
+        runner.run();
+        let _ = reader.join();
+    })?;
+    Ok(Network { orders, progress, listening, thread: Some(thread) })
+}
+
+fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)
+        .map_err(|why| io::Error::new(why.kind(), format!("cannot listen on {address}: {why}")))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Host and port of the proxy; Tor's port where none is given.
+fn proxy_address(text: &str) -> io::Result<String> {
+    const TOR_PORT: u16 = 9050;
+    let target = Target::parse(text, TOR_PORT)
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, format!("--proxy: {why}")))?;
+    Ok(target.to_string())
+}
+
+fn time(started: Instant) -> Now {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Now { since_start: started.elapsed(), unix }
+}
+
+fn spawn_reader(chain: Arc<dyn ChainView>, jobs: Receiver<ReadJob>, orders: Orders) -> io::Result<JoinHandle<()>> {
+    Builder::new().name("ffwd-serve".to_owned()).spawn(move || {
+        for ReadJob { peer, hash, witness } in jobs {
+            let block = chain.block(&hash, witness).and_then(ServedBlock::new);
+            orders.send(Order::Served(peer, block));
+        }
+    })
+}
+
+impl Runner {
+    fn run(mut self) {
+        loop {
+            if self.take_orders() {
+                self.hub.stop(self.now());
+                self.act();
+                return;
+            }
+            self.tick();
+            self.hub.schedule(self.now());
+            self.act();
+            self.write_all();
+            self.act();
+            self.poll();
+        }
+    }
+
+    fn now(&self) -> Now {
+        time(self.started)
+    }
+
+    /// Whether we are to stop.
+    fn take_orders(&mut self) -> bool {
+        let now = self.now();
+        while let Ok(order) = self.inbox.try_recv() {
+            match order {
+                Order::Stop => return true,
+                Order::Command(command) => self.hub.command(command, now),
+                Order::Served(peer, block) => self.hub.served(peer, block, now),
+                Order::Resolved(name, found) => self.hub.resolved(&name, &found, now),
+                Order::Dialed(peer, Ok(stream)) => {
+                    self.sockets.insert(peer, stream);
+                    self.hub.connected(peer, now);
+                }
+                Order::Dialed(peer, Err(why)) => self.hub.not_connected(peer, why, now),
+            }
+        }
+        false
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        if self.ticked_at.is_some_and(|last| now.since_start.saturating_sub(last) < TICK_INTERVAL) {
+            return;
+        }
+        self.ticked_at = Some(now.since_start);
+        self.accept_rests = false;
+        self.hub.tick(now);
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = self.hub.progress();
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.hub.next_action() {
+            match action {
+                Action::Dial { peer, target } => dial::dial(peer, target, self.proxy.clone(), &self.orders),
+                Action::Close { peer } => {
+                    self.sockets.remove(&peer);
+                }
+                Action::Read { peer, hash, witness } => {
+                    // The reader ends only after this thread.
+                    let _ = self.read_jobs.send(ReadJob { peer, hash, witness });
+                }
+                Action::Resolve { name, port } => dial::resolve(name, port, &self.orders),
+                Action::Event(event) => {
+                    let _ = self.events.send(event);
+                }
+            }
+        }
+    }
+
+    fn write_all(&mut self) {
+        let ids: Vec<_> = self.sockets.keys().copied().collect();
+        for id in ids {
+            self.write(id);
+        }
+    }
+
+    /// Sends what a socket takes.
+    fn write(&mut self, id: PeerId) {
+        loop {
+            let (Some(socket), Some(peer)) = (self.sockets.get_mut(&id), self.hub.peer(id)) else { return };
+            let bytes = peer.transport.to_send();
+            if bytes.is_empty() {
+                return;
+            }
+            let result = socket.write(bytes);
+            let now = self.now();
+            match result {
+                Ok(0) => return self.hub.closed(id, Reason::Closed, now),
+                Ok(count) => self.hub.sent(id, count, now),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return,
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                Err(why) => return self.hub.closed(id, Reason::Io(why.to_string()), now),
+            }
+        }
+    }
+
+    /// Waits for sockets, orders, or the next tick; then reads and accepts.
+    fn poll(&mut self) {
+        let ids: Vec<(PeerId, PollFlags)> = self.interests();
+        let (mut woken, mut accepting, mut ready) = (false, Vec::new(), Vec::new());
+        {
+            let mut fds = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
+            let listeners = if self.accept_rests { &[][..] } else { &self.listeners[..] };
+            fds.extend(listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
+            fds.extend(ids.iter().map(|(id, flags)| PollFd::from_borrowed_fd(self.sockets[id].as_fd(), *flags)));
+            let wait = self.until_tick();
+            match poll(&mut fds, Some(&wait)) {
+                Ok(0) | Err(Errno::INTR) => return,
+                Ok(_) => {}
+                Err(_) => return std::thread::sleep(TICK_INTERVAL),
+            }
+            for (place, fd) in fds.iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty()) {
+                match place.checked_sub(1) {
+                    None => woken = true,
+                    Some(at) if at < listeners.len() => accepting.push(at),
+                    Some(at) => ready.push((ids[at - listeners.len()].0, fd.revents())),
+                }
+            }
+        }
+        if woken {
+            while matches!(self.woken.read(&mut [0; 256]), Ok(1..)) {}
+        }
+        for (id, flags) in ready {
+            // A closed or failed socket is found by reading it, whatever it was polled for.
+            if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+                self.read(id);
+            }
+        }
+        for listener in accepting {
+            self.accept(listener);
+        }
+    }
+
+    /// What each socket is polled for. One that is neither to be read nor written is left alone: if it was
+    /// closed meanwhile, poll would say so again and again.
+    fn interests(&mut self) -> Vec<(PeerId, PollFlags)> {
+        let mut out = Vec::with_capacity(self.sockets.len());
+        for id in self.sockets.keys() {
+            let mut flags = PollFlags::empty();
+            if self.hub.may_read(*id) {
+                flags |= PollFlags::IN;
+            }
+            if self.hub.peer(*id).is_some_and(|peer| !peer.transport.to_send().is_empty()) {
+                flags |= PollFlags::OUT;
+            }
+            if !flags.is_empty() {
+                out.push((*id, flags));
+            }
+        }
+        out
+    }
+
+    fn until_tick(&self) -> Timespec {
+        let passed = self.started.elapsed().saturating_sub(self.ticked_at.unwrap_or_default());
+        let wait = TICK_INTERVAL.saturating_sub(passed);
+        Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() }
+    }
+
+    fn read(&mut self, id: PeerId) {
+        let mut left = READ_BYTES_MAX;
+        while left > 0 && self.hub.may_read(id) {
+            let (Some(socket), Some(peer)) = (self.sockets.get(&id), self.hub.peer_mut(id)) else { return };
+            let space = peer.transport.space();
+            let room = space.capacity() - space.len();
+            let result = rustix::io::read(socket, spare_capacity(space));
+            let now = self.now();
+            match result {
+                Ok(0) => return self.hub.closed(id, Reason::Closed, now),
+                Ok(count) => {
+                    self.hub.received(id, count, now);
+                    left = left.saturating_sub(count);
+                    // A short read has emptied the socket.
+                    if count < room {
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(why) => return self.hub.closed(id, Reason::Io(io::Error::from(why).to_string()), now),
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPT_COUNT_MAX {
+            let (stream, remote) = match self.listeners[listener].accept() {
+                Ok(accepted) => accepted,
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return,
+                Err(why) => {
+                    self.accept_rests = true;
+                    let _ = self.events.send(Event::Note(format!("cannot accept a connection: {why}")));
+                    return;
+                }
+            };
+            let now = self.now();
+            if dial::prepare(&stream).is_ok()
+                && let Some(id) = self.hub.accepted(PeerAddress::from(remote), now)
+            {
+                self.sockets.insert(id, stream);
+            }
+        }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        // Guards of blocks outlive the thread; nobody waits for room any more.
+        self.window.set_starved(false);
+    }
+}

@@ -1,0 +1,459 @@
+//! One connection: handshake, liveness, and the messages that concern nobody but the two of us.
+//!
+//! Bytes go in through [`Peer::transport`], [`Peer::next`] gives what the rest has to deal with
+//! ([`Input`]), and what is to be sent lies in the transport.
+//!
+//! Absent on purpose: headers and blocks, and the choice of peers ([`crate::hub`]).
+
+use crate::api::{PeerId, PeerInfo};
+use crate::chain::HeaderInfo;
+use crate::hub::PeerHeaders;
+use crate::reason::Reason;
+use crate::rng::Rng;
+use crate::transport::{Received, Transport};
+use crate::wire::{AddressEntry, Command, Inventory, Message, PROTOCOL_VERSION, Target, Version, services};
+use primitives::{Hash256, Header};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The time, given from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Since some start; never goes back.
+    pub since_start: Duration,
+    /// The wall clock, seconds since 1970.
+    pub unix: u64,
+}
+
+/// Peers of before this version are refused. Source: Bitcoin Core b88bffe, `MIN_PEER_PROTO_VERSION`.
+pub const VERSION_MIN: u32 = 31_800;
+/// A handshake may take so long, from the connection on.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+/// A connection on which nothing comes, or nothing can be sent, for so long is ended. Source: `TIMEOUT_INTERVAL`.
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+/// A ping is sent so often. Source: `PING_INTERVAL`.
+pub const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
+/// While so much waits to be sent, nothing more is read. Source: `-maxsendbuffer`, 1000 kB.
+pub const SEND_PAUSE_BYTES: usize = 1_000_000;
+/// Blocks that a peer may have asked for and that were not served yet; what it asks for beyond is ignored.
+pub const SERVE_COUNT_MAX: usize = 4096;
+
+/// How a connection came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The peer connected to us.
+    Inbound,
+    /// From the address memory.
+    Automatic,
+    /// Named by `--connect` or `--addnode`: its place in the list. Never replaced, only kept up.
+    Manual(usize),
+    /// To fetch addresses, and then ended.
+    AddressFetch,
+}
+
+/// What a peer says that its connection does not deal with alone.
+#[derive(Debug)]
+pub enum Input {
+    /// The handshake is done.
+    Ready,
+    /// `headers`
+    Headers(Vec<Header>),
+    /// `block`
+    Block(Received),
+    /// `getheaders`
+    GetHeaders(Vec<Hash256>, Hash256),
+    /// `inv`, `getdata`, `notfound`: see there.
+    Inv(Vec<Inventory>),
+    /// `getdata`: queued in [`Peer::serve`] already.
+    GetData,
+    /// `notfound`
+    NotFound(Vec<Inventory>),
+    /// `addr` or `addrv2`, as many of it as the rate allows.
+    Addresses(Vec<AddressEntry>),
+    /// `getaddr`, the first from an inbound peer.
+    GetAddr,
+}
+
+/// Addresses that are taken from a peer. Source: Bitcoin Core b88bffe,
+/// `MAX_ADDR_RATE_PER_SECOND` (0.1), `MAX_ADDR_PROCESSING_TOKEN_BUCKET` (1000).
+#[derive(Debug)]
+struct AddressBucket {
+    tokens: f64,
+    filled_at: Duration,
+}
+
+const ADDRESS_RATE_PER_S: f64 = 0.1;
+const ADDRESS_TOKENS_MAX: f64 = 1000.0;
+
+impl AddressBucket {
+    /// How many of `count` addresses may be looked at now.
+    fn take(&mut self, count: usize, now: Duration) -> usize {
+        if self.tokens < ADDRESS_TOKENS_MAX {
+            let since = now.saturating_sub(self.filled_at).as_secs_f64();
+            self.tokens = (self.tokens + since * ADDRESS_RATE_PER_S).min(ADDRESS_TOKENS_MAX);
+        }
+        self.filled_at = now;
+        let taken = count.min(self.tokens as usize);
+        self.tokens -= taken as f64;
+        taken
+    }
+}
+
+/// What we say of ourselves in a version message.
+#[derive(Clone, Debug)]
+pub struct Greeting {
+    /// Services that we offer.
+    pub services: u64,
+    /// The whole user agent.
+    pub agent: String,
+    /// Height of our tip.
+    pub height: i32,
+}
+
+/// One connection.
+pub struct Peer {
+    /// Its name.
+    pub id: PeerId,
+    /// How it came about.
+    pub kind: Kind,
+    /// Where the peer is.
+    pub target: Target,
+    /// Bytes in and out.
+    pub transport: Transport,
+    /// The peer's version message, once it is there.
+    pub version: Option<Version>,
+    /// Whether the handshake is done.
+    pub ready: bool,
+    /// What this peer told and was asked about headers.
+    pub headers: PeerHeaders,
+    /// The best block that we know the peer to have.
+    pub best_known: Option<HeaderInfo>,
+    /// The best header that we gave or announced to it.
+    pub best_given: Option<Hash256>,
+    /// Whether new blocks are announced to it by headers.
+    pub wants_headers: bool,
+    /// Whether it takes `addrv2`.
+    pub wants_addrv2: bool,
+    /// Blocks that it asked for, in order.
+    pub serve: VecDeque<Inventory>,
+    /// Whether the first of `serve` is being read.
+    pub serving: bool,
+    /// Smallest time between a ping and its answer.
+    pub round_trip: Option<Duration>,
+    /// Blocks on no known header that nobody asked for.
+    pub unasked_count: u32,
+    /// For which list, best block and usefulness the scheduler knows what this peer has.
+    pub(crate) reach_of: Option<(u64, Hash256, bool)>,
+    nonce: u64,
+    greeting: Greeting,
+    connected_at: Duration,
+    last_received: Duration,
+    last_sent: Duration,
+    last_ping: Duration,
+    ping: Option<(u64, Duration)>,
+    bucket: AddressBucket,
+    getaddr_answered: bool,
+}
+
+impl Peer {
+    /// A connection that was just made.
+    pub fn new(
+        id: PeerId,
+        kind: Kind,
+        target: Target,
+        transport: Transport,
+        greeting: Greeting,
+        now: Now,
+        rng: &mut Rng,
+    ) -> Peer {
+        let at = now.since_start;
+        let mut peer = Peer {
+            id,
+            kind,
+            target,
+            transport,
+            version: None,
+            ready: false,
+            headers: PeerHeaders::default(),
+            best_known: None,
+            best_given: None,
+            wants_headers: false,
+            wants_addrv2: false,
+            serve: VecDeque::new(),
+            serving: false,
+            round_trip: None,
+            unasked_count: 0,
+            reach_of: None,
+            nonce: rng.number(),
+            greeting,
+            connected_at: at,
+            last_received: at,
+            last_sent: at,
+            last_ping: at,
+            ping: None,
+            bucket: AddressBucket { tokens: 1.0, filled_at: at },
+            getaddr_answered: false,
+        };
+        if kind != Kind::Inbound {
+            peer.send_version(now);
+        }
+        peer
+    }
+
+    /// The number in our version message, by which a connection to ourselves is known.
+    pub fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    /// Whether we made the connection.
+    pub fn is_outbound(&self) -> bool {
+        self.kind != Kind::Inbound
+    }
+
+    /// When the connection was made.
+    pub fn connected_at(&self) -> Duration {
+        self.connected_at
+    }
+
+    /// When bytes last came.
+    pub fn last_received(&self) -> Duration {
+        self.last_received
+    }
+
+    /// Services that the peer offers; none before its version message.
+    pub fn services(&self) -> u64 {
+        self.version.as_ref().map_or(0, |version| version.services)
+    }
+
+    /// What is known of the peer, for people.
+    pub fn info(&self) -> PeerInfo {
+        let version = self.version.as_ref();
+        let printable = |bytes: &[u8]| {
+            bytes.iter().filter(|b| (0x20..0x7f).contains(*b)).map(|&b| char::from(b)).collect::<String>()
+        };
+        PeerInfo {
+            address: self.target.to_string(),
+            inbound: !self.is_outbound(),
+            v2: self.transport.is_v2(),
+            version: version.map_or(0, |v| v.version),
+            services: self.services(),
+            agent: version.map_or_else(String::new, |v| printable(&v.agent)),
+            height: version.map_or(-1, |v| v.height),
+        }
+    }
+
+    /// Queues a message.
+    pub fn send(&mut self, message: &Message) {
+        let (command, payload) = message.encode();
+        self.transport.send(command, &payload);
+    }
+
+    /// Bytes came.
+    pub fn note_received(&mut self, now: Now) {
+        self.last_received = now.since_start;
+    }
+
+    /// Bytes of ours were taken.
+    pub fn note_sent(&mut self, now: Now) {
+        self.last_sent = now.since_start;
+    }
+
+    /// Whether more may be read from this peer: not while it does not take what it asked for.
+    pub fn may_read(&self) -> bool {
+        self.transport.out_bytes() < SEND_PAUSE_BYTES
+    }
+
+    /// The next thing that the peer said; `None` when more bytes are needed.
+    ///
+    /// `is_own_nonce` says whether a number is that of another connection of ours.
+    ///
+    /// # Errors
+    ///
+    /// The [`Reason`] for which the connection ends.
+    pub fn next(&mut self, now: Now, is_own_nonce: impl Fn(u64) -> bool) -> Result<Option<Input>, Reason> {
+        while let Some(received) = self.transport.next().map_err(Reason::Wire)? {
+            if let Some(input) = self.dispatch(received, now, &is_own_nonce)? {
+                return Ok(Some(input));
+            }
+        }
+        Ok(None)
+    }
+
+    fn dispatch(
+        &mut self,
+        received: Received,
+        now: Now,
+        is_own_nonce: &impl Fn(u64) -> bool,
+    ) -> Result<Option<Input>, Reason> {
+        let command = received.command;
+        if command == Command::Block {
+            return Ok(self.ready.then_some(Input::Block(received)));
+        }
+        let message = Message::parse(command, received.payload())
+            .map_err(|why| Reason::BadMessage { command: command.name(), why: why.to_string() })?;
+        if !self.ready {
+            return self.shake_hands(message, now, is_own_nonce);
+        }
+        self.converse(message, now)
+    }
+
+    /// Before the handshake is done everything that is not part of it is ignored, as in Core.
+    fn shake_hands(
+        &mut self,
+        message: Message,
+        now: Now,
+        is_own_nonce: &impl Fn(u64) -> bool,
+    ) -> Result<Option<Input>, Reason> {
+        match message {
+            Message::Version(version) if self.version.is_none() => {
+                if version.version < VERSION_MIN {
+                    return Err(Reason::ObsoleteVersion(version.version));
+                }
+                if is_own_nonce(version.nonce) {
+                    return Err(Reason::SelfConnection);
+                }
+                let common = version.version.min(PROTOCOL_VERSION);
+                self.version = Some(version);
+                if !self.is_outbound() {
+                    self.send_version(now);
+                }
+                if common >= PROTOCOL_VERSION {
+                    self.send(&Message::SendAddrV2);
+                }
+                self.send(&Message::Verack);
+                Ok(None)
+            }
+            Message::SendAddrV2 => {
+                self.wants_addrv2 = true;
+                Ok(None)
+            }
+            Message::Verack if self.version.is_some() => {
+                self.ready = true;
+                self.send(&Message::SendHeaders);
+                self.ping(now);
+                Ok(Some(Input::Ready))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn converse(&mut self, message: Message, now: Now) -> Result<Option<Input>, Reason> {
+        Ok(match message {
+            Message::Ping(nonce) => {
+                if let Some(nonce) = nonce {
+                    self.send(&Message::Pong(nonce));
+                }
+                None
+            }
+            Message::Pong(nonce) => {
+                if let Some((_, sent_at)) = self.ping.take_if(|(ours, _)| *ours == nonce) {
+                    let took = now.since_start.saturating_sub(sent_at);
+                    self.round_trip = Some(self.round_trip.map_or(took, |least| least.min(took)));
+                }
+                None
+            }
+            Message::Headers(headers) => Some(Input::Headers(headers)),
+            Message::GetHeaders(locator, stop) => Some(Input::GetHeaders(locator, stop)),
+            Message::Inv(list) => Some(Input::Inv(list)),
+            Message::NotFound(list) => Some(Input::NotFound(list)),
+            Message::GetData(list) => self.queue(list),
+            Message::Addr(entries) | Message::AddrV2(entries) => {
+                let taken = self.bucket.take(entries.len(), now.since_start);
+                let entries: Vec<_> = entries.into_iter().take(taken).collect();
+                (!entries.is_empty()).then_some(Input::Addresses(entries))
+            }
+            Message::GetAddr => {
+                let first = !std::mem::replace(&mut self.getaddr_answered, true);
+                (first && !self.is_outbound()).then_some(Input::GetAddr)
+            }
+            Message::SendHeaders => {
+                self.wants_headers = true;
+                None
+            }
+            Message::SendAddrV2 => return Err(Reason::OutOfTurn("sendaddrv2")),
+            Message::Version(_) | Message::Verack | Message::Ignored => None,
+        })
+    }
+
+    /// Blocks asked for are queued; transactions and everything else that may be asked for we do not have.
+    fn queue(&mut self, list: Vec<Inventory>) -> Option<Input> {
+        let is_block = |entry: &Inventory| matches!(entry.kind, Inventory::BLOCK | Inventory::WITNESS_BLOCK);
+        let (blocks, others): (Vec<_>, Vec<_>) = list.into_iter().partition(is_block);
+        if !others.is_empty() {
+            self.send(&Message::NotFound(others));
+        }
+        let room = SERVE_COUNT_MAX - self.serve.len();
+        self.serve.extend(blocks.into_iter().take(room));
+        (!self.serve.is_empty()).then_some(Input::GetData)
+    }
+
+    /// Asks for addresses, and takes as many more as an answer may have. Source: Core's handling of `version`.
+    pub fn ask_addresses(&mut self) {
+        self.bucket.tokens += ADDRESS_TOKENS_MAX;
+        self.send(&Message::GetAddr);
+    }
+
+    /// Looks at the clock: pings, and ends what is dead.
+    ///
+    /// # Errors
+    ///
+    /// The [`Reason`] for which the connection ends.
+    pub fn tick(&mut self, now: Now, rng: &mut Rng) -> Result<(), Reason> {
+        let at = now.since_start;
+        if !self.ready {
+            let late = at.saturating_sub(self.connected_at) > HANDSHAKE_TIMEOUT;
+            return if late { Err(Reason::HandshakeTimeout) } else { Ok(()) };
+        }
+        if at.saturating_sub(self.last_received) > SILENCE_TIMEOUT {
+            return Err(Reason::Silent(SILENCE_TIMEOUT));
+        }
+        if self.transport.out_bytes() > 0 {
+            if at.saturating_sub(self.last_sent) > SILENCE_TIMEOUT {
+                return Err(Reason::SendTimeout(SILENCE_TIMEOUT));
+            }
+        } else {
+            self.last_sent = at;
+        }
+        match self.ping {
+            Some((_, sent_at)) if at.saturating_sub(sent_at) > SILENCE_TIMEOUT => {
+                Err(Reason::PingTimeout(SILENCE_TIMEOUT))
+            }
+            None if at.saturating_sub(self.last_ping) > PING_INTERVAL => {
+                self.nonce = rng.number();
+                self.ping(now);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ping(&mut self, now: Now) {
+        self.ping = Some((self.nonce, now.since_start));
+        self.last_ping = now.since_start;
+        self.send(&Message::Ping(Some(self.nonce)));
+    }
+
+    fn send_version(&mut self, now: Now) {
+        let version = Version {
+            version: PROTOCOL_VERSION,
+            services: self.greeting.services,
+            time: i64::try_from(now.unix).unwrap_or(i64::MAX),
+            nonce: self.nonce,
+            agent: self.greeting.agent.clone().into_bytes(),
+            height: self.greeting.height,
+            relay: false,
+        };
+        self.send(&Message::Version(version));
+    }
+
+    /// Whether whole blocks with witnesses may be asked of it, all of them or its last ones.
+    pub fn serves_blocks(&self) -> bool {
+        let offered = self.services();
+        offered & services::WITNESS != 0 && offered & (services::NETWORK | services::NETWORK_LIMITED) != 0
+    }
+
+    /// Whether it has its last 288 blocks only.
+    pub fn is_limited(&self) -> bool {
+        self.services() & services::NETWORK == 0
+    }
+}

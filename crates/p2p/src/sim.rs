@@ -1,0 +1,377 @@
+//! A chain in memory, for tests and fuzzing: real proof of work at regtest's target, blocks that are a header
+//! and some bytes. Not part of the interface.
+//!
+//! Block:  header [u8; 80] | body; the merkle root is sha256d(body). A body that starts with
+//! [`INVALID`] matches its header and proves invalid when it is connected.
+
+use crate::api::{BlockVerdict, Want};
+use crate::chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+use primitives::{Hash256, Header, Height, Target, Work};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Start of a body that proves invalid.
+pub const INVALID: &[u8] = b"!invalid";
+
+/// Bits of every header.
+pub const BITS: u32 = 0x207f_ffff;
+
+/// Time of the first header.
+pub const GENESIS_TIME: u32 = 1_600_000_000;
+
+/// Seconds between two headers.
+pub const SPACING_S: u32 = 60;
+
+#[derive(Clone)]
+struct Node {
+    info: HeaderInfo,
+    body: Option<Vec<u8>>,
+    /// Order of arrival: between equals the first stays.
+    number: usize,
+}
+
+struct Inner {
+    nodes: HashMap<Hash256, Node>,
+    genesis: Hash256,
+    best: Hash256,
+    tip: Hash256,
+    /// The best header chain by height, for quick look-ups.
+    path: Vec<Hash256>,
+}
+
+/// A chain of headers and blocks.
+pub struct Chain {
+    inner: Mutex<Inner>,
+    minimum_work: Work,
+    /// What [`ChainView::has_all_blocks`] says.
+    pub all_blocks: bool,
+}
+
+/// Headers with their bodies.
+#[derive(Clone, Default)]
+pub struct Made {
+    /// In chain order.
+    pub headers: Vec<Header>,
+    /// In the same order.
+    pub bodies: Vec<Vec<u8>>,
+}
+
+impl Made {
+    /// The bytes of a block.
+    pub fn block(&self, place: usize) -> Vec<u8> {
+        [&self.headers[place].0[..], &self.bodies[place]].concat()
+    }
+}
+
+/// A header on `prev` with this body.
+pub fn mine(prev: &HeaderInfo, body: &[u8], time: u32) -> Header {
+    let root = Hash256(simd::sha256::sha256d(body));
+    let target = Target::from_compact(BITS).expect("regtest's");
+    (0..)
+        .map(|nonce| Header::new(4, prev.hash, root, time, BITS, nonce))
+        .find(|header| target.is_met_by(&header.hash()))
+        .expect("every second nonce will do")
+}
+
+/// The header that follows `parent` in a tree.
+pub fn child(parent: &HeaderInfo, header: Header) -> HeaderInfo {
+    HeaderInfo {
+        header,
+        hash: header.hash(),
+        height: parent.height + 1,
+        work: parent.work.saturating_add(Work::of_bits(header.bits())),
+        invalid: false,
+    }
+}
+
+/// `count` blocks on `start`, with bodies of `body_bytes` that differ by height and `salt`.
+pub fn made_on(start: &HeaderInfo, count: usize, salt: u64, body_bytes: usize) -> Made {
+    let mut made = Made::default();
+    let mut at = *start;
+    for _ in 0..count {
+        let mut body = format!("{} {salt} ", at.height + 1).into_bytes();
+        body.resize(body_bytes.max(body.len()), b'.');
+        at = push(&mut made, &at, body);
+    }
+    made
+}
+
+/// Appends a block with this body.
+pub fn push(made: &mut Made, parent: &HeaderInfo, body: Vec<u8>) -> HeaderInfo {
+    let header = mine(parent, &body, parent.header.time() + SPACING_S);
+    made.headers.push(header);
+    made.bodies.push(body);
+    child(parent, header)
+}
+
+/// As [`made_on`], headers only.
+pub fn headers_on(start: &HeaderInfo, count: usize, salt: u64) -> Vec<Header> {
+    made_on(start, count, salt, 0).headers
+}
+
+impl Default for Chain {
+    fn default() -> Chain {
+        Chain::new()
+    }
+}
+
+impl Chain {
+    /// Genesis alone, without minimum work.
+    pub fn new() -> Chain {
+        let header = Header::new(1, Hash256::ZERO, Hash256::ZERO, GENESIS_TIME, BITS, 0);
+        let hash = header.hash();
+        let info = HeaderInfo { header, hash, height: 0, work: Work::of_bits(BITS), invalid: false };
+        let node = Node { info, body: Some(Vec::new()), number: 0 };
+        let inner =
+            Inner { nodes: HashMap::from([(hash, node)]), genesis: hash, best: hash, tip: hash, path: vec![hash] };
+        Chain { inner: Mutex::new(inner), minimum_work: Work::ZERO, all_blocks: true }
+    }
+
+    /// With minimum work that a chain of so many blocks on genesis has.
+    pub fn with_minimum(count: usize) -> Chain {
+        let one = Work::of_bits(BITS);
+        let minimum_work = (0..count).fold(one, |sum, _| sum.saturating_add(one));
+        Chain { minimum_work, ..Chain::new() }
+    }
+
+    /// A chain that has these blocks connected.
+    pub fn having(made: &Made) -> Chain {
+        let chain = Chain::new();
+        chain.extend(made);
+        chain
+    }
+
+    /// Takes blocks and connects them.
+    pub fn extend(&self, made: &Made) {
+        let hashes: Vec<_> = made.headers.iter().map(Header::hash).collect();
+        self.accept_headers(&made.headers, &hashes, u64::MAX / 2);
+        for (hash, body) in hashes.iter().zip(&made.bodies) {
+            self.lock().nodes.get_mut(hash).expect("just taken").body = Some(body.clone());
+        }
+        self.connect();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks of the best chain that are not stored, lowest first, at most `count`.
+    pub fn wanted(&self, count: usize) -> Vec<Want> {
+        let inner = self.lock();
+        let missing = inner.path.iter().map(|hash| &inner.nodes[hash]).filter(|node| node.body.is_none());
+        missing.take(count).map(|node| Want { hash: node.info.hash, height: node.info.height }).collect()
+    }
+
+    /// Stores a block whose body matches its header.
+    pub fn store(&self, bytes: &[u8]) -> BlockVerdict {
+        let (head, body) = bytes.split_first_chunk::<80>().expect("the caller saw a header");
+        let header = Header(*head);
+        if simd::sha256::sha256d(body) != header.merkle_root().0 {
+            return BlockVerdict::BadBody("bad-txnmrklroot".to_owned());
+        }
+        if let Some(node) = self.lock().nodes.get_mut(&header.hash()) {
+            node.body = Some(body.to_vec());
+        }
+        BlockVerdict::Stored
+    }
+
+    /// Connects the best chain as far as it is stored; blocks that prove invalid are marked and returned.
+    pub fn connect(&self) -> Vec<Hash256> {
+        let mut refused = Vec::new();
+        let mut inner = self.lock();
+        loop {
+            let mut tip = None;
+            let mut bad = None;
+            for hash in &inner.path {
+                match &inner.nodes[hash].body {
+                    Some(body) if body.starts_with(INVALID) => bad = Some(*hash),
+                    Some(_) => tip = Some(*hash),
+                    None => break,
+                }
+                if bad.is_some() {
+                    break;
+                }
+            }
+            let tip = tip.expect("genesis is there");
+            if inner.nodes[&tip].info.work > inner.nodes[&inner.tip].info.work || bad.is_some() {
+                inner.tip = tip;
+            }
+            let Some(bad) = bad else { return refused };
+            inner.refuse(bad);
+            refused.push(bad);
+        }
+    }
+}
+
+impl Inner {
+    fn refuse(&mut self, bad: Hash256) {
+        let mut on_it = vec![bad];
+        while let Some(hash) = on_it.pop() {
+            self.nodes.get_mut(&hash).expect("known").info.invalid = true;
+            let children = self.nodes.values().filter(|node| node.info.header.prev() == hash);
+            on_it.extend(children.map(|node| node.info.hash));
+        }
+        let sound = self.nodes.values().filter(|node| !node.info.invalid);
+        let best = sound.max_by_key(|node| (node.info.work, std::cmp::Reverse(node.number)));
+        self.set_best(best.expect("genesis is sound").info.hash);
+    }
+
+    fn set_best(&mut self, best: Hash256) {
+        self.best = best;
+        let height = self.nodes[&best].info.height as usize;
+        self.path.truncate(height + 1);
+        let mut at = best;
+        let mut fresh = Vec::new();
+        while self.path.get(self.nodes[&at].info.height as usize) != Some(&at) {
+            fresh.push(at);
+            at = self.nodes[&at].info.header.prev();
+        }
+        self.path.truncate(self.nodes[&at].info.height as usize + 1);
+        self.path.extend(fresh.iter().rev());
+    }
+
+    fn insert(&mut self, header: &Header, hash: Hash256) {
+        let parent = self.nodes[&header.prev()].info;
+        let info = child(&parent, *header);
+        let number = self.nodes.len();
+        self.nodes.insert(hash, Node { info, body: None, number });
+        if info.work > self.nodes[&self.best].info.work {
+            self.set_best(hash);
+        }
+    }
+}
+
+impl ChainView for Chain {
+    fn header(&self, hash: &Hash256) -> Option<HeaderInfo> {
+        self.lock().nodes.get(hash).map(|node| node.info)
+    }
+
+    fn ancestor(&self, of: &Hash256, height: Height) -> Option<Hash256> {
+        let inner = self.lock();
+        let mut at = inner.nodes.get(of)?.info;
+        if at.height < height {
+            return None;
+        }
+        while inner.path.get(at.height as usize) != Some(&at.hash) && at.height > height {
+            at = inner.nodes[&at.header.prev()].info;
+        }
+        if at.height == height { Some(at.hash) } else { inner.path.get(height as usize).copied() }
+    }
+
+    fn best_header(&self) -> HeaderInfo {
+        let inner = self.lock();
+        inner.nodes[&inner.best].info
+    }
+
+    fn tip(&self) -> HeaderInfo {
+        let inner = self.lock();
+        inner.nodes[&inner.tip].info
+    }
+
+    fn minimum_work(&self) -> Work {
+        self.minimum_work
+    }
+
+    fn anti_dos_work(&self) -> Work {
+        let margin = (0..144).fold(Work::ZERO, |sum, _| sum.saturating_add(Work::of_bits(BITS)));
+        self.tip().work.saturating_sub(margin).max(self.minimum_work)
+    }
+
+    fn median_time_past(&self, hash: &Hash256) -> Option<u32> {
+        self.header(hash).map(|info| info.header.time())
+    }
+
+    fn locator(&self, from: &Hash256) -> Vec<Hash256> {
+        let inner = self.lock();
+        let mut at = inner.nodes.get(from).unwrap_or(&inner.nodes[&inner.best]).info;
+        let (mut out, mut step) = (vec![at.hash], 1);
+        while at.height > 0 {
+            for _ in 0..step.min(at.height) {
+                at = inner.nodes[&at.header.prev()].info;
+            }
+            out.push(at.hash);
+            if out.len() > 10 {
+                step *= 2;
+            }
+        }
+        out
+    }
+
+    fn check_proof_of_work(&self, headers: &[Header], hashes: &[Hash256]) -> bool {
+        let limit = Target::from_compact(BITS).expect("regtest's");
+        headers.iter().zip(hashes).all(|(header, hash)| {
+            Target::from_compact(header.bits()).is_some_and(|target| target.0 <= limit.0 && target.is_met_by(hash))
+        })
+    }
+
+    fn permitted_difficulty_transition(&self, _: Height, old_bits: u32, new_bits: u32) -> bool {
+        old_bits == new_bits
+    }
+
+    fn accept_headers(&self, headers: &[Header], hashes: &[Hash256], unix_time: u64) -> HeadersVerdict {
+        let mut inner = self.lock();
+        let mut verdict = HeadersVerdict { new_count: 0, last: None, refused: None };
+        for (index, (header, hash)) in headers.iter().zip(hashes).enumerate() {
+            let invalid = |reason: &str| Some(HeaderRefusal::Invalid { index, hash: *hash, reason: reason.to_owned() });
+            let parent = inner.nodes.get(&header.prev()).map(|node| node.info);
+            verdict.refused = match (inner.nodes.get(hash), parent) {
+                (Some(known), _) if known.info.invalid => invalid("duplicate-invalid"),
+                (Some(known), _) => {
+                    verdict.last = Some(known.info);
+                    continue;
+                }
+                (None, None) => invalid("prev-blk-not-found"),
+                (None, Some(parent)) if parent.invalid => invalid("bad-prevblk"),
+                (None, Some(_)) if header.bits() != BITS => invalid("bad-diffbits"),
+                (None, Some(parent)) if header.time() < parent.header.time() => invalid("time-too-old"),
+                (None, Some(_)) if u64::from(header.time()) > unix_time + 7200 => {
+                    Some(HeaderRefusal::TooNew { index, time: header.time() })
+                }
+                (None, Some(_)) => None,
+            };
+            if verdict.refused.is_some() {
+                return verdict;
+            }
+            inner.insert(header, *hash);
+            verdict.new_count += 1;
+            verdict.last = Some(inner.nodes[hash].info);
+        }
+        verdict
+    }
+
+    fn headers_after(&self, locator: &[Hash256], stop: &Hash256) -> Vec<Header> {
+        let tip = self.tip();
+        if locator.is_empty() {
+            return self.header(stop).map(|info| info.header).into_iter().collect();
+        }
+        let fork = locator.iter().find_map(|hash| {
+            let info = self.header(hash)?;
+            (self.ancestor(&tip.hash, info.height) == Some(*hash)).then_some(info.height)
+        });
+        let mut out = Vec::new();
+        for height in fork.unwrap_or(0) + 1..=tip.height {
+            let Some(info) = self.ancestor(&tip.hash, height).and_then(|hash| self.header(&hash)) else { break };
+            out.push(info.header);
+            if out.len() == HEADERS_COUNT_MAX || info.hash == *stop {
+                break;
+            }
+        }
+        out
+    }
+
+    fn block(&self, hash: &Hash256, witness: bool) -> Option<Vec<u8>> {
+        let inner = self.lock();
+        let node = inner.nodes.get(hash)?;
+        let body = node.body.as_ref().filter(|_| witness && *hash != inner.genesis)?;
+        Some([&node.info.header.0[..], body].concat())
+    }
+
+    fn has_all_blocks(&self) -> bool {
+        self.all_blocks
+    }
+
+    fn initial_download(&self) -> bool {
+        let inner = self.lock();
+        inner.tip == inner.genesis || inner.nodes[&inner.tip].info.work < self.minimum_work
+    }
+}
