@@ -1,0 +1,159 @@
+//! Writes blocks into Core's block files, with the headers that make a chain of them.
+//!
+//! Record: magic [u8; 4] | size u32 LE | block. `blk00000.dat` starts with the genesis block; a record goes to the next file
+//! when the current one would reach [`FILE_BYTES_END`]. Files are plain (no `xor.dat`) and not preallocated.
+//!
+//! Absent on purpose: what is in the blocks, and fsync: whoever loses a chain to a power cut makes it again.
+
+use super::Error;
+use consensus::Params;
+use primitives::encode::{compact_size_bytes, put_compact_size};
+use primitives::header::HEADER_BYTES;
+use primitives::{Hash256, Header, Target};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file stays shorter. Source: Bitcoin Core b88bffe, `MAX_BLOCKFILE_SIZE`.
+const FILE_BYTES_END: u64 = 0x800_0000;
+/// What is written at a time.
+const BUFFER_BYTES: usize = 4 << 20;
+/// Version of all headers: no deployment is signalled. Source: BIP-0009.
+const VERSION: i32 = 0x2000_0000;
+
+/// A block but for its header.
+#[derive(Debug)]
+pub(super) struct Body<'a> {
+    pub(super) merkle_root: Hash256,
+    pub(super) transactions: usize,
+    /// All transactions, in pieces.
+    pub(super) pieces: &'a [&'a [u8]],
+}
+
+/// The block files of one chain.
+#[derive(Debug)]
+pub(super) struct BlockFiles {
+    folder: PathBuf,
+    magic: [u8; 4],
+    bits: u32,
+    target: Target,
+    spacing: u32,
+    file: BufWriter<File>,
+    path: PathBuf,
+    number: u32,
+    file_bytes: u64,
+    bytes: u64,
+    tip: Hash256,
+    time: u32,
+}
+
+impl BlockFiles {
+    /// Makes `folder` and its first file, with the genesis block in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Taken`] when `folder` has blocks, undo data, an index or a key already; [`Error::Io`].
+    pub(super) fn create(folder: &Path, params: &Params) -> Result<BlockFiles, Error> {
+        fs::create_dir_all(folder).map_err(|why| Error::io("make the folder", folder, why))?;
+        refuse_taken(folder)?;
+        let genesis = Header(*params.genesis.first_chunk().expect("a genesis block has a header"));
+        let (file, path) = open(folder, 0)?;
+        let mut files = BlockFiles {
+            folder: folder.to_owned(),
+            magic: params.magic,
+            bits: genesis.bits(),
+            target: Target::from_compact(genesis.bits()).expect("the genesis block has a target"),
+            spacing: params.pow_target_spacing,
+            file,
+            path,
+            number: 0,
+            file_bytes: 0,
+            bytes: 0,
+            tip: params.genesis_hash,
+            time: genesis.time(),
+        };
+        files.record(params.genesis.len(), &[&params.genesis])?;
+        Ok(files)
+    }
+
+    /// Appends the next block of the chain.
+    pub(super) fn append(&mut self, body: &Body<'_>) -> Result<(), Error> {
+        self.time += self.spacing;
+        let (header, hash) = self.mine(body.merkle_root);
+        let mut head = header.0.to_vec();
+        put_compact_size(&mut head, body.transactions as u64);
+        let size = HEADER_BYTES
+            + compact_size_bytes(body.transactions as u64)
+            + body.pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let pieces: Vec<&[u8]> = std::iter::once(&head[..]).chain(body.pieces.iter().copied()).collect();
+        self.record(size, &pieces)?;
+        self.tip = hash;
+        Ok(())
+    }
+
+    /// The header with the first nonce that will do, and its hash.
+    fn mine(&self, merkle_root: Hash256) -> (Header, Hash256) {
+        (0..=u32::MAX)
+            .find_map(|nonce| {
+                let header = Header::new(VERSION, self.tip, merkle_root, self.time, self.bits, nonce);
+                let hash = header.hash();
+                self.target.is_met_by(&hash).then_some((header, hash))
+            })
+            .expect("every other hash meets regtest's target")
+    }
+
+    fn record(&mut self, size: usize, pieces: &[&[u8]]) -> Result<(), Error> {
+        let record_bytes = 8 + size as u64;
+        if self.file_bytes + record_bytes >= FILE_BYTES_END {
+            self.flush()?;
+            self.number += 1;
+            (self.file, self.path) = open(&self.folder, self.number)?;
+            self.file_bytes = 0;
+        }
+        let size = u32::try_from(size).expect("a block has at most 4 MB");
+        let head = [self.magic, size.to_le_bytes()].concat();
+        let mut write = || -> io::Result<()> {
+            self.file.write_all(&head)?;
+            pieces.iter().try_for_each(|piece| self.file.write_all(piece))
+        };
+        write().map_err(|why| Error::io("write to", &self.path, why))?;
+        self.file_bytes += record_bytes;
+        self.bytes += record_bytes;
+        Ok(())
+    }
+
+    /// Hands everything to the system.
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
+        self.file.flush().map_err(|why| Error::io("write to", &self.path, why))
+    }
+
+    /// Hash of the last block.
+    pub(super) fn tip(&self) -> Hash256 {
+        self.tip
+    }
+
+    /// Bytes of all files.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn open(folder: &Path, number: u32) -> Result<(BufWriter<File>, PathBuf), Error> {
+    let path = folder.join(format!("blk{number:05}.dat"));
+    let file = File::create_new(&path).map_err(|why| Error::io("make the file", &path, why))?;
+    Ok((BufWriter::with_capacity(BUFFER_BYTES, file), path))
+}
+
+/// Says no to a folder in which anything of a node lies: its index or its key would not fit the new blocks.
+fn refuse_taken(folder: &Path) -> Result<(), Error> {
+    let entries = fs::read_dir(folder).map_err(|why| Error::io("read the folder", folder, why))?;
+    for entry in entries {
+        let name = entry.map_err(|why| Error::io("read the folder", folder, why))?.file_name();
+        let text = name.to_string_lossy();
+        let of_blocks = text.ends_with(".dat") && ["blk", "rev", "xor"].iter().any(|start| text.starts_with(start));
+        if of_blocks || text == "index" {
+            return Err(Error::Taken { found: folder.join(&name) });
+        }
+    }
+    Ok(())
+}

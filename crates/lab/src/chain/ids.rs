@@ -1,0 +1,56 @@
+//! The txids of a chain in the making, by number of the transaction.
+//!
+//! Whoever needs a txid that is not known yet sleeps until it is. Work is handed out in the order of the chain, so what is
+//! waited for is being made by somebody who himself waits for earlier ones only: nobody waits for ever.
+
+use primitives::Hash256;
+use std::sync::OnceLock;
+
+/// Txids are kept in chunks of so many, so that the table grows without moving.
+const CHUNK: usize = 1 << 14;
+/// Chunks for every number that fits in 32 bits.
+const CHUNKS: usize = (u32::MAX as usize + 1) / CHUNK;
+
+/// All txids. 36 bytes for each.
+#[derive(Debug)]
+pub(super) struct Ids(Vec<OnceLock<Box<[OnceLock<Hash256>]>>>);
+
+impl Ids {
+    pub(super) fn new() -> Ids {
+        Ids((0..CHUNKS).map(|_| OnceLock::new()).collect())
+    }
+
+    fn slot(&self, tx: u32) -> &OnceLock<Hash256> {
+        let tx = tx as usize;
+        let chunk = self.0[tx / CHUNK].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
+        &chunk[tx % CHUNK]
+    }
+
+    /// Tells the txid of a transaction, once.
+    pub(super) fn set(&self, tx: u32, txid: Hash256) {
+        self.slot(tx).set(txid).expect("each transaction is made once");
+    }
+
+    /// The txid of a transaction, which some thread is making or has made.
+    pub(super) fn wait(&self, tx: u32) -> Hash256 {
+        *self.slot(tx).wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_early_waits() {
+        let ids = Ids::new();
+        let numbers = [0, CHUNK as u32 - 1, CHUNK as u32, u32::MAX];
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| numbers.map(|tx| ids.wait(tx).0[0]));
+            for (i, tx) in numbers.into_iter().enumerate().rev() {
+                ids.set(tx, Hash256([i as u8; 32]));
+            }
+            assert_eq!(waiter.join().unwrap(), [0, 1, 2, 3]);
+        });
+    }
+}

@@ -1,0 +1,280 @@
+//! Makes chains: valid on regtest, like mainnet's, and the same bytes for the same arguments.
+//!
+//! In: a seed and a size. Out: block files in the layout of a data directory, which any Bitcoin node takes.
+//! First the coins are made that later blocks spend, then come full blocks, then empty ones, which bury the full ones
+//! so deep that a node may assume their scripts valid.
+//!
+//! - [`profile`]: how many inputs and outputs, of which kinds, how old.
+//! - `plan`: which transaction spends what. `coins`: what there is to spend.
+//! - `keys`, `sign`, `build`, `ids`: the bytes. `pipeline`: on all cores. `files`: on the disk.
+//!
+//! Absent on purpose: judging. That the chain is valid is for others to find (the tests, Core, ffwd itself).
+
+mod build;
+mod coins;
+mod files;
+mod ids;
+mod keys;
+mod pipeline;
+mod plan;
+pub mod profile;
+mod rng;
+mod sign;
+
+pub use profile::Profile;
+
+use consensus::{Chain, Params};
+use files::BlockFiles;
+use keys::Keys;
+use plan::{Planner, Shape};
+use serde::Serialize;
+use std::fmt;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::thread;
+use std::time::Instant;
+
+/// Coins that a chain has at least: with fewer a full block is not like a real one.
+pub const UTXOS_MIN: u64 = 1_000;
+/// Coins that a chain has at most: regtest's money, divided by more, is not worth the fees.
+pub const UTXOS_MAX: u64 = 50_000_000;
+/// Height that a chain has at most. Blocks are ten minutes apart from 2011 on, and none may be later than now.
+pub const HEIGHT_MAX: u32 = 700_000;
+/// Coins for each key of the pool, and how many keys it has at least and at most.
+const COINS_PER_KEY: u64 = 64;
+const KEYS_MIN: u64 = 1_024;
+const KEYS_MAX: u64 = 16_384;
+
+/// Whether signatures verify.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Signatures {
+    /// They do.
+    #[default]
+    Real,
+    /// They have the right size and encoding, and junk in them: ten times as fast, for work that does not verify them.
+    Fake,
+}
+
+impl Signatures {
+    /// The name that `--signatures` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Signatures::Real => "real",
+            Signatures::Fake => "fake",
+        }
+    }
+}
+
+impl fmt::Display for Signatures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Signatures {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Signatures, String> {
+        match name {
+            "real" => Ok(Signatures::Real),
+            "fake" => Ok(Signatures::Fake),
+            _ => Err(format!("signatures are real or fake, not {name:?}")),
+        }
+    }
+}
+
+/// Which chain to make.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory to be. Blocks go to `regtest/blocks` in it.
+    pub out: PathBuf,
+    /// Full blocks.
+    pub blocks: u32,
+    /// Chains of different seeds have nothing in common.
+    pub seed: u64,
+    /// Coins that are made before the first full block.
+    pub utxos: u64,
+    /// Empty blocks after the full ones.
+    pub tail: u32,
+    /// Whether signatures verify.
+    pub signatures: Signatures,
+    /// What the full blocks are like.
+    pub profile: Profile,
+    /// Threads that make transactions; `None` for one on each core. Changes no byte.
+    pub threads: Option<NonZeroUsize>,
+}
+
+impl Options {
+    /// A chain with real signatures, a million coins and no tail.
+    pub fn new(out: impl Into<PathBuf>, blocks: u32, seed: u64) -> Options {
+        Options {
+            out: out.into(),
+            blocks,
+            seed,
+            utxos: 1_000_000,
+            tail: 0,
+            signatures: Signatures::default(),
+            profile: Profile::default(),
+            threads: None,
+        }
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Blocks written.
+    pub blocks: u32,
+    /// Blocks to write in all.
+    pub blocks_total: u32,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Seconds to go, where that can be told already.
+    pub seconds_left: Option<f64>,
+}
+
+/// What was made.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// Height of the last block.
+    pub height: u32,
+    /// Its hash, as RPC prints it.
+    pub bestblock: String,
+    /// Full blocks.
+    pub blocks_full: u32,
+    /// Transactions of all blocks but genesis, coinbases included.
+    pub transactions: u64,
+    /// Inputs of all blocks, without those of coinbases.
+    pub inputs: u64,
+    /// Outputs of all blocks but genesis, those that make no coin included.
+    pub outputs: u64,
+    /// Coins at the tip, as `gettxoutsetinfo` counts them.
+    pub txouts: u64,
+    /// Bytes of the block files.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Why a chain cannot be made.
+#[derive(Debug)]
+pub enum Error {
+    /// A number of coins that makes no chain.
+    Utxos(u64),
+    /// More blocks than there is time for.
+    TooHigh {
+        /// Height that the chain would have; `None` when it does not even fit in 32 bits.
+        height: Option<u32>,
+    },
+    /// The folder has blocks already, or what belongs to blocks.
+    Taken {
+        /// What lies there.
+        found: PathBuf,
+    },
+    /// The world.
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    fn io(what: &'static str, path: &Path, source: io::Error) -> Error {
+        Error::Io { what, path: path.to_owned(), source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Utxos(utxos) => write!(f, "{utxos} coins: give from {UTXOS_MIN} to {UTXOS_MAX} as --utxos"),
+            Error::TooHigh { height: Some(height) } => {
+                write!(
+                    f,
+                    "the chain would reach height {height}, the limit is {HEIGHT_MAX}: ask for fewer blocks, tail or utxos"
+                )
+            }
+            Error::TooHigh { height: None } => {
+                write!(f, "the chain would have more than {HEIGHT_MAX} blocks: ask for fewer")
+            }
+            Error::Taken { found } => {
+                write!(f, "{} is there already: give an empty folder, or remove what is in it", found.display())
+            }
+            Error::Io { what, path, source } => {
+                write!(f, "cannot {what} {}: {source}", path.display())?;
+                match source.kind() {
+                    io::ErrorKind::StorageFull => {
+                        write!(f, "; free some space, remove what was written, and start again")
+                    }
+                    io::ErrorKind::PermissionDenied => write!(f, "; give a folder that you may write to"),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Makes a chain and tells `progress` after each block.
+///
+/// # Errors
+///
+/// [`Error`]. What was written before a failure stays where it is.
+pub fn generate(options: &Options, mut progress: impl FnMut(Progress)) -> Result<Report, Error> {
+    let start = Instant::now();
+    let shape = shape(options)?;
+    let params = Params::new(Chain::Regtest);
+    let folder = options.out.join(Chain::Regtest.net_dir()).join("blocks");
+    let mut files = BlockFiles::create(&folder, &params)?;
+    let threads = options.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let count = (options.utxos / COINS_PER_KEY).clamp(KEYS_MIN, KEYS_MAX);
+    let keys = Keys::new(options.seed, count as usize, threads.get());
+    let planner = Planner::new(options.profile.model(), params, shape, options.utxos, &keys, options.seed);
+    let totals = pipeline::run(options, &keys, threads, planner, &mut files, |height, files| {
+        let seconds = start.elapsed().as_secs_f64();
+        progress(Progress {
+            blocks: height,
+            blocks_total: shape.height(),
+            bytes: files.bytes(),
+            seconds,
+            seconds_left: shape.share_done(height, options.signatures).map(|share| seconds / share - seconds),
+        });
+    })?;
+    Ok(Report {
+        height: shape.height(),
+        bestblock: files.tip().to_string(),
+        blocks_full: options.blocks,
+        transactions: totals.transactions,
+        inputs: totals.inputs,
+        outputs: totals.outputs,
+        txouts: totals.txouts,
+        bytes: files.bytes(),
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+fn shape(options: &Options) -> Result<Shape, Error> {
+    if !(UTXOS_MIN..=UTXOS_MAX).contains(&options.utxos) {
+        return Err(Error::Utxos(options.utxos));
+    }
+    match Shape::new(options.utxos, options.blocks, options.tail) {
+        Some(shape) if shape.height() <= HEIGHT_MAX => Ok(shape),
+        shape => Err(Error::TooHigh { height: shape.map(|shape| shape.height()) }),
+    }
+}

@@ -1,0 +1,273 @@
+//! What a chain looks like: how many inputs and outputs, of which kinds, how old the spent coins are.
+//!
+//! Every share lives here, as a table of weights. The figures of `mainnet-2025` come from the chain as it was in 2025:
+//! block 866,342 counted, the totals in Core's chain parameters, published UTXO set reports; and from the wish that a
+//! full block have about 3,750 transactions, 7,300 inputs, 9,800 outputs and 1.42 MB.
+//!
+//! Absent on purpose: floating point (see `rng`), and anything that depends on what was drawn before.
+
+use super::rng::Rng;
+use std::fmt;
+use std::str::FromStr;
+
+/// A model of a chain, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Profile {
+    /// Mainnet in 2025.
+    #[default]
+    Mainnet2025,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Profile; 1] = [Profile::Mainnet2025];
+
+    /// The name that `--profile` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Profile::Mainnet2025 => "mainnet-2025",
+        }
+    }
+
+    pub(super) fn model(self) -> &'static Model {
+        match self {
+            Profile::Mainnet2025 => &MAINNET_2025,
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Profile, String> {
+        let known = Profile::ALL.into_iter().find(|profile| profile.name() == name);
+        known.ok_or_else(|| {
+            format!("no profile is named {name:?}: it is one of {}", Profile::ALL.map(Profile::name).join(", "))
+        })
+    }
+}
+
+/// How an output is locked, and so how it is spent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Witness v0, one key.
+    P2wpkh,
+    /// Taproot, spent with the key.
+    P2tr,
+    /// One key, no witness.
+    P2pkh,
+    /// P2WPKH inside P2SH.
+    P2shP2wpkh,
+    /// Witness v0, 2 of 3 keys.
+    P2wsh,
+    /// Taproot, spent with a script.
+    P2trScript,
+    /// Data; no coin.
+    OpReturn,
+}
+
+impl Kind {
+    /// Those that make coins, in the order of their numbers.
+    pub(super) const COINS: [Kind; 6] =
+        [Kind::P2wpkh, Kind::P2tr, Kind::P2pkh, Kind::P2shP2wpkh, Kind::P2wsh, Kind::P2trScript];
+}
+
+/// A range of counts, both ends included, and its weight among its siblings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Band {
+    pub(super) weight: u32,
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+const fn band(weight: u32, from: u32, to: u32) -> Band {
+    Band { weight, from, to }
+}
+
+/// All tables of one model. Weights of a table add up to its `_SUM` below.
+#[derive(Debug)]
+pub(super) struct Model {
+    /// Inputs of a transaction.
+    pub(super) inputs: &'static [Band],
+    /// Outputs of a transaction, OP_RETURN included.
+    pub(super) outputs: &'static [Band],
+    /// Weight of each kind of coin.
+    pub(super) kinds: &'static [(Kind, u32)],
+    /// Blocks between making and spending a coin, for coins of earlier blocks that are at most [`RECENT_BLOCKS`] old.
+    pub(super) ages: &'static [Band],
+    /// Of a thousand spent coins, those made in the same block.
+    pub(super) same_block_per_mille: u32,
+    /// Of a thousand spent coins, those made in one of the [`RECENT_BLOCKS`] blocks before.
+    pub(super) recent_per_mille: u32,
+    /// Of a thousand spends in the same block, those of the coin made last: chains of transactions.
+    pub(super) chained_per_mille: u32,
+    /// Of a thousand transactions with two outputs or more, those with an OP_RETURN.
+    pub(super) op_return_per_mille: u32,
+    /// Bytes of data behind an OP_RETURN; at most 75, for they are one plain push.
+    pub(super) op_return_bytes: Band,
+    /// Weight that a full block is filled to.
+    pub(super) block_weight: Band,
+    /// Fee in satoshi per virtual byte.
+    pub(super) fee_rate: Band,
+}
+
+/// Coins of at most this age count as recent.
+pub(super) const RECENT_BLOCKS: usize = 100;
+const COUNT_SUM: u32 = 100_000;
+const KIND_SUM: u32 = 1_000;
+const AGE_SUM: u32 = 1_000;
+
+const MAINNET_2025: Model = Model {
+    inputs: &[
+        band(71_260, 1, 1),
+        band(16_000, 2, 2),
+        band(5_000, 3, 3),
+        band(2_500, 4, 4),
+        band(1_500, 5, 5),
+        band(2_370, 6, 9),
+        band(900, 10, 20),
+        band(325, 21, 50),
+        band(102, 51, 100),
+        band(32, 101, 250),
+        band(11, 251, 500),
+    ],
+    outputs: &[
+        band(21_000, 1, 1),
+        band(63_200, 2, 2),
+        band(7_400, 3, 3),
+        band(4_050, 4, 5),
+        band(2_050, 6, 10),
+        band(1_725, 11, 20),
+        band(480, 21, 50),
+        band(85, 51, 200),
+        band(10, 201, 1000),
+    ],
+    kinds: &[
+        (Kind::P2wpkh, 500),
+        (Kind::P2tr, 254),
+        (Kind::P2pkh, 140),
+        (Kind::P2shP2wpkh, 50),
+        (Kind::P2wsh, 50),
+        (Kind::P2trScript, 6),
+    ],
+    ages: &[
+        band(190, 1, 1),
+        band(140, 2, 3),
+        band(110, 4, 6),
+        band(83, 7, 10),
+        band(127, 11, 20),
+        band(140, 21, 40),
+        band(120, 41, 70),
+        band(90, 71, 100),
+    ],
+    same_block_per_mille: 120,
+    recent_per_mille: 480,
+    chained_per_mille: 250,
+    op_return_per_mille: 480,
+    op_return_bytes: band(1, 20, 40),
+    block_weight: band(1, 3_745_000, 3_995_000),
+    fee_rate: band(1, 1, 12),
+};
+
+const fn sum_of(bands: &[Band]) -> u32 {
+    let (mut sum, mut i) = (0, 0);
+    while i < bands.len() {
+        assert!(bands[i].from <= bands[i].to, "a band runs upwards");
+        sum += bands[i].weight;
+        i += 1;
+    }
+    sum
+}
+
+const fn sum_of_kinds(kinds: &[(Kind, u32)]) -> u32 {
+    let (mut sum, mut i) = (0, 0);
+    while i < kinds.len() {
+        sum += kinds[i].1;
+        i += 1;
+    }
+    sum
+}
+
+const _: () = {
+    let model = &MAINNET_2025;
+    assert!(sum_of(model.inputs) == COUNT_SUM && sum_of(model.outputs) == COUNT_SUM);
+    assert!(sum_of(model.ages) == AGE_SUM && sum_of_kinds(model.kinds) == KIND_SUM);
+    assert!(model.ages[model.ages.len() - 1].to as usize == RECENT_BLOCKS);
+    assert!(model.same_block_per_mille + model.recent_per_mille <= 1_000);
+    assert!(model.op_return_bytes.to <= 75 && model.block_weight.to <= 4_000_000);
+};
+
+fn draw(bands: &[Band], sum: u32, rng: &mut Rng) -> u32 {
+    let mut at = rng.below(u64::from(sum)) as u32;
+    for band in bands {
+        if at < band.weight {
+            return rng.within(band.from, band.to);
+        }
+        at -= band.weight;
+    }
+    unreachable!("the weights add up to the sum")
+}
+
+impl Model {
+    pub(super) fn draw_inputs(&self, rng: &mut Rng) -> u32 {
+        draw(self.inputs, COUNT_SUM, rng)
+    }
+
+    pub(super) fn draw_outputs(&self, rng: &mut Rng) -> u32 {
+        draw(self.outputs, COUNT_SUM, rng)
+    }
+
+    pub(super) fn draw_age(&self, rng: &mut Rng) -> usize {
+        draw(self.ages, AGE_SUM, rng) as usize
+    }
+
+    pub(super) fn draw_kind(&self, rng: &mut Rng) -> Kind {
+        let mut at = rng.below(u64::from(KIND_SUM)) as u32;
+        for &(kind, weight) in self.kinds {
+            if at < weight {
+                return kind;
+            }
+            at -= weight;
+        }
+        unreachable!("the weights add up to the sum")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+        }
+        let why = "mainnet".parse::<Profile>().unwrap_err();
+        assert!(why.contains("\"mainnet\"") && why.contains("mainnet-2025"), "{why}");
+    }
+
+    #[test]
+    fn draws_have_the_wanted_means() {
+        let (model, mut rng) = (Profile::Mainnet2025.model(), Rng::new(1, 1));
+        let count = 200_000;
+        for (name, want_milli, draw) in [
+            ("inputs", 1_947, &mut (|rng: &mut Rng| model.draw_inputs(rng)) as &mut dyn FnMut(&mut Rng) -> u32),
+            ("outputs", 2_613, &mut |rng| model.draw_outputs(rng)),
+        ] {
+            let sum: u64 = (0..count).map(|_| u64::from(draw(&mut rng))).sum();
+            let milli = sum * 1_000 / count;
+            assert!(milli.abs_diff(want_milli) < want_milli / 25, "{name}: {milli} a thousand, want {want_milli}");
+        }
+        let recent = (0..count).filter(|_| model.draw_age(&mut rng) <= 10).count();
+        assert!((recent as u64 * 1_000 / count).abs_diff(523) < 10, "{recent} of {count} at most ten blocks old");
+        let p2wpkh = (0..count).filter(|_| model.draw_kind(&mut rng) == Kind::P2wpkh).count();
+        assert!((p2wpkh as u64 * 1_000 / count).abs_diff(500) < 10, "{p2wpkh} of {count} P2WPKH");
+    }
+}
