@@ -2,8 +2,10 @@
 
 use std::arch::x86_64::*;
 
+use super::Pieces;
 use super::engine::{Engine, blocks_of};
 use super::plain::{K, PADDING_64_ROUNDS, START, Words};
+use super::stage::{Source, Stage, copy_plain as copy};
 use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};
 
 /// The engine; only [`Avx2::detect_features`] makes one.
@@ -116,7 +118,7 @@ fn load_blocks(lanes: &[&[[u8; 64]]; 8], at: usize) -> [__m256i; 16] {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_half(block: &[u8; 64], half: usize) -> __m256i {
-    let swap = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0C0D_0E0F_0809_0A0B, 0x0405_0607_0001_0203));
+    let swap = swap_bytes();
     let bytes: &[u8; 32] = &block.as_chunks().0[half];
     // SAFETY: reads 32 bytes; no alignment needed.
     let row = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
@@ -145,4 +147,22 @@ fn transpose(r: [__m256i; 8]) -> [__m256i; 8] {
         columns[j + 4] = _mm256_permute2x128_si256::<0x31>(quads[j], quads[j + 4]);
     }
     columns
+}
+
+/// Writes the bytes of each lane's digest: vector i of `words` holds the lanes' word i.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_digests(words: [__m256i; 8], out: &mut [[u8; 32]; 8]) {
+    let swap = swap_bytes();
+    for (out, row) in out.iter_mut().zip(transpose(words)) {
+        // SAFETY: writes the 32 bytes of `out`; no alignment needed.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_shuffle_epi8(row, swap)) };
+    }
+}
+
+/// The shuffle that turns the bytes of each word.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn swap_bytes() -> __m256i {
+    _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0C0D_0E0F_0809_0A0B, 0x0405_0607_0001_0203))
 }

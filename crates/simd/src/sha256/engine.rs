@@ -7,7 +7,7 @@
 
 use super::Pieces;
 use super::plain::{START, Words};
-use super::stage::{Source, Stage};
+use super::stage::{Source, Stage, copy_plain};
 
 /// A kernel with `N` lanes. A value is the proof that this processor has its instructions.
 pub(super) trait Engine<const N: usize>: Copy {
@@ -38,6 +38,20 @@ pub(super) trait Engine<const N: usize>: Copy {
 
     /// Replaces each state, read as a digest, by that digest's SHA-256.
     fn again(self, state: &mut Self::State);
+
+    /// Writes the bytes of each state, read as a digest.
+    #[inline]
+    fn digests(self, state: &Self::State, out: &mut [[u8; 32]; N]) {
+        for (lane, out) in out.iter_mut().enumerate() {
+            *out = digest(Self::get(state, lane));
+        }
+    }
+
+    /// [`Stage::fill`] with the kernel's way to copy.
+    #[inline]
+    fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> (Source<'a>, usize) {
+        stage.fill(message, done, copy_plain)
+    }
 }
 
 /// The first `count` blocks of a lane.
@@ -67,34 +81,29 @@ pub(super) fn bytes_of(message: &Pieces<'_>) -> usize {
 #[derive(Clone, Copy)]
 pub(super) struct Job {
     /// Which message.
-    pub(super) message: usize,
+    message: usize,
     /// How many of its blocks are in `state`.
     done: usize,
     state: Words,
 }
 
-impl Job {
-    /// The start of a message.
-    #[inline]
-    pub(super) fn new(message: usize) -> Job {
-        Job { message, done: 0, state: START }
-    }
-}
-
-/// Double SHA-256 of the messages that `jobs` names, into their places of `out`.
+/// Double SHA-256 of the messages that `order` names and of those that `jobs` began, into their
+/// places of `out`.
 ///
 /// Returns the jobs that are left as soon as fewer than `busy_min` lanes have work: for another engine.
 pub(super) fn drive<E: Engine<N>, const N: usize>(
     engine: E,
-    jobs: &mut dyn Iterator<Item = Job>,
+    jobs: Vec<Job>,
+    order: &[usize],
     messages: &[Pieces<'_>],
     out: &mut [[u8; 32]],
     busy_min: usize,
 ) -> Vec<Job> {
-    let mut lanes = LaneSet::<E, N>::new(engine);
     let mut stages = [const { Stage::new() }; N];
+    let mut lanes = LaneSet::<E, N>::new(engine, jobs, order);
     loop {
-        let busy = lanes.refill(jobs, messages, &mut stages, out);
+        lanes.finish(out);
+        let busy = lanes.refill(messages, &mut stages);
         if busy < busy_min.max(1) {
             lanes.flush(out);
             return lanes.leave();
@@ -118,72 +127,61 @@ struct Lane<'a> {
     have: usize,
 }
 
-struct LaneSet<'a, E: Engine<N>, const N: usize> {
+impl Lane<'_> {
+    const IDLE: Self = Lane { message: 0, done: 0, total: 0, source: Source::Staged, taken: 0, have: 0 };
+}
+
+struct LaneSet<'a, 'o, E: Engine<N>, const N: usize> {
     engine: E,
-    state: E::State,
+    /// What waits for a lane: messages that were begun, then fresh ones.
+    jobs: Vec<Job>,
+    order: std::slice::Iter<'o, usize>,
     lanes: [Lane<'a>; N],
+    state: E::State,
+    /// Whether every idle lane's state is that of a fresh message.
+    clean: bool,
     /// First digests that wait for their second hash, and whose they are.
     digests: E::State,
     owners: [usize; N],
     waiting: usize,
 }
 
-impl<'a, E: Engine<N>, const N: usize> LaneSet<'a, E, N> {
-    fn new(engine: E) -> Self {
-        let idle = Lane { message: 0, done: 0, total: 0, source: Source::Staged, taken: 0, have: 0 };
-        LaneSet { engine, state: E::start(), lanes: [idle; N], digests: E::start(), owners: [0; N], waiting: 0 }
-    }
-
-    /// Gives every lane blocks to hash, of its message or of a new one. Returns the busy lanes.
-    fn refill(
-        &mut self,
-        jobs: &mut dyn Iterator<Item = Job>,
-        messages: &[Pieces<'a>],
-        stages: &mut [Stage; N],
-        out: &mut [[u8; 32]],
-    ) -> usize {
-        let mut busy = 0;
-        for (at, stage) in stages.iter_mut().enumerate() {
-            let lane = self.lanes[at];
-            if lane.taken == lane.have {
-                if lane.done == lane.total {
-                    if lane.total > 0 {
-                        self.finish(at, out);
-                    }
-                    self.begin(at, jobs.next(), messages);
-                }
-                let lane = &mut self.lanes[at];
-                if lane.total > 0 {
-                    (lane.source, lane.have) = stage.fill(&messages[lane.message], lane.done);
-                    lane.taken = 0;
-                }
-            }
-            busy += usize::from(self.lanes[at].total > 0);
-        }
-        busy
-    }
-
-    /// Starts the next job in a lane, or leaves it idle.
-    fn begin(&mut self, at: usize, job: Option<Job>, messages: &[Pieces<'a>]) {
-        let lane = &mut self.lanes[at];
-        (lane.taken, lane.have) = (0, 0);
-        match job {
-            Some(job) => {
-                (lane.message, lane.done) = (job.message, job.done);
-                lane.total = block_count(bytes_of(&messages[job.message]));
-                E::set(&mut self.state, at, job.state);
-            }
-            None => (lane.done, lane.total) = (0, 0),
+impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
+    fn new(engine: E, jobs: Vec<Job>, order: &'o [usize]) -> Self {
+        LaneSet {
+            engine,
+            jobs,
+            order: order.iter(),
+            lanes: [Lane::IDLE; N],
+            state: E::start(),
+            clean: true,
+            digests: E::start(),
+            owners: [0; N],
+            waiting: 0,
         }
     }
 
-    /// Puts the digest of a lane's message among those that wait for their second hash.
-    fn finish(&mut self, at: usize, out: &mut [[u8; 32]]) {
-        E::set(&mut self.digests, self.waiting, E::get(&self.state, at));
-        self.owners[self.waiting] = self.lanes[at].message;
-        self.waiting += 1;
-        if self.waiting == N {
-            self.flush(out);
+    /// Takes the messages that have ended out of their lanes.
+    fn finish(&mut self, out: &mut [[u8; 32]]) {
+        if self.lanes.iter().all(|lane| lane.done == lane.total && lane.total > 0) {
+            // The usual case, as messages come by their number of blocks: no lane is moved alone.
+            self.engine.again(&mut self.state);
+            let owners = self.lanes.map(|lane| lane.message);
+            self.write(&self.state, &owners, out);
+            (self.state, self.clean, self.lanes) = (E::start(), true, [Lane::IDLE; N]);
+            return;
+        }
+        for at in 0..N {
+            let lane = &mut self.lanes[at];
+            if lane.done == lane.total && lane.total > 0 {
+                E::set(&mut self.digests, self.waiting, E::get(&self.state, at));
+                self.owners[self.waiting] = lane.message;
+                self.waiting += 1;
+                (*lane, self.clean) = (Lane::IDLE, false);
+                if self.waiting == N {
+                    self.flush(out);
+                }
+            }
         }
     }
 
@@ -191,11 +189,46 @@ impl<'a, E: Engine<N>, const N: usize> LaneSet<'a, E, N> {
     fn flush(&mut self, out: &mut [[u8; 32]]) {
         if self.waiting > 0 {
             self.engine.again(&mut self.digests);
+            self.write(&self.digests, &self.owners[..self.waiting], out);
+            self.waiting = 0;
         }
-        for (lane, owner) in self.owners[..self.waiting].iter().enumerate() {
-            out[*owner] = digest(E::get(&self.digests, lane));
+    }
+
+    /// Gives every lane blocks to hash, of its message or of a new one. Returns the busy lanes.
+    fn refill(&mut self, messages: &[Pieces<'a>], stages: &mut [Stage; N]) -> usize {
+        let mut busy = 0;
+        for (at, stage) in stages.iter_mut().enumerate() {
+            if self.lanes[at].total == 0 && !self.begin(at, messages) {
+                continue;
+            }
+            busy += 1;
+            let lane = &mut self.lanes[at];
+            if lane.taken == lane.have {
+                let message = &messages[lane.message];
+                (lane.source, lane.have) = self.engine.stage(stage, message, lane.done);
+                lane.taken = 0;
+            }
         }
-        self.waiting = 0;
+        busy
+    }
+
+    /// Starts what comes next in a lane, if there is anything.
+    #[inline]
+    fn begin(&mut self, at: usize, messages: &[Pieces<'a>]) -> bool {
+        let lane = &mut self.lanes[at];
+        if let Some(job) = self.jobs.pop() {
+            (lane.message, lane.done) = (job.message, job.done);
+            E::set(&mut self.state, at, job.state);
+        } else if let Some(message) = self.order.next() {
+            lane.message = *message;
+            if !self.clean {
+                E::set(&mut self.state, at, START);
+            }
+        } else {
+            return false;
+        }
+        lane.total = block_count(bytes_of(&messages[lane.message]));
+        true
     }
 
     /// Hashes as many blocks as every busy lane has at hand.
@@ -215,40 +248,60 @@ impl<'a, E: Engine<N>, const N: usize> LaneSet<'a, E, N> {
                 }
             }
         }
-        // An idle lane repeats another's blocks; nobody reads its state.
-        for (lane, blocks) in self.lanes.iter().zip(&mut blocks) {
-            if lane.total == 0 {
-                *blocks = spare;
-            }
-        }
-        self.engine.compress(&mut self.state, &blocks, count);
-        for lane in &mut self.lanes {
+        for (lane, blocks) in self.lanes.iter_mut().zip(&mut blocks) {
             if lane.total > 0 {
                 lane.taken += count;
                 lane.done += count;
+            } else {
+                // An idle lane repeats another's blocks; nobody reads its state.
+                (*blocks, self.clean) = (spare, false);
             }
+        }
+        self.engine.compress(&mut self.state, &blocks, count);
+    }
+
+    /// Puts the first lanes' digests in their owners' places.
+    #[inline]
+    fn write(&self, state: &E::State, owners: &[usize], out: &mut [[u8; 32]]) {
+        let mut digests = [[0; 32]; N];
+        self.engine.digests(state, &mut digests);
+        for (digest, owner) in digests.iter().zip(owners) {
+            out[*owner] = *digest;
         }
     }
 
     /// The jobs that are not finished.
-    fn leave(&self) -> Vec<Job> {
+    fn leave(self) -> Vec<Job> {
         let job = |(at, lane): (usize, &Lane<'_>)| Job {
             message: lane.message,
             done: lane.done,
             state: E::get(&self.state, at),
         };
-        self.lanes.iter().enumerate().filter(|(_, lane)| lane.total > 0).map(job).collect()
+        let busy = self.lanes.iter().enumerate().filter(|(_, lane)| lane.total > 0);
+        busy.map(job).collect()
     }
 }
 
 /// The bytes of a digest.
 #[inline]
-pub(super) fn digest(words: Words) -> [u8; 32] {
+fn digest(words: Words) -> [u8; 32] {
     let mut bytes = [0; 32];
     for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
         *bytes = word.to_be_bytes();
     }
     bytes
+}
+
+/// Writes the digests of as many lanes as `out` has places.
+#[inline]
+fn write_first<E: Engine<N>, const N: usize>(engine: E, state: &E::State, out: &mut [[u8; 32]]) {
+    if let Ok(out) = out.try_into() {
+        engine.digests(state, out);
+    } else {
+        let mut digests = [[0; 32]; N];
+        engine.digests(state, &mut digests);
+        out.copy_from_slice(&digests[..out.len()]);
+    }
 }
 
 /// Double SHA-256 of messages of 64 bytes, `N` at a time; the last set may have idle lanes.
@@ -260,9 +313,7 @@ pub(super) fn pairs<E: Engine<N>, const N: usize>(engine: E, pairs: &[[u8; 64]],
         engine.compress(&mut state, &lanes, 1);
         engine.pad_64(&mut state);
         engine.again(&mut state);
-        for (at, out) in out.iter_mut().enumerate() {
-            *out = digest(E::get(&state, at));
-        }
+        write_first(engine, &state, out);
     }
 }
 
@@ -282,8 +333,6 @@ pub(super) fn headers<E: Engine<N>, const N: usize>(engine: E, headers: &[[u8; 8
         engine.compress(&mut state, &lanes, 1);
         engine.compress(&mut state, &tails.each_ref().map(|tail| &tail[..]), 1);
         engine.again(&mut state);
-        for (at, out) in out.iter_mut().enumerate() {
-            *out = digest(E::get(&state, at));
-        }
+        write_first(engine, &state, out);
     }
 }

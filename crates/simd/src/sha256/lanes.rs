@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 
 use super::Pieces;
-use super::engine::{self, Engine, Job, block_count, bytes_of, drive};
+use super::engine::{self, Engine, block_count, bytes_of, drive};
 use super::plain::{Plain, Portable};
 #[cfg(target_arch = "x86_64")]
-use super::{avx2::Avx2, avx512::Avx512, shani::ShaNi};
+use super::{avx2::Avx2, avx512::Avx512, avx512x2::Avx512x2, shani::ShaNi};
 
 /// A way to compute SHA-256. All give the same digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +17,14 @@ pub enum Lanes {
     Portable,
     /// The SHA instructions of x86-64, one message after the other.
     ShaNi1,
-    /// The SHA instructions of x86-64, two messages at a time.
-    ShaNi2,
+    /// The SHA instructions of x86-64, three messages at a time.
+    ShaNi3,
     /// AVX2, eight messages at a time.
     Avx2,
     /// AVX-512 F and BW, sixteen messages at a time.
     Avx512,
+    /// AVX-512 F and BW, two vectors side by side: 32 messages at a time.
+    Avx512x2,
 }
 
 /// What a kernel does with each kind of message.
@@ -34,8 +36,8 @@ pub(super) struct Kernel {
 
 impl Lanes {
     /// All of them, the plainest first.
-    pub const ALL: [Lanes; 6] =
-        [Lanes::Plain, Lanes::Portable, Lanes::ShaNi1, Lanes::ShaNi2, Lanes::Avx2, Lanes::Avx512];
+    pub const ALL: [Lanes; 7] =
+        [Lanes::Plain, Lanes::Portable, Lanes::ShaNi1, Lanes::ShaNi3, Lanes::Avx2, Lanes::Avx512, Lanes::Avx512x2];
 
     /// Those that this processor can run.
     #[must_use]
@@ -51,11 +53,13 @@ impl Lanes {
             #[cfg(target_arch = "x86_64")]
             Lanes::ShaNi1 => kernel_of::<ShaNi<1>, 1>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::ShaNi2 => kernel_of::<ShaNi<2>, 2>(),
+            Lanes::ShaNi3 => kernel_of::<ShaNi<3>, 3>(),
             #[cfg(target_arch = "x86_64")]
             Lanes::Avx2 => kernel_of::<Avx2, 8>(),
             #[cfg(target_arch = "x86_64")]
             Lanes::Avx512 => kernel_of::<Avx512, 16>(),
+            #[cfg(target_arch = "x86_64")]
+            Lanes::Avx512x2 => kernel_of::<Avx512x2, 32>(),
             #[cfg(not(target_arch = "x86_64"))]
             _ => None,
         }
@@ -63,7 +67,7 @@ impl Lanes {
 }
 
 /// The fastest kernel of this processor: the widest lanes, and for what does not fill them the
-/// fastest that takes one or two messages.
+/// fastest that takes few messages.
 pub(super) fn best() -> &'static Kernel {
     static BEST: OnceLock<Kernel> = OnceLock::new();
     BEST.get_or_init(choose)
@@ -72,11 +76,11 @@ pub(super) fn best() -> &'static Kernel {
 #[cfg(target_arch = "x86_64")]
 fn choose() -> Kernel {
     // The least busy lanes for which the wide kernel wins, measured by `cargo bench` (Zen 5).
-    let sha = ShaNi::<2>::detect().is_some();
+    let sha = ShaNi::<3>::detect().is_some();
     match (Avx512::detect(), Avx2::detect()) {
-        (Some(_), _) if sha => mixed::<Avx512, 16, ShaNi<2>, 2, 5>(),
+        (Some(_), _) if sha => mixed::<Avx512x2, 32, ShaNi<3>, 3, 16>(),
         (Some(_), _) => mixed::<Avx512, 16, Portable, 1, 2>(),
-        _ if sha => mixed::<ShaNi<2>, 2, ShaNi<1>, 1, 2>(),
+        _ if sha => mixed::<ShaNi<3>, 3, ShaNi<1>, 1, 2>(),
         (_, Some(_)) => mixed::<Avx2, 8, Portable, 1, 3>(),
         _ => mixed::<Portable, 1, Portable, 1, 1>(),
     }
@@ -134,14 +138,25 @@ where
 {
     let (wide, narrow) = (detect::<W, WIDE>(), detect::<E, NARROW>());
     let left = if messages.len() < BUSY {
-        drive(narrow, &mut (0..messages.len()).map(Job::new), messages, out, 1)
+        drive(narrow, Vec::new(), &AS_THEY_COME[..messages.len()], messages, out, 1)
     } else {
-        let mut jobs = longest_first(messages).into_iter().map(Job::new);
-        let left = drive(wide, &mut jobs, messages, out, BUSY);
-        drive(narrow, &mut left.into_iter(), messages, out, 1)
+        let order = longest_first(messages);
+        let left = drive(wide, Vec::new(), &order, messages, out, BUSY);
+        drive(narrow, left, &[], messages, out, 1)
     };
     assert!(left.is_empty(), "the last engine stops when no lane has work");
 }
+
+/// The order of messages that are too few for wide lanes.
+const AS_THEY_COME: [usize; 32] = {
+    let mut order = [0; 32];
+    let mut at = 0;
+    while at < order.len() {
+        order[at] = at;
+        at += 1;
+    }
+    order
+};
 
 /// The messages by falling number of blocks: lanes that start together end together, and the longest
 /// are not left to the end, when nothing else would fill the lanes beside them.

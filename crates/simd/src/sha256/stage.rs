@@ -11,8 +11,8 @@ const STAGE_BYTES: usize = 512;
 /// A piece with this many bytes left is read in place.
 const DIRECT_BYTES_MIN: usize = STAGE_BYTES;
 
-/// Room behind the message's bytes for what the padding writes: a whole block behind any byte.
-const SLACK_BYTES: usize = 128;
+/// Room behind the message's bytes: what the padding writes, and what a copy may write too much.
+pub(super) const SLACK_BYTES: usize = 128;
 
 /// Where the next blocks of a message are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,16 @@ impl Stage {
 
     /// Finds or copies together the blocks of `message` from block `done` on. Returns where they are
     /// and how many, at least one; `done` is less than the message's blocks.
-    pub(super) fn fill<'a>(&mut self, message: &Pieces<'a>, done: usize) -> (Source<'a>, usize) {
+    ///
+    /// `copy` copies its second argument to the start of the first, which has [`SLACK_BYTES`] more;
+    /// these it may overwrite.
+    #[inline(always)]
+    pub(super) fn fill<'a>(
+        &mut self,
+        message: &Pieces<'a>,
+        done: usize,
+        copy: impl Fn(&mut [u8], &[u8]),
+    ) -> (Source<'a>, usize) {
         let start = done * 64;
         let bytes = bytes_of(message);
         let (mut skip, mut filled) = (start, 0);
@@ -62,7 +71,7 @@ impl Stage {
                 // Only up to the next block; the rest is read in place.
                 take = filled.next_multiple_of(64) - filled;
             }
-            self.bytes[filled..filled + take].copy_from_slice(&rest[..take]);
+            copy(&mut self.bytes[filled..filled + take + SLACK_BYTES], &rest[..take]);
             filled += take;
             if take < rest.len() {
                 return (Source::Staged, filled / 64);
@@ -74,15 +83,43 @@ impl Stage {
 
     /// Ends a message of `bytes` bytes, the last of them at `filled`; `mark`: with the first bit of the
     /// padding, which a block before this one may have had.
+    #[inline(always)]
     fn pad(&mut self, filled: usize, bytes: usize, mark: bool) {
-        self.bytes[filled..filled + SLACK_BYTES].fill(0);
+        let tail: &mut [u8; SLACK_BYTES] =
+            self.bytes[filled..].first_chunk_mut().expect("the stage has slack behind any byte");
+        *tail = [0; SLACK_BYTES];
         let mut end = 64;
         if mark {
-            self.bytes[filled] = 0x80;
+            tail[0] = 0x80;
             end = (filled + 9).next_multiple_of(64);
         }
         let bits = bytes as u64 * 8;
         self.bytes[end - 8..end].copy_from_slice(&bits.to_be_bytes());
+    }
+}
+
+/// Copies `from` to the start of `to`, for [`Stage::fill`]: by pieces of fixed lengths, the last two
+/// of which overlap, so that short copies need no call.
+#[inline]
+pub(super) fn copy_plain(to: &mut [u8], from: &[u8]) {
+    match from.len() {
+        64.. => copy_by::<64>(to, from),
+        32.. => copy_by::<32>(to, from),
+        16.. => copy_by::<16>(to, from),
+        8.. => copy_by::<8>(to, from),
+        4.. => copy_by::<4>(to, from),
+        _ => to[..from.len()].copy_from_slice(from),
+    }
+}
+
+/// Copies `from`, which has at least `B` bytes, to the start of `to`, `B` bytes at a time.
+#[inline(always)]
+fn copy_by<const B: usize>(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.as_chunks_mut::<B>().0.iter_mut().zip(from.as_chunks::<B>().0) {
+        *to = *from;
+    }
+    if let (Some(to), Some(from)) = (to[..from.len()].last_chunk_mut::<B>(), from.last_chunk::<B>()) {
+        *to = *from;
     }
 }
 
@@ -118,7 +155,7 @@ mod tests {
             // From any block on, as after a change of engines, and from there to the end.
             let mut done = rng.below(total);
             while done < total {
-                let (source, count) = stage.fill(&message, done);
+                let (source, count) = stage.fill(&message, done, copy_plain);
                 let have = match source {
                     Source::Staged => stage.blocks(0, count),
                     Source::Direct(bytes) => bytes,

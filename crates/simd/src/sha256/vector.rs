@@ -1,8 +1,8 @@
 //! The compression function in vector lanes: one message a lane, written once for all vector widths.
 //!
 //! [`lanes_engine`] makes an engine out of a vector type and the functions of that width in scope:
-//! `add`, `splat`, `choice`, `majority`, the four sigmas, `load`, `store`, `load_blocks`. State and
-//! schedule are word-major: vector i holds word i of every lane.
+//! `add`, `splat`, `choice`, `majority`, the four sigmas, `load`, `store`, `load_blocks`,
+//! `store_digests`, `copy`. State and schedule are word-major: vector i holds word i of every lane.
 
 /// The state of `N` lanes, word by word.
 #[derive(Clone, Copy)]
@@ -89,6 +89,28 @@ macro_rules! lanes_engine {
                 // SAFETY: as above.
                 unsafe { again(state) }
             }
+
+            fn digests(self, state: &LaneWords<$lanes>, out: &mut [[u8; 32]; $lanes]) {
+                // SAFETY: as above.
+                unsafe { digests(state, out) }
+            }
+
+            fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> (Source<'a>, usize) {
+                // SAFETY: as above.
+                unsafe { fill(stage, message, done) }
+            }
+        }
+
+        /// Writes the bytes of digests.
+        #[target_feature(enable = $features)]
+        fn digests(state: &LaneWords<$lanes>, out: &mut [[u8; 32]; $lanes]) {
+            store_digests(load_state(state), out);
+        }
+
+        /// [`Stage::fill`] with this width's copy.
+        #[target_feature(enable = $features)]
+        fn fill<'a>(stage: &mut Stage, message: &Pieces<'a>, done: usize) -> (Source<'a>, usize) {
+            stage.fill(message, done, |to, from| copy(to, from))
         }
 
         /// Hashes `count` blocks of each lane into the state.
