@@ -23,8 +23,7 @@ pub(crate) fn accepts(tx: &Precomputed<'_>, input: usize, flags: Flags, checker:
 /// The one check that an input of a template's form hangs on.
 #[inline]
 fn check(tx: &Precomputed<'_>, input: usize, flags: Flags) -> Option<Check> {
-    const NEEDED: Flags = Flags::CONSENSUS;
-    if flags.has_any(!NEEDED) || !flags.has(Flags::P2SH) || !flags.has(Flags::WITNESS) {
+    if flags.has_any(!Flags::CONSENSUS) || !flags.has(Flags::P2SH | Flags::WITNESS) {
         return None;
     }
     let spent = tx.spent()[input].script;

@@ -3,7 +3,7 @@
 
 use primitives::encode::put_compact_size;
 use primitives::hex;
-use script::opcode::{NAMES, OP_1, OP_1NEGATE, OP_16, OP_NOP, OP_RESERVED, push_data};
+use script::opcode::{NAMES, OP_1, OP_1NEGATE, OP_NOP, OP_RESERVED, push_data};
 
 /// The script of a text. Source: Bitcoin Core b88bffe, `ParseScript`.
 pub(crate) fn script(text: &str) -> Vec<u8> {
@@ -111,5 +111,5 @@ fn text_becomes_bytes() {
     ] {
         assert_eq!(hex::encode(&script(text)), want.replace(' ', ""), "{text}");
     }
-    assert_eq!(script("16"), [OP_16]);
+    assert_eq!(script("16"), [script::opcode::OP_16]);
 }

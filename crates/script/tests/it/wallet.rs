@@ -9,7 +9,7 @@ use secp256k1::{Keypair, Message, Parity, PublicKey, Scalar, SecretKey, XOnlyPub
 use simd::sha256::sha256;
 
 /// What an output pays to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub(crate) enum Kind {
     Key,
     KeyHash,
@@ -52,16 +52,16 @@ impl Spending {
     }
 }
 
-fn hash160(bytes: &[u8]) -> [u8; 20] {
+pub(crate) fn hash160(bytes: &[u8]) -> [u8; 20] {
     use ripemd::Digest;
     ripemd::Ripemd160::digest(sha256(bytes)).into()
 }
 
-fn secret(number: usize) -> SecretKey {
+pub(crate) fn secret(number: usize) -> SecretKey {
     SecretKey::from_secret_bytes(sha256(&(number as u64).to_le_bytes())).unwrap()
 }
 
-fn key(number: usize) -> [u8; 33] {
+pub(crate) fn key(number: usize) -> [u8; 33] {
     PublicKey::from_secret_key(&secret(number)).serialize()
 }
 
@@ -105,13 +105,13 @@ fn inner_script(kind: Kind, number: usize) -> Vec<u8> {
     script
 }
 
-fn witness_program(version: u8, program: &[u8]) -> Vec<u8> {
+pub(crate) fn witness_program(version: u8, program: &[u8]) -> Vec<u8> {
     let mut script = vec![version];
     push_data(&mut script, program);
     script
 }
 
-fn script_hash(redeem: &[u8]) -> Vec<u8> {
+pub(crate) fn script_hash(redeem: &[u8]) -> Vec<u8> {
     let mut script = vec![OP_HASH160];
     push_data(&mut script, &hash160(redeem));
     script.push(OP_EQUAL);
@@ -155,7 +155,7 @@ pub(crate) fn coin_script(kind: Kind, number: usize) -> Vec<u8> {
     }
 }
 
-fn sign_ecdsa(sighash: [u8; 32], number: usize, hash_type: u8) -> Vec<u8> {
+pub(crate) fn sign_ecdsa(sighash: [u8; 32], number: usize, hash_type: u8) -> Vec<u8> {
     let mut signature = ecdsa::sign(Message::from_digest(sighash), &secret(number)).serialize_der().to_vec();
     signature.push(hash_type);
     signature

@@ -1,0 +1,184 @@
+//! Benchmarks of script verification: `cargo bench -p script`, or with a word to choose rows,
+//! `cargo bench -p script -- KeyHash`. Small, and only checked, without `--bench`.
+//!
+//! A row is the least and the median of several runs on this thread, in microseconds an input (`us`).
+//! `all` parses the transaction, hashes and checks on the spot. `own` is the same with checks that are only recorded: the
+//! interpreter's and the hashes' own part. `plain` is `own` without templates. `secp` is libsecp256k1 on those checks alone.
+
+#![allow(clippy::unwrap_used, reason = "it serves measurements")]
+
+#[path = "../tests/it/assembler.rs"]
+#[allow(dead_code)]
+mod assembler;
+#[path = "../tests/it/data.rs"]
+#[allow(dead_code)]
+mod data;
+#[path = "../tests/it/wallet.rs"]
+#[allow(dead_code)]
+mod wallet;
+
+use primitives::{Tables, Transaction};
+use script::verify::verify_by_interpreter;
+use script::{Batch, Checker, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, SpentOutput, verify};
+use std::hint::black_box;
+use std::time::Instant;
+use wallet::{Kind, Spending, spending};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let bench = Bench {
+        full: words.iter().any(|word| word == "--bench"),
+        wanted: words.into_iter().find(|word| !word.starts_with('-')),
+    };
+    templates(&bench);
+    many_inputs(&bench);
+    blocks(&bench);
+}
+
+/// Times rows and prints them.
+struct Bench {
+    full: bool,
+    wanted: Option<String>,
+}
+
+impl Bench {
+    /// `small` under `cargo test`, `large` under `cargo bench`.
+    fn size(&self, small: usize, large: usize) -> usize {
+        if self.full { large } else { small }
+    }
+
+    fn wants(&self, row: &str) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| row.contains(wanted.as_str()))
+    }
+
+    /// Runs `work`, which verifies `inputs` inputs, and returns the least time of one, in microseconds.
+    fn time(&self, row: &str, inputs: usize, mut work: impl FnMut()) -> f64 {
+        let mut seconds = || {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_secs_f64()
+        };
+        let once = seconds();
+        if !self.full {
+            return once;
+        }
+        let runs = ((0.5 / once) as usize).clamp(5, 51);
+        let mut runs: Vec<f64> = (0..runs).map(|_| seconds() * 1e6 / inputs as f64).collect();
+        runs.sort_by(f64::total_cmp);
+        println!("{row:<44} {:>9.3} us (median {:>9.3})", runs[0], runs[runs.len() / 2]);
+        runs[0]
+    }
+
+    /// The four rows of a set of spendings.
+    fn rows(&self, name: &str, spendings: &[Spending]) {
+        if !self.wants(name) {
+            return;
+        }
+        let coins: Vec<Vec<SpentOutput<'_>>> = spendings.iter().map(Spending::spent).collect();
+        let inputs = coins.iter().map(Vec::len).sum();
+        let mut scratch = Scratch::new();
+        let mut tables = Tables::new();
+        let mut each = |run: &mut dyn FnMut(&Precomputed<'_>, usize, &mut Scratch)| {
+            for (spending, coins) in spendings.iter().zip(&coins) {
+                let tx: Transaction<'_> = tables.parse_transaction(black_box(&spending.bytes)).unwrap();
+                let tx = Precomputed::new(tx, coins);
+                (0..coins.len()).for_each(|input| run(&tx, input, &mut scratch));
+            }
+        };
+        let all = self.time(&format!("{name} all"), inputs, || {
+            each(&mut |tx, input, scratch| {
+                assert_eq!(verify(tx, input, Flags::CONSENSUS, &mut Immediate, scratch), Ok(()));
+            });
+        });
+        let mut deferred = Deferred::with_pairs();
+        let own = self.time(&format!("{name} own"), inputs, || {
+            deferred.clear();
+            each(&mut |tx, input, scratch| {
+                assert_eq!(verify(tx, input, Flags::CONSENSUS, &mut deferred, scratch), Ok(()));
+            });
+        });
+        self.time(&format!("{name} plain"), inputs, || {
+            deferred.clear();
+            each(&mut |tx, input, scratch| {
+                let verdict = verify_by_interpreter(tx, input, Flags::CONSENSUS, &mut deferred, scratch);
+                assert_eq!(verdict, Ok(()));
+            });
+        });
+        let checks = deferred.checks();
+        self.time(&format!("{name} secp ({} checks)", checks.len()), inputs, || {
+            assert_eq!(OneByOne.verify(checks).len(), checks.len());
+        });
+        if self.full {
+            println!("{name}: libsecp256k1's share {:.1} %", 100.0 * (all - own) / all);
+        }
+    }
+}
+
+/// Work: transactions of one input and two outputs, 64 different ones.
+fn templates(bench: &Bench) {
+    for kind in Kind::ALL {
+        let number = bench.size(2, 64);
+        let spendings: Vec<Spending> =
+            (0..number).map(|n| spending(&[kind], 2, if kind >= Kind::TaprootKey { 0 } else { 1 }, n * 7)).collect();
+        bench.rows(&format!("{kind:?}"), &spendings);
+    }
+}
+
+/// Work: one transaction of 5,000 P2PKH inputs, each of which signs all the others: 205 kB hashed for every input.
+fn many_inputs(bench: &Bench) {
+    for hash_type in [1, 2, 3] {
+        let kinds = vec![Kind::KeyHash; bench.size(40, 5000)];
+        let name = format!("{} KeyHash inputs, type {hash_type}", kinds.len());
+        if bench.wants(&name) {
+            let spending = spending(&kinds, bench.size(40, 2), hash_type, 1);
+            if let Ok(path) = std::env::var("SCRIPT_BENCH_CASE") {
+                std::fs::write(format!("{path}.{hash_type}"), line(&spending)).unwrap();
+            }
+            bench.rows(&name, &[spending]);
+        }
+    }
+}
+
+/// A spending as `examples/verify_stdin` reads it, so that another program can be timed on the same work.
+fn line(spending: &Spending) -> String {
+    let hex = primitives::hex::encode;
+    let coins: Vec<String> = spending.coins.iter().map(|(value, script)| format!("{value}:{}", hex(script))).collect();
+    format!("20e15 0 {} {}\n", coins.join(","), hex(&spending.bytes))
+}
+
+/// Work: all inputs of a real block; parsing it is in, its ids are not.
+fn blocks(bench: &Bench) {
+    for name in ["main_866342_b101d3c8f1f1", "test3_928831_698dc8022c0a", "main_300025_58a9022cc78c"] {
+        if !bench.wants(name) {
+            continue;
+        }
+        let Some(bytes) = data::bytes(&format!("blocks/{name}.blk")) else { return };
+        let coins = data::bytes(&format!("blocks/{name}.spent.xz")).unwrap();
+        let coins = data::outputs(&coins);
+        let flags =
+            if name.contains("_300025_") { Flags::P2SH | Flags::WITNESS | Flags::TAPROOT } else { Flags::CONSENSUS };
+        let mut scratch = Scratch::new();
+        let mut tables = Tables::new();
+        let mut run = |checker: &mut dyn Checker| {
+            let block = tables.parse_block(&bytes).unwrap();
+            let mut rest = &coins[..];
+            for tx in block.transactions().skip(1) {
+                let (mine, others) = rest.split_at(tx.input_count());
+                rest = others;
+                let tx = Precomputed::new(tx, mine);
+                for input in 0..mine.len() {
+                    assert_eq!(verify(&tx, input, flags, checker, &mut scratch), Ok(()));
+                }
+            }
+        };
+        let all = bench.time(&format!("{name} all"), coins.len(), || run(&mut Immediate));
+        let mut deferred = Deferred::with_pairs();
+        let own = bench.time(&format!("{name} own"), coins.len(), || {
+            deferred.clear();
+            run(&mut deferred);
+        });
+        if bench.full {
+            println!("{name}: libsecp256k1's share {:.1} %", 100.0 * (all - own) / all);
+        }
+    }
+}
