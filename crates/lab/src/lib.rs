@@ -1,3 +1,5 @@
 //! (being written)
 
 pub mod chain;
+pub mod plot;
+pub mod run;

@@ -1,0 +1,139 @@
+//! Memory, the coins cache with its flushes, and bytes written, over time.
+
+use super::{Chart, Drawn, Kind, Series, Unit, axis, line, or_dash, row, table, text, time_axis};
+use crate::plot::input::{Run, Sample};
+
+const MIB: f64 = 1_048_576.0;
+
+/// Anonymous memory over time.
+pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
+    let runs = sampled(drawn, |sample| sample.rss_anon);
+    let rows = runs.iter().map(|&(run, color)| {
+        let greatest = run.samples.iter().max_by(|a, b| a.rss_anon.total_cmp(&b.rss_anon)).copied().unwrap_or_default();
+        let last = run.samples.last().copied().unwrap_or_default();
+        let figures = [
+            text::bytes(greatest.rss_anon),
+            text::duration(greatest.t),
+            text::bytes(mean(&run.samples)),
+            text::bytes(last.rss_anon),
+        ];
+        row(&run.label, color, figures)
+    });
+    (!runs.is_empty()).then(|| Chart {
+        id: "memory".to_owned(),
+        title: "Memory".to_owned(),
+        lead: "Anonymous memory (RssAnon) as sampled: what the program itself allocated, without mapped files."
+            .to_owned(),
+        kind: Kind::Lines,
+        x: time_axis(),
+        y: axis("RssAnon", Unit::Mib),
+        series: runs.iter().map(|&(run, color)| samples(run, color, |sample| sample.rss_anon / MIB)).collect(),
+        reference: None,
+        table: table(&["anonymous memory", "peak", "at", "mean", "last"], rows.collect()),
+    })
+}
+
+/// Bytes written to storage over time.
+pub(super) fn written(drawn: &Drawn<'_>) -> Option<Chart> {
+    let runs = sampled(drawn, |sample| sample.written);
+    let rows = runs.iter().map(|&(run, color)| {
+        let last = run.samples.last().copied().unwrap_or_default();
+        row(
+            &run.label,
+            color,
+            [text::bytes(last.written), format!("{}/s", text::bytes(last.written / last.t.max(1e-3)))],
+        )
+    });
+    (!runs.is_empty()).then(|| Chart {
+        id: "written".to_owned(),
+        title: "Bytes written".to_owned(),
+        lead: "Bytes that the program sent to storage since its start, as the system counted them.".to_owned(),
+        kind: Kind::Lines,
+        x: time_axis(),
+        y: axis("written", Unit::Mib),
+        series: runs.iter().map(|&(run, color)| samples(run, color, |sample| sample.written / MIB)).collect(),
+        reference: None,
+        table: table(&["bytes written", "in all", "rate"], rows.collect()),
+    })
+}
+
+/// Size of the coins cache over time, flushes marked.
+pub(super) fn cache(drawn: &Drawn<'_>) -> Option<Chart> {
+    let has_cache = |run: &Run| run.points.iter().any(|point| !point.cache_mib.is_nan());
+    let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| has_cache(run)).copied().collect();
+    let series = runs.iter().map(|&(run, color)| {
+        let points: Vec<_> = cached(run).collect();
+        Series { ticks: run.flushes.iter().map(|flush| flush.t).collect(), ..line(run, color, &points) }
+    });
+    let series: Vec<_> = series.collect();
+    let rows = runs.iter().map(|&(run, color)| {
+        let peak = run
+            .points
+            .iter()
+            .filter(|point| !point.cache_mib.is_nan())
+            .max_by(|a, b| a.cache_mib.total_cmp(&b.cache_mib));
+        let per_entry = peak
+            .filter(|peak| peak.entries > 0)
+            .map(|peak| text::figure(f64::from(peak.cache_mib) * MIB / peak.entries as f64));
+        let took: Option<f64> = run.flushes.iter().map(|flush| flush.ms).sum();
+        let coins: Option<u64> = run.flushes.iter().map(|flush| flush.coins).sum();
+        let some = !run.flushes.is_empty();
+        let count = text::count(run.flushes.len() as u64);
+        let figures = [
+            or_dash(peak.map(|peak| text::bytes(f64::from(peak.cache_mib) * MIB))),
+            or_dash(peak.map(|peak| text::count(peak.entries))),
+            or_dash(per_entry),
+            if run.flushes_inferred && some { format!("{count}*") } else { count },
+            or_dash(coins.filter(|_| some).map(text::count)),
+            or_dash(took.filter(|_| some).map(|ms| text::duration(ms / 1000.0))),
+        ];
+        row(&run.label, color, figures)
+    });
+    let inferred = runs.iter().any(|(run, _)| run.flushes_inferred && !run.flushes.is_empty());
+    let star = if inferred {
+        " * told from the cache's size: the log has no line about flushes (-debug=coindb, -debug=bench)."
+    } else {
+        ""
+    };
+    (!series.is_empty()).then(|| Chart {
+        id: "cache".to_owned(),
+        title: "Coins cache and flushes".to_owned(),
+        lead: format!(
+            "Size of the coins cache as the log gives it at each block. The marks above are flushes to disk.{star}"
+        ),
+        kind: Kind::Lines,
+        x: time_axis(),
+        y: axis("cache", Unit::Mib),
+        series,
+        reference: None,
+        table: table(
+            &["coins cache", "peak", "entries", "B/entry", "flushes", "coins flushed", "took"],
+            rows.collect(),
+        ),
+    })
+}
+
+/// Seconds and MiB of the cache.
+fn cached(run: &Run) -> impl Iterator<Item = (f64, f64)> + '_ {
+    run.points.iter().filter(|point| !point.cache_mib.is_nan()).map(|point| (point.t, f64::from(point.cache_mib)))
+}
+
+fn sampled<'a>(drawn: &Drawn<'a>, value: impl Fn(&Sample) -> f64) -> Vec<(&'a Run, usize)> {
+    drawn.runs.iter().filter(|(run, _)| run.samples.iter().any(|sample| value(sample) > 0.0)).copied().collect()
+}
+
+fn samples(run: &Run, color: usize, value: impl Fn(&Sample) -> f64) -> Series {
+    let points: Vec<_> = run.samples.iter().map(|sample| (sample.t, value(sample))).collect();
+    line(run, color, &points)
+}
+
+/// Mean over time: samples that were late count for longer.
+fn mean(samples: &[Sample]) -> f64 {
+    let (mut area, mut time) = (0.0, 0.0);
+    for pair in samples.windows(2) {
+        let width = (pair[1].t - pair[0].t).max(0.0);
+        area += width * (pair[0].rss_anon + pair[1].rss_anon) / 2.0;
+        time += width;
+    }
+    if time > 0.0 { area / time } else { samples.first().map_or(0.0, |sample| sample.rss_anon) }
+}

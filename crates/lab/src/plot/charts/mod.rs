@@ -1,0 +1,235 @@
+//! Runs in, charts out: what is drawn, the table beside it, in no format yet.
+//!
+//! A series is thinned for the eye ([`POINTS_MAX`]); tables and CSV are made from every point.
+//! Absent on purpose: HTML, SVG, colours as such (a chart says which of a palette).
+
+mod blocks;
+mod cells;
+mod height;
+mod memory;
+mod stages;
+
+use super::input::{Inputs, Run};
+use super::{PlotError, text};
+
+/// Points that a series keeps: more than a wide screen has columns.
+const POINTS_MAX: usize = 1_600;
+
+/// Runs that are drawn; beyond, the longest are.
+const RUNS_MAX: usize = 24;
+
+/// What the numbers of an axis are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Seconds, shown as a clock.
+    Seconds,
+    /// A count, such as a height.
+    Count,
+    /// MiB.
+    Mib,
+    /// Times something.
+    Ratio,
+    /// Milliseconds.
+    Ms,
+    /// Percent.
+    Percent,
+}
+
+/// One axis.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    pub(super) label: String,
+    pub(super) unit: Unit,
+    /// True for a logarithmic scale.
+    pub(super) log: bool,
+}
+
+/// How series are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Lines through the points.
+    Lines,
+    /// Columns, one series upon the other; all series have the same x, which is a column's left edge.
+    Stack,
+    /// Steps: y holds from x to the next x.
+    Steps,
+    /// One bar to the right for each series: one point, x the value, y unused.
+    Bars,
+}
+
+/// One line, layer or bar.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Series {
+    pub(super) name: String,
+    /// What it shares its colour and its entry in the legend with.
+    pub(super) group: String,
+    /// Which colour of the palette.
+    pub(super) color: usize,
+    pub(super) points: Vec<(f64, f64)>,
+    /// Where its end is marked: text at the last point.
+    pub(super) end: Option<String>,
+    /// x of the moments that are marked on the axis.
+    pub(super) ticks: Vec<f64>,
+    /// Of a bar: where its value may lie.
+    pub(super) whisker: Option<(f64, f64)>,
+}
+
+/// A table: its first column is text, the others are figures.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) head: Vec<String>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// A row, with the colour of what it is about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    pub(super) color: Option<usize>,
+    pub(super) cells: Vec<String>,
+}
+
+/// Everything about one picture.
+#[derive(Clone, Debug)]
+pub(super) struct Chart {
+    /// Name of its files, and its place in the page.
+    pub(super) id: String,
+    pub(super) title: String,
+    /// What it shows, in a sentence or two.
+    pub(super) lead: String,
+    pub(super) kind: Kind,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) series: Vec<Series>,
+    /// A line across at this y.
+    pub(super) reference: Option<f64>,
+    pub(super) table: Table,
+}
+
+/// All charts of a report, its summary, and what must be said about them.
+#[derive(Debug)]
+pub(super) struct Charts {
+    pub(super) charts: Vec<Chart>,
+    pub(super) summary: Table,
+    pub(super) notes: Vec<String>,
+}
+
+/// The runs that are drawn, with the colour of each.
+pub(super) struct Drawn<'a> {
+    pub(super) runs: Vec<(&'a Run, usize)>,
+    /// Names that share a colour, by colour.
+    pub(super) groups: Vec<&'a str>,
+}
+
+/// Makes every chart for which there is something to draw.
+///
+/// # Errors
+///
+/// [`PlotError::Baseline`] where `baseline` names no run.
+pub(super) fn make(inputs: &Inputs, baseline: Option<&str>) -> Result<Charts, PlotError> {
+    let mut notes = Vec::new();
+    let drawn = choose(&inputs.runs, &mut notes);
+    let mut charts = Vec::new();
+    charts.extend(cells::charts(inputs, &drawn));
+    charts.extend(height::height(&drawn));
+    charts.extend(height::ratio(&drawn, baseline, &mut notes)?);
+    charts.extend(memory::memory(&drawn));
+    charts.extend(memory::cache(&drawn));
+    charts.extend(memory::written(&drawn));
+    charts.extend(stages::charts(&drawn));
+    charts.extend(blocks::times(&drawn));
+    Ok(Charts { charts, summary: height::summary(&inputs.runs, &drawn), notes })
+}
+
+/// Chooses the runs that are drawn and gives each group a colour, in the order they came.
+fn choose<'a>(runs: &'a [Run], notes: &mut Vec<String>) -> Drawn<'a> {
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    if runs.len() > RUNS_MAX {
+        order.sort_by_key(|&at| std::cmp::Reverse(runs[at].points.len()));
+        order.truncate(RUNS_MAX);
+        order.sort_unstable();
+        notes.push(format!(
+            "{} runs were read; the {RUNS_MAX} with the most blocks are drawn, all are in the CSV files.",
+            runs.len()
+        ));
+    }
+    let mut groups = Vec::<&str>::new();
+    let mut drawn = Vec::new();
+    for run in order.into_iter().map(|at| &runs[at]) {
+        let color = groups.iter().position(|group| *group == run.group).unwrap_or_else(|| {
+            groups.push(&run.group);
+            groups.len() - 1
+        });
+        drawn.push((run, color));
+    }
+    Drawn { runs: drawn, groups }
+}
+
+/// Thins `points` for the eye: of each column the first, the least, the greatest and the last remain.
+fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    let columns = POINTS_MAX / 4;
+    if points.len() <= POINTS_MAX || last.0 <= first.0 {
+        return points.to_vec();
+    }
+    let width = (last.0 - first.0) / columns as f64;
+    let column = |x: f64| (((x - first.0) / width) as usize).min(columns - 1);
+    let mut kept = Vec::with_capacity(POINTS_MAX);
+    for chunk in points.chunk_by(|a, b| column(a.0) == column(b.0)) {
+        let least = (0..chunk.len()).min_by(|&a, &b| chunk[a].1.total_cmp(&chunk[b].1)).unwrap_or(0);
+        let greatest = (0..chunk.len()).max_by(|&a, &b| chunk[a].1.total_cmp(&chunk[b].1)).unwrap_or(0);
+        let mut keep = [0, least, greatest, chunk.len() - 1];
+        keep.sort_unstable();
+        let mut before = usize::MAX;
+        for at in keep {
+            if at != before {
+                kept.push(chunk[at]);
+            }
+            before = at;
+        }
+    }
+    kept
+}
+
+/// A series of a run.
+fn line(run: &Run, color: usize, points: &[(f64, f64)]) -> Series {
+    Series { name: run.label.clone(), group: run.group.clone(), color, points: thin(points), ..Series::default() }
+}
+
+fn axis(label: &str, unit: Unit) -> Axis {
+    Axis { label: label.to_owned(), unit, log: false }
+}
+
+fn time_axis() -> Axis {
+    axis("time since the start", Unit::Seconds)
+}
+
+fn table(head: &[&str], rows: Vec<Row>) -> Table {
+    Table { head: head.iter().map(|&name| name.to_owned()).collect(), rows }
+}
+
+fn row(name: &str, color: usize, figures: impl IntoIterator<Item = String>) -> Row {
+    Row { color: Some(color), cells: std::iter::once(name.to_owned()).chain(figures).collect() }
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "–".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_ends_and_extremes() {
+        let mut points: Vec<_> = (0..100_000).map(|at| (f64::from(at), f64::from(at % 7))).collect();
+        points[54_321].1 = 99.0;
+        points[54_322].1 = -99.0;
+        let kept = thin(&points);
+        assert!(kept.len() <= POINTS_MAX, "{} points", kept.len());
+        assert_eq!((kept[0], kept[kept.len() - 1]), (points[0], points[99_999]));
+        assert!(kept.contains(&(54_321.0, 99.0)) && kept.contains(&(54_322.0, -99.0)), "the extremes stay");
+        assert!(kept.windows(2).all(|pair| pair[0].0 <= pair[1].0), "in order");
+        assert_eq!(thin(&points[..100]), &points[..100]);
+        assert_eq!(thin(&[]), &[]);
+    }
+}

@@ -1,0 +1,496 @@
+//! Files and folders in, [`Run`]s out: the one form that every chart is drawn from.
+//!
+//! A folder with `result.json` is a result of `lab run`; any other folder is searched for such folders and for logs.
+//! Time 0 of a run is its first line, or, under `lab run`, the moment its program was started.
+//!
+//! Absent on purpose: what is drawn.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::log::{self, LogRun, StageSums, Tip};
+use super::{PlotError, Skipped};
+use crate::run::{Cell, FORMAT, Outcome, RESULT_FILE, Report, RunRecord, SAMPLES_FILE, SAMPLES_HEADER};
+
+/// Folders inside folders that are searched.
+const DEPTH_MAX: usize = 6;
+
+/// Files that one folder may give; more are named as left out.
+const FILES_MAX: usize = 10_000;
+
+/// A result of `lab run` is a few kilobytes a run.
+const RESULT_BYTES_MAX: u64 = 256 << 20;
+
+/// Ten samples a second for a month.
+const SAMPLES_MAX: usize = 26_000_000;
+
+/// A cache that keeps less than this share of its bytes from one block to the next was flushed.
+const FLUSH_KEEPS: f32 = 0.5;
+
+/// A cache smaller than this, in MiB, says nothing by shrinking.
+const FLUSH_MIB_MIN: f32 = 1.0;
+
+/// A block that became the tip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    /// Seconds since the start of the run.
+    pub(super) t: f64,
+    /// Height.
+    pub(super) height: u32,
+    /// Transactions of the chain up to here; 0 where unknown.
+    pub(super) tx: u64,
+    /// Coins cache in MiB; NaN where unknown.
+    pub(super) cache_mib: f32,
+    /// Entries of the coins cache.
+    pub(super) entries: u64,
+    /// The last 64 bits of the hash; 0 where unknown.
+    pub(super) hash: u64,
+}
+
+/// A write of the coins cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Flush {
+    /// Seconds since the start of the run.
+    pub(super) t: f64,
+    /// Height of the tip.
+    pub(super) height: u32,
+    /// Milliseconds it took.
+    pub(super) ms: Option<f64>,
+    /// Coins written.
+    pub(super) coins: Option<u64>,
+}
+
+/// One sample of `lab run`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sample {
+    /// Seconds since the start of the run.
+    pub(super) t: f64,
+    /// Bytes of anonymous memory.
+    pub(super) rss_anon: f64,
+    /// Bytes written to storage since the start.
+    pub(super) written: f64,
+}
+
+/// A run as it is drawn.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    /// Name, told apart from the others.
+    pub(super) label: String,
+    /// What shares a colour: the cell of a plan, or the run itself.
+    pub(super) group: String,
+    /// Label of the program under `lab run`; empty for a log.
+    pub(super) program: String,
+    /// Work and chain under `lab run`: runs of others are not compared with it. Empty for a log.
+    pub(super) work: String,
+    /// Version line of the program.
+    pub(super) version: String,
+    /// Which scripts ran; empty where unknown.
+    pub(super) trust: String,
+    /// How it ended, in words.
+    pub(super) ending: String,
+    /// Its tips.
+    pub(super) points: Vec<Point>,
+    /// Its flushes.
+    pub(super) flushes: Vec<Flush>,
+    /// True where the flushes were told from the size of the cache, not from lines about them.
+    pub(super) flushes_inferred: bool,
+    /// Stage times.
+    pub(super) stages: BTreeMap<u32, StageSums>,
+    /// Milliseconds of single blocks.
+    pub(super) block_ms: Vec<f32>,
+    /// True where `block_ms` is the time between tips, spread over the blocks of one clock tick.
+    pub(super) block_ms_from_tips: bool,
+    /// Samples of `lab run`.
+    pub(super) samples: Vec<Sample>,
+    /// Seconds from start to end of the program, or to the last line.
+    pub(super) seconds: f64,
+    /// Damaged lines.
+    pub(super) damaged: u64,
+}
+
+impl Run {
+    /// Seconds at which `height` was first reached, between two tips by their straight line; none outside.
+    pub(super) fn reached(&self, height: f64) -> Option<f64> {
+        let at = self.points.partition_point(|point| f64::from(point.height) < height);
+        let next = self.points.get(at)?;
+        let Some(before) = at.checked_sub(1).map(|at| &self.points[at]) else {
+            return (f64::from(next.height) <= height).then_some(next.t);
+        };
+        let span = f64::from(next.height) - f64::from(before.height);
+        let share = if span > 0.0 { (height - f64::from(before.height)) / span } else { 1.0 };
+        Some(before.t + (next.t - before.t) * share)
+    }
+
+    /// Height at `t`, between two tips by their straight line; 0 before the first.
+    pub(super) fn height_at(&self, t: f64) -> f64 {
+        let at = self.points.partition_point(|point| point.t < t);
+        let height = |point: &Point| f64::from(point.height);
+        match (at.checked_sub(1).map(|at| &self.points[at]), self.points.get(at)) {
+            (Some(before), Some(next)) if next.t > before.t => {
+                height(before) + (height(next) - height(before)) * (t - before.t) / (next.t - before.t)
+            }
+            (_, Some(next)) => height(next),
+            (Some(last), None) => height(last),
+            (None, None) => 0.0,
+        }
+    }
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Inputs {
+    /// Runs with at least one tip or sample.
+    pub(super) runs: Vec<Run>,
+    /// Results of `lab run`.
+    pub(super) reports: Vec<Report>,
+    /// Files that are not plotted, and why.
+    pub(super) skipped: Vec<Skipped>,
+    /// Starts of a program that connected no block.
+    pub(super) starts_without_blocks: usize,
+    /// Lines read.
+    pub(super) lines: u64,
+    /// Bytes read.
+    pub(super) bytes: u64,
+    /// Lines damaged.
+    pub(super) damaged: u64,
+}
+
+/// Reads all of `paths`.
+///
+/// # Errors
+///
+/// A path that cannot be read. A file that is no log is not an error: it is in `skipped`.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Inputs, PlotError> {
+    let mut inputs = Inputs::default();
+    for path in paths {
+        let kind = std::fs::metadata(path).map_err(|error| PlotError::Read { path: path.clone(), error })?;
+        if kind.is_dir() {
+            let mut files = Vec::new();
+            find(path, 0, &mut files, &mut inputs)?;
+            files.iter().try_for_each(|file| one(file, &mut inputs))?;
+        } else {
+            one(path, &mut inputs)?;
+        }
+    }
+    tell_apart(&mut inputs.runs);
+    Ok(inputs)
+}
+
+/// Collects the results and logs below `folder`, in the order of their names.
+fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, inputs: &mut Inputs) -> Result<(), PlotError> {
+    let wrong = |error| PlotError::Read { path: folder.to_owned(), error };
+    let result = folder.join(RESULT_FILE);
+    if result.is_file() {
+        files.push(result);
+        return Ok(());
+    }
+    if folder.join("CURRENT").is_file() {
+        return Ok(()); // A LevelDB: its write-ahead log is called .log too.
+    }
+    let mut entries = std::fs::read_dir(folder).map_err(wrong)?.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let kind = entry.file_type().map_err(wrong)?;
+        if kind.is_dir() && depth < DEPTH_MAX {
+            find(&entry.path(), depth + 1, files, inputs)?;
+        } else if kind.is_file() && entry.path().extension().is_some_and(|end| end == "log") {
+            if files.len() == FILES_MAX {
+                inputs
+                    .skipped
+                    .push(Skipped { path: entry.path(), why: format!("more than {FILES_MAX} files in one folder") });
+                return Ok(());
+            }
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn one(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
+    if path.extension().is_some_and(|end| end == "json") {
+        return result(path, inputs);
+    }
+    let wrong = |error| PlotError::Read { path: path.to_owned(), error };
+    let log = log::read(File::open(path).map_err(wrong)?).map_err(wrong)?;
+    (inputs.lines, inputs.bytes) = (inputs.lines + log.lines, inputs.bytes + log.bytes);
+    if log.runs.iter().all(|run| run.tips.is_empty() && run.background.is_empty()) {
+        let why = if log.timed == 0 {
+            "no line begins with a time: not a debug.log".to_owned()
+        } else {
+            format!("{} of {} lines begin with a time, none is a whole \"UpdateTip: new best=\"", log.timed, log.lines)
+        };
+        inputs.skipped.push(Skipped { path: path.to_owned(), why });
+        return Ok(());
+    }
+    for (count, what) in [(log.tips_left_out, "tips"), (log.runs_left_out, "starts")] {
+        if count > 0 {
+            inputs.skipped.push(Skipped {
+                path: path.to_owned(),
+                why: format!("its last {count} {what} are beyond what one log may hold"),
+            });
+        }
+    }
+    let name = name_of(path);
+    let drawn = log.runs.iter().filter(|run| !run.tips.is_empty()).count();
+    let mut number = 0;
+    for run in log.runs {
+        inputs.damaged += run.damaged;
+        inputs.starts_without_blocks += usize::from(run.tips.is_empty() && run.start_us.is_some());
+        if run.tips.is_empty() && run.background.is_empty() {
+            continue;
+        }
+        number += 1;
+        let label = if drawn > 1 { format!("{name} #{number}") } else { name.clone() };
+        push(run, label, inputs);
+    }
+    Ok(())
+}
+
+/// The file's name, with its folder's where the name is that of every log.
+fn name_of(path: &Path) -> String {
+    let text =
+        |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = text(path.file_stem());
+    if name != "debug" {
+        return name;
+    }
+    let mut folder = path.parent();
+    if folder.is_some_and(|folder| {
+        ["regtest", "signet", "testnet3", "testnet4"].contains(&text(folder.file_name()).as_str())
+    }) {
+        folder = folder.and_then(Path::parent);
+    }
+    let folder = text(folder.and_then(Path::file_name));
+    if folder.is_empty() { "debug.log".to_owned() } else { format!("{folder}/debug.log") }
+}
+
+/// Turns a run of a log into what is drawn, its background validation into another.
+fn push(mut log: LogRun, label: String, inputs: &mut Inputs) {
+    let start_us = log.start_us.unwrap_or_default();
+    let background = std::mem::take(&mut log.background);
+    if !background.is_empty() {
+        let seconds = seconds_since(start_us, background.last().map_or(0, |tip| tip.time_us));
+        let label = format!("{label}, background");
+        let points = points(&background, start_us);
+        inputs.runs.push(Run {
+            group: label.clone(),
+            label,
+            points,
+            seconds,
+            version: log.version.clone(),
+            ..Run::default()
+        });
+    }
+    if log.tips.is_empty() {
+        return;
+    }
+    let ending = if log.shut_down { "shut down" } else { "log ends" };
+    let mut run = from_log(log, start_us);
+    (run.group, run.label, run.ending) = (label.clone(), label, ending.to_owned());
+    inputs.runs.push(run);
+}
+
+fn from_log(log: LogRun, start_us: i64) -> Run {
+    let points = points(&log.tips, start_us);
+    let mut flushes: Vec<_> = log
+        .flushes
+        .iter()
+        .map(|flush| Flush {
+            t: seconds_since(start_us, flush.time_us),
+            height: flush.height,
+            ms: flush.ms,
+            coins: flush.coins,
+        })
+        .collect();
+    let flushes_inferred = flushes.is_empty();
+    if flushes_inferred {
+        flushes = flushes_by_size(&points);
+    }
+    let block_ms_from_tips = log.block_ms.is_empty();
+    let block_ms = if block_ms_from_tips { spread(&log.tips, log.micros) } else { log.block_ms };
+    let last = log.tips.last().map_or(log.end_us, |tip| tip.time_us);
+    Run {
+        version: log.version,
+        trust: log.trust.map_or("", log::Trust::words).to_owned(),
+        flushes_inferred,
+        flushes,
+        stages: log.stages,
+        block_ms,
+        block_ms_from_tips,
+        seconds: seconds_since(start_us, if log.shut_down { log.end_us.max(last) } else { last }),
+        damaged: log.damaged,
+        points,
+        ..Run::default()
+    }
+}
+
+fn points(tips: &[Tip], start_us: i64) -> Vec<Point> {
+    let mut clock = 0.0f64; // A clock that was set back must not draw a line backwards.
+    let point = |tip: &Tip| {
+        clock = clock.max(seconds_since(start_us, tip.time_us));
+        let f = tip.fields;
+        Point { t: clock, height: f.height, tx: f.tx, cache_mib: f.cache_mib, entries: f.entries, hash: f.hash }
+    };
+    tips.iter().map(point).collect()
+}
+
+fn seconds_since(start_us: i64, time_us: i64) -> f64 {
+    time_us.saturating_sub(start_us).max(0) as f64 / 1e6
+}
+
+/// Flushes that the log does not name: where the cache is much smaller than at the block before.
+fn flushes_by_size(points: &[Point]) -> Vec<Flush> {
+    let shrank =
+        |pair: &&[Point]| pair[0].cache_mib > FLUSH_MIB_MIN && pair[1].cache_mib < pair[0].cache_mib * FLUSH_KEEPS;
+    let flush = |pair: &[Point]| Flush { t: pair[1].t, height: pair[1].height, ms: None, coins: None };
+    points.windows(2).filter(shrank).map(flush).collect()
+}
+
+/// Milliseconds of each block, told from the times of the tips. Where they are whole seconds, the blocks of one second share
+/// the time to the next second that has any.
+fn spread(tips: &[Tip], micros: bool) -> Vec<f32> {
+    if micros {
+        return tips
+            .windows(2)
+            .map(|pair| pair[1].time_us.saturating_sub(pair[0].time_us).max(0) as f32 / 1e3)
+            .collect();
+    }
+    let mut ms = Vec::with_capacity(tips.len());
+    let mut first = 0;
+    for at in 1..tips.len() {
+        let elapsed_us = tips[at].time_us.saturating_sub(tips[first].time_us);
+        if elapsed_us > 0 {
+            let blocks = at - first;
+            ms.extend(std::iter::repeat_n(elapsed_us as f32 / 1e3 / blocks as f32, blocks));
+            first = at;
+        }
+    }
+    ms
+}
+
+/// Reads a result of `lab run` and what its runs left beside it.
+fn result(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
+    let wrong = |error| PlotError::Read { path: path.to_owned(), error };
+    let mut skip = |why: String| inputs.skipped.push(Skipped { path: path.to_owned(), why });
+    let bytes = std::fs::metadata(path).map_err(wrong)?.len();
+    if bytes > RESULT_BYTES_MAX {
+        skip(format!("{bytes} bytes are too many for a result of lab run"));
+        return Ok(());
+    }
+    let text = std::fs::read(path).map_err(wrong)?;
+    let report: Report = match serde_json::from_slice(&text) {
+        Ok(report) => report,
+        Err(error) => {
+            skip(format!("not a result of lab run: {error}"));
+            return Ok(());
+        }
+    };
+    if report.format != FORMAT {
+        skip(format!("not a result of lab run: format is {:?}, wanted {FORMAT:?}", report.format));
+        return Ok(());
+    }
+    inputs.bytes += bytes;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    for record in &report.runs {
+        // The folder is a name from a file: it may only lead downwards.
+        if Path::new(&record.folder).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+            inputs.skipped.push(Skipped {
+                path: path.to_owned(),
+                why: format!("run {}: folder {:?} leads out of the result", record.run, record.folder),
+            });
+            continue;
+        }
+        let cell = report.cells.iter().find(|cell| cell.cell == record.cell);
+        let run = measured(&folder.join(&record.folder), record, cell, inputs)?;
+        if !run.points.is_empty() || !run.samples.is_empty() {
+            inputs.runs.push(run);
+        }
+    }
+    inputs.reports.push(report);
+    Ok(())
+}
+
+/// One run of a plan: its log, shifted to the start of the program, and its samples.
+fn measured(folder: &Path, record: &RunRecord, cell: Option<&Cell>, inputs: &mut Inputs) -> Result<Run, PlotError> {
+    let path = folder.join("debug.log");
+    let mut run = Run::default();
+    if path.is_file() {
+        let wrong = |error| PlotError::Read { path: path.clone(), error };
+        let log = log::read(File::open(&path).map_err(wrong)?).map_err(wrong)?;
+        (inputs.lines, inputs.bytes) = (inputs.lines + log.lines, inputs.bytes + log.bytes);
+        inputs.damaged += log.runs.iter().map(|run| run.damaged).sum::<u64>();
+        if let Some(log) = log.runs.into_iter().filter(|run| !run.tips.is_empty()).max_by_key(|run| run.tips.len()) {
+            run = from_log(log, record.started_unix_us);
+        }
+    }
+    let samples = folder.join(SAMPLES_FILE);
+    if samples.is_file() {
+        let text =
+            std::fs::read_to_string(&samples).map_err(|error| PlotError::Read { path: samples.clone(), error })?;
+        let (read, heights) = samples_of(&text, &mut run.damaged);
+        run.samples = read;
+        if run.points.is_empty() {
+            run.points = heights;
+        }
+    }
+    run.group.clone_from(&record.cell);
+    run.label = if cell.is_none_or(|cell| cell.runs + cell.failed < 2) {
+        record.cell.clone()
+    } else {
+        format!("{} ({})", record.cell, record.repeat)
+    };
+    run.trust.clone_from(&record.trust);
+    if let Some(cell) = cell {
+        run.program.clone_from(&cell.program);
+        run.work = format!("{} of {}", cell.work, cell.chain);
+    }
+    run.seconds = record.seconds;
+    run.ending = match record.outcome {
+        Outcome::Done => "done".to_owned(),
+        Outcome::Failed | Outcome::Killed | Outcome::Timeout => record.why.clone(),
+    };
+    Ok(run)
+}
+
+/// Reads samples; a line that does not read is counted as damaged.
+fn samples_of(text: &str, damaged: &mut u64) -> (Vec<Sample>, Vec<Point>) {
+    let (mut samples, mut heights) = (Vec::new(), Vec::<Point>::new());
+    for line in text.lines().filter(|line| *line != SAMPLES_HEADER).take(SAMPLES_MAX) {
+        let mut columns = line.split(',');
+        let mut number = || {
+            columns.next().and_then(|text| text.parse::<f64>().ok()).filter(|value| value.is_finite() && *value >= 0.0)
+        };
+        let (Some(t), Some(rss_anon), Some(_cpu), Some(_read), Some(written)) =
+            (number(), number(), number(), number(), number())
+        else {
+            *damaged += 1;
+            continue;
+        };
+        samples.push(Sample { t, rss_anon, written });
+        if let Some(height) = columns.next().and_then(|text| text.parse().ok()) {
+            if heights.last().is_none_or(|last| last.height != height) {
+                heights.push(Point { t, height, tx: 0, cache_mib: f32::NAN, entries: 0, hash: 0 });
+            }
+        }
+    }
+    (samples, heights)
+}
+
+/// Gives runs of the same name numbers.
+fn tell_apart(runs: &mut [Run]) {
+    let mut seen = BTreeMap::<String, usize>::new();
+    for run in runs.iter() {
+        *seen.entry(run.label.clone()).or_default() += 1;
+    }
+    let mut next = BTreeMap::<String, usize>::new();
+    for run in runs.iter_mut().filter(|run| seen[&run.label] > 1) {
+        let number = next.entry(run.label.clone()).or_default();
+        *number += 1;
+        let own_group = run.group == run.label;
+        run.label = format!("{} [{number}]", run.label);
+        if own_group {
+            run.group.clone_from(&run.label);
+        }
+    }
+}

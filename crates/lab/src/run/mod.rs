@@ -1,0 +1,3 @@
+//! `lab run`.
+mod result;
+pub use result::*;

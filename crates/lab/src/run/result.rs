@@ -1,0 +1,271 @@
+//! What a plan leaves behind: one record a run, one row a cell, one report of all.
+//!
+//! Folder:  `result.json` a [`Report`] | `plan.toml` | `runs/NNN-..`/ with `run.json` a [`RunRecord`], `samples.csv`
+//! ([`SAMPLES_HEADER`]), `debug.log`, `stdout.txt`, `stderr.txt`. Every file is written whole under another name and renamed.
+//!
+//! Absent on purpose: how a run is made (`engine.rs`) and how cells are compared (`compare.rs`).
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// What `format` of a [`Report`] says; another number is another layout.
+pub const FORMAT: &str = "ffwd lab run 1";
+
+/// Name of the report in its folder.
+pub const RESULT_FILE: &str = "result.json";
+
+/// Name of a run's record in its folder.
+pub const RUN_FILE: &str = "run.json";
+
+/// Name of a run's samples in its folder.
+pub const SAMPLES_FILE: &str = "samples.csv";
+
+/// First line of the samples: seconds since the start; bytes of anonymous memory; CPU seconds, bytes read from and written to
+/// storage since the start; height of the last tip in the log, empty before the first.
+pub const SAMPLES_HEADER: &str = "seconds,rss_anon_bytes,cpu_seconds,read_bytes,write_bytes,height";
+
+/// Trust level: the script of every input was run.
+pub const EVERY_SCRIPT: &str = "every script";
+
+/// Trust level: scripts below an assumed-valid block were not run.
+pub const ASSUMED_VALID: &str = "assumed valid";
+
+/// The machine that the runs were made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Name of the processor.
+    pub cpu: String,
+    /// Logical processors that were usable.
+    pub cores: usize,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Operating system and kernel.
+    pub system: String,
+}
+
+/// The settings of a cell, as the plan gave them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Name in the plan.
+    pub label: String,
+    /// `--dbcache`, in MiB.
+    pub dbcache_mib: Option<u64>,
+    /// `--par`.
+    pub par: Option<i64>,
+    /// `--assumevalid`: `tip`, `0` or a block hash.
+    pub assumevalid: Option<String>,
+    /// bitcoind's `-dbbatchsize`, in MiB.
+    pub batch_mib: Option<u64>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The work was done.
+    #[default]
+    Done,
+    /// The program ended with an error, or without having done the work.
+    Failed,
+    /// A signal ended it: a crash, or somebody's kill.
+    Killed,
+    /// It took longer than the plan allows, and was ended.
+    Timeout,
+}
+
+/// One run of one cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunRecord {
+    /// Place in the order of the plan, from 1.
+    pub run: usize,
+    /// The cell's name: program, work, chain, settings.
+    pub cell: String,
+    /// Which repeat, from 1.
+    pub repeat: usize,
+    /// The run's folder, relative to the report's.
+    pub folder: String,
+    /// The command as given to the system.
+    pub command: Vec<String>,
+    /// When the program was started, in microseconds since 1970.
+    pub started_unix_us: i64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// In words, where it did not end well: exit code, signal, what was missing.
+    pub why: String,
+    /// Seconds from the start of the program to its end, its last commit included.
+    pub seconds: f64,
+    /// Seconds of CPU, user and system.
+    pub cpu_seconds: f64,
+    /// Greatest anonymous memory among the samples.
+    pub peak_rss_anon_bytes: u64,
+    /// Greatest resident memory, mapped files included, as the system kept it.
+    pub peak_rss_bytes: u64,
+    /// Bytes that the storage was asked for.
+    pub bytes_read: u64,
+    /// Bytes sent to the storage.
+    pub bytes_written: u64,
+    /// Share of one core that the sampling itself used.
+    pub sampling_share: f64,
+    /// Height of the tip at the end.
+    pub height: Option<u32>,
+    /// Hash of the tip at the end.
+    pub bestblock: Option<String>,
+    /// Hash of the UTXO set at the end; none where the plan did not ask for it.
+    pub hash_serialized_3: Option<String>,
+    /// Number of coins at the end.
+    pub txouts: Option<u64>,
+    /// Which scripts were run: [`EVERY_SCRIPT`] or [`ASSUMED_VALID`].
+    pub trust: String,
+    /// True where the log, not only the settings, says which scripts were run.
+    pub trust_from_log: bool,
+    /// How the chain came into the folder of the work: `copied` or `reflinked`.
+    pub chain_by: String,
+    /// What was limited, and what could not be.
+    pub limits: Vec<String>,
+    /// The last lines of the log and of standard error, where the run did not end well.
+    pub last_lines: Vec<String>,
+}
+
+/// A cell that failed once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failure {
+    /// Place in the order of the plan.
+    pub run: usize,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// In words.
+    pub why: String,
+    /// The last lines it wrote.
+    pub last_lines: Vec<String>,
+}
+
+/// All runs of one program, work, chain and settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cell {
+    /// Name: program, work, chain, settings.
+    pub cell: String,
+    /// Label of the program.
+    pub program: String,
+    /// Kind of work.
+    pub work: String,
+    /// Label of the chain.
+    pub chain: String,
+    /// The settings.
+    pub settings: Settings,
+    /// Which scripts were run.
+    pub trust: String,
+    /// Runs that did the work; the figures below are theirs.
+    pub runs: usize,
+    /// Runs that did not: see `failures`.
+    pub failed: usize,
+    /// Mean of the seconds.
+    pub mean_seconds: Option<f64>,
+    /// Deviation of the seconds (n - 1); none for one run.
+    pub stddev_seconds: Option<f64>,
+    /// Least of the seconds.
+    pub min_seconds: Option<f64>,
+    /// Greatest of the seconds.
+    pub max_seconds: Option<f64>,
+    /// Mean seconds over those of `ratio_to`: below 1 is faster.
+    pub ratio: Option<f64>,
+    /// Where the ratio lies with 95 % confidence, if both cells ran at least twice.
+    pub ratio_low: Option<f64>,
+    /// The upper end of that.
+    pub ratio_high: Option<f64>,
+    /// The cell that it is compared with.
+    pub ratio_to: Option<String>,
+    /// Why it is not compared.
+    pub not_compared: Option<String>,
+    /// Greatest anonymous memory of any run.
+    pub peak_rss_anon_bytes: Option<u64>,
+    /// Mean of the bytes read from storage.
+    pub bytes_read: Option<u64>,
+    /// Mean of the bytes written to storage.
+    pub bytes_written: Option<u64>,
+    /// `bytes_written` over the bytes of the chain's block files.
+    pub bytes_written_per_chain_byte: Option<f64>,
+    /// Mean of the CPU seconds.
+    pub cpu_seconds: Option<f64>,
+    /// Height of the tip at the end.
+    pub height: Option<u32>,
+    /// Hash of the tip at the end.
+    pub bestblock: Option<String>,
+    /// Hash of the UTXO set at the end.
+    pub hash_serialized_3: Option<String>,
+    /// Number of coins at the end.
+    pub txouts: Option<u64>,
+    /// Seconds and bytes of anonymous memory over the run nearest to the mean: a few hundred points.
+    pub memory_curve: Vec<(f64, u64)>,
+    /// Seconds of each run that did the work.
+    pub seconds: Vec<f64>,
+    /// Runs that did not do the work.
+    pub failures: Vec<Failure>,
+}
+
+/// A chain that works were done on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChainFacts {
+    /// Label in the plan.
+    pub label: String,
+    /// Bytes of its block files.
+    pub bytes: u64,
+    /// Blocks in them.
+    pub blocks: u64,
+    /// Height of its last block.
+    pub height: u32,
+}
+
+/// Everything that a plan gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Title of the plan.
+    pub title: String,
+    /// Label of the program that the others are compared with.
+    pub baseline: String,
+    /// Whether all runs of the plan are in.
+    pub complete: bool,
+    /// The machine.
+    pub machine: Machine,
+    /// Page cache before a run: `kept` or `dropped`, and how.
+    pub page_cache: String,
+    /// What a reader must know: limits that were not in force, runs that were not compared.
+    pub notes: Vec<String>,
+    /// The chains.
+    pub chains: Vec<ChainFacts>,
+    /// The cells, in the order of the plan.
+    pub cells: Vec<Cell>,
+    /// The runs, in the order they were made; without their lines.
+    pub runs: Vec<RunRecord>,
+}
+
+/// Writes `bytes` to `path` so that it is there whole or not at all, also after a crash.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("part");
+    let mut file = std::fs::File::create(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    drop(file);
+    std::fs::rename(&beside, path)?;
+    if let Some(folder) = path.parent() {
+        std::fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// `value` as JSON with line ends, for a file.
+pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("strings, numbers and lists of them have a JSON form");
+    text.push(b'\n');
+    text
+}
