@@ -1,5 +1,5 @@
 //! Building tables: records in key order become blocks, filters and an index, byte for byte as
-//! LevelDB writes them (but for index keys, which it may shorten and we do not).
+//! LevelDB writes them.
 //!
 //! A [`Part`] takes records of one range of keys and writes blocks in large pieces; [`finish`] puts
 //! filters, index and footer behind the blocks of one part, or of several parts that share a file.
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bloom::{FILTER_BASE_LOG2, FILTER_KEY, hash, put_filter};
-use crate::coding::{TAG_BYTES, mask, put_varint, shared_prefix};
+use crate::coding::{KIND_VALUE, SEQUENCE_MAX, TAG_BYTES, mask, put_varint, shared_prefix};
 use crate::fs::{DiskFile, DiskResult};
 use crate::table::{FOOTER_BYTES, Handle, MAGIC};
 
@@ -51,7 +51,7 @@ impl Sink {
 /// What the index says of one block.
 #[derive(Debug)]
 struct IndexEntry {
-    /// End of its last internal key in `Part::index_keys`.
+    /// End of its key in `Part::index_keys`; the last block's follows when the next key is known.
     key_end: usize,
     /// End of its filter in `Part::filters`.
     filter_end: usize,
@@ -133,6 +133,12 @@ impl Part {
             };
             assert!(is_behind, "the keys of a run rise: {key:02x?} after {:02x?}", self.last_key);
         }
+        if self.is_between_blocks()
+            && let Some(before) = self.index.last_mut()
+        {
+            put_separator(&mut self.index_keys, &self.last_key, self.last_tag, Some(key));
+            before.key_end = self.index_keys.len();
+        }
         if self.since_restart == RESTART_INTERVAL {
             let at = self.piece.len() - self.block_start;
             self.restarts.push(u32::try_from(at).expect("a block is small"));
@@ -190,8 +196,6 @@ impl Part {
         self.since_restart = 0;
         put_filter(&mut self.filters, &self.hashes);
         self.hashes.clear();
-        self.index_keys.extend_from_slice(&self.last_key);
-        self.index_keys.extend_from_slice(&self.last_tag.to_le_bytes());
         let (key_end, filter_end) = (self.index_keys.len(), self.filters.len());
         self.index.push(IndexEntry { key_end, filter_end, handle });
     }
@@ -224,7 +228,7 @@ impl Part {
             + self.filters.capacity()
     }
 
-    /// The blocks in key order: last internal key, filter, place.
+    /// The blocks in key order: index key (the last one's is empty), filter, place.
     fn blocks(&self) -> impl Iterator<Item = (&[u8], &[u8], Handle)> {
         let (mut key_start, mut filter_start) = (0, 0);
         self.index.iter().map(move |entry| {
@@ -233,6 +237,34 @@ impl Part {
             (key_start, filter_start) = (entry.key_end, entry.filter_end);
             (key, filter, entry.handle)
         })
+    }
+}
+
+/// Appends the index key of a block whose last record is `last` with `tag`: an internal key at or
+/// behind it and before every record of user key `next` (`None`: there is no next block). Short.
+fn put_separator(out: &mut Vec<u8>, last: &[u8], tag: u64, next: Option<&[u8]>) {
+    const GREATEST_TAG: u64 = SEQUENCE_MAX << 8 | KIND_VALUE;
+    let (at, limit) = match next {
+        Some(next) => {
+            let at = shared_prefix(last, next);
+            (at, next.get(at).copied().unwrap_or(0))
+        }
+        None => (last.iter().take_while(|byte| **byte == 0xff).count(), 0xff),
+    };
+    let short = last.get(at).filter(|byte| {
+        let is_below = if next.is_some() { **byte < limit.saturating_sub(1) } else { true };
+        is_below && at + 1 < last.len()
+    });
+    match short {
+        Some(byte) => {
+            out.extend_from_slice(&last[..at]);
+            out.push(byte + 1);
+            out.extend_from_slice(&GREATEST_TAG.to_le_bytes());
+        }
+        None => {
+            out.extend_from_slice(last);
+            out.extend_from_slice(&tag.to_le_bytes());
+        }
     }
 }
 
@@ -273,11 +305,14 @@ fn tail(start: u64, parts: &[Part]) -> Vec<u8> {
     let metaindex = metaindex.end(start);
 
     let mut index = BlockOfRestarts::begin(&mut out);
-    for part in parts {
+    for (number, part) in parts.iter().enumerate() {
+        let next = parts.get(number + 1).map(|next| &next.first_key[..]);
+        let mut last = Vec::new();
+        put_separator(&mut last, &part.last_key, part.last_tag, next);
         for (key, _, handle) in part.blocks() {
             value.clear();
             handle.put(&mut value);
-            index.add(key, &value);
+            index.add(if key.is_empty() { &last } else { key }, &value);
         }
     }
     let index = index.end(start);
@@ -362,7 +397,7 @@ impl<'a> BlockOfRestarts<'a> {
 mod tests {
     use super::*;
     use crate::block::Found;
-    use crate::coding::{KIND_DELETED, KIND_VALUE};
+    use crate::coding::{KIND_DELETED, KIND_VALUE, split_key};
     use crate::error::Error;
     use crate::fs::{Disk, SimDisk};
     use crate::table::Table;
@@ -440,6 +475,25 @@ mod tests {
             if let Err(why) = result.and_then(|table| check(&table, 400)) {
                 assert!(why.is_damage(), "bent at {at}: {why}");
             }
+        }
+    }
+
+    #[test]
+    fn index_keys_are_short_and_between() {
+        for (row, last, next, want) in [
+            ("one more", &b"abcd"[..], Some(&b"abzz"[..]), Some(&b"abd"[..])),
+            ("no room", b"abcd", Some(b"abda"), None),
+            ("nothing shorter", b"abc", Some(b"abx"), None),
+            ("a prefix", b"abc", Some(b"abcd"), None),
+            ("no next", b"abc", None, Some(b"b")),
+            ("no next, one byte", b"a", None, None),
+            ("no next, no greater", &[0xff; 3], None, None),
+            ("no next, a greater one within", &[0xff, 1, 2], None, Some(&[0xff, 2])),
+        ] {
+            let mut out = Vec::new();
+            put_separator(&mut out, last, 77, next);
+            let tag = if want.is_some() { SEQUENCE_MAX << 8 | KIND_VALUE } else { 77 };
+            assert_eq!(split_key(&out), Some((want.unwrap_or(last), tag)), "{row}");
         }
     }
 

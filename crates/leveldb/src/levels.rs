@@ -93,10 +93,13 @@ impl Limits {
         if top >= 2 && bytes < self.of(top - 1) {
             return Some(Place { level: top - 1, moves: None });
         }
-        let mut all = vec![RunSize { level: 0, bytes, is_one_file: false }];
-        all.extend_from_slice(runs);
-        if let Some(levels) = self.deepest(&all) {
-            return Some(Place { level: levels[0], moves: Some(levels[1..].to_vec()) });
+        // With moves; in level 0 it would be one file, and what lies there may make room too.
+        for is_one_file in [false, true] {
+            let mut all = vec![RunSize { level: 0, bytes, is_one_file }];
+            all.extend_from_slice(runs);
+            if let Some(levels) = self.deepest(&all) {
+                return Some(Place { level: levels[0], moves: Some(levels[1..].to_vec()) });
+            }
         }
         (level0_count(runs) < LEVEL0_MAX).then_some(Place { level: 0, moves: None })
     }
@@ -193,9 +196,15 @@ mod tests {
             ("the second above it", &[(6, 5000)], 5000, Some((5, None))),
             ("not under a small one", &[(2, 1), (6, 5000)], 5, Some((1, None))),
             ("small ones make room", &[(2, 1), (6, 5000)], 50, Some((4, Some(vec![5, 6])))),
-            ("too big for level 3", &[(4, 500), (5, 500), (6, 500)], 1024, Some((0, None))),
+            ("too big for level 3", &[(4, 500), (5, 500), (6, 500)], 1024, Some((0, Some(vec![4, 5, 6])))),
+            (
+                "what another program left in level 0 makes room",
+                &[(0, 1), (0, 1), (0, 1), (6, 5000)],
+                20_000,
+                Some((0, Some(vec![3, 4, 5, 6]))),
+            ),
             ("beside one in level 0", &[(0, 50), (3, 50), (4, 50)], 50, Some((3, Some(vec![4, 5, 6])))),
-            ("no room at all", &[(0, 9), (0, 9), (0, 9), (4, 2000), (5, 20000), (6, 1)], 9, None),
+            ("no room at all", &[(0, 2000), (0, 2000), (0, 2000), (4, 2000), (5, 20000), (6, 1)], 9, None),
         ] {
             let place = LIMITS.place(&runs(there), mib * MIB);
             let want = want.map(|(level, moves)| Place { level, moves });

@@ -5,8 +5,8 @@
 //! Handle:  offset varint | bytes varint (without those five)
 //! Footer:  metaindex handle | index handle | zeros up to 40 | magic u64 LE
 //!
-//! The file is mapped. In memory lie 12 bytes and a bit for each block: four bytes of its last key
-//! (behind what all keys share), its place, and whether its checksum was found right. A checksum is
+//! The file is mapped. In memory lie 12 bytes and a bit for each block: four bytes of its index key
+//! (behind what they all share), its place, and whether its checksum was found right. A checksum is
 //! looked at when a block is first read, and again by whoever reads the table from end to end.
 //!
 //! Absent on purpose: compression; a cache of blocks (the system has one).
@@ -100,9 +100,10 @@ pub(crate) struct Table {
     bytes: Bytes,
     index: Index,
     filter: Option<Range<usize>>,
-    /// What all last keys of blocks share; it stands in front of each `prefixes`.
+    /// What all index keys but the last share; it stands in front of each `prefixes`.
     common: Box<[u8]>,
-    /// Four bytes of each block's last key behind `common`, as a big-endian number.
+    /// Four bytes of each index key behind `common`, as a big-endian number; none for the last
+    /// block, which is the answer for all greater keys.
     prefixes: Vec<u32>,
     handles: Vec<u64>,
     /// A bit for each block whose checksum was right.
@@ -244,14 +245,14 @@ impl Table {
         }
     }
 
-    /// Which block would hold `key`; the number of blocks if it lies behind all of them.
+    /// Which block holds `key`, if any does; in a table without blocks, 0.
     ///
     /// `from` is a block that the answer cannot lie before: where the search for a smaller key ended.
     pub(crate) fn find_block(&self, key: &[u8], from: usize) -> usize {
         let common = key.get(..self.common.len()).unwrap_or(key);
         match common.cmp(&self.common) {
             std::cmp::Ordering::Less => return from,
-            std::cmp::Ordering::Greater => return self.handles.len(),
+            std::cmp::Ordering::Greater => return self.prefixes.len(),
             std::cmp::Ordering::Equal => {}
         }
         let wanted = prefix(&key[self.common.len()..]);
@@ -296,10 +297,7 @@ impl Table {
     /// The newest record of `key`, whose hash is `hash`.
     pub(crate) fn find(&self, key: &[u8], hash: u32) -> Result<Found<'_>> {
         let index = self.find_block(key, 0);
-        if index == self.handles.len() {
-            return Ok(Found::Absent);
-        }
-        if !self.may_hold(index, hash) {
+        if index == self.handles.len() || !self.may_hold(index, hash) {
             return Ok(Found::Absent);
         }
         self.block(index)?.find(key).ok_or_else(|| self.no_block(index))
@@ -384,7 +382,7 @@ impl IndexEntries {
         let block = Block::parse(contents).ok_or_else(|| broken(0))?;
         let mut handles = Vec::new();
         let mut is_plain = true;
-        let (mut first, mut common_bytes) = (Vec::new(), usize::MAX);
+        let (mut first, mut common_bytes, mut with_last) = (Vec::new(), usize::MAX, usize::MAX);
         let (mut at, mut key) = (0, Vec::new());
         while at < block.len() {
             let entry = block.entry(at).ok_or_else(|| broken(at))?;
@@ -393,7 +391,8 @@ impl IndexEntries {
             if handles.is_empty() {
                 first = user.to_vec();
             }
-            common_bytes = common_bytes.min(shared_prefix(&first, user));
+            common_bytes = with_last;
+            with_last = with_last.min(shared_prefix(&first, user));
             is_plain &= entry.shared == 0 && block.restart(handles.len()) == at;
             let handle = Handle::read(&mut Reader(entry.value)).ok_or_else(|| broken(at))?;
             let packed = handle.pack().filter(|_| handle.range(file).is_some());
@@ -408,7 +407,7 @@ impl IndexEntries {
         is_plain &= handles.is_empty() || block.restart_count() == handles.len();
         first.truncate(common_bytes);
         let mut entries = IndexEntries {
-            prefixes: Vec::with_capacity(handles.len()),
+            prefixes: Vec::with_capacity(handles.len().saturating_sub(1)),
             handles,
             copy: (!is_plain).then(Vec::new),
             common: first.into(),
@@ -422,7 +421,9 @@ impl IndexEntries {
         let (mut at, mut key, mut restarts) = (0, Vec::new(), Vec::new());
         while let Some(entry) = block.entry(at).filter(|_| at < block.len()) {
             extend_key(&mut key, &entry).expect("read before");
-            self.prefixes.push(prefix(&user_key(&key)[self.common.len()..]));
+            if self.prefixes.len() + 1 < self.handles.len() {
+                self.prefixes.push(prefix(&user_key(&key)[self.common.len()..]));
+            }
             if let Some(copy) = &mut self.copy {
                 restarts.push(u32::try_from(copy.len()).unwrap_or(u32::MAX));
                 put_varint(copy, 0);

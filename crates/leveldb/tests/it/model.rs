@@ -1,0 +1,164 @@
+//! Random commits, merges and reopenings, against a map in memory.
+
+use leveldb::Db;
+use leveldb::fs::SimDisk;
+use proptest::prelude::*;
+
+use crate::{Model, Random, SMALL, apply, check, commit, commit_in_parts, dir};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Commit { count: usize, parts: usize },
+    Write { count: usize },
+    Merge,
+    FullMerge,
+    Settle,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1..1500_usize, 1..4_usize).prop_map(|(count, parts)| Step::Commit { count, parts }),
+        3 => (0..30_usize).prop_map(|count| Step::Write { count }),
+        2 => Just(Step::Merge),
+        1 => Just(Step::FullMerge),
+        1 => Just(Step::Settle),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+fn run(seed: u64, steps: &[Step]) {
+    const KEYS: u64 = 900;
+    let disk = SimDisk::new(seed).shared();
+    let mut random = Random(seed);
+    let mut db = Db::create(disk.clone(), &dir(), SMALL).unwrap();
+    let mut model = Model::new();
+    let mut old = Vec::new();
+    for step in steps {
+        old.push((db.snapshot(), model.clone()));
+        match step {
+            Step::Commit { count, parts } => {
+                let records = commit(&mut random, KEYS, *count);
+                commit_in_parts(&db, &records, *parts).unwrap();
+                apply(&mut model, &records);
+            }
+            Step::Write { count } => {
+                let records = commit(&mut random, KEYS, *count);
+                db.write(&records).unwrap();
+                apply(&mut model, &records);
+            }
+            Step::Merge => {
+                db.merge_now().unwrap();
+            }
+            Step::FullMerge => {
+                if let Some(merge) = db.plan_full_merge().unwrap() {
+                    merge.run().unwrap();
+                    assert_eq!(db.snapshot().run_count(), usize::from(!model.is_empty()));
+                }
+            }
+            Step::Settle => db.settle().unwrap(),
+            Step::Reopen => {
+                old.clear();
+                drop(db);
+                db = Db::open(disk.clone(), &dir(), SMALL).unwrap();
+            }
+        }
+        check(&db.snapshot(), &model, KEYS);
+    }
+    for (snapshot, model) in &old {
+        assert!(crate::contents(snapshot) == *model, "an old snapshot has not changed");
+    }
+    old.clear();
+    db.settle().unwrap();
+    let runs = db.snapshot().runs();
+    assert!(runs.iter().filter(|run| run.level == 0).count() < 4, "{runs:?}");
+    for run in runs.iter().filter(|run| (1..6).contains(&run.level)) {
+        let limit = SMALL.level1_bytes * 10_u64.pow(u32::try_from(run.level).unwrap() - 1);
+        assert!(run.bytes < limit, "{runs:?}");
+    }
+    drop(db);
+    let read_only = Db::open_read_only(disk.clone(), &dir()).unwrap();
+    check(&read_only.snapshot(), &model, KEYS);
+    let tables = crate::names(&*disk, &dir()).iter().filter(|name| name.ends_with(".ldb")).count();
+    let live: usize = read_only.snapshot().runs().iter().map(|run| run.file_count).sum();
+    assert_eq!(tables, live, "nothing lies about");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if std::env::var_os("SLOW").is_some() { 500 } else { 24 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_database_is_a_map(seed: u64, steps in prop::collection::vec(step(), 1..20)) {
+        run(seed, &steps);
+    }
+}
+
+#[test]
+fn many_commits_use_every_level() {
+    let steps: Vec<Step> =
+        (0..60).map(|index| Step::Commit { count: 1 + index * 37 % 400, parts: 1 + index % 3 }).collect();
+    run(1, &steps);
+}
+
+#[test]
+fn threads_read_while_one_writes_and_another_merges() {
+    const KEYS: u64 = 3000;
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::create(leveldb::fs::RealDisk::shared(), &dir.path().join("db"), SMALL).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let latest = std::sync::Mutex::new((db.snapshot(), Model::new()));
+    let is_done = || done.load(std::sync::atomic::Ordering::Acquire);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_done() {
+                    let (snapshot, model) = latest.lock().unwrap().clone();
+                    check(&snapshot, &model, KEYS);
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !is_done() {
+                if let Some(merge) = db.plan_full_merge().unwrap() {
+                    std::thread::scope(|slices| {
+                        slices.spawn(|| while merge.step().unwrap() {});
+                        slices.spawn(|| while merge.step().unwrap() {});
+                    });
+                    merge.finish().unwrap();
+                }
+            }
+        });
+        let mut model = Model::new();
+        let mut random = Random(5);
+        for _ in 0..40 {
+            let records = commit(&mut random, KEYS, 400);
+            let bytes = 400 * 100;
+            while !db.has_room(bytes) {
+                std::thread::yield_now();
+            }
+            let run = db.begin_run(bytes).unwrap();
+            std::thread::scope(|parts| {
+                for part in records.chunks(100) {
+                    let mut table = run.table();
+                    parts.spawn(move || {
+                        for (key, value) in part {
+                            match value {
+                                Some(value) => table.put(key, value).unwrap(),
+                                None => table.delete(key).unwrap(),
+                            }
+                        }
+                        table.finish().unwrap();
+                    });
+                }
+            });
+            db.commit(run).unwrap();
+            apply(&mut model, &records);
+            *latest.lock().unwrap() = (db.snapshot(), model.clone());
+        }
+        done.store(true, std::sync::atomic::Ordering::Release);
+    });
+}
