@@ -1,9 +1,10 @@
 //! Benchmarks of script verification: `cargo bench -p script`, or with a word to choose rows,
 //! `cargo bench -p script -- KeyHash`. Small, and only checked, without `--bench`.
 //!
-//! A row is the least and the median of several runs on this thread, in microseconds an input (`us`).
-//! `all` parses the transaction, hashes and checks on the spot. `own` is the same with checks that are only recorded: the
-//! interpreter's and the hashes' own part. `plain` is `own` without templates. `secp` is libsecp256k1 on those checks alone.
+//! A row is the least and the median of several runs on this thread, in microseconds an input (`us`). `all` parses
+//! the transaction, hashes and checks on the spot. `own` is the same with checks that are only recorded: the
+//! interpreter's and the hashes' own part. `plain` is `own` without templates. `secp` is libsecp256k1 on those checks
+//! alone.
 
 #![allow(clippy::unwrap_used, reason = "it serves measurements")]
 

@@ -1,7 +1,7 @@
 //! Signature checks put off: scripts run on the assumption that every check holds, and a batch decides.
 //!
-//! A script is good when it succeeded under that assumption and all its recorded checks hold. In every other case it runs
-//! again with checks on the spot, and that run is the verdict and the error.
+//! A script is good when it succeeded under that assumption and all its recorded checks hold. In every other case it
+//! runs again with checks on the spot, and that run is the verdict and the error.
 //!
 //! [`verify_all`] does this for a list of inputs. An engine that fills batches across blocks does it in steps:
 //! [`Deferred::run`] each input, keep the [`Recorded`] of those that are not settled, give [`Deferred::checks`] to a
@@ -78,8 +78,8 @@ impl Deferred {
         Deferred::default()
     }
 
-    /// Records the pairs of CHECKMULTISIG, too. That is worth it when a batch is so much faster than single checks that the
-    /// pairs which would never have been tried do not matter.
+    /// Records the pairs of CHECKMULTISIG, too. That is worth it when a batch is so much faster than single checks
+    /// that the pairs which would never have been tried do not matter.
     pub fn with_pairs() -> Deferred {
         Deferred { pairs: true, ..Deferred::default() }
     }

@@ -1,4 +1,5 @@
-//! How signatures and public keys are written down: what the rules demand of their bytes, and what libsecp256k1 is given.
+//! How signatures and public keys are written down: what the rules demand of their bytes, and what libsecp256k1 is
+//! given.
 //!
 //! Absent on purpose: curves. Whether a key is a point and a signature holds is for the checker.
 
@@ -40,8 +41,8 @@ fn is_positive_integer(number: &[u8]) -> bool {
     }
 }
 
-/// R and S of a signature, hash type excluded, in the loose form that was accepted before BIP-0066. `None` when even that
-/// cannot be read. A number that does not fit makes both of them zero: readable, and never valid.
+/// R and S of a signature, hash type excluded, in the loose form that was accepted before BIP-0066. `None` when even
+/// that cannot be read. A number that does not fit makes both of them zero: readable, and never valid.
 ///
 /// What is loose: the length of the whole is skipped and not believed, lengths may have any number of leading zeros,
 /// numbers may be negative or padded, bytes may follow.

@@ -14,7 +14,8 @@ pub(crate) const LOCKTIME_BYTES_MAX: usize = 5;
 ///
 /// # Errors
 ///
-/// [`ScriptError::Scriptnum`] when there are more than `bytes_max` (at most 8) of them, or, with `minimal`, more than needed.
+/// [`ScriptError::Scriptnum`] when there are more than `bytes_max` (at most 8) of them, or, with `minimal`, more than
+/// needed.
 ///
 /// Source: Bitcoin Core b88bffe, `CScriptNum`.
 #[inline]

@@ -1,8 +1,8 @@
 //! A signet block's solution: the coinbase holds a signature over the rest of the block. Source: BIP-0325.
 //!
-//! The solution is the first push, in the script of the witness commitment, that begins with `ec c7 da a2` and has more.
-//! It is judged as if it spent an output with the network's challenge, in a transaction that commits to the block with
-//! the solution taken out.
+//! The solution is the first push, in the script of the witness commitment, that begins with `ec c7 da a2` and has
+//! more. It is judged as if it spent an output with the network's challenge, in a transaction that commits to the
+//! block with the solution taken out.
 //!
 //! Absent on purpose: the genesis block, which needs no solution; ask only about others.
 
@@ -91,8 +91,9 @@ fn commitment_index(coinbase: Transaction<'_>) -> Option<usize> {
     })
 }
 
-/// The script with the solution cut out of its push, and the solution. Without a solution the script stays as it is; with
-/// one, every push is written anew, an opcode without bytes stands for itself, and what is cut short at the end is gone.
+/// The script with the solution cut out of its push, and the solution. Without a solution the script stays as it is;
+/// with one, every push is written anew, an opcode without bytes stands for itself, and what is cut short at the end
+/// is gone.
 ///
 /// Source: Bitcoin Core b88bffe, `FetchAndClearCommitmentSection`.
 fn take_solution(script: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {

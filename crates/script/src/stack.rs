@@ -65,7 +65,8 @@ pub(crate) struct Stack<'a>(Vec<Element<'a>>);
 
 /// Every method that finds too few elements returns [`ScriptError::InvalidStackOperation`] and changes nothing.
 impl<'a> Stack<'a> {
-    /// An empty stack in the memory of another one. The standard library keeps the memory; were it not to, only time is lost.
+    /// An empty stack in the memory of another one. The standard library keeps the memory; were it not to, only time
+    /// is lost.
     pub(crate) fn recycled(old: Stack<'_>) -> Stack<'a> {
         let mut old = old.0;
         old.clear();

@@ -1,8 +1,8 @@
 //! The short way through the commonest inputs: a glance at the bytes, the hash, the signature.
 //!
-//! A template only ever says yes. Whatever is not exactly its plain form, or fails, goes the long way, and the verdict is
-//! found there; so is the verdict under any flag of policy. What must be shown for each template is that the long way
-//! would say yes too, and asks the checker for the very same check.
+//! A template only ever says yes. Whatever is not exactly its plain form, or fails, goes the long way, and the
+//! verdict is found there; so is the verdict under any flag of policy. What must be shown for each template is that
+//! the long way would say yes too, and asks the checker for the very same check.
 //!
 //! CHECKMULTISIG has no template: its script runs in the interpreter, which does not allocate either.
 
@@ -43,8 +43,8 @@ fn check(tx: &Precomputed<'_>, input: usize, flags: Flags) -> Option<Check> {
 
 /// P2PKH: scriptSig is two direct pushes, signature and key.
 ///
-/// The signature's own push cannot lie in the script code: the only push there has 20 bytes, so that number is left to the
-/// long way.
+/// The signature's own push cannot lie in the script code: the only push there has 20 bytes, so that number is left
+/// to the long way.
 fn public_key_hash(tx: &Precomputed<'_>, input: usize, flags: Flags, hash: &[u8; 20]) -> Option<Check> {
     let spending = tx.transaction().input(input);
     let (signature, rest) = direct_push(spending.script_sig())?;

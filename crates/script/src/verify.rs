@@ -1,7 +1,7 @@
 //! Which scripts an input runs, and in which order: scriptSig, the spent script, P2SH, witness programs, taproot.
 //!
-//! [`verify`] takes a short way where it sees a common template, and the long way, [`verify_by_interpreter`], everywhere else.
-//! Both give the same verdict.
+//! [`verify`] takes a short way where it sees a common template, and the long way, [`verify_by_interpreter`],
+//! everywhere else. Both give the same verdict.
 
 use crate::check::{Check, Checker};
 use crate::error::ScriptError;

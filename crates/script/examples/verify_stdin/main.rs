@@ -1,11 +1,12 @@
 //! Verdicts for cases on standard input, or for cases made here; an oracle beside it says whether they are right.
 //!
-//! `verify_stdin < CASES` prints a verdict for each line. `verify_stdin --generate SEED COUNT` makes cases, the same for the
-//! same seed, and prints each with its verdict in front. `tests/kernel_scripts.py` compares them with libbitcoinkernel's.
+//! `verify_stdin < CASES` prints a verdict for each line. `verify_stdin --generate SEED COUNT` makes cases, the same
+//! for the same seed, and prints each with its verdict in front. `tests/kernel_scripts.py` compares them with
+//! libbitcoinkernel's.
 //!
-//! A case: `flags input coins transaction`, where flags are hexadecimal bits (libbitcoinkernel's), input is a number, coins
-//! are `value:script` with commas between, one for each input, and the rest is hexadecimal. A verdict: `OK`, the name of
-//! an error, or `PARSE` for a transaction that does not parse or does not fit its coins.
+//! A case: `flags input coins transaction`, where flags are hexadecimal bits (libbitcoinkernel's), input is a number,
+//! coins are `value:script` with commas between, one for each input, and the rest is hexadecimal. A verdict: `OK`,
+//! the name of an error, or `PARSE` for a transaction that does not parse or does not fit its coins.
 
 #![allow(clippy::unwrap_used, reason = "it serves tests")]
 
@@ -13,6 +14,8 @@
 #[allow(dead_code)]
 mod assembler;
 mod generate;
+mod place;
+mod signed;
 #[path = "../../tests/it/wallet.rs"]
 #[allow(dead_code)]
 mod wallet;

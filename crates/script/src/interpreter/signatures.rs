@@ -49,8 +49,8 @@ fn find_and_delete(script_code: &[u8], signature: &[u8]) -> Option<Vec<u8>> {
     kept
 }
 
-/// A signature check before tapscript, with all that the curve need not be asked for. `None` when it cannot hold: an empty
-/// or unreadable signature, a number that is zero or too large, a key of the wrong length.
+/// A signature check before tapscript, with all that the curve need not be asked for. `None` when it cannot hold: an
+/// empty or unreadable signature, a number that is zero or too large, a key of the wrong length.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckECDSASignature`, `CPubKey::Verify`.
 #[inline]
@@ -259,8 +259,8 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         Ok(true)
     }
 
-    /// Offers all pairs to the checker at once. Only where no pair can end the script by its encoding, so that it does not
-    /// matter which of them are tried.
+    /// Offers all pairs to the checker at once. Only where no pair can end the script by its encoding, so that it
+    /// does not matter which of them are tried.
     fn multisig_asked(&mut self, group: &Group<'_, '_>, script_code: &[u8]) -> Option<bool> {
         let (version, flags) = (self.version, self.spend.flags);
         let clean = (0..group.signatures).all(|i| check_signature(group.signature(i), flags).is_ok())

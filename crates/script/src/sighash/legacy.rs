@@ -1,15 +1,17 @@
 //! What a signature signs before segwit: the transaction itself, with other scripts blanked.
 //!
-//! A transaction of n inputs is hashed n times over, so that the work grows with n squared, for Core as for us.
-//! Two things keep it small. The blanked inputs lie ready in one piece, so that a hash is a few long runs and no copying;
-//! and the hash of those before the signed one is taken up from a state kept every [`STEP_INPUTS`] inputs: half the work.
+//! A transaction of n inputs is hashed n times over, so that the work grows with n squared, for Core as for us. Two
+//! things keep it small. The blanked inputs lie ready in one piece, so that a hash is a few long runs and no copying;
+//! and the hash of those before the signed one is taken up from a state kept every [`STEP_INPUTS`] inputs: half the
+//! work.
 
 use crate::opcode::{Instructions, OP_CODESEPARATOR};
 use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Writer, with_hash_type};
 use primitives::Transaction;
 use simd::sha256::Sha256;
 
-/// From so many inputs on, the blanked inputs are kept; below, they are written again each time, and nothing is allocated.
+/// From so many inputs on, the blanked inputs are kept; below, they are written again each time, and nothing is
+/// allocated.
 const KEPT_INPUTS_MIN: usize = 12;
 /// Inputs from one kept state to the next.
 const STEP_INPUTS: usize = 32;

@@ -1,7 +1,8 @@
-//! What a signature signs, in all four ways: legacy, version 0 witness (BIP-0143), taproot key path and tapscript (BIP-0341).
+//! What a signature signs, in all four ways: legacy, version 0 witness (BIP-0143), taproot key path and tapscript
+//! (BIP-0341).
 //!
-//! [`Precomputed`] is a transaction with the coins that it spends and the hashes that its inputs share. Each is made when
-//! an input first needs it, and only once, whichever thread asks.
+//! [`Precomputed`] is a transaction with the coins that it spends and the hashes that its inputs share. Each is made
+//! when an input first needs it, and only once, whichever thread asks.
 //!
 //! Absent on purpose: the rules around a signature's encoding.
 

@@ -1,4 +1,5 @@
-//! Vectors of BIP-0340 (Schnorr signatures) and BIP-0341 (taproot outputs and hashes). BIP-0143's stand in Core's files.
+//! Vectors of BIP-0340 (Schnorr signatures) and BIP-0341 (taproot outputs and hashes). BIP-0143's stand in Core's
+//! files.
 
 use crate::data;
 use primitives::{Amount, Tables, hex};
@@ -7,7 +8,8 @@ use script::{Check, Flags, Immediate, Precomputed, Scratch, SpentOutput, verify}
 use serde_json::Value;
 use simd::sha256::sha256;
 
-/// libsecp256k1 is asked through [`Check`], whose messages have 32 bytes; the rows with other lengths are asked directly.
+/// libsecp256k1 is asked through [`Check`], whose messages have 32 bytes; the rows with other lengths are asked
+/// directly.
 #[test]
 fn bip_0340() {
     let Some(bytes) = data::bytes("scripts/bip-0340_test-vectors.csv") else { return };

@@ -24,7 +24,8 @@ const BLOCKS: [(&str, usize); 14] = [
     ("test3_928831_698dc8022c0a", 9984),
 ];
 
-/// Flags by height, as far as these blocks need them. Source: Bitcoin Core b88bffe, `GetBlockScriptFlags`, chainparams.cpp.
+/// Flags by height, as far as these blocks need them. Source: Bitcoin Core b88bffe, `GetBlockScriptFlags`,
+/// chainparams.cpp.
 fn flags_of(name: &str) -> Flags {
     let mut parts = name.split('_');
     let heights = match parts.next() {

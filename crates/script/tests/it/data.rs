@@ -1,6 +1,7 @@
 //! Where test data lies, and how its pieces are read.
 //!
-//! Folder: `FFWD_TEST_DATA`, else `../shared/data` beside the workspace. Without it a test says that it skips, and passes.
+//! Folder: `FFWD_TEST_DATA`, else `../shared/data` beside the workspace. Without it a test says that it skips, and
+//! passes.
 
 use primitives::{Amount, Reader, hex};
 use script::{Flags, SpentOutput};

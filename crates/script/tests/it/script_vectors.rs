@@ -48,7 +48,8 @@ fn witness(items: &[Value]) -> (Vec<Vec<u8>>, Vec<u8>) {
     (witness, leaf)
 }
 
-/// The spending transaction of a row. Source: Bitcoin Core b88bffe, `BuildCreditingTransaction`, `BuildSpendingTransaction`.
+/// The spending transaction of a row. Source: Bitcoin Core b88bffe, `BuildCreditingTransaction`,
+/// `BuildSpendingTransaction`.
 fn case(with: Option<&[Value]>, script_sig: &str, spent: &str) -> Case {
     let (value, (witness, leaf)) = match with {
         None => (0, (Vec::new(), Vec::new())),
