@@ -158,7 +158,8 @@ impl Chain {
     /// Blocks of the best chain that are not stored, lowest first, at most `count`.
     pub fn wanted(&self, count: usize) -> Vec<Want> {
         let inner = self.lock();
-        let missing = inner.path.iter().map(|hash| &inner.nodes[hash]).filter(|node| node.body.is_none());
+        let path = &inner.path[inner.connected_count()..];
+        let missing = path.iter().map(|hash| &inner.nodes[hash]).filter(|node| node.body.is_none());
         missing.take(count).map(|node| Want { hash: node.info.hash, height: node.info.height }).collect()
     }
 
@@ -180,9 +181,9 @@ impl Chain {
         let mut refused = Vec::new();
         let mut inner = self.lock();
         loop {
-            let mut tip = None;
-            let mut bad = None;
-            for hash in &inner.path {
+            let from = inner.connected_count();
+            let (mut tip, mut bad) = (Some(inner.path[from - 1]), None);
+            for hash in &inner.path[from..] {
                 match &inner.nodes[hash].body {
                     Some(body) if body.starts_with(INVALID) => bad = Some(*hash),
                     Some(_) => tip = Some(*hash),
@@ -204,6 +205,12 @@ impl Chain {
 }
 
 impl Inner {
+    /// Blocks of the best header chain up to the tip, if it is on it; genesis otherwise.
+    fn connected_count(&self) -> usize {
+        let height = self.nodes[&self.tip].info.height as usize;
+        if self.path.get(height) == Some(&self.tip) { height + 1 } else { 1 }
+    }
+
     fn refuse(&mut self, bad: Hash256) {
         let mut on_it = vec![bad];
         while let Some(hash) = on_it.pop() {

@@ -404,6 +404,12 @@ impl Transport {
         self.out.push_back(bytes);
     }
 
+    /// Queues bytes as they are: for simulated peers that break every rule.
+    #[cfg(test)]
+    pub(crate) fn push_raw(&mut self, bytes: Vec<u8>) {
+        self.push(bytes);
+    }
+
     /// The next bytes to send; empty when there are none.
     pub fn to_send(&self) -> &[u8] {
         self.out.front().map_or(&[], |first| &first[self.sent..])

@@ -427,3 +427,6 @@ impl Hub {
             || self.outbound.is_dialing(address)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! Honest peers: sync, speed, following, serving, and what is asked of whom.
+
+use super::world::*;
+use crate::api::{Config, Outbound};
+use crate::chain::ChainView as _;
+use crate::reason::Reason;
+use crate::sim::{Chain, made_on};
+use crate::wire::{Message, services};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+const S: Duration = Duration::from_secs(1);
+
+fn chain_of(count: usize, body_bytes: usize) -> Arc<Chain> {
+    Arc::new(Chain::having(&made_on(&Chain::new().best_header(), count, 1, body_bytes)))
+}
+
+#[test]
+fn syncs_from_another_hub_by_v1_and_v2() {
+    for (theirs, ours) in [(false, false), (true, true), (true, false), (false, true)] {
+        let served = chain_of(4500, 300);
+        let config =
+            Config { outbound: Outbound::Only(vec!["1.1.1.1".into()]), v2transport: ours, ..Config::new(NETWORK) };
+        let mut world = World::with_config(Chain::new(), config);
+        let chain = Arc::clone(&served);
+        world.place("1.1.1.1:18444", move || Box::new(OtherHub::new(&chain, theirs)));
+        world.sync_to(served.tip().hash, 20 * S);
+        assert!(world.run_until(S, |world| world.hub.progress().headers_done), "v2: they {theirs}, we {ours}");
+        assert_eq!(world.blocks_count, 4500, "each once");
+        let retries = world.gone.iter().filter(|(_, reason)| reason.is_offence()).count();
+        assert_eq!(retries, 0, "{:?}", world.gone);
+        // A new block is announced, fetched and connected.
+        served.extend(&made_on(&served.best_header(), 3, 5, 10));
+        world.sync_to(served.tip().hash, 2 * S);
+    }
+}
+
+#[test]
+fn a_chain_below_minimum_work_is_synced_twice_and_stored_once() {
+    let served = chain_of(4100, 10);
+    let mut world = World::new(Chain::with_minimum(4050), &["1.1.1.1"]);
+    world.honest("1.1.1.1:18444", &served);
+    assert!(world.run_until(10 * S, |world| world.hub.progress().presync_height.is_some()), "presync is seen");
+    world.sync_to(served.tip().hash, 20 * S);
+    assert_eq!(world.gone, []);
+}
+
+#[test]
+fn follows_a_reorg_of_twenty_blocks() {
+    let common = made_on(&Chain::new().best_header(), 50, 1, 100);
+    let served = Arc::new(Chain::having(&common));
+    let fork = served.best_header();
+    served.extend(&made_on(&fork, 20, 2, 100));
+    let mut world = World::new(Chain::new(), &["1.1.1.1"]);
+    let chain = Arc::clone(&served);
+    world.place("1.1.1.1:18444", move || Box::new(OtherHub::new(&chain, false)));
+    world.sync_to(served.tip().hash, 5 * S);
+    served.extend(&made_on(&fork, 21, 3, 100));
+    world.sync_to(served.tip().hash, 5 * S);
+    assert_eq!(world.gone, []);
+}
+
+/// Seconds to sync `count` blocks of 20 kB from these peers.
+fn seconds(count: usize, peers: &[(Duration, f64)]) -> f64 {
+    let served = chain_of(count, 20_000);
+    let names: Vec<String> = (0..peers.len()).map(|i| format!("1.{i}.1.1")).collect();
+    let connect: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(Chain::new(), &connect);
+    for (name, (latency, rate)) in names.iter().zip(peers) {
+        let place = world.honest(&format!("{name}:18444"), &served);
+        (place.latency, place.rate) = (*latency, *rate);
+    }
+    world.sync_to(served.tip().hash, 300 * S);
+    assert_eq!(world.gone, []);
+    world.time.as_secs_f64()
+}
+
+#[test]
+fn four_peers_of_a_quarter_each_give_their_sum() {
+    const MS: Duration = Duration::from_millis(1);
+    let one = seconds(1500, &[(MS, 4e6)]);
+    let four = seconds(1500, &[(MS, 1e6); 4]);
+    assert!(four <= one * 1.10, "one of 4 MB/s: {one} s, four of 1 MB/s: {four} s");
+}
+
+#[test]
+fn a_round_trip_of_50_ms_costs_nothing() {
+    let near = seconds(1500, &[(Duration::from_millis(1), 8e6)]);
+    let far = seconds(1500, &[(Duration::from_millis(25), 8e6)]);
+    assert!(far <= near * 1.05 + 0.6, "1 ms: {near} s, 25 ms each way: {far} s (of which handshakes)");
+}
+
+#[test]
+fn tiny_blocks_from_far_away_are_asked_in_great_number() {
+    let served = chain_of(6000, 100);
+    let mut world = World::new(Chain::new(), &["1.1.1.1"]);
+    world.honest("1.1.1.1:18444", &served).latency = Duration::from_millis(25);
+    world.sync_to(served.tip().hash, 10 * S);
+    // With Core's 16 in flight it would take 6000 / 16 round trips of 50 ms: 19 s.
+    assert!(world.time < Duration::from_secs(6), "{:?}", world.time);
+}
+
+#[test]
+fn what_the_node_holds_is_bounded() {
+    let served = chain_of(400, 50_000);
+    let config = Config {
+        outbound: Outbound::Only(vec!["1.1.1.1".into(), "1.2.1.1".into()]),
+        v2transport: false,
+        window_bytes: 1_000_000,
+        ..Config::new(NETWORK)
+    };
+    let mut world = World::with_config(Chain::new(), config);
+    world.honest("1.1.1.1:18444", &served);
+    world.honest("1.2.1.1:18444", &served);
+    // A node that takes its time: 20 MB in all through a window of 1 MB, each block held for 0.2 s.
+    world.keep = Duration::from_millis(200);
+    world.sync_to(served.tip().hash, 60 * S);
+    assert!(world.held_max <= 1_000_000 + 16 * 50_000, "{} bytes were held", world.held_max);
+    assert_eq!(world.gone, [], "who waits for us is not blamed");
+    assert!(world.time < 8 * S, "the window was kept full: {:?}", world.time);
+}
+
+#[test]
+fn a_limited_peer_is_asked_near_its_tip_only() {
+    let served = chain_of(800, 10);
+    let asked = Rc::new(RefCell::new(Asked::new()));
+    let mut world = World::new(Chain::new(), &["1.1.1.1"]);
+    let (chain, log) = (Arc::clone(&served), Rc::clone(&asked));
+    world.place("1.1.1.1:18444", move || {
+        let log = Rc::clone(&log);
+        let mut server = Server::bent(
+            Arc::clone(&chain),
+            Box::new(move |_, message, _| {
+                if let Message::GetData(list) = message {
+                    list.iter().for_each(|entry| *log.borrow_mut().entry(entry.hash).or_default() += 1);
+                }
+                false
+            }),
+        );
+        server.services = services::NETWORK_LIMITED | services::WITNESS;
+        Box::new(server)
+    });
+    world.run(3 * S);
+    assert_eq!(asked.borrow().len(), 286, "of 800 blocks its last 286");
+    let lowest = asked.borrow().keys().filter_map(|hash| served.header(hash)).map(|info| info.height).min();
+    assert_eq!(lowest, Some(515));
+    // With a full peer beside it everything arrives.
+    let mut world = World::new(Chain::new(), &["1.2.1.1"]);
+    world.honest("1.2.1.1:18444", &served);
+    world.sync_to(served.tip().hash, 5 * S);
+}
+
+#[test]
+fn a_peer_without_witnesses_is_not_asked() {
+    let served = chain_of(50, 10);
+    let mut world = World::new(Chain::new(), &["1.1.1.1"]);
+    let chain = Arc::clone(&served);
+    world.place("1.1.1.1:18444", move || {
+        let mut server = Server::new(Arc::clone(&chain));
+        server.services = services::NETWORK;
+        Box::new(server)
+    });
+    world.run(5 * S);
+    assert_eq!((world.chain.best_header().height, world.blocks_count), (50, 0), "headers, and no blocks");
+}
+
+#[test]
+fn inbound_peers_are_served_and_bounded() {
+    let made = made_on(&Chain::new().best_header(), 30, 1, 500);
+    let chain = Chain::having(&made);
+    let tip = chain.tip().hash;
+    let config = Config { outbound: Outbound::Only(vec![]), inbound_count_max: 3, ..Config::new(NETWORK) };
+    let mut world = World::with_config(chain, config);
+    let got = Rc::new(RefCell::new(Vec::new()));
+    let log = Rc::clone(&got);
+    let empty = Arc::new(Chain::new());
+    let genesis = empty.tip().hash;
+    let bend: Bend = Box::new(move |server, message, _| {
+        match message {
+            Message::Verack => {
+                server.send(&Message::Verack);
+                server.send(&Message::GetHeaders(vec![genesis], primitives::Hash256::ZERO));
+            }
+            Message::Headers(headers) => {
+                let list = headers.iter().map(|header| crate::wire::Inventory {
+                    kind: crate::wire::Inventory::WITNESS_BLOCK,
+                    hash: header.hash(),
+                });
+                server.send(&Message::GetData(list.collect()));
+                log.borrow_mut().push(format!("{} headers", headers.len()));
+            }
+            Message::Ignored => log.borrow_mut().push("block".to_owned()),
+            Message::NotFound(_) => log.borrow_mut().push("notfound".to_owned()),
+            Message::Version(_) => {}
+            _ => return false,
+        }
+        true
+    });
+    let mut server = Server::bent(empty, bend);
+    server.greet(world.now());
+    world.connect_inbound("2.2.2.2", Box::new(server)).unwrap();
+    world.run(2 * S);
+    let want: Vec<_> = ["30 headers"].into_iter().chain(vec!["block"; 30]).collect();
+    assert_eq!(*got.borrow(), want);
+    assert_eq!(world.hub.progress().inbound_count, 1);
+    assert!(world.connect_inbound("2.2.2.3", Box::new(Mute(vec![]))).is_some());
+    assert!(world.connect_inbound("2.2.2.4", Box::new(Mute(vec![]))).is_some());
+    assert!(world.connect_inbound("2.2.2.5", Box::new(Mute(vec![]))).is_none(), "no fourth");
+    assert_eq!(world.chain.tip().hash, tip);
+    world.run(61 * S);
+    assert_eq!(world.gone.iter().filter(|(_, why)| *why == Reason::HandshakeTimeout).count(), 2);
+}
+
+#[test]
+fn below_minimum_work_nothing_is_shown_and_deep_blocks_of_a_pruned_node_neither() {
+    let made = made_on(&Chain::new().best_header(), 400, 1, 10);
+    let mut pruned = Chain::having(&made);
+    pruned.all_blocks = false;
+    let poor = Chain::with_minimum(500);
+    poor.extend(&made);
+    for (row, chain, ask, want) in [
+        ("below minimum work", poor, None, "0 headers"),
+        ("deep block of a pruned node", pruned, Some(made.headers[0].hash()), "400 headers"),
+    ] {
+        let config = Config { outbound: Outbound::Only(vec![]), ..Config::new(NETWORK) };
+        let genesis = chain.ancestor(&chain.tip().hash, 0).unwrap();
+        let mut world = World::with_config(chain, config);
+        let got = Rc::new(RefCell::new(Vec::new()));
+        let log = Rc::clone(&got);
+        let bend: Bend = Box::new(move |server, message, _| {
+            match message {
+                Message::Verack => {
+                    server.send(&Message::Verack);
+                    server.send(&Message::GetHeaders(vec![genesis], primitives::Hash256::ZERO));
+                }
+                Message::Headers(headers) => {
+                    log.borrow_mut().push(format!("{} headers", headers.len()));
+                    let kind = crate::wire::Inventory::WITNESS_BLOCK;
+                    let list = ask.iter().map(|hash| crate::wire::Inventory { kind, hash: *hash }).collect();
+                    server.send(&Message::GetData(list));
+                }
+                Message::Version(version) => {
+                    let full = version.services & services::NETWORK != 0;
+                    assert_eq!(full, ask.is_none(), "NETWORK is offered by who has every block");
+                }
+                _ => return false,
+            }
+            true
+        });
+        let mut server = Server::bent(Arc::new(Chain::new()), bend);
+        server.greet(world.now());
+        world.connect_inbound("2.2.2.2", Box::new(server)).unwrap();
+        world.run(S);
+        assert_eq!(got.borrow().first().map(String::as_str), Some(want), "{row}");
+        let beyond = matches!(world.reason("2.2.2.2:1"), Some(Reason::BeyondOffer(_)));
+        assert_eq!(beyond, ask.is_some(), "{row}: {:?}", world.gone);
+    }
+}

@@ -1,0 +1,5 @@
+//! Peers of every kind against the hub, without sockets and under a simulated clock.
+
+mod bad;
+mod good;
+mod world;

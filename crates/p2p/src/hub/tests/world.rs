@@ -1,0 +1,508 @@
+//! A simulated network: the hub under test, a node made of [`sim::Chain`], and peers of every kind, joined by
+//! links with latency and rate, under a simulated clock.
+
+use crate::Held;
+use crate::api::{BlockVerdict, Config, Event, Outbound, PeerId};
+use crate::chain::ChainView;
+use crate::hub::{Action, Command as Order, Hub, ServedBlock};
+use crate::params::{NetworkParams, REGTEST};
+use crate::peer::Now;
+use crate::reason::Reason;
+use crate::rng::Rng;
+use crate::sim::Chain;
+use crate::transport::Transport;
+use crate::window::Window;
+use crate::wire::{Command, Inventory, Message, PeerAddress, Target, Version, services};
+use primitives::Hash256;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Wall clock at the start, seconds since 1970: after every header of the simulated chains.
+pub(super) const START_UNIX: u64 = 1_700_000_000;
+/// One step of the clock.
+pub(super) const STEP: Duration = Duration::from_millis(5);
+
+/// The network of the simulation: small low-work parameters.
+pub(super) const NETWORK: NetworkParams =
+    NetworkParams { commitment_period: 50, redownload_buffer_count: 300, ..REGTEST };
+
+/// The far end of a connection.
+pub(super) trait Far {
+    /// Bytes came.
+    fn receive(&mut self, bytes: &[u8], now: Now);
+    /// Bytes to send.
+    fn take(&mut self, now: Now) -> Vec<u8>;
+    /// Whether it closed the connection.
+    fn is_closed(&self) -> bool {
+        false
+    }
+}
+
+/// What a peer far away is, and how it is joined to us.
+pub(super) struct Place {
+    pub(super) make: Box<dyn Fn() -> Box<dyn Far>>,
+    pub(super) latency: Duration,
+    /// Bytes a second towards us.
+    pub(super) rate: f64,
+}
+
+struct Link {
+    far: Box<dyn Far>,
+    latency: Duration,
+    rate: f64,
+    /// Bytes that may be delivered now.
+    credit: f64,
+    to_us: VecDeque<(Duration, Vec<u8>)>,
+    to_far: VecDeque<(Duration, Vec<u8>)>,
+}
+
+/// Everything.
+pub(super) struct World {
+    pub(super) hub: Hub,
+    pub(super) chain: Arc<Chain>,
+    pub(super) window: Arc<Window>,
+    pub(super) time: Duration,
+    places: BTreeMap<String, Place>,
+    links: BTreeMap<PeerId, Link>,
+    dialing: VecDeque<(Duration, PeerId, String)>,
+    /// Reasons for which connections ended, by address.
+    pub(super) gone: Vec<(String, Reason)>,
+    pub(super) notes: Vec<String>,
+    pub(super) done_count: usize,
+    pub(super) blocks_count: usize,
+    /// Greatest number of bytes held at the end of a step.
+    pub(super) held_max: usize,
+    /// How long the node keeps the bytes of a block.
+    pub(super) keep: Duration,
+    kept: VecDeque<(Duration, Held)>,
+}
+
+impl World {
+    /// With the `--connect` addresses that [`World::place`] will fill.
+    pub(super) fn new(chain: Chain, connect: &[&str]) -> World {
+        let config = Config {
+            outbound: Outbound::Only(connect.iter().map(|&text| text.to_owned()).collect()),
+            v2transport: false,
+            ..Config::new(NETWORK)
+        };
+        World::with_config(chain, config)
+    }
+
+    pub(super) fn with_config(chain: Chain, config: Config) -> World {
+        let chain = Arc::new(chain);
+        let window = Arc::new(Window::default());
+        let now = Now { since_start: Duration::ZERO, unix: START_UNIX };
+        let view: Arc<dyn ChainView> = Arc::clone(&chain) as Arc<dyn ChainView>;
+        let hub = Hub::new(config, view, Arc::clone(&window), Rng::Seeded(11), now).unwrap();
+        World {
+            hub,
+            chain,
+            window,
+            time: Duration::ZERO,
+            places: BTreeMap::new(),
+            links: BTreeMap::new(),
+            dialing: VecDeque::new(),
+            gone: Vec::new(),
+            notes: Vec::new(),
+            done_count: 0,
+            blocks_count: 0,
+            held_max: 0,
+            keep: Duration::ZERO,
+            kept: VecDeque::new(),
+        }
+    }
+
+    /// Puts a peer at an address.
+    pub(super) fn place(&mut self, address: &str, make: impl Fn() -> Box<dyn Far> + 'static) -> &mut Place {
+        let place = Place { make: Box::new(make), latency: Duration::from_millis(1), rate: 100e6 };
+        self.places.insert(address.to_owned(), place);
+        self.places.get_mut(address).unwrap()
+    }
+
+    /// Puts an honest peer with this chain at an address.
+    pub(super) fn honest(&mut self, address: &str, chain: &Arc<Chain>) -> &mut Place {
+        let chain = Arc::clone(chain);
+        self.place(address, move || Box::new(Server::new(Arc::clone(&chain))))
+    }
+
+    /// Connects a peer to us.
+    pub(super) fn connect_inbound(&mut self, address: &str, far: Box<dyn Far>) -> Option<PeerId> {
+        let Ok(Target::Peer(remote)) = Target::parse(address, 1) else { panic!("{address} is an address") };
+        let id = self.hub.accepted(remote, self.now())?;
+        let link = Link {
+            far,
+            latency: Duration::from_millis(1),
+            rate: 100e6,
+            credit: 0.0,
+            to_us: VecDeque::new(),
+            to_far: VecDeque::new(),
+        };
+        self.links.insert(id, link);
+        Some(id)
+    }
+
+    pub(super) fn now(&self) -> Now {
+        Now { since_start: self.time, unix: START_UNIX + self.time.as_secs() }
+    }
+
+    /// Runs until `until` holds; `false` when it did not within `limit`.
+    pub(super) fn run_until(&mut self, limit: Duration, until: impl Fn(&World) -> bool) -> bool {
+        let end = self.time + limit;
+        while self.time < end {
+            self.step();
+            if until(self) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Runs until our tip is `hash`; panics when it is not within `limit`.
+    pub(super) fn sync_to(&mut self, hash: Hash256, limit: Duration) {
+        if !self.run_until(limit, |world| world.chain.tip().hash == hash) {
+            let tip = self.chain.tip();
+            panic!("at height {} after {limit:?}; gone: {:?}; {:?}", tip.height, self.gone, self.hub.progress());
+        }
+    }
+
+    pub(super) fn run(&mut self, time: Duration) {
+        self.run_until(time, |_| false);
+    }
+
+    /// Why the connection to an address ended last.
+    pub(super) fn reason(&self, address: &str) -> Option<&Reason> {
+        self.gone.iter().rev().find(|(gone, _)| gone == address).map(|(_, reason)| reason)
+    }
+
+    fn step(&mut self) {
+        self.time += STEP;
+        let now = self.now();
+        while self.kept.front().is_some_and(|(until, _)| *until <= self.time) {
+            self.kept.pop_front();
+        }
+        if self.time.as_millis().is_multiple_of(100) {
+            self.hub.tick(now);
+        }
+        self.dial_due();
+        for id in self.links.keys().copied().collect::<Vec<_>>() {
+            self.carry(id);
+        }
+        self.hub.schedule(now);
+        self.act();
+        self.held_max = self.held_max.max(self.window.held_bytes());
+    }
+
+    fn dial_due(&mut self) {
+        while self.dialing.front().is_some_and(|(at, ..)| *at <= self.time) {
+            let (_, id, address) = self.dialing.pop_front().unwrap();
+            match self.places.get(&address) {
+                Some(place) => {
+                    let link = Link {
+                        far: (place.make)(),
+                        latency: place.latency,
+                        rate: place.rate,
+                        credit: 0.0,
+                        to_us: VecDeque::new(),
+                        to_far: VecDeque::new(),
+                    };
+                    self.links.insert(id, link);
+                    self.hub.connected(id, self.now());
+                }
+                None => self.hub.not_connected(id, "nobody there".to_owned(), self.now()),
+            }
+        }
+    }
+
+    /// Moves bytes over one link.
+    fn carry(&mut self, id: PeerId) {
+        let now = self.now();
+        let Some(link) = self.links.get_mut(&id) else { return };
+        // To the far end.
+        while let Some(bytes) = self.hub.peer(id).map(|p| p.transport.to_send().to_vec()).filter(|b| !b.is_empty()) {
+            link.to_far.push_back((self.time + link.latency, bytes.clone()));
+            self.hub.sent(id, bytes.len(), now);
+        }
+        while link.to_far.front().is_some_and(|(at, _)| *at <= self.time) {
+            let (_, bytes) = link.to_far.pop_front().unwrap();
+            link.far.receive(&bytes, now);
+        }
+        // To us.
+        let bytes = link.far.take(now);
+        if !bytes.is_empty() {
+            link.to_us.push_back((self.time + link.latency, bytes));
+        }
+        link.credit = (link.credit + link.rate * STEP.as_secs_f64()).min(link.rate * 0.1);
+        while self.hub.may_read(id) {
+            let Some(link) = self.links.get_mut(&id) else { return };
+            let Some((_, bytes)) = link.to_us.front_mut().filter(|(at, _)| *at <= self.time) else { break };
+            let credit = link.credit as usize;
+            if credit == 0 {
+                break;
+            }
+            let Some(peer) = self.hub.peer_mut(id) else { break };
+            let space = peer.transport.space();
+            let count = bytes.len().min(credit).min(space.capacity() - space.len());
+            space.extend_from_slice(&bytes[..count]);
+            bytes.drain(..count);
+            if bytes.is_empty() {
+                link.to_us.pop_front();
+            }
+            link.credit -= count as f64;
+            self.hub.received(id, count, now);
+            self.act();
+        }
+        let closed = self.links.get(&id).is_some_and(|link| link.far.is_closed() && link.to_us.is_empty());
+        if closed {
+            self.hub.closed(id, Reason::Closed, now);
+            self.act();
+        }
+    }
+
+    /// Does what the hub asks for, and answers as a node does.
+    pub(super) fn act(&mut self) {
+        while let Some(action) = self.hub.next_action() {
+            match action {
+                Action::Dial { peer, target } => {
+                    let at = self.time + Duration::from_millis(1);
+                    self.dialing.push_back((at, peer, target.to_string()));
+                }
+                Action::Close { peer } => {
+                    self.links.remove(&peer);
+                }
+                Action::Read { peer, hash, witness } => {
+                    let block = self.chain.block(&hash, witness).and_then(ServedBlock::new);
+                    self.hub.served(peer, block, self.now());
+                }
+                Action::Resolve { name, .. } => self.hub.resolved(&name, &[], self.now()),
+                Action::Event(event) => self.node(event),
+            }
+        }
+    }
+
+    fn node(&mut self, event: Event) {
+        let now = self.now();
+        match event {
+            Event::Block { hash, bytes, .. } => {
+                self.blocks_count += 1;
+                let verdict = self.chain.store(&bytes);
+                let (_, held) = bytes.into_parts();
+                self.kept.push_back((self.time + self.keep, held));
+                self.hub.command(Order::Verdict(hash, verdict), now);
+                let before = self.chain.tip().hash;
+                for refused in self.chain.connect() {
+                    let verdict = BlockVerdict::Invalid("bad-blk".to_owned());
+                    self.hub.command(Order::Verdict(refused, verdict), now);
+                    self.want();
+                }
+                if self.chain.tip().hash != before {
+                    self.hub.command(Order::NewTip, now);
+                }
+            }
+            Event::Headers { .. } | Event::WantMore => self.want(),
+            Event::PeerGone { address, reason, .. } => self.gone.push((address, reason)),
+            Event::HeadersDone => self.done_count += 1,
+            Event::Note(note) => self.notes.push(note),
+            Event::PeerConnected { .. } | Event::Addresses(_) => {}
+        }
+    }
+
+    /// The node says what it wants.
+    pub(super) fn want(&mut self) {
+        let list = self.chain.wanted(2000);
+        self.hub.command(Order::Want(list), self.now());
+    }
+}
+
+/// A peer that serves a chain. What it does with a message can be bent.
+pub(super) struct Server {
+    pub(super) transport: Transport,
+    pub(super) chain: Arc<Chain>,
+    pub(super) services: u64,
+    pub(super) closed: bool,
+    bend: Bend,
+    /// Messages by command, to be looked at by tests.
+    pub(super) ready: bool,
+}
+
+/// Sees a message before it is answered; `true` when it dealt with it.
+pub(super) type Bend = Box<dyn FnMut(&mut Server, &Message, Now) -> bool>;
+
+impl Server {
+    pub(super) fn new(chain: Arc<Chain>) -> Server {
+        Server::bent(chain, Box::new(|_, _, _| false))
+    }
+
+    pub(super) fn bent(chain: Arc<Chain>, bend: Bend) -> Server {
+        Server {
+            transport: Transport::v1(NETWORK.magic),
+            chain,
+            services: services::NETWORK | services::WITNESS,
+            closed: false,
+            bend,
+            ready: false,
+        }
+    }
+
+    pub(super) fn send(&mut self, message: &Message) {
+        let (command, payload) = message.encode();
+        self.transport.send(command, &payload);
+    }
+
+    /// Sends any bytes, after what waits to be sent.
+    pub(super) fn raw(&mut self, bytes: Vec<u8>) {
+        self.transport.push_raw(bytes);
+    }
+
+    /// The first message of one that connects.
+    pub(super) fn greet(&mut self, now: Now) {
+        let version = Version {
+            version: 70016,
+            services: self.services,
+            time: now.unix as i64,
+            nonce: 4711,
+            agent: b"/sim:1/".to_vec(),
+            height: self.chain.tip().height as i32,
+            relay: false,
+        };
+        self.send(&Message::Version(version));
+    }
+
+    fn answer(&mut self, message: Message, now: Now) {
+        match message {
+            Message::Version(_) => {
+                self.greet(now);
+                self.send(&Message::Verack);
+            }
+            Message::Verack => self.ready = true,
+            Message::Ping(Some(nonce)) => self.send(&Message::Pong(nonce)),
+            Message::GetHeaders(locator, stop) => {
+                let headers = self.chain.headers_after(&locator, &stop);
+                self.send(&Message::Headers(headers));
+            }
+            Message::GetData(list) => {
+                for Inventory { hash, .. } in list {
+                    if let Some(block) = self.chain.block(&hash, true) {
+                        self.transport.send(Command::Block, &block);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Far for Server {
+    fn receive(&mut self, mut bytes: &[u8], now: Now) {
+        while !bytes.is_empty() && !self.closed {
+            let taken = self.transport.feed(bytes);
+            bytes = &bytes[taken..];
+            while let Some(received) = self.transport.next().expect("we send sound bytes") {
+                let message = Message::parse(received.command, received.payload()).expect("and sound messages");
+                let mut bend = std::mem::replace(&mut self.bend, Box::new(|_, _, _| false));
+                let done = bend(self, &message, now);
+                self.bend = bend;
+                if !done {
+                    self.answer(message, now);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, _: Now) -> Vec<u8> {
+        let mut out = Vec::new();
+        while !self.transport.to_send().is_empty() {
+            let bytes = self.transport.to_send().to_vec();
+            self.transport.sent(bytes.len());
+            out.extend_from_slice(&bytes);
+        }
+        out
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+/// A peer that sends these bytes and nothing else.
+pub(super) struct Mute(pub(super) Vec<u8>);
+
+impl Far for Mute {
+    fn receive(&mut self, _: &[u8], _: Now) {}
+    fn take(&mut self, _: Now) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// Another whole hub as a peer, to which we connect: what two of these programs say to each other.
+pub(super) struct OtherHub {
+    hub: Hub,
+    chain: Arc<Chain>,
+    id: PeerId,
+    closed: bool,
+}
+
+impl OtherHub {
+    pub(super) fn new(chain: &Arc<Chain>, v2transport: bool) -> OtherHub {
+        let config = Config { outbound: Outbound::Only(vec![]), v2transport, ..Config::new(NETWORK) };
+        let now = Now { since_start: Duration::ZERO, unix: START_UNIX };
+        let view: Arc<dyn ChainView> = Arc::clone(chain) as Arc<dyn ChainView>;
+        let mut hub = Hub::new(config, view, Arc::default(), Rng::Seeded(77), now).unwrap();
+        let remote = PeerAddress { address: crate::wire::NetAddress::V4([9, 9, 9, 9]), port: 1 };
+        let id = hub.accepted(remote, now).unwrap();
+        OtherHub { hub, chain: Arc::clone(chain), id, closed: false }
+    }
+
+    fn act(&mut self, now: Now) {
+        while let Some(action) = self.hub.next_action() {
+            match action {
+                Action::Read { peer, hash, witness } => {
+                    let block = self.chain.block(&hash, witness).and_then(ServedBlock::new);
+                    self.hub.served(peer, block, now);
+                }
+                Action::Close { .. } => self.closed = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Far for OtherHub {
+    fn receive(&mut self, mut bytes: &[u8], now: Now) {
+        while !bytes.is_empty() {
+            let Some(peer) = self.hub.peer_mut(self.id) else { return };
+            let space = peer.transport.space();
+            let count = bytes.len().min(space.capacity() - space.len());
+            space.extend_from_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            self.hub.received(self.id, count, now);
+            self.act(now);
+        }
+    }
+
+    fn take(&mut self, now: Now) -> Vec<u8> {
+        if now.since_start.as_millis().is_multiple_of(100) {
+            self.hub.tick(now);
+            self.hub.command(Order::NewTip, now);
+        }
+        let mut out = Vec::new();
+        // As much as a socket's buffer would take.
+        while out.len() < 4 << 20 {
+            let Some(bytes) = self.hub.peer(self.id).map(|p| p.transport.to_send().to_vec()) else { break };
+            if bytes.is_empty() {
+                break;
+            }
+            self.hub.sent(self.id, bytes.len(), now);
+            out.extend_from_slice(&bytes);
+            self.act(now);
+        }
+        out
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+/// Counts what is asked for, by hash.
+pub(super) type Asked = HashMap<Hash256, usize>;
