@@ -1,6 +1,8 @@
 //! What the block index knows of each pair of block and undo files.
 //!
-//!     VARINT x 7: blocks, size, undo size, lowest height, greatest height (u32 each), earliest time, latest time (u64)
+//! ```text
+//! VARINT x 7: blocks, size, undo size, lowest height, greatest height (u32 each), earliest time, latest time (u64)
+//! ```
 //!
 //! Source: facts of Bitcoin Core b88bffe, `CBlockFileInfo` in node/blockstorage.h.
 

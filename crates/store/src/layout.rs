@@ -1,8 +1,10 @@
 //! Where everything lies in a data directory, and whether the folders can be used at all.
 //!
-//!     DATADIR/[NET/]                 .lock, chainstate/, chainstate_snapshot/, indexes/, ffwd/
-//!     DATADIR/[NET/]blocks/index/    the block index; never moved by -blocksdir
-//!     BLOCKSDIR/[NET/]blocks/        .lock, xor.dat, blk?????.dat, rev?????.dat
+//! ```text
+//! DATADIR/[NET/]                 .lock, chainstate/, chainstate_snapshot/, indexes/, ffwd/
+//! DATADIR/[NET/]blocks/index/    the block index; never moved by -blocksdir
+//! BLOCKSDIR/[NET/]blocks/        .lock, xor.dat, blk?????.dat, rev?????.dat
+//! ```
 //!
 //! Source: facts of Bitcoin Core b88bffe, common/args.cpp, chainparamsbase.cpp.
 

@@ -8,19 +8,25 @@
 //! Order of durability, which the caller keeps: block and undo data, then index, then coins.
 
 pub mod blockfiles;
+pub mod chainstate;
+mod db;
 pub mod fault;
 pub mod fileinfo;
 mod files;
+pub mod index;
 pub mod layout;
 pub mod locks;
 pub mod own;
 pub mod prune;
+pub mod reindex;
 pub mod undofiles;
 mod writing;
 pub mod xor;
 
+pub use chainstate::Chainstate;
 pub use fault::{Fault, FaultKind, Result};
 pub use fileinfo::{FileInfo, FileInfos};
+pub use index::{BlockIndex, IndexEntry, Status};
 pub use layout::{Layout, Network};
 
 /// A place in Core's block or undo files.

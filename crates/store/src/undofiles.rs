@@ -1,7 +1,9 @@
 //! Undo files (`rev?????.dat`): what each block spent, so that it can be taken back.
 //!
-//!     record   magic [u8; 4] | size u32 LE | payload [u8; size] | sha256d(hash of the block's parent | payload)
-//!     tail     zeros, reserved ahead and not obfuscated
+//! ```text
+//! record   magic [u8; 4] | size u32 LE | payload [u8; size] | sha256d(hash of the block's parent | payload)
+//! tail     zeros, reserved ahead and not obfuscated
+//! ```
 //!
 //! A block's undo data lies in the undo file with the number of its block file, in order of connection. Every byte but
 //! the tail is XORed with the key of the block files. The index holds the place of the payload.

@@ -1,6 +1,8 @@
 //! `xor.dat`: the 8-byte key with which every byte of every block and undo file is obfuscated.
 //!
-//!     xor.dat   key [u8; 8], no length before it; the byte at offset p of a file is XORed with key[p % 8]
+//! ```text
+//! xor.dat   key [u8; 8], no length before it; the byte at offset p of a file is XORed with key[p % 8]
+//! ```
 //!
 //! Core's rule: a key that is there counts. Where none is, a random one is made only in a blocks folder that holds
 //! nothing but hidden files; beside anything else a zero key is written, for what lies there is plain.

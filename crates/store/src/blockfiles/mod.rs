@@ -1,12 +1,14 @@
 //! Block files (`blk?????.dat`): raw blocks, one record after another, in order of arrival.
 //!
-//!     record   magic [u8; 4] | size u32 LE | block [u8; size]
-//!     tail     zeros, reserved ahead and not obfuscated
+//! ```text
+//! record   magic [u8; 4] | size u32 LE | block [u8; size]
+//! tail     zeros, reserved ahead and not obfuscated
+//! ```
 //!
 //! Every byte but the tail is XORed with the folder's key by its place in the file. The same records without
 //! obfuscation make up foreign files (bootstrap.dat), of any name and size.
 //!
-//! [`scan`] finds the records, [`bulk`] reads many of them in large pieces, [`write`] appends.
+//! [`scan`] finds the records, [`bulk`] reads many of them in large pieces, [`mod@write`] appends.
 //! Absent on purpose: heights, and whether a block is good. Records that are there are never changed.
 
 pub mod bulk;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 pub use bulk::BulkReader;
 pub use pool::{BlockBytes, Pool};
 pub use scan::{FileScan, FoundBlock, Note, Reason};
-pub use write::{BlockWriter, Flush};
+pub use write::{BlockWriter, Flush, Limits};
 
 /// Bytes before every block: magic and size.
 pub const RECORD_HEADER_BYTES: u32 = 8;

@@ -2,8 +2,9 @@
 //!
 //! A record counts when its header meets its own nBits and the next record follows right behind it (its magic, the end
 //! of the file, or the zeros of a reserved tail). Otherwise its body must parse within its size. A record that was
-//! reached by a search and not by a hop must parse in any case. What does not count is searched again from the byte
-//! behind its magic: a torn or false record costs only itself, where Core loses the good blocks inside its size.
+//! reached by a search and not by a hop must parse in any case. What does not count, and what counts only because it
+//! parses, is searched again from the byte behind its magic: a torn or false record costs only itself, where Core loses
+//! the good blocks inside its size.
 //!
 //! While hopping only headers are read. Absent on purpose: parents, heights, duplicates, merkle roots.
 
@@ -25,8 +26,10 @@ const HEAD_BYTES: usize = RECORD_HEADER_BYTES as usize + HEADER_BYTES;
 const SMALL_BLOCK_BYTES: u32 = 64 * 1024;
 /// What is read at once while hopping over small blocks.
 const SMALL_READ_BYTES: usize = 256 * 1024;
-/// What is read at once while searching: twice the largest record, so that a search moves on.
+/// What is read at once while searching: twice the largest record, so that bodies are not read again and again.
 const SEARCH_READ_BYTES: usize = 2 * (SCAN_SIZE_MAX as usize + HEAD_BYTES);
+/// So many zeros in a row are the tail of a file; blocks may hold a few.
+const TAIL_BYTES: usize = 4096;
 /// What is looked through at once while searching.
 const SEARCH_STEP_BYTES: usize = 1024 * 1024;
 
@@ -226,13 +229,12 @@ impl Scanner<'_> {
         while at < self.view.end() {
             let reason = match self.files.head(&mut self.view, at)? {
                 Head::Record { size, header, hash } => match self.judge(at, size, hash, by_hop)? {
-                    Ok((next, is_parsed)) => {
+                    Ok((end, is_parsed)) => {
                         let offset = at + u64::from(RECORD_HEADER_BYTES);
                         let place = BlockAt { file: self.file, offset, size };
                         self.close(gap.take(), at);
                         self.found.blocks.push(FoundBlock { at: place, header, hash, is_parsed });
-                        by_hop = next == offset + u64::from(size);
-                        at = next;
+                        (at, by_hop) = if is_parsed { self.behind_parsed(at, end)? } else { (end, true) };
                         continue;
                     }
                     Err(reason) => reason,
@@ -252,7 +254,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Where the next record may start, and whether the block was parsed; or why this is none.
+    /// Where the block ends, and whether it was parsed; or why this is none.
     fn judge(
         &mut self,
         at: u64,
@@ -262,17 +264,28 @@ impl Scanner<'_> {
     ) -> Result<std::result::Result<(u64, bool), Reason>> {
         let offset = at + u64::from(RECORD_HEADER_BYTES);
         let next = offset + u64::from(size);
+        if next > self.view.end() {
+            return Ok(Err(Reason::Cut { want: u64::from(size), have: self.view.end() - offset }));
+        }
         if by_hop && self.follows(next)? {
             self.view.set_read_bytes(if size < SMALL_BLOCK_BYTES { SMALL_READ_BYTES } else { 0 });
             return Ok(Ok((next, false)));
         }
-        let have = self.view.end() - offset;
         let body = self.view.peek(offset, size as usize)?;
-        match self.tables.parse_block(body).map(|block| block.bytes().len() as u64) {
-            // Where the size says more than the block has, the next record may lie inside.
-            Ok(bytes) => Ok(Ok((offset + bytes, true))),
-            Err(_) if have < u64::from(size) => Ok(Err(Reason::Cut { want: u64::from(size), have })),
+        match self.tables.parse_block(body) {
+            Ok(block) => Ok(Ok((offset + block.bytes().len() as u64, true))),
             Err(_) => Ok(Err(Reason::Body(hash))),
+        }
+    }
+
+    /// Where to go on behind a block that was parsed and that no record follows, and whether that is a hop.
+    ///
+    /// A torn record may parse all the same, with the good records behind it for a script: so they are looked for
+    /// inside it too.
+    fn behind_parsed(&mut self, at: u64, end: u64) -> Result<(u64, bool)> {
+        match self.search(at)?.0 {
+            Some(hit) if hit <= end => Ok((hit, hit == end)),
+            _ => Ok((end, false)),
         }
     }
 
@@ -283,9 +296,11 @@ impl Scanner<'_> {
             return Ok(next == end);
         }
         let (magic, key) = (self.files.magic, self.view.key());
-        let bytes = self.view.peek(next, RECORD_HEADER_BYTES as usize)?;
-        let shared = bytes.len().min(magic.len());
-        Ok(bytes[..shared] == magic[..shared] || View::is_untouched(key, next, bytes))
+        let bytes = self.view.peek(next, magic.len())?;
+        if *bytes == magic[..bytes.len()] {
+            return Ok(true);
+        }
+        Ok(View::is_untouched(key, next, bytes) && View::is_untouched(key, next, self.view.peek(next, TAIL_BYTES)?))
     }
 
     /// The next magic behind the one at `at`, and whether the bytes up to there are more than reserved room.

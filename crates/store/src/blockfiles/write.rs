@@ -17,10 +17,20 @@ use std::sync::Arc;
 
 pub use crate::writing::Flush;
 
-/// A block file stays below this many bytes.
-pub const BLOCK_FILE_BYTES_MAX: u32 = 128 * 1024 * 1024;
-/// Room is reserved in pieces of this many bytes.
-pub const BLOCK_CHUNK_BYTES: u64 = 16 * 1024 * 1024;
+/// How large files become. The default is Core's; tests make it small, as Core's `-fastprune` does.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A block file stays below this many bytes.
+    pub file_bytes_max: u32,
+    /// Room is reserved in pieces of this many bytes.
+    pub chunk_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { file_bytes_max: 128 * 1024 * 1024, chunk_bytes: 16 * 1024 * 1024 }
+    }
+}
 
 /// Appends to the last block file.
 ///
@@ -30,6 +40,7 @@ pub const BLOCK_CHUNK_BYTES: u64 = 16 * 1024 * 1024;
 pub struct BlockWriter {
     writing: Writing,
     magic: [u8; 4],
+    file_bytes_max: u32,
     /// The file that is appended to.
     current: u32,
     tail: Option<Tail>,
@@ -49,13 +60,21 @@ impl BlockWriter {
         network: &Network,
         key: Key,
         infos: &FileInfos,
+        limits: Limits,
     ) -> Result<BlockWriter> {
         let entries = disk.list(blocks_dir)?;
         let there = entries.iter().filter_map(|entry| layout::block_file_number(&entry.name)).max();
         let current = infos.last_file();
-        let writing = Writing::new(disk, blocks_dir, key, BLOCK_CHUNK_BYTES);
+        let writing = Writing::new(disk, blocks_dir, key, limits.chunk_bytes);
         let greatest = there.unwrap_or(0).max(current);
-        Ok(BlockWriter { writing, magic: network.magic, current, tail: None, greatest })
+        Ok(BlockWriter {
+            writing,
+            magic: network.magic,
+            file_bytes_max: limits.file_bytes_max,
+            current,
+            tail: None,
+            greatest,
+        })
     }
 
     /// Appends a block and counts it into `infos`.
@@ -77,7 +96,8 @@ impl BlockWriter {
             ));
         };
         let record_bytes = size + RECORD_HEADER_BYTES;
-        if infos.get(self.current).size.saturating_add(record_bytes) >= BLOCK_FILE_BYTES_MAX {
+        let used = infos.get(self.current).size;
+        if used > 0 && used.saturating_add(record_bytes) >= self.file_bytes_max {
             self.start_new_file()?;
         }
         let start = infos.get(self.current).size;

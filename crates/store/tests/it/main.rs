@@ -1,6 +1,12 @@
 //! Tests of the whole crate from outside, in one binary.
 
+#![allow(clippy::unwrap_used)]
+
+mod chainstate;
 mod common;
+mod crash;
+mod index;
+mod reindex;
 mod scan;
 mod undo;
 mod writing;

@@ -5,7 +5,7 @@ use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use primitives::Hash256;
 use std::path::Path;
 use std::sync::Arc;
-use store::blockfiles::{BlockFiles, BlockWriter};
+use store::blockfiles::{BlockFiles, BlockWriter, Limits};
 use store::{FaultKind, FileInfo, FileInfos, FilePos};
 
 const KEY: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
@@ -13,7 +13,12 @@ const DIR: &str = "/blocks";
 const MIB: u64 = 1024 * 1024;
 
 fn writer(disk: &Arc<dyn Disk>, infos: &FileInfos) -> BlockWriter {
-    BlockWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY, infos).unwrap()
+    BlockWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY, infos, limits()).unwrap()
+}
+
+/// Core's, but for the tests that open a disk hundreds of times.
+fn limits() -> Limits {
+    Limits { chunk_bytes: 1 << 20, ..Limits::default() }
 }
 
 fn file_bytes(disk: &Arc<dyn Disk>, number: u32) -> u64 {
@@ -26,7 +31,8 @@ fn blocks_are_appended_as_in_core() {
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
     let mut infos = FileInfos::default();
-    let mut blocks = writer(&disk, &infos);
+    let mut blocks =
+        BlockWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY, &infos, Limits::default()).unwrap();
     let files = BlockFiles::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
     let made = chain(6, |i| 300_000 * i as usize);
     let mut at = 8;
@@ -83,7 +89,7 @@ fn files_roll_over_below_128_mib() {
 fn a_new_file_goes_behind_all_others() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
-    put_file(&*disk, &Path::new("/blocks/blk00004.dat"), b"not listed", KEY);
+    put_file(&*disk, Path::new("/blocks/blk00004.dat"), b"not listed", KEY);
     let mut infos = FileInfos::new(vec![FileInfo { size: 100, ..FileInfo::default() }]);
     let mut blocks = writer(&disk, &infos);
     blocks.start_new_file().unwrap();
@@ -101,7 +107,7 @@ fn a_file_that_does_not_fit_the_index_is_named() {
     let made = block(Hash256::ZERO, 1, 9);
     let why = writer(&disk, &infos).append(&mut infos, &made, 1, 1).unwrap_err();
     assert_eq!(why.kind(), FaultKind::Missing, "{why}");
-    put_file(&*disk, &Path::new("/blocks/blk00000.dat"), &[0; 99], KEY);
+    put_file(&*disk, Path::new("/blocks/blk00000.dat"), &[0; 99], KEY);
     let why = writer(&disk, &infos).append(&mut infos, &made, 1, 1).unwrap_err();
     assert!(why.to_string().contains("wanted 100 bytes, as the block index says, found 99"), "{why}");
 }

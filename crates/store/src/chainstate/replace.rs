@@ -1,0 +1,183 @@
+//! Emptying a chainstate, and putting a rebuilt one in the place of the old one.
+//!
+//! A chainstate that is being rebuilt lies in `ffwd/chainstate` and has a file `ffwd-rebuilt` in it, which LevelDB does
+//! not look at. With it, it can be gone on with; without it, it is an old one that waits to be removed. The two are
+//! swapped in one step; where the file system has no such step, the old one moves to `ffwd/chainstate.old` first, and
+//! [`finish_swap`] ends what a crash in between left.
+
+use crate::db::empty_folder;
+use crate::fault::{Fault, FaultKind, Result};
+use crate::layout::Layout;
+use leveldb::Db;
+use leveldb::fs::Disk;
+use std::path::{Path, PathBuf};
+
+/// Says that a chainstate is being rebuilt, or was.
+const MARKER: &str = "ffwd-rebuilt";
+
+/// What lies in `ffwd/chainstate`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rebuilt {
+    /// Nothing: a rebuild starts anew.
+    Absent,
+    /// A chainstate that is being rebuilt: go on with it.
+    Started,
+}
+
+/// Empties the chainstate, also a damaged one. It must not be open.
+///
+/// # Errors
+///
+/// Another program holds it, or what the system says; can be called again.
+pub fn empty(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    empty_folder(disk, &layout.chainstate_dir())
+}
+
+/// Says no where a second chainstate, from a snapshot, lies.
+///
+/// # Errors
+///
+/// [`FaultKind::Refused`].
+pub fn check_no_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let dir = layout.snapshot_dir();
+    match disk.metadata(&dir)? {
+        None => Ok(()),
+        Some(_) => {
+            let advice = "Let bitcoind finish with the snapshot, or run a full reindex, which removes it";
+            let wanted = "no chainstate from a snapshot";
+            Err(Fault::new(FaultKind::Refused, &dir, wanted, "one that is not fully validated", advice))
+        }
+    }
+}
+
+/// Removes a chainstate from a snapshot; says whether there was one. For a full reindex.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
+    let dir = layout.snapshot_dir();
+    if disk.metadata(&dir)?.is_none() {
+        return Ok(false);
+    }
+    if Db::exists(disk, &dir)? {
+        drop(disk.lock(&dir.join("LOCK"))?);
+    }
+    // Out of Core's sight in one step.
+    let aside = layout.own_dir().join("chainstate_snapshot.old");
+    remove_if_there(disk, &aside)?;
+    disk.create_dir_all(&layout.own_dir())?;
+    disk.rename(&dir, &aside)?;
+    disk.sync_dir(layout.net_dir())?;
+    disk.sync_dir(&layout.own_dir())?;
+    remove_if_there(disk, &aside)?;
+    Ok(true)
+}
+
+/// Looks what lies in `ffwd/chainstate`, after ending a swap that was cut short, and makes the folder with its mark
+/// where there is none. Then [`super::Chainstate::open`] opens or makes the database in
+/// [`Layout::rebuilt_chainstate_dir`].
+///
+/// # Errors
+///
+/// What the system says.
+pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
+    check_is_folder(disk, layout)?;
+    finish_swap(disk, layout)?;
+    let dir = layout.rebuilt_chainstate_dir();
+    if disk.metadata(&dir.join(MARKER))?.is_some() {
+        return Ok(Rebuilt::Started);
+    }
+    disk.create_dir_all(&dir)?;
+    disk.sync_dir(layout.net_dir())?;
+    disk.sync_dir(&layout.own_dir())?;
+    let marker = disk.create(&dir.join(MARKER))?;
+    marker.sync()?;
+    disk.sync_dir(&dir)?;
+    Ok(Rebuilt::Absent)
+}
+
+/// Puts the whole and closed chainstate of `ffwd/chainstate` in the place of the old one, in one step where the system
+/// has one, and removes the old one. The old one's LOCK is held by the caller until then.
+///
+/// # Errors
+///
+/// What the system says; [`finish_swap`] tells how far it got.
+pub fn swap_rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let (new, old) = (layout.rebuilt_chainstate_dir(), layout.chainstate_dir());
+    if disk.metadata(&old)?.is_none() {
+        disk.rename(&new, &old)?;
+        sync_both(disk, layout)?;
+        return finish_swap(disk, layout);
+    }
+    match disk.exchange(&new, &old) {
+        Ok(()) => sync_both(disk, layout)?,
+        Err(why) if why.is_unsupported() => {
+            disk.rename(&old, &aside(layout))?;
+            sync_both(disk, layout)?;
+            disk.rename(&new, &old)?;
+            sync_both(disk, layout)?;
+        }
+        Err(why) => return Err(why.into()),
+    }
+    finish_swap(disk, layout)
+}
+
+/// Ends a swap that was cut short, and removes what is left of an old chainstate. To be called at every start; does
+/// nothing most of the time.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn finish_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let (new, old, aside) = (layout.rebuilt_chainstate_dir(), layout.chainstate_dir(), aside(layout));
+    if disk.metadata(&old)?.is_none() && disk.metadata(&aside)?.is_some() && disk.metadata(&new.join(MARKER))?.is_some()
+    {
+        disk.rename(&new, &old)?;
+        sync_both(disk, layout)?;
+    }
+    if disk.metadata(&new)?.is_some() && disk.metadata(&new.join(MARKER))?.is_none() {
+        remove_if_there(disk, &new)?;
+    }
+    if disk.metadata(&old)?.is_some() {
+        remove_if_there(disk, &aside)?;
+    }
+    let marker = old.join(MARKER);
+    if disk.metadata(&marker)?.is_some() {
+        disk.remove_file(&marker)?;
+        disk.sync_dir(&old)?;
+    }
+    Ok(())
+}
+
+fn aside(layout: &Layout) -> PathBuf {
+    layout.own_dir().join("chainstate.old")
+}
+
+fn sync_both(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    disk.sync_dir(layout.net_dir())?;
+    disk.sync_dir(&layout.own_dir())?;
+    Ok(())
+}
+
+fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
+    if disk.metadata(path)?.is_some() {
+        disk.remove_dir_all(path)?;
+        if let Some(parent) = path.parent() {
+            disk.sync_dir(parent)?;
+        }
+    }
+    Ok(())
+}
+
+/// A link would be swapped, and not what it leads to.
+fn check_is_folder(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let entries = disk.list(layout.net_dir())?;
+    let Some(entry) = entries.iter().find(|entry| entry.name == "chainstate") else { return Ok(()) };
+    if entry.is_dir {
+        return Ok(());
+    }
+    let advice = "Run a full reindex, which works in the folder that is there, or put the folder itself here";
+    let wanted = "a folder that can be swapped with a rebuilt one";
+    Err(Fault::new(FaultKind::Refused, &layout.chainstate_dir(), wanted, "a link", advice))
+}

@@ -1,0 +1,129 @@
+//! Looking up coins, and going through all of them.
+
+use crate::db::Obfuscated;
+use crate::fault::{Fault, FaultKind, Result};
+use crate::xor::Key;
+use leveldb::{Iter, Snapshot};
+use primitives::OutPoint;
+use primitives::coin::{COIN_KEY_PREFIX, decode_coin_key, put_coin_key};
+use simd::xor::xor;
+use std::path::{Path, PathBuf};
+
+/// The coins at one instant. Clones are cheap; any thread may ask.
+#[derive(Clone, Debug)]
+pub struct CoinsView {
+    snapshot: Snapshot,
+    key: Key,
+    dir: PathBuf,
+}
+
+impl CoinsView {
+    pub(super) fn new(store: &Obfuscated) -> CoinsView {
+        CoinsView { snapshot: store.db.snapshot(), key: store.key, dir: store.db.path().to_path_buf() }
+    }
+
+    /// The stored bytes of a coin, plain.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>> {
+        let mut key = Vec::with_capacity(38);
+        put_coin_key(&mut key, outpoint);
+        let mut value = self.snapshot.get(&key)?;
+        if let Some(value) = &mut value {
+            xor(value, self.key, 0);
+        }
+        Ok(value)
+    }
+
+    /// Looks up many coins. `keys` are what `put_coin_key` writes, in rising order (equal ones may come); `answer` gets
+    /// the place in `keys` and the stored bytes, plain, each place once, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says; some may have been answered.
+    ///
+    /// # Panics
+    ///
+    /// When the keys are not in order.
+    pub fn look_up<K: AsRef<[u8]>>(&self, keys: &[K], mut answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let mut plain = Vec::with_capacity(128);
+        self.snapshot.get_sorted_batch(keys, |at, value| match value {
+            None => answer(at, None),
+            Some(value) => {
+                plain.clear();
+                plain.extend_from_slice(value);
+                xor(&mut plain, self.key, 0);
+                answer(at, Some(&plain));
+            }
+        })?;
+        Ok(())
+    }
+
+    /// All coins, in order of their keys.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn coins(&self) -> Result<CoinsIter> {
+        self.coins_between(0, u8::MAX)
+    }
+
+    /// The coins whose txid starts with a byte from `first` to `last`, both included: a share for one thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`CoinsView::coins`].
+    pub fn coins_between(&self, first: u8, last: u8) -> Result<CoinsIter> {
+        let end = match last.checked_add(1) {
+            Some(end) => vec![COIN_KEY_PREFIX, end],
+            None => vec![COIN_KEY_PREFIX + 1],
+        };
+        let records = self.snapshot.range(&[COIN_KEY_PREFIX, first], Some(&end))?;
+        Ok(CoinsIter { records, key: self.key, plain: Vec::new(), dir: self.dir.clone() })
+    }
+
+    /// How many runs of tables a look-up may have to ask.
+    pub fn run_count(&self) -> usize {
+        self.snapshot.run_count()
+    }
+
+    /// Bytes of all tables.
+    pub fn table_bytes(&self) -> u64 {
+        self.snapshot.runs().iter().map(|run| run.bytes).sum()
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// Coins in order of their keys: by txid, then by the VARINT bytes of vout, which above 16,511 is not its order.
+#[derive(Debug)]
+pub struct CoinsIter {
+    records: Iter,
+    key: Key,
+    plain: Vec<u8>,
+    dir: PathBuf,
+}
+
+impl CoinsIter {
+    /// The next coin and its stored bytes, plain; `None` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// A key that is none, a damaged table, or what the system says.
+    pub fn next_coin(&mut self) -> Result<Option<(OutPoint, &[u8])>> {
+        let Some((key, value)) = self.records.next_record()? else { return Ok(None) };
+        let outpoint = decode_coin_key(key).map_err(|why| {
+            let wanted = format!("the key of a coin in the record {}", primitives::hex::encode(key));
+            Fault::new(FaultKind::Damaged, &self.dir, wanted, why.to_string(), "Run reindex --chainstate-only")
+        })?;
+        self.plain.clear();
+        self.plain.extend_from_slice(value);
+        xor(&mut self.plain, self.key, 0);
+        Ok(Some((outpoint, &self.plain)))
+    }
+}

@@ -1,0 +1,148 @@
+//! A LevelDB as Core uses it: values obfuscated with a key that the database itself holds.
+//!
+//! ```text
+//! 0e00 "obfuscate_key" -> 08 | key [u8; 8], itself plain
+//! ```
+//!
+//! Keys are never obfuscated. A record that is no such key counts as none.
+//! Source: facts of Bitcoin Core b88bffe, `CDBWrapper` in dbwrapper.cpp.
+
+use crate::fault::{Fault, FaultKind, Result};
+use crate::xor::{Key, NO_KEY};
+use leveldb::fs::Disk;
+use leveldb::{Db, Error, Options};
+use simd::xor::xor;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Key of the record that holds the obfuscation key.
+pub(crate) const KEY_KEY: &[u8] = b"\x0e\0obfuscate_key";
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        let rebuild = "Restore the folder from a copy, or rebuild it with reindex";
+        match error {
+            Error::Disk(why) => why.into(),
+            Error::Lock(why) => why.into(),
+            Error::Damaged { path, offset, wanted, found } => {
+                Fault::new(FaultKind::Damaged, &path, wanted, found, rebuild).at(offset)
+            }
+            Error::Missing { path, wanted_by } => {
+                let wanted = format!("the file, which {wanted_by} needs");
+                Fault::new(FaultKind::Damaged, &path, wanted, "nothing", rebuild)
+            }
+            Error::Exists { path } => {
+                Fault::new(FaultKind::Refused, &path, "no database", "one", "Open it, or remove it first")
+            }
+            Error::ReadOnly { path } => {
+                Fault::new(FaultKind::Refused, &path, "a database open for writing", "one open for reading", "")
+            }
+            Error::MergeFirst { path, level0_count } => {
+                let found = format!("{level0_count} files in level 0");
+                Fault::new(FaultKind::Refused, &path, "a free level", found, "Let the merge end first")
+            }
+        }
+    }
+}
+
+/// A database and its obfuscation key.
+#[derive(Clone, Debug)]
+pub(crate) struct Obfuscated {
+    pub(crate) db: Db,
+    pub(crate) key: Key,
+}
+
+impl Obfuscated {
+    /// Opens a database that is there.
+    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
+        Obfuscated::with_stored_key(Db::open(disk, dir, Options::default())?)
+    }
+
+    /// Opens a database that is there, without a lock, to read it only.
+    pub(crate) fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
+        Obfuscated::with_stored_key(Db::open_read_only(disk, dir)?)
+    }
+
+    /// Opens a database, or makes an empty one where there is none. What is left of one is not taken for none.
+    pub(crate) fn open_or_create(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
+        if Db::exists(&*disk, dir)? {
+            return Obfuscated::open(disk, dir);
+        }
+        match Db::create(disk, dir, Options::default()) {
+            Ok(db) => Ok(Obfuscated { db, key: NO_KEY }),
+            Err(Error::Exists { path }) => {
+                let advice = "Restore the folder from a copy, or rebuild it with reindex";
+                let found = "tables or a log without it";
+                Err(Fault::new(FaultKind::Damaged, &path.join("CURRENT"), "the database's first file", found, advice))
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// Gives an empty database a key of its own; one that has records or a key keeps what it has.
+    pub(crate) fn obfuscate_if_empty(self, key: Key) -> Result<Obfuscated> {
+        if self.key != NO_KEY || self.db.iter()?.next_record()?.is_some() {
+            return Ok(self);
+        }
+        self.db.write(&[(KEY_KEY, Some([&[8], &key[..]].concat()))])?;
+        Ok(Obfuscated { key, ..self })
+    }
+
+    fn with_stored_key(db: Db) -> Result<Obfuscated> {
+        let key = match db.get(KEY_KEY)?.as_deref() {
+            Some([8, key @ ..]) if key.len() == 8 => key.try_into().expect("just measured"),
+            _ => NO_KEY,
+        };
+        Ok(Obfuscated { db, key })
+    }
+
+    /// The value of `key`, plain.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = self.db.get(key)?;
+        if let Some(value) = &mut value {
+            xor(value, self.key, 0);
+        }
+        Ok(value)
+    }
+
+    /// Commits records with rising keys and plain values; `None` deletes. Merges first if it must.
+    pub(crate) fn write(&self, mut records: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        for value in records.iter_mut().filter_map(|(_, value)| value.as_mut()) {
+            xor(value, self.key, 0);
+        }
+        Ok(self.db.write(&records)?)
+    }
+
+    /// A record that is not what Core would have written.
+    pub(crate) fn bad_record(&self, key: &[u8], wanted: impl Into<String>, found: impl Into<String>) -> Fault {
+        let wanted = format!("{} in the record {}", wanted.into(), primitives::hex::encode(key));
+        Fault::new(FaultKind::Damaged, self.db.path(), wanted, found, "Rebuild it with reindex")
+    }
+}
+
+/// Empties a folder of a database in place: also one that is damaged, a link, or a mount point.
+///
+/// The database must not be open. Its log goes first: without it an older state is left, whereas a log without CURRENT
+/// would be replayed into whatever is made next. Then CURRENT, which makes it no database, then the rest.
+pub(crate) fn empty_folder(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    if disk.metadata(dir)?.is_none() {
+        return Ok(());
+    }
+    let _lock = disk.lock(&dir.join("LOCK"))?;
+    let names = |wanted: fn(&str) -> bool| -> Result<Vec<std::path::PathBuf>> {
+        let entries = disk.list(dir)?;
+        let files = entries.iter().filter(|entry| !entry.is_dir);
+        Ok(files.filter(|entry| wanted(&entry.name.to_string_lossy())).map(|entry| dir.join(&entry.name)).collect())
+    };
+    let steps: [fn(&str) -> bool; 3] = [|name| name.ends_with(".log"), |name| name == "CURRENT", |name| name != "LOCK"];
+    for step in steps {
+        for path in names(step)? {
+            disk.remove_file(&path)?;
+        }
+        disk.sync_dir(dir)?;
+    }
+    Ok(())
+}

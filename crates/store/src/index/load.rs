@@ -1,0 +1,170 @@
+//! Reads a whole block index and checks what Core checks when it loads one.
+//!
+//! Every entry decodes, its header meets its own nBits within the network's limit, its key is its hash, its parent is
+//! there at the height below; the genesis block is this network's.
+//! Source: facts of Bitcoin Core b88bffe, `LoadBlockIndexGuts`, `BlockManager::LoadBlockIndex`, node/chainstate.cpp.
+
+use super::{BlockIndex, ENTRY, FILE, IndexEntry, LAST_FILE, Status};
+use crate::fault::{Fault, FaultKind, Result};
+use crate::fileinfo::FileInfo;
+use crate::layout::{FILE_NUMBER_MAX, Network};
+use primitives::header::HEADER_BYTES;
+use primitives::{Hash256, Target};
+use simd::sha256::sha256d_80;
+use simd::xor::xor;
+
+/// Entries whose headers are hashed at a time.
+const HASHED_AT_ONCE: usize = 1024;
+
+/// A whole block index.
+#[derive(Clone, Debug, Default)]
+pub struct LoadedIndex {
+    /// All entries; every parent stands before its children, for they are sorted by height, then hash.
+    pub entries: Vec<IndexEntry>,
+    /// File infos; the place is the number. Those that the index lacks are zero.
+    pub files: Vec<FileInfo>,
+    /// A reindex is unfinished.
+    pub is_reindexing: bool,
+    /// Block files were pruned.
+    pub is_pruned: bool,
+    /// How many entries had an old form of the mark for invalid blocks, which was read as the new one.
+    pub migrated_count: usize,
+}
+
+impl BlockIndex {
+    /// Reads all of it.
+    ///
+    /// # Errors
+    ///
+    /// [`FaultKind::OtherNetwork`] where another genesis block lies at its root; [`FaultKind::Damaged`] names the entry
+    /// that is none, does not meet its target, or has no parent.
+    pub fn load(&self, network: &Network) -> Result<LoadedIndex> {
+        let mut loaded = LoadedIndex {
+            is_reindexing: self.is_reindexing()?,
+            is_pruned: self.is_pruned()?,
+            files: self.load_files()?,
+            ..LoadedIndex::default()
+        };
+        self.load_entries(network, &mut loaded)?;
+        loaded.entries.sort_unstable_by_key(|entry| (entry.height, entry.hash));
+        self.check_parents(network, &loaded.entries)?;
+        Ok(loaded)
+    }
+
+    fn load_entries(&self, network: &Network, loaded: &mut LoadedIndex) -> Result<()> {
+        let mut records = self.store.db.snapshot().range(&[ENTRY], Some(&[ENTRY + 1]))?;
+        let (mut value, mut keys) = (Vec::new(), Vec::with_capacity(HASHED_AT_ONCE));
+        while let Some((key, stored)) = records.next_record()? {
+            // Core stops at the first key of another form.
+            let Some(hash) = key.get(1..).and_then(|hash| <[u8; 32]>::try_from(hash).ok()) else { break };
+            if loaded.entries.is_empty() && keys.is_empty() {
+                self.check_genesis(network)?;
+            }
+            value.clear();
+            value.extend_from_slice(stored);
+            xor(&mut value, self.store.key, 0);
+            let mut entry = IndexEntry::decode(&value)
+                .map_err(|why| self.store.bad_record(key, "a block index entry", why.to_string()))?;
+            if entry.file > FILE_NUMBER_MAX {
+                let wanted = format!("a file number of at most {FILE_NUMBER_MAX}");
+                return Err(self.store.bad_record(key, wanted, entry.file.to_string()));
+            }
+            if entry.status.has(Status::FAILED_CHILD) {
+                entry.status = entry.status.without(Status::FAILED_CHILD).with(Status::FAILED_VALID);
+                loaded.migrated_count += 1;
+            }
+            keys.push(Hash256(hash));
+            loaded.entries.push(entry);
+            if keys.len() == HASHED_AT_ONCE {
+                self.check_headers(network, &mut loaded.entries, &mut keys)?;
+            }
+        }
+        self.check_headers(network, &mut loaded.entries, &mut keys)
+    }
+
+    /// Another network's index is told from a damaged one.
+    fn check_genesis(&self, network: &Network) -> Result<()> {
+        if self.store.get(&[&[ENTRY], &network.genesis.0[..]].concat())?.is_some() {
+            return Ok(());
+        }
+        let wanted = format!("the genesis block {}", network.genesis);
+        let found = "another network's blocks: Incorrect or no genesis block found. Wrong datadir for network?";
+        let advice = "Name the right --datadir or --chain";
+        Err(Fault::new(FaultKind::OtherNetwork, self.store.db.path(), wanted, found, advice))
+    }
+
+    /// Hashes the last `keys.len()` entries, which lie under `keys`, and checks them.
+    fn check_headers(&self, network: &Network, entries: &mut [IndexEntry], keys: &mut Vec<Hash256>) -> Result<()> {
+        let from = entries.len() - keys.len();
+        let headers: Vec<[u8; HEADER_BYTES]> = entries[from..].iter().map(|entry| entry.header.0).collect();
+        let mut hashes = vec![[0; 32]; headers.len()];
+        sha256d_80(&headers, &mut hashes);
+        for ((entry, key), hash) in entries[from..].iter_mut().zip(keys.drain(..)).zip(hashes) {
+            entry.hash = Hash256(hash);
+            let bad = |wanted: &str, found: String| {
+                Err(self.store.bad_record(&[&[ENTRY], &key.0[..]].concat(), wanted, found))
+            };
+            if entry.hash != key {
+                return bad("the header that it is named after", format!("header {}", entry.hash));
+            }
+            match Target::from_compact(entry.header.bits()) {
+                Some(target) if target <= network.pow_limit && target.is_met_by(&entry.hash) => {}
+                _ => return bad("a header that meets its own nBits", format!("nBits {:08x}", entry.header.bits())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every entry but the genesis block has its parent one height below. `entries` are sorted by height, then hash.
+    fn check_parents(&self, network: &Network, entries: &[IndexEntry]) -> Result<()> {
+        let mut below: &[IndexEntry] = &[];
+        let mut rest = entries;
+        while let Some(first) = rest.first() {
+            let (level, above) = rest.split_at(rest.partition_point(|entry| entry.height == first.height));
+            for entry in level {
+                let prev = entry.header.prev();
+                let is_linked = below.binary_search_by_key(&prev, |parent| parent.hash).is_ok()
+                    && below[0].height + 1 == entry.height;
+                let is_root = entry.hash == network.genesis && entry.height == 0;
+                if !is_linked && !is_root {
+                    let key = [&[ENTRY], &entry.hash.0[..]].concat();
+                    let wanted = format!("a parent at the height below {}", entry.height);
+                    return Err(self.store.bad_record(&key, wanted, format!("none: {prev} is not there")));
+                }
+            }
+            (below, rest) = (level, above);
+        }
+        Ok(())
+    }
+
+    /// All that is listed, as Core reads it: up to the last file, and on as long as more follow.
+    fn load_files(&self) -> Result<Vec<FileInfo>> {
+        let mut files: Vec<FileInfo> = Vec::new();
+        let mut records = self.store.db.snapshot().range(&[FILE], Some(&[FILE + 1]))?;
+        while let Some((key, stored)) = records.next_record()? {
+            let Some(number) = key.get(1..).and_then(|number| <[u8; 4]>::try_from(number).ok()) else { continue };
+            let number = u32::from_le_bytes(number);
+            if number > FILE_NUMBER_MAX {
+                let wanted = format!("a file number of at most {FILE_NUMBER_MAX}");
+                return Err(self.store.bad_record(key, wanted, number.to_string()));
+            }
+            let mut value = stored.to_vec();
+            xor(&mut value, self.store.key, 0);
+            let info = FileInfo::decode(&value)
+                .map_err(|why| self.store.bad_record(key, "a block file info", why.to_string()))?;
+            files.resize(files.len().max(number as usize + 1), FileInfo::default());
+            files[number as usize] = info;
+        }
+        let last = match self.store.get(LAST_FILE)? {
+            None => 0,
+            Some(value) => match <[u8; 4]>::try_from(&value[..]).map(u32::from_le_bytes) {
+                Ok(last) if last <= FILE_NUMBER_MAX => last,
+                _ => return Err(self.store.bad_record(LAST_FILE, "the last file's number", format!("{value:02x?}"))),
+            },
+        };
+        if last > 0 {
+            files.resize(files.len().max(last as usize + 1), FileInfo::default());
+        }
+        Ok(files)
+    }
+}

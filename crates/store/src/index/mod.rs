@@ -1,0 +1,211 @@
+//! The block index: every known header, what is stored of its block and where, and what each file holds.
+//!
+//! ```text
+//! 'b' | hash 32               -> an entry (see `record`)
+//! 'f' | file number i32 LE    -> a file info (see `fileinfo`)
+//! 'l'                         -> last file number i32 LE
+//! 'R'                         -> '1' while a reindex is unfinished, else absent
+//! 'F' | length | name         -> '1' or '0'; only "prunedblockfiles" is in use
+//! ```
+//!
+//! Everything written is one durable commit. Absent on purpose: chain work, skip pointers, and who is best.
+//! Source: facts of Bitcoin Core b88bffe, `BlockTreeDB` in node/blockstorage.cpp.
+
+mod load;
+mod record;
+
+use crate::blockfiles::Numbers;
+use crate::db::{KEY_KEY, Obfuscated};
+use crate::fault::{Fault, FaultKind, Result};
+use crate::fileinfo::FileInfo;
+use crate::layout::Layout;
+use leveldb::Db;
+use leveldb::fs::Disk;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use load::LoadedIndex;
+pub use record::{IndexEntry, Status};
+
+const ENTRY: u8 = b'b';
+const FILE: u8 = b'f';
+const LAST_FILE: &[u8] = b"l";
+const REINDEXING: &[u8] = b"R";
+const PRUNED: &[u8] = b"F\x10prunedblockfiles";
+
+/// The block index of one data directory.
+#[derive(Debug)]
+pub struct BlockIndex {
+    store: Obfuscated,
+}
+
+/// What one commit changes. What is empty or `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IndexChanges<'a> {
+    /// Entries that are new or changed, in any order, each hash once.
+    pub entries: &'a [IndexEntry],
+    /// File infos that are new or changed: number and info, each number once.
+    pub files: &'a [(u32, FileInfo)],
+    /// The greatest number of a file.
+    pub last_file: Option<u32>,
+    /// Sets or erases the flag `R`: a reindex is unfinished.
+    pub reindexing: Option<bool>,
+    /// Sets the flag `prunedblockfiles`.
+    pub pruned: Option<bool>,
+}
+
+impl BlockIndex {
+    /// Whether there is an index.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn exists(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
+        Ok(Db::exists(disk, &layout.index_dir())?)
+    }
+
+    /// Opens the index, or makes an empty one where there is none.
+    ///
+    /// # Errors
+    ///
+    /// Another program holds it, it is damaged, or what the system says.
+    pub fn open(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
+        BlockIndex::open_dir(disk, &layout.index_dir())
+    }
+
+    /// The same for an index in any folder.
+    pub(crate) fn open_dir(disk: Arc<dyn Disk>, dir: &Path) -> Result<BlockIndex> {
+        Ok(BlockIndex { store: Obfuscated::open_or_create(disk, dir)? })
+    }
+
+    /// Opens the index to read it only; nothing is written, no lock is taken.
+    ///
+    /// # Errors
+    ///
+    /// There is none, it is damaged, or what the system says.
+    pub fn open_read_only(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
+        Ok(BlockIndex { store: Obfuscated::open_read_only(disk, &layout.index_dir())? })
+    }
+
+    /// Whether the flag `R` is set: a reindex is unfinished.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn is_reindexing(&self) -> Result<bool> {
+        Ok(self.store.get(REINDEXING)?.is_some())
+    }
+
+    /// Whether block files were ever pruned.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn is_pruned(&self) -> Result<bool> {
+        Ok(self.store.get(PRUNED)?.is_some_and(|value| value == b"1"))
+    }
+
+    /// Whether it lists no block.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.store.db.snapshot().range(&[ENTRY], Some(&[ENTRY + 1]))?.next_record()?.is_none())
+    }
+
+    /// Commits changes; when this returns they are durable.
+    ///
+    /// # Errors
+    ///
+    /// No space, or what the system says; nothing is changed then, but a crash may still find it changed until the next
+    /// commit that goes well.
+    pub fn write(&self, changes: &IndexChanges<'_>) -> Result<()> {
+        let mut records: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::with_capacity(changes.entries.len() + 8);
+        for entry in changes.entries {
+            let mut value = Vec::with_capacity(112);
+            entry.encode(&mut value);
+            records.push(([&[ENTRY], &entry.hash.0[..]].concat(), Some(value)));
+        }
+        for (number, info) in changes.files {
+            let mut value = Vec::new();
+            info.encode(&mut value);
+            records.push(([&[FILE], &number.to_le_bytes()[..]].concat(), Some(value)));
+        }
+        if let Some(last) = changes.last_file {
+            records.push((LAST_FILE.to_vec(), Some(last.to_le_bytes().to_vec())));
+        }
+        if let Some(is_set) = changes.reindexing {
+            records.push((REINDEXING.to_vec(), is_set.then(|| b"1".to_vec())));
+        }
+        if let Some(is_set) = changes.pruned {
+            records.push((PRUNED.to_vec(), Some(if is_set { b"1".to_vec() } else { b"0".to_vec() })));
+        }
+        records.sort_unstable();
+        self.store.write(records)
+    }
+
+    /// Takes everything out but the flag `R`, in one commit, and lets go of the room.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockIndex::write`].
+    pub fn clear_for_reindex(&self) -> Result<()> {
+        let mut keys = Vec::new();
+        let mut records = self.store.db.iter()?;
+        while let Some((key, _)) = records.next_record()? {
+            if key != REINDEXING && key != KEY_KEY {
+                keys.push((key.to_vec(), None));
+            }
+        }
+        drop(records);
+        self.store.write(keys)?;
+        if let Some(merge) = self.store.db.plan_full_merge()? {
+            merge.run()?;
+        }
+        Ok(())
+    }
+
+    /// For a clean end: leaves nothing for LevelDB to compact.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockIndex::write`].
+    pub fn settle(&self) -> Result<()> {
+        Ok(self.store.db.settle()?)
+    }
+}
+
+/// Says no when the index names a block file that is not there.
+///
+/// # Errors
+///
+/// [`FaultKind::Missing`] names the first such file. Core says "Error loading block database".
+pub fn check_files_exist(index: &LoadedIndex, numbers: &Numbers, layout: &Layout) -> Result<()> {
+    let stored = index.entries.iter().filter_map(IndexEntry::data);
+    let missing = stored.map(|at| at.file).filter(|file| numbers.there.binary_search(file).is_err()).min();
+    match missing {
+        None => Ok(()),
+        Some(file) => {
+            let advice = "Put the file back, or run reindex, which goes as far as the files that are there";
+            let wanted = "the block file, for the index names blocks in it";
+            Err(Fault::new(FaultKind::Missing, &layout.block_file(file), wanted, "nothing", advice))
+        }
+    }
+}
+
+/// What a prune-less program must refuse, in Core's words.
+///
+/// # Errors
+///
+/// [`FaultKind::Refused`] when block files were pruned.
+pub fn check_not_pruned(index: &LoadedIndex, layout: &Layout) -> Result<()> {
+    if !index.is_pruned {
+        return Ok(());
+    }
+    let core = "You need to rebuild the database using -reindex to go back to unpruned mode.  \
+                This will redownload the entire blockchain";
+    let advice = "Use --prune, as this folder was pruned before";
+    let wanted = "a folder that was never pruned";
+    Err(Fault::new(FaultKind::Refused, &layout.index_dir(), wanted, format!("prunedblockfiles: {core}"), advice))
+}

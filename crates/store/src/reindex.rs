@@ -1,0 +1,166 @@
+//! The steps of a full reindex around the work itself: in every state between them, bitcoind or ffwd starts on the
+//! folder and finishes.
+//!
+//! 1. `R` is set in the old index, and durable. 2. A snapshot's chainstate goes. 3. The chainstate is emptied.
+//! 4. The index is emptied, in one commit that keeps `R`. 5. The undo files go.
+//!
+//! Then the work; `R` is erased in the commit that lists every block of the files.
+//!
+//! Tested with bitcoind: `R` with a full old index and no chainstate, and `R` alone, are started from and finished; `R`
+//! in an empty index beside an OLD chainstate is refused, so the chainstate goes first.
+
+use crate::chainstate;
+use crate::db::empty_folder;
+use crate::fault::{Fault, FaultKind, Result};
+use crate::index::{BlockIndex, IndexChanges};
+use crate::layout::{self, Layout};
+use leveldb::Db;
+use leveldb::fs::Disk;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What [`begin`] found and did.
+#[derive(Debug)]
+pub struct Begun {
+    /// The index: empty but for `R`.
+    pub index: BlockIndex,
+    /// The old index was damaged and gave way to a new one.
+    pub was_damaged: bool,
+    /// A chainstate from a snapshot was removed.
+    pub removed_snapshot: bool,
+}
+
+/// Does steps 1 to 5, each of which may have been done before. Neither index nor chainstate may be open; block files are
+/// not touched. What the files hold should have been compared with the old tip before this.
+///
+/// # Errors
+///
+/// Another program holds the folder, or what the system says; can be called again.
+pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Begun> {
+    finish_index_swap(&**disk, layout)?;
+    let old = match BlockIndex::open(disk.clone(), layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
+        Ok(index) => Some(index),
+        Err(why) if why.kind() == FaultKind::Damaged => None,
+        Err(why) => return Err(why),
+    };
+    let removed_snapshot = chainstate::remove_snapshot(&**disk, layout)?;
+    chainstate::empty(&**disk, layout)?;
+    let cleared = old.map(|index| index.clear_for_reindex().map(|()| index)).transpose();
+    let (index, was_damaged) = match cleared {
+        Ok(Some(index)) => (index, false),
+        Ok(None) => (replace_damaged_index(disk, layout)?, true),
+        Err(why) if why.kind() == FaultKind::Damaged => (replace_damaged_index(disk, layout)?, true),
+        Err(why) => return Err(why),
+    };
+    remove_undo_files(&**disk, layout)?;
+    Ok(Begun { index, was_damaged, removed_snapshot })
+}
+
+/// Opens the index to go on with a reindex that was stopped, and ends the steps that were cut short; `None` when none
+/// was stopped. Neither index nor chainstate may be open.
+///
+/// An index that lists blocks has the undo data that it says, and the chainstate may be behind it or empty.
+///
+/// # Errors
+///
+/// Another program holds the folder, something is damaged, or what the system says; can be called again.
+pub fn resume(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Option<BlockIndex>> {
+    finish_index_swap(&**disk, layout)?;
+    if !BlockIndex::exists(&**disk, layout)? {
+        return Ok(None);
+    }
+    let index = BlockIndex::open(disk.clone(), layout)?;
+    if !index.is_reindexing()? {
+        return Ok(None);
+    }
+    if !Db::exists(&**disk, &layout.chainstate_dir())? {
+        chainstate::empty(&**disk, layout)?;
+    }
+    if index.is_empty()? {
+        remove_undo_files(&**disk, layout)?;
+    }
+    Ok(Some(index))
+}
+
+fn set_reindexing(index: &BlockIndex) -> Result<()> {
+    if index.is_reindexing()? {
+        return Ok(());
+    }
+    index.write(&IndexChanges { reindexing: Some(true), ..IndexChanges::default() })
+}
+
+/// Removes all undo files, which a reindex writes anew from their first byte.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let entries = disk.list(layout.blocks_dir())?;
+    for entry in entries.iter().filter(|entry| !entry.is_dir && layout::undo_file_number(&entry.name).is_some()) {
+        disk.remove_file(&layout.blocks_dir().join(&entry.name))?;
+    }
+    disk.sync_dir(layout.blocks_dir())?;
+    Ok(())
+}
+
+/// A new index with `R` takes the place of one that cannot be read. bitcoind could not start on the old one either.
+fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
+    let (new, dir) = (new_index_dir(layout), layout.index_dir());
+    if disk.metadata(&new)?.is_some() {
+        disk.remove_dir_all(&new)?;
+    }
+    let index = BlockIndex::open_dir(disk.clone(), &new)?;
+    set_reindexing(&index)?;
+    drop(index);
+    let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
+    match disk.exchange(&new, &dir) {
+        Ok(()) => disk.sync_dir(parent)?,
+        Err(why) if why.is_unsupported() => {
+            let aside = old_index_dir(layout);
+            if disk.metadata(&aside)?.is_some() {
+                disk.remove_dir_all(&aside)?;
+            }
+            disk.rename(&dir, &aside)?;
+            disk.rename(&new, &dir)?;
+            disk.sync_dir(parent)?;
+        }
+        Err(why) => return Err(why.into()),
+    }
+    finish_index_swap(&**disk, layout)?;
+    BlockIndex::open(disk.clone(), layout)
+}
+
+/// Ends a replacement of the index that was cut short. Called by [`begin`]; to be called before an index is opened.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn finish_index_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let (new, dir, aside) = (new_index_dir(layout), layout.index_dir(), old_index_dir(layout));
+    let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
+    if disk.metadata(&dir)?.is_none() && disk.metadata(&aside)?.is_some() && Db::exists(disk, &new)? {
+        disk.rename(&new, &dir)?;
+        disk.sync_dir(parent)?;
+    }
+    for left in [new, aside] {
+        if disk.metadata(&left)?.is_some() {
+            empty_folder(disk, &left)?;
+            disk.remove_dir_all(&left)?;
+            disk.sync_dir(parent)?;
+        }
+    }
+    Ok(())
+}
+
+/// Beside the index, for the two must lie in one file system. Core does not look at it.
+fn new_index_dir(layout: &Layout) -> PathBuf {
+    layout.index_dir().with_file_name("ffwd-index.new")
+}
+
+fn old_index_dir(layout: &Layout) -> PathBuf {
+    layout.index_dir().with_file_name("ffwd-index.old")
+}
+
+fn no_parent(path: &std::path::Path) -> Fault {
+    Fault::new(FaultKind::Refused, path, "a folder in a folder", "none above it", "Name another --datadir")
+}

@@ -1,0 +1,181 @@
+//! A small node's worth of writing, stopped at every operation: blocks, undo data, index, coins, in that order.
+//!
+//! Whatever is lost, the folder reopens to a committed state: the coins stand at a block that the index lists with data
+//! and undo data, both of which can be read, and the work goes on from there to the same end.
+
+use crate::common::{chain, hash_of, network};
+use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use primitives::coin::put_coin_key;
+use primitives::{Hash256, Header, OutPoint};
+use std::path::Path;
+use std::sync::Arc;
+use store::blockfiles::{BlockFiles, BlockWriter, Limits};
+use store::index::IndexChanges;
+use store::undofiles::{UndoFiles, UndoWriter, undo_record};
+use store::{BlockIndex, Chainstate, FileInfos, FilePos, IndexEntry, Layout, Network, Result, Status, xor};
+
+const COUNT: u32 = 6;
+
+struct Node {
+    disk: Arc<dyn Disk>,
+    layout: Layout,
+    network: Network,
+    blocks: Vec<Vec<u8>>,
+}
+
+/// The coin that the block at a height makes, for which it spends the one before.
+fn coin(height: u32) -> OutPoint {
+    OutPoint { txid: Hash256(simd::sha256::sha256(&height.to_le_bytes())), vout: height }
+}
+
+fn key(outpoint: &OutPoint) -> Vec<u8> {
+    let mut key = Vec::new();
+    put_coin_key(&mut key, outpoint);
+    key
+}
+
+impl Node {
+    fn new(disk: Arc<dyn Disk>, blocks: &[Vec<u8>]) -> Node {
+        let network = network("", [0xfa, 0xbf, 0xb5, 0xda], &hash_of(&blocks[0]).to_string());
+        Node { disk, layout: Layout::new(Path::new("/d"), "", None), network, blocks: blocks.to_vec() }
+    }
+
+    /// Goes on from where the folder is to the last block, two blocks a commit of index and coins.
+    fn run(&self) -> Result<()> {
+        self.layout.create(&*self.disk)?;
+        let key_of_files = xor::open_key(&*self.disk, self.layout.blocks_dir(), false)?;
+        let index = BlockIndex::open(self.disk.clone(), &self.layout)?;
+        let chainstate = Chainstate::open_with(self.disk.clone(), &self.layout.chainstate_dir(), [3; 8])?;
+        let loaded = index.load(&self.network)?;
+        let mut infos = FileInfos::new(loaded.files);
+        let dir = self.layout.blocks_dir();
+        // Two blocks a file, and little room: opened hundreds of times, the disk is copied each time.
+        let limits = Limits { file_bytes_max: 700, chunk_bytes: 512 };
+        let mut blocks = BlockWriter::new(self.disk.clone(), dir, &self.network, key_of_files, &infos, limits)?;
+        let mut undo = UndoWriter::new(self.disk.clone(), dir, key_of_files);
+        let best = chainstate.best_block()?;
+        let next = best.map_or(0, |best| loaded.entries.iter().find(|e| e.hash == best).unwrap().height + 1);
+        for start in (next..COUNT).step_by(2) {
+            let mut entries = Vec::new();
+            for height in start..COUNT.min(start + 2) {
+                // The index may be ahead of the coins: what it lists is stored.
+                if let Some(known) = loaded.entries.get(height as usize) {
+                    entries.push(*known);
+                    continue;
+                }
+                let block = &self.blocks[height as usize];
+                let header = Header(*block.first_chunk().unwrap());
+                let at = blocks.append(&mut infos, block, height, header.time())?;
+                let record = undo_record(self.network.magic, &header.prev(), &[height as u8; 3]);
+                let undo_offset = undo.append(&mut infos, at.file, &record)?;
+                entries.push(IndexEntry {
+                    status: Status::SCRIPTS.with(Status::HAVE_DATA | Status::HAVE_UNDO),
+                    tx_count: 1,
+                    file: at.file,
+                    data_offset: at.offset,
+                    undo_offset,
+                    ..IndexEntry::header_only(header, header.hash(), height)
+                });
+            }
+            blocks.begin_flush()?.and(undo.begin_flush()?).run()?;
+            let files = infos.take_changed();
+            let last_file = Some(infos.last_file());
+            index.write(&IndexChanges { entries: &entries, files: &files, last_file, ..IndexChanges::default() })?;
+            let last = entries.last().unwrap();
+            let commit = chainstate.begin_commit(last.hash, 3, 200)?.expect("no merge is under way");
+            let mut records = vec![(key(&coin(last.height)), true)];
+            records.extend(start.checked_sub(1).map(|before| (key(&coin(before)), false)));
+            records.sort();
+            let mut part = commit.first_part()?;
+            for (key, is_made) in records {
+                if is_made { part.put(&key, b"a coin")? } else { part.delete(&key)? }
+            }
+            part.finish()?;
+            commit.finish()?;
+        }
+        index.settle()?;
+        chainstate.settle()
+    }
+
+    /// Everything that the folder says is true.
+    fn check(&self, row: &str) {
+        if !Chainstate::exists(&*self.disk, &self.layout.chainstate_dir()).unwrap() {
+            return;
+        }
+        let chainstate = Chainstate::open_read_only(self.disk.clone(), &self.layout.chainstate_dir()).unwrap();
+        let Some(best) = chainstate.best_block().unwrap() else { return };
+        let index = BlockIndex::open_read_only(self.disk.clone(), &self.layout).unwrap();
+        let loaded = index.load(&self.network).unwrap();
+        let tip = loaded.entries.iter().find(|entry| entry.hash == best).unwrap_or_else(|| panic!("{row}: no {best}"));
+        let files = BlockFiles::new(self.disk.clone(), self.layout.blocks_dir(), &self.network, [0; 8]);
+        let undo = UndoFiles::new(self.disk.clone(), self.layout.blocks_dir(), &self.network, [0; 8]);
+        for entry in &loaded.entries {
+            let FilePos { file, offset } = entry.data().unwrap();
+            let block = files.read_block(FilePos { file, offset }).unwrap();
+            assert_eq!(block, self.blocks[entry.height as usize], "{row}");
+            assert_eq!(
+                undo.read(entry.undo().unwrap(), &entry.header.prev()).unwrap(),
+                [entry.height as u8; 3],
+                "{row}"
+            );
+        }
+        let mut coins = chainstate.view().coins().unwrap();
+        assert_eq!(coins.next_coin().unwrap().unwrap().0, coin(tip.height), "{row}");
+        assert!(coins.next_coin().unwrap().is_none(), "{row}");
+    }
+}
+
+#[test]
+fn the_folder_is_committed_at_every_instant() {
+    let blocks = chain(COUNT, |i| 50 * i as usize);
+    for at in 0..500 {
+        let sim = SimDisk::new(at);
+        sim.shared().create_dir_all(Path::new("/d")).unwrap();
+        sim.shared().sync_dir(Path::new("/")).unwrap();
+        sim.fail_at(sim.operations() + at, 1, Accident::Stop);
+        let result = Node::new(sim.shared(), &blocks).run();
+        for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
+            let row = format!("stopped at {at}, {loss:?}");
+            let node = Node::new(sim.reopen(loss).shared(), &blocks);
+            node.check(&row);
+            node.run().unwrap_or_else(|why| panic!("{row}: {why}"));
+            node.check(&row);
+            let chainstate = Chainstate::open_read_only(node.disk.clone(), &node.layout.chainstate_dir()).unwrap();
+            assert_eq!(chainstate.best_block().unwrap(), Some(hash_of(blocks.last().unwrap())), "{row}");
+        }
+        if result.is_ok() {
+            return;
+        }
+    }
+    panic!("the run has fewer than 500 operations");
+}
+
+/// A full disk or a failing one at any operation: a fault, and the next run goes on.
+#[test]
+fn accidents_are_faults_and_cost_nothing_committed() {
+    let blocks = chain(COUNT, |i| 50 * i as usize);
+    for accident in [Accident::NoSpace, Accident::Io] {
+        for at in 0..500 {
+            let sim = SimDisk::new(at);
+            sim.shared().create_dir_all(Path::new("/d")).unwrap();
+            sim.fail_at(sim.operations() + at, 1, accident);
+            let (node, start) = (Node::new(sim.shared(), &blocks), sim.operations());
+            let result = node.run();
+            let had_none = sim.operations() <= start + at;
+            sim.heal();
+            let row = format!("{accident:?} at {at}: {result:?}");
+            node.check(&row);
+            assert_eq!(
+                result.as_ref().is_err_and(store::Fault::is_no_space),
+                result.is_err() && accident == Accident::NoSpace,
+                "{row}"
+            );
+            node.run().unwrap_or_else(|why| panic!("{row}: {why}"));
+            node.check(&row);
+            if had_none {
+                break;
+            }
+            assert!(at < 499, "the run has fewer than 500 operations");
+        }
+    }
+}
