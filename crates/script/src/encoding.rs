@@ -259,6 +259,43 @@ mod tests {
         }
     }
 
+    /// libsecp256k1's own loose reader is the twin, on changed signatures; so is its normalisation.
+    #[test]
+    fn loose_forms_are_libsecp256k1s() {
+        let mut state = 11u64;
+        let mut random = |n: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % n
+        };
+        let (mut readable, mut unreadable) = (0, 0);
+        for round in 0..20_000 {
+            let mut bytes = good();
+            bytes.pop();
+            for _ in 0..round % 4 {
+                // Mostly the bytes that say what follows.
+                let at = if random(3) == 0 { random(bytes.len()) } else { [0, 1, 2, 3, 4, 37, 38, 39][random(8)] };
+                match random(4) {
+                    0 => bytes.insert(at.min(bytes.len()), [0, 0x80, 0x81, 0x82, 0x84, 0xff][random(6)]),
+                    1 => drop(bytes.remove(at.min(bytes.len() - 1))),
+                    _ => bytes[at.min(70)] = random(256) as u8,
+                }
+                bytes.resize(bytes.len().max(71), 0xff);
+            }
+            let mut twin = secp256k1::ecdsa::Signature::from_der_lax(&bytes).ok();
+            let mut ours = parse_lax(&bytes);
+            assert_eq!(ours, twin.map(|twin| twin.serialize_compact()), "{}", hex::encode(&bytes));
+            if let (Some(ours), Some(twin)) = (&mut ours, &mut twin) {
+                normalize_s(ours);
+                twin.normalize_s();
+                assert_eq!(*ours, twin.serialize_compact(), "{}", hex::encode(&bytes));
+                readable += 1;
+            } else {
+                unreadable += 1;
+            }
+        }
+        assert!(readable > 2000 && unreadable > 2000, "{readable} readable, {unreadable} not");
+    }
+
     #[test]
     fn low_s() {
         let mut compact = [0; 64];

@@ -1,7 +1,8 @@
 //! Verdicts for cases on standard input, or for cases made here; an oracle beside it says whether they are right.
 //!
 //! `verify_stdin < CASES` prints a verdict for each line. `verify_stdin --generate SEED COUNT` makes cases, the same
-//! for the same seed, and prints each with its verdict in front. `tests/kernel_scripts.py` compares them with
+//! for the same seed, and prints each with its verdict in front. `verify_stdin --corpus FOLDER COUNT` writes cases as
+//! files for `script::fuzz_script` to start from. `tests/kernel_scripts.py` compares them with
 //! libbitcoinkernel's.
 //!
 //! A case: `flags input coins transaction`, where flags are hexadecimal bits (libbitcoinkernel's), input is a number,
@@ -53,6 +54,17 @@ impl Case {
         format!("{:x} {} {} {}", self.flags, self.input, coins.join(","), hex::encode(&self.tx))
     }
 
+    /// The case as `script::fuzz_script` reads it, which has one coin for all inputs; `None` where they differ.
+    fn to_fuzz_bytes(&self) -> Option<Vec<u8>> {
+        let [(value, script)] = &self.coins[..] else { return None };
+        let mut bytes = self.flags.to_le_bytes().to_vec();
+        bytes.extend(value.to_le_bytes());
+        bytes.extend(u16::try_from(script.len()).ok()?.to_le_bytes());
+        bytes.extend(script);
+        bytes.extend(&self.tx);
+        Some(bytes)
+    }
+
     /// The verdict, which every way must give.
     fn verdict(&self, scratch: &mut Scratch) -> &'static str {
         let mut tables = Tables::new();
@@ -86,6 +98,18 @@ fn main() -> std::io::Result<()> {
         for _ in 0..count.parse::<u64>().expect("a count is a number") {
             let case = generator.case();
             writeln!(out, "{} {}", case.verdict(&mut scratch), case.to_line())?;
+        }
+        return Ok(());
+    }
+    if let [word, folder, count] = &words[..]
+        && word == "--corpus"
+    {
+        std::fs::create_dir_all(folder)?;
+        let count = count.parse().expect("a count is a number");
+        let mut generator = generate::Generator::new(0);
+        let seeds = std::iter::from_fn(|| Some(generator.case())).filter_map(|case| case.to_fuzz_bytes());
+        for (number, seed) in seeds.take(count).enumerate() {
+            std::fs::write(format!("{folder}/{number:05}"), seed)?;
         }
         return Ok(());
     }

@@ -27,6 +27,29 @@ fn good_inputs_are_good() {
     }
 }
 
+/// What inputs share is made once, by whichever thread needs it first.
+#[test]
+fn threads_share_a_transaction() {
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().cycle().take(44).collect();
+    for hash_type in [1, 2] {
+        let spending = spending(&kinds, 3, hash_type, 9);
+        let (mut tables, spent) = (Tables::new(), spending.spent());
+        let tx = Precomputed::new(tables.parse_transaction(&spending.bytes).unwrap(), &spent);
+        std::thread::scope(|scope| {
+            for first in 0..4 {
+                let tx = &tx;
+                scope.spawn(move || {
+                    let mut scratch = Scratch::new();
+                    for input in (first..44).step_by(4) {
+                        let verdict = verify(tx, input, Flags::CONSENSUS, &mut Immediate, &mut scratch);
+                        assert_eq!(verdict, Ok(()), "input {input}");
+                    }
+                });
+            }
+        });
+    }
+}
+
 /// An input as `fuzz_script` reads it.
 fn seed(kind: Kind, hash_type: u8, number: usize, flags: u32) -> Vec<u8> {
     let spending = spending(&[kind], 1, hash_type, number);
