@@ -10,6 +10,7 @@ use super::plan::{BlockPlan, TxPlan};
 use super::profile::Kind;
 use super::rng::Rng;
 use super::sign::{Signer, Spending};
+use consensus::block::height_push;
 use primitives::encode::put_compact_size;
 use primitives::{Hash256, Height, merkle};
 use simd::sha256::{sha256d, sha256d_many};
@@ -240,18 +241,8 @@ pub(super) fn coinbase(plan: &BlockPlan, keys: &Keys, seed: u64, wtxids: &[Hash2
 
 /// The height as BIP-0034 wants it, the seed, and who made it.
 fn coinbase_script(height: Height, seed: u64) -> Vec<u8> {
-    let mut script = match height {
-        0 => vec![0],
-        1..=16 => vec![0x50 + height as u8],
-        _ => {
-            let digits = height.to_le_bytes();
-            // A number whose highest bit is set would be negative: it takes one more byte.
-            let used = (32 - height.leading_zeros()) as usize / 8 + 1;
-            let mut script = vec![used as u8];
-            script.extend(digits.into_iter().chain([0]).take(used));
-            script
-        }
-    };
+    let (push, bytes) = height_push(height);
+    let mut script = push[..bytes].to_vec();
     put_item(&mut script, &seed.to_le_bytes());
     put_item(&mut script, COINBASE_TEXT);
     script

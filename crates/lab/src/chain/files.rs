@@ -42,6 +42,7 @@ pub(super) struct BlockFiles {
     path: PathBuf,
     number: u32,
     file_bytes: u64,
+    file_bytes_end: u64,
     bytes: u64,
     tip: Hash256,
     time: u32,
@@ -68,6 +69,7 @@ impl BlockFiles {
             path,
             number: 0,
             file_bytes: 0,
+            file_bytes_end: FILE_BYTES_END,
             bytes: 0,
             tip: params.genesis_hash,
             time: genesis.time(),
@@ -104,7 +106,7 @@ impl BlockFiles {
 
     fn record(&mut self, size: usize, pieces: &[&[u8]]) -> Result<(), Error> {
         let record_bytes = 8 + size as u64;
-        if self.file_bytes + record_bytes >= FILE_BYTES_END {
+        if self.file_bytes + record_bytes >= self.file_bytes_end {
             self.flush()?;
             self.number += 1;
             (self.file, self.path) = open(&self.folder, self.number)?;
@@ -156,4 +158,42 @@ fn refuse_taken(folder: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consensus::Chain;
+
+    #[test]
+    fn a_record_that_would_fill_a_file_goes_to_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let params = Params::new(Chain::Regtest);
+        let mut files = BlockFiles::create(folder.path(), &params).unwrap();
+        let genesis = 8 + params.genesis.len() as u64;
+        let body = |bytes: usize| vec![0; bytes - 8 - HEADER_BYTES - 1];
+        // (bytes of the record, file that it must be in)
+        files.file_bytes_end = genesis + 1_000;
+        for (bytes, number) in [(500, 0), (499, 0), (1_000, 1), (genesis as usize - 1, 1), (200, 2), (200, 2)] {
+            let body = body(bytes);
+            files.append(&Body { merkle_root: Hash256::ZERO, transactions: 1, pieces: &[&body] }).unwrap();
+            assert_eq!(files.number, number, "record of {bytes} bytes");
+        }
+        files.flush().unwrap();
+        let sizes =
+            [0, 1, 2].map(|number| fs::metadata(folder.path().join(format!("blk{number:05}.dat"))).unwrap().len());
+        assert_eq!(sizes, [genesis + 999, genesis + 999, 400]);
+        assert_eq!(files.bytes(), sizes.iter().sum::<u64>());
+    }
+
+    #[test]
+    fn a_folder_with_anything_of_a_node_is_refused() {
+        for name in ["blk00003.dat", "rev00000.dat", "xor.dat", "index"] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join(".lock"), "").unwrap();
+            fs::write(folder.path().join(name), "").unwrap();
+            let why = BlockFiles::create(folder.path(), &Params::new(Chain::Regtest)).unwrap_err();
+            assert!(matches!(&why, Error::Taken { found } if found.ends_with(name)), "{name}: {why}");
+        }
+    }
 }

@@ -20,6 +20,8 @@ mod plan;
 pub mod profile;
 mod rng;
 mod sign;
+#[cfg(test)]
+mod tests;
 
 pub use profile::Profile;
 
@@ -53,7 +55,8 @@ pub enum Signatures {
     /// They do.
     #[default]
     Real,
-    /// They have the right size and encoding, and junk in them: ten times as fast, for work that does not verify them.
+    /// They have the right size and encoding, and junk in them, for work that does not verify them. Signing is nearly all
+    /// that making a chain takes.
     Fake,
 }
 
@@ -90,7 +93,7 @@ impl FromStr for Signatures {
 pub struct Options {
     /// The data directory to be. Blocks go to `regtest/blocks` in it.
     pub out: PathBuf,
-    /// Full blocks.
+    /// Full blocks. Making one takes 0.14 MB of memory to the end (36 bytes for each txid), beside 16 bytes for each coin.
     pub blocks: u32,
     /// Chains of different seeds have nothing in common.
     pub seed: u64,

@@ -13,6 +13,7 @@ use super::profile::{Kind, Model};
 use super::rng::Rng;
 use consensus::{COINBASE_MATURITY, MAX_BLOCK_SIGOPS_COST, Params, WITNESS_SCALE_FACTOR, spend};
 use primitives::Height;
+use primitives::encode::compact_size_bytes;
 use std::collections::VecDeque;
 
 /// Coins that a block of the first phase makes: two thirds of its weight.
@@ -91,7 +92,8 @@ impl Shape {
             let empties = height - splits - fulls;
             split * f64::from(splits) + full * f64::from(fulls) + empty * f64::from(empties)
         };
-        (height > first_split + 2).then(|| work(height) / work(self.height()))
+        let share = work(height) / work(self.height());
+        (share > 0.01 && height > first_split).then_some(share)
     }
 }
 
@@ -439,19 +441,22 @@ fn output_weight(out: Out) -> u32 {
         })
 }
 
-/// Version, lock time and counts, the latter at their longest; marker and flag.
-const TX_OVERHEAD_WEIGHT: u32 = (4 + 4 + 3 + 3) * 4 + 2;
+/// Weight of version, lock time and counts; marker and flag.
+fn tx_overhead_weight(inputs: u32, outputs: u32) -> u32 {
+    let counts = compact_size_bytes(u64::from(inputs)) + compact_size_bytes(u64::from(outputs));
+    (4 + 4 + counts as u32) * 4 + 2
+}
 
 /// Weight that a transaction with so many inputs and outputs may have.
 fn tx_weight_max(inputs: u32, outputs: u32) -> u32 {
-    TX_OVERHEAD_WEIGHT + inputs * input_weight(Kind::P2trScript) + outputs * OUTPUT_WEIGHT_MAX
+    tx_overhead_weight(inputs, outputs) + inputs * input_weight(Kind::P2trScript) + outputs * OUTPUT_WEIGHT_MAX
 }
 
 /// Weight, at most, and cost of the signature operations of one transaction.
 fn cost(inputs: &[Coin], outputs: &[Out]) -> (u32, u64) {
     let weight = inputs.iter().map(|coin| input_weight(coin.out.kind())).sum::<u32>()
         + outputs.iter().map(|&out| output_weight(out)).sum::<u32>()
-        + TX_OVERHEAD_WEIGHT;
+        + tx_overhead_weight(inputs.len() as u32, outputs.len() as u32);
     let sigops = inputs.iter().map(|coin| match coin.out.kind() {
         Kind::P2wpkh | Kind::P2shP2wpkh => 1,
         Kind::P2wsh => 3,
