@@ -9,7 +9,9 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::num::NonZero;
 use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
 
 use memmap2::{MmapMut, MmapOptions};
 
@@ -27,12 +29,22 @@ pub enum Pages {
 
 /// Zeroed bytes in pages of their own, aligned to 2 MiB when they are that many.
 pub struct Buffer {
-    /// None where `bytes` is 0. May be larger than `bytes`: what is not touched costs nothing.
-    map: Option<MmapMut>,
-    /// Where the bytes start in `map`: the first multiple of 2 MiB.
-    start: usize,
+    /// The first byte: inside `map` at the first multiple of 2 MiB, or dangling where `bytes` is 0.
+    /// Aligned to 4 KiB at least.
+    start: NonNull<u8>,
     bytes: usize,
+    /// What `start` points into; None where `bytes` is 0. Held for its memory alone. May be larger
+    /// than `bytes`: what is not touched costs nothing.
+    map: Option<MmapMut>,
 }
+
+// SAFETY: the buffer owns the bytes that `start` points to, as a boxed slice would.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; shared references only read.
+unsafe impl Sync for Buffer {}
+
+/// Every buffer, the empty one too, is aligned to this.
+const ALIGNMENT: usize = 4096;
 
 impl Buffer {
     /// Returns `bytes` zero bytes, in huge pages if there are enough to fill one.
@@ -55,16 +67,19 @@ impl Buffer {
     /// The system's, where it refuses the address space.
     pub fn with_pages(bytes: usize, pages: Pages) -> io::Result<Buffer> {
         if bytes == 0 {
-            return Ok(Buffer { map: None, start: 0, bytes });
+            let start = NonNull::without_provenance(const { NonZero::new(ALIGNMENT).expect("not 0") });
+            return Ok(Buffer { start, bytes, map: None });
         }
         let slack = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 0 };
         let total = bytes.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
-        let map = MmapOptions::new().len(total).map_anon()?;
-        let start = if slack == 0 { 0 } else { map.as_ptr().align_offset(HUGE_PAGE_BYTES) };
+        let mut map = MmapOptions::new().len(total).map_anon()?;
+        let skip = if slack == 0 { 0 } else { map.as_ptr().align_offset(HUGE_PAGE_BYTES) };
         if pages == Pages::Huge && slack != 0 {
-            advise_huge(&map, start, bytes);
+            advise_huge(&map, skip, bytes);
         }
-        Ok(Buffer { map: Some(map), start, bytes })
+        let start = NonNull::from_mut(&mut map[skip..skip + bytes]).cast::<u8>();
+        assert!(start.addr().get().is_multiple_of(ALIGNMENT), "the system maps whole pages");
+        Ok(Buffer { start, bytes, map: Some(map) })
     }
 
     /// The bytes as 32-bit numbers of this machine's byte order; an incomplete last one is left out.
@@ -110,7 +125,8 @@ impl Buffer {
     #[cfg(all(target_os = "linux", not(miri)))]
     fn release(&mut self, range: Range<usize>) -> bool {
         let Some(map) = &self.map else { return false };
-        let (offset, bytes) = (self.start + range.start, range.end - range.start);
+        let skip = self.start.addr().get() - map.as_ptr().addr();
+        let (offset, bytes) = (skip + range.start, range.end - range.start);
         // SAFETY: the range is inside the private anonymous mapping, which `&mut self` holds alone.
         // After MADV_DONTNEED Linux gives such pages as zero bytes, and any bytes are valid u8s.
         unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, bytes).is_ok() }
@@ -139,22 +155,18 @@ fn advise_huge(_: &MmapMut, _: usize, _: usize) {}
 impl Deref for Buffer {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
-        match &self.map {
-            Some(map) => &map[self.start..self.start + self.bytes],
-            None => &[],
-        }
+        // SAFETY: `bytes` bytes of `map` (or none), zeroed by the system, borrowed as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
 
 impl DerefMut for Buffer {
-    #[inline]
+    #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.map {
-            Some(map) => &mut map[self.start..self.start + self.bytes],
-            None => &mut [],
-        }
+        // SAFETY: as above; the borrow is exclusive, and nobody else has the map.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
 
@@ -168,7 +180,7 @@ impl std::fmt::Debug for Buffer {
 ///
 /// # Safety
 ///
-/// No padding, no invalid bit pattern, no interior mutability, no destructor, at most 4 KiB alignment.
+/// No padding, no invalid bit pattern, no interior mutability, no destructor.
 pub unsafe trait Zeroed: Copy + Send + Sync + 'static {}
 
 macro_rules! zeroed {
@@ -182,28 +194,23 @@ zeroed!(u8, u16, u32, u64, u128, i32, i64, usize);
 // SAFETY: items one behind the other, without padding between; each is `Zeroed`.
 unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
 
-/// The whole `T`s at the start of `bytes`, which must be aligned for them.
+/// The whole `T`s at the start of the buffer.
 #[inline(always)]
-fn view<T: Zeroed>(bytes: &[u8]) -> &[T] {
-    const { assert!(size_of::<T>() > 0 && align_of::<T>() <= 4096) };
-    assert!(bytes.is_empty() || bytes.as_ptr().cast::<T>().is_aligned(), "pages are aligned");
-    if bytes.is_empty() {
-        return &[];
-    }
-    // SAFETY: aligned (asserted), inside `bytes`, and any bytes are a `T` (`Zeroed`). The borrow is kept.
-    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
+fn view<T: Zeroed>(buffer: &Buffer) -> &[T] {
+    const { assert!(size_of::<T>() > 0 && align_of::<T>() <= ALIGNMENT) };
+    let count = buffer.bytes / size_of::<T>();
+    // SAFETY: `start` is aligned to more than a `T`, `count` of them are inside the buffer, and any
+    // bytes are a `T` (`Zeroed`). The borrow is kept.
+    unsafe { std::slice::from_raw_parts(buffer.start.cast().as_ptr(), count) }
 }
 
 /// As [`view`], to write.
 #[inline(always)]
-fn view_mut<T: Zeroed>(bytes: &mut [u8]) -> &mut [T] {
-    const { assert!(size_of::<T>() > 0 && align_of::<T>() <= 4096) };
-    assert!(bytes.is_empty() || bytes.as_ptr().cast::<T>().is_aligned(), "pages are aligned");
-    if bytes.is_empty() {
-        return &mut [];
-    }
+fn view_mut<T: Zeroed>(buffer: &mut Buffer) -> &mut [T] {
+    const { assert!(size_of::<T>() > 0 && align_of::<T>() <= ALIGNMENT) };
+    let count = buffer.bytes / size_of::<T>();
     // SAFETY: as in `view`; the borrow is exclusive, and any `T` is bytes (no padding).
-    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len() / size_of::<T>()) }
+    unsafe { std::slice::from_raw_parts_mut(buffer.start.cast().as_ptr(), count) }
 }
 
 /// A [`Buffer`] of items: zeroed, in huge pages if there are enough, of fixed length.
@@ -244,14 +251,14 @@ impl<T: Zeroed> Array<T> {
 impl<T: Zeroed> Deref for Array<T> {
     type Target = [T];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[T] {
         view(&self.buffer)
     }
 }
 
 impl<T: Zeroed> DerefMut for Array<T> {
-    #[inline]
+    #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         view_mut(&mut self.buffer)
     }

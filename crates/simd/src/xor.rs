@@ -1,9 +1,181 @@
-//! XOR with an 8-byte key, the obfuscation of Core's block files and chainstate values.
+//! XOR with an 8-byte key: the obfuscation of Core's block files and chainstate values.
+//!
+//! Sources: Bitcoin Core's `Obfuscation` (blocks, from 28.0 on; chainstate, from 0.12 on). The key's
+//! first byte meets byte 0 of the file or value, so a part of it needs to know its offset.
+//!
+//! Absent on purpose: where keys come from, which file has one.
+
+use std::sync::OnceLock;
+
+/// A way to XOR. All give the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// One byte at a time, the key's byte found anew for each: what the others are tested against.
+    Bytes,
+    /// Eight bytes at a time.
+    Words,
+    /// Sixty-four bytes at a time in eight words, which the compiler turns into vectors of the
+    /// target's least common instructions (SSE2 on x86-64).
+    Unrolled,
+    /// 256-bit vectors, four at a time (AVX2).
+    Avx2,
+    /// 512-bit vectors, four at a time (AVX-512 F).
+    Avx512,
+}
 
 /// XORs `data` with `key`, of which `data[0]` meets byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.
 pub fn xor(data: &mut [u8], key: [u8; 8], offset: u64) {
-    let turn = (offset % 8) as usize;
+    static BEST: OnceLock<Kernel> = OnceLock::new();
+    let best = *BEST.get_or_init(|| *Kernel::available().last().expect("bytes are always there"));
+    xor_with(best, data, key, offset);
+}
+
+/// [`xor()`] by a kernel of your choice.
+///
+/// # Panics
+///
+/// Where `kernel` is not [available](Kernel::available).
+pub fn xor_with(kernel: Kernel, data: &mut [u8], key: [u8; 8], offset: u64) {
+    if key == [0; 8] {
+        return;
+    }
+    let key = turned(key, offset);
+    match kernel {
+        Kernel::Bytes => by_bytes(data, key),
+        Kernel::Words => by_words(data, key),
+        Kernel::Unrolled => unrolled(data, key),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Avx2 => {
+            assert!(kernel.is_available(), "AVX2 is not available on this processor");
+            // SAFETY: the processor has AVX2, asserted above.
+            unsafe { x86::by_avx2(data, key) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Avx512 => {
+            assert!(kernel.is_available(), "AVX-512 is not available on this processor");
+            // SAFETY: the processor has AVX-512 F, asserted above.
+            unsafe { x86::by_avx512(data, key) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => panic!("{kernel:?} is not available on this processor"),
+    }
+}
+
+impl Kernel {
+    /// All of them, the plainest first.
+    pub const ALL: [Kernel; 5] = [Kernel::Bytes, Kernel::Words, Kernel::Unrolled, Kernel::Avx2, Kernel::Avx512];
+
+    /// Those that this processor can run.
+    #[must_use]
+    pub fn available() -> Vec<Kernel> {
+        Kernel::ALL.into_iter().filter(|kernel| kernel.is_available()).collect()
+    }
+
+    /// Whether this processor can run it.
+    fn is_available(self) -> bool {
+        match self {
+            Kernel::Bytes | Kernel::Words | Kernel::Unrolled => true,
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 => is_x86_feature_detected!("avx512f"),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+}
+
+/// The key as the first byte of the data meets it.
+fn turned(mut key: [u8; 8], offset: u64) -> [u8; 8] {
+    let [low, ..] = offset.to_le_bytes();
+    key.rotate_left(usize::from(low % 8));
+    key
+}
+
+fn by_bytes(data: &mut [u8], key: [u8; 8]) {
     for (at, byte) in data.iter_mut().enumerate() {
-        *byte ^= key[(turn + at) % 8];
+        *byte ^= key[at % 8];
+    }
+}
+
+fn by_words(data: &mut [u8], key: [u8; 8]) {
+    let (words, rest) = data.as_chunks_mut::<8>();
+    for word in words {
+        *word = (u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(key)).to_ne_bytes();
+    }
+    by_bytes(rest, key);
+}
+
+fn unrolled(data: &mut [u8], key: [u8; 8]) {
+    let (lines, rest) = data.as_chunks_mut::<64>();
+    for line in lines {
+        for word in line.as_chunks_mut::<8>().0 {
+            *word = (u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(key)).to_ne_bytes();
+        }
+    }
+    by_words(rest, key);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn by_avx2(data: &mut [u8], key: [u8; 8]) {
+        let keys = _mm256_set1_epi64x(i64::from_ne_bytes(key));
+        let (lines, rest) = data.as_chunks_mut::<128>();
+        for line in lines {
+            for part in line.as_chunks_mut::<32>().0 {
+                let at: *mut __m256i = part.as_mut_ptr().cast();
+                // SAFETY: reads and writes the 32 bytes of `part`; no alignment needed.
+                unsafe { _mm256_storeu_si256(at, _mm256_xor_si256(_mm256_loadu_si256(at), keys)) };
+            }
+        }
+        super::unrolled(rest, key);
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn by_avx512(data: &mut [u8], key: [u8; 8]) {
+        let keys = _mm512_set1_epi64(i64::from_ne_bytes(key));
+        let (lines, rest) = data.as_chunks_mut::<256>();
+        for line in lines {
+            for part in line.as_chunks_mut::<64>().0 {
+                let at: *mut __m512i = part.as_mut_ptr().cast();
+                // SAFETY: reads and writes the 64 bytes of `part`; no alignment needed.
+                unsafe { _mm512_storeu_si512(at, _mm512_xor_si512(_mm512_loadu_si512(at), keys)) };
+            }
+        }
+        super::unrolled(rest, key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn every_kernel_is_the_definition() {
+        let mut rng = Rng(11);
+        let data = rng.bytes(3000);
+        for round in 0..2000 {
+            let start = rng.below(100);
+            let length = if round < 700 { round } else { rng.below(2900) };
+            let key = if round % 50 == 7 { [0; 8] } else { rng.next().to_le_bytes() };
+            let offset = if round % 3 == 0 { rng.next() >> 1 } else { rng.next() % 16 };
+            let part = &data[start..start + length];
+            let want: Vec<u8> =
+                (offset..).zip(part).map(|(at, byte)| byte ^ key[usize::try_from(at % 8).unwrap()]).collect();
+            for kernel in Kernel::available() {
+                let mut whole = data.clone();
+                xor_with(kernel, &mut whole[start..start + length], key, offset);
+                assert_eq!(whole[start..start + length], want, "{kernel:?}, {length} bytes at {offset}");
+                whole[start..start + length].copy_from_slice(part);
+                assert!(whole == data, "{kernel:?} writes nothing else");
+            }
+            let mut have = part.to_vec();
+            xor(&mut have, key, offset);
+            assert_eq!(have, want, "best, {length} bytes at {offset}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::Pieces;
-use super::engine::{self, Engine, block_count, bytes_of, drive};
+use super::engine::{self, Engine, Job, block_count, bytes_of, drive};
 use super::plain::{Plain, Portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512, avx512x2::Avx512x2, shani::ShaNi};
@@ -27,11 +27,71 @@ pub enum Lanes {
     Avx512x2,
 }
 
-/// What a kernel does with each kind of message.
+/// An engine's functions, and when to use it.
+struct Step {
+    /// How many messages it takes at a time.
+    lanes: usize,
+    /// The fewest messages for which it is used; fewer are left to the next step.
+    busy_min: usize,
+    drive: Drive,
+    pairs: fn(&[[u8; 64]], &mut [[u8; 32]]),
+    headers: fn(&[[u8; 80]], &mut [[u8; 32]]),
+}
+
+/// [`engine::drive`] of a known engine.
+type Drive = fn(Vec<Job>, &[usize], &[Pieces<'_>], &mut [[u8; 32]], usize) -> Vec<Job>;
+
+/// One or more engines, from the widest to the one that finishes what is left.
 pub(super) struct Kernel {
-    pub(super) many: fn(&[Pieces<'_>], &mut [[u8; 32]]),
-    pub(super) pairs: fn(&[[u8; 64]], &mut [[u8; 32]]),
-    pub(super) headers: fn(&[[u8; 80]], &mut [[u8; 32]]),
+    steps: Vec<Step>,
+}
+
+impl Kernel {
+    /// Double SHA-256 of messages of any lengths.
+    pub(super) fn many(&self, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+        let sorted;
+        let mut order = &AS_THEY_COME[..messages.len().min(AS_THEY_COME.len())];
+        if messages.len() > order.len() {
+            sorted = longest_first(messages);
+            order = &sorted;
+        }
+        let mut jobs = Vec::new();
+        for step in &self.steps {
+            if jobs.len() + order.len() >= step.busy_min {
+                jobs = (step.drive)(jobs, order, messages, out, step.busy_min);
+                order = &[];
+            }
+        }
+        assert!(jobs.is_empty() && order.is_empty(), "the last engine takes single messages");
+    }
+
+    /// Double SHA-256 of messages of 64 bytes.
+    pub(super) fn pairs(&self, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
+        self.fixed(pairs, out, |step| step.pairs);
+    }
+
+    /// Double SHA-256 of block headers.
+    pub(super) fn headers(&self, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
+        self.fixed(headers, out, |step| step.headers);
+    }
+
+    /// Leads messages of one fixed length through the steps.
+    fn fixed<const B: usize>(
+        &self,
+        mut messages: &[[u8; B]],
+        mut out: &mut [[u8; 32]],
+        function: impl Fn(&Step) -> fn(&[[u8; B]], &mut [[u8; 32]]),
+    ) {
+        for step in &self.steps {
+            let last = messages.len() % step.lanes;
+            let left = if last < step.busy_min { last } else { 0 };
+            let (now, later) = messages.split_at(messages.len() - left);
+            let (out_now, out_later) = out.split_at_mut(now.len());
+            function(step)(now, out_now);
+            (messages, out) = (later, out_later);
+        }
+        assert!(messages.is_empty(), "the last engine takes single messages");
+    }
 }
 
 impl Lanes {
@@ -48,108 +108,73 @@ impl Lanes {
     /// The functions, if this processor can run them.
     pub(super) fn kernel(self) -> Option<Kernel> {
         match self {
-            Lanes::Plain => kernel_of::<Plain, 1>(),
-            Lanes::Portable => kernel_of::<Portable, 1>(),
+            Lanes::Plain => alone::<Plain, 1>(),
+            Lanes::Portable => alone::<Portable, 1>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::ShaNi1 => kernel_of::<ShaNi<1>, 1>(),
+            Lanes::ShaNi1 => alone::<ShaNi<1>, 1>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::ShaNi3 => kernel_of::<ShaNi<3>, 3>(),
+            Lanes::ShaNi3 => alone::<ShaNi<3>, 3>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::Avx2 => kernel_of::<Avx2, 8>(),
+            Lanes::Avx2 => alone::<Avx2, 8>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::Avx512 => kernel_of::<Avx512, 16>(),
+            Lanes::Avx512 => alone::<Avx512, 16>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::Avx512x2 => kernel_of::<Avx512x2, 32>(),
+            Lanes::Avx512x2 => alone::<Avx512x2, 32>(),
             #[cfg(not(target_arch = "x86_64"))]
             _ => None,
         }
     }
 }
 
-/// The fastest kernel of this processor: the widest lanes, and for what does not fill them the
-/// fastest that takes few messages.
+/// The fastest kernel of this processor: the widest lanes, and for what does not fill them narrower ones.
 pub(super) fn best() -> &'static Kernel {
     static BEST: OnceLock<Kernel> = OnceLock::new();
-    BEST.get_or_init(choose)
+    BEST.get_or_init(|| Kernel { steps: choose() })
 }
 
+/// Where a wide engine is no longer faster than the next was measured by `cargo bench` (Zen 5).
 #[cfg(target_arch = "x86_64")]
-fn choose() -> Kernel {
-    // The least busy lanes for which the wide kernel wins, measured by `cargo bench` (Zen 5).
-    let sha = ShaNi::<3>::detect().is_some();
-    match (Avx512::detect(), Avx2::detect()) {
-        (Some(_), _) if sha => mixed::<Avx512x2, 32, ShaNi<3>, 3, 16>(),
-        (Some(_), _) => mixed::<Avx512, 16, Portable, 1, 2>(),
-        _ if sha => mixed::<ShaNi<3>, 3, ShaNi<1>, 1, 2>(),
-        (_, Some(_)) => mixed::<Avx2, 8, Portable, 1, 3>(),
-        _ => mixed::<Portable, 1, Portable, 1, 1>(),
+fn choose() -> Vec<Step> {
+    let last = step::<Portable, 1>(1);
+    if ShaNi::<3>::detect().is_some() {
+        let steps = [step::<Avx512x2, 32>(20), step::<Avx512, 16>(11), step::<ShaNi<3>, 3>(2), last];
+        return steps.into_iter().flatten().collect();
     }
+    let wide = [step::<Avx512x2, 32>(20), step::<Avx512, 16>(2)];
+    let steps = if wide[0].is_some() { wide } else { [step::<Avx2, 8>(3), None] };
+    steps.into_iter().chain([last]).flatten().collect()
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn choose() -> Kernel {
-    mixed::<Portable, 1, Portable, 1, 1>()
+fn choose() -> Vec<Step> {
+    step::<Portable, 1>(1).into_iter().collect()
 }
 
-/// The functions of one engine alone.
-fn kernel_of<E: Engine<N>, const N: usize>() -> Option<Kernel> {
+/// One engine alone, whatever the number of messages.
+fn alone<E: Engine<N>, const N: usize>() -> Option<Kernel> {
+    Some(Kernel { steps: vec![step::<E, N>(1)?] })
+}
+
+/// The functions of an engine, if the processor can run it.
+fn step<E: Engine<N>, const N: usize>(busy_min: usize) -> Option<Step> {
     E::detect()?;
-    Some(mixed::<E, N, E, N, 1>())
+    Some(Step {
+        lanes: N,
+        busy_min,
+        drive: |jobs, order, messages, out, busy_min| drive(detect::<E, N>(), jobs, order, messages, out, busy_min),
+        pairs: |pairs, out| engine::pairs(detect::<E, N>(), pairs, out),
+        headers: |headers, out| engine::headers(detect::<E, N>(), headers, out),
+    })
 }
 
-/// The functions of a wide engine as long as `BUSY` lanes have work, then of a narrow one.
-fn mixed<W, const WIDE: usize, E, const NARROW: usize, const BUSY: usize>() -> Kernel
-where
-    W: Engine<WIDE>,
-    E: Engine<NARROW>,
-{
-    Kernel {
-        many: many::<W, WIDE, E, NARROW, BUSY>,
-        pairs: |pairs, out| {
-            let (wide, rest) = pairs.split_at(full::<WIDE, BUSY>(pairs.len()));
-            let (out, out_rest) = out.split_at_mut(wide.len());
-            engine::pairs(detect::<W, WIDE>(), wide, out);
-            engine::pairs(detect::<E, NARROW>(), rest, out_rest);
-        },
-        headers: |headers, out| {
-            let (wide, rest) = headers.split_at(full::<WIDE, BUSY>(headers.len()));
-            let (out, out_rest) = out.split_at_mut(wide.len());
-            engine::headers(detect::<W, WIDE>(), wide, out);
-            engine::headers(detect::<E, NARROW>(), rest, out_rest);
-        },
-    }
-}
-
-/// How many of `count` messages go through `WIDE` lanes where a last set must have `BUSY` of them.
-fn full<const WIDE: usize, const BUSY: usize>(count: usize) -> usize {
-    let last = count % WIDE;
-    if last >= BUSY { count } else { count - last }
-}
-
-/// The engine of a kernel that was chosen.
+/// The engine of a step.
 fn detect<E: Engine<N>, const N: usize>() -> E {
-    E::detect().expect("a kernel is chosen only where its engine was detected")
-}
-
-fn many<W, const WIDE: usize, E, const NARROW: usize, const BUSY: usize>(messages: &[Pieces<'_>], out: &mut [[u8; 32]])
-where
-    W: Engine<WIDE>,
-    E: Engine<NARROW>,
-{
-    let (wide, narrow) = (detect::<W, WIDE>(), detect::<E, NARROW>());
-    let left = if messages.len() < BUSY {
-        drive(narrow, Vec::new(), &AS_THEY_COME[..messages.len()], messages, out, 1)
-    } else {
-        let order = longest_first(messages);
-        let left = drive(wide, Vec::new(), &order, messages, out, BUSY);
-        drive(narrow, left, &[], messages, out, 1)
-    };
-    assert!(left.is_empty(), "the last engine stops when no lane has work");
+    E::detect().expect("a step is made only where its engine was detected")
 }
 
 /// The order of messages that are too few for wide lanes.
-const AS_THEY_COME: [usize; 32] = {
-    let mut order = [0; 32];
+const AS_THEY_COME: [usize; 10] = {
+    let mut order = [0; 10];
     let mut at = 0;
     while at < order.len() {
         order[at] = at;

@@ -50,7 +50,7 @@ pub fn sha256d(data: &[u8]) -> [u8; 32] {
 /// Where there are not as many places as messages.
 pub fn sha256d_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     assert_eq!(messages.len(), out.len(), "a place for each message");
-    (lanes::best().many)(messages, out);
+    lanes::best().many(messages, out);
 }
 
 /// [`sha256d_many`] by a kernel of your choice.
@@ -60,7 +60,7 @@ pub fn sha256d_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
 /// As [`sha256d_many`], and where `lanes` is not [available](Lanes::available).
 pub fn sha256d_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     assert_eq!(messages.len(), out.len(), "a place for each message");
-    (kernel(lanes).many)(messages, out);
+    kernel(lanes).many(messages, out);
 }
 
 /// Double SHA-256 of each pair of hashes: one level of a merkle tree.
@@ -70,7 +70,7 @@ pub fn sha256d_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 
 /// Where there are not as many places as pairs.
 pub fn sha256d_64(pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
     assert_eq!(pairs.len(), out.len(), "a place for each pair");
-    (lanes::best().pairs)(pairs, out);
+    lanes::best().pairs(pairs, out);
 }
 
 /// [`sha256d_64`] by a kernel of your choice.
@@ -80,7 +80,7 @@ pub fn sha256d_64(pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
 /// As [`sha256d_64`], and where `lanes` is not [available](Lanes::available).
 pub fn sha256d_64_with(lanes: Lanes, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
     assert_eq!(pairs.len(), out.len(), "a place for each pair");
-    (kernel(lanes).pairs)(pairs, out);
+    kernel(lanes).pairs(pairs, out);
 }
 
 /// Double SHA-256 of each block header.
@@ -90,7 +90,7 @@ pub fn sha256d_64_with(lanes: Lanes, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
 /// Where there are not as many places as headers.
 pub fn sha256d_80(headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
     assert_eq!(headers.len(), out.len(), "a place for each header");
-    (lanes::best().headers)(headers, out);
+    lanes::best().headers(headers, out);
 }
 
 /// [`sha256d_80`] by a kernel of your choice.
@@ -100,7 +100,7 @@ pub fn sha256d_80(headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
 /// As [`sha256d_80`], and where `lanes` is not [available](Lanes::available).
 pub fn sha256d_80_with(lanes: Lanes, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
     assert_eq!(headers.len(), out.len(), "a place for each header");
-    (kernel(lanes).headers)(headers, out);
+    kernel(lanes).headers(headers, out);
 }
 
 /// The kernel of that name.

@@ -220,7 +220,8 @@ mod tests {
         assert_eq!((K[0], K[8], K[63]), (0x428A_2F98, 0xD807_AA98, 0xC671_78F2));
         let mut state = START;
         let mut block = [0; 64];
-        (block[..3].copy_from_slice(b"abc"), block[3] = 0x80, block[63] = 24);
+        block[..3].copy_from_slice(b"abc");
+        (block[3], block[63]) = (0x80, 24);
         compress_words(&mut state, words(&block));
         // FIPS 180-4's example of a message of one block.
         assert_eq!((state[0], state[7]), (0xBA78_16BF, 0xF200_15AD));
