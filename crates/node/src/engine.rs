@@ -40,7 +40,7 @@ pub struct Plan {
 
 impl Plan {
     /// The block with its bytes, ready for the pipeline.
-    pub fn job(&self, bytes: BlockBytes, contextual: bool, undo: bool) -> Job {
+    pub fn job(&self, bytes: BlockBytes, contextual: bool, undo: Option<[u8; 4]>) -> Job {
         Job {
             node: self.node,
             hash: self.hash,
@@ -332,8 +332,9 @@ impl<'w> Engine<'w> {
     }
 
     /// Checks blocks beside the chain as far as they can be checked without coins: those with a body, not connected,
-    /// not refused. `done` is told of each that is sound, with its number of transactions.
-    pub fn check_beside(&mut self, done: &mut dyn FnMut(NodeId, usize)) -> Result<(), Fault> {
+    /// not refused. `done` is told of each that is sound, with its number of transactions. Says
+    /// whether it was stopped on demand.
+    pub fn check_beside(&mut self, done: &mut dyn FnMut(NodeId, usize)) -> Result<bool, Fault> {
         let waiting: Vec<NodeId> = {
             let tree = self.tree();
             let tip = self.tip;
@@ -346,11 +347,11 @@ impl<'w> Engine<'w> {
             if self.tree().fate(node) != Fate::Open {
                 continue;
             }
+            if self.world.stopping() {
+                return Ok(true);
+            }
             loop {
-                let bytes = match self.world.read(node) {
-                    Ok(bytes) => bytes,
-                    Err(fault) => return Err(fault),
-                };
+                let bytes = self.world.read(node)?;
                 match self.check_one_beside(node, bytes) {
                     Ok(transactions) => done(node, transactions),
                     Err(Beside::Refused(error)) => {
@@ -367,7 +368,7 @@ impl<'w> Engine<'w> {
                 break;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn check_one_beside(&self, node: NodeId, bytes: Vec<u8>) -> Result<usize, Beside> {
@@ -381,7 +382,7 @@ impl<'w> Engine<'w> {
             scripts: None,
             bip30: false,
         };
-        let job = plan.job(bytes.into(), true, false);
+        let job = plan.job(bytes.into(), true, None);
         match stages::prepare(self.params, &job) {
             Ok(prepared) => Ok(prepared.txids.len()),
             Err(crate::pipeline::Refusal::Rule(error)) if error.mutated() => Err(Beside::Lost(error.to_string())),

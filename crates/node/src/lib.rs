@@ -3,9 +3,14 @@
 pub mod candidates;
 pub mod engine;
 pub mod fault;
+pub mod folder;
 pub mod headers;
+pub mod jobs;
+pub mod log;
+pub mod options;
 pub mod pipeline;
 pub mod recheck;
+pub mod setinfo;
 pub mod stages;
 pub mod stats;
 pub mod tree;

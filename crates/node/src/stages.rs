@@ -54,7 +54,7 @@ pub struct Judged {
     /// What its inputs spend, in order, without the coinbase's.
     spent: Vec<Spent>,
     scripts: Vec<u8>,
-    /// Undo data, where it is wanted.
+    /// The whole undo record (see `store::undofiles`), where it is wanted.
     pub undo: Option<Vec<u8>>,
     /// Fees and cost of signature operations.
     pub totals: consensus::spend::Totals,
@@ -132,7 +132,9 @@ pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<J
             .transaction(&tx, &prepared.txids[index], prepared.sigops[index], coin, |height| times[height as usize])?;
     }
     let totals = spend.finish(&block.transaction(0))?;
-    let undo = job.undo.then(|| undo_of(prepared, &block, &answers));
+    let undo = job
+        .undo
+        .map(|magic| store::undofiles::undo_record(magic, &job.header.prev(), &undo_of(prepared, &block, &answers)));
     if job.scripts.is_none() {
         scripts = Vec::new();
     }

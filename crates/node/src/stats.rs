@@ -149,6 +149,11 @@ impl Stats {
         (sum(&self.lane_current), sum(&self.lane_all))
     }
 
+    /// Records in memory and bytes allocated for them, as the lanes last said.
+    pub(crate) fn coins(&self) -> (usize, usize) {
+        (self.lane_coins.iter().map(|lane| lane.load(Relaxed)).sum(), self.lane_bytes().1)
+    }
+
     /// The counters now.
     pub fn snapshot(&self) -> Snapshot {
         let get = |counter: &AtomicU64| counter.load(Relaxed);

@@ -4,7 +4,7 @@
 //! each lane seals its part when it has done that block, and the writer starts once that block is committed.
 
 use super::Pipeline;
-use super::state::{Background, Seal, State};
+use super::state::{Background, Seal, State, WRITE_PARTS};
 use crate::fault::Fault;
 use crate::stats::Stage;
 use coins::{LANES, Lane};
@@ -93,21 +93,32 @@ impl Pipeline<'_> {
     pub(crate) fn sync(&self) -> Result<(), Fault> {
         let tip = self.lock().seal.as_ref().and_then(|seal| seal.tip).expect("a flush has a tip");
         self.stats.timed(Stage::Sync, || self.backend.sync(tip))?;
-        self.backend.begin_commit(tip)?;
+        let (records, bytes) = {
+            let state = self.lock();
+            let parts = state.seal.iter().flat_map(|seal| seal.parts.iter().flatten());
+            parts.fold((0, 0), |(records, bytes), part| (records + part.len(), bytes + part.memory_bytes()))
+        };
+        if !self.backend.begin_commit(tip, records as u64, bytes as u64)? {
+            // A merge has to make room first: it is under way, and this comes after it.
+            self.lock().background.push_back(Background::Sync);
+            return Ok(());
+        }
         let mut state = self.lock();
-        state.background.extend((0..LANES).map(|lane| Background::WriteLane { lane }));
+        state.background.extend((0..WRITE_PARTS).map(|part| Background::WritePart { part }));
         self.work.notify_all();
         Ok(())
     }
 
-    pub(crate) fn write_lane(&self, lane: usize) -> Result<(), Fault> {
-        let part = {
+    pub(crate) fn write_part(&self, part: usize) -> Result<(), Fault> {
+        const LANES_PER_PART: usize = LANES / WRITE_PARTS;
+        let lanes: Vec<coins::Generation> = {
             let state = self.lock();
-            let seal = state.seal.as_ref().expect("a lane is written while there is a seal");
-            seal.parts[lane].clone().expect("every lane is sealed")
+            let seal = state.seal.as_ref().expect("a part is written while there is a seal");
+            let lanes = &seal.parts[part * LANES_PER_PART..(part + 1) * LANES_PER_PART];
+            lanes.iter().map(|lane| lane.clone().expect("every lane is sealed")).collect()
         };
-        self.stats.timed(Stage::Write, || self.backend.write_lane(lane, &part))?;
-        drop(part);
+        self.stats.timed(Stage::Write, || self.backend.write_part(part * LANES_PER_PART, &lanes))?;
+        drop(lanes);
         let mut state = self.lock();
         let seal = state.seal.as_mut().expect("see above");
         seal.writes_left -= 1;

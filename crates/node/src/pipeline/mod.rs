@@ -56,8 +56,8 @@ pub struct Job {
     pub overwrites: bool,
     /// Whether the checks of the block alone are made that Core makes when it takes a block in (not again in a rebuild).
     pub contextual: bool,
-    /// Whether undo data is wanted.
-    pub undo: bool,
+    /// Magic of undo records, where undo data is wanted.
+    pub undo: Option<[u8; 4]>,
 }
 
 /// Median time past by height along the chain that is being connected, for relative time locks.
@@ -71,6 +71,10 @@ pub struct Connected<'a> {
     pub prepared: &'a Prepared,
     /// What judging it gave: undo data, counts.
     pub judged: &'a Judged,
+    /// Coins in memory now, and bytes allocated for them.
+    pub coins: (usize, usize),
+    /// The counters.
+    pub stats: &'a Stats,
 }
 
 /// What the pipeline needs of the world.
@@ -92,11 +96,13 @@ pub trait Backend: Sync {
     /// Makes everything that was connected durable but the coins: block and undo data, then the index.
     fn sync(&self, tip: (NodeId, Hash256)) -> Result<(), Fault>;
 
-    /// Begins a commit of coins as of `tip`.
-    fn begin_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault>;
+    /// Begins a commit of coins as of `tip`, of about so many records and bytes. Says no while a merge must be
+    /// finished first.
+    fn begin_commit(&self, tip: (NodeId, Hash256), records: u64, bytes: u64) -> Result<bool, Fault>;
 
-    /// Writes the changes of one lane of the generation that is being committed; several lanes at the same time.
-    fn write_lane(&self, lane: usize, generation: &Generation) -> Result<(), Fault>;
+    /// Writes the changes of some neighbouring lanes, from `first_lane` on, of the generation that is being committed;
+    /// several parts at the same time.
+    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault>;
 
     /// Makes the commit durable.
     fn finish_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault>;
@@ -186,8 +192,7 @@ pub struct Pipeline<'b> {
     pub(crate) work: Condvar,
     pub(crate) room: Condvar,
     pub(crate) times: RwLock<MedianTimes>,
-    /// Where the time goes.
-    pub stats: Stats,
+    stats: Arc<Stats>,
 }
 
 impl<'b> Pipeline<'b> {
@@ -202,7 +207,7 @@ impl<'b> Pipeline<'b> {
             work: Condvar::new(),
             room: Condvar::new(),
             times: RwLock::new(MedianTimes::default()),
-            stats: Stats::default(),
+            stats: Arc::default(),
         }
     }
 
@@ -256,6 +261,11 @@ impl<'b> Pipeline<'b> {
     /// The last block that was connected since this was asked.
     pub fn take_tip(&self) -> Option<(NodeId, Hash256)> {
         self.lock().new_tip.take()
+    }
+
+    /// Where the time goes.
+    pub fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
     }
 
     /// Coins in memory (tombstones included), and bytes allocated for them.

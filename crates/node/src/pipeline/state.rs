@@ -19,11 +19,14 @@ pub(crate) enum Task {
     Decode,
 }
 
+/// Parts in which a generation is written: a few, for each makes tables of its own.
+pub(crate) const WRITE_PARTS: usize = 8;
+
 /// What the disk waits for: work that no block needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Background {
     Sync,
-    WriteLane { lane: usize },
+    WritePart { part: usize },
     FinishFlush,
     Merge,
 }
@@ -67,7 +70,14 @@ pub(crate) struct Seal {
 
 impl Seal {
     pub(crate) fn new(at: u64) -> Seal {
-        Seal { at, tip: None, parts: [const { None }; LANES], lanes_left: LANES, writing: false, writes_left: LANES }
+        Seal {
+            at,
+            tip: None,
+            parts: [const { None }; LANES],
+            lanes_left: LANES,
+            writing: false,
+            writes_left: WRITE_PARTS,
+        }
     }
 }
 

@@ -171,7 +171,7 @@ impl Pipeline<'_> {
     fn background(&self, work: Background) -> Result<(), Fault> {
         match work {
             Background::Sync => self.sync(),
-            Background::WriteLane { lane } => self.write_lane(lane),
+            Background::WritePart { part } => self.write_part(part),
             Background::FinishFlush => self.finish_flush(),
             Background::Merge => self.merge(),
         }
@@ -347,7 +347,8 @@ impl Pipeline<'_> {
             let flight = self.flight(seq);
             let prepared = flight.prepared.get().expect("a judged block was prepared");
             let judged = flight.judged.get().expect("only a judged block is committed");
-            let connected = Connected { job: &flight.job, prepared, judged };
+            let connected =
+                Connected { job: &flight.job, prepared, judged, coins: self.stats.coins(), stats: &self.stats };
             self.stats.timed(Stage::Commit, || self.backend.connected(&connected))?;
             let mut state = self.lock();
             let done = state.flights.pop_front().expect("the head is there");

@@ -66,7 +66,7 @@ impl Backend for Memory {
     fn next(&self) -> Result<Option<Job>, Fault> {
         if let Some(plan) = self.plans.lock().unwrap().pop_front() {
             let bytes = self.bodies.lock().unwrap()[&plan.node][0].clone();
-            return Ok(Some(plan.job(bytes.into(), true, true)));
+            return Ok(Some(plan.job(bytes.into(), true, Some([1; 4]))));
         }
         Ok(self.jobs.lock().unwrap().pop_front())
     }
@@ -87,7 +87,8 @@ impl Backend for Memory {
     }
 
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
-        let undo = block.judged.undo.clone();
+        // Magic and size before the payload, a checksum behind it.
+        let undo = block.judged.undo.as_ref().map(|record| record[8..record.len() - 32].to_vec());
         self.undo.lock().unwrap().extend(undo.clone().map(|undo| (block.job.node, undo)));
         self.connected.lock().unwrap().push((block.job.node, undo));
         Ok(())
@@ -101,17 +102,17 @@ impl Backend for Memory {
         Ok(())
     }
 
-    fn begin_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault> {
+    fn begin_commit(&self, tip: (NodeId, Hash256), _: u64, _: u64) -> Result<bool, Fault> {
         let connected = self.connected.lock().unwrap();
         assert!(connected.is_empty() || connected.iter().any(|(node, _)| *node == tip.0), "coins never lead");
-        Ok(())
+        Ok(true)
     }
 
-    fn write_lane(&self, lane: usize, generation: &Generation) -> Result<(), Fault> {
+    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault> {
         let mut pending = self.pending.lock().unwrap();
-        for (within, table) in generation.tables.iter().enumerate() {
+        for (within, table) in lanes.iter().flat_map(|lane| &lane.tables).enumerate() {
             for (tail, change) in table.sorted() {
-                let shard = (lane * coins::ops::SHARDS_PER_LANE + within) as u8;
+                let shard = (first_lane * coins::ops::SHARDS_PER_LANE + within) as u8;
                 let key = [&[coin::COIN_KEY_PREFIX, shard], tail].concat();
                 let value = if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None };
                 pending.push((key, value));

@@ -41,7 +41,7 @@ fn world(chain: Chain, file: &str, scripts: bool) -> Option<World> {
         bip30: context.bip30(id) == (true, true),
         overwrites: consensus::bip30::is_repeat(tree.height(id), &tree.hash(id)),
         contextual: true,
-        undo: true,
+        undo: Some([1; 4]),
     });
     let jobs = jobs.collect();
     Some(World { times: headers::median_times(&tree, tip), params, jobs })

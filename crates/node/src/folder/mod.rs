@@ -1,0 +1,270 @@
+//! A data directory at work: what the engine reads from and writes to.
+//!
+//! Order of durability, always: block and undo data, then the index, then the coins.
+//! Absent on purpose: formats (`store`), which chain (`engine`).
+
+pub mod open;
+mod world;
+
+use crate::fault::Fault;
+use crate::log::Log;
+use crate::options::{Event, Options, Progress};
+use crate::stats::Snapshot;
+use crate::tree::{NodeId, Tree};
+use consensus::{BlockError, Params};
+use primitives::{Hash256, Height};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::{Duration, Instant};
+use store::blockfiles::{BlockAt, BlockBytes, BlockFiles, BlockWriter, BulkReader, Pool};
+use store::chainstate::{Chainstate, CoinsCommit, CoinsMerge};
+use store::index::BlockIndex;
+use store::locks::FolderLocks;
+use store::undofiles::{UndoFiles, UndoWriter};
+use store::{FileInfos, Layout};
+
+use crate::engine::Plan;
+
+/// Coins are committed at the latest when so much work would be lost.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(600);
+/// Progress is told so often.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// Bytes of the buffers in which blocks are read together.
+const READ_BYTES: usize = 4 << 20;
+
+/// A data directory that is open for work.
+pub struct Folder<'e> {
+    /// The network's rules.
+    pub params: &'e Params,
+    /// What was asked for.
+    pub options: &'e Options,
+    /// Where things lie.
+    pub layout: Layout,
+    /// Every known header.
+    pub tree: RwLock<Tree>,
+    /// Block files, for reading.
+    pub files: Arc<BlockFiles>,
+    /// What happened, and who is told.
+    pub teller: Teller<'e>,
+    pub(crate) disk: Arc<dyn leveldb::fs::Disk>,
+    pub(crate) key: store::xor::Key,
+    pub(crate) coins: Chainstate,
+    pub(crate) index: BlockIndex,
+    pub(crate) merge: Mutex<Option<CoinsMerge>>,
+    pub(crate) undo_files: UndoFiles,
+    pub(crate) writers: Mutex<Writers>,
+    pub(crate) source: Mutex<Source>,
+    pub(crate) commit: RwLock<Option<CoinsCommit>>,
+    /// Where each block lies: the place in use first, other copies behind it.
+    pub(crate) copies: Mutex<HashMap<NodeId, VecDeque<BlockAt>>>,
+    pub(crate) last_flush: Mutex<Instant>,
+    /// Whether rules that Core does not check again in a rebuild are checked.
+    pub(crate) contextual: bool,
+    /// Whether the coins alone are rebuilt: what the index says of blocks and undo data stands, as far as it goes.
+    pub(crate) rebuilds: bool,
+    pub(crate) _locks: FolderLocks,
+}
+
+/// What is appended to.
+pub(crate) struct Writers {
+    pub(crate) infos: FileInfos,
+    pub(crate) undo: UndoWriter,
+    pub(crate) blocks: Option<BlockWriter>,
+}
+
+/// Blocks on their way from the files to the pipeline.
+pub(crate) struct Source {
+    pub(crate) plans: VecDeque<Plan>,
+    pub(crate) ready: VecDeque<BlockBytes>,
+    pub(crate) reader: BulkReader,
+    pub(crate) pool: Arc<Pool>,
+}
+
+/// Tells the user and the log what happens.
+pub struct Teller<'e> {
+    events: crate::options::Events<'e>,
+    log: Log,
+    start: Instant,
+    last: Mutex<Instant>,
+    /// Height of the last connected block.
+    pub height: AtomicU32,
+    /// Height where the work ends.
+    pub height_end: AtomicU32,
+    /// Bytes of blocks done.
+    pub bytes: AtomicU64,
+    /// Bytes of blocks there are to do.
+    pub bytes_end: AtomicU64,
+    /// Blocks connected.
+    pub blocks: AtomicU64,
+    /// Blocks refused.
+    pub invalid: AtomicU64,
+    /// Transactions up to the last connected block; 0 where that is not known.
+    pub transactions: AtomicU64,
+    /// Peers.
+    pub peers: AtomicU32,
+    /// Set once stopping has been said.
+    said_stop: AtomicBool,
+}
+
+impl<'e> Teller<'e> {
+    /// A teller that writes the log, too.
+    pub fn new(events: crate::options::Events<'e>, log: Log) -> Teller<'e> {
+        Teller {
+            events,
+            log,
+            start: Instant::now(),
+            last: Mutex::new(Instant::now()),
+            height: AtomicU32::new(0),
+            height_end: AtomicU32::new(0),
+            bytes: AtomicU64::new(0),
+            bytes_end: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            invalid: AtomicU64::new(0),
+            transactions: AtomicU64::new(0),
+            peers: AtomicU32::new(0),
+            said_stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Something that happens.
+    pub fn note(&self, text: impl Into<String>) {
+        let text = text.into();
+        self.log.line(&text);
+        (self.events)(Event::Note(text));
+    }
+
+    /// Something that is not as it should be.
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        self.log.line(&format!("[warning] {text}"));
+        (self.events)(Event::Warning(text));
+    }
+
+    /// A block that is not taken.
+    pub fn refused(&self, height: Height, hash: Hash256, error: &dyn std::fmt::Display, counts: bool) {
+        let why = error.to_string();
+        self.log.line(&format!("[error] Block validation error: {why}"));
+        self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
+        if counts {
+            self.invalid.fetch_add(1, Relaxed);
+        }
+        (self.events)(Event::Refused { height, hash, why });
+    }
+
+    pub(crate) fn add_transactions(&self, count: u64) -> u64 {
+        self.transactions.fetch_add(count, Relaxed) + count
+    }
+
+    /// The log alone.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+
+    /// Tells how far it is, if that was not told just now.
+    pub fn progress(&self, stats: impl FnOnce() -> Snapshot) {
+        let mut last = self.last.lock().expect("nobody panics with it");
+        if last.elapsed() >= PROGRESS_INTERVAL {
+            *last = Instant::now();
+            (self.events)(Event::Progress(Progress {
+                height: self.height.load(Relaxed),
+                height_end: self.height_end.load(Relaxed),
+                bytes: self.bytes.load(Relaxed),
+                bytes_end: self.bytes_end.load(Relaxed),
+                seconds: self.seconds(),
+                stats: stats(),
+                peers: self.peers.load(Relaxed),
+            }));
+        }
+    }
+}
+
+impl Folder<'_> {
+    pub(crate) fn tree(&self) -> std::sync::RwLockReadGuard<'_, Tree> {
+        self.tree.read().expect("nobody panics with it")
+    }
+
+    pub(crate) fn tree_mut(&self) -> std::sync::RwLockWriteGuard<'_, Tree> {
+        self.tree.write().expect("nobody panics with it")
+    }
+
+    pub(crate) fn writers(&self) -> MutexGuard<'_, Writers> {
+        self.writers.lock().expect("nobody panics with it")
+    }
+
+    /// Notes where a block lies; the first place is the one in use.
+    pub fn add_copy(&self, id: NodeId, at: BlockAt) {
+        let mut copies = self.copies.lock().expect("nobody panics with it");
+        let all = copies.entry(id).or_default();
+        if all.contains(&at) {
+            return;
+        }
+        all.push_back(at);
+        if all.len() == 1 {
+            self.use_copy(id, at);
+        }
+    }
+
+    fn use_copy(&self, id: NodeId, at: BlockAt) {
+        let mut tree = self.tree_mut();
+        let known = *tree.body(id);
+        let offset = u32::try_from(at.offset).unwrap_or(0);
+        if (known.file, known.data, known.size) != (at.file, offset, at.size) {
+            let body = tree.body_mut(id);
+            // Undo data lies in the file of the same number; another file has none of this block.
+            if body.file != at.file {
+                body.undo = 0;
+            }
+            (body.file, body.data, body.size) = (at.file, offset, at.size);
+        }
+    }
+
+    /// Where a block lies.
+    pub fn place(&self, id: NodeId) -> Option<BlockAt> {
+        self.copies.lock().expect("nobody panics with it").get(&id).and_then(|all| all.front().copied())
+    }
+
+    /// Does `work` again and again while the disk is full; says so, and that it goes on.
+    pub(crate) fn with_room<R>(&self, mut work: impl FnMut() -> Result<R, store::Fault>) -> Result<R, Fault> {
+        let mut said = false;
+        loop {
+            match work() {
+                Err(fault) if fault.is_no_space() && !self.options.stop.load(Relaxed) => {
+                    if !said {
+                        self.teller.warn(format!(
+                            "{fault}. Waiting for room; Ctrl-C stops, and nothing that was committed is lost"
+                        ));
+                        said = true;
+                    }
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+                Err(fault) => return Err(fault.into()),
+                Ok(done) => {
+                    if said {
+                        self.teller.note("There is room again: going on");
+                    }
+                    return Ok(done);
+                }
+            }
+        }
+    }
+
+    /// Says once that it stops on demand.
+    pub(crate) fn is_stopping(&self) -> bool {
+        let stop = self.options.stop.load(Relaxed);
+        if stop && !self.teller.said_stop.swap(true, Relaxed) {
+            self.teller.note("Stopping: what is connected is committed first; stop again to end at once");
+        }
+        stop
+    }
+
+    pub(crate) fn say_refused(&self, id: NodeId, error: &BlockError) {
+        let (height, hash) = (self.tree().height(id), self.tree().hash(id));
+        self.teller.refused(height, hash, error, true);
+    }
+}

@@ -1,0 +1,359 @@
+//! Opening a data directory for a job: checks, locks, what is there.
+
+use super::{Folder, Source, Teller, Writers};
+use crate::candidates::Links;
+use crate::fault::Fault;
+use crate::headers;
+use crate::log::Log;
+use crate::options::{Events, Options};
+use crate::tree::{GENESIS, NodeId, Tree};
+use consensus::{Class, Params};
+use leveldb::fs::{Disk, RealDisk};
+use primitives::{Hash256, Header};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use store::blockfiles::{BlockAt, BlockFiles, BlockWriter, BulkReader, FileScan, FoundBlock, Pool};
+use store::chainstate::Chainstate;
+use store::index::{BlockIndex, LoadedIndex};
+use store::locks::FolderLocks;
+use store::undofiles::{UndoFiles, UndoWriter};
+use store::{FileInfos, FilePos, Layout, Network, xor};
+
+/// What the store needs to know of a network.
+pub fn network(params: &Params) -> Network {
+    Network {
+        folder: params.chain.net_dir(),
+        magic: params.magic,
+        genesis: params.genesis_hash,
+        pow_limit: params.pow_limit,
+    }
+}
+
+/// A folder with its locks held and nothing read.
+pub struct Locked {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) layout: Layout,
+    pub(crate) locks: FolderLocks,
+    pub(crate) key: xor::Key,
+    pub(crate) files: Arc<BlockFiles>,
+}
+
+/// Seconds since 1970.
+///
+/// # Errors
+///
+/// For a clock that cannot be right: before the first block of any chain.
+pub fn clock() -> Result<i64, Fault> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    if now < 1_231_006_505 {
+        return Err(Fault::refused(format!(
+            "the clock says {}, which is before the first block: set it, for headers are judged by it",
+            crate::log::date(now)
+        )));
+    }
+    i64::try_from(now).map_err(|_| Fault::refused("the clock is beyond all bounds: set it"))
+}
+
+/// Checks the folder and takes its locks, before anything is read. `needs_blocks`: without block files there is nothing
+/// to do.
+pub fn lock(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
+    let disk = RealDisk::shared();
+    let net = network(&options.params);
+    let layout = Layout::new(&options.datadir, net.folder, options.blocksdir.as_deref());
+    layout.check(&*disk)?;
+    if needs_blocks && disk.metadata(layout.blocks_dir()).map_err(store::Fault::from)?.is_none() {
+        return Err(no_blocks(&layout));
+    }
+    layout.create(&*disk)?;
+    let locks = FolderLocks::take(&*disk, &layout)?;
+    // The databases' own locks are taken when they are opened; whoever holds one is named before anything is changed.
+    for dir in [layout.index_dir(), layout.chainstate_dir()] {
+        if disk.metadata(&dir).map_err(store::Fault::from)?.is_some() {
+            drop(disk.lock(&dir.join("LOCK")).map_err(store::Fault::from)?);
+        }
+    }
+    let key = xor::open_key(&*disk, layout.blocks_dir(), options.blocksxor)?;
+    let files = Arc::new(BlockFiles::new(disk.clone(), layout.blocks_dir(), &net, key));
+    if needs_blocks && files.numbers()?.there.is_empty() {
+        return Err(no_blocks(&layout));
+    }
+    Ok(Locked { disk, layout, locks, key, files })
+}
+
+fn no_blocks(layout: &Layout) -> Fault {
+    let found = "no block file (blk00000.dat and so on)";
+    let advice = "Name the folder that has them with --datadir, --blocksdir, --chain; or fetch them with ffwd sync";
+    store::Fault::new(store::FaultKind::Missing, layout.blocks_dir(), "block files", found, advice).into()
+}
+
+/// Everything that scanning the block files gave.
+pub struct Scan {
+    /// Blocks in the order of the files.
+    pub blocks: Vec<FoundBlock>,
+}
+
+/// Finds the blocks of all files, with all threads; says what is not as it should be.
+pub fn scan(files: &BlockFiles, par: usize, teller: &Teller<'_>) -> Result<Scan, Fault> {
+    let numbers = files.numbers()?;
+    for (first, last) in &numbers.missing {
+        teller.warn(format!("{} to {last} are missing: going on behind the gap", files.path(*first).display()));
+    }
+    scan_files(files, &numbers.there, par, teller)
+}
+
+/// The same for some files.
+pub fn scan_files(files: &BlockFiles, there: &[u32], par: usize, teller: &Teller<'_>) -> Result<Scan, Fault> {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<Option<store::Result<FileScan>>>> = Mutex::new((0..there.len()).map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..par.clamp(1, there.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Relaxed);
+                    let Some(&file) = there.get(at) else { return };
+                    let scan = files.scan(file);
+                    found.lock().expect("nobody panics with it")[at] = Some(scan);
+                }
+            });
+        }
+    });
+    let mut blocks = Vec::new();
+    for scan in found.into_inner().expect("nobody panics with it") {
+        let scan = scan.expect("every file was scanned")?;
+        scan.notes.iter().for_each(|note| teller.warn(note.to_string()));
+        blocks.extend(scan.blocks);
+    }
+    Ok(Scan { blocks })
+}
+
+impl<'e> Folder<'e> {
+    /// Puts a folder together around open databases.
+    pub(crate) fn assemble(
+        options: &'e Options,
+        teller: Teller<'e>,
+        locked: Locked,
+        index: BlockIndex,
+        coins: Chainstate,
+        infos: FileInfos,
+    ) -> Folder<'e> {
+        let Locked { disk, layout, locks, key, files } = locked;
+        let net = network(&options.params);
+        let buffers = ((options.dbcache_bytes / 16) / super::READ_BYTES).clamp(3, 64);
+        let pool = Pool::new(super::READ_BYTES, buffers);
+        let undo = UndoWriter::new(disk.clone(), layout.blocks_dir(), key);
+        Folder {
+            params: &options.params,
+            options,
+            tree: RwLock::new(headers::genesis_tree(&options.params)),
+            teller,
+            coins,
+            index,
+            merge: Mutex::new(None),
+            undo_files: UndoFiles::new(disk.clone(), layout.blocks_dir(), &net, key),
+            writers: Mutex::new(Writers { infos, undo, blocks: None }),
+            source: Mutex::new(Source {
+                plans: Default::default(),
+                ready: Default::default(),
+                reader: BulkReader::new(files.clone(), pool.clone()),
+                pool,
+            }),
+            commit: RwLock::new(None),
+            copies: Mutex::new(HashMap::new()),
+            last_flush: Mutex::new(Instant::now()),
+            contextual: true,
+            rebuilds: false,
+            key,
+            files,
+            disk,
+            layout,
+            _locks: locks,
+        }
+    }
+
+    /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked.
+    pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut Links, now: i64) -> Result<(), Fault> {
+        let mut waiting: HashMap<Hash256, Vec<FoundBlock>> = HashMap::new();
+        let mut later = 0;
+        for block in found {
+            let mut queue = std::collections::VecDeque::from([block]);
+            while let Some(block) = queue.pop_front() {
+                let accepted = headers::accept(&mut self.tree_mut(), self.params, &block.header, block.hash, now);
+                match accepted {
+                    Ok(id) => {
+                        self.add_copy(id, block.at);
+                        links.add(&self.tree(), id);
+                        queue.extend(waiting.remove(&block.hash).unwrap_or_default());
+                    }
+                    Err(error) if error.class() == Class::MissingPrev => {
+                        waiting.entry(block.header.prev()).or_default().push(block);
+                    }
+                    Err(error) => {
+                        let parent = self.tree().find(&block.header.prev());
+                        let height = parent.map_or(0, |parent| self.tree().height(parent) + 1);
+                        let place = format!("{} byte {}", self.files.path(block.at.file).display(), block.at.offset);
+                        let refused = error.class() != Class::TimeFuture;
+                        self.teller.refused(height, block.hash, &format!("{error} ({place})"), refused);
+                        later += usize::from(!refused);
+                    }
+                }
+            }
+        }
+        if later > 0 {
+            self.teller.warn(format!(
+                "{later} headers are ahead of this machine's clock ({}): if it is right, they may be taken later",
+                crate::log::date(now as u64)
+            ));
+        }
+        let orphans: usize = waiting.values().map(Vec::len).sum();
+        if let Some(first) = waiting.values().flatten().min_by_key(|block| (block.at.file, block.at.offset)) {
+            let place = format!("{} byte {}", self.files.path(first.at.file).display(), first.at.offset);
+            self.teller.warn(format!(
+                "{orphans} blocks have no parent in the files, the first at {place}: they are left where they are"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Headers that an older index knew, so that none of them is forgotten.
+    pub fn keep_headers(&self, entries: &[store::IndexEntry]) {
+        let mut tree = self.tree_mut();
+        for entry in entries.iter().filter(|entry| entry.height > 0) {
+            if let Some(parent) = tree.find(&entry.header.prev()) {
+                tree.insert(&entry.header, entry.hash, parent);
+            }
+        }
+    }
+
+    /// What an index of an interrupted run says of blocks that lie where it says.
+    pub fn keep_work(&self, loaded: &LoadedIndex) {
+        let mut tree = self.tree_mut();
+        for entry in &loaded.entries {
+            let Some(id) = tree.find(&entry.hash) else { continue };
+            let body = *tree.body(id);
+            if entry.data().is_some() && (body.file, body.data) == (entry.file, entry.data_offset) {
+                let body = tree.body_mut(id);
+                (body.undo, body.transactions, body.level) =
+                    (entry.undo_offset, entry.tx_count, entry.status.level() as u8);
+                tree.written(id);
+            }
+        }
+    }
+
+    /// Takes a whole index in as it is: headers, places, marks.
+    pub fn take_index(&self, loaded: &LoadedIndex, links: &mut Links) -> Result<(), Fault> {
+        for entry in &loaded.entries {
+            let mut tree = self.tree_mut();
+            let id = match tree.find(&entry.header.prev()) {
+                _ if entry.height == 0 => GENESIS,
+                Some(parent) => tree.insert(&entry.header, entry.hash, parent),
+                None => continue,
+            };
+            if entry.status.is_failed() {
+                tree.fail(id);
+            }
+            let body = tree.body_mut(id);
+            *body = crate::tree::Body {
+                file: entry.file,
+                data: entry.data_offset,
+                undo: entry.undo_offset,
+                size: 0,
+                transactions: entry.tx_count,
+                level: entry.status.level() as u8,
+                dirty: false,
+            };
+            drop(tree);
+            if let Some(at) = entry.data() {
+                self.known_place(id, at)?;
+                links.add(&self.tree(), id);
+            }
+        }
+        Ok(())
+    }
+
+    /// A block whose place the index names; its size comes from its record.
+    fn known_place(&self, id: NodeId, at: FilePos) -> Result<(), Fault> {
+        let Some(found) = self.files.probe(at)?.filter(|found| found.hash == self.tree().hash(id)) else {
+            let (hash, path) = (self.tree().hash(id), self.files.path(at.file));
+            let found = "none there";
+            let advice = "The index and the block files do not belong together: run ffwd reindex";
+            let fault = store::Fault::new(store::FaultKind::Damaged, &path, format!("block {hash}"), found, advice);
+            return Err(fault.at(u64::from(at.offset)).into());
+        };
+        let size = found.at.size;
+        self.tree_mut().body_mut(id).size = size;
+        self.tree_mut().written(id);
+        let place = BlockAt { file: at.file, offset: u64::from(at.offset), size };
+        self.copies.lock().expect("nobody panics with it").entry(id).or_default().push_back(place);
+        Ok(())
+    }
+
+    /// Counts the blocks that are in use into the infos of their files, which start from what undo data they hold.
+    pub fn count_files(&self, found: &[BlockAt]) {
+        let tree = self.tree();
+        let mut writers = self.writers();
+        for id in tree.ids() {
+            let body = tree.body(id);
+            if body.data != 0 {
+                let at = FilePos { file: body.file, offset: body.data };
+                writers.infos.add_existing(at, body.size, tree.height(id), tree.time(id));
+            }
+        }
+        // Whatever lies behind them must not be written over either.
+        for at in found {
+            if let Ok(end) = u32::try_from(at.offset + u64::from(at.size)) {
+                let info = writers.infos.change(at.file);
+                info.size = info.size.max(end);
+            }
+        }
+    }
+
+    /// Writes the genesis block into a new file behind the others, where no file has it.
+    pub fn write_genesis(&self) -> Result<(), Fault> {
+        if self.tree().body(GENESIS).data != 0 {
+            return Ok(());
+        }
+        let net = network(self.params);
+        let genesis = &self.params.genesis;
+        let header = Header(*genesis.first_chunk().expect("a block has a header"));
+        let at = {
+            let writers = &mut *self.writers();
+            let mut blocks = BlockWriter::new(
+                self.disk.clone(),
+                self.layout.blocks_dir(),
+                &net,
+                self.key,
+                &writers.infos,
+                store::blockfiles::Limits::default(),
+            )?;
+            if !self.files.numbers()?.there.is_empty() {
+                blocks.start_new_file()?;
+            }
+            let at = blocks.append(&mut writers.infos, genesis, 0, header.time())?;
+            writers.blocks = Some(blocks);
+            at
+        };
+        self.add_copy(GENESIS, BlockAt { file: at.file, offset: u64::from(at.offset), size: genesis.len() as u32 });
+        Ok(())
+    }
+
+    /// The genesis block is never connected, and always there.
+    pub fn mark_genesis(&self) {
+        let mut tree = self.tree_mut();
+        let body = tree.body_mut(GENESIS);
+        (body.level, body.transactions, body.undo) = (3, 1, 0);
+    }
+}
+
+/// A teller with the log of this folder.
+pub fn teller<'e>(events: Events<'e>, layout: &Layout, job: &str) -> Teller<'e> {
+    let log = Log::open(layout.net_dir());
+    log.line(&format!("ffwd version v{} ({job})", env!("CARGO_PKG_VERSION")));
+    Teller::new(events, log)
+}
+
+/// The chain that is to be built on: its tree needs a tip to start from.
+pub fn start_of(tree: &Tree, best: Option<Hash256>) -> Option<NodeId> {
+    best.map_or(Some(GENESIS), |hash| tree.find(&hash))
+}

@@ -1,0 +1,322 @@
+//! The folder as the engine's world: blocks come from its files, results go into its files.
+
+use super::{FLUSH_INTERVAL, Folder};
+use crate::engine::{Plan, World};
+use crate::fault::Fault;
+use crate::log::Tip;
+use crate::pipeline::{Backend, Connected, Job};
+use crate::tree::{Fate, NodeId, Tree};
+use coins::Generation;
+use coins::table::Change;
+use consensus::{BlockError, ScriptCheckReason};
+use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef, put_coin_key};
+use primitives::{Hash256, OutPoint};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use store::blockfiles::BlockAt;
+use store::index::IndexChanges;
+use store::{FilePos, IndexEntry, Status};
+
+/// What helps when coins are damaged.
+const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
+/// Most plans that are looked at for one read.
+const PLANS_PER_READ: usize = 512;
+
+impl Backend for Folder<'_> {
+    fn next(&self) -> Result<Option<Job>, Fault> {
+        let mut source = self.source.lock().expect("nobody panics with it");
+        let source = &mut *source;
+        if source.ready.is_empty() {
+            let wanted: Vec<BlockAt> =
+                source.plans.iter().take(PLANS_PER_READ).map_while(|plan| self.place(plan.node)).collect();
+            if wanted.is_empty() {
+                return Ok(None);
+            }
+            let Some(read) = source.reader.read(&wanted) else { return Ok(None) };
+            for block in read {
+                source.ready.push_back(block?);
+            }
+        }
+        let (Some(bytes), Some(plan)) = (source.ready.pop_front(), source.plans.pop_front()) else { return Ok(None) };
+        // Undo data that is there is never written again, as in Core.
+        let undo = self.tree().body(plan.node).undo == 0;
+        Ok(Some(plan.job(bytes, self.contextual, undo.then_some(self.params.magic))))
+    }
+
+    fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+        let mut keys: Vec<Vec<u8>> = Vec::with_capacity(asked.len());
+        for &(txid, vout) in asked {
+            let mut key = Vec::with_capacity(COIN_KEY_BYTES_MAX);
+            put_coin_key(&mut key, &OutPoint { txid, vout });
+            keys.push(key);
+        }
+        let mut damaged = None;
+        self.coins.view().look_up(&keys, |index, coin| match coin {
+            // Everything later takes a stored coin for one.
+            Some(coin) if CoinRef::decode(coin).is_err() => damaged = Some(index),
+            Some(coin) => found(index, coin),
+            None => {}
+        })?;
+        match damaged {
+            None => Ok(()),
+            Some(index) => {
+                let (txid, vout) = asked[index];
+                let found = format!("bytes that are no coin under {txid}:{vout}");
+                let fault = store::Fault::new(store::FaultKind::Damaged, self.coins.path(), "coins", found, REBUILD);
+                Err(fault.into())
+            }
+        }
+    }
+
+    fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
+        let job = block.job;
+        let transactions = block.prepared.txids.len() as u32;
+        {
+            let mut undo = None;
+            if let Some(record) = &block.judged.undo {
+                let file = self.tree().body(job.node).file;
+                undo = Some(self.with_room(|| {
+                    let writers = &mut *self.writers();
+                    writers.undo.append(&mut writers.infos, file, record)
+                })?);
+            }
+            let mut tree = self.tree_mut();
+            let known = *tree.body(job.node);
+            if known.level != 5 || undo.is_some() || known.transactions != transactions {
+                let body = tree.body_mut(job.node);
+                (body.level, body.transactions) = (5, transactions);
+                body.undo = undo.unwrap_or(body.undo);
+            }
+        }
+        self.tell_tip(block);
+        Ok(())
+    }
+
+    fn flush_is_due(&self) -> bool {
+        self.last_flush.lock().expect("nobody panics with it").elapsed() > FLUSH_INTERVAL
+    }
+
+    fn sync(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {
+        self.teller.log().flush();
+        self.write_index(None)
+    }
+
+    fn begin_commit(&self, tip: (NodeId, Hash256), records: u64, bytes: u64) -> Result<bool, Fault> {
+        let commit = self.with_room(|| self.coins.begin_commit(tip.1, records, bytes))?;
+        let begun = commit.is_some();
+        *self.commit.write().expect("nobody panics with it") = commit;
+        Ok(begun)
+    }
+
+    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault> {
+        let commit = self.commit.read().expect("nobody panics with it");
+        let commit = commit.as_ref().expect("a commit was begun");
+        let first_shard = first_lane * coins::ops::SHARDS_PER_LANE;
+        let mut part = if first_lane == 0 { commit.first_part()? } else { commit.part() };
+        let mut key = Vec::with_capacity(COIN_KEY_BYTES_MAX);
+        for (within, table) in lanes.iter().flat_map(|lane| &lane.tables).enumerate() {
+            for (tail, change) in table.sorted() {
+                key.clear();
+                key.extend_from_slice(&[COIN_KEY_PREFIX, (first_shard + within) as u8]);
+                key.extend_from_slice(tail);
+                match change {
+                    Change::Put(coin) => part.put(&key, coin)?,
+                    Change::Delete => part.delete(&key)?,
+                }
+            }
+        }
+        Ok(part.finish()?)
+    }
+
+    fn finish_commit(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {
+        let commit = self.commit.write().expect("nobody panics with it").take().expect("a commit was begun");
+        commit.finish()?;
+        *self.last_flush.lock().expect("nobody panics with it") = Instant::now();
+        Ok(())
+    }
+
+    fn merge(&self) -> Result<bool, Fault> {
+        let mut merge = self.merge.lock().expect("nobody panics with it");
+        if merge.is_none() {
+            *merge = self.coins.plan_merge()?;
+        }
+        let Some(running) = merge.as_ref() else { return Ok(false) };
+        if !running.step()? {
+            let done = merge.take().expect("it is running");
+            done.finish()?;
+        }
+        Ok(true)
+    }
+
+    fn table_bytes(&self) -> usize {
+        let tree = self.tree().memory_bytes();
+        let pool = self.source.try_lock().map_or(0, |source| source.pool.made_bytes());
+        // The tree's first 110 MiB are everybody's; see DESIGN.
+        self.coins.index_bytes() as usize + tree.saturating_sub(110 << 20) + pool
+    }
+
+    fn stopping(&self) -> bool {
+        self.is_stopping()
+    }
+}
+
+impl World for Folder<'_> {
+    fn start(&self, plans: Vec<Plan>) {
+        if let Some(last) = plans.last() {
+            self.teller.height_end.store(last.height, Relaxed);
+        }
+        let bytes: u64 = plans.iter().map(|plan| u64::from(self.tree().body(plan.node).size)).sum();
+        self.teller.bytes_end.store(self.teller.bytes.load(Relaxed) + bytes, Relaxed);
+        let mut source = self.source.lock().expect("nobody panics with it");
+        (source.plans, source.ready) = (plans.into(), Default::default());
+    }
+
+    fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault> {
+        let at = self
+            .place(node)
+            .ok_or_else(|| Fault::own(format!("the place of block {} is not known", self.tree().hash(node))))?;
+        let mut bytes = self.files.read_block(at.file_pos().ok_or_else(|| Fault::own("a block lies beyond 4 GiB"))?)?;
+        bytes.truncate(at.size as usize);
+        Ok(bytes)
+    }
+
+    fn read_undo(&self, node: NodeId, prev: Hash256) -> Result<Vec<u8>, Fault> {
+        let body = *self.tree().body(node);
+        self.writers().undo.write_out()?;
+        Ok(self.undo_files.read(FilePos { file: body.file, offset: body.undo }, &prev)?)
+    }
+
+    fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
+        let (hash, height) = (self.tree().hash(node), self.tree().height(node));
+        self.teller.log().line(&format!("Disconnect block: {hash} height={height}"));
+        self.teller.height.store(height - 1, Relaxed);
+        Ok(())
+    }
+
+    fn refused(&self, node: NodeId, error: &BlockError) {
+        self.say_refused(node, error);
+    }
+
+    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault> {
+        let next = {
+            let mut copies = self.copies.lock().expect("nobody panics with it");
+            let all = copies.entry(node).or_default();
+            let bad = all.pop_front();
+            (bad, all.front().copied())
+        };
+        let (hash, height) = (self.tree().hash(node), self.tree().height(node));
+        if let Some(at) = next.0 {
+            let path = self.files.path(at.file);
+            let place = format!("{} byte {}", path.display(), at.offset);
+            self.teller.refused(
+                height,
+                hash,
+                &format!("{why} ({place}; this body only: its header is not marked)"),
+                false,
+            );
+        }
+        match next.1 {
+            Some(at) => self.use_copy(node, at),
+            None => {
+                let mut tree = self.tree_mut();
+                let body = tree.body_mut(node);
+                (body.file, body.data, body.undo, body.size, body.transactions) = (0, 0, 0, 0, 0);
+            }
+        }
+        Ok(next.1.is_some())
+    }
+
+    fn scripts_change(&self, at: &Plan, reason: Option<ScriptCheckReason>) {
+        let (height, hash) = (at.height, at.hash);
+        self.teller.note(match reason {
+            Some(reason) => format!("Enabling script verification at block #{height} ({hash}): {reason}."),
+            None => format!("Disabling script verification at block #{height} ({hash})."),
+        });
+    }
+}
+
+impl Folder<'_> {
+    /// Writes every entry that changed, and what `extra` does to the flags, in one durable commit; block and undo data
+    /// are durable before.
+    pub(crate) fn write_index(&self, reindexing: Option<bool>) -> Result<(), Fault> {
+        let (flush, infos) = {
+            let mut writers = self.writers();
+            let mut flush = self.with_room_quiet(|| writers.undo.begin_flush())?;
+            if let Some(blocks) = writers.blocks.as_mut() {
+                flush = flush.and(blocks.begin_flush()?);
+            }
+            (flush, writers.infos.take_changed())
+        };
+        flush.run()?;
+        let (ids, entries): (Vec<NodeId>, Vec<IndexEntry>) = {
+            let tree = self.tree();
+            tree.ids().filter(|&id| tree.body(id).dirty).map(|id| (id, self.entry(&tree, id))).unzip()
+        };
+        let last_file = Some(self.writers().infos.last_file());
+        let changes = IndexChanges { entries: &entries, files: &infos, last_file, reindexing, pruned: None };
+        self.with_room(|| self.index.write(&changes))?;
+        let mut tree = self.tree_mut();
+        for (id, written) in ids.into_iter().zip(entries) {
+            // What changed while it was being written is written again next time.
+            if self.entry(&tree, id) == written {
+                tree.written(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the index says of a block.
+    pub(crate) fn entry(&self, tree: &Tree, id: NodeId) -> IndexEntry {
+        let body = tree.body(id);
+        let height = tree.height(id);
+        let mut status = Status(u32::from(body.level));
+        let has_data = body.data != 0 && body.level >= 3;
+        if has_data {
+            status = status.with(Status::HAVE_DATA);
+        }
+        if has_data && body.undo != 0 {
+            status = status.with(Status::HAVE_UNDO);
+        }
+        if body.level >= 3 && height >= self.params.segwit_height {
+            status = status.with(Status::OPT_WITNESS);
+        }
+        if tree.fate(id) != Fate::Open {
+            status = status.with(Status::FAILED_VALID);
+        }
+        IndexEntry {
+            hash: tree.hash(id),
+            header: tree.header(id),
+            height,
+            status,
+            tx_count: body.transactions,
+            file: if has_data { body.file } else { 0 },
+            data_offset: if has_data { body.data } else { 0 },
+            undo_offset: if has_data { body.undo } else { 0 },
+        }
+    }
+
+    /// As `with_room`, for calls that hold the writers.
+    fn with_room_quiet<R>(&self, mut work: impl FnMut() -> Result<R, store::Fault>) -> Result<R, Fault> {
+        self.with_room(&mut work)
+    }
+
+    fn tell_tip(&self, block: &Connected<'_>) {
+        let job = block.job;
+        self.teller.height.store(job.height, Relaxed);
+        self.teller.blocks.fetch_add(1, Relaxed);
+        let done = self.teller.bytes.fetch_add(job.bytes.len() as u64, Relaxed) + job.bytes.len() as u64;
+        let end = self.teller.bytes_end.load(Relaxed).max(done).max(1);
+        let tree = self.tree();
+        self.teller.log().update_tip(&Tip {
+            hash: job.hash,
+            height: job.height,
+            version: tree.version(job.node),
+            work: tree.work(job.node),
+            transactions: self.teller.add_transactions(block.prepared.txids.len() as u64),
+            time: tree.time(job.node),
+            progress: done as f64 / end as f64,
+            cache_bytes: block.coins.1 as u64,
+            cache_coins: block.coins.0 as u64,
+        });
+    }
+}

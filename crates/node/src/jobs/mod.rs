@@ -1,0 +1,106 @@
+//! The engine's jobs: one function a command. Options in, report out, events on the way.
+
+mod rebuild;
+mod reindex;
+
+use crate::engine::{Activated, Engine, Setup};
+use crate::fault::Fault;
+use crate::folder::Folder;
+use crate::folder::open;
+use crate::headers::AssumeValid;
+use crate::options::{Events, Options, Report, SetHash, SetInfo};
+use crate::pipeline::Settings;
+use crate::tree::NodeId;
+use coins::table::HashKey;
+use std::sync::atomic::Ordering::Relaxed;
+use store::chainstate::Chainstate;
+use store::index::BlockIndex;
+
+/// Rebuilds index, undo data and coins from the block files, or the coins alone.
+pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<Report, Fault> {
+    if chainstate_only { rebuild::run(options, events) } else { reindex::run(options, events) }
+}
+
+/// Counts and hashes the set of coins as it lies in the tables.
+pub fn set_info(options: &Options, hash: SetHash, _events: Events<'_>) -> Result<SetInfo, Fault> {
+    let locked = open::lock(options, false)?;
+    let dir = locked.layout.chainstate_dir();
+    if !Chainstate::exists(&*locked.disk, &dir)? {
+        let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+        let fault = store::Fault::new(store::FaultKind::Missing, &dir, "a chainstate", "none", advice);
+        return Err(fault.into());
+    }
+    let coins = Chainstate::open_read_only(locked.disk.clone(), &dir)?;
+    if coins.head_blocks()?.is_some() {
+        let advice = "Let bitcoind or ffwd finish it: start one of them on this folder";
+        let found = "one that was half written when bitcoind was stopped";
+        let fault = store::Fault::new(store::FaultKind::Refused, &dir, "a whole set of coins", found, advice);
+        return Err(fault.into());
+    }
+    let view = coins.view();
+    let mut info = crate::setinfo::set_info(&view, hash, options.par)?;
+    if let Some(best) = coins.best_block()? {
+        let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
+        let loaded = index.load(&open::network(&options.params))?;
+        info.best = best;
+        info.height = loaded.entries.iter().find(|entry| entry.hash == best).map_or(0, |entry| entry.height);
+    }
+    Ok(info)
+}
+
+/// A secret for the coin tables of this run.
+fn secret() -> HashKey {
+    let mut bytes = [0; 32];
+    // Without the system's randomness only the protection against chosen txids is lost.
+    let _ = getrandom::fill(&mut bytes);
+    HashKey(std::array::from_fn(|i| u64::from_le_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes"))))
+}
+
+/// An engine on a folder.
+fn engine<'f>(folder: &'f Folder<'_>, tip: NodeId) -> Engine<'f> {
+    let options = folder.options;
+    let setup = Setup {
+        pipeline: Settings { par: options.par, budget_bytes: options.dbcache_bytes, window_blocks: 4096 },
+        assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
+        stop_at: options.stop_at_height,
+        tip,
+        secret: secret(),
+    };
+    Engine::new(folder.params, folder, &folder.tree, setup)
+}
+
+/// Brings the chain up to date and commits it; tells how far it is meanwhile.
+fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let stats = engine.pipeline.stats();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                std::thread::park_timeout(std::time::Duration::from_millis(100));
+                folder.teller.progress(|| stats.snapshot());
+            }
+        });
+        let result = engine.activate();
+        done.store(true, Relaxed);
+        result
+    })
+}
+
+/// What was done, from start to the last commit durable.
+fn report(folder: &Folder<'_>, engine: &Engine<'_>, height_start: u32, stopped: bool) -> Report {
+    let (tip, best) = engine.tip_and_hash();
+    let teller = &folder.teller;
+    let report = Report {
+        height: folder.tree().height(tip),
+        best,
+        height_start,
+        blocks_invalid: teller.invalid.load(Relaxed),
+        blocks: teller.blocks.load(Relaxed),
+        seconds: teller.seconds(),
+        stopped,
+        stats: engine.pipeline.stats().snapshot(),
+    };
+    teller.log().line("Shutdown done");
+    teller.log().flush();
+    report
+}

@@ -1,0 +1,75 @@
+//! `reindex --chainstate-only`: the coins from the blocks that the index knows, beside the old ones, swapped in when whole.
+
+use super::{activate, engine, report};
+use crate::engine::Activated;
+use crate::fault::Fault;
+use crate::folder::Folder;
+use crate::folder::open;
+use crate::options::{Events, Options, Report};
+use store::FileInfos;
+use store::chainstate::{self, Chainstate, Rebuilt};
+use store::index::{self, BlockIndex};
+
+pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+    if options.prune_mib != 0 {
+        return Err(Fault::refused(
+            "--chainstate-only and --prune do not go together, as in Core: the coins need every block",
+        ));
+    }
+    let locked = open::lock(options, true)?;
+    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let teller = open::teller(events, &layout, "reindex --chainstate-only");
+    chainstate::check_no_snapshot(&*disk, &layout)?;
+    let rebuilt = chainstate::rebuilt(&*disk, &layout)?;
+    let block_index = BlockIndex::open(disk.clone(), &layout)?;
+    let loaded = block_index.load(&open::network(&options.params))?;
+    if loaded.is_reindexing || loaded.entries.is_empty() {
+        let found = if loaded.is_reindexing { "one whose reindex is not finished" } else { "an empty one" };
+        let advice = "Run ffwd reindex";
+        let fault =
+            store::Fault::new(store::FaultKind::Refused, &layout.index_dir(), "a whole block index", found, advice);
+        return Err(fault.into());
+    }
+    index::check_not_pruned(&loaded, &layout)?;
+    index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
+    // Nobody may use the old coins while the new ones are made.
+    let old = layout.chainstate_dir();
+    disk.create_dir_all(&old).map_err(store::Fault::from)?;
+    let old_lock = disk.lock(&old.join("LOCK")).map_err(store::Fault::from)?;
+    let coins = Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir())?;
+    let best = coins.best_block()?;
+    let infos = FileInfos::new(loaded.files.clone());
+    let mut folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
+    (folder.contextual, folder.rebuilds) = (false, true);
+    let mut links = crate::candidates::Links::new();
+    folder.take_index(&loaded, &mut links)?;
+    let start = open::start_of(&folder.tree(), best).ok_or_else(|| {
+        Fault::refused(
+            "the half-built coins stand at an unknown block: remove the folder ffwd/chainstate and start again",
+        )
+    })?;
+    let height_start = folder.tree().height(start);
+    if rebuilt == Rebuilt::Started && height_start > 0 {
+        folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
+    }
+    let (done, stopped) = {
+        let mut engine = engine(&folder, start);
+        engine.links = links;
+        let stopped = activate(&folder, &mut engine)? == Activated::Stopped;
+        engine.pipeline.flush(engine.tip_and_hash())?;
+        folder.write_index(None)?;
+        if !stopped {
+            folder.coins.settle()?;
+        }
+        (report(&folder, &engine, height_start, stopped), stopped)
+    };
+    if !stopped {
+        folder.index.settle()?;
+        let Folder { coins, teller, _locks, .. } = folder;
+        drop(coins);
+        chainstate::swap_rebuilt(&*disk, &layout)?;
+        drop(old_lock);
+        return Ok(Report { seconds: teller.seconds(), ..done });
+    }
+    Ok(done)
+}

@@ -1,0 +1,195 @@
+//! `reindex`: index, undo data and coins from the block files that are there.
+//!
+//! Headers of all files first, then each block of the best chain once, in chain order; blocks beside it last.
+//! The flag `R` stands in the index from before anything is removed until every block of the files is listed.
+
+use super::{activate, engine, report};
+use crate::engine::Activated;
+use crate::fault::Fault;
+use crate::folder::Folder;
+use crate::folder::open::{self, Locked};
+use crate::options::{Events, Options, Report};
+use crate::tree::{NodeId, Tree};
+use primitives::Hash256;
+use std::sync::atomic::Ordering::Relaxed;
+use store::FileInfos;
+use store::blockfiles::BlockAt;
+use store::chainstate::Chainstate;
+use store::index::{BlockIndex, LoadedIndex};
+
+/// What lay in the folder before.
+struct Before {
+    loaded: Option<LoadedIndex>,
+    /// The block that the coins stand at.
+    best: Option<Hash256>,
+    /// The flag `R` is set, and the coins are those of the run that set it.
+    resumes: bool,
+}
+
+pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+    let now = open::clock()?;
+    let locked = open::lock(options, true)?;
+    let teller = open::teller(events, &locked.layout, "reindex");
+    let before = look(&locked, options)?;
+    let scan = open::scan(&locked.files, options.par, &teller)?;
+    let places: Vec<BlockAt> = scan.blocks.iter().map(|block| block.at).collect();
+
+    let (index, infos) = if before.resumes {
+        let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
+        (BlockIndex::open(locked.disk.clone(), &locked.layout)?, undo_only(&loaded.files))
+    } else {
+        compare(options, &before, &scan.blocks, now, &locked)?;
+        let begun = store::reindex::begin(&locked.disk, &locked.layout)?;
+        if begun.was_damaged {
+            teller.warn("The old block index was damaged and gave way to a new one");
+        }
+        if begun.removed_snapshot {
+            teller.note("A chainstate from a snapshot was removed: it is built anew from the blocks");
+        }
+        (begun.index, FileInfos::default())
+    };
+    let coins = Chainstate::open(locked.disk.clone(), &locked.layout.chainstate_dir())?;
+    let folder = Folder::assemble(options, teller, locked, index, coins, infos);
+    let mut links = crate::candidates::Links::new();
+    folder.take_in(scan.blocks, &mut links, now)?;
+    if let Some(loaded) = &before.loaded {
+        folder.keep_headers(&loaded.entries);
+        if before.resumes {
+            folder.keep_work(loaded);
+        }
+    }
+    folder.count_files(&places);
+    folder.write_genesis()?;
+    folder.mark_genesis();
+    work(&folder, links, &before)
+}
+
+/// Connects, checks what lies beside, and ends the reindex.
+fn work(folder: &Folder<'_>, links: crate::candidates::Links, before: &Before) -> Result<Report, Fault> {
+    let best = before.best.filter(|_| before.resumes);
+    let start = open::start_of(&folder.tree(), best).ok_or_else(|| {
+        Fault::refused("the coins stand at a block that is not in the block files: the files are not those that this reindex began with; start it anew by removing the folder chainstate")
+    })?;
+    let height_start = folder.tree().height(start);
+    if height_start > 0 {
+        folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
+    }
+    let mut engine = engine(folder, start);
+    engine.links = links;
+    let activated = activate(folder, &mut engine)?;
+    let mut stopped = activated == Activated::Stopped;
+    if !stopped {
+        stopped = engine.check_beside(&mut |id, transactions| {
+            let mut tree = folder.tree_mut();
+            let body = tree.body_mut(id);
+            (body.level, body.transactions) = (3, transactions as u32);
+        })?;
+    }
+    engine.pipeline.flush(engine.tip_and_hash())?;
+    if !stopped {
+        folder.write_index(Some(false))?;
+        folder.coins.settle()?;
+        folder.index.settle()?;
+    }
+    if folder.teller.blocks.load(Relaxed) == 0 && height_start == 0 {
+        folder.teller.warn("No block of the files could be connected: are they this network's?");
+    }
+    Ok(report(folder, &engine, height_start, stopped))
+}
+
+fn look(locked: &Locked, options: &Options) -> Result<Before, Fault> {
+    let Locked { disk, layout, .. } = locked;
+    store::reindex::finish_index_swap(&**disk, layout)?;
+    store::chainstate::finish_swap(&**disk, layout)?;
+    let mut before = Before { loaded: None, best: None, resumes: false };
+    if !BlockIndex::exists(&**disk, layout)? {
+        return Ok(before);
+    }
+    // A damaged index is what reindex is for; only another network's is a reason to stop.
+    let loaded = BlockIndex::open(disk.clone(), layout).and_then(|index| index.load(&open::network(&options.params)));
+    match loaded {
+        Ok(loaded) => before.loaded = Some(loaded),
+        Err(why) if why.kind() == store::FaultKind::Damaged => return Ok(before),
+        Err(why) => return Err(why.into()),
+    }
+    let loaded = before.loaded.as_ref().expect("just loaded");
+    if loaded.is_pruned {
+        let advice = "A pruned folder has not all blocks: fetch them again with ffwd sync in an empty folder, or rebuild with what Core offers";
+        let fault = store::Fault::new(
+            store::FaultKind::Refused,
+            layout.blocks_dir(),
+            "all block files",
+            "a pruned folder",
+            advice,
+        );
+        return Err(fault.into());
+    }
+    let dir = layout.chainstate_dir();
+    if Chainstate::exists(&**disk, &dir)?
+        && let Ok(coins) = Chainstate::open(disk.clone(), &dir)
+    {
+        before.best = coins.best_block().unwrap_or(None);
+        before.resumes = loaded.is_reindexing;
+    } else if loaded.is_reindexing {
+        // Stopped between the first steps: they are done again.
+        before.resumes = false;
+    }
+    Ok(before)
+}
+
+/// Undo files go on where the index says that they end; blocks are counted anew.
+fn undo_only(files: &[store::FileInfo]) -> FileInfos {
+    let mut infos = FileInfos::default();
+    for (number, info) in files.iter().enumerate() {
+        infos.change(number as u32).undo_size = info.undo_size;
+    }
+    infos
+}
+
+/// Says no where the block files reach less far than the coins that are there.
+fn compare(
+    options: &Options,
+    before: &Before,
+    found: &[store::blockfiles::FoundBlock],
+    now: i64,
+    locked: &Locked,
+) -> Result<(), Fault> {
+    let (Some(loaded), Some(best)) = (&before.loaded, before.best) else { return Ok(()) };
+    if loaded.is_reindexing {
+        return Ok(());
+    }
+    let Some(entry) = loaded.entries.iter().find(|entry| entry.hash == best) else { return Ok(()) };
+    let reached = reach(options, found, now);
+    let stop = options.stop_at_height.unwrap_or(u32::MAX);
+    if reached < entry.height.min(stop) {
+        let wanted = format!("block files up to height {}, where the coins stand", entry.height);
+        let advice = "A block file is missing or damaged: put it back, or let ffwd sync or bitcoind fetch the blocks again. Nothing was changed";
+        let found = format!("blocks up to height {reached}");
+        let fault = store::Fault::new(store::FaultKind::Refused, locked.layout.blocks_dir(), wanted, found, advice);
+        return Err(fault.into());
+    }
+    Ok(())
+}
+
+/// Height of the best complete chain of the files, by headers.
+fn reach(options: &Options, found: &[store::blockfiles::FoundBlock], now: i64) -> u32 {
+    let mut tree: Tree = crate::headers::genesis_tree(&options.params);
+    let mut rest: Vec<&store::blockfiles::FoundBlock> = found.iter().collect();
+    let mut best: NodeId = crate::tree::GENESIS;
+    // Blocks lie in the order of the chain but for a window, so few passes do.
+    loop {
+        let before = rest.len();
+        rest.retain(|block| match crate::headers::accept(&mut tree, &options.params, &block.header, block.hash, now) {
+            Ok(id) => {
+                if tree.work(id) > tree.work(best) {
+                    best = id;
+                }
+                false
+            }
+            Err(error) => error.class() == consensus::Class::MissingPrev,
+        });
+        if rest.len() == before {
+            return tree.height(best);
+        }
+    }
+}

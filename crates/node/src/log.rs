@@ -1,0 +1,114 @@
+//! `debug.log` in the network's folder, in Core's form, so that tools that read Core's log read ours.
+//!
+//! A line is `YYYY-MM-DDTHH:MM:SSZ text`. Source: Bitcoin Core b88bffe, logging.cpp, `UpdateTipLog`.
+//! A log that cannot be written is no reason to stop: it is given up.
+
+use primitives::{Hash256, Work};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The log, appended to.
+pub struct Log(Mutex<Option<BufWriter<File>>>);
+
+/// What an UpdateTip line says.
+pub struct Tip {
+    /// Hash of the block.
+    pub hash: Hash256,
+    /// Its height.
+    pub height: u32,
+    /// Its version.
+    pub version: i32,
+    /// Work of its chain.
+    pub work: Work,
+    /// Transactions up to it; 0 where that is not known.
+    pub transactions: u64,
+    /// Its time.
+    pub time: u32,
+    /// Estimate of how much is done, 0 to 1.
+    pub progress: f64,
+    /// Bytes of coins in memory.
+    pub cache_bytes: u64,
+    /// Records of coins in memory.
+    pub cache_coins: u64,
+}
+
+impl Log {
+    /// Appends to debug.log in a folder.
+    pub fn open(folder: &Path) -> Log {
+        let file = OpenOptions::new().create(true).append(true).open(folder.join("debug.log"));
+        Log(Mutex::new(file.ok().map(BufWriter::new)))
+    }
+
+    /// No log.
+    pub fn none() -> Log {
+        Log(Mutex::new(None))
+    }
+
+    /// One line, with the time before it.
+    pub fn line(&self, text: &str) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut log = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(out) = log.as_mut()
+            && writeln!(out, "{} {text}", date(now)).is_err()
+        {
+            *log = None;
+        }
+    }
+
+    /// Core's line for a new tip.
+    pub fn update_tip(&self, tip: &Tip) {
+        self.line(&format!(
+            "UpdateTip: new best={} height={} version=0x{:08x} log2_work={:.6} tx={} date='{}' progress={:.6} cache={:.1}MiB({}txo)",
+            tip.hash,
+            tip.height,
+            tip.version,
+            tip.work.log2(),
+            tip.transactions,
+            date(u64::from(tip.time)),
+            tip.progress,
+            tip.cache_bytes as f64 / (1024.0 * 1024.0),
+            tip.cache_coins,
+        ));
+    }
+
+    /// Hands everything to the system.
+    pub fn flush(&self) {
+        if let Some(out) = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).as_mut() {
+            let _ = out.flush(); // See the module: a log is given up, not fought for.
+        }
+    }
+}
+
+/// Seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`.
+pub fn date(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1 March of year 0, in eras of 400 years.
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn dates() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_231_006_505, "2009-01-03T18:15:05Z"),
+            (1_795_219_199, "2026-11-20T23:59:59Z"),
+            (4_102_444_800, "2100-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(super::date(seconds), text);
+        }
+    }
+}

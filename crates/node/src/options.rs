@@ -1,0 +1,131 @@
+//! What the engine's jobs are told, and what they tell: options, events, results. Plain values.
+
+use crate::stats::Snapshot;
+use consensus::Params;
+use primitives::{Hash256, Height, Work};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What all jobs have in common. Names are Core's options.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory; the network's folder lies in it.
+    pub datadir: PathBuf,
+    /// `-blocksdir`, where block files lie elsewhere.
+    pub blocksdir: Option<PathBuf>,
+    /// The network.
+    pub params: Params,
+    /// `-dbcache`, in bytes: the budget for coins, blocks in flight, table indexes.
+    pub dbcache_bytes: usize,
+    /// `-par`: workers.
+    pub par: usize,
+    /// `-assumevalid`: zero for none.
+    pub assumevalid: Hash256,
+    /// `-minimumchainwork`.
+    pub minimum_chain_work: Work,
+    /// `-stopatheight`.
+    pub stop_at_height: Option<Height>,
+    /// `-prune`, in MiB; 0 for not.
+    pub prune_mib: u64,
+    /// `-blocksxor`.
+    pub blocksxor: bool,
+    /// `--debug bench`: a line a stage and block in debug.log.
+    pub debug_bench: bool,
+    /// Set by the first Ctrl-C: commit what is connected and stop.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Which hash of the set is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SetHash {
+    /// None: only counts.
+    #[default]
+    None,
+    /// Core's `hash_serialized_3`.
+    Serialized,
+    /// Core's `muhash`.
+    Muhash,
+}
+
+/// What gettxoutsetinfo says of a set.
+#[derive(Clone, Debug, Default)]
+pub struct SetInfo {
+    /// Height of the set's block.
+    pub height: Height,
+    /// Hash of it.
+    pub best: Hash256,
+    /// Coins.
+    pub txouts: u64,
+    /// Sum over coins of 50 + script length.
+    pub bogosize: u64,
+    /// Sum of amounts, in satoshis.
+    pub total_amount: i64,
+    /// The hash that was asked for.
+    pub hash: Option<(&'static str, Hash256)>,
+    /// Bytes of the chainstate on disk.
+    pub disk_size: u64,
+}
+
+/// What a reindex, rebuild, import or sync did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Height of the last block that is connected and durable.
+    pub height: Height,
+    /// Its hash.
+    pub best: Hash256,
+    /// Height at which the work was taken up.
+    pub height_start: Height,
+    /// Blocks refused because they break a rule.
+    pub blocks_invalid: u64,
+    /// Blocks connected.
+    pub blocks: u64,
+    /// Seconds from the start to the last commit durable.
+    pub seconds: f64,
+    /// It was stopped before its end.
+    pub stopped: bool,
+    /// Where the time went.
+    pub stats: Snapshot,
+}
+
+/// What a job says while it works.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A line for the user and the log: what begins, what was found.
+    Note(String),
+    /// Something that is not as it should be, and what it costs.
+    Warning(String),
+    /// A block was refused, or a body lost.
+    Refused {
+        /// Where it would have stood.
+        height: Height,
+        /// Its hash.
+        hash: Hash256,
+        /// Core's reason, and where.
+        why: String,
+    },
+    /// How far it is; a few times a second.
+    Progress(Progress),
+}
+
+/// How far a job is.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Height of the last connected block.
+    pub height: Height,
+    /// Height where it ends, as far as is known.
+    pub height_end: Height,
+    /// Bytes of blocks that are done, and that there are: the measure of work.
+    pub bytes: u64,
+    /// See `bytes`.
+    pub bytes_end: u64,
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// The counters.
+    pub stats: Snapshot,
+    /// Peers, while there are any.
+    pub peers: u32,
+}
+
+/// Who is told.
+pub type Events<'a> = &'a (dyn Fn(Event) + Sync);
