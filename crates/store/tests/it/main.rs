@@ -4,6 +4,7 @@
 
 mod chainstate;
 mod common;
+mod core;
 mod crash;
 mod index;
 mod reindex;

@@ -1,0 +1,241 @@
+//! Folder to folder with a real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it).
+
+use crate::common::regtest;
+use leveldb::fs::{Disk, RealDisk};
+use primitives::Hash256;
+use primitives::coin::put_coin_key;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use store::blockfiles::{BlockFiles, BlockWriter, Limits};
+use store::index::IndexChanges;
+use store::locks::FolderLocks;
+use store::undofiles::{UndoFiles, UndoWriter, undo_record};
+use store::{BlockIndex, Chainstate, FaultKind, FileInfos, IndexEntry, Layout, Status, reindex, xor};
+
+/// A running bitcoind; killed when dropped.
+struct Core {
+    child: Child,
+    cli: PathBuf,
+    dir: PathBuf,
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Core {
+    /// Starts on `dir`; `None`, with a line, where there is no bitcoind.
+    fn start(dir: &Path, args: &[&str]) -> Option<Core> {
+        let Some(exe) = std::env::var_os("BITCOIND_EXE").map(PathBuf::from) else {
+            println!("skipped: BITCOIND_EXE names no bitcoind");
+            return None;
+        };
+        let cli = exe.with_file_name("bitcoin-cli");
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        std::fs::write(dir.join("bitcoin.conf"), format!("regtest=1\n[regtest]\nrpcport={port}\n")).unwrap();
+        let child = Command::new(&exe)
+            .arg(format!("-datadir={}", dir.display()))
+            .args(["-listen=0", "-printtoconsole=0", "-dnsseed=0", "-fixedseeds=0"])
+            .args(args)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let core = Core { child, cli, dir: dir.to_path_buf() };
+        core.rpc(&["getblockcount"]);
+        Some(core)
+    }
+
+    fn rpc(&self, args: &[&str]) -> String {
+        let datadir = format!("-datadir={}", self.dir.display());
+        let out = Command::new(&self.cli).arg(datadir).args(["-rpcwait", "-rpcwaittimeout=60"]).args(args).output();
+        let out = out.unwrap();
+        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap().trim().to_owned()
+    }
+
+    fn generate(&self, count: u32) {
+        self.rpc(&["generatetodescriptor", &count.to_string(), "raw(51)"]);
+    }
+
+    /// Best block, number of coins, hash of the set.
+    fn set(&self) -> (String, u64, String) {
+        let json = self.rpc(&["gettxoutsetinfo"]);
+        let field = |name: &str| {
+            let at = json.find(&format!("\"{name}\": ")).unwrap() + name.len() + 4;
+            json[at..].split([',', '\n']).next().unwrap().trim_matches('"').to_owned()
+        };
+        (field("bestblock"), field("txouts").parse().unwrap(), field("hash_serialized_3"))
+    }
+
+    fn stop(mut self) {
+        self.rpc(&["stop"]);
+        self.child.wait().unwrap();
+    }
+}
+
+/// Everything that a folder holds.
+struct Folder {
+    entries: Vec<IndexEntry>,
+    blocks: Vec<Vec<u8>>,
+    undo: Vec<Option<Vec<u8>>>,
+    coins: Vec<(Vec<u8>, Vec<u8>)>,
+    best: Option<Hash256>,
+}
+
+fn disk() -> Arc<dyn Disk> {
+    RealDisk::shared()
+}
+
+fn read(layout: &Layout) -> Folder {
+    let network = regtest();
+    let _locks = FolderLocks::take(&*disk(), layout).unwrap();
+    let key = xor::read_key(&*disk(), layout.blocks_dir()).unwrap().unwrap();
+    let files = BlockFiles::new(disk(), layout.blocks_dir(), &network, key);
+    let undo_files = UndoFiles::new(disk(), layout.blocks_dir(), &network, key);
+    let index = BlockIndex::open(disk(), layout).unwrap();
+    let loaded = index.load(&network).unwrap();
+    let blocks: Vec<Vec<u8>> = loaded.entries.iter().map(|e| files.read_block(e.data().unwrap()).unwrap()).collect();
+    let undo =
+        loaded.entries.iter().map(|e| e.undo().map(|at| undo_files.read(at, &e.header.prev()).unwrap())).collect();
+    let found = files.scan(0).unwrap();
+    for (entry, block) in loaded.entries.iter().zip(&blocks) {
+        assert_eq!(block[..80], entry.header.0);
+        let at = found.blocks.iter().find(|b| b.hash == entry.hash).unwrap().at;
+        assert_eq!(at.file_pos(), entry.data());
+        assert_eq!(files.probe(entry.data().unwrap()).unwrap().unwrap().hash, entry.hash);
+    }
+    // After a kill more may lie in the file than the index knows.
+    let listed = loaded.entries.iter().map(|e| e.data_offset).max().unwrap();
+    assert!(loaded.files[0].size > listed && found.blocks.len() >= loaded.entries.len());
+    let chainstate = Chainstate::open(disk(), &layout.chainstate_dir()).unwrap();
+    let mut coins = Vec::new();
+    let mut all = chainstate.view().coins().unwrap();
+    while let Some((outpoint, coin)) = all.next_coin().unwrap() {
+        let mut key = Vec::new();
+        put_coin_key(&mut key, &outpoint);
+        primitives::CoinRef::decode(coin).unwrap();
+        coins.push((key, coin.to_vec()));
+    }
+    Folder { entries: loaded.entries, blocks, undo, coins, best: chainstate.best_block().unwrap() }
+}
+
+/// Writes a folder of our own, with what another one holds.
+fn write(layout: &Layout, folder: &Folder) {
+    layout.create(&*disk()).unwrap();
+    let _locks = FolderLocks::take(&*disk(), layout).unwrap();
+    let key = xor::open_key(&*disk(), layout.blocks_dir(), true).unwrap();
+    assert_ne!(key, xor::NO_KEY);
+    let mut infos = FileInfos::default();
+    let dir = layout.blocks_dir();
+    let mut blocks = BlockWriter::new(disk(), dir, &regtest(), key, &infos, Limits::default()).unwrap();
+    let mut undo = UndoWriter::new(disk(), dir, key);
+    let mut entries = folder.entries.clone();
+    for ((entry, block), payload) in entries.iter_mut().zip(&folder.blocks).zip(&folder.undo) {
+        let at = blocks.append(&mut infos, block, entry.height, entry.header.time()).unwrap();
+        (entry.file, entry.data_offset) = (at.file, at.offset);
+        if let Some(payload) = payload {
+            let record = undo_record(regtest().magic, &entry.header.prev(), payload);
+            entry.undo_offset = undo.append(&mut infos, at.file, &record).unwrap();
+        }
+    }
+    blocks.begin_flush().unwrap().and(undo.begin_flush().unwrap()).run().unwrap();
+    let index = BlockIndex::open(disk(), layout).unwrap();
+    let files = infos.take_changed();
+    let last_file = Some(infos.last_file());
+    index.write(&IndexChanges { entries: &entries, files: &files, last_file, ..IndexChanges::default() }).unwrap();
+    index.settle().unwrap();
+    let chainstate = Chainstate::open(disk(), &layout.chainstate_dir()).unwrap();
+    let commit = chainstate.begin_commit(folder.best.unwrap(), folder.coins.len() as u64, 1 << 20).unwrap().unwrap();
+    let mut part = commit.first_part().unwrap();
+    folder.coins.iter().for_each(|(key, coin)| part.put(key, coin).unwrap());
+    part.finish().unwrap();
+    commit.finish().unwrap();
+    chainstate.settle().unwrap();
+}
+
+const CHECKS: &[&str] = &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"];
+
+#[test]
+fn folders_go_both_ways() {
+    let theirs = tempfile::tempdir().unwrap();
+    let Some(core) = Core::start(theirs.path(), &[]) else { return };
+    let layout = Layout::new(theirs.path(), "regtest", None);
+    core.generate(120);
+    let why = FolderLocks::take(&*disk(), &layout).unwrap_err();
+    assert_eq!(why.kind(), FaultKind::Locked);
+    assert!(why.to_string().contains(&format!("{} (b", core.child.id())), "the program is named: {why}");
+    let set = core.set();
+    core.stop();
+    let folder = read(&layout);
+    assert_eq!((folder.entries.len(), folder.coins.len() as u64), (121, set.1));
+    assert_eq!(folder.best, Hash256::from_display(&set.0));
+    let statuses: Vec<u32> = folder.entries.iter().map(|e| e.status.0).collect();
+    assert_eq!((statuses[0], &statuses[1..]), (139, &[157; 120][..]));
+    assert!(folder.entries.iter().all(|e| e.status.has(Status::HAVE_DATA)));
+
+    // Ours, opened by Core, extended, and killed.
+    let ours = tempfile::tempdir().unwrap();
+    let layout = Layout::new(ours.path(), "regtest", None);
+    write(&layout, &folder);
+    let core = Core::start(ours.path(), CHECKS).unwrap();
+    assert_eq!(core.set(), set);
+    core.generate(30);
+    assert_eq!(core.rpc(&["verifychain", "4", "0"]), "true");
+    drop(core);
+    let killed = read(&layout);
+    let best = killed.best.unwrap();
+    assert!(killed.entries.iter().any(|entry| entry.hash == best), "after a kill the coins stand at a listed block");
+    let core = Core::start(ours.path(), CHECKS).unwrap();
+    core.generate(1);
+    let set = core.set();
+    core.stop();
+    let folder = read(&layout);
+    assert_eq!((folder.best, folder.coins.len() as u64), (Hash256::from_display(&set.0), set.1));
+}
+
+/// The first steps of a reindex, each state given to bitcoind.
+#[test]
+fn core_finishes_what_reindex_began() {
+    let made = tempfile::tempdir().unwrap();
+    let Some(core) = Core::start(made.path(), &[]) else { return };
+    core.generate(50);
+    let set = core.set();
+    core.stop();
+    let layout = Layout::new(made.path(), "regtest", None);
+    let set_r = || {
+        let index = BlockIndex::open(disk(), &layout).unwrap();
+        index.write(&IndexChanges { reindexing: Some(true), ..IndexChanges::default() }).unwrap();
+    };
+    for step in ["R", "R, no chainstate", "R, no chainstate, no index", "all"] {
+        match step {
+            "R" => set_r(),
+            "R, no chainstate" => {
+                set_r();
+                store::chainstate::empty(&*disk(), &layout).unwrap();
+            }
+            "R, no chainstate, no index" => {
+                set_r();
+                store::chainstate::empty(&*disk(), &layout).unwrap();
+                BlockIndex::open(disk(), &layout).unwrap().clear_for_reindex().unwrap();
+            }
+            _ => drop(reindex::begin(&disk(), &layout).unwrap()),
+        }
+        let core = Core::start(made.path(), &[]).unwrap();
+        for _ in 0..300 {
+            if core.rpc(&["getbestblockhash"]) == set.0 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        assert_eq!(core.set(), set, "{step}");
+        core.stop();
+        let folder = read(&layout);
+        assert!(!BlockIndex::open(disk(), &layout).unwrap().is_reindexing().unwrap(), "{step}");
+        assert_eq!(folder.best, Hash256::from_display(&set.0), "{step}");
+        assert_eq!(folder.entries.iter().filter(|e| e.status.0 == 157).count(), 50, "{step}");
+    }
+}
