@@ -4,7 +4,7 @@ use leveldb::Db;
 use leveldb::fs::SimDisk;
 use proptest::prelude::*;
 
-use crate::{Model, Random, SMALL, apply, check, commit, commit_in_parts, dir};
+use crate::support::{Model, Random, SMALL, apply, check, commit, commit_in_parts, dir};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -66,7 +66,7 @@ fn run(seed: u64, steps: &[Step]) {
         check(&db.snapshot(), &model, KEYS);
     }
     for (snapshot, model) in &old {
-        assert!(crate::contents(snapshot) == *model, "an old snapshot has not changed");
+        assert!(crate::support::contents(snapshot) == *model, "an old snapshot has not changed");
     }
     old.clear();
     db.settle().unwrap();
@@ -79,7 +79,7 @@ fn run(seed: u64, steps: &[Step]) {
     drop(db);
     let read_only = Db::open_read_only(disk.clone(), &dir()).unwrap();
     check(&read_only.snapshot(), &model, KEYS);
-    let tables = crate::names(&*disk, &dir()).iter().filter(|name| name.ends_with(".ldb")).count();
+    let tables = crate::support::names(&*disk, &dir()).iter().filter(|name| name.ends_with(".ldb")).count();
     let live: usize = read_only.snapshot().runs().iter().map(|run| run.file_count).sum();
     assert_eq!(tables, live, "nothing lies about");
 }
