@@ -11,6 +11,8 @@ pub mod addresses;
 pub mod api;
 pub mod chain;
 pub mod download;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod hub;
 pub mod low_work;
 pub mod net;
@@ -31,6 +33,8 @@ mod window;
 
 pub use api::{BlockBytes, BlockVerdict, Config, Event, Outbound, PeerId, PeerInfo, Progress, Want};
 pub use chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+#[doc(hidden)]
+pub use fuzz::{fuzz_codec, fuzz_peer};
 pub use net::Network;
 pub use params::NetworkParams;
 pub use reason::Reason;

@@ -1,1 +1,266 @@
+use super::*;
 
+const A: PeerId = PeerId(1);
+const B: PeerId = PeerId(2);
+const C: PeerId = PeerId(3);
+const LIMITS: Limits = Limits { window_bytes: 100_000_000, window_count: 1024 };
+
+fn hash(i: usize) -> Hash256 {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&(i as u64).to_le_bytes());
+    Hash256(bytes)
+}
+
+fn list(range: std::ops::Range<usize>) -> Vec<Want> {
+    range.map(|i| Want { hash: hash(i), height: i as Height }).collect()
+}
+
+fn at(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A scheduler with these peers, which have the whole list.
+fn download(count: usize, peers: &[PeerId]) -> Download {
+    let mut download = Download::default();
+    download.want(list(0..count));
+    for peer in peers {
+        download.add_peer(*peer, true, 0, at(0));
+        download.set_reach(*peer, Reach { count, height_min: 0 });
+    }
+    download
+}
+
+fn asked(assigned: &[(PeerId, Vec<Want>)], peer: PeerId) -> Vec<usize> {
+    let of = assigned.iter().filter(|(id, _)| *id == peer);
+    of.flat_map(|(_, wants)| wants.iter().map(|want| want.height as usize)).collect()
+}
+
+fn all(assigned: &[(PeerId, Vec<Want>)]) -> Vec<usize> {
+    let mut heights: Vec<_> = assigned.iter().flat_map(|(_, w)| w.iter().map(|w| w.height as usize)).collect();
+    heights.sort_unstable();
+    heights
+}
+
+#[test]
+fn the_lowest_are_asked_first_and_each_once() {
+    let mut download = download(100, &[A, B]);
+    let assigned = download.assign(0, LIMITS, at(0));
+    assert_eq!(all(&assigned), (0..32).collect::<Vec<_>>(), "two peers of sixteen");
+    assert_eq!(asked(&assigned, A).len(), IN_FLIGHT_COUNT_START);
+    assert!(download.assign(0, LIMITS, at(1)).is_empty(), "nothing is free");
+    let first = asked(&assigned, A)[0];
+    assert!(matches!(download.arrived(A, &hash(first), 1000, at(2)), Arrival::Wanted(_)));
+    assert_eq!(all(&download.assign(0, LIMITS, at(2))), [32]);
+}
+
+#[test]
+fn the_window_bounds_blocks_and_bytes_but_never_the_lowest() {
+    let mut by_count = download(100, &[A]);
+    let limits = Limits { window_count: 5, ..LIMITS };
+    assert_eq!(all(&by_count.assign(0, limits, at(0))), [0, 1, 2, 3, 4]);
+    by_count.arrived(A, &hash(3), 10, at(1));
+    assert!(by_count.assign(0, limits, at(1)).is_empty(), "the lowest has not arrived");
+    by_count.arrived(A, &hash(0), 10, at(2));
+    assert_eq!(all(&by_count.assign(0, limits, at(2))), [5]);
+
+    let mut by_bytes = download(100, &[A]);
+    let limits = Limits { window_bytes: 350_000, ..LIMITS };
+    assert_eq!(all(&by_bytes.assign(0, limits, at(0))), [0, 1, 2], "100 kB is assumed of each");
+    assert!(by_bytes.is_window_full());
+    by_bytes.arrived(A, &hash(1), 100_000, at(1));
+    by_bytes.arrived(A, &hash(2), 100_000, at(1));
+    by_bytes.remove_peer(A);
+    by_bytes.add_peer(B, true, 0, at(2));
+    by_bytes.set_reach(B, Reach { count: 100, height_min: 0 });
+    assert_eq!(all(&by_bytes.assign(900_000, limits, at(2))), [0], "whatever is held");
+}
+
+#[test]
+fn arrivals_are_told_apart() {
+    let mut download = download(4, &[A, B]);
+    let assigned = download.assign(0, LIMITS, at(0));
+    let (of_a, of_b) = (asked(&assigned, A)[0], asked(&assigned, B)[0]);
+    assert_eq!(download.arrived(C, &hash(of_a), 10, at(1)), Arrival::Unasked, "no such peer");
+    assert_eq!(download.arrived(A, &hash(of_b), 10, at(1)), Arrival::Unasked, "asked of another");
+    assert!(matches!(download.arrived(A, &hash(of_a), 10, at(1)), Arrival::Wanted(_)));
+    assert_eq!(download.arrived(A, &hash(of_a), 10, at(1)), Arrival::Unasked, "a second time: no longer in flight");
+    download.want(list(2..3));
+    let other = if of_b == 2 { asked(&assigned, B)[1] } else { of_b };
+    assert_eq!(download.arrived(B, &hash(other), 10, at(1)), Arrival::Twice, "wanted no more");
+}
+
+#[test]
+fn what_is_there_or_coming_is_not_asked_again_by_a_new_list() {
+    let mut download = download(10, &[A]);
+    download.assign(0, LIMITS, at(0));
+    download.arrived(A, &hash(0), 10, at(1));
+    download.want(list(0..20));
+    download.set_reach(A, Reach { count: 20, height_min: 0 });
+    assert_eq!(all(&download.assign(0, LIMITS, at(2))), (10..17).collect::<Vec<_>>(), "nine are in flight");
+    assert_eq!(download.judged(&hash(0)), Some(A));
+    assert_eq!(download.judged(&hash(0)), None);
+}
+
+#[test]
+fn more_is_wanted_once_for_each_list() {
+    let mut download = download(20, &[A]);
+    assert!(!download.wants_more());
+    download.assign(0, LIMITS, at(0));
+    assert!(download.wants_more(), "16 of 20 are asked for");
+    assert!(!download.wants_more());
+    download.want(list(5..20));
+    assert!(!download.wants_more(), "the list ends where the last one did");
+    download.want(list(5..21));
+    assert!(download.wants_more());
+    download.want(vec![]);
+    assert!(!download.wants_more());
+}
+
+#[test]
+fn a_bad_body_is_asked_of_another() {
+    let mut download = download(1, &[A, B]);
+    let assigned = download.assign(0, LIMITS, at(0));
+    let liar = assigned[0].0;
+    download.arrived(liar, &hash(0), 10, at(1));
+    assert_eq!(download.open_count(), 0);
+    assert_eq!(download.bad_body(&hash(0)), Some(liar));
+    download.remove_peer(liar);
+    let again = download.assign(0, LIMITS, at(2));
+    assert_eq!((again.len(), again[0].0 == liar), (1, false));
+}
+
+#[test]
+fn what_a_lost_or_lacking_peer_owed_is_asked_of_others() {
+    let mut download = download(8, &[A]);
+    assert_eq!(all(&download.assign(0, LIMITS, at(0))).len(), 8);
+    download.add_peer(B, true, 0, at(0));
+    download.set_reach(B, Reach { count: 8, height_min: 0 });
+    download.not_found(A, &hash(3), at(1));
+    assert_eq!(asked(&download.assign(0, LIMITS, at(1)), B), [3], "A lacks it");
+    download.remove_peer(A);
+    assert_eq!(asked(&download.assign(0, LIMITS, at(2)), B), [0, 1, 2, 4, 5, 6, 7]);
+}
+
+#[test]
+fn limited_peers_are_asked_from_their_height_on() {
+    let mut download = download(50, &[A]);
+    download.set_reach(A, Reach { count: 45, height_min: 40 });
+    assert_eq!(all(&download.assign(0, LIMITS, at(0))), (40..45).collect::<Vec<_>>());
+    assert_eq!(download.peer_count(), 0, "nobody has the lowest");
+}
+
+#[test]
+fn a_held_up_block_is_asked_twice_and_never_thrice() {
+    let mut download = download(1, &[A, B, C]);
+    let owner = download.assign(0, LIMITS, at(0))[0].0;
+    assert!(download.assign(0, LIMITS, at(10)).is_empty());
+    assert!(download.assign(0, LIMITS, at(900)).is_empty(), "not yet");
+    let again = download.assign(0, LIMITS, at(1100));
+    assert_eq!(all(&again), [0]);
+    assert_ne!(again[0].0, owner);
+    assert!(download.assign(0, LIMITS, at(9000)).is_empty());
+    assert!(matches!(download.arrived(again[0].0, &hash(0), 10, at(9001)), Arrival::Wanted(_)));
+    assert_eq!(download.arrived(owner, &hash(0), 10, at(9002)), Arrival::Twice, "no offence");
+}
+
+/// Gives each peer this rate in bytes a second, over so many samples from `start` on.
+fn measure(download: &mut Download, rates: &[(PeerId, u64)], start: u64, samples: u64) -> u64 {
+    let mut now = start;
+    for _ in 0..samples {
+        now += 250;
+        let bytes = |peer: PeerId| rates.iter().find(|(id, _)| *id == peer).map(|(_, rate)| rate * now / 1000);
+        download.sample(false, at(now), |peer| Some((bytes(peer)?, None)));
+    }
+    now
+}
+
+#[test]
+fn the_number_in_flight_follows_the_speed() {
+    let mut download = download(4000, &[A, B, C]);
+    download.block_bytes = 10_000.0;
+    download.assign(0, LIMITS, at(0));
+    measure(&mut download, &[(A, 1_000_000), (B, 100_000_000), (C, 1000)], 0, 40);
+    let limit = |peer| download.links[&peer].limit;
+    assert!((90..=101).contains(&limit(A)), "a second's worth: {}", limit(A));
+    assert_eq!((limit(B), limit(C)), (IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN));
+}
+
+#[test]
+fn who_holds_up_the_window_is_let_go_unless_it_keeps_pace() {
+    for (row, rate_of_a, goes) in [("slow", 10_000, true), ("half as fast", 600_000, false)] {
+        let mut download = download(64, &[A, B]);
+        let assigned = download.assign(0, LIMITS, at(0));
+        let slow = if asked(&assigned, A).contains(&0) { A } else { B };
+        let fast = if slow == A { B } else { A };
+        let now = measure(&mut download, &[(slow, rate_of_a), (fast, 1_000_000)], 0, 8);
+        // The fast one delivers all it was asked for; nothing else may be asked for.
+        for i in asked(&assigned, fast) {
+            download.arrived(fast, &hash(i), 1000, at(now));
+        }
+        let limits = Limits { window_count: 32, ..LIMITS };
+        download.assign(0, limits, at(now));
+        assert_eq!(download.let_go(false, at(now + 100)), None, "{row}: not at once");
+        download.assign(0, limits, at(now + 1500));
+        download.assign(0, limits, at(now + 2500));
+        let gone = download.let_go(false, at(now + 2500)).map(|(peer, _)| peer);
+        assert_eq!(gone, goes.then_some(slow), "{row}");
+        if goes {
+            assert_eq!(download.stall_timeout, STALL_TIMEOUT_MIN * 2, "the next one has longer");
+            download.remove_peer(slow);
+            download.judged(&hash(asked(&assigned, fast)[0]));
+            assert_eq!(download.stall_timeout, Duration::from_millis(3400));
+        }
+    }
+}
+
+#[test]
+fn a_slow_peer_goes_if_another_can_take_its_place() {
+    for (row, can_replace, peers, goes) in [
+        ("three peers", true, &[A, B, C][..], true),
+        ("nobody to take its place", false, &[A, B, C], false),
+        ("two are always kept", true, &[A, B], false),
+    ] {
+        let mut download = download(4000, peers);
+        download.assign(0, LIMITS, at(0));
+        let rates = [(A, 100_000), (B, 1_000_000), (C, 1_000_000)];
+        let mut now = 0;
+        let mut gone = None;
+        for _ in 0..200 {
+            now = measure(&mut download, &rates, now, 1);
+            gone = gone.or(download.let_go(can_replace, at(now)));
+            // Some arrive all the time, so that no other timeout is met.
+            for peer in peers {
+                let front = download.links[peer].in_flight.front().copied();
+                front.iter().for_each(|hash| _ = download.arrived(*peer, hash, 100_000, at(now)));
+            }
+            download.assign(0, LIMITS, at(now));
+        }
+        match gone {
+            Some((peer, Reason::Slow { .. })) => assert!(goes && peer == A, "{row}"),
+            other => assert!(!goes && other.is_none(), "{row}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn nothing_for_ten_minutes_ends_even_the_last() {
+    let mut download = download(5, &[A]);
+    download.assign(0, LIMITS, at(0));
+    // Bytes trickle: kept.
+    let now = measure(&mut download, &[(A, 10)], 0, 4 * 700);
+    assert_eq!(download.let_go(false, at(now)), None);
+    // Nothing at all: let go.
+    let mut end = now;
+    for _ in 0..4 * 601 {
+        end += 250;
+        download.sample(false, at(end), |_| Some((10 * now / 1000, None)));
+    }
+    assert!(matches!(download.let_go(false, at(end)), Some((A, Reason::BlockTimeout(_)))));
+    // While we do not read, no clock runs against it.
+    let mut download = self::download(5, &[A]);
+    download.assign(0, LIMITS, at(0));
+    for i in 1..5000 {
+        download.sample(true, at(i * 250), |_| Some((0, None)));
+    }
+    assert_eq!(download.let_go(false, at(5000 * 250)), None);
+}

@@ -50,7 +50,7 @@ pub struct Network {
     orders: Orders,
     progress: Arc<Mutex<Progress>>,
     listening: Vec<SocketAddr>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Network {
@@ -100,13 +100,15 @@ impl Network {
 
     /// Stops: connections end, the address memory is given out ([`Event::Addresses`]), and when this
     /// returns no thread of the network calls the chain any more.
-    pub fn stop(mut self) {
-        self.end();
+    pub fn stop(self) {
+        self.halt();
     }
 
-    fn end(&mut self) {
+    /// As [`Network::stop`], for a network that several threads hold. What is said to it afterwards is lost.
+    pub fn halt(&self) {
         self.orders.send(Order::Stop);
-        if let Some(thread) = self.thread.take() {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
             // A panic there was reported by its own thread; here there is nothing left to undo.
             let _ = thread.join();
         }
@@ -115,6 +117,6 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        self.end();
+        self.halt();
     }
 }

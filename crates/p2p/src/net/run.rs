@@ -94,7 +94,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         runner.run();
         let _ = reader.join();
     })?;
-    Ok(Network { orders, progress, listening, thread: Some(thread) })
+    Ok(Network { orders, progress, listening, thread: Mutex::new(Some(thread)) })
 }
 
 fn listen(address: &SocketAddr) -> io::Result<TcpListener> {

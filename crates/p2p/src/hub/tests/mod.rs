@@ -2,4 +2,5 @@
 
 mod bad;
 mod good;
+mod sought;
 mod world;

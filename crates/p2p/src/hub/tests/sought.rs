@@ -1,0 +1,183 @@
+//! Peers that are sought: addresses from seeds and gossip, network groups, replacement, and memory.
+
+use super::world::*;
+use crate::addresses::Addresses;
+use crate::api::{Config, Event};
+use crate::chain::ChainView as _;
+use crate::hub::Action;
+use crate::peer::Kind;
+use crate::reason::Reason;
+use crate::sim::{Chain, made_on};
+use crate::wire::{AddressEntry, Command, Message, NetAddress, PeerAddress, services};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+const S: Duration = Duration::from_secs(1);
+
+fn address(a: u8, b: u8) -> PeerAddress {
+    PeerAddress { address: NetAddress::V4([a, b, 7, 7]), port: 18444 }
+}
+
+fn memory(peers: &[PeerAddress]) -> Vec<u8> {
+    let mut book = Addresses::new(&mut crate::rng::Rng::Seeded(5));
+    for (i, peer) in peers.iter().enumerate() {
+        let entry = AddressEntry {
+            peer: *peer,
+            services: services::NETWORK | services::WITNESS,
+            time: START_UNIX as u32 - 1000,
+        };
+        book.add(&[entry], NetAddress::V4([i as u8, 1, 0, 0]).group(), START_UNIX);
+    }
+    book.to_bytes()
+}
+
+fn automatic(addresses: Vec<u8>) -> Config {
+    Config { addresses, v2transport: false, ..Config::new(NETWORK) }
+}
+
+fn served() -> Arc<Chain> {
+    Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 60, 1, 3000)))
+}
+
+fn outbound(world: &World) -> Vec<PeerAddress> {
+    let peers = world.hub.peers.values().filter(|peer| peer.kind == Kind::Automatic);
+    peers
+        .map(|peer| match &peer.target {
+            crate::wire::Target::Peer(address) => *address,
+            crate::wire::Target::Name(name, _) => panic!("{name} was not looked for"),
+        })
+        .collect()
+}
+
+#[test]
+fn eight_peers_of_different_groups_are_sought() {
+    // Twenty groups of five addresses each.
+    let in_group = |i: u8| PeerAddress { address: NetAddress::V4([20 + i / 5, 1, i % 5, 9]), port: 18444 };
+    let grouped: Vec<_> = (0..100).map(in_group).collect();
+    let served = served();
+    let mut world = World::with_config(Chain::new(), automatic(memory(&grouped)));
+    for peer in &grouped {
+        world.honest(&peer.to_string(), &served);
+    }
+    world.sync_to(served.tip().hash, 20 * S);
+    world.run(20 * S);
+    let have = outbound(&world);
+    assert_eq!(have.len(), 8);
+    let groups: HashSet<_> = have.iter().map(|peer| peer.address.group()).collect();
+    assert_eq!(groups.len(), 8, "{have:?}");
+    assert_eq!(world.gone, []);
+}
+
+#[test]
+fn addresses_come_from_seeds_then_from_peers_and_are_remembered() {
+    let (seeded, told) = (address(30, 1), address(40, 1));
+    let mut config = automatic(vec![]);
+    config.network.dns_seeds = &["seed.example."];
+    let served = served();
+    let mut world = World::with_config(Chain::new(), config);
+    let chain = Arc::clone(&served);
+    world.place(&seeded.to_string(), move || {
+        Box::new(Server::bent(
+            Arc::clone(&chain),
+            Box::new(move |server, message, now| {
+                if let Message::GetAddr = message {
+                    let entry = AddressEntry {
+                        peer: told,
+                        services: services::NETWORK | services::WITNESS,
+                        time: now.unix as u32,
+                    };
+                    server.send(&Message::AddrV2(vec![entry]));
+                }
+                false
+            }),
+        ))
+    });
+    world.honest(&told.to_string(), &served);
+    let now = world.now();
+    world.hub.tick(now);
+    let asked = std::iter::from_fn(|| world.hub.next_action())
+        .find_map(|action| if let Action::Resolve { name, port } = action { Some((name, port)) } else { None });
+    assert_eq!(asked, Some(("seed.example".to_owned(), NETWORK.port)));
+    world.hub.resolved("seed.example", &["30.1.7.7:18444".parse().unwrap()], now);
+    world.sync_to(served.tip().hash, 10 * S);
+    world.run(10 * S);
+    assert_eq!(outbound(&world).len(), 2);
+    let now = world.now();
+    world.hub.stop(now);
+    let bytes = std::iter::from_fn(|| world.hub.next_action())
+        .find_map(|action| if let Action::Event(Event::Addresses(bytes)) = action { Some(bytes) } else { None });
+    assert_eq!(Addresses::from_bytes(&bytes.unwrap(), now.unix).unwrap().count(), 2);
+}
+
+#[test]
+fn a_damaged_memory_is_named_and_left_behind() {
+    let mut world = World::with_config(Chain::new(), automatic(b"ffwdaddr, but not really".to_vec()));
+    world.act();
+    assert!(world.notes[0].contains("starts anew"), "{:?}", world.notes);
+}
+
+#[test]
+fn who_is_of_no_use_is_replaced_and_who_lies_is_left_alone() {
+    let served = served();
+    // Eight peers of no use, and eight good ones.
+    let peers: Vec<_> = (0..16).map(|i| address(50 + i, 1)).collect();
+    let mut world = World::with_config(Chain::new(), automatic(memory(&peers)));
+    for (i, peer) in peers.iter().enumerate() {
+        let chain = Arc::clone(&served);
+        world.place(&peer.to_string(), move || {
+            let bend: Bend = match i {
+                0..4 => Box::new(|server, message, _| {
+                    let Message::GetData(list) = message else { return false };
+                    let mut block = server.chain.block(&list[0].hash, true).unwrap();
+                    *block.last_mut().unwrap() ^= 1;
+                    server.transport.send(Command::Block, &block);
+                    true
+                }),
+                _ => Box::new(|_, _, _| false),
+            };
+            let mut server = Server::bent(Arc::clone(&chain), bend);
+            if (4..8).contains(&i) {
+                server.services = services::NETWORK;
+            }
+            Box::new(server)
+        });
+    }
+    world.sync_to(served.tip().hash, 120 * S);
+    world.run(60 * S);
+    let have = outbound(&world);
+    let useless = |peer: &PeerAddress| peers[4..8].contains(peer);
+    assert!(have.iter().filter(|peer| useless(peer)).count() == 0, "{have:?}");
+    assert!(have.len() >= 8, "{} peers", have.len());
+    for (gone, reason) in &world.gone {
+        let named = matches!(reason, Reason::BadBody { .. } | Reason::MissingServices(1));
+        assert!(named, "{gone}: {reason}");
+    }
+    for liar in &peers[..4] {
+        let times = world.gone.iter().filter(|(gone, _)| *gone == liar.to_string()).count();
+        assert!(times <= 1, "{liar} was taken back");
+    }
+}
+
+#[test]
+fn a_much_slower_peer_is_replaced() {
+    let served = Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 2500, 1, 20_000)));
+    let peers: Vec<_> = (0..12).map(|i| address(50 + i, 1)).collect();
+    let mut config = automatic(memory(&peers));
+    config.outbound_count = 4;
+    let mut world = World::with_config(Chain::new(), config);
+    for (i, peer) in peers.iter().enumerate() {
+        // The first half can give a tenth of what the others can.
+        world.honest(&peer.to_string(), &served).rate = if i < 6 { 20_000.0 } else { 200_000.0 };
+    }
+    world.run(200 * S);
+    let slow = |peer: &PeerAddress| peers[..6].contains(peer);
+    let went = world.gone.iter().filter(|(_, why)| matches!(why, Reason::Slow { .. } | Reason::BlockStalled(_)));
+    let went: Vec<_> = went.collect();
+    for (address, reason) in &went {
+        assert!(peers[..6].iter().any(|peer| peer.to_string() == *address), "{address}: {reason}");
+    }
+    let have = outbound(&world);
+    let left = have.iter().filter(|peer| slow(peer)).count();
+    assert!(!went.is_empty() && left <= 1, "{left} slow peers are left; went: {went:?}");
+}

@@ -1,0 +1,171 @@
+//! The network over real sockets on loopback: two programs of this kind, by v1 and v2, with and without a proxy.
+
+mod node;
+
+use node::Node;
+use p2p::sim::{Chain, made_on};
+use p2p::{ChainView as _, Config, Outbound, Reason, params};
+use primitives::Hash256;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const S: Duration = Duration::from_secs(1);
+
+fn config() -> Config {
+    Config { outbound: Outbound::Only(vec![]), ..Config::new(params::REGTEST) }
+}
+
+fn server(chain: &Arc<Chain>, v2transport: bool) -> (Node, SocketAddr) {
+    let listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let node = Node::start(Config { listen, v2transport, ..config() }, Arc::clone(chain));
+    let address = node.network.listening()[0];
+    (node, address)
+}
+
+fn chain_of(count: usize, body_bytes: usize) -> Arc<Chain> {
+    Arc::new(Chain::having(&made_on(&Chain::new().best_header(), count, 1, body_bytes)))
+}
+
+fn sync(connect: &[String], v2transport: bool, proxy: Option<String>, want: Hash256, limit: Duration) -> Node {
+    let config = Config { outbound: Outbound::Only(connect.to_vec()), v2transport, proxy, ..config() };
+    let node = Node::start(config, Arc::new(Chain::new()));
+    assert!(node.wait(limit, |node| node.chain.tip().hash == want), "{}", node.state());
+    node
+}
+
+#[test]
+fn two_programs_sync_by_every_transport() {
+    let chain = chain_of(2200, 5000);
+    for (theirs, ours) in [(false, false), (true, true), (true, false), (false, true)] {
+        let (server, address) = server(&chain, theirs);
+        let node = sync(&[address.to_string()], ours, None, chain.tip().hash, 20 * S);
+        assert!(node.wait(5 * S, |node| node.network.progress().headers_done), "v2: they {theirs}, we {ours}");
+        let info = node.connected.lock().unwrap().last().cloned().unwrap();
+        assert_eq!(info.v2, theirs && ours, "{info:?}");
+        assert!(info.agent.starts_with("/ffwd:"), "{info:?}");
+        // Both stop when they are told, and say so.
+        node.stop();
+        server.stop();
+    }
+}
+
+#[test]
+fn a_new_block_is_announced_and_a_reorg_followed() {
+    let chain = chain_of(30, 500);
+    let fork = chain.ancestor(&chain.tip().hash, 10).and_then(|hash| chain.header(&hash)).unwrap();
+    let (server, address) = server(&chain, true);
+    let node = sync(&[address.to_string()], true, None, chain.tip().hash, 10 * S);
+    chain.extend(&made_on(&chain.best_header(), 1, 2, 500));
+    server.network.new_tip();
+    let want = chain.tip().hash;
+    assert!(node.wait(10 * S, |node| node.chain.tip().hash == want), "{}", node.state());
+    chain.extend(&made_on(&fork, 25, 3, 500));
+    server.network.new_tip();
+    let want = chain.tip().hash;
+    assert!(node.wait(10 * S, |node| node.chain.tip().hash == want), "{}", node.state());
+}
+
+#[test]
+fn a_silent_and_a_closing_peer_do_not_stop_it() {
+    let chain = chain_of(300, 1000);
+    let (_server, address) = server(&chain, true);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closing = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closing_address = closing.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in closing.incoming().flatten() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    });
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let connect = [silent.local_addr().unwrap(), closing_address, nobody, address].map(|address| address.to_string());
+    let node = sync(&connect, true, None, chain.tip().hash, 10 * S);
+    assert!(node.wait(15 * S, |node| node.network.progress().headers_done), "{}", node.state());
+    let gone = node.gone.lock().unwrap().clone();
+    assert!(gone.iter().all(|(_, reason)| !reason.is_offence()), "{gone:?}");
+    assert!(gone.iter().any(|(address, why)| *address == nobody.to_string() && matches!(why, Reason::Io(_))));
+}
+
+#[test]
+fn garbage_on_a_listening_socket() {
+    let chain = chain_of(20, 100);
+    let (server, address) = server(&chain, true);
+    for bytes in [vec![0x33; 5000], b"GET / HTTP/1.1\r\n\r\n".repeat(300), vec![0; 9000]] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(10 * S)).unwrap();
+        let _ = stream.write_all(&bytes);
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard);
+        assert!(heard.len() < 70_000, "a key and garbage at most: {}", heard.len());
+    }
+    let node = sync(&[address.to_string()], true, None, chain.tip().hash, 10 * S);
+    drop(node);
+    assert!(server.gone.lock().unwrap().iter().any(|(_, reason)| matches!(reason, Reason::Wire(_))));
+}
+
+/// A SOCKS5 proxy of one thread a connection, which takes names and addresses for `to`.
+fn proxy(to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = move |mut near: TcpStream| -> std::io::Result<()> {
+        let mut greeting = [0; 4];
+        near.read_exact(&mut greeting)?;
+        near.write_all(&[5, 0])?;
+        let mut head = [0; 5];
+        near.read_exact(&mut head)?;
+        assert_eq!(head[..4], [5, 1, 0, 3], "by name");
+        let mut rest = vec![0; usize::from(head[4]) + 2];
+        near.read_exact(&mut rest)?;
+        assert!(rest.starts_with(b"pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion"));
+        near.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
+        let far = TcpStream::connect(to)?;
+        let (mut far_in, mut near_out) = (far.try_clone()?, near.try_clone()?);
+        std::thread::spawn(move || std::io::copy(&mut far_in, &mut near_out));
+        std::io::copy(&mut near, &mut &far)?;
+        Ok(())
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    address
+}
+
+#[test]
+fn an_onion_address_is_reached_by_name_through_a_proxy() {
+    let chain = chain_of(40, 1000);
+    let (_server, address) = server(&chain, true);
+    let proxy = proxy(address).to_string();
+    let onion = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion".to_owned();
+    sync(&[onion], true, Some(proxy), chain.tip().hash, 10 * S);
+}
+
+#[test]
+fn settings_that_cannot_be_are_named() {
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    for (row, config, want) in [
+        ("connect", Config { outbound: Outbound::Only(vec!["a b".into()]), ..config() }, "\"a b\" is no address"),
+        ("addnode", Config { add_nodes: vec![":".into()], ..config() }, "is no address"),
+        ("proxy", Config { proxy: Some("x:y".into()), ..config() }, "--proxy: \"x:y\""),
+        ("listen", Config { listen: vec![busy.local_addr().unwrap()], ..config() }, "cannot listen on 127.0.0.1:"),
+    ] {
+        let (events, _inbox) = std::sync::mpsc::channel();
+        let why = p2p::Network::start(config, Arc::new(Chain::new()), events).map(|_| ()).unwrap_err().to_string();
+        assert!(why.contains(want), "{row}: {why}");
+    }
+}
+
+#[test]
+fn a_stop_does_not_wait_for_anybody() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = vec![silent.local_addr().unwrap().to_string(), "192.0.2.1".to_owned()];
+    let node = Node::start(Config { outbound: Outbound::Only(connect), ..config() }, Arc::new(Chain::new()));
+    std::thread::sleep(S / 5);
+    let before = Instant::now();
+    let addresses = node.stop();
+    assert!(before.elapsed() < S, "{:?}", before.elapsed());
+    assert!(addresses.starts_with(b"ffwdaddr"));
+}
