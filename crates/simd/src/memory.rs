@@ -143,13 +143,13 @@ impl Buffer {
 const RELEASE_BYTES: usize = 64 << 10;
 
 /// Asks for huge pages. A hint: refused (no such pages built in), the ordinary ones do.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge(map: &MmapMut, start: usize, bytes: usize) {
     let _ = map.advise_range(memmap2::Advice::HugePage, start, bytes);
 }
 
 /// Other systems decide for themselves.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 fn advise_huge(_: &MmapMut, _: usize, _: usize) {}
 
 impl Deref for Buffer {

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::Pieces;
 use super::engine::{Engine, blocks_of};
 use super::plain::{K, PADDING_64_ROUNDS, START, Words};
-use super::stage::{Source, Stage, copy_plain as copy};
+use super::stage::{Stage, copy_plain as copy};
 use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};
 
 /// The engine; only [`Avx2::detect_features`] makes one.

@@ -9,7 +9,7 @@ use super::Pieces;
 use super::avx512::{self as one, copy};
 use super::engine::{Engine, blocks_of};
 use super::plain::{K, PADDING_64_ROUNDS, START, Words};
-use super::stage::{Source, Stage};
+use super::stage::Stage;
 use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};
 
 /// The engine; only [`Avx512x2::detect_features`] makes one.

@@ -7,12 +7,13 @@
 
 use super::Pieces;
 use super::plain::{START, Words};
-use super::stage::{Source, Stage, copy_plain};
+use super::stage::{STAGE_BYTES, Stage, copy_plain};
+use crate::prefetch::prefetch;
 
 /// A kernel with `N` lanes. A value is the proof that this processor has its instructions.
 pub(super) trait Engine<const N: usize>: Copy {
     /// The state words of all lanes, as the kernel likes them to lie.
-    type State;
+    type State: Clone;
 
     /// The engine, if the processor can run it.
     fn detect() -> Option<Self>;
@@ -49,7 +50,7 @@ pub(super) trait Engine<const N: usize>: Copy {
 
     /// [`Stage::fill`] with the kernel's way to copy.
     #[inline]
-    fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> (Source<'a>, usize) {
+    fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> Option<&'a [u8]> {
         stage.fill(message, done, copy_plain)
     }
 }
@@ -90,7 +91,8 @@ pub(super) struct Job {
 /// Double SHA-256 of the messages that `order` names and of those that `jobs` began, into their
 /// places of `out`.
 ///
-/// Returns the jobs that are left as soon as fewer than `busy_min` lanes have work: for another engine.
+/// Returns the jobs that are left as soon as fewer than `busy_min` lanes (at least 1) have work: for
+/// another engine.
 pub(super) fn drive<E: Engine<N>, const N: usize>(
     engine: E,
     jobs: Vec<Job>,
@@ -104,13 +106,20 @@ pub(super) fn drive<E: Engine<N>, const N: usize>(
     loop {
         lanes.finish(out);
         let busy = lanes.refill(messages, &mut stages);
-        if busy < busy_min.max(1) {
+        if busy < busy_min && lanes.is_last() {
             lanes.flush(out);
             return lanes.leave();
         }
         lanes.step(&stages);
     }
 }
+
+/// Lanes that have ended wait for those with a message of at most so many blocks: short messages that
+/// start and end together cost less than the blocks that a lane waits.
+const SHORT_BLOCKS_MAX: usize = STAGE_BYTES / 64;
+
+/// Engines of at least so many lanes let lanes wait; for the others a block costs more.
+const WIDE: usize = 8;
 
 /// One message on its way.
 #[derive(Clone, Copy)]
@@ -120,15 +129,15 @@ struct Lane<'a> {
     done: usize,
     /// Blocks of the message; 0: the lane is idle.
     total: usize,
-    /// Where the next blocks are.
-    source: Source<'a>,
-    /// Blocks already taken from `source`, and blocks in it.
+    /// The next blocks where they lie in the message itself; else they are staged.
+    direct: Option<&'a [u8]>,
+    /// Blocks already taken from there, and blocks that were there.
     taken: usize,
     have: usize,
 }
 
 impl Lane<'_> {
-    const IDLE: Self = Lane { message: 0, done: 0, total: 0, source: Source::Staged, taken: 0, have: 0 };
+    const IDLE: Self = Lane { message: 0, done: 0, total: 0, direct: None, taken: 0, have: 0 };
 }
 
 struct LaneSet<'a, 'o, E: Engine<N>, const N: usize> {
@@ -163,17 +172,16 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
 
     /// Takes the messages that have ended out of their lanes.
     fn finish(&mut self, out: &mut [[u8; 32]]) {
-        if self.lanes.iter().all(|lane| lane.done == lane.total && lane.total > 0) {
+        let has_ended = |lane: &Lane<'_>| lane.done == lane.total && lane.total > 0;
+        let ended = self.lanes.iter().filter(|lane| has_ended(lane)).count();
+        if ended * 2 >= N {
             // The usual case, as messages come by their number of blocks: no lane is moved alone.
-            self.engine.again(&mut self.state);
-            let owners = self.lanes.map(|lane| lane.message);
-            self.write(&self.state, &owners, out);
-            (self.state, self.clean, self.lanes) = (E::start(), true, [Lane::IDLE; N]);
+            self.write_ended(ended, out);
             return;
         }
         for at in 0..N {
             let lane = &mut self.lanes[at];
-            if lane.done == lane.total && lane.total > 0 {
+            if has_ended(lane) {
                 E::set(&mut self.digests, self.waiting, E::get(&self.state, at));
                 self.owners[self.waiting] = lane.message;
                 self.waiting += 1;
@@ -185,11 +193,33 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         }
     }
 
+    /// Hashes all states again and writes the digests of the `ended` lanes that have ended.
+    fn write_ended(&mut self, ended: usize, out: &mut [[u8; 32]]) {
+        let mut state = self.state.clone();
+        let mut digests = [[0; 32]; N];
+        self.engine.again(&mut state);
+        self.engine.digests(&state, &mut digests);
+        for (lane, digest) in self.lanes.iter_mut().zip(&digests) {
+            if lane.done == lane.total && lane.total > 0 {
+                out[lane.message] = *digest;
+                *lane = Lane::IDLE;
+            }
+        }
+        self.clean = ended == N;
+        if self.clean {
+            self.state = E::start();
+        }
+    }
+
     /// Hashes the waiting digests again and writes them to their places.
     fn flush(&mut self, out: &mut [[u8; 32]]) {
         if self.waiting > 0 {
             self.engine.again(&mut self.digests);
-            self.write(&self.digests, &self.owners[..self.waiting], out);
+            let mut digests = [[0; 32]; N];
+            self.engine.digests(&self.digests, &mut digests);
+            for (digest, owner) in digests.iter().zip(&self.owners[..self.waiting]) {
+                out[*owner] = *digest;
+            }
             self.waiting = 0;
         }
     }
@@ -197,15 +227,17 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
     /// Gives every lane blocks to hash, of its message or of a new one. Returns the busy lanes.
     fn refill(&mut self, messages: &[Pieces<'a>], stages: &mut [Stage; N]) -> usize {
         let mut busy = 0;
+        let wait = N >= WIDE && self.lanes.iter().any(|lane| (1..=SHORT_BLOCKS_MAX).contains(&lane.total));
         for (at, stage) in stages.iter_mut().enumerate() {
-            if self.lanes[at].total == 0 && !self.begin(at, messages) {
+            if self.lanes[at].total == 0 && (wait || !self.begin(at, messages)) {
                 continue;
             }
             busy += 1;
             let lane = &mut self.lanes[at];
             if lane.taken == lane.have {
                 let message = &messages[lane.message];
-                (lane.source, lane.have) = self.engine.stage(stage, message, lane.done);
+                lane.direct = self.engine.stage(stage, message, lane.done);
+                lane.have = lane.direct.map_or(stage.count(), |bytes| bytes.len() / 64);
                 lane.taken = 0;
             }
         }
@@ -228,7 +260,15 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
             return false;
         }
         lane.total = block_count(bytes_of(&messages[lane.message]));
+        if let Some(later) = self.order.as_slice().get(N - 1) {
+            prefetch_start(&messages[*later]);
+        }
         true
+    }
+
+    /// Whether nothing waits for a lane.
+    fn is_last(&self) -> bool {
+        self.jobs.is_empty() && self.order.len() == 0
     }
 
     /// Hashes as many blocks as every busy lane has at hand.
@@ -238,9 +278,9 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         let mut blocks = [spare; N];
         for ((lane, stage), blocks) in self.lanes.iter().zip(stages).zip(&mut blocks) {
             if lane.total > 0 {
-                *blocks = match lane.source {
-                    Source::Staged => stage.blocks(lane.taken, lane.have),
-                    Source::Direct(bytes) => &bytes[lane.taken * 64..],
+                *blocks = match lane.direct {
+                    None => stage.blocks(lane.taken),
+                    Some(bytes) => &bytes[lane.taken * 64..],
                 };
                 if lane.have - lane.taken < count {
                     count = lane.have - lane.taken;
@@ -260,16 +300,6 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         self.engine.compress(&mut self.state, &blocks, count);
     }
 
-    /// Puts the first lanes' digests in their owners' places.
-    #[inline]
-    fn write(&self, state: &E::State, owners: &[usize], out: &mut [[u8; 32]]) {
-        let mut digests = [[0; 32]; N];
-        self.engine.digests(state, &mut digests);
-        for (digest, owner) in digests.iter().zip(owners) {
-            out[*owner] = *digest;
-        }
-    }
-
     /// The jobs that are not finished.
     fn leave(self) -> Vec<Job> {
         let job = |(at, lane): (usize, &Lane<'_>)| Job {
@@ -279,6 +309,16 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         };
         let busy = self.lanes.iter().enumerate().filter(|(_, lane)| lane.total > 0);
         busy.map(job).collect()
+    }
+}
+
+/// Asks for a message's first bytes: in the order of lengths no message lies behind the last one.
+#[inline]
+fn prefetch_start(message: &Pieces<'_>) {
+    for piece in message {
+        for at in (0..piece.len().min(STAGE_BYTES)).step_by(64) {
+            prefetch(piece, at);
+        }
     }
 }
 

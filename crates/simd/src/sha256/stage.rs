@@ -6,7 +6,7 @@ use super::engine::{block_count, bytes_of};
 
 /// Bytes of a message that are copied together at a time: most transactions are shorter. A multiple
 /// of 64; sixteen stages stay well inside a first-level cache of 32 KiB.
-const STAGE_BYTES: usize = 512;
+pub(super) const STAGE_BYTES: usize = 512;
 
 /// A piece with this many bytes left is read in place.
 const DIRECT_BYTES_MIN: usize = STAGE_BYTES;
@@ -14,34 +14,32 @@ const DIRECT_BYTES_MIN: usize = STAGE_BYTES;
 /// Room behind the message's bytes: what the padding writes, and what a copy may write too much.
 pub(super) const SLACK_BYTES: usize = 128;
 
-/// Where the next blocks of a message are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source<'a> {
-    /// In the stage.
-    Staged,
-    /// In the message itself.
-    Direct(&'a [u8]),
-}
-
 /// A few blocks, copied together.
 #[repr(align(64))]
 pub(super) struct Stage {
     bytes: [u8; STAGE_BYTES + SLACK_BYTES],
+    count: usize,
 }
 
 impl Stage {
     pub(super) const fn new() -> Stage {
-        Stage { bytes: [0; STAGE_BYTES + SLACK_BYTES] }
+        Stage { bytes: [0; STAGE_BYTES + SLACK_BYTES], count: 0 }
     }
 
-    /// The staged blocks from `start` up to `end`.
+    /// How many blocks are staged.
     #[inline]
-    pub(super) fn blocks(&self, start: usize, end: usize) -> &[u8] {
-        &self.bytes[start * 64..end * 64]
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
-    /// Finds or copies together the blocks of `message` from block `done` on. Returns where they are
-    /// and how many, at least one; `done` is less than the message's blocks.
+    /// The bytes of the staged blocks from `start` on.
+    #[inline]
+    pub(super) fn blocks(&self, start: usize) -> &[u8] {
+        &self.bytes[start * 64..self.count * 64]
+    }
+
+    /// Finds or stages the blocks of `message` from block `done` on, at least one. Returns whole blocks
+    /// of the message itself, or None where they are staged. `done` is less than the message's blocks.
     ///
     /// `copy` copies its second argument to the start of the first, which has [`SLACK_BYTES`] more;
     /// these it may overwrite.
@@ -51,7 +49,7 @@ impl Stage {
         message: &Pieces<'a>,
         done: usize,
         copy: impl Fn(&mut [u8], &[u8]),
-    ) -> (Source<'a>, usize) {
+    ) -> Option<&'a [u8]> {
         let start = done * 64;
         let bytes = bytes_of(message);
         let (mut skip, mut filled) = (start, 0);
@@ -65,8 +63,7 @@ impl Stage {
             let mut take = rest.len().min(STAGE_BYTES - filled);
             if rest.len() >= DIRECT_BYTES_MIN {
                 if filled == 0 {
-                    let blocks = rest.len() / 64;
-                    return (Source::Direct(&rest[..blocks * 64]), blocks);
+                    return Some(&rest[..rest.len() / 64 * 64]);
                 }
                 // Only up to the next block; the rest is read in place.
                 take = filled.next_multiple_of(64) - filled;
@@ -74,11 +71,13 @@ impl Stage {
             copy(&mut self.bytes[filled..filled + take + SLACK_BYTES], &rest[..take]);
             filled += take;
             if take < rest.len() {
-                return (Source::Staged, filled / 64);
+                self.count = filled / 64;
+                return None;
             }
         }
         self.pad(filled, bytes, start <= bytes);
-        (Source::Staged, block_count(bytes) - done)
+        self.count = block_count(bytes) - done;
+        None
     }
 
     /// Ends a message of `bytes` bytes, the last of them at `filled`; `mark`: with the first bit of the
@@ -155,11 +154,11 @@ mod tests {
             // From any block on, as after a change of engines, and from there to the end.
             let mut done = rng.below(total);
             while done < total {
-                let (source, count) = stage.fill(&message, done, copy_plain);
-                let have = match source {
-                    Source::Staged => stage.blocks(0, count),
-                    Source::Direct(bytes) => bytes,
+                let have = match stage.fill(&message, done, copy_plain) {
+                    None => stage.blocks(0),
+                    Some(bytes) => bytes,
                 };
+                let count = have.len() / 64;
                 assert!(count > 0 && done + count <= total, "{lengths:?} at {done}");
                 assert_eq!(have, &want[done * 64..(done + count) * 64], "{lengths:?} at {done}");
                 done += count;

@@ -95,7 +95,7 @@ macro_rules! lanes_engine {
                 unsafe { digests(state, out) }
             }
 
-            fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> (Source<'a>, usize) {
+            fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> Option<&'a [u8]> {
                 // SAFETY: as above.
                 unsafe { fill(stage, message, done) }
             }
@@ -109,7 +109,7 @@ macro_rules! lanes_engine {
 
         /// [`Stage::fill`] with this width's copy.
         #[target_feature(enable = $features)]
-        fn fill<'a>(stage: &mut Stage, message: &Pieces<'a>, done: usize) -> (Source<'a>, usize) {
+        fn fill<'a>(stage: &mut Stage, message: &Pieces<'a>, done: usize) -> Option<&'a [u8]> {
             stage.fill(message, done, |to, from| copy(to, from))
         }
 
