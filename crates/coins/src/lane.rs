@@ -91,6 +91,11 @@ impl Lane {
         self.generation
     }
 
+    /// Whether the current generation has no record.
+    pub fn is_current_empty(&self) -> bool {
+        self.current.iter().all(Table::is_empty)
+    }
+
     /// Bytes allocated by the current generation.
     pub fn current_bytes(&self) -> usize {
         self.current.iter().map(Table::memory_bytes).sum()

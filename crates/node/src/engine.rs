@@ -288,7 +288,7 @@ impl<'w> Engine<'w> {
     /// Takes the last block off the chain, with its undo data.
     ///
     /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectBlock`; the result must be clean, as in `DisconnectTip`.
-    fn disconnect_tip(&mut self) -> Result<(), Fault> {
+    pub fn disconnect_tip(&mut self) -> Result<(), Fault> {
         let node = self.tip;
         let (hash, height, prev) = {
             let tree = self.tree();
@@ -329,6 +329,39 @@ impl<'w> Engine<'w> {
         }
         self.tip = self.tree().parent(node).expect("see above");
         self.world.disconnected(node)
+    }
+
+    /// Connects up to a block that was connected before; says whether all went well.
+    pub fn reconnect(&mut self, target: NodeId) -> Result<bool, Fault> {
+        Ok(!self.connect_to(target)? && self.tip == target)
+    }
+
+    /// Checks a block as far as that goes without coins, and gives the number of its transactions.
+    ///
+    /// # Errors
+    ///
+    /// A fault that names the block: what was good once is not any more.
+    pub fn check_alone(&self, node: NodeId, bytes: Vec<u8>) -> Result<usize, Fault> {
+        self.check_one_beside(node, bytes).map_err(|why| {
+            let (height, hash) = (self.tree().height(node), self.tree().hash(node));
+            let why = match why {
+                Beside::Refused(error) => error.to_string(),
+                Beside::Lost(why) => why,
+            };
+            Fault::refused(format!(
+                "block {hash} at height {height} is damaged: {why}; look at the disk, then fetch the block again"
+            ))
+        })
+    }
+
+    /// Connects blocks up to `target`, which stands on the tip, as their bodies come; ends when the world has no next one.
+    /// Says whether it was stopped on demand.
+    pub fn stream(&mut self, target: NodeId) -> Result<bool, Fault> {
+        let target = match self.stop_at {
+            Some(stop) if self.tree().height(target) > stop => self.tree().ancestor(target, stop),
+            _ => target,
+        };
+        if target == self.tip { Ok(false) } else { self.connect_to(target) }
     }
 
     /// Checks blocks beside the chain as far as they can be checked without coins: those with a body, not connected,

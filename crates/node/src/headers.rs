@@ -64,12 +64,6 @@ pub fn median_times(tree: &Tree, tip: NodeId) -> Arc<Vec<u32>> {
     )
 }
 
-/// The header with the most work that nothing is known against.
-pub fn best_header(tree: &Tree) -> NodeId {
-    let open = tree.ids().filter(|&id| tree.fate(id) == crate::tree::Fate::Open);
-    open.max_by_key(|&id| (tree.work(id), std::cmp::Reverse(id))).unwrap_or(GENESIS)
-}
-
 /// What decides whether scripts are run.
 #[derive(Clone, Debug)]
 pub struct AssumeValid {
@@ -94,7 +88,7 @@ impl<'a> ChainContext<'a> {
     pub fn new(tree: &'a Tree, params: &'a Params, assume: &'a AssumeValid, tip: NodeId) -> ChainContext<'a> {
         let bip34 =
             (params.bip34_height <= tree.height(tip)).then(|| tree.hash(tree.ancestor(tip, params.bip34_height)));
-        ChainContext { tree, params, assume, assumed: tree.find(&assume.hash), best: best_header(tree), bip34 }
+        ChainContext { tree, params, assume, assumed: tree.find(&assume.hash), best: tree.best(), bip34 }
     }
 
     /// Why the scripts of a block must run; none when they may be skipped.

@@ -1,6 +1,8 @@
 //! The engine: where coins, files, rules and peers meet.
 
+pub mod arrivals;
 pub mod candidates;
+pub mod chainview;
 pub mod engine;
 pub mod fault;
 pub mod folder;

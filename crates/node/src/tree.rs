@@ -69,12 +69,14 @@ pub struct Tree {
     bodies: Vec<Body>,
     /// Open addressing over `nodes`, by hash.
     slots: Vec<NodeId>,
+    /// The header with the most work that nothing is known against.
+    best: NodeId,
 }
 
 impl Tree {
     /// A tree of the genesis block.
     pub fn new(genesis: &Header) -> Tree {
-        let mut tree = Tree { nodes: Vec::new(), bodies: Vec::new(), slots: vec![NONE; 1024] };
+        let mut tree = Tree { nodes: Vec::new(), bodies: Vec::new(), slots: vec![NONE; 1024], best: GENESIS };
         tree.push(genesis, genesis.hash(), NONE, 0, 0, Work::of_bits(genesis.bits()));
         tree
     }
@@ -124,7 +126,15 @@ impl Tree {
         let skip = self.skip_of(parent, height);
         let id = self.push(header, hash, parent, skip, height, Work(U256::from_u128(up.work)).saturating_add(proof));
         self.nodes[id as usize].fate = fate;
+        if fate == Fate::Open && self.node(id).work > self.node(self.best).work {
+            self.best = id;
+        }
         id
+    }
+
+    /// The header with the most work that nothing is known against; of equals the first.
+    pub fn best(&self) -> NodeId {
+        self.best
     }
 
     fn push(
@@ -252,6 +262,10 @@ impl Tree {
                 self.bodies[at].dirty = true;
                 count += 1;
             }
+        }
+        if self.node(self.best).fate != Fate::Open {
+            let open = self.ids().filter(|&id| self.node(id).fate == Fate::Open);
+            self.best = open.max_by_key(|&id| (self.node(id).work, std::cmp::Reverse(id))).unwrap_or(GENESIS);
         }
         count
     }

@@ -42,7 +42,7 @@ pub struct Folder<'e> {
     /// Where things lie.
     pub layout: Layout,
     /// Every known header.
-    pub tree: RwLock<Tree>,
+    pub tree: Arc<RwLock<Tree>>,
     /// Block files, for reading.
     pub files: Arc<BlockFiles>,
     /// What happened, and who is told.
@@ -63,6 +63,14 @@ pub struct Folder<'e> {
     pub(crate) contextual: bool,
     /// Whether the coins alone are rebuilt: what the index says of blocks and undo data stands, as far as it goes.
     pub(crate) rebuilds: bool,
+    /// Nothing may be written: `verify`.
+    pub(crate) is_read_only: bool,
+    /// The connected chain by height, for peers.
+    pub(crate) active: Arc<RwLock<Vec<NodeId>>>,
+    /// Blocks refused since this was looked at, for peers.
+    pub(crate) newly_refused: Mutex<Vec<(Hash256, String)>>,
+    /// Blocks that come from peers while they are connected.
+    pub(crate) arrivals: Option<Arc<crate::arrivals::Arrivals>>,
     pub(crate) _locks: FolderLocks,
 }
 
@@ -263,8 +271,27 @@ impl Folder<'_> {
         stop
     }
 
+    /// The chain up to `tip` is connected.
+    pub(crate) fn set_active(&self, tip: NodeId) {
+        let tree = self.tree();
+        let mut active = vec![crate::tree::GENESIS];
+        active.extend(tree.path(crate::tree::GENESIS, tip));
+        self.teller.height.store(tree.height(tip), Relaxed);
+        *self.active.write().expect("nobody panics with it") = active;
+    }
+
     pub(crate) fn say_refused(&self, id: NodeId, error: &BlockError) {
         let (height, hash) = (self.tree().height(id), self.tree().hash(id));
         self.teller.refused(height, hash, error, true);
+        self.newly_refused.lock().expect("nobody panics with it").push((hash, error.to_string()));
+    }
+
+    /// Commits what is in memory when that is due by time.
+    pub(crate) fn commit_if_due(&self, engine: &mut crate::engine::Engine<'_>) -> Result<(), Fault> {
+        let due = self.last_flush.lock().expect("nobody panics with it").elapsed() > FLUSH_INTERVAL;
+        if due && engine.pipeline.has_changes() {
+            engine.pipeline.flush(engine.tip_and_hash())?;
+        }
+        Ok(())
     }
 }

@@ -146,7 +146,7 @@ impl<'e> Folder<'e> {
         Folder {
             params: &options.params,
             options,
-            tree: RwLock::new(headers::genesis_tree(&options.params)),
+            tree: Arc::new(RwLock::new(headers::genesis_tree(&options.params))),
             teller,
             coins,
             index,
@@ -164,6 +164,10 @@ impl<'e> Folder<'e> {
             last_flush: Mutex::new(Instant::now()),
             contextual: true,
             rebuilds: false,
+            is_read_only: false,
+            active: Arc::new(RwLock::new(vec![GENESIS])),
+            newly_refused: Mutex::default(),
+            arrivals: None,
             key,
             files,
             disk,
@@ -174,16 +178,30 @@ impl<'e> Folder<'e> {
 
     /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked.
     pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut Links, now: i64) -> Result<(), Fault> {
+        let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
+        for (id, at) in self.order(found, now, &place)? {
+            self.add_copy(id, at);
+            links.add(&self.tree(), id);
+        }
+        Ok(())
+    }
+
+    /// Headers of found blocks into the tree; gives the blocks in the order in which they link. `place` names one.
+    pub fn order(
+        &self,
+        found: Vec<FoundBlock>,
+        now: i64,
+        place: &dyn Fn(&BlockAt) -> String,
+    ) -> Result<Vec<(NodeId, BlockAt)>, Fault> {
         let mut waiting: HashMap<Hash256, Vec<FoundBlock>> = HashMap::new();
-        let mut later = 0;
+        let (mut order, mut later) = (Vec::with_capacity(found.len()), 0);
         for block in found {
             let mut queue = std::collections::VecDeque::from([block]);
             while let Some(block) = queue.pop_front() {
                 let accepted = headers::accept(&mut self.tree_mut(), self.params, &block.header, block.hash, now);
                 match accepted {
                     Ok(id) => {
-                        self.add_copy(id, block.at);
-                        links.add(&self.tree(), id);
+                        order.push((id, block.at));
                         queue.extend(waiting.remove(&block.hash).unwrap_or_default());
                     }
                     Err(error) if error.class() == Class::MissingPrev => {
@@ -192,28 +210,82 @@ impl<'e> Folder<'e> {
                     Err(error) => {
                         let parent = self.tree().find(&block.header.prev());
                         let height = parent.map_or(0, |parent| self.tree().height(parent) + 1);
-                        let place = format!("{} byte {}", self.files.path(block.at.file).display(), block.at.offset);
                         let refused = error.class() != Class::TimeFuture;
-                        self.teller.refused(height, block.hash, &format!("{error} ({place})"), refused);
+                        self.teller.refused(height, block.hash, &format!("{error} ({})", place(&block.at)), refused);
                         later += usize::from(!refused);
                     }
                 }
             }
         }
         if later > 0 {
+            let clock = crate::log::date(now.unsigned_abs());
             self.teller.warn(format!(
-                "{later} headers are ahead of this machine's clock ({}): if it is right, they may be taken later",
-                crate::log::date(now as u64)
+                "{later} headers are ahead of this machine's clock ({clock}): if it is right, they may be taken later"
             ));
         }
         let orphans: usize = waiting.values().map(Vec::len).sum();
         if let Some(first) = waiting.values().flatten().min_by_key(|block| (block.at.file, block.at.offset)) {
-            let place = format!("{} byte {}", self.files.path(first.at.file).display(), first.at.offset);
+            let first = place(&first.at);
             self.teller.warn(format!(
-                "{orphans} blocks have no parent in the files, the first at {place}: they are left where they are"
+                "{orphans} blocks have no parent in the files, the first at {first}: they are left where they are"
             ));
         }
-        Ok(())
+        Ok(order)
+    }
+
+    /// Appends a block to the block files, if it is whole and good as far as it can be alone; gives its transactions.
+    /// A body that is not is never stored and never marks its header: the reason is returned.
+    pub fn store_block(&self, id: NodeId, bytes: &[u8]) -> Result<Result<usize, consensus::BlockError>, Fault> {
+        let prepared = match self.check_body(id, bytes) {
+            Ok(transactions) => transactions,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (height, time) = (self.tree().height(id), self.tree().time(id));
+        let at = self.with_room(|| {
+            let writers = &mut *self.writers();
+            if writers.blocks.is_none() {
+                let (net, limits) = (network(self.params), store::blockfiles::Limits::default());
+                let dir = self.layout.blocks_dir();
+                writers.blocks =
+                    Some(BlockWriter::new(self.disk.clone(), dir, &net, self.key, &writers.infos, limits)?);
+            }
+            let blocks = writers.blocks.as_mut().expect("just made");
+            blocks.append(&mut writers.infos, bytes, height, time)
+        })?;
+        let size = bytes.len() as u32;
+        self.add_copy(id, BlockAt { file: at.file, offset: u64::from(at.offset), size });
+        let mut tree = self.tree_mut();
+        let body = tree.body_mut(id);
+        (body.level, body.transactions) = (body.level.max(3), prepared as u32);
+        Ok(Ok(prepared))
+    }
+
+    /// Checks a body as far as that goes without coins.
+    fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<usize, consensus::BlockError> {
+        use consensus::{block, block::Context};
+        let mut tables = primitives::Tables::new();
+        let Ok(parsed) = tables.parse_block(bytes) else {
+            return Err(consensus::Rule::BadTxnmrklroot { want: Hash256::ZERO, have: Hash256::ZERO }.into());
+        };
+        let (hash, height, mtp) = {
+            let tree = self.tree();
+            let parent = tree.parent(id).unwrap_or(GENESIS);
+            (tree.hash(id), tree.height(id), tree.median_time_past(parent))
+        };
+        let (mut txids, mut wtxids, mut sigops) = (Vec::new(), Vec::new(), Vec::new());
+        let mut scratch = block::Scratch::default();
+        parsed.txids_into(&mut txids);
+        if block::needs_wtxids(self.params, &parsed, height) {
+            parsed.wtxids_into(&txids, &mut wtxids);
+        }
+        let segwit = height >= self.params.segwit_height;
+        if let Some(error) = block::mutation(&parsed, segwit, &txids, &wtxids, &mut scratch) {
+            return Err(error);
+        }
+        block::check(self.params, &parsed, &hash, &txids, &mut sigops, &mut scratch)?;
+        let context = Context { height, median_time_past: mtp };
+        block::check_context(self.params, &parsed, &context, &txids, &wtxids, &mut scratch)?;
+        Ok(txids.len())
     }
 
     /// Headers that an older index knew, so that none of them is forgotten.

@@ -26,11 +26,26 @@ impl Backend for Folder<'_> {
     fn next(&self) -> Result<Option<Job>, Fault> {
         let mut source = self.source.lock().expect("nobody panics with it");
         let source = &mut *source;
+        if let Some(arrivals) = &self.arrivals
+            && source.ready.is_empty()
+        {
+            let Some(next) = source.plans.front().map(|plan| plan.node) else { return Ok(None) };
+            if !arrivals.wait(|| self.place(next).is_some()) {
+                return Ok(None);
+            }
+            source.ready.extend(arrivals.take(next));
+        }
         if source.ready.is_empty() {
             let wanted: Vec<BlockAt> =
                 source.plans.iter().take(PLANS_PER_READ).map_while(|plan| self.place(plan.node)).collect();
             if wanted.is_empty() {
                 return Ok(None);
+            }
+            if self.arrivals.is_some() {
+                // What peers sent may still be in the writer's buffer.
+                if let Some(blocks) = self.writers().blocks.as_mut() {
+                    blocks.write_out()?;
+                }
             }
             let Some(read) = source.reader.read(&wanted) else { return Ok(None) };
             for block in read {
@@ -88,12 +103,13 @@ impl Backend for Folder<'_> {
                 body.undo = undo.unwrap_or(body.undo);
             }
         }
+        self.active.write().expect("nobody panics with it").push(job.node);
         self.tell_tip(block);
         Ok(())
     }
 
     fn flush_is_due(&self) -> bool {
-        self.last_flush.lock().expect("nobody panics with it").elapsed() > FLUSH_INTERVAL
+        !self.is_read_only && self.last_flush.lock().expect("nobody panics with it").elapsed() > FLUSH_INTERVAL
     }
 
     fn sync(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {
@@ -175,6 +191,9 @@ impl World for Folder<'_> {
         let at = self
             .place(node)
             .ok_or_else(|| Fault::own(format!("the place of block {} is not known", self.tree().hash(node))))?;
+        if let Some(blocks) = self.writers().blocks.as_mut() {
+            blocks.write_out()?;
+        }
         let mut bytes = self.files.read_block(at.file_pos().ok_or_else(|| Fault::own("a block lies beyond 4 GiB"))?)?;
         bytes.truncate(at.size as usize);
         Ok(bytes)
@@ -188,6 +207,7 @@ impl World for Folder<'_> {
 
     fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
         let (hash, height) = (self.tree().hash(node), self.tree().height(node));
+        self.active.write().expect("nobody panics with it").pop();
         self.teller.log().line(&format!("Disconnect block: {hash} height={height}"));
         self.teller.height.store(height - 1, Relaxed);
         Ok(())

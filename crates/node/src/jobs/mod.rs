@@ -1,7 +1,17 @@
 //! The engine's jobs: one function a command. Options in, report out, events on the way.
 
+mod existing;
+mod import;
+mod info;
 mod rebuild;
 mod reindex;
+mod sync;
+mod verify;
+
+pub use import::import;
+pub use info::{FolderInfo, info};
+pub use sync::{SyncOptions, sync};
+pub use verify::{VerifyReport, verify};
 
 use crate::engine::{Activated, Engine, Setup};
 use crate::fault::Fault;
@@ -58,9 +68,14 @@ fn secret() -> HashKey {
 
 /// An engine on a folder.
 fn engine<'f>(folder: &'f Folder<'_>, tip: NodeId) -> Engine<'f> {
+    engine_with(folder, tip, folder.options.dbcache_bytes)
+}
+
+/// The same with another budget.
+fn engine_with<'f>(folder: &'f Folder<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
     let options = folder.options;
     let setup = Setup {
-        pipeline: Settings { par: options.par, budget_bytes: options.dbcache_bytes, window_blocks: 4096 },
+        pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
         stop_at: options.stop_at_height,
         tip,
@@ -84,6 +99,15 @@ fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, F
         done.store(true, Relaxed);
         result
     })
+}
+
+/// Commits everything, and leaves nothing for LevelDB to do.
+fn finish(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
+    engine.pipeline.flush(engine.tip_and_hash())?;
+    folder.write_index(None)?;
+    folder.coins.settle()?;
+    folder.index.settle()?;
+    Ok(())
 }
 
 /// What was done, from start to the last commit durable.

@@ -74,6 +74,7 @@ fn work(folder: &Folder<'_>, links: crate::candidates::Links, before: &Before) -
     if height_start > 0 {
         folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
+    folder.set_active(start);
     let mut engine = engine(folder, start);
     engine.links = links;
     let activated = activate(folder, &mut engine)?;

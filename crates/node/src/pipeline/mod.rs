@@ -258,6 +258,11 @@ impl<'b> Pipeline<'b> {
         with(&mut self.lanes[lane].lock().expect("no worker panics with it"))
     }
 
+    /// Whether the current generation has records.
+    pub fn has_changes(&self) -> bool {
+        self.lanes.iter().any(|lane| !lane.lock().expect("no worker panics with it").is_current_empty())
+    }
+
     /// The last block that was connected since this was asked.
     pub fn take_tip(&self) -> Option<(NodeId, Hash256)> {
         self.lock().new_tip.take()

@@ -1,0 +1,213 @@
+//! The chain as peers see it: headers, locators, blocks to serve. Never waits for the pipeline.
+
+use crate::headers;
+use crate::tree::{Fate, GENESIS, NodeId, Tree};
+use consensus::{Class, Params};
+use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+use primitives::{Hash256, Header, Height, Tables, U256, Work};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+use store::FilePos;
+use store::blockfiles::BlockFiles;
+
+/// Blocks off the chain that are shown: not deeper than Core shows them by age, about a month of blocks.
+const STALE_DEPTH_MAX: Height = 4320;
+/// Seconds after which a tip no longer counts as current. Source: Bitcoin Core b88bffe, `DEFAULT_MAX_TIP_AGE`.
+const TIP_AGE_MAX_S: u64 = 24 * 60 * 60;
+
+/// What the peers' side shares with the engine's.
+pub struct SharedChain {
+    pub(crate) params: Params,
+    pub(crate) minimum_work: Work,
+    pub(crate) tree: Arc<RwLock<Tree>>,
+    pub(crate) active: Arc<RwLock<Vec<NodeId>>>,
+    pub(crate) files: Arc<BlockFiles>,
+    pub(crate) pruned: bool,
+}
+
+impl SharedChain {
+    fn tree(&self) -> RwLockReadGuard<'_, Tree> {
+        self.tree.read().expect("nobody panics with it")
+    }
+
+    fn active(&self) -> RwLockReadGuard<'_, Vec<NodeId>> {
+        self.active.read().expect("nobody panics with it")
+    }
+
+    fn tip_id(&self) -> NodeId {
+        self.active().last().copied().unwrap_or(GENESIS)
+    }
+
+    fn is_active(&self, tree: &Tree, id: NodeId) -> bool {
+        self.active().get(tree.height(id) as usize) == Some(&id)
+    }
+
+    /// On the chain, or not far off it.
+    fn is_shown(&self, tree: &Tree, id: NodeId) -> bool {
+        let tip = self.tip_id();
+        self.is_active(tree, id)
+            || (tree.fate(id) == Fate::Open && tree.height(id) + STALE_DEPTH_MAX > tree.height(tip))
+    }
+}
+
+fn info(tree: &Tree, id: NodeId) -> HeaderInfo {
+    HeaderInfo {
+        header: tree.header(id),
+        hash: tree.hash(id),
+        height: tree.height(id),
+        work: tree.work(id),
+        invalid: tree.fate(id) != Fate::Open,
+    }
+}
+
+/// The same block in the form without witnesses.
+pub fn stripped(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut tables = Tables::new();
+    let block = tables.parse_block(bytes).ok()?;
+    let mut out = Vec::with_capacity(block.stripped_bytes());
+    out.extend_from_slice(&block.header().0);
+    primitives::encode::put_compact_size(&mut out, block.transaction_count() as u64);
+    for tx in block.transactions() {
+        tx.txid_pieces().iter().for_each(|piece| out.extend_from_slice(piece));
+    }
+    Some(out)
+}
+
+impl ChainView for SharedChain {
+    fn header(&self, hash: &Hash256) -> Option<HeaderInfo> {
+        let tree = self.tree();
+        tree.find(hash).map(|id| info(&tree, id))
+    }
+
+    fn ancestor(&self, of: &Hash256, height: Height) -> Option<Hash256> {
+        let tree = self.tree();
+        let id = tree.find(of).filter(|&id| tree.height(id) >= height)?;
+        if self.is_active(&tree, id) {
+            return self.active().get(height as usize).map(|&id| tree.hash(id));
+        }
+        Some(tree.hash(tree.ancestor(id, height)))
+    }
+
+    fn best_header(&self) -> HeaderInfo {
+        let tree = self.tree();
+        info(&tree, tree.best())
+    }
+
+    fn tip(&self) -> HeaderInfo {
+        let tip = self.tip_id();
+        info(&self.tree(), tip)
+    }
+
+    fn minimum_work(&self) -> Work {
+        self.minimum_work
+    }
+
+    fn anti_dos_work(&self) -> Work {
+        let tip = self.tip_id();
+        let tree = self.tree();
+        let proof = Work::of_bits(tree.bits(tip)).0.wrapping_mul_u64(144);
+        let near = Work(tree.work(tip).0.checked_sub(proof).unwrap_or(U256::ZERO));
+        near.max(self.minimum_work)
+    }
+
+    fn median_time_past(&self, hash: &Hash256) -> Option<u32> {
+        let tree = self.tree();
+        tree.find(hash).map(|id| tree.median_time_past(id))
+    }
+
+    fn locator(&self, from: &Hash256) -> Vec<Hash256> {
+        let tree = self.tree();
+        let mut at = tree.find(from).unwrap_or_else(|| tree.best());
+        let (mut hashes, mut step) = (Vec::new(), 1);
+        loop {
+            hashes.push(tree.hash(at));
+            let height = tree.height(at);
+            if height == 0 {
+                return hashes;
+            }
+            if hashes.len() > 10 {
+                step *= 2;
+            }
+            at = tree.ancestor(at, height.saturating_sub(step));
+        }
+    }
+
+    fn check_proof_of_work(&self, headers: &[Header], hashes: &[Hash256]) -> bool {
+        let meets = |(header, hash): (&Header, &Hash256)| {
+            consensus::header::check_proof_of_work(&self.params, hash, header.bits()).is_ok()
+        };
+        headers.iter().zip(hashes).all(meets)
+    }
+
+    fn permitted_difficulty_transition(&self, height: Height, old_bits: u32, new_bits: u32) -> bool {
+        consensus::header::permitted_difficulty_transition(&self.params, height, old_bits, new_bits)
+    }
+
+    fn accept_headers(&self, headers: &[Header], hashes: &[Hash256], unix_time: u64) -> HeadersVerdict {
+        let now = i64::try_from(unix_time).unwrap_or(i64::MAX);
+        let mut tree = self.tree.write().expect("nobody panics with it");
+        let mut verdict = HeadersVerdict { new_count: 0, last: None, refused: None };
+        for (index, (header, hash)) in headers.iter().zip(hashes).enumerate() {
+            let before = tree.len();
+            let refused = match headers::accept(&mut tree, &self.params, header, *hash, now) {
+                Ok(id) if tree.fate(id) != Fate::Open => HeaderRefusal::Invalid {
+                    index,
+                    hash: *hash,
+                    reason: "bad-prevblk, it stands on a refused block".into(),
+                },
+                Ok(id) => {
+                    verdict.new_count += usize::from(tree.len() > before);
+                    verdict.last = Some(info(&tree, id));
+                    continue;
+                }
+                Err(error) if error.class() == Class::TimeFuture => {
+                    HeaderRefusal::TooNew { index, time: header.time() }
+                }
+                Err(error) => HeaderRefusal::Invalid { index, hash: *hash, reason: error.to_string() },
+            };
+            verdict.refused = Some(refused);
+            break;
+        }
+        verdict
+    }
+
+    fn headers_after(&self, locator: &[Hash256], stop: &Hash256) -> Vec<Header> {
+        let tree = self.tree();
+        if locator.is_empty() {
+            let wanted = tree.find(stop).filter(|&id| self.is_shown(&tree, id));
+            return wanted.map(|id| tree.header(id)).into_iter().collect();
+        }
+        let known = locator.iter().filter_map(|hash| tree.find(hash)).find(|&id| self.is_active(&tree, id));
+        let from = known.map_or(1, |id| tree.height(id) as usize + 1);
+        let mut headers = Vec::new();
+        for &id in self.active().iter().skip(from).take(HEADERS_COUNT_MAX) {
+            headers.push(tree.header(id));
+            if tree.hash(id) == *stop {
+                break;
+            }
+        }
+        headers
+    }
+
+    fn block(&self, hash: &Hash256, witness: bool) -> Option<Vec<u8>> {
+        let (at, size) = {
+            let tree = self.tree();
+            let id = tree.find(hash).filter(|&id| self.is_shown(&tree, id))?;
+            let body = tree.body(id);
+            (body.data != 0).then_some((FilePos { file: body.file, offset: body.data }, body.size))?
+        };
+        let mut bytes = self.files.read_block(at).ok()?;
+        bytes.truncate(size as usize);
+        if witness { Some(bytes) } else { stripped(&bytes) }
+    }
+
+    fn has_all_blocks(&self) -> bool {
+        !self.pruned
+    }
+
+    fn initial_download(&self) -> bool {
+        let tip = self.tip();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        tip.work < self.minimum_work || u64::from(tip.header.time()) + TIP_AGE_MAX_S < now
+    }
+}

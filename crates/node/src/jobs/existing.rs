@@ -1,0 +1,155 @@
+//! Opening a folder to go on with it: what its index and coins say, finished where Core or ffwd was cut short.
+
+use super::engine;
+use crate::candidates::Links;
+use crate::engine::Engine;
+use crate::fault::Fault;
+use crate::folder::Folder;
+use crate::folder::open;
+use crate::options::{Events, Options};
+use crate::tree::{GENESIS, NodeId};
+use primitives::coin::{code, is_unspendable, put_coin};
+use primitives::undo::UndoReader;
+use primitives::{Hash256, Tables};
+use store::FileInfos;
+use store::chainstate::{self, Chainstate, HeadBlocks};
+use store::index::{self, BlockIndex};
+
+/// A folder, its links, and the block that its coins stand at.
+pub(super) struct Existing<'e> {
+    pub(super) folder: Folder<'e>,
+    pub(super) links: Links,
+    pub(super) tip: NodeId,
+}
+
+/// Opens a folder, or makes one where there is none. An unfinished reindex is finished first by the caller.
+pub(super) fn open<'e>(options: &'e Options, events: Events<'e>, job: &str) -> Result<Existing<'e>, Fault> {
+    let locked = open::lock(options, false)?;
+    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let teller = open::teller(events, &layout, job);
+    chainstate::check_no_snapshot(&*disk, &layout)?;
+    chainstate::finish_swap(&*disk, &layout)?;
+    store::reindex::finish_index_swap(&*disk, &layout)?;
+    let block_index = BlockIndex::open(disk.clone(), &layout)?;
+    let loaded = block_index.load(&open::network(&options.params))?;
+    if options.prune_mib == 0 {
+        index::check_not_pruned(&loaded, &layout)?;
+    }
+    index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
+    let coins = Chainstate::open(disk, &layout.chainstate_dir())?;
+    let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
+    let infos = FileInfos::new(loaded.files.clone());
+    let folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
+    let mut links = Links::new();
+    folder.take_index(&loaded, &mut links)?;
+    if loaded.entries.is_empty() {
+        folder.write_genesis()?;
+        folder.mark_genesis();
+    }
+    let unknown = |hash: Hash256| {
+        Fault::refused(format!(
+            "the coins stand at block {hash}, which the block index does not know: the two do not belong together; run ffwd reindex"
+        ))
+    };
+    let tip = match heads {
+        Some(heads) => replay(&folder, heads, unknown)?,
+        None => {
+            let start = open::start_of(&folder.tree(), best);
+            start.ok_or_else(|| unknown(best.unwrap_or_default()))?
+        }
+    };
+    folder.set_active(tip);
+    Ok(Existing { folder, links, tip })
+}
+
+/// Finishes a flush of Core's that was cut short: rolls back to the fork with undo data, then forward again. Creations
+/// overwrite, and spends may miss, for any part of it may be there already.
+///
+/// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
+fn replay(folder: &Folder<'_>, heads: HeadBlocks, unknown: impl Fn(Hash256) -> Fault) -> Result<NodeId, Fault> {
+    let find = |hash: Hash256| folder.tree().find(&hash).ok_or_else(|| unknown(hash));
+    let new = find(heads.new)?;
+    let old = heads.old.map_or(Ok(GENESIS), find)?;
+    folder
+        .teller
+        .note(format!("Replaying blocks: bitcoind was stopped while it wrote the coins of block {}", heads.new));
+    let (fork, back, forward) = {
+        let tree = folder.tree();
+        let fork = tree.fork(new, old);
+        let mut back = tree.path(fork, old);
+        back.reverse();
+        (fork, back, tree.path(fork, new))
+    };
+    let engine = engine(folder, fork);
+    for node in back {
+        roll(folder, &engine, node, true)?;
+    }
+    for node in forward {
+        roll(folder, &engine, node, false)?;
+    }
+    engine.pipeline.flush((new, heads.new))?;
+    folder.teller.note("Rolled forward: the coins are whole again");
+    Ok(new)
+}
+
+fn roll(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId, back: bool) -> Result<(), Fault> {
+    use crate::engine::World;
+    let (hash, height, prev) = {
+        let tree = folder.tree();
+        (tree.hash(node), tree.height(node), tree.parent(node).map(|parent| tree.hash(parent)))
+    };
+    let damaged = |what: &str| {
+        Fault::refused(format!("block {hash} at height {height} cannot be replayed: {what}; run ffwd reindex"))
+    };
+    let bytes = folder.read(node)?;
+    let mut tables = Tables::new();
+    let block = tables.parse_block(&bytes).map_err(|why| damaged(&why.to_string()))?;
+    let mut txids = Vec::new();
+    block.txids_into(&mut txids);
+    let undo = match prev {
+        Some(prev) if back => folder.read_undo(node, prev)?,
+        _ => Vec::new(),
+    };
+    let mut reader = UndoReader::new(&undo);
+    if back {
+        reader.count().map_err(|why| damaged(&why.to_string()))?;
+    }
+    for (index, tx) in block.transactions().enumerate() {
+        if index > 0 {
+            if back {
+                reader.count().map_err(|why| damaged(&why.to_string()))?;
+            }
+            for input in tx.inputs() {
+                let spent = input.prevout();
+                if back {
+                    let coin = reader.entry().map_err(|why| damaged(&why.to_string()))?;
+                    let mut stored = Vec::new();
+                    put_coin(&mut stored, coin.code(), coin.value, &coin.script.to_vec());
+                    engine.pipeline.with_lane(&spent.txid, |lane| lane.put_back(&spent.txid, spent.vout, &stored));
+                } else {
+                    engine.pipeline.with_lane(&spent.txid, |lane| lane.take(&spent.txid, spent.vout));
+                }
+            }
+        }
+        for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
+            let vout = vout as u32;
+            if back {
+                engine.pipeline.with_lane(&txids[index], |lane| lane.take(&txids[index], vout));
+            } else {
+                let mut stored = Vec::new();
+                put_coin(&mut stored, code(height, index == 0), output.value(), output.script());
+                engine.pipeline.with_lane(&txids[index], |lane| lane.put_back(&txids[index], vout, &stored));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a reindex was cut short in this folder.
+pub(super) fn is_reindexing(options: &Options) -> Result<bool, Fault> {
+    let locked = open::lock(options, false)?;
+    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+        return Ok(false);
+    }
+    Ok(BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?.is_reindexing()?)
+}

@@ -1,0 +1,55 @@
+//! `import FILE...`: blocks from bootstrap.dat or loose block files, appended to this folder's own and connected.
+
+use super::{activate, engine, existing, report};
+use crate::engine::Activated;
+use crate::fault::Fault;
+use crate::folder::open;
+use crate::options::{Events, Options, Report};
+use std::path::PathBuf;
+use store::FilePos;
+use store::blockfiles::BlockFiles;
+
+/// Takes in the blocks of `files`, which have no obfuscation, and brings the chain up to date.
+pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
+    let now = open::clock()?;
+    if existing::is_reindexing(options)? {
+        super::reindex(options, false, events)?;
+    }
+    let existing = existing::open(options, events, "import")?;
+    let (folder, mut links) = (&existing.folder, existing.links);
+    let foreign = BlockFiles::foreign(folder.disk.clone(), files.to_vec(), &open::network(&options.params));
+    let numbers: Vec<u32> = (0..files.len() as u32).collect();
+    let scan = open::scan_files(&foreign, &numbers, options.par, &folder.teller)?;
+    let order =
+        folder.order(scan.blocks, now, &|at| format!("{} byte {}", foreign.path(at.file).display(), at.offset))?;
+    let (mut taken, mut stopped) = (0u64, false);
+    for (id, at) in order {
+        if folder.is_stopping() {
+            stopped = true;
+            break;
+        }
+        if folder.place(id).is_some() {
+            continue;
+        }
+        let Some(place) = at.file_pos() else { continue };
+        let mut bytes = foreign.read_block(FilePos { ..place })?;
+        bytes.truncate(at.size as usize);
+        match folder.store_block(id, &bytes)? {
+            Ok(_) => {
+                links.add(&folder.tree(), id);
+                taken += 1;
+            }
+            Err(why) => {
+                let (height, hash) = (folder.tree().height(id), folder.tree().hash(id));
+                folder.teller.refused(height, hash, &why, false);
+            }
+        }
+    }
+    folder.teller.note(format!("{taken} blocks were new"));
+    let height_start = folder.tree().height(existing.tip);
+    let mut engine = engine(folder, existing.tip);
+    engine.links = links;
+    stopped |= activate(folder, &mut engine)? == Activated::Stopped;
+    super::finish(folder, &mut engine)?;
+    Ok(report(folder, &engine, height_start, stopped))
+}

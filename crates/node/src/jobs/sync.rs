@@ -1,0 +1,307 @@
+//! `sync`: blocks from peers, to the tip that they have, and on from there.
+//!
+//! Two threads beside the network's own and the pipeline's workers: one takes what arrives, looks whether it is whole,
+//! and stores it; the other brings the chain up to date.
+
+use super::{engine, existing, report};
+use crate::arrivals::Arrivals;
+use crate::chainview::SharedChain;
+use crate::engine::{Activated, Engine};
+use crate::fault::Fault;
+use crate::folder::Folder;
+use crate::options::{Events, Options, Report};
+use crate::tree::{Fate, NodeId};
+use consensus::Chain;
+use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Want};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Blocks asked for in one list.
+const WANTS_MAX: usize = 4096;
+/// The index is made durable so often, so that a restart does not fetch the same blocks again.
+const INDEX_INTERVAL: Duration = Duration::from_secs(30);
+/// File of the address memory, and its greatest size.
+const ADDRESSES: &str = "addresses";
+const ADDRESSES_BYTES_MAX: usize = 8 << 20;
+
+/// What sync is told beside what all jobs are.
+#[derive(Clone, Debug)]
+pub struct SyncOptions {
+    /// `--connect`: only these; an empty list for none at all.
+    pub connect: Option<Vec<String>>,
+    /// `--addnode`.
+    pub addnode: Vec<String>,
+    /// `--listen`.
+    pub listen: Vec<SocketAddr>,
+    /// `--proxy`.
+    pub proxy: Option<String>,
+    /// End at the tip that the peers have.
+    pub exit_at_tip: bool,
+    /// `--v2transport`.
+    pub v2transport: bool,
+    /// `--dnsseed`.
+    pub dnsseed: bool,
+    /// Outbound connections, 8 to 12.
+    pub outbound: usize,
+}
+
+/// What the two threads share.
+struct Shared<'f, 'e> {
+    folder: &'f Folder<'e>,
+    network: Network,
+    arrivals: Arc<Arrivals>,
+    /// Bodies that arrived, for the engine's links.
+    stored: Mutex<Vec<NodeId>>,
+    headers_done: AtomicBool,
+    done: AtomicBool,
+    fault: Mutex<Option<Fault>>,
+}
+
+/// Brings the folder to the tip that its peers have.
+pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
+    if existing::is_reindexing(options)? {
+        super::reindex(options, false, events)?;
+    }
+    let mut existing = existing::open(options, events, "sync")?;
+    let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
+    let arrivals = Arc::new(Arrivals::new(window_bytes / 2));
+    existing.folder.arrivals = Some(arrivals.clone());
+    let folder = &existing.folder;
+    let chain = Arc::new(SharedChain {
+        params: options.params.clone(),
+        minimum_work: options.minimum_chain_work,
+        tree: folder.tree.clone(),
+        active: folder.active.clone(),
+        files: folder.files.clone(),
+        pruned: options.prune_mib != 0,
+    });
+    let own = store::own::Own::new(folder.disk.clone(), folder.layout.own_dir());
+    let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
+    let height_start = folder.tree().height(existing.tip);
+    let mut engine = engine(folder, existing.tip);
+    engine.links = existing.links;
+    // What is stored already is connected before anybody is asked.
+    let mut activated = engine.activate()?;
+    let (sender, receiver) = channel();
+    let network = Network::start(config, chain, sender).map_err(|why| {
+        Fault::refused(format!("the network cannot be started: {why}; is another program on that port (--listen)?"))
+    })?;
+    for address in network.listening() {
+        folder.teller.note(format!("Listening on {address}"));
+    }
+    let shared = Shared {
+        folder,
+        network,
+        arrivals,
+        stored: Mutex::default(),
+        headers_done: AtomicBool::new(false),
+        done: AtomicBool::new(false),
+        fault: Mutex::default(),
+    };
+    let result = std::thread::scope(|scope| {
+        let taker = scope.spawn(|| take(&shared, receiver, &own));
+        let stats = engine.pipeline.stats();
+        let result =
+            if activated == Activated::Tip { follow(&shared, &mut engine, sync, &stats) } else { Ok(activated) };
+        shared.done.store(true, Relaxed);
+        shared.arrivals.hurry();
+        let taken = taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        taken.and(result)
+    });
+    activated = result?;
+    super::finish(folder, &mut engine)?;
+    let report = report(folder, &engine, height_start, activated == Activated::Stopped);
+    shared.network.stop();
+    Ok(report)
+}
+
+fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses: Vec<u8>) -> Config {
+    let params = &options.params;
+    let known = match params.chain {
+        Chain::Main => p2p::params::MAIN,
+        Chain::Test => p2p::params::TEST,
+        Chain::Testnet4 => p2p::params::TESTNET4,
+        Chain::Signet => p2p::params::SIGNET,
+        Chain::Regtest => p2p::params::REGTEST,
+    };
+    // A custom signet has another magic, and none of the known seeds.
+    let dns_seeds = if params.magic == known.magic { known.dns_seeds } else { &[] };
+    let mut config = Config::new(NetworkParams { magic: params.magic, dns_seeds, ..known });
+    if let Some(only) = &sync.connect {
+        config.outbound = Outbound::Only(only.clone());
+    }
+    config.add_nodes = sync.addnode.clone();
+    config.listen = sync.listen.clone();
+    config.proxy = sync.proxy.clone();
+    config.v2transport = sync.v2transport;
+    config.dns_seed = sync.dnsseed;
+    config.outbound_count = sync.outbound;
+    config.version = env!("CARGO_PKG_VERSION").to_owned();
+    config.addresses = addresses;
+    config.window_bytes = window_bytes;
+    config
+}
+
+/// Takes what the network says until the work is done.
+fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) -> Result<(), Fault> {
+    let result = take_events(shared, &events, own);
+    if let Err(fault) = result {
+        // The other thread ends its run and finds this.
+        shared.fault.lock().expect("nobody panics with it").get_or_insert(fault);
+        shared.arrivals.hurry();
+    }
+    Ok(())
+}
+
+fn take_events(shared: &Shared<'_, '_>, events: &Receiver<Event>, own: &store::own::Own) -> Result<(), Fault> {
+    let mut last_index = Instant::now();
+    let mut dirty = false;
+    while !shared.done.load(Relaxed) {
+        match events.recv_timeout(Duration::from_millis(100)) {
+            Ok(event) => dirty |= take_event(shared, event, own)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        if dirty && last_index.elapsed() > INDEX_INTERVAL {
+            shared.folder.write_index(None)?;
+            (dirty, last_index) = (false, Instant::now());
+        }
+    }
+    Ok(())
+}
+
+/// Says whether something was stored.
+fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own) -> Result<bool, Fault> {
+    let (folder, teller) = (shared.folder, &shared.folder.teller);
+    match event {
+        Event::PeerConnected { peer, info } => {
+            let way = if info.inbound { "from" } else { "to" };
+            let transport = if info.v2 { "v2" } else { "v1" };
+            teller.note(format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent));
+        }
+        Event::PeerGone { peer, address, reason } => teller.note(format!("Peer {peer}: {address} gone: {reason}")),
+        Event::Note(text) => teller.note(text),
+        Event::Headers { .. } => want(shared),
+        Event::WantMore => want(shared),
+        Event::HeadersDone => {
+            shared.headers_done.store(true, Relaxed);
+            want(shared);
+        }
+        Event::Addresses(bytes) => own.write(ADDRESSES, &bytes)?,
+        Event::Block { hash, bytes, .. } => {
+            let known = folder.tree().find(&hash);
+            let Some(id) = known.filter(|&id| folder.place(id).is_none()) else {
+                shared.network.verdict(hash, BlockVerdict::Stored);
+                return Ok(false);
+            };
+            match folder.store_block(id, &bytes)? {
+                Ok(_) => {
+                    let (bytes, held) = bytes.into_parts();
+                    shared.stored.lock().expect("nobody panics with it").push(id);
+                    shared.arrivals.arrived(id, bytes, held);
+                    shared.network.verdict(hash, BlockVerdict::Stored);
+                    return Ok(true);
+                }
+                Err(error) => {
+                    let height = folder.tree().height(id);
+                    teller.refused(
+                        height,
+                        hash,
+                        &format!("{error} (this body only, from a peer: its header is not marked)"),
+                        false,
+                    );
+                    shared.network.verdict(hash, BlockVerdict::BadBody(error.to_string()));
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Asks for the blocks of the best header chain that are not there.
+fn want(shared: &Shared<'_, '_>) {
+    let folder = shared.folder;
+    let tree = folder.tree();
+    let best = tree.best();
+    if tree.work(best) < folder.options.minimum_chain_work {
+        return;
+    }
+    let active = folder.active.read().expect("nobody panics with it");
+    let tip = active.last().copied().unwrap_or(crate::tree::GENESIS);
+    let fork = tree.fork(tip, best);
+    let stop = folder.options.stop_at_height.unwrap_or(u32::MAX);
+    let mut list = Vec::new();
+    for node in tree.path(fork, best) {
+        if list.len() == WANTS_MAX || tree.height(node) > stop {
+            break;
+        }
+        if tree.body(node).data == 0 {
+            list.push(Want { hash: tree.hash(node), height: tree.height(node) });
+        }
+    }
+    folder.teller.height_end.store(tree.height(best).min(stop), Relaxed);
+    drop(tree);
+    shared.network.want(list);
+}
+
+/// Connects what arrives until the work is done.
+fn follow(
+    shared: &Shared<'_, '_>,
+    engine: &mut Engine<'_>,
+    sync: &SyncOptions,
+    stats: &crate::stats::Stats,
+) -> Result<Activated, Fault> {
+    let folder = shared.folder;
+    let (mut told, mut invalid) = (engine.tip(), folder.teller.invalid.load(Relaxed));
+    loop {
+        if let Some(fault) = shared.fault.lock().expect("nobody panics with it").take() {
+            return Err(fault);
+        }
+        if folder.is_stopping() {
+            return Ok(Activated::Stopped);
+        }
+        for id in std::mem::take(&mut *shared.stored.lock().expect("nobody panics with it")) {
+            engine.links.add(&folder.tree(), id);
+        }
+        let progress = shared.network.progress();
+        folder.teller.peers.store((progress.outbound_count + progress.inbound_count) as u32, Relaxed);
+        folder.teller.progress(|| stats.snapshot());
+        match engine.activate()? {
+            Activated::Tip => {}
+            ended => return Ok(ended),
+        }
+        let best = folder.tree().best();
+        let enough = folder.tree().work(best) >= folder.options.minimum_chain_work;
+        if best != engine.tip() && enough && folder.tree().is_ancestor(engine.tip(), best) && engine.stream(best)? {
+            return Ok(Activated::Stopped);
+        }
+        let now_invalid = folder.teller.invalid.load(Relaxed);
+        if now_invalid != invalid {
+            invalid = now_invalid;
+            for (hash, why) in std::mem::take(&mut *folder.newly_refused.lock().expect("nobody panics with it")) {
+                shared.network.verdict(hash, BlockVerdict::Invalid(why));
+            }
+            want(shared);
+        }
+        if engine.tip() != told {
+            told = engine.tip();
+            shared.network.new_tip();
+        }
+        let at_tip = engine.tip() == folder.tree().best() && folder.tree().fate(engine.tip()) == Fate::Open;
+        if at_tip {
+            if sync.exit_at_tip
+                && shared.network.progress().headers_done
+                && shared.stored.lock().expect("nobody panics with it").is_empty()
+            {
+                return Ok(Activated::Tip);
+            }
+            folder.commit_if_due(engine)?;
+        }
+        // Nothing to connect: wait for the next arrival.
+        let waiting = || !shared.stored.lock().expect("nobody panics with it").is_empty();
+        shared.arrivals.wait(waiting);
+    }
+}

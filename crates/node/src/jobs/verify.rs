@@ -1,0 +1,79 @@
+//! `verify`: what Core's verifychain does, on a folder that nobody else uses, without changing it.
+//!
+//! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 disconnects them in memory, 4 connects them again.
+//! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
+
+use super::existing;
+use crate::engine::World;
+use crate::fault::Fault;
+use crate::options::{Events, Options};
+use primitives::{Hash256, Height};
+use std::time::Instant;
+
+/// What was checked.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyReport {
+    /// Blocks, from the tip down.
+    pub blocks: u32,
+    /// Level that was reached.
+    pub level: u8,
+    /// Height of the tip.
+    pub height: Height,
+    /// Its hash.
+    pub best: Hash256,
+    /// Transactions in those blocks.
+    pub transactions: u64,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// Checks the last `blocks` blocks (0: all) at `level` (0 to 4).
+///
+/// # Errors
+///
+/// The first thing that is wrong: where, and what to do.
+pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
+    let start = Instant::now();
+    let mut existing = existing::open(options, events, "verify")?;
+    existing.folder.is_read_only = true;
+    let (folder, tip) = (&existing.folder, existing.tip);
+    let height = folder.tree().height(tip);
+    let count = if blocks == 0 { height } else { blocks.min(height) };
+    let mut report = VerifyReport { blocks: count, level, height, best: folder.tree().hash(tip), ..Default::default() };
+    let mut engine = super::engine_with(folder, tip, usize::MAX / 8);
+    engine.links = existing.links;
+    let mut limit = None;
+    for step in 0..count {
+        if options.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(Fault::refused("stopped before everything was checked"));
+        }
+        let node = folder.tree().ancestor(tip, height - step);
+        let bytes = folder.read(node)?;
+        if level >= 1 {
+            report.transactions += engine.check_alone(node, bytes)? as u64;
+        }
+        let undo = folder.tree().body(node).undo;
+        if level >= 2 && undo != 0 {
+            let prev = folder.tree().hash(folder.tree().parent(node).expect("not genesis"));
+            folder.read_undo(node, prev)?;
+        }
+        if level >= 3 && limit.is_none() {
+            if engine.pipeline.coins_in_memory().1 > options.dbcache_bytes {
+                limit = Some(step);
+                folder.teller.warn(format!(
+                    "Blocks below height {} are checked at level 2 only: --dbcache is used up",
+                    height - step
+                ));
+            } else {
+                engine.disconnect_tip()?;
+            }
+        }
+        folder.teller.height.store(height - step, std::sync::atomic::Ordering::Relaxed);
+        folder.teller.progress(|| engine.pipeline.stats().snapshot());
+    }
+    if level >= 4 && !engine.reconnect(tip)? {
+        return Err(Fault::own(format!("block {} does not connect again", report.best)));
+    }
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(report)
+}
