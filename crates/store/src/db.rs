@@ -10,7 +10,7 @@
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::{Key, NO_KEY};
 use leveldb::fs::Disk;
-use leveldb::{Db, Error, Options};
+use leveldb::{Db, Error, Options, TableWriter};
 use simd::xor::xor;
 use std::path::Path;
 use std::sync::Arc;
@@ -105,21 +105,43 @@ impl Obfuscated {
         Ok(value)
     }
 
-    /// Commits records with rising keys and plain values; `None` deletes. Merges first if it must.
-    pub(crate) fn write(&self, mut records: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Result<()> {
-        if records.is_empty() {
-            return Ok(());
+    /// Commits what `fill` writes, which is about `bytes` of tables. Merges first if it must.
+    pub(crate) fn commit(&self, bytes: u64, fill: impl FnOnce(&mut RecordWriter) -> Result<()>) -> Result<()> {
+        while !self.db.has_room(bytes) {
+            self.db.merge_now()?;
         }
-        for value in records.iter_mut().filter_map(|(_, value)| value.as_mut()) {
-            xor(value, self.key, 0);
-        }
-        Ok(self.db.write(&records)?)
+        let run = self.db.begin_run(bytes)?;
+        let mut writer = RecordWriter { table: run.table(), key: self.key, value: Vec::new() };
+        fill(&mut writer)?;
+        writer.table.finish()?;
+        Ok(self.db.commit(run)?)
     }
 
     /// A record that is not what Core would have written.
     pub(crate) fn bad_record(&self, key: &[u8], wanted: impl Into<String>, found: impl Into<String>) -> Fault {
         let wanted = format!("{} in the record {}", wanted.into(), primitives::hex::encode(key));
         Fault::new(FaultKind::Damaged, self.db.path(), wanted, found, "Rebuild it with reindex")
+    }
+}
+
+/// Takes records in rising order of their keys.
+pub(crate) struct RecordWriter {
+    table: TableWriter,
+    key: Key,
+    value: Vec<u8>,
+}
+
+impl RecordWriter {
+    /// A record whose plain value `encode` appends.
+    pub(crate) fn put(&mut self, key: &[u8], encode: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        self.value.clear();
+        encode(&mut self.value);
+        xor(&mut self.value, self.key, 0);
+        Ok(self.table.put(key, &self.value)?)
+    }
+
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<()> {
+        Ok(self.table.delete(key)?)
     }
 }
 

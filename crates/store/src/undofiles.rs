@@ -31,6 +31,11 @@ const HEADER_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 32;
 /// Bytes of a record beside its payload. Source: Core's `UNDO_DATA_DISK_OVERHEAD`.
 pub const UNDO_OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
+/// More than any block can spend: 1,000,000 bytes without witnesses hold 24,390 inputs of 41 bytes, each of a coin with a
+/// script of at most 10,000.
+const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// What is read first of undo data that does not say how long it is.
+const FIRST_READ_BYTES: usize = 1024 * 1024;
 /// Room is reserved in pieces of this many bytes.
 const UNDO_CHUNK_BYTES: u64 = 1024 * 1024;
 /// Files that are appended to at once: blocks in chain order go to and fro between neighbouring files.
@@ -194,7 +199,8 @@ impl UndoFiles {
         }
         let size = u64::from(u32::from_le_bytes(header[4..].try_into().expect("four bytes")));
         let left = file.len()?.saturating_sub(offset);
-        if header[..4] == self.magic && size + CHECKSUM_BYTES as u64 <= left {
+        let is_possible = size <= PAYLOAD_BYTES_MAX as u64 && size + CHECKSUM_BYTES as u64 <= left;
+        if header[..4] == self.magic && is_possible {
             let mut payload = self.read_bytes(&*file, offset, size as usize + CHECKSUM_BYTES)?;
             if self.is_sound(&mut payload, prev) {
                 return Ok(payload);
@@ -205,18 +211,25 @@ impl UndoFiles {
 
     /// Core never looks at the header of an undo record: the payload says itself how long it is.
     fn read_without_header(&self, file: &dyn DiskFile, at: FilePos, left: u64, prev: &Hash256) -> Result<Vec<u8>> {
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let mut payload = self.read_bytes(file, u64::from(at.offset), left)?;
-        let bytes = match payload_bytes(&payload) {
-            Some(bytes) if bytes + CHECKSUM_BYTES <= payload.len() => bytes,
-            _ => return Err(self.damaged(at, "undo data", "bytes that do not parse".to_owned())),
-        };
-        payload.truncate(bytes + CHECKSUM_BYTES);
-        let found = primitives::hex::encode(&payload[bytes..]);
-        if self.is_sound(&mut payload, prev) {
-            return Ok(payload);
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(PAYLOAD_BYTES_MAX + CHECKSUM_BYTES);
+        let mut wanted = FIRST_READ_BYTES.min(most);
+        loop {
+            let mut payload = self.read_bytes(file, u64::from(at.offset), wanted)?;
+            match payload_bytes(&payload) {
+                Some(bytes) if bytes + CHECKSUM_BYTES <= payload.len() => {
+                    payload.truncate(bytes + CHECKSUM_BYTES);
+                    let found = primitives::hex::encode(&payload[bytes..]);
+                    if self.is_sound(&mut payload, prev) {
+                        return Ok(payload);
+                    }
+                    return Err(self.damaged(at, "undo data whose checksum fits", format!("checksum {found}")));
+                }
+                _ if wanted == most => {
+                    return Err(self.damaged(at, "undo data", "bytes that do not parse".to_owned()));
+                }
+                _ => wanted = wanted.saturating_mul(8).min(most),
+            }
         }
-        Err(self.damaged(at, "undo data whose checksum fits", format!("checksum {found}")))
     }
 
     /// Cuts the checksum off, and says whether it fits.

@@ -8,6 +8,7 @@ use super::{BlockIndex, ENTRY, FILE, IndexEntry, LAST_FILE, Status};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::layout::{FILE_NUMBER_MAX, Network};
+use crate::xor::{Key, NO_KEY};
 use primitives::header::HEADER_BYTES;
 use primitives::{Hash256, Target};
 use simd::sha256::sha256d_80;
@@ -46,7 +47,7 @@ impl BlockIndex {
             ..LoadedIndex::default()
         };
         self.load_entries(network, &mut loaded)?;
-        loaded.entries.sort_unstable_by_key(|entry| (entry.height, entry.hash));
+        loaded.entries = BlockIndex::sorted(loaded.entries);
         self.check_parents(network, &loaded.entries)?;
         Ok(loaded)
     }
@@ -60,10 +61,8 @@ impl BlockIndex {
             if loaded.entries.is_empty() && keys.is_empty() {
                 self.check_genesis(network)?;
             }
-            value.clear();
-            value.extend_from_slice(stored);
-            xor(&mut value, self.store.key, 0);
-            let mut entry = IndexEntry::decode(&value)
+            let plain = if self.store.key == NO_KEY { stored } else { plain(&mut value, stored, self.store.key) };
+            let mut entry = IndexEntry::decode(plain)
                 .map_err(|why| self.store.bad_record(key, "a block index entry", why.to_string()))?;
             if entry.file > FILE_NUMBER_MAX {
                 let wanted = format!("a file number of at most {FILE_NUMBER_MAX}");
@@ -80,6 +79,37 @@ impl BlockIndex {
             }
         }
         self.check_headers(network, &mut loaded.entries, &mut keys)
+    }
+
+    /// By height, then hash. Entries come in the order of their hashes, and few heights have more than one.
+    fn sorted(mut entries: Vec<IndexEntry>) -> Vec<IndexEntry> {
+        let mut starts = vec![0u32; entries.len() + 1];
+        for entry in &entries {
+            match starts.get_mut(entry.height as usize + 1) {
+                Some(count) => *count += 1,
+                // A height beyond the number of entries: a parent is missing, and the check behind this says which.
+                None => {
+                    entries.sort_unstable_by_key(|entry| (entry.height, entry.hash));
+                    return entries;
+                }
+            }
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        let mut order = vec![0u32; entries.len()];
+        for (from, entry) in (0..).zip(&entries) {
+            let to = &mut starts[entry.height as usize];
+            order[*to as usize] = from;
+            *to += 1;
+        }
+        order.into_iter().map(|from| entries[from as usize]).collect()
+    }
+
+    fn no_parent(&self, entry: &IndexEntry) -> Fault {
+        let key = [&[ENTRY], &entry.hash.0[..]].concat();
+        let wanted = format!("a parent at the height below {}", entry.height);
+        self.store.bad_record(&key, wanted, format!("none: {} is not there", entry.header.prev()))
     }
 
     /// Another network's index is told from a damaged one.
@@ -127,9 +157,7 @@ impl BlockIndex {
                     && below[0].height + 1 == entry.height;
                 let is_root = entry.hash == network.genesis && entry.height == 0;
                 if !is_linked && !is_root {
-                    let key = [&[ENTRY], &entry.hash.0[..]].concat();
-                    let wanted = format!("a parent at the height below {}", entry.height);
-                    return Err(self.store.bad_record(&key, wanted, format!("none: {prev} is not there")));
+                    return Err(self.no_parent(entry));
                 }
             }
             (below, rest) = (level, above);
@@ -167,4 +195,12 @@ impl BlockIndex {
         }
         Ok(files)
     }
+}
+
+/// `stored` without its obfuscation, in `buffer`.
+fn plain<'a>(buffer: &'a mut Vec<u8>, stored: &[u8], key: Key) -> &'a [u8] {
+    buffer.clear();
+    buffer.extend_from_slice(stored);
+    xor(buffer, key, 0);
+    buffer
 }

@@ -27,6 +27,10 @@ use std::sync::Arc;
 pub use load::LoadedIndex;
 pub use record::{IndexEntry, Status};
 
+/// Bytes of an entry and of a file info in a table, about.
+const ENTRY_BYTES: usize = 160;
+const FILE_BYTES: usize = 64;
+
 const ENTRY: u8 = b'b';
 const FILE: u8 = b'f';
 const LAST_FILE: &[u8] = b"l";
@@ -121,28 +125,37 @@ impl BlockIndex {
     /// No space, or what the system says; nothing is changed then, but a crash may still find it changed until the next
     /// commit that goes well.
     pub fn write(&self, changes: &IndexChanges<'_>) -> Result<()> {
-        let mut records: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::with_capacity(changes.entries.len() + 8);
-        for entry in changes.entries {
-            let mut value = Vec::with_capacity(112);
-            entry.encode(&mut value);
-            records.push(([&[ENTRY], &entry.hash.0[..]].concat(), Some(value)));
-        }
+        let mut files: Vec<([u8; 5], FileInfo)> = Vec::new();
         for (number, info) in changes.files {
-            let mut value = Vec::new();
-            info.encode(&mut value);
-            records.push(([&[FILE], &number.to_le_bytes()[..]].concat(), Some(value)));
+            let [a, b, c, d] = number.to_le_bytes();
+            files.push(([FILE, a, b, c, d], *info));
         }
-        if let Some(last) = changes.last_file {
-            records.push((LAST_FILE.to_vec(), Some(last.to_le_bytes().to_vec())));
-        }
-        if let Some(is_set) = changes.reindexing {
-            records.push((REINDEXING.to_vec(), is_set.then(|| b"1".to_vec())));
-        }
-        if let Some(is_set) = changes.pruned {
-            records.push((PRUNED.to_vec(), Some(if is_set { b"1".to_vec() } else { b"0".to_vec() })));
-        }
-        records.sort_unstable();
-        self.store.write(records)
+        files.sort_unstable_by_key(|(key, _)| *key);
+        let mut order: Vec<&IndexEntry> = changes.entries.iter().collect();
+        order.sort_unstable_by_key(|entry| entry.hash);
+        let bytes = (changes.entries.len() * ENTRY_BYTES + changes.files.len() * FILE_BYTES + 4096) as u64;
+        self.store.commit(bytes, |records| {
+            if let Some(is_set) = changes.pruned {
+                records.put(PRUNED, |value| value.push(if is_set { b'1' } else { b'0' }))?;
+            }
+            match changes.reindexing {
+                Some(true) => records.put(REINDEXING, |value| value.push(b'1'))?,
+                Some(false) => records.delete(REINDEXING)?,
+                None => {}
+            }
+            let mut key = [ENTRY; 33];
+            for entry in order {
+                key[1..].copy_from_slice(&entry.hash.0);
+                records.put(&key, |value| entry.encode(value))?;
+            }
+            for (key, info) in files {
+                records.put(&key, |value| info.encode(value))?;
+            }
+            match changes.last_file {
+                Some(last) => records.put(LAST_FILE, |value| value.extend_from_slice(&last.to_le_bytes())),
+                None => Ok(()),
+            }
+        })
     }
 
     /// Takes everything out but the flag `R`, in one commit, and lets go of the room.
@@ -155,11 +168,12 @@ impl BlockIndex {
         let mut records = self.store.db.iter()?;
         while let Some((key, _)) = records.next_record()? {
             if key != REINDEXING && key != KEY_KEY {
-                keys.push((key.to_vec(), None));
+                keys.push(key.to_vec());
             }
         }
         drop(records);
-        self.store.write(keys)?;
+        let bytes = keys.iter().map(|key| key.len() as u64 + 14).sum::<u64>() + 4096;
+        self.store.commit(bytes, |records| keys.iter().try_for_each(|key| records.delete(key)))?;
         if let Some(merge) = self.store.db.plan_full_merge()? {
             merge.run()?;
         }

@@ -9,5 +9,6 @@ mod crash;
 mod index;
 mod reindex;
 mod scan;
+mod slow;
 mod undo;
 mod writing;

@@ -189,6 +189,36 @@ fn damage_costs_only_what_it_hits() {
     }
 }
 
+/// Every cut, and every byte flipped in three ways: all records but the one that is hit are found.
+#[test]
+fn every_cut_and_flip_costs_one_record_at_most() {
+    let blocks = chain(4, |i| 20 + 31 * i as usize);
+    let good = records(&blocks);
+    let ends: Vec<usize> = blocks
+        .iter()
+        .scan(0, |end, block| {
+            *end += block.len() + 8;
+            Some(*end)
+        })
+        .collect();
+    let found = |file: &[u8]| hashes(&files(file, 0, KEY).scan(0).unwrap().blocks);
+    for cut in 0..good.len() {
+        let whole = ends.iter().filter(|&&end| end <= cut).count();
+        assert_eq!(found(&good[..cut]), blocks[..whole].iter().map(|b| hash_of(b)).collect::<Vec<_>>(), "cut at {cut}");
+    }
+    for at in 0..good.len() {
+        for mask in [1, 0x80, 0xff] {
+            let mut file = good.clone();
+            file[at] ^= mask;
+            let got = found(&file);
+            let hit = ends.iter().filter(|&&end| end <= at).count();
+            for (i, block) in blocks.iter().enumerate().filter(|(i, _)| *i != hit) {
+                assert!(got.contains(&hash_of(block)), "byte {at} ^ {mask:02x} costs block {i} and not only {hit}");
+            }
+        }
+    }
+}
+
 /// A torn record may end exactly where another begins; the caller finds that out when it reads the body.
 #[test]
 fn blocks_inside_a_false_record_are_found_again() {

@@ -106,3 +106,48 @@ fn many_files_at_once() {
         assert_eq!(undo.read(*at, prev).unwrap(), *payload);
     }
 }
+
+/// Every cut and every flipped bit is seen, but for those in the header, which Core does not look at either.
+#[test]
+fn no_damage_goes_unseen() {
+    let prev = Hash256([5; 32]);
+    let good = undo_record(MAGIC, &prev, &payload());
+    let read = |file: &[u8]| {
+        let sim = SimDisk::new(0);
+        put_file(&*sim.shared(), Path::new("/blocks/rev00000.dat"), file, KEY);
+        UndoFiles::new(sim.shared(), Path::new(DIR), &regtest(), KEY).read(FilePos { file: 0, offset: 8 }, &prev)
+    };
+    assert_eq!(read(&good).unwrap(), payload());
+    for cut in 0..good.len() {
+        assert_eq!(read(&good[..cut]).unwrap_err().kind(), FaultKind::Damaged, "cut at {cut}");
+    }
+    for bit in 0..good.len() * 8 {
+        let mut file = good.clone();
+        file[bit / 8] ^= 1 << (bit % 8);
+        match read(&file) {
+            Ok(got) => assert!(bit < 64 && got == payload(), "bit {bit}"),
+            Err(why) => assert!(bit >= 64 && why.kind() == FaultKind::Damaged, "bit {bit}: {why}"),
+        }
+    }
+}
+
+/// Undo data longer than the first read, whose header is damaged.
+#[test]
+fn long_undo_data_is_read_without_its_header() {
+    let prev = Hash256([5; 32]);
+    let mut payload = Vec::new();
+    primitives::undo::put_count(&mut payload, 1);
+    primitives::undo::put_count(&mut payload, 400);
+    for _ in 0..400 {
+        let mut coin = Vec::new();
+        primitives::coin::put_coin(&mut coin, 7, primitives::Amount(5), &[0x51; 9000]);
+        primitives::undo::put_entry(&mut payload, &coin).unwrap();
+    }
+    let mut file = undo_record(MAGIC, &prev, &payload);
+    file[5] ^= 1;
+    file.extend_from_slice(&[9; 5000]);
+    let sim = SimDisk::new(0);
+    put_file(&*sim.shared(), Path::new("/blocks/rev00000.dat"), &file, KEY);
+    let undo = UndoFiles::new(sim.shared(), Path::new(DIR), &regtest(), KEY);
+    assert_eq!(undo.read(FilePos { file: 0, offset: 8 }, &prev).unwrap(), payload);
+}
