@@ -273,9 +273,9 @@ impl Play {
                     self.hub.connected(peer, now);
                     self.peers.push(peer);
                 }
-                Action::Read { peer, hash, witness } => {
-                    let block = self.chain.block(&hash, witness).and_then(ServedBlock::new);
-                    self.hub.served(peer, block, now);
+                Action::Read { peer, blocks, v2 } => {
+                    let blocks = ServedBlock::read(&*self.chain, &blocks, v2);
+                    self.hub.served(peer, blocks, now);
                 }
                 Action::Close { peer } => self.peers.retain(|known| *known != peer),
                 Action::Event(Event::Block { hash, bytes, .. }) => {

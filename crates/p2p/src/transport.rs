@@ -397,11 +397,13 @@ impl Transport {
     }
 
     fn push(&mut self, bytes: Vec<u8>) {
-        if bytes.is_empty() {
-            return;
-        }
         self.out_bytes += bytes.len();
-        self.out.push_back(bytes);
+        match self.out.back_mut() {
+            // Small messages leave together.
+            Some(last) if last.len() + bytes.len() <= STAGING_BYTES => last.extend_from_slice(&bytes),
+            _ if bytes.is_empty() => {}
+            _ => self.out.push_back(bytes),
+        }
     }
 
     /// Queues bytes as they are: for simulated peers that break every rule.

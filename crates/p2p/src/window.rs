@@ -70,19 +70,28 @@ impl Drop for Held {
     }
 }
 
-/// Wakes a thread that polls the other end of a socket pair.
+/// Wakes a thread that polls the other end of a socket pair. A thread that was woken and has not looked yet
+/// is not woken again: many small orders cost one system call.
 #[derive(Debug, Clone)]
-pub(crate) struct Waker(Arc<UnixStream>);
+pub(crate) struct Waker(Arc<(AtomicBool, UnixStream)>);
 
 impl Waker {
     /// `stream` is one end of a non-blocking pair.
     pub(crate) fn new(stream: UnixStream) -> Waker {
-        Waker(Arc::new(stream))
+        Waker(Arc::new((AtomicBool::new(false), stream)))
     }
 
-    /// Wakes. A full pipe means that the thread has been woken already; a closed one, that it is gone.
+    /// Wakes. A closed pipe means that the thread is gone, and then nothing is to be done.
     pub(crate) fn wake(&self) {
-        let _ = (&*self.0).write(&[1]);
+        let (woken, stream) = &*self.0;
+        if !woken.swap(true, Ordering::AcqRel) {
+            let _ = (&*stream).write(&[1]);
+        }
+    }
+
+    /// The thread looks now: whatever is put into its inbox from here on wakes it again.
+    pub(crate) fn looks(&self) {
+        self.0.0.store(false, Ordering::Release);
     }
 }
 

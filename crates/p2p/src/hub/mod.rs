@@ -21,7 +21,7 @@ use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::transport::Transport;
 use crate::window::Window;
-use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
+use crate::wire::{AddressEntry, Group, Inventory, NetAddress, PeerAddress, Target, TargetError, services};
 use primitives::Hash256;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -47,14 +47,14 @@ pub enum Action {
         /// The connection.
         peer: PeerId,
     },
-    /// Read a block for a peer, and say [`Hub::served`].
+    /// Read blocks for a peer, at least one, until [`serve::READ_BYTES_MAX`] are read, and say [`Hub::served`].
     Read {
         /// Who asked.
         peer: PeerId,
-        /// Which.
-        hash: Hash256,
-        /// Whether with witness.
-        witness: bool,
+        /// Which, in order; with witness those of kind [`Inventory::WITNESS_BLOCK`].
+        blocks: Vec<Inventory>,
+        /// Whether they go out by v2, where blocks need no checksum.
+        v2: bool,
     },
     /// Look up a name, and say [`Hub::resolved`].
     Resolve {

@@ -2,10 +2,10 @@
 
 use super::{Action, Hub};
 use crate::api::PeerId;
-use crate::chain::HeaderInfo;
+use crate::chain::{ChainView, HeaderInfo};
 use crate::peer::{Now, SEND_PAUSE_BYTES};
 use crate::reason::Reason;
-use crate::wire::{Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
+use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
 use primitives::{Hash256, Header, Height};
 
 /// Headers of a new tip that are announced at once; beyond, an inv says that there is more.
@@ -16,19 +16,41 @@ pub const ANNOUNCE_COUNT_MAX: usize = 8;
 /// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS`.
 pub const LIMITED_DEPTH_MAX: Height = 290;
 
+/// Blocks that are read for one peer at a time: the chain's first years have blocks of 250 bytes.
+pub const READ_COUNT_MAX: usize = 64;
+/// And the bytes after which reading stops for this time.
+pub const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
+
 /// A block that was read for a peer.
 #[derive(Debug)]
 pub struct ServedBlock {
     bytes: Vec<u8>,
-    checksum: [u8; 4],
+    /// None where the transport needs none.
+    checksum: Option<[u8; 4]>,
 }
 
 impl ServedBlock {
     /// The bytes with their checksum: computed where the block is read, and not where sockets wait.
     ///
     /// `None` for a block that no message can carry.
-    pub fn new(bytes: Vec<u8>) -> Option<ServedBlock> {
-        (bytes.len() <= PAYLOAD_BYTES_MAX).then(|| ServedBlock { checksum: checksum(&bytes), bytes })
+    fn new(bytes: Vec<u8>, v2: bool) -> Option<ServedBlock> {
+        let fits = bytes.len() <= PAYLOAD_BYTES_MAX;
+        fits.then(|| ServedBlock { checksum: (!v2).then(|| checksum(&bytes)), bytes })
+    }
+
+    /// Reads what [`Action::Read`] asks for.
+    pub fn read(chain: &dyn ChainView, blocks: &[Inventory], v2: bool) -> Vec<Option<ServedBlock>> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        for block in blocks {
+            let bytes_read = chain.block(&block.hash, block.kind == Inventory::WITNESS_BLOCK);
+            let read = bytes_read.and_then(|bytes| ServedBlock::new(bytes, v2));
+            bytes += read.as_ref().map_or(0, |read| read.bytes.len());
+            out.push(read);
+            if bytes >= READ_BYTES_MAX {
+                break;
+            }
+        }
+        out
     }
 }
 
@@ -50,20 +72,20 @@ impl Hub {
         Ok(())
     }
 
-    /// Begins to read the next block that a peer asked for, one at a time, and not while much waits to be sent.
+    /// Begins to read the next blocks that a peer asked for, unless some are being read or much waits to be sent.
     pub(super) fn serve_next(&mut self, id: PeerId, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        let Some(&Inventory { kind, hash }) = peer.serve.front() else { return };
-        if peer.serving || peer.transport.out_bytes() >= SEND_PAUSE_BYTES {
+        let Some(peer) = self.peers.get(&id) else { return };
+        if peer.serving || peer.serve.is_empty() || peer.transport.out_bytes() >= SEND_PAUSE_BYTES {
             return;
         }
-        if self.is_beyond_offer(&hash) {
-            self.drop_peer(id, Reason::BeyondOffer(hash), now);
+        let blocks: Vec<_> = peer.serve.iter().take(READ_COUNT_MAX).copied().collect();
+        if let Some(beyond) = blocks.iter().find(|block| self.is_beyond_offer(&block.hash)) {
+            self.drop_peer(id, Reason::BeyondOffer(beyond.hash), now);
             return;
         }
+        let v2 = peer.transport.is_v2();
         self.peers.get_mut(&id).expect("it was there").serving = true;
-        let witness = kind == Inventory::WITNESS_BLOCK;
-        self.actions.push_back(Action::Read { peer: id, hash, witness });
+        self.actions.push_back(Action::Read { peer: id, blocks, v2 });
     }
 
     /// A node that offers its last blocks only shows no more, so that nobody learns what it has.
@@ -75,14 +97,17 @@ impl Hub {
         self.chain.header(hash).is_some_and(|block| tip.height.saturating_sub(block.height) > LIMITED_DEPTH_MAX)
     }
 
-    /// What [`Action::Read`] asked for; `None` when the block is not there or not to be shown.
-    pub fn served(&mut self, id: PeerId, block: Option<ServedBlock>, now: Now) {
+    /// The first of what [`Action::Read`] asked for; `None` for a block that is not there or not to be shown.
+    pub fn served(&mut self, id: PeerId, blocks: Vec<Option<ServedBlock>>, now: Now) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.serving = false;
-        let Some(asked) = peer.serve.pop_front() else { return };
-        match block {
-            Some(block) => peer.transport.send_block(block.bytes, block.checksum),
-            None => peer.send(&Message::NotFound(vec![asked])),
+        for block in blocks {
+            let Some(asked) = peer.serve.pop_front() else { return };
+            match block {
+                Some(ServedBlock { bytes, checksum: Some(sum) }) => peer.transport.send_block(bytes, sum),
+                Some(ServedBlock { bytes, checksum: None }) => peer.transport.send(Command::Block, &bytes),
+                None => peer.send(&Message::NotFound(vec![asked])),
+            }
         }
         self.serve_next(id, now);
     }

@@ -24,7 +24,7 @@ use std::thread::JoinHandle;
 enum Order {
     Command(Command),
     Dialed(PeerId, Result<TcpStream, String>),
-    Served(PeerId, Option<ServedBlock>),
+    Served(PeerId, Vec<Option<ServedBlock>>),
     Resolved(String, Vec<SocketAddr>),
     Stop,
 }
@@ -84,7 +84,14 @@ impl Network {
     ///
     /// A refusal found after `Stored` (a script, when the block's turn came) is said here too.
     pub fn verdict(&self, hash: Hash256, verdict: BlockVerdict) {
-        self.orders.send(Order::Command(Command::Verdict(hash, verdict)));
+        let can_wait = verdict == BlockVerdict::Stored;
+        let order = Order::Command(Command::Verdict(hash, verdict));
+        if can_wait {
+            // Nothing follows from it at once: it is read with the next order, or a tenth of a second later.
+            let _ = self.orders.sender.send(order);
+        } else {
+            self.orders.send(order);
+        }
     }
 
     /// The connected chain has a new tip. Peers are told only when no better header is known, so it may be

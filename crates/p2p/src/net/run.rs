@@ -8,8 +8,7 @@ use crate::peer::Now;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::window::{Waker, Window};
-use crate::wire::{PeerAddress, Target};
-use primitives::Hash256;
+use crate::wire::{Inventory, PeerAddress, Target};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -32,8 +31,8 @@ const ACCEPT_COUNT_MAX: usize = 8;
 
 struct ReadJob {
     peer: PeerId,
-    hash: Hash256,
-    witness: bool,
+    blocks: Vec<Inventory>,
+    v2: bool,
 }
 
 struct Runner {
@@ -119,9 +118,8 @@ fn time(started: Instant) -> Now {
 
 fn spawn_reader(chain: Arc<dyn ChainView>, jobs: Receiver<ReadJob>, orders: Orders) -> io::Result<JoinHandle<()>> {
     Builder::new().name("ffwd-serve".to_owned()).spawn(move || {
-        for ReadJob { peer, hash, witness } in jobs {
-            let block = chain.block(&hash, witness).and_then(ServedBlock::new);
-            orders.send(Order::Served(peer, block));
+        for ReadJob { peer, blocks, v2 } in jobs {
+            orders.send(Order::Served(peer, ServedBlock::read(&*chain, &blocks, v2)));
         }
     })
 }
@@ -150,11 +148,12 @@ impl Runner {
     /// Whether we are to stop.
     fn take_orders(&mut self) -> bool {
         let now = self.now();
+        self.orders.waker.looks();
         while let Ok(order) = self.inbox.try_recv() {
             match order {
                 Order::Stop => return true,
                 Order::Command(command) => self.hub.command(command, now),
-                Order::Served(peer, block) => self.hub.served(peer, block, now),
+                Order::Served(peer, blocks) => self.hub.served(peer, blocks, now),
                 Order::Resolved(name, found) => self.hub.resolved(&name, &found, now),
                 Order::Dialed(peer, Ok(stream)) => {
                     self.sockets.insert(peer, stream);
@@ -184,9 +183,9 @@ impl Runner {
                 Action::Close { peer } => {
                     self.sockets.remove(&peer);
                 }
-                Action::Read { peer, hash, witness } => {
+                Action::Read { peer, blocks, v2 } => {
                     // The reader ends only after this thread.
-                    let _ = self.read_jobs.send(ReadJob { peer, hash, witness });
+                    let _ = self.read_jobs.send(ReadJob { peer, blocks, v2 });
                 }
                 Action::Resolve { name, port } => dial::resolve(name, port, &self.orders),
                 Action::Event(event) => {

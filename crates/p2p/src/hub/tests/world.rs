@@ -270,9 +270,9 @@ impl World {
                 Action::Close { peer } => {
                     self.links.remove(&peer);
                 }
-                Action::Read { peer, hash, witness } => {
-                    let block = self.chain.block(&hash, witness).and_then(ServedBlock::new);
-                    self.hub.served(peer, block, self.now());
+                Action::Read { peer, blocks, v2 } => {
+                    let blocks = ServedBlock::read(&*self.chain, &blocks, v2);
+                    self.hub.served(peer, blocks, self.now());
                 }
                 Action::Resolve { name, .. } => self.hub.resolved(&name, &[], self.now()),
                 Action::Event(event) => self.node(event),
@@ -456,9 +456,9 @@ impl OtherHub {
     fn act(&mut self, now: Now) {
         while let Some(action) = self.hub.next_action() {
             match action {
-                Action::Read { peer, hash, witness } => {
-                    let block = self.chain.block(&hash, witness).and_then(ServedBlock::new);
-                    self.hub.served(peer, block, now);
+                Action::Read { peer, blocks, v2 } => {
+                    let blocks = ServedBlock::read(&*self.chain, &blocks, v2);
+                    self.hub.served(peer, blocks, now);
                 }
                 Action::Close { .. } => self.closed = true,
                 _ => {}
