@@ -20,7 +20,7 @@ const BESIDE_COLUMNS_MAX: usize = 5;
 /// The whole page.
 pub(super) fn page(charts: &Charts, inputs: &Inputs) -> String {
     let title = title(inputs);
-    let sections: String = charts.charts.iter().map(|chart| section(chart)).collect();
+    let sections: String = charts.charts.iter().map(section).collect();
     let links: String = charts
         .charts
         .iter()

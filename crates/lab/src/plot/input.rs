@@ -468,10 +468,9 @@ fn samples_of(text: &str, damaged: &mut u64) -> (Vec<Sample>, Vec<Point>) {
             continue;
         };
         samples.push(Sample { t, rss_anon, written });
-        if let Some(height) = columns.next().and_then(|text| text.parse().ok()) {
-            if heights.last().is_none_or(|last| last.height != height) {
-                heights.push(Point { t, height, tx: 0, cache_mib: f32::NAN, entries: 0, hash: 0 });
-            }
+        let height = columns.next().and_then(|text| text.parse().ok());
+        if let Some(height) = height.filter(|&height| heights.last().is_none_or(|last| last.height != height)) {
+            heights.push(Point { t, height, tx: 0, cache_mib: f32::NAN, entries: 0, hash: 0 });
         }
     }
     (samples, heights)

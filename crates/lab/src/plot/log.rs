@@ -405,6 +405,23 @@ impl Reader {
     }
 }
 
+/// Height of the last tip in a piece of a log that is made of whole lines.
+pub(crate) fn last_height(piece: &[u8]) -> Option<u32> {
+    let mut end = piece.len();
+    while let Some(at) = memmem::rfind(&piece[..end], line::TIP) {
+        let fields = &piece[at + line::TIP.len()..];
+        let fields = &fields[..memchr(b'\n', fields).unwrap_or(fields.len())];
+        let begin = memrchr(b'\n', &piece[..at]).map_or(0, |newline| newline + 1);
+        let is_own =
+            line::parse(&piece[begin..]).is_some_and(|whole| !whole.background && whole.message.starts_with(line::TIP));
+        if let Some(tip) = line::tip(fields).filter(|_| is_own) {
+            return Some(tip.height);
+        }
+        end = at;
+    }
+    None
+}
+
 /// True for `Bitcoin Core version v31.0.0 ..`, `Bitcoin Knots version ..`, `Bitcoin version v0.9..`, `ffwd version ..`.
 fn is_version(message: &[u8]) -> bool {
     message.starts_with(b"ffwd version ")

@@ -162,6 +162,11 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
     })
 }
 
+/// Seconds in words, as in the report.
+pub(crate) fn duration(seconds: f64) -> String {
+    text::duration(seconds)
+}
+
 /// `report.html` and `height` give `report-height.svg`.
 fn beside(out: &Path, chart: &str, extension: &str) -> PathBuf {
     let stem = out.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

@@ -1,1 +1,390 @@
+//! Whole reports. The logs are written for these tests, in the line formats of Bitcoin Core b88bffe and older versions.
 
+use super::*;
+use crate::run::{Cell, RESULT_FILE, Report, RunRecord, SAMPLES_FILE, SAMPLES_HEADER};
+use std::fs;
+use std::process::Command;
+
+/// A reindex with `-debug=bench -debug=coindb`, a flush in it.
+const REINDEX: &str = "\
+2026-01-01T00:00:00Z Bitcoin Core version v31.0.0 (release build)
+2026-01-01T00:00:01Z Assuming ancestors of block 00 have valid signatures.
+2026-01-01T00:00:02Z Reindexing finished
+2026-01-01T00:00:02Z Disabling script verification at block #1 (00).
+@BLOCK 1 00:00:03@
+@BLOCK 2 00:00:04@
+2026-01-01T00:00:05Z [coindb] Writing chainstate to disk: flush mode=IF_NEEDED, prune=0, large=1, critical=0, periodic=0
+2026-01-01T00:00:05Z [bench] BatchWrite: write coins cache to disk (20 out of 30 cached coins) started
+2026-01-01T00:00:06Z [coindb] Committed 20 changed transaction outputs (out of 30) to coin database...
+2026-01-01T00:00:06Z [bench] BatchWrite: write coins cache to disk (20 out of 30 cached coins) completed (1000.00ms)
+@BLOCK 3 00:00:08@
+2026-01-01T00:00:09Z [coindb] Committed 0 changed transaction outputs (out of 0) to coin database...
+2026-01-01T00:00:10Z Shutdown done
+";
+
+/// A sync in which a snapshot's background is validated, and which is cut off.
+const SYNC: &str = "\
+2026-01-02T00:00:00.000000Z [init] [init/common.cpp:156] [LogPackageVersion] Bitcoin Core version v31.0.0 (release build)
+2026-01-02T00:00:00.100000Z [init] Validating signatures for all blocks.
+2026-01-02T00:00:01.000000Z [msghand] [validation.cpp:2889] [UpdateTipLog] @TIP 1@
+2026-01-02T00:00:01.250000Z [msghand] [validation.cpp:2889] [UpdateTipLog] [background validation] @TIP 2000@
+2026-01-02T00:00:01.500000Z [msghand] [validation.cpp:2889] [UpdateTipLog] @TIP 2@
+2026-01-02T00:00:03.000000Z [msghand] [validation.cpp:2889] [UpdateTipLog] @TIP 3@
+2026-01-02T00:00:04.000000Z [msghand] UpdateTip: new best=00";
+
+/// The lines of `@TIP h@` and `@BLOCK h time@` written out.
+fn written(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        match line.split_once('@').map(|(head, rest)| (head, rest.trim_end_matches('@').split(' ').collect::<Vec<_>>()))
+        {
+            Some((head, parts)) if parts[0] == "TIP" => out += &format!("{head}{}\n", tip(parts[1].parse().unwrap())),
+            Some((_, parts)) if parts[0] == "BLOCK" => out += &block(parts[1].parse().unwrap(), parts[2]),
+            _ => out += &format!("{line}\n"),
+        }
+    }
+    out
+}
+
+fn tip(height: u32) -> String {
+    let cache = f64::from(height % 3) * 10.0 + 1.0;
+    format!(
+        "UpdateTip: new best={:064x} height={height} version=0x20000000 log2_work=32.000022 tx={} date='2020-01-01T00:00:00Z' \
+         progress=0.5 cache={cache:.1}MiB({}txo)",
+        u64::from(height) + 1,
+        height * 10,
+        height * 100
+    )
+}
+
+fn block(height: u32, time: &str) -> String {
+    let lines = [
+        "[bench]   - Load block from disk: 1.00ms".to_owned(),
+        "[bench]     - Sanity checks: 2.00ms [0.00s (2.00ms/blk)]".to_owned(),
+        "[bench]     - Fork checks: 3.00ms [0.00s (3.00ms/blk)]".to_owned(),
+        "[bench]       - Connect 10 transactions: 4.00ms (0.4ms/tx, 0.2ms/txin) [0.00s (4.00ms/blk)]".to_owned(),
+        "[bench]     - Verify 20 txins: 9.00ms (0.450ms/txin) [0.00s (9.00ms/blk)]".to_owned(),
+        "[bench]     - Write undo data: 5.00ms [0.00s (5.00ms/blk)]".to_owned(),
+        "[bench]     - Index writing: 1.00ms [0.00s (1.00ms/blk)]".to_owned(),
+        "[bench]   - Connect total: 21.00ms [0.00s (21.00ms/blk)]".to_owned(),
+        "[bench]   - Flush: 6.00ms [0.00s (6.00ms/blk)]".to_owned(),
+        "[bench]   - Writing chainstate: 7.00ms [0.00s (7.00ms/blk)]".to_owned(),
+        tip(height),
+        "[bench]   - Connect postprocess: 8.00ms [0.00s (8.00ms/blk)]".to_owned(),
+        "[bench] - Connect block: 44.00ms [0.00s (44.00ms/blk)]".to_owned(),
+    ];
+    lines.iter().map(|line| format!("2026-01-01T{time}Z {line}\n")).collect()
+}
+
+fn log(text: &str) -> log::Log {
+    log::read(written(text).as_bytes()).unwrap()
+}
+
+#[test]
+fn a_reindex_of_core_is_read() {
+    for (row, text) in [("as it is", written(REINDEX)), ("with CRLF", written(REINDEX).replace('\n', "\r\n"))] {
+        let log = log::read(text.as_bytes()).unwrap();
+        let [run] = &log.runs[..] else { panic!("{row}: {} runs", log.runs.len()) };
+        assert_eq!(run.version, "Bitcoin Core version v31.0.0 (release build)", "{row}");
+        assert_eq!(run.tips.iter().map(|tip| tip.fields.height).collect::<Vec<_>>(), [1, 2, 3], "{row}");
+        assert_eq!((run.shut_down, run.trust, run.damaged), (true, Some(log::Trust::Assumed), 0), "{row}");
+        let [flush] = &run.flushes[..] else { panic!("{row}: {:?}", run.flushes) };
+        assert_eq!((flush.height, flush.coins, flush.ms), (2, Some(20), Some(1000.0)), "{row}");
+        let sums = &run.stages[&0];
+        assert_eq!(
+            (sums.blocks, sums.ms),
+            (3, [1.0, 2.0, 3.0, 4.0, 9.0, 5.0, 1.0, 21.0, 6.0, 7.0, 8.0, 44.0].map(|ms| ms * 3.0)),
+            "{row}"
+        );
+        assert_eq!(run.block_ms, [44.0; 3], "{row}");
+    }
+}
+
+#[test]
+fn a_sync_of_core_is_read() {
+    let log = log(SYNC);
+    let [run] = &log.runs[..] else { panic!("{} runs", log.runs.len()) };
+    let heights = |tips: &[log::Tip]| tips.iter().map(|tip| tip.fields.height).collect::<Vec<_>>();
+    assert_eq!((heights(&run.tips), heights(&run.background)), (vec![1, 2, 3], vec![2000]));
+    assert_eq!((run.micros, run.shut_down, run.trust, run.damaged), (true, false, Some(log::Trust::AllPlanned), 1));
+    assert_eq!(log::last_height(written(SYNC).as_bytes()), Some(3), "neither the background nor the cut line");
+}
+
+#[test]
+fn runs_of_one_log_are_separated() {
+    let at = |day: u32, height: u32| format!("2026-01-{day:02}T00:00:00Z {}\n", tip(height));
+    let many = |day: u32, heights: std::ops::Range<u32>| heights.map(|height| at(day, height)).collect::<String>();
+    for (row, text, want) in [
+        ("two starts", written(REINDEX) + &written(REINDEX), vec![3, 3]),
+        ("no version lines, height falls", many(1, 0..500) + &many(2, 0..300), vec![500, 300]),
+        ("a small reorganisation", many(1, 0..500) + &many(1, 450..600), vec![650]),
+        ("the clock goes back a day", many(2, 0..50) + &many(1, 50..60), vec![50, 10]),
+        (
+            "a start without blocks",
+            "2026-01-01T00:00:00Z ffwd version v0.1.0 (info)\n".to_owned() + &written(REINDEX),
+            vec![0, 3],
+        ),
+        ("nothing", String::new(), vec![]),
+    ] {
+        let log = log::read(text.as_bytes()).unwrap();
+        assert_eq!(log.runs.iter().map(|run| run.tips.len()).collect::<Vec<_>>(), want, "{row}");
+    }
+}
+
+/// Cut at any byte, with any bit flipped, a log still reads, and no height is made up.
+#[test]
+fn damage_is_counted_and_passed_over() {
+    let text = written(REINDEX).into_bytes();
+    for cut in 0..text.len() {
+        let log = log::read(&text[..cut]).unwrap();
+        assert!(
+            log.runs.iter().flat_map(|run| &run.tips).all(|tip| (1..=3).contains(&tip.fields.height)),
+            "cut at {cut}"
+        );
+        let mut flipped = text.clone();
+        flipped[cut] ^= 1 << (cut % 8);
+        log::read(&flipped[..]).unwrap();
+    }
+    let joined =
+        format!("2026-01-01T00:00:00Z {}\n2026-01-01T00:00:00Z Upd2026-01-01T00:00:00Z {}\n\0\0\0\n", tip(1), tip(2));
+    assert_eq!(log::read(joined.as_bytes()).unwrap().runs[0].damaged, 2, "a line run into another, and zeros");
+    let endless = [
+        tip(1).into_bytes(),
+        vec![b'x'; 10 << 20],
+        b"\n".to_vec(),
+        format!("2026-01-01T00:00:00Z {}\n", tip(5)).into_bytes(),
+    ]
+    .concat();
+    let log = log::read(&endless[..]).unwrap();
+    assert_eq!(
+        (log.runs[0].tips.len(), log.runs[0].damaged > 0),
+        (1, true),
+        "a line without end does not fill the memory"
+    );
+}
+
+/// A result of `lab run` with two cells of one run each.
+fn result(folder: &Path) {
+    let mut report = Report {
+        format: crate::run::FORMAT.to_owned(),
+        title: "A <b>plan</b>".to_owned(),
+        complete: true,
+        ..Report::default()
+    };
+    for (number, (name, seconds)) in [("core rebuild", 8.0), ("ffwd rebuild", 2.0)].into_iter().enumerate() {
+        let run = format!("runs/00{}", number + 1);
+        let samples = (0..40).map(|at| {
+            format!("{:.3},{},1.0,0,{},{}\n", seconds * f64::from(at) / 40.0, 1_000_000 * (at + 1), 5000 * at, at)
+        });
+        fs::create_dir_all(folder.join(&run)).unwrap();
+        fs::write(folder.join(&run).join(SAMPLES_FILE), format!("{SAMPLES_HEADER}\n{}", samples.collect::<String>()))
+            .unwrap();
+        let (cell, program) = (name.to_owned(), name.split(' ').next().unwrap().to_owned());
+        report.runs.push(RunRecord {
+            run: number + 1,
+            cell: cell.clone(),
+            folder: run,
+            seconds,
+            ..RunRecord::default()
+        });
+        report.cells.push(Cell {
+            cell,
+            program,
+            work: "rebuild".to_owned(),
+            runs: 1,
+            mean_seconds: Some(seconds),
+            ..Cell::default()
+        });
+    }
+    report.runs[1].folder = "../outside".to_owned();
+    let outside = folder.join("../outside");
+    fs::create_dir_all(&outside).unwrap();
+    fs::write(outside.join(SAMPLES_FILE), "0,1,1,1,1,1\n").unwrap();
+    report.runs.push(RunRecord { run: 3, folder: "runs/002".to_owned(), ..report.runs[1].clone() });
+    fs::write(folder.join(RESULT_FILE), serde_json::to_vec(&report).unwrap()).unwrap();
+}
+
+/// Two logs, a result, and a file that is no log, with a name that would be a tag.
+fn everything(scratch: &Path) -> PlotOptions {
+    let folder = scratch.join("in");
+    fs::create_dir_all(folder.join("result")).unwrap();
+    fs::write(folder.join("a.log"), written(REINDEX)).unwrap();
+    fs::write(folder.join("b.log"), written(SYNC).replace("2026-01-02", "2026-01-01")).unwrap();
+    fs::write(folder.join("<script>alert(1)<.log"), written(REINDEX)).unwrap();
+    fs::write(folder.join("none.log"), "nothing of a log\n").unwrap();
+    result(&folder.join("result"));
+    PlotOptions { inputs: vec![folder], out: scratch.join("out/report.html"), svg: true, csv: true, baseline: None }
+}
+
+#[test]
+fn a_report_has_everything_and_fetches_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let options = everything(scratch.path());
+    let report = plot(&options).unwrap();
+    assert_eq!(
+        report.charts,
+        ["cells", "height", "ratio", "memory", "cache", "written", "stages-1", "stages-2", "block-times"]
+    );
+    let names = ["<script>alert(1)<", "a", "b, background", "b", "core rebuild", "ffwd rebuild"];
+    assert_eq!(report.runs, names);
+    let skipped: Vec<_> = report.skipped.iter().map(|one| one.why.as_str()).collect();
+    assert!(skipped.iter().any(|why| why.contains("leads out of the result")), "{skipped:?}");
+    assert!(skipped.iter().any(|why| why.contains("not a debug.log")), "{skipped:?}");
+    assert_eq!(report.damaged_lines, 1);
+    let html = fs::read_to_string(&report.out).unwrap();
+    for found in ["src=", "<link rel=\"stylesheet", "@import", "url(", "<script>alert", "<b>plan"] {
+        assert!(!html.contains(found), "{found}");
+    }
+    assert!(html.contains("none.log: no line begins with a time"), "what is not plotted is named");
+    assert!(html.contains("is not compared with"), "another trust level is said");
+    for chart in &report.charts {
+        let svg = fs::read_to_string(beside(&options.out, chart, "svg")).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>") && !svg.contains("NaN"), "{chart}");
+        assert!(html.contains(&format!("data-chart=\"{chart}\"")), "{chart}");
+    }
+    let csv = |chart: &str| fs::read_to_string(beside(&options.out, chart, "csv")).unwrap();
+    assert!(csv("height").contains("a,3.000000,1,10,11,100\n"), "{}", csv("height"));
+    assert!(csv("cache").contains("a,1,6.000000,2,1000,20,log\n"), "{}", csv("cache"));
+    assert!(csv("stages-1").contains("a,0,3,3.000,6.000,"), "{}", csv("stages-1"));
+    assert!(csv("memory").contains("core rebuild,0.000,1000000,0\n"), "{}", csv("memory"));
+    assert!(csv("cells").contains("ffwd rebuild,1,2.00 s,"), "{}", csv("cells"));
+}
+
+#[test]
+fn the_baseline_is_the_slowest_or_the_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let ticks = |step: u32| {
+        (0..100)
+            .map(|height| {
+                format!("2026-01-01T00:{:02}:{:02}Z {}\n", height * step / 60, height * step % 60, tip(height))
+            })
+            .collect::<String>()
+    };
+    for (name, step) in [("slow", 4), ("fast", 1)] {
+        fs::write(scratch.path().join(format!("{name}.log")), ticks(step)).unwrap();
+    }
+    let options = |baseline: Option<&str>| PlotOptions {
+        inputs: vec![scratch.path().to_owned()],
+        out: scratch.path().join("report.html"),
+        svg: false,
+        csv: true,
+        baseline: baseline.map(str::to_owned),
+    };
+    let last = |baseline| {
+        plot(&options(baseline)).unwrap();
+        let csv = fs::read_to_string(scratch.path().join("report-ratio.csv")).unwrap();
+        csv.lines().rfind(|line| line.starts_with(if baseline.is_none() { "fast" } else { "slow" })).unwrap().to_owned()
+    };
+    assert_eq!(
+        (last(None).as_str(), last(Some("fast")).as_str()),
+        ("fast,396.000000,0.250000", "slow,99.000000,4.000000")
+    );
+    let error = plot(&options(Some("none"))).unwrap_err();
+    assert_eq!(error.to_string(), "no run is named \"none\"; there are: fast, slow");
+}
+
+#[test]
+fn what_cannot_be_plotted_is_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    fs::write(path("text.log"), "hello\n").unwrap();
+    fs::write(path("no-tips.log"), "2026-01-01T00:00:00Z Bitcoin Core version v31.0.0\n").unwrap();
+    fs::write(path("other.json"), "{\"a\": 1}").unwrap();
+    fs::write(path("bad.json"), "{").unwrap();
+    fs::create_dir(path("empty")).unwrap();
+    for (name, want) in [
+        ("text.log", "no line begins with a time"),
+        ("no-tips.log", "1 of 1 lines begin with a time, none is a whole \"UpdateTip: new best=\""),
+        ("other.json", "format is \"\""),
+        ("bad.json", "not a result of lab run"),
+        ("empty", "found no such file"),
+        ("nowhere", "cannot be read"),
+    ] {
+        let options =
+            PlotOptions { inputs: vec![path(name)], out: path("report.html"), svg: false, csv: false, baseline: None };
+        let error = plot(&options).unwrap_err().to_string();
+        assert!(error.contains(want), "{name}: {error}");
+        assert!(!path("report.html").exists(), "{name}");
+    }
+}
+
+/// Opens the report as a person would: every chart has its canvas, nothing failed, nothing was fetched (the page forbids it).
+#[test]
+fn every_chart_draws_in_chromium() {
+    let chromium = ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()));
+    let Some(chromium) = chromium else {
+        println!("skipped: no Chromium here, so the report is not opened");
+        return;
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let report = plot(&everything(scratch.path())).unwrap();
+    let output = Command::new("timeout")
+        .args(["60", chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+        ])
+        .args(["--enable-logging=stderr", "--virtual-time-budget=3000", "--window-size=1280,4000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", scratch.path().join("profile").display()))
+        .arg(format!("file://{}", report.out.display()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout);
+    if dom.trim().is_empty() {
+        println!(
+            "skipped: {chromium} does not start here: {}",
+            String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default()
+        );
+        return;
+    }
+    let drawn = report.charts.iter().filter(|chart| *chart != "cells").count();
+    assert!(dom.contains("data-errors=\"0\""), "a script failed");
+    assert!(dom.contains(&format!("data-charts=\"{drawn}\"")), "not every chart was drawn");
+    assert_eq!(dom.matches("<canvas").count(), drawn, "a canvas for each");
+    assert!(dom.contains("aria-label=\"A &lt;b&gt;plan&lt;/b&gt;\""), "the bars are a picture too");
+    let console: Vec<_> = String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .map(str::to_owned)
+        .collect();
+    assert!(console.is_empty(), "{console:?}");
+}
+
+/// The whole way of a log like mainnet's. Only here the time is looked at, so only here it may fail for a slow machine.
+#[test]
+fn a_long_log_is_plotted_at_once() {
+    if std::env::var_os("SLOW").is_none() {
+        println!("skipped: SLOW is not set, so no log of 900,000 blocks is written");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("long.log");
+    let line = |height: u32| {
+        format!(
+            "2026-01-{:02}T{:02}:{:02}:{:02}Z {}\n",
+            1 + height / 86_400,
+            height / 3600 % 24,
+            height / 60 % 60,
+            height % 60,
+            tip(height)
+        )
+    };
+    fs::write(&path, (0..900_000).map(line).collect::<String>()).unwrap();
+    let options = PlotOptions {
+        inputs: vec![path],
+        out: scratch.path().join("report.html"),
+        svg: false,
+        csv: false,
+        baseline: None,
+    };
+    let start = std::time::Instant::now();
+    let report = plot(&options).unwrap();
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{} lines, {} bytes: {seconds:.2} s", report.lines, report.bytes);
+    assert_eq!((report.lines, report.damaged_lines), (900_000, 0));
+    assert!(seconds < 3.0, "{seconds} s, even with the checks of a test build");
+}

@@ -77,7 +77,11 @@ pub(super) fn ticks(max: f64, wanted: usize, clock: bool) -> Vec<f64> {
             .find(|&step| step >= rough * 0.999)
             .unwrap_or(power * 10.0)
     };
-    let step = if clock { CLOCK_STEPS.into_iter().find(|&step| step >= rough).unwrap_or_else(round) } else { round() };
+    let step = if clock && rough > CLOCK_STEPS[0] {
+        CLOCK_STEPS.into_iter().find(|&step| step >= rough).unwrap_or_else(round)
+    } else {
+        round()
+    };
     (0..=(max / step * 1.000_001) as usize).map(|at| at as f64 * step).collect()
 }
 

@@ -1,3 +1,277 @@
-//! `lab run`.
+//! `lab run`: a plan in, cells that can be compared out.
+//!
+//! A plan (`example.toml`) names programs, works, chains and settings. Each cell is run several times, in interleaved order, on a
+//! copy of its chain, while memory, CPU, bytes and height are sampled. Cells whose runs ended at another tip or with another UTXO
+//! set, or that ran the scripts of other blocks, are not compared. A crash, a timeout or a kill is a result.
+//!
+//! `plan`: TOML to a plan. `check`, `survey`: what is wrong before anything runs. `engine`, `program`, `process`, `sample`,
+//! `limits`, `copy`: the runs. `compare`, `result`: what came of them.
+//! Absent on purpose: pictures (`plot` draws a result), and any judgement of a block.
+
+mod check;
+mod compare;
+mod copy;
+mod engine;
+mod limits;
+mod plan;
+mod process;
+mod program;
+mod progress;
 mod result;
+mod sample;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use plan::Problem;
 pub use result::*;
+
+use check::Programs;
+use engine::Engine;
+use plan::{Plan, Source};
+use progress::Progress;
+use survey::Surveyed;
+
+/// A commented plan, with `@CHAIN@` where the folder of a chain goes.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// The plan as it was run, beside its results.
+const PLAN_FILE: &str = "plan.toml";
+
+/// What is run, and where to.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The plan.
+    pub plan: PathBuf,
+    /// The folder of the results; copies of chains lie in it while runs are made.
+    pub out: PathBuf,
+    /// Goes on with results that are there, instead of refusing to touch them.
+    pub resume: bool,
+    /// The ffwd that programs without a path stand for, and that reads what programs left; without one, this executable.
+    pub ffwd: Option<PathBuf>,
+    /// Writes no progress to standard error.
+    pub quiet: bool,
+    /// Set from outside (Ctrl-C) to stop: the run in progress is ended and made again by a resume.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl RunOptions {
+    /// Options to run `plan` into `out`, told on standard error.
+    pub fn new(plan: impl Into<PathBuf>, out: impl Into<PathBuf>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        Self { plan: plan.into(), out: out.into(), resume: false, ffwd: None, quiet: false, stop }
+    }
+}
+
+/// Why a plan gave no report.
+#[derive(Debug)]
+pub enum RunError {
+    /// The plan is wrong; nothing was run.
+    Plan {
+        /// The plan.
+        path: PathBuf,
+        /// Each problem, with its line.
+        problems: Vec<Problem>,
+    },
+    /// There are results in the folder.
+    Taken {
+        /// The folder.
+        out: PathBuf,
+        /// True where they are another plan's, so that resuming cannot help.
+        other_plan: bool,
+    },
+    /// A chain could not be made.
+    Chain {
+        /// Its label.
+        label: String,
+        /// What the program said.
+        why: String,
+    },
+    /// A file, folder or program.
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Stopped from outside.
+    Stopped {
+        /// Runs that are made.
+        done: usize,
+        /// Runs of the plan.
+        of: usize,
+        /// The folder.
+        out: PathBuf,
+    },
+}
+
+impl RunError {
+    fn io(path: &Path, error: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), error }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan { path, problems } => {
+                write!(f, "{} is not run:", path.display())?;
+                problems.iter().try_for_each(|problem| write!(f, " {problem};"))?;
+                write!(f, " nothing was started")
+            }
+            Self::Taken { out, other_plan: true } => {
+                write!(f, "{} has results of another plan: give another --out, or remove it", out.display())
+            }
+            Self::Taken { out, other_plan: false } => {
+                write!(f, "{} has results: --resume goes on with them; or give another --out", out.display())
+            }
+            Self::Chain { label, why } => write!(f, "chain {label} could not be made: {why}"),
+            Self::Io { path, error } => {
+                write!(f, "{}: {error}; what was run is kept, --resume goes on", path.display())
+            }
+            Self::Stopped { done, of, out } => {
+                write!(f, "stopped after {done} of {of} runs; --resume goes on with those in {}", out.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { error, .. } => Some(error),
+            Self::Plan { .. } | Self::Taken { .. } | Self::Chain { .. } | Self::Stopped { .. } => None,
+        }
+    }
+}
+
+/// Runs a plan and returns the report, which is also in `out` as [`RESULT_FILE`].
+///
+/// # Errors
+///
+/// See [`RunError`]. A program that fails is no error: it is in the report.
+pub fn run(options: &RunOptions) -> Result<Report, RunError> {
+    let text = read_plan(&options.plan)?;
+    let folder = options.plan.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let refused = |problems| RunError::Plan { path: options.plan.clone(), problems };
+    let plan = plan::parse(&text, &absolute(folder)?).map_err(refused)?;
+    let ffwd = match &options.ffwd {
+        Some(path) => absolute(path)?,
+        None => std::env::current_exe().map_err(|error| RunError::io(Path::new("this executable"), error))?,
+    };
+    let programs = check::programs(&plan, &ffwd).map_err(refused)?;
+    let is_new_out = !options.out.exists();
+    let out = absolute(&options.out)?;
+    fs::create_dir_all(&out).map_err(|error| RunError::io(&out, error))?;
+    let checked = claim(&out, &text, options.resume, || ready(&plan, &out).map_err(refused));
+    if let (Err(RunError::Plan { .. }), true) = (&checked, is_new_out) {
+        let _ = fs::remove_dir(&out); // Empty, for nothing was run; where it is not, it stays.
+    }
+    checked?;
+    let progress = Progress::new(options.quiet);
+    let chains = make_chains(&plan, &out, &ffwd, &progress)?;
+    check::room(&plan, &out, &chains).map_err(refused)?;
+    let chains: Vec<_> = chains.into_iter().flatten().collect();
+    engine(&plan, &programs, &ffwd, &chains, &out, options, progress).run()
+}
+
+fn engine<'a>(
+    plan: &'a Plan,
+    programs: &'a Programs,
+    ffwd: &'a Path,
+    chains: &'a [Surveyed],
+    out: &'a Path,
+    options: &'a RunOptions,
+    progress: Progress,
+) -> Engine<'a> {
+    Engine {
+        plan,
+        programs,
+        ffwd,
+        chains,
+        out,
+        stop: &options.stop,
+        progress,
+        records: Vec::new(),
+        prepared: std::collections::BTreeMap::new(),
+        page_cache: "",
+    }
+}
+
+fn read_plan(path: &Path) -> Result<String, RunError> {
+    let wrong = |error| RunError::io(path, error);
+    let mut text = String::new();
+    fs::File::open(path).map_err(wrong)?.take(plan::PLAN_BYTES_MAX + 1).read_to_string(&mut text).map_err(wrong)?;
+    if text.len() as u64 > plan::PLAN_BYTES_MAX {
+        let problems =
+            vec![Problem { line: None, what: format!("more than {} bytes are no plan", plan::PLAN_BYTES_MAX) }];
+        return Err(RunError::Plan { path: path.to_owned(), problems });
+    }
+    Ok(text)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, RunError> {
+    std::path::absolute(path).map_err(|error| RunError::io(path, error))
+}
+
+/// What can be looked at before anything runs.
+fn ready(plan: &Plan, out: &Path) -> Result<(), Vec<Problem>> {
+    let there = check::chains(plan, out, &|label| made_chain(out, label))?;
+    check::room(plan, out, &there)
+}
+
+/// Takes the folder of results for this plan: new, or to be resumed with the same plan.
+fn claim(out: &Path, text: &str, resume: bool, check: impl FnOnce() -> Result<(), RunError>) -> Result<(), RunError> {
+    let path = out.join(PLAN_FILE);
+    match fs::read_to_string(&path) {
+        Ok(there) if there != text => return Err(RunError::Taken { out: out.to_owned(), other_plan: true }),
+        Ok(_) if !resume => return Err(RunError::Taken { out: out.to_owned(), other_plan: false }),
+        Ok(_) => return check(),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(RunError::io(&path, error)),
+        Err(_) => {}
+    }
+    if out.join(RESULT_FILE).exists() {
+        return Err(RunError::Taken { out: out.to_owned(), other_plan: true });
+    }
+    check()?;
+    result::write_whole(&path, text.as_bytes()).map_err(|error| RunError::io(&path, error))
+}
+
+/// Where a chain lies that was made for a plan before.
+fn made_chain(out: &Path, label: &str) -> Option<PathBuf> {
+    let folder = out.join("chains").join(engine::slug(label));
+    folder.join("made.ok").is_file().then_some(folder)
+}
+
+/// Makes the chains that the plan wants made, and looks at all of them.
+fn make_chains(plan: &Plan, out: &Path, ffwd: &Path, progress: &Progress) -> Result<Vec<Option<Surveyed>>, RunError> {
+    for chain in &plan.chains {
+        let Source::Make(args) = &chain.source else { continue };
+        if made_chain(out, &chain.label).is_some() {
+            continue;
+        }
+        let folder = out.join("chains").join(engine::slug(&chain.label));
+        engine::wipe(&folder)?;
+        progress.line(&format!("      chain {} is made: ffwd lab chain {}", chain.label, args.join(" ")));
+        let mut command = Command::new(ffwd);
+        command.args(["lab", "chain", "--out"]).arg(&folder).args(args).arg("--json").stdin(Stdio::null());
+        let output = command.output().map_err(|error| RunError::io(ffwd, error))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing said");
+            return Err(RunError::Chain { label: chain.label.clone(), why: format!("{}: {last}", output.status) });
+        }
+        let marker = folder.join("made.ok");
+        fs::write(&marker, "").map_err(|error| RunError::io(&marker, error))?;
+    }
+    let chains = check::chains(plan, out, &|label| made_chain(out, label));
+    chains.map_err(|problems| RunError::Plan { path: out.join(PLAN_FILE), problems })
+}

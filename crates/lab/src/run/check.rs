@@ -1,0 +1,130 @@
+//! Everything that can be wrong before anything runs: programs, chains, room. In: a plan. Out: what it needs, found.
+//!
+//! Absent on purpose: writing, but for a probe whether files can be reflinked.
+
+use std::path::{Path, PathBuf};
+
+use super::copy;
+use super::plan::{Plan, Problem, Source, WorkKind};
+use super::program::{is_executable, net_dir, version};
+use super::survey::{Surveyed, survey};
+
+/// What a work adds to the bytes it is given: index, undo and coins, as a share of the block files.
+const GROWTH: f64 = 0.5;
+
+/// The programs of a plan, found and asked for their version.
+#[derive(Clone, Debug)]
+pub(super) struct Programs {
+    pub(super) exes: Vec<PathBuf>,
+    pub(super) versions: Vec<String>,
+}
+
+/// Finds every program of `plan`; `own` is the ffwd that runs it.
+pub(super) fn programs(plan: &Plan, own: &Path) -> Result<Programs, Vec<Problem>> {
+    let mut found = Programs { exes: Vec::new(), versions: Vec::new() };
+    let mut problems = Vec::new();
+    for program in &plan.programs {
+        let exe = program.path.clone().unwrap_or_else(|| own.to_owned());
+        let what = if is_executable(&exe) { version(&exe) } else { Err(format!("no program at {}", exe.display())) };
+        match what {
+            Ok(version) => found.versions.push(version),
+            Err(what) => {
+                problems.push(Problem { line: Some(program.line), what: format!("{}: {what}", program.label) })
+            }
+        }
+        found.exes.push(exe);
+    }
+    if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+/// Looks at every chain that is there already; one that has to be made is none. `made` is where those lie that were made.
+pub(super) fn chains(
+    plan: &Plan,
+    out: &Path,
+    made: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Result<Vec<Option<Surveyed>>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut found = Vec::new();
+    for chain in &plan.chains {
+        let folder = match &chain.source {
+            Source::Folder(folder) => Some(folder.clone()),
+            Source::Make(_) => made(&chain.label),
+        };
+        let looked = folder.map(|folder| {
+            if is_inside(out, &folder) {
+                return Err(format!("the results must not lie in the chain's own folder {}", folder.display()));
+            }
+            survey(&chain.label, &folder, chain.network)
+        });
+        match looked.transpose() {
+            Ok(chain) => found.push(chain),
+            Err(what) => problems.push(Problem { line: Some(chain.line), what: format!("{}: {what}", chain.label) }),
+        }
+    }
+    for work in plan.works.iter().enumerate().filter(|(_, work)| work.stopatheight.is_some()) {
+        problems.extend(too_high(plan, &found, work));
+    }
+    if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+fn too_high(plan: &Plan, chains: &[Option<Surveyed>], (at, work): (usize, &super::plan::Work)) -> Option<Problem> {
+    let wanted = work.stopatheight?;
+    let used = plan.cells.iter().filter(|cell| cell.work == at).filter_map(|cell| chains.get(cell.chain)?.as_ref());
+    let short = used.into_iter().find(|chain| chain.facts.height < wanted)?;
+    let what = format!("stopatheight {wanted}: chain {} ends at height {}", short.facts.label, short.facts.height);
+    Some(Problem { line: Some(work.line), what })
+}
+
+fn is_inside(folder: &Path, of: &Path) -> bool {
+    match (folder.canonicalize(), of.canonicalize()) {
+        (Ok(folder), Ok(of)) => folder.starts_with(of),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
+
+/// Whether there is room below `out` for the copies of the chains that are there.
+pub(super) fn room(plan: &Plan, out: &Path, chains: &[Option<Surveyed>]) -> Result<(), Vec<Problem>> {
+    let mut wanted = 0.0f64;
+    let mut largest: Option<(f64, usize)> = None;
+    for (at, chain) in chains.iter().enumerate() {
+        let Some(chain) = chain else { continue };
+        let bytes = chain.whole_bytes as f64;
+        let copied = if copy::can_reflink(&net_dir(&chain.folder, chain.network), out) { 0.0 } else { bytes };
+        let one = copied + bytes * GROWTH;
+        wanted += one * prepared(plan, at, chain).len() as f64;
+        if largest.is_none_or(|(most, _)| one > most) {
+            largest = Some((one, at));
+        }
+    }
+    let Some((one, at)) = largest else { return Ok(()) };
+    wanted += one;
+    let free = copy::free_bytes(out).map_or(f64::INFINITY, |bytes| bytes as f64);
+    if free >= wanted {
+        return Ok(());
+    }
+    let mib = |bytes: f64| (bytes / 1_048_576.0).ceil();
+    let what = format!(
+        "no room to work on copies: {} MiB are wanted below {}, {} are free; give --out on another disk",
+        mib(wanted),
+        out.display(),
+        mib(free)
+    );
+    Err(vec![Problem { line: Some(plan.chains[at].line), what }])
+}
+
+/// The programs that need a prepared folder of a chain: those that rebuild or verify where index and coins are not there, and
+/// those that serve it.
+pub(super) fn prepared(plan: &Plan, chain: usize, found: &Surveyed) -> Vec<usize> {
+    let needs = |cell: &super::plan::PlannedCell| {
+        let work = &plan.works[cell.work];
+        match work.kind {
+            WorkKind::Reindex => None,
+            WorkKind::Rebuild | WorkKind::Verify => (!found.is_whole).then_some(cell.program),
+            WorkKind::Sync => work.server,
+        }
+    };
+    let mut programs: Vec<_> = plan.cells.iter().filter(|cell| cell.chain == chain).filter_map(needs).collect();
+    programs.sort_unstable();
+    programs.dedup();
+    programs
+}

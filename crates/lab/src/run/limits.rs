@@ -1,0 +1,231 @@
+//! Limits for a program: memory and disk rate through a cgroup (version 2, or 1 where the system has that), processors through
+//! its affinity. What the system does not allow is said, and the run is made without it.
+//!
+//! Absent on purpose: privileges. Whoever may not make a cgroup is told so.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::thread::CpuSet;
+
+use super::plan::Limits;
+
+const ROOT: &str = "/sys/fs/cgroup";
+const MIB: u64 = 1 << 20;
+
+/// The limits in force for one run. Its cgroups are removed when it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// Folders of cgroups that the program has to enter.
+    groups: Vec<PathBuf>,
+    /// Processors it may use.
+    pub(super) cpus: Option<CpuSet>,
+    /// In words: what is limited, and what is not and why.
+    pub(super) said: Vec<String>,
+}
+
+impl Applied {
+    /// Puts `limits` up for a program that works in `folder`.
+    pub(super) fn new(limits: &Limits, folder: &Path) -> Self {
+        let mut applied = Self::default();
+        if let Some(mib) = limits.memory_mib {
+            let bytes = mib * MIB;
+            let files = [("memory", "memory.max"), ("memory", "memory.limit_in_bytes")];
+            applied.put(&format!("memory {mib} MiB"), &files, &[bytes.to_string(), bytes.to_string()]);
+        }
+        for (rate, word, v2, v1) in [
+            (limits.read_mib_per_s, "reading", "rbps", "blkio.throttle.read_bps_device"),
+            (limits.write_mib_per_s, "writing", "wbps", "blkio.throttle.write_bps_device"),
+        ] {
+            let Some(rate) = rate else { continue };
+            let what = format!("{word} {rate} MiB/s");
+            match device(folder) {
+                Some(device) => {
+                    let values = [format!("{device} {v2}={}", rate * MIB), format!("{device} {}", rate * MIB)];
+                    applied.put(&what, &[("io", "io.max"), ("blkio", v1)], &values);
+                }
+                None => applied.said.push(format!("{what}: not limited, {} is on no block device", folder.display())),
+            }
+        }
+        applied.set_cpus(limits);
+        applied
+    }
+
+    fn set_cpus(&mut self, limits: &Limits) {
+        let Some(wanted) = &limits.cpus else { return };
+        let usable = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+        let mut set = CpuSet::new();
+        wanted.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU && usable.is_set(cpu)).for_each(|&cpu| set.set(cpu));
+        let list = wanted.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        if set.count() as usize == wanted.len() {
+            self.said.push(format!("processors {list}"));
+            self.cpus = Some(set);
+        } else {
+            self.said.push(format!(
+                "processors {list}: not limited, this machine lets us use {} processors and not all of these",
+                usable.count()
+            ));
+        }
+    }
+
+    /// Writes a limit into a cgroup of version 2, else of version 1: `files` and `values` in that order.
+    fn put(&mut self, what: &str, files: &[(&str, &str); 2], values: &[String; 2]) {
+        let mut why = "the system has no cgroup for it".to_owned();
+        for (version, ((controller, file), value)) in files.iter().zip(values).enumerate() {
+            for parent in parents(version == 0, controller) {
+                match self.group(&parent, controller, file).and_then(|group| write(&group.join(file), value)) {
+                    Ok(()) => {
+                        self.said.push(format!("{what}, by a cgroup"));
+                        return;
+                    }
+                    Err(error) => why = error,
+                }
+            }
+        }
+        self.said.push(format!("{what}: not limited, {why}"));
+    }
+
+    /// Our group below `parent`, with `file` in it.
+    fn group(&mut self, parent: &Path, controller: &str, file: &str) -> Result<PathBuf, String> {
+        let group = parent.join(format!("ffwd-lab-{}", std::process::id()));
+        let is_new = !self.groups.contains(&group);
+        if is_new {
+            fs::create_dir_all(&group).map_err(|error| format!("{}: {error}", group.display()))?;
+        }
+        if !group.join(file).exists() {
+            let _ = write(&parent.join("cgroup.subtree_control"), &format!("+{controller}")); // Seen by what is there then.
+        }
+        if !group.join(file).exists() {
+            if is_new {
+                let _ = fs::remove_dir(&group); // An empty group harms nobody.
+            }
+            return Err(format!("{} does not give the controller {controller}", parent.display()));
+        }
+        if is_new {
+            self.groups.push(group.clone());
+        }
+        Ok(group)
+    }
+
+    /// The command that enters the groups and then becomes `command`.
+    pub(super) fn command(&self, command: &[String]) -> Vec<String> {
+        const ENTER: &str = "n=$1; shift; while [ $n -gt 0 ]; do echo $$ > \"$1/cgroup.procs\" || exit 126; shift; n=$((n-1)); done; exec \"$@\"";
+        if self.groups.is_empty() {
+            return command.to_vec();
+        }
+        let mut wrapped = vec![
+            "/bin/sh".to_owned(),
+            "-c".to_owned(),
+            ENTER.to_owned(),
+            "sh".to_owned(),
+            self.groups.len().to_string(),
+        ];
+        wrapped.extend(self.groups.iter().map(|group| group.to_string_lossy().into_owned()));
+        wrapped.extend_from_slice(command);
+        wrapped
+    }
+
+    /// True where the system ended a process of the groups for its memory.
+    pub(super) fn ran_out_of_memory(&self) -> bool {
+        self.groups.iter().any(|group| {
+            let text = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
+            let killed = |text: String| {
+                text.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
+            };
+            killed(text("memory.events")) || killed(text("memory.oom_control"))
+        })
+    }
+}
+
+impl Drop for Applied {
+    fn drop(&mut self) {
+        for group in &self.groups {
+            let _ = fs::remove_dir(group); // Busy only while something is still in it.
+        }
+    }
+}
+
+fn write(path: &Path, value: &str) -> Result<(), String> {
+    fs::write(path, value).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Groups below which ours may be made: our own, its parent, the root.
+fn parents(version_2: bool, controller: &str) -> Vec<PathBuf> {
+    let roots = if version_2 { vec![PathBuf::from(ROOT)] } else { vec![Path::new(ROOT).join(controller)] };
+    let marker = if version_2 { "cgroup.controllers" } else { "cgroup.procs" };
+    let own = own_group(version_2, controller);
+    let mut found = Vec::new();
+    for root in roots.into_iter().filter(|root| root.join(marker).exists()) {
+        let own = own.as_deref().map_or(root.clone(), |own| root.join(own.trim_start_matches('/')));
+        let parent = own.parent().filter(|parent| parent.starts_with(&root)).map(Path::to_owned);
+        for group in [Some(own), parent, Some(root)].into_iter().flatten() {
+            if !found.contains(&group) {
+                found.push(group);
+            }
+        }
+    }
+    found
+}
+
+/// The path of our group: `0::/path` for version 2, `4:memory:/path` for version 1.
+fn own_group(version_2: bool, controller: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (number, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_it =
+            if version_2 { number == "0" && names.is_empty() } else { names.split(',').any(|name| name == controller) };
+        is_it.then(|| path.to_owned())
+    })
+}
+
+/// `MAJOR:MINOR` of the disk that `folder` is on, not of its partition; none where it is on no disk.
+fn device(folder: &Path) -> Option<String> {
+    let number = fs::metadata(folder).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let own = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    if !own.exists() {
+        return None;
+    }
+    if own.join("partition").exists() {
+        let whole = fs::canonicalize(&own).ok()?.parent()?.join("dev");
+        return Some(fs::read_to_string(whole).ok()?.trim().to_owned());
+    }
+    Some(format!("{major}:{minor}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the system allows, each limit is either in force or named with a reason, and nothing is left behind.
+    #[test]
+    fn every_limit_is_in_force_or_said_not_to_be() {
+        let limits =
+            Limits { memory_mib: Some(512), cpus: Some(vec![0]), read_mib_per_s: Some(50), write_mib_per_s: Some(50) };
+        let applied = Applied::new(&limits, Path::new("."));
+        assert_eq!(applied.said.len(), 4, "{:?}", applied.said);
+        for said in &applied.said {
+            assert!(
+                said.ends_with("by a cgroup") || said.contains("not limited, ") || said.starts_with("processors "),
+                "{said}"
+            );
+        }
+        let command = applied.command(&["true".to_owned()]);
+        let status = std::process::Command::new(&command[0]).args(&command[1..]).status().unwrap();
+        assert!(status.success(), "{command:?}: {status}");
+        assert!(!applied.ran_out_of_memory());
+        let groups = applied.groups.clone();
+        drop(applied);
+        assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
+        println!("limits on this system: {} cgroups", groups.len());
+    }
+
+    #[test]
+    fn nothing_is_said_where_nothing_is_limited() {
+        let applied = Applied::new(&Limits::default(), Path::new("."));
+        assert!(applied.said.is_empty() && applied.groups.is_empty() && applied.cpus.is_none());
+        assert_eq!(applied.command(&["x".to_owned()]), ["x"]);
+    }
+}

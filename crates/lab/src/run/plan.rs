@@ -1,0 +1,176 @@
+//! A plan: TOML in, [`Plan`] out, or every problem with its line.
+//!
+//! Tables: `[[program]]`, `[[chain]]`, `[[work]]`, `[[settings]]`, `[limits]`, and a few keys above them; `example.toml` has
+//! all of them with a word each. Cells are chains x works x settings x programs, where a work may name some of each.
+//! Absent on purpose: looking at the disk and starting programs; see `check.rs`.
+
+mod read;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::result::Settings;
+use consensus::Chain;
+
+pub(super) use read::parse;
+
+/// Bytes of a plan.
+pub(super) const PLAN_BYTES_MAX: u64 = 1 << 20;
+
+/// Something wrong with a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The line in the plan, from 1; none where it is about the whole.
+    pub line: Option<usize>,
+    /// What is wrong, and what would be right.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+/// What does the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProgramKind {
+    Ffwd,
+    Bitcoind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) label: String,
+    pub(super) kind: ProgramKind,
+    /// None for the executable that runs the plan.
+    pub(super) path: Option<PathBuf>,
+    /// Given to it in every work, after our own.
+    pub(super) args: Vec<String>,
+    pub(super) line: usize,
+}
+
+/// Where a chain comes from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// A data directory, only read.
+    Folder(PathBuf),
+    /// Arguments of `lab chain`.
+    Make(Vec<String>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PlannedChain {
+    pub(super) label: String,
+    pub(super) source: Source,
+    pub(super) network: Chain,
+    pub(super) line: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WorkKind {
+    /// Index, undo and coins from the block files.
+    Reindex,
+    /// The coins alone.
+    Rebuild,
+    /// All of it from another program on this machine.
+    Sync,
+    /// The last blocks once more.
+    Verify,
+}
+
+impl WorkKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Reindex => "reindex",
+            Self::Rebuild => "rebuild",
+            Self::Sync => "sync",
+            Self::Verify => "verify",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) kind: WorkKind,
+    /// The height at which the work stops; none for the tip.
+    pub(super) stopatheight: Option<u32>,
+    /// Of a sync: index of the program that serves.
+    pub(super) server: Option<usize>,
+    /// Of a verify.
+    pub(super) level: u32,
+    pub(super) blocks: u32,
+    pub(super) line: usize,
+}
+
+/// Whether block files lie in the system's cache when a run starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PageCache {
+    Kept,
+    Dropped,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limits {
+    pub(super) memory_mib: Option<u64>,
+    /// Processors as a list: `0-1,4`.
+    pub(super) cpus: Option<Vec<usize>>,
+    pub(super) read_mib_per_s: Option<u64>,
+    pub(super) write_mib_per_s: Option<u64>,
+}
+
+/// Indices into the plan's lists.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedCell {
+    pub(super) name: String,
+    pub(super) program: usize,
+    pub(super) work: usize,
+    pub(super) chain: usize,
+    pub(super) settings: usize,
+}
+
+/// A plan that makes sense by itself.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) title: String,
+    pub(super) repeats: u32,
+    /// Index of the program that others are compared with.
+    pub(super) baseline: usize,
+    pub(super) page_cache: PageCache,
+    pub(super) timeout_s: f64,
+    pub(super) sample_ms: u64,
+    /// Hash the UTXO set after every run, not only after the first of each cell.
+    pub(super) check_every: bool,
+    pub(super) limits: Limits,
+    pub(super) programs: Vec<Program>,
+    pub(super) chains: Vec<PlannedChain>,
+    pub(super) works: Vec<Work>,
+    pub(super) settings: Vec<Settings>,
+    pub(super) cells: Vec<PlannedCell>,
+}
+
+/// Names each cell by what tells it apart; a name that still stands twice gets a number.
+fn name_cells(plan: &mut Plan) {
+    let one_chain = plan.chains.len() < 2;
+    let one_setting = plan.settings.len() < 2;
+    let mut seen = std::collections::BTreeMap::<String, u32>::new();
+    for cell in &mut plan.cells {
+        let work = &plan.works[cell.work];
+        let mut name = format!("{} {}", plan.programs[cell.program].label, work.kind.name());
+        if let Some(height) = work.stopatheight {
+            name += &format!(" to {height}");
+        }
+        if !one_chain {
+            name += &format!(", {}", plan.chains[cell.chain].label);
+        }
+        if !one_setting {
+            name += &format!(", {}", plan.settings[cell.settings].label);
+        }
+        let count = seen.entry(name.clone()).or_default();
+        *count += 1;
+        cell.name = if *count > 1 { format!("{name} [{count}]") } else { name };
+    }
+}

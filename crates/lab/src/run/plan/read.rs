@@ -1,0 +1,547 @@
+//! The text of a plan: TOML with the place of every value, so that every problem has its line.
+//!
+//! A key that is not known is a problem, and so is a value that could not be meant.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use consensus::Chain;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{
+    Limits, PageCache, Plan, PlannedCell, PlannedChain, Problem, Program, ProgramKind, Source, Work, WorkKind,
+    name_cells,
+};
+use crate::run::result::Settings;
+
+/// Repeats of a cell: more says nothing new.
+const REPEATS_MAX: u32 = 1_000;
+
+/// Cells of a plan.
+const CELLS_MAX: usize = 10_000;
+
+/// Letters of a label.
+const LABEL_MAX: usize = 60;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPlan {
+    #[serde(default)]
+    title: String,
+    repeats: Option<Spanned<u32>>,
+    baseline: Option<Spanned<String>>,
+    page_cache: Option<Spanned<String>>,
+    timeout_minutes: Option<Spanned<f64>>,
+    sample_ms: Option<Spanned<u64>>,
+    check: Option<Spanned<String>>,
+    limits: Option<RawLimits>,
+    #[serde(default)]
+    program: Vec<Spanned<RawProgram>>,
+    #[serde(default)]
+    chain: Vec<Spanned<RawChain>>,
+    #[serde(default)]
+    work: Vec<Spanned<RawWork>>,
+    #[serde(default)]
+    settings: Vec<Spanned<RawSettings>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLimits {
+    memory_mib: Option<Spanned<u64>>,
+    cpus: Option<Spanned<String>>,
+    read_mib_per_s: Option<Spanned<u64>>,
+    write_mib_per_s: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProgram {
+    label: Spanned<String>,
+    kind: Option<Spanned<String>>,
+    path: Option<Spanned<String>>,
+    #[serde(default)]
+    args: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawChain {
+    label: Spanned<String>,
+    folder: Option<Spanned<String>>,
+    make: Option<Spanned<Vec<String>>>,
+    network: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawWork {
+    kind: Spanned<String>,
+    programs: Option<Vec<Spanned<String>>>,
+    chains: Option<Vec<Spanned<String>>>,
+    settings: Option<Vec<Spanned<String>>>,
+    stopatheight: Option<u32>,
+    server: Option<Spanned<String>>,
+    level: Option<Spanned<u32>>,
+    blocks: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSettings {
+    label: Spanned<String>,
+    dbcache_mib: Option<Spanned<u64>>,
+    par: Option<i64>,
+    assumevalid: Option<Spanned<String>>,
+    batch_mib: Option<Spanned<u64>>,
+}
+
+/// Reads a plan. `folder` is where relative paths of it begin.
+///
+/// # Errors
+///
+/// Every problem that the text alone shows.
+pub(in crate::run) fn parse(text: &str, folder: &Path) -> Result<Plan, Vec<Problem>> {
+    let raw: RawPlan = toml::from_str(text).map_err(|error| {
+        let line = error.span().map(|span| line_of(text, span.start));
+        vec![Problem { line, what: error.message().to_owned() }]
+    })?;
+    let mut reader = Reader { text, folder, problems: Vec::new() };
+    let plan = reader.plan(raw);
+    if reader.problems.is_empty() { Ok(plan) } else { Err(reader.problems) }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// Reads the parts and keeps the problems.
+struct Reader<'a> {
+    text: &'a str,
+    folder: &'a Path,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn wrong(&mut self, span: Range<usize>, what: impl Into<String>) {
+        let line = Some(line_of(self.text, span.start));
+        self.problems.push(Problem { line, what: what.into() });
+    }
+
+    fn plan(&mut self, raw: RawPlan) -> Plan {
+        for (count, what) in [(raw.program.len(), "program"), (raw.chain.len(), "chain"), (raw.work.len(), "work")] {
+            if count == 0 {
+                self.problems.push(Problem { line: None, what: format!("no [[{what}]]: a plan needs at least one") });
+            }
+        }
+        let programs: Vec<_> = raw.program.into_iter().map(|program| self.program(program)).collect();
+        let chains: Vec<_> = raw.chain.into_iter().map(|chain| self.chain(chain)).collect();
+        let settings: Vec<_> = raw.settings.into_iter().map(|settings| self.settings(settings, &programs)).collect();
+        let settings = if settings.is_empty() { vec![Settings::default()] } else { settings };
+        let mut plan = Plan {
+            title: raw.title,
+            repeats: self.between(raw.repeats, 1, REPEATS_MAX, "repeats").unwrap_or(3),
+            baseline: 0,
+            page_cache: self.page_cache(raw.page_cache),
+            timeout_s: 60.0 * self.between(raw.timeout_minutes, 0.001, 1e6, "timeout_minutes").unwrap_or(24.0 * 60.0),
+            sample_ms: self.between(raw.sample_ms, 10, 60_000, "sample_ms").unwrap_or(100),
+            check_every: self.check(raw.check),
+            limits: raw.limits.map(|limits| self.limits(limits)).unwrap_or_default(),
+            programs,
+            chains,
+            works: Vec::new(),
+            settings,
+            cells: Vec::new(),
+        };
+        plan.baseline =
+            raw.baseline.and_then(|name| self.named(&name, &labels(&plan.programs), "program")).unwrap_or(0);
+        self.unique(plan.programs.iter().map(|one| (one.label.as_str(), one.line)));
+        self.unique(plan.chains.iter().map(|one| (one.label.as_str(), one.line)));
+        for work in raw.work {
+            self.work(work, &mut plan);
+        }
+        name_cells(&mut plan);
+        if plan.cells.len() > CELLS_MAX {
+            let what = format!("{} cells are too many: at most {CELLS_MAX}", plan.cells.len());
+            self.problems.push(Problem { line: None, what });
+        }
+        plan
+    }
+
+    fn program(&mut self, raw: Spanned<RawProgram>) -> Program {
+        let raw = raw.into_inner();
+        let kind = match raw.kind.as_ref().map(|kind| kind.get_ref().as_str()) {
+            None | Some("ffwd") => ProgramKind::Ffwd,
+            Some("bitcoind") => ProgramKind::Bitcoind,
+            Some(other) => {
+                let what = format!("unknown kind {other:?}: \"ffwd\" or \"bitcoind\"");
+                self.wrong(raw.kind.as_ref().map_or(0..0, Spanned::span), what);
+                ProgramKind::Ffwd
+            }
+        };
+        if kind == ProgramKind::Bitcoind && raw.path.is_none() {
+            self.wrong(raw.label.span(), "a bitcoind needs its path");
+        }
+        let line = line_of(self.text, raw.path.as_ref().unwrap_or(&raw.label).span().start);
+        let path = raw.path.and_then(|path| self.path(path));
+        Program { label: self.label(raw.label), kind, path, args: raw.args, line }
+    }
+
+    fn chain(&mut self, raw: Spanned<RawChain>) -> PlannedChain {
+        let table = raw.span();
+        let raw = raw.into_inner();
+        let network = match raw.network {
+            None => Chain::Regtest,
+            Some(name) => Chain::from_name(name.get_ref()).unwrap_or_else(|| {
+                self.wrong(
+                    name.span(),
+                    format!("unknown network {:?}: main, test, testnet4, signet or regtest", name.get_ref()),
+                );
+                Chain::Regtest
+            }),
+        };
+        let mut line = line_of(self.text, raw.label.span().start);
+        let source = match (raw.folder, raw.make) {
+            (Some(folder), None) => {
+                line = line_of(self.text, folder.span().start);
+                Source::Folder(self.path(folder).unwrap_or_default())
+            }
+            (None, Some(make)) => {
+                if network != Chain::Regtest {
+                    self.wrong(make.span(), "lab chain makes regtest chains only");
+                }
+                if make.get_ref().iter().any(|arg| arg == "--out" || arg.starts_with("--out=")) {
+                    self.wrong(
+                        make.span(),
+                        "--out is not for the plan to say: a chain is made below the folder of the results",
+                    );
+                }
+                Source::Make(make.into_inner())
+            }
+            _ => {
+                self.wrong(table, "a chain needs either folder, a data directory, or make, arguments of lab chain");
+                Source::Make(Vec::new())
+            }
+        };
+        PlannedChain { label: self.label(raw.label), source, network, line }
+    }
+
+    fn settings(&mut self, raw: Spanned<RawSettings>, programs: &[Program]) -> Settings {
+        let raw = raw.into_inner();
+        let assumevalid = raw.assumevalid.map(|value| {
+            let text = value.get_ref();
+            let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !(text == "tip" || text == "0" || is_hash) {
+                self.wrong(value.span(), format!("assumevalid {text:?}: \"tip\", \"0\" or a block hash"));
+            }
+            value.into_inner()
+        });
+        if let Some(batch) = raw.batch_mib.as_ref().filter(|_| programs.iter().any(|one| one.kind == ProgramKind::Ffwd))
+        {
+            let what = "batch_mib is for plans of bitcoind alone: ffwd writes a generation as tables, it has no batches to size";
+            self.wrong(batch.span(), what);
+        }
+        Settings {
+            label: self.label(raw.label),
+            dbcache_mib: self.between(raw.dbcache_mib, 4, 1 << 24, "dbcache_mib"),
+            par: raw.par,
+            assumevalid,
+            batch_mib: self.between(raw.batch_mib, 1, 4096, "batch_mib"),
+        }
+    }
+
+    fn limits(&mut self, raw: RawLimits) -> Limits {
+        let cpus = raw.cpus.and_then(|list| {
+            let cpus = cpu_list(list.get_ref());
+            if cpus.is_none() {
+                self.wrong(list.span(), format!("cpus {:?}: a list such as \"0-1,4\"", list.get_ref()));
+            }
+            cpus
+        });
+        Limits {
+            memory_mib: self.between(raw.memory_mib, 16, 1 << 24, "memory_mib"),
+            cpus,
+            read_mib_per_s: self.between(raw.read_mib_per_s, 1, 1 << 20, "read_mib_per_s"),
+            write_mib_per_s: self.between(raw.write_mib_per_s, 1, 1 << 20, "write_mib_per_s"),
+        }
+    }
+
+    fn work(&mut self, raw: Spanned<RawWork>, plan: &mut Plan) {
+        let raw = raw.into_inner();
+        let Some(kind) = self.work_kind(&raw.kind) else { return };
+        let server = match (&raw.server, kind) {
+            (Some(name), WorkKind::Sync) => self.server(name, plan),
+            (None, WorkKind::Sync) => {
+                self.wrong(raw.kind.span(), "a sync needs server, the label of a bitcoind that serves the chain");
+                None
+            }
+            (Some(name), _) => {
+                self.wrong(name.span(), "only a sync has a server");
+                None
+            }
+            (None, _) => None,
+        };
+        if let Some(level) = raw.level.as_ref().filter(|level| *level.get_ref() > 4) {
+            self.wrong(level.span(), "level is 0 to 4, as Core's -checklevel");
+        }
+        let line = line_of(self.text, raw.kind.span().start);
+        let level = raw.level.map_or(3, Spanned::into_inner);
+        plan.works.push(Work {
+            kind,
+            stopatheight: raw.stopatheight,
+            server,
+            level,
+            blocks: raw.blocks.unwrap_or(6),
+            line,
+        });
+        let work = plan.works.len() - 1;
+        let programs = self.some_of(raw.programs, &labels(&plan.programs), "program");
+        let chains =
+            self.some_of(raw.chains, &plan.chains.iter().map(|one| one.label.clone()).collect::<Vec<_>>(), "chain");
+        let settings = self.some_of(
+            raw.settings,
+            &plan.settings.iter().map(|one| one.label.clone()).collect::<Vec<_>>(),
+            "settings",
+        );
+        for &chain in &chains {
+            for &setting in &settings {
+                let cell =
+                    |&program: &usize| PlannedCell { name: String::new(), program, work, chain, settings: setting };
+                plan.cells.extend(programs.iter().map(cell));
+            }
+        }
+    }
+
+    fn work_kind(&mut self, kind: &Spanned<String>) -> Option<WorkKind> {
+        match kind.get_ref().as_str() {
+            "reindex" => Some(WorkKind::Reindex),
+            "rebuild" => Some(WorkKind::Rebuild),
+            "sync" => Some(WorkKind::Sync),
+            "verify" => Some(WorkKind::Verify),
+            "commit" => {
+                let what = "commit is refused: no program here takes a set and does nothing but write it. bitcoind's loadtxoutset takes \
+                            only sets whose hash it was built with, and ffwd's command has no work for it; `lab micro` times the commit of a generation";
+                self.wrong(kind.span(), what);
+                None
+            }
+            other => {
+                self.wrong(kind.span(), format!("unknown work {other:?}: reindex, rebuild, sync or verify"));
+                None
+            }
+        }
+    }
+
+    fn server(&mut self, name: &Spanned<String>, plan: &Plan) -> Option<usize> {
+        let server = self.named(name, &labels(&plan.programs), "program")?;
+        if plan.programs[server].kind != ProgramKind::Bitcoind {
+            self.wrong(name.span(), "ffwd does not serve blocks: the server of a sync is a bitcoind");
+            return None;
+        }
+        Some(server)
+    }
+
+    fn page_cache(&mut self, raw: Option<Spanned<String>>) -> PageCache {
+        match raw.as_ref().map(|value| value.get_ref().as_str()) {
+            None | Some("kept") => PageCache::Kept,
+            Some("dropped") => PageCache::Dropped,
+            Some(other) => {
+                let what = format!("page_cache {other:?}: \"kept\" or \"dropped\"");
+                self.wrong(raw.as_ref().map_or(0..0, Spanned::span), what);
+                PageCache::Kept
+            }
+        }
+    }
+
+    fn check(&mut self, raw: Option<Spanned<String>>) -> bool {
+        match raw.as_ref().map(|value| value.get_ref().as_str()) {
+            None | Some("every") => true,
+            Some("first") => false,
+            Some(other) => {
+                let what = format!("check {other:?}: \"every\" or \"first\"");
+                self.wrong(raw.as_ref().map_or(0..0, Spanned::span), what);
+                true
+            }
+        }
+    }
+
+    /// A path; `$NAME` at its start stands for the environment variable.
+    fn path(&mut self, raw: Spanned<String>) -> Option<PathBuf> {
+        let text = raw.get_ref();
+        let Some(rest) = text.strip_prefix('$') else { return Some(self.folder.join(text)) };
+        let (name, rest) = rest.split_once('/').map_or((rest, None), |(name, rest)| (name, Some(rest)));
+        match std::env::var_os(name).filter(|value| !value.is_empty()) {
+            Some(value) => Some(rest.map_or_else(|| PathBuf::from(&value), |rest| Path::new(&value).join(rest))),
+            None => {
+                self.wrong(
+                    raw.span(),
+                    format!("the environment variable {name} is not set: set it, or write the path here"),
+                );
+                None
+            }
+        }
+    }
+
+    fn label(&mut self, raw: Spanned<String>) -> String {
+        let text = raw.get_ref();
+        let good = |c: char| c.is_alphanumeric() || " -_.+:".contains(c);
+        if text.trim().is_empty() || text.chars().count() > LABEL_MAX || !text.chars().all(good) {
+            self.wrong(raw.span(), format!("label {text:?}: 1 to {LABEL_MAX} letters, digits, spaces and -_.+:"));
+        }
+        raw.into_inner()
+    }
+
+    fn unique<'b>(&mut self, labels: impl Iterator<Item = (&'b str, usize)>) {
+        let mut seen = Vec::new();
+        for (label, line) in labels {
+            if seen.contains(&label) {
+                self.problems.push(Problem { line: Some(line), what: format!("label {label:?} is there twice") });
+            }
+            seen.push(label);
+        }
+    }
+
+    fn named(&mut self, name: &Spanned<String>, labels: &[String], what: &str) -> Option<usize> {
+        let at = labels.iter().position(|label| label == name.get_ref());
+        if at.is_none() {
+            self.wrong(
+                name.span(),
+                format!("no {what} is labelled {:?}; there are: {}", name.get_ref(), labels.join(", ")),
+            );
+        }
+        at
+    }
+
+    fn some_of(&mut self, names: Option<Vec<Spanned<String>>>, labels: &[String], what: &str) -> Vec<usize> {
+        match names {
+            None => (0..labels.len()).collect(),
+            Some(names) => names.iter().filter_map(|name| self.named(name, labels, what)).collect(),
+        }
+    }
+
+    fn between<T: PartialOrd + fmt::Display + Copy>(
+        &mut self,
+        value: Option<Spanned<T>>,
+        low: T,
+        high: T,
+        what: &str,
+    ) -> Option<T> {
+        let value = value?;
+        if !(low..=high).contains(value.get_ref()) {
+            self.wrong(value.span(), format!("{what} = {}: from {low} to {high}", value.get_ref()));
+            return None;
+        }
+        Some(value.into_inner())
+    }
+}
+
+fn labels(programs: &[Program]) -> Vec<String> {
+    programs.iter().map(|one| one.label.clone()).collect()
+}
+
+/// `0-1,4` as numbers; none where it is no such list.
+fn cpu_list(text: &str) -> Option<Vec<usize>> {
+    const CPUS_MAX: usize = 1024;
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (usize, usize) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        if from > to || to >= CPUS_MAX {
+            return None;
+        }
+        cpus.extend(from..=to);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan that is right, to be spoiled.
+    const GOOD: &str = "repeats = 2\n[[program]]\nlabel = \"a\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n[[work]]\nkind = \"reindex\"\n";
+
+    #[test]
+    fn a_plan_becomes_cells() {
+        let text = format!(
+            "{GOOD}[[work]]\nkind = \"rebuild\"\nsettings = [\"s2\"]\n[[program]]\nlabel = \"core\"\nkind = \"bitcoind\"\npath = \"/b\"\n\
+             [[settings]]\nlabel = \"s1\"\ndbcache_mib = 100\n[[settings]]\nlabel = \"s2\"\nassumevalid = \"tip\"\n"
+        );
+        let plan = parse(&text, Path::new("/plans")).unwrap();
+        let names: Vec<_> = plan.cells.iter().map(|cell| cell.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "a reindex, s1",
+                "core reindex, s1",
+                "a reindex, s2",
+                "core reindex, s2",
+                "a rebuild, s2",
+                "core rebuild, s2"
+            ]
+        );
+        assert!(matches!(&plan.chains[0].source, Source::Folder(path) if path == Path::new("/plans/x")));
+        assert_eq!((plan.repeats, plan.baseline, plan.check_every), (2, 0, true));
+    }
+
+    #[test]
+    fn a_bad_plan_is_refused_with_its_line() {
+        for (row, from, to, line, want) in [
+            ("unknown key", "repeats = 2", "repeat = 2", 1, "unknown field `repeat`"),
+            ("unknown key in a table", "folder = \"x\"", "folder = \"x\"\nfold = 1", 7, "unknown field `fold`"),
+            ("no TOML", "repeats = 2", "repeats = = 2", 1, ""),
+            ("wrong type", "repeats = 2", "repeats = \"2\"", 1, "invalid type"),
+            ("too many repeats", "repeats = 2", "repeats = 0", 1, "from 1 to 1000"),
+            ("unknown work", "\"reindex\"", "\"reindx\"", 8, "reindex, rebuild, sync or verify"),
+            ("commit", "\"reindex\"", "\"commit\"", 8, "loadtxoutset"),
+            ("unknown kind", "label = \"a\"", "label = \"a\"\nkind = \"btcd\"", 4, "\"ffwd\" or \"bitcoind\""),
+            ("bitcoind without a path", "label = \"a\"", "label = \"a\"\nkind = \"bitcoind\"", 3, "needs its path"),
+            (
+                "variable not set",
+                "label = \"a\"",
+                "label = \"a\"\npath = \"$FFWD_NOT_SET/x\"",
+                4,
+                "FFWD_NOT_SET is not set",
+            ),
+            ("neither folder nor make", "folder = \"x\"", "", 4, "either folder"),
+            ("make beyond regtest", "folder = \"x\"", "make = []\nnetwork = \"main\"", 6, "regtest chains only"),
+            ("make with --out", "folder = \"x\"", "make = [\"--out\", \"y\"]", 6, "--out is not for the plan"),
+            ("unknown network", "folder = \"x\"", "folder = \"x\"\nnetwork = \"mars\"", 7, "main, test, testnet4"),
+            ("sync without server", "\"reindex\"", "\"sync\"", 8, "needs server"),
+            ("ffwd as server", "\"reindex\"", "\"sync\"\nserver = \"a\"", 9, "does not serve"),
+            ("server of a reindex", "\"reindex\"", "\"reindex\"\nserver = \"a\"", 9, "only a sync"),
+            ("unknown label", "\"reindex\"", "\"reindex\"\nprograms = [\"b\"]", 9, "there are: a"),
+            ("label with a slash", "label = \"a\"", "label = \"../a\"", 3, "letters, digits"),
+            ("level", "\"reindex\"", "\"verify\"\nlevel = 5", 9, "0 to 4"),
+        ] {
+            let text = GOOD.replacen(from, to, 1);
+            assert_ne!(text, GOOD, "{row}: nothing was spoiled");
+            let problems = parse(&text, Path::new("/plans")).unwrap_err();
+            assert_eq!(problems[0].line, Some(line), "{row}: {}", problems[0]);
+            assert!(problems[0].what.contains(want), "{row}: {}", problems[0]);
+        }
+        for (row, more, want) in [
+            ("batches of ffwd", "[[settings]]\nlabel = \"s\"\nbatch_mib = 16\n", "no batches"),
+            ("assumevalid", "[[settings]]\nlabel = \"s\"\nassumevalid = \"yes\"\n", "or a block hash"),
+            ("page cache", "", ""),
+            ("label twice", "[[chain]]\nlabel = \"c\"\nfolder = \"y\"\n", "there twice"),
+            ("cpus", "[limits]\ncpus = \"1-0\"\n", "\"0-1,4\""),
+            ("memory", "[limits]\nmemory_mib = 1\n", "memory_mib = 1: from 16"),
+        ] {
+            let text = if more.is_empty() { format!("page_cache = \"cold\"\n{GOOD}") } else { format!("{GOOD}{more}") };
+            let problems = parse(&text, Path::new("/plans")).unwrap_err();
+            assert!(problems.iter().any(|one| one.line.is_some() && one.what.contains(want)), "{row}: {problems:?}");
+        }
+        assert_eq!(parse("", Path::new("/")).unwrap_err().len(), 3, "an empty plan lacks three things");
+    }
+
+    #[test]
+    fn cpu_lists() {
+        for (text, want) in
+            [("0-1,4", Some(vec![0, 1, 4])), ("3", Some(vec![3])), ("", None), ("2-1", None), ("0-9999999999", None)]
+        {
+            assert_eq!(cpu_list(text), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! How ffwd and bitcoind are told what to do, and how what they did is read.
+//!
+//! ffwd prints one JSON object as its last line; of bitcoind the exit code and the log speak. Tip and UTXO set of both are read
+//! by `ffwd coins info` from the folder that they left, after the time has been taken.
+//! Absent on purpose: running them; see `process.rs`.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use consensus::Chain;
+use serde_json::Value;
+
+use super::plan::{ProgramKind, Work, WorkKind};
+use super::result::{ASSUMED_VALID, EVERY_SCRIPT, Settings};
+use super::survey::Surveyed;
+
+/// Lines of log and standard error that a failed run keeps.
+const LAST_LINES: usize = 20;
+
+/// Bytes of a file that are read for its last lines.
+const LAST_BYTES: u64 = 64 << 10;
+
+/// Bytes that a program's output may have to be read.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// What one run is about.
+pub(super) struct Job<'a> {
+    pub(super) kind: ProgramKind,
+    pub(super) exe: &'a Path,
+    pub(super) extra: &'a [String],
+    pub(super) work: &'a Work,
+    pub(super) settings: &'a Settings,
+    pub(super) chain: &'a Surveyed,
+    /// The data directory to work on.
+    pub(super) folder: &'a Path,
+    /// Of a sync: who serves.
+    pub(super) connect: Option<SocketAddr>,
+}
+
+impl Job<'_> {
+    /// The height at which the work is done.
+    pub(super) fn target(&self) -> u32 {
+        self.work.stopatheight.unwrap_or(self.chain.facts.height).min(self.chain.facts.height)
+    }
+
+    /// The command, program first.
+    pub(super) fn command(&self) -> Vec<String> {
+        let mut command = vec![text(self.exe)];
+        match self.kind {
+            ProgramKind::Ffwd => self.ffwd(&mut command),
+            ProgramKind::Bitcoind => self.bitcoind(&mut command),
+        }
+        command.extend_from_slice(self.extra);
+        command
+    }
+
+    fn ffwd(&self, command: &mut Vec<String>) {
+        let mut add = |words: &[&str]| command.extend(words.iter().map(|&word| word.to_owned()));
+        let (folder, network) = (text(self.folder), self.chain.network.name());
+        add(match self.work.kind {
+            WorkKind::Reindex => &["reindex"],
+            WorkKind::Rebuild => &["reindex", "--chainstate-only"],
+            WorkKind::Sync => &["sync"],
+            WorkKind::Verify => &["verify"],
+        });
+        add(&["--datadir", &folder, "--chain", network, "--json"]);
+        if self.work.kind == WorkKind::Verify {
+            add(&["--level", &self.work.level.to_string(), "--blocks", &self.work.blocks.to_string()]);
+            return;
+        }
+        if let Some(mib) = self.settings.dbcache_mib {
+            add(&["--dbcache", &mib.to_string()]);
+        }
+        if let Some(par) = self.settings.par {
+            add(&["--par", &par.to_string()]);
+        }
+        if let Some(hash) = self.assumevalid() {
+            add(&["--assumevalid", hash]);
+        }
+        if let Some(peer) = self.connect {
+            add(&["--connect", &peer.to_string()]);
+        }
+        if self.work.stopatheight.is_some() || self.work.kind == WorkKind::Sync {
+            add(&["--stopatheight", &self.target().to_string()]);
+        }
+    }
+
+    fn bitcoind(&self, command: &mut Vec<String>) {
+        let mut add = |word: String| command.push(word);
+        add(format!("-datadir={}", text(self.folder)));
+        add(format!("-chain={}", self.chain.network.name()));
+        for word in ["-server=0", "-listen=0", "-printtoconsole=0", "-dnsseed=0", "-fixedseeds=0"] {
+            add(word.to_owned());
+        }
+        add(self.connect.map_or("-connect=0".to_owned(), |peer| format!("-connect={peer}")));
+        match self.work.kind {
+            WorkKind::Reindex => add("-reindex".to_owned()),
+            WorkKind::Rebuild => add("-reindex-chainstate".to_owned()),
+            WorkKind::Sync => {}
+            WorkKind::Verify => {
+                add(format!("-checklevel={}", self.work.level));
+                add(format!("-checkblocks={}", self.work.blocks));
+            }
+        }
+        // It would go on for ever; the height is where the work is done.
+        add(format!("-stopatheight={}", self.target()));
+        if let Some(mib) = self.settings.dbcache_mib {
+            add(format!("-dbcache={mib}"));
+        }
+        if let Some(par) = self.settings.par {
+            add(format!("-par={par}"));
+        }
+        if let Some(mib) = self.settings.batch_mib {
+            add(format!("-dbbatchsize={}", mib << 20));
+        }
+        if let Some(hash) = self.assumevalid() {
+            add(format!("-assumevalid={hash}"));
+        }
+    }
+
+    fn assumevalid(&self) -> Option<&str> {
+        let asked = self.settings.assumevalid.as_deref()?;
+        Some(if asked == "tip" { &self.chain.tip } else { asked })
+    }
+
+    /// Which scripts the settings mean to be run; the log may know better.
+    pub(super) fn trust(&self) -> &'static str {
+        match self.settings.assumevalid.as_deref() {
+            _ if self.work.kind == WorkKind::Verify => {
+                if self.work.level < 4 {
+                    "no script"
+                } else {
+                    EVERY_SCRIPT
+                }
+            }
+            Some("0") => EVERY_SCRIPT,
+            None if self.chain.network == Chain::Regtest => EVERY_SCRIPT,
+            Some(_) | None => ASSUMED_VALID,
+        }
+    }
+
+    /// The program's log in the folder that it works on.
+    pub(super) fn log(&self) -> PathBuf {
+        net_dir(self.folder, self.chain.network).join("debug.log")
+    }
+}
+
+/// The network's folder of a data directory.
+pub(super) fn net_dir(datadir: &Path, network: Chain) -> PathBuf {
+    datadir.join(network.net_dir())
+}
+
+/// The command of a bitcoind that serves `folder` to one peer of this machine.
+pub(super) fn server(exe: &Path, folder: &Path, network: Chain, at: SocketAddr) -> Vec<String> {
+    let mut command = vec![text(exe), format!("-datadir={}", text(folder)), format!("-chain={}", network.name())];
+    for word in
+        ["-server=0", "-listen=1", "-listenonion=0", "-connect=0", "-dnsseed=0", "-fixedseeds=0", "-printtoconsole=0"]
+    {
+        command.push(word.to_owned());
+    }
+    command.push(format!("-bind={at}"));
+    // An old tip is no reason not to serve, and a peer that fetches everything is no nuisance.
+    command.extend(["-maxtipage=3153600000".to_owned(), "-whitelist=noban,download@127.0.0.1".to_owned()]);
+    command
+}
+
+/// The first line that `exe --version` prints.
+///
+/// # Errors
+///
+/// In words: it does not start, or says nothing.
+pub(super) fn version(exe: &Path) -> Result<String, String> {
+    let output = Command::new(exe).arg("--version").stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{} does not start: {error}", exe.display()))?;
+    let first = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned();
+    if !output.status.success() || first.is_empty() {
+        return Err(format!("{} --version: {}, nothing printed that names a version", exe.display(), output.status));
+    }
+    Ok(first.chars().take(120).collect())
+}
+
+/// Tip and set of a folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Found {
+    pub(super) height: Option<u32>,
+    pub(super) bestblock: Option<String>,
+    pub(super) txouts: Option<u64>,
+    pub(super) hash_serialized_3: Option<String>,
+}
+
+/// Reads tip and set of `folder` with `ffwd coins info`; the set is hashed where `hash` is set.
+///
+/// # Errors
+///
+/// In words, with the end of what the program wrote.
+pub(super) fn coins_info(ffwd: &Path, folder: &Path, network: Chain, hash: bool) -> Result<Found, String> {
+    let hash = if hash { "hash_serialized_3" } else { "none" };
+    let mut command = Command::new(ffwd);
+    command.args(["coins", "info", "--datadir"]).arg(folder).args([
+        "--chain",
+        network.name(),
+        "--hash",
+        hash,
+        "--json",
+    ]);
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("{} does not start: {error}", ffwd.display()))?;
+    let object = last_object(&output.stdout);
+    let Some(object) = object.filter(|_| output.status.success()) else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing said");
+        return Err(format!("`ffwd coins info` on what it left: {}: {said}", output.status));
+    };
+    let word = |key: &str| object.get(key).and_then(Value::as_str).filter(|word| !word.is_empty()).map(str::to_owned);
+    let number = |key: &str| object.get(key).and_then(Value::as_u64);
+    Ok(Found {
+        height: number("height").and_then(|height| u32::try_from(height).ok()),
+        bestblock: word("bestblock"),
+        txouts: number("txouts"),
+        hash_serialized_3: word("hash_serialized_3"),
+    })
+}
+
+/// The JSON object on the last line that is one.
+pub(super) fn last_object(output: &[u8]) -> Option<Value> {
+    output
+        .rsplit(|&byte| byte == b'\n')
+        .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
+        .find(Value::is_object)
+}
+
+/// The JSON object in the file `path`.
+pub(super) fn object_in(path: &Path) -> Option<Value> {
+    let mut output = Vec::new();
+    File::open(path).ok()?.take(OUTPUT_BYTES_MAX).read_to_end(&mut output).ok()?;
+    last_object(&output)
+}
+
+/// The last lines of each of `files`, with its name.
+pub(super) fn last_lines(files: &[&Path]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for path in files {
+        let Ok(mut file) = File::open(path) else { continue };
+        let bytes = file.metadata().map_or(0, |meta| meta.len());
+        let mut piece = Vec::new();
+        let read = file
+            .seek(SeekFrom::Start(bytes.saturating_sub(LAST_BYTES)))
+            .and_then(|_| file.take(LAST_BYTES).read_to_end(&mut piece));
+        if read.is_err() || piece.is_empty() {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&piece).into_owned();
+        let all: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let clipped = |line: &&str| format!("{name}: {}", line.chars().take(500).collect::<String>());
+        lines.extend(all[all.len().saturating_sub(LAST_LINES)..].iter().map(clipped));
+    }
+    lines
+}
+
+/// The trust level that a log states, if it does.
+pub(super) fn trust_of_log(path: &Path) -> Option<&'static str> {
+    let log = crate::plot::log::read(File::open(path).ok()?).ok()?;
+    log.runs.iter().rev().find_map(|run| run.trust).map(crate::plot::log::Trust::words)
+}
+
+/// True where `path` is a file that may be executed.
+pub(super) fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::result::ChainFacts;
+    use super::*;
+
+    #[test]
+    fn programs_are_told_what_to_do() {
+        let chain = Surveyed {
+            folder: PathBuf::from("/chain"),
+            network: Chain::Regtest,
+            facts: ChainFacts { height: 9, ..ChainFacts::default() },
+            tip: "aa".to_owned(),
+            whole_bytes: 0,
+            is_whole: false,
+        };
+        let settings = |assumevalid: Option<&str>| Settings {
+            dbcache_mib: Some(100),
+            par: Some(2),
+            assumevalid: assumevalid.map(str::to_owned),
+            ..Settings::default()
+        };
+        let work = |kind, stopatheight| Work { kind, stopatheight, server: None, level: 3, blocks: 6, line: 1 };
+        let peer = SocketAddr::from(([127, 0, 0, 1], 8));
+        for (kind, work, assumevalid, connect, want, trust) in [
+            (
+                ProgramKind::Ffwd,
+                work(WorkKind::Reindex, None),
+                Some("tip"),
+                None,
+                "p reindex --datadir /w --chain regtest --json --dbcache 100 --par 2 --assumevalid aa -x",
+                ASSUMED_VALID,
+            ),
+            (
+                ProgramKind::Ffwd,
+                work(WorkKind::Rebuild, Some(7)),
+                Some("0"),
+                None,
+                "p reindex --chainstate-only --datadir /w --chain regtest --json --dbcache 100 --par 2 --assumevalid 0 --stopatheight 7 -x",
+                EVERY_SCRIPT,
+            ),
+            (
+                ProgramKind::Ffwd,
+                work(WorkKind::Sync, None),
+                None,
+                Some(peer),
+                "p sync --datadir /w --chain regtest --json --dbcache 100 --par 2 --connect 127.0.0.1:8 --stopatheight 9 -x",
+                EVERY_SCRIPT,
+            ),
+            (
+                ProgramKind::Ffwd,
+                work(WorkKind::Verify, None),
+                None,
+                None,
+                "p verify --datadir /w --chain regtest --json --level 3 --blocks 6 -x",
+                "no script",
+            ),
+            (
+                ProgramKind::Bitcoind,
+                work(WorkKind::Rebuild, None),
+                Some("tip"),
+                None,
+                "p -datadir=/w -chain=regtest -server=0 -listen=0 -printtoconsole=0 -dnsseed=0 -fixedseeds=0 -connect=0 -reindex-chainstate -stopatheight=9 -dbcache=100 -par=2 -assumevalid=aa -x",
+                ASSUMED_VALID,
+            ),
+        ] {
+            let settings = settings(assumevalid);
+            let (exe, folder, extra) = (Path::new("p"), Path::new("/w"), ["-x".to_owned()]);
+            let job =
+                Job { kind, exe, extra: &extra, work: &work, settings: &settings, chain: &chain, folder, connect };
+            assert_eq!((job.command().join(" ").as_str(), job.trust()), (want, trust));
+        }
+    }
+
+    #[test]
+    fn the_last_object_is_found() {
+        for (output, want) in [
+            ("{\"a\":1}\n", Some(1)),
+            ("progress\n{\"a\":1}\n{\"a\":2}\nbye\n", Some(2)),
+            ("[1]\n3\n", None),
+            ("", None),
+            ("{\"a\":", None),
+        ] {
+            assert_eq!(last_object(output.as_bytes()).and_then(|object| object["a"].as_i64()), want, "{output}");
+        }
+    }
+
+    #[test]
+    fn the_last_lines_are_kept() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (log, none) = (scratch.path().join("debug.log"), scratch.path().join("none"));
+        fs::write(&log, (0..50_000).map(|line| format!("line {line}\n\n")).collect::<String>()).unwrap();
+        let lines = last_lines(&[&log, &none]);
+        assert_eq!((lines.len(), lines[19].as_str()), (LAST_LINES, "debug.log: line 49999"));
+    }
+}

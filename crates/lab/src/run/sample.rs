@@ -1,0 +1,178 @@
+//! What the system and the log say about a running program, ten times a second or so.
+//!
+//! `/proc/PID/status` gives RssAnon and VmHWM, `stat` the CPU time, `io` the bytes to and from storage; the last two answer
+//! until the program is reaped, so that nothing of its end is lost. The height is that of the last tip in its log.
+//! Absent on purpose: whole logs. Only what was appended since the last look is read, and of a flood only its end.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::result::SAMPLES_HEADER;
+
+/// Appended bytes of a log that one look reads at most.
+const TAIL_BYTES: u64 = 1 << 20;
+
+/// What the system counted for a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Usage {
+    pub(super) rss_anon_bytes: u64,
+    /// Greatest resident memory so far, mapped files included.
+    pub(super) peak_rss_bytes: u64,
+    pub(super) cpu_seconds: f64,
+    pub(super) read_bytes: u64,
+    pub(super) write_bytes: u64,
+}
+
+/// One sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sample {
+    pub(super) seconds: f64,
+    pub(super) usage: Usage,
+    pub(super) height: Option<u32>,
+}
+
+/// Reads what the system has about `pid`; what it does not give stays 0.
+pub(super) fn usage(pid: u32) -> Usage {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let (status, stat, io) = (read("status"), read("stat"), read("io"));
+    Usage {
+        rss_anon_bytes: field(&status, "RssAnon:") * 1024,
+        peak_rss_bytes: field(&status, "VmHWM:") * 1024,
+        cpu_seconds: cpu_ticks(&stat) as f64 / rustix::param::clock_ticks_per_second() as f64,
+        read_bytes: field(&io, "read_bytes:"),
+        write_bytes: field(&io, "write_bytes:"),
+    }
+}
+
+fn field(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.split_whitespace().next()).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// utime, stime, and those of children that were waited for: fields 14 to 17 of `stat`, counted after the name in brackets.
+fn cpu_ticks(stat: &str) -> u64 {
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.split(' ').skip(11).take(4).filter_map(|number| number.parse::<u64>().ok()).sum()
+}
+
+/// Follows a log that another program writes.
+#[derive(Debug)]
+pub(super) struct LogTail {
+    path: PathBuf,
+    offset: u64,
+    height: Option<u32>,
+}
+
+impl LogTail {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, offset: 0, height: None }
+    }
+
+    /// Height of the last tip so far; a log that is not there yet has none.
+    pub(super) fn height(&mut self) -> Option<u32> {
+        if let Ok(Some(height)) = self.look() {
+            self.height = Some(height);
+        }
+        self.height
+    }
+
+    fn look(&mut self) -> io::Result<Option<u32>> {
+        let mut file = File::open(&self.path)?;
+        let end = file.metadata()?.len();
+        if end < self.offset {
+            self.offset = 0; // Another file under the same name.
+        }
+        let from = self.offset.max(end.saturating_sub(TAIL_BYTES));
+        file.seek(SeekFrom::Start(from))?;
+        let mut piece = Vec::new();
+        file.take(end - from).read_to_end(&mut piece)?;
+        let whole = memchr::memrchr(b'\n', &piece).map_or(0, |at| at + 1);
+        self.offset = from + whole as u64;
+        Ok(crate::plot::log::last_height(&piece[..whole]))
+    }
+}
+
+/// Writes samples as CSV.
+///
+/// # Errors
+///
+/// What the system says.
+pub(super) fn write(samples: &[Sample], path: &Path) -> io::Result<()> {
+    let mut text = Vec::with_capacity(samples.len() * 64);
+    writeln!(text, "{SAMPLES_HEADER}")?;
+    for sample in samples {
+        let usage = sample.usage;
+        write!(
+            text,
+            "{:.3},{},{:.2},{},{},",
+            sample.seconds, usage.rss_anon_bytes, usage.cpu_seconds, usage.read_bytes, usage.write_bytes
+        )?;
+        match sample.height {
+            Some(height) => writeln!(text, "{height}")?,
+            None => writeln!(text)?,
+        }
+    }
+    super::result::write_whole(path, &text)
+}
+
+/// Seconds and memory of the samples in a file; lines that do not read are passed over.
+pub(super) fn read_memory(path: &Path) -> Vec<Sample> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let sample = |line: &str| {
+        let mut columns = line.split(',');
+        let seconds = columns.next()?.parse().ok()?;
+        let usage = Usage { rss_anon_bytes: columns.next()?.parse().ok()?, ..Usage::default() };
+        Some(Sample { seconds, usage, height: None })
+    };
+    text.lines().filter_map(sample).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_tells_about_this_process() {
+        let block = std::hint::black_box(vec![1u8; 20 << 20]);
+        let got = usage(std::process::id());
+        assert!(got.rss_anon_bytes > block.len() as u64, "{got:?}");
+        assert!(got.peak_rss_bytes >= got.rss_anon_bytes, "{got:?}");
+        assert_eq!(usage(u32::MAX), Usage::default(), "a process that is not there");
+    }
+
+    #[test]
+    fn cpu_time_is_found_behind_any_name() {
+        for (stat, want) in [
+            ("12 (ffwd) R 1 1 1 0 -1 4194304 100 0 0 0 5 6 7 8 20 0", 26),
+            ("12 (a) b) c) R 1 1 1 0 -1 4194304 100 0 0 0 5 6 0 0 20 0", 11),
+            ("", 0),
+            ("12 (x", 0),
+        ] {
+            assert_eq!(cpu_ticks(stat), want, "{stat}");
+        }
+    }
+
+    #[test]
+    fn the_tail_of_a_log_is_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("debug.log");
+        let tip = |height: u32| {
+            format!(
+                "2026-01-01T00:00:00Z UpdateTip: new best={:064x} height={height} tx=1 progress=0.1 cache=1.0MiB(1txo)\n",
+                1
+            )
+        };
+        let mut tail = LogTail::new(path.clone());
+        assert_eq!(tail.height(), None, "not there yet");
+        fs::write(&path, tip(1) + &tip(2)).unwrap();
+        assert_eq!(tail.height(), Some(2));
+        let half = &tip(3)[..40];
+        fs::write(&path, tip(1) + &tip(2) + half).unwrap();
+        assert_eq!(tail.height(), Some(2), "half a line says nothing");
+        fs::write(&path, tip(1) + &tip(2) + &tip(3)).unwrap();
+        assert_eq!(tail.height(), Some(3), "the other half came");
+        fs::write(&path, tip(9)).unwrap();
+        assert_eq!(tail.height(), Some(9), "another file under the same name");
+    }
+}
