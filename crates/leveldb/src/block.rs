@@ -6,7 +6,11 @@
 //!
 //! Every `None` of this module means: the bytes are no block. No input panics.
 
-use crate::coding::{KIND_VALUE, Reader, TAG_BYTES, fixed32, fixed64, shared_prefix, split_key};
+use crate::coding::{KIND_DELETED, KIND_VALUE, Reader, TAG_BYTES, fixed32, fixed64, shared_prefix, split_key};
+
+/// Cache lines of entries that a search asks for ahead: half of those between two restarts, the
+/// processor sees where it goes from there.
+const PREFETCH_LINES: usize = 8;
 
 /// A block's contents, its frame checked.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +41,12 @@ pub(crate) enum Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn of(tag: u64, value: &'a [u8]) -> Found<'a> {
-        if tag & 0xff == KIND_VALUE { Found::Value(value) } else { Found::Deleted }
+    fn of(tag: u64, value: &'a [u8]) -> Option<Found<'a>> {
+        match tag & 0xff {
+            KIND_VALUE => Some(Found::Value(value)),
+            KIND_DELETED => Some(Found::Deleted),
+            _ => None,
+        }
     }
 }
 
@@ -67,6 +75,14 @@ impl<'a> Block<'a> {
     pub(crate) fn restart(&self, index: usize) -> usize {
         let place = self.restarts.get(index * 4..index * 4 + 4);
         place.map_or(usize::MAX, |bytes| fixed32(bytes) as usize)
+    }
+
+    /// Asks for the first entries behind a place.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize) {
+        for line in 0..PREFETCH_LINES {
+            simd::prefetch::prefetch(self.entries, at.saturating_add(line * 64));
+        }
     }
 
     /// Bytes of all entries.
@@ -101,7 +117,13 @@ impl<'a> Block<'a> {
     }
 
     /// Looks for the newest record of a user key among internal keys.
+    #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<Found<'a>> {
+        self.scan(self.seek(key)?, key)
+    }
+
+    /// Where [`Block::scan`] has to begin to come upon `key`.
+    pub(crate) fn seek(&self, key: &[u8]) -> Option<usize> {
         let (mut low, mut high) = (0, self.restart_count());
         while low < high {
             let middle = low.midpoint(high);
@@ -111,14 +133,14 @@ impl<'a> Block<'a> {
                 high = middle;
             }
         }
-        self.scan(self.restart(low.saturating_sub(1)), key)
+        Some(self.restart(low.saturating_sub(1)))
     }
 
-    /// Goes on from a restart whose key is below `key`, or the first.
+    /// Goes on from the place that [`Block::seek`] gave.
     ///
     /// No key is put together: `matched` counts the bytes in which the entry before agrees with
     /// `key`, and an entry that shares more than that with it is as much below `key` as it was.
-    fn scan(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
+    pub(crate) fn scan(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
         let (mut at, mut matched, mut before_len) = (start, 0, 0);
         while at < self.entries.len() {
             let entry = self.entry(at)?;
@@ -132,7 +154,7 @@ impl<'a> Block<'a> {
                 let same = shared_prefix(rest, wanted);
                 matched = entry.shared + same;
                 match (rest.get(same), wanted.get(same)) {
-                    (None, None) => return Some(Found::of(fixed64(tag), entry.value)),
+                    (None, None) => return Found::of(fixed64(tag), entry.value),
                     (Some(here), Some(there)) if here > there => return Some(Found::Absent),
                     (Some(_), None) => return Some(Found::Absent),
                     _ => {}
@@ -153,7 +175,7 @@ impl<'a> Block<'a> {
             let (user, tag) = split_key(&here)?;
             match user.cmp(key) {
                 std::cmp::Ordering::Less => at = entry.next,
-                std::cmp::Ordering::Equal => return Some(Found::of(tag, entry.value)),
+                std::cmp::Ordering::Equal => return Found::of(tag, entry.value),
                 std::cmp::Ordering::Greater => break,
             }
         }
@@ -175,7 +197,7 @@ pub(crate) fn extend_key(key: &mut Vec<u8>, entry: &Entry<'_>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coding::{KIND_DELETED, put_varint};
+    use crate::coding::put_varint;
 
     /// A block of internal keys, as any writer may make it.
     pub(crate) fn block(keys: &[(&[u8], u64, &[u8])], interval: usize) -> Vec<u8> {
@@ -225,7 +247,7 @@ mod tests {
             let block = Block::parse(&bytes).unwrap();
             for (index, (key, tag, value)) in keys.iter().enumerate() {
                 let is_newest = index == 0 || keys[index - 1].0 != *key;
-                let want = Found::of(*tag, value);
+                let want = Found::of(*tag, value).unwrap();
                 if is_newest {
                     assert_eq!(block.find(key), Some(want), "{key:?} {interval}");
                 }
@@ -255,6 +277,8 @@ mod tests {
                 let _ = block.find(b"any");
             }
         }
+        let unknown = block(&[(b"a", 5 << 8 | 2, b"")], 1);
+        assert_eq!(Block::parse(&unknown).unwrap().find(b"a"), None, "a kind that is none");
         assert!(Block::parse(&[1, 0, 0, 0]).is_none(), "a restart that is not there");
         assert!(Block::parse(&[]).is_none());
         let empty = [0, 0, 0, 0, 1, 0, 0, 0];

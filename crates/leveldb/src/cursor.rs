@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::block::{Block, extend_key};
-use crate::coding::split_key;
+use crate::coding::{KIND_VALUE, split_key};
 use crate::error::{Damage, Error, Result};
 use crate::fs::Bytes;
 use crate::table::scanned_block;
@@ -107,6 +107,9 @@ impl RunCursor {
         let done = entry.and_then(|entry| {
             extend_key(&mut self.key, &entry)?;
             self.tag = split_key(&self.key)?.1;
+            if self.tag & 0xff > KIND_VALUE {
+                return None;
+            }
             self.value = entry.next - entry.value.len()..entry.next;
             self.entries.start = entry.next;
             Some(())

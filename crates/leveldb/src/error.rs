@@ -40,6 +40,13 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A record is larger than any table may hold.
+    TooLarge {
+        /// Bytes of key and value.
+        bytes: usize,
+        /// How many there may be.
+        bytes_max: usize,
+    },
     /// No place is left above the runs that are there: a merge has to make one first.
     MergeFirst {
         /// The folder.
@@ -88,6 +95,9 @@ impl fmt::Display for Error {
             }
             Error::ReadOnly { path } => {
                 write!(f, "{} was opened for reading only: nothing is written", path.display())
+            }
+            Error::TooLarge { bytes, bytes_max } => {
+                write!(f, "a record has {bytes} bytes, a table takes {bytes_max}: split it")
             }
             Error::MergeFirst { path, level0_count } => write!(
                 f,

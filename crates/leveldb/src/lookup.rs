@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::block::Found;
+use crate::block::{Block, Found};
 use crate::bloom::hash;
 use crate::coding::KIND_VALUE;
 use crate::cursor::Merged;
@@ -16,6 +16,8 @@ pub struct Snapshot(pub(crate) Arc<Version>);
 
 /// How many look-ups of a batch are under way at once: enough that the memory's answers overlap.
 const GROUP: usize = 32;
+/// Runs that a single look-up asks at once: as many as there are, but for folders of other programs.
+const RUNS_AT_ONCE: usize = 9;
 
 /// A key of a batch that no run has answered yet.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,36 @@ struct Spot<'a> {
     block: usize,
 }
 
+impl<'a> Spot<'a> {
+    fn find(self, key: &[u8]) -> Result<Found<'a>> {
+        let block = self.table.block(self.block)?;
+        block.find(key).ok_or_else(|| self.table.no_block(self.block))
+    }
+
+    /// Where in the block the key would be, asked for.
+    fn seek(self, key: &[u8]) -> Result<Place<'a>> {
+        let block = self.table.block(self.block)?;
+        let at = block.seek(key).ok_or_else(|| self.table.no_block(self.block))?;
+        block.prefetch(at);
+        Ok(Place { spot: self, block, at })
+    }
+}
+
+/// Where in a block a key would be.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    spot: Spot<'a>,
+    block: Block<'a>,
+    at: usize,
+}
+
+impl<'a> Place<'a> {
+    fn find(self, key: &[u8]) -> Result<Found<'a>> {
+        let found = self.block.scan(self.at, key);
+        found.ok_or_else(|| self.spot.table.no_block(self.spot.block))
+    }
+}
+
 impl Snapshot {
     /// The value of `key`, copied.
     ///
@@ -38,17 +70,27 @@ impl Snapshot {
     /// A table that cannot be read or is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let hash = hash(key);
-        for run in &self.0.runs {
-            let Some(file) = run.files.get(run.find_file(key, 0)) else {
-                continue;
-            };
-            if file.first_key() > key {
-                continue;
+        for runs in self.0.runs.chunks(RUNS_AT_ONCE) {
+            // The filters of all runs are asked for before the first is read.
+            let mut spots = [const { None }; RUNS_AT_ONCE];
+            for (run, spot) in runs.iter().zip(&mut spots) {
+                *spot = RunWalk { run, file: 0, block: 0 }.spot(key)?;
+                if let Some(Spot { table, block }) = spot {
+                    table.prefetch_filter_place(*block);
+                }
             }
-            match file.table()?.find(key, hash)? {
-                Found::Value(value) => return Ok(Some(value.to_vec())),
-                Found::Deleted => return Ok(None),
-                Found::Absent => {}
+            for Spot { table, block } in spots.iter().flatten() {
+                table.prefetch_filter(*block);
+            }
+            for spot in spots.into_iter().flatten() {
+                if !spot.table.may_hold(spot.block, hash) {
+                    continue;
+                }
+                match spot.find(key)? {
+                    Found::Value(value) => return Ok(Some(value.to_vec())),
+                    Found::Deleted => return Ok(None),
+                    Found::Absent => {}
+                }
             }
         }
         Ok(None)
@@ -78,13 +120,12 @@ impl Snapshot {
             let mut kept = 0;
             for start in (0..pending.len()).step_by(GROUP) {
                 let end = pending.len().min(start + GROUP);
-                let mut group = [const { None }; GROUP];
-                walk.group(keys, &pending[start..end], &mut group)?;
+                let places = walk.group(keys, &pending[start..end])?;
                 for index in start..end {
                     let want = pending[index];
-                    let found = match group[index - start] {
+                    let found = match places[index - start] {
                         None => Found::Absent,
-                        Some(spot) => find(spot, keys[want.index].as_ref())?,
+                        Some(place) => place.find(keys[want.index].as_ref())?,
                     };
                     match found {
                         Found::Value(value) => answer(want.index, Some(value)),
@@ -155,19 +196,15 @@ struct RunWalk<'a> {
 impl<'a> RunWalk<'a> {
     /// Finds the blocks that may hold the keys of one group; each step asks the memory for what the
     /// next one reads.
-    fn group<K: AsRef<[u8]>>(
-        &mut self,
-        keys: &[K],
-        wants: &[Want],
-        spots: &mut [Option<Spot<'a>>; GROUP],
-    ) -> Result<()> {
+    fn group<K: AsRef<[u8]>>(&mut self, keys: &[K], wants: &[Want]) -> Result<[Option<Place<'a>>; GROUP]> {
+        let mut spots = [const { None }; GROUP];
+        let spots = &mut spots[..wants.len()];
         for (want, spot) in wants.iter().zip(spots.iter_mut()) {
             *spot = self.spot(keys[want.index].as_ref())?;
-            if let Some(Spot { table, block }) = *spot {
-                table.prefetch_filter_place(block);
+            if let Some(Spot { table, block }) = spot {
+                table.prefetch_filter_place(*block);
             }
         }
-        let spots = &mut spots[..wants.len()];
         for Spot { table, block } in spots.iter().flatten() {
             table.prefetch_filter(*block);
         }
@@ -183,7 +220,13 @@ impl<'a> RunWalk<'a> {
         for Spot { table, block } in spots.iter().flatten() {
             table.prefetch_entries(*block);
         }
-        Ok(())
+        let mut places = [const { None }; GROUP];
+        for ((want, spot), place) in wants.iter().zip(spots.iter()).zip(&mut places) {
+            if let Some(spot) = spot {
+                *place = Some(spot.seek(keys[want.index].as_ref())?);
+            }
+        }
+        Ok(places)
     }
 
     fn spot(&mut self, key: &[u8]) -> Result<Option<Spot<'a>>> {
@@ -202,11 +245,6 @@ impl<'a> RunWalk<'a> {
         self.block = table.find_block(key, self.block);
         Ok((self.block < table.block_count()).then_some(Spot { table, block: self.block }))
     }
-}
-
-fn find<'a>(spot: Spot<'a>, key: &[u8]) -> Result<Found<'a>> {
-    let Spot { table, block } = spot;
-    table.block(block)?.find(key).ok_or_else(|| table.no_block(block))
 }
 
 /// Records of a snapshot in key order.

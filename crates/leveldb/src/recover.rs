@@ -15,6 +15,7 @@ use crate::error::{Damage, Error, Result};
 use crate::fs::{Disk, Entry, SimDisk};
 use crate::log::LogReader;
 use crate::names::{CURRENT, Name};
+use crate::table::RECORD_BYTES_MAX;
 use crate::version::{Shared, TableFile, Version};
 
 /// CURRENT holds one short name.
@@ -162,7 +163,7 @@ fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {
             0 => (KIND_DELETED, reader.slice()?, &[][..]),
             _ => return None,
         };
-        if sequence > SEQUENCE_MAX {
+        if sequence > SEQUENCE_MAX || key.len() + value.len() > RECORD_BYTES_MAX {
             return None;
         }
         let record = (sequence << 8 | kind, value);

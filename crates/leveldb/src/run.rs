@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::build::{PIECE_BYTES, Part, Sink, finish};
 use crate::coding::{KIND_DELETED, KIND_VALUE, user_key};
 use crate::edit::FileMeta;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::DiskFile;
 use crate::names::Name;
+use crate::table::RECORD_BYTES_MAX;
 use crate::version::{Shared, TableFile};
 
 /// A table that is written, and durable once it is synced.
@@ -180,6 +181,10 @@ pub(crate) struct Writer {
 impl Writer {
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], tag: u64, value: &[u8]) -> Result<()> {
+        let (bytes, bytes_max) = (key.len().saturating_add(value.len()), RECORD_BYTES_MAX);
+        if bytes > bytes_max {
+            return Err(Error::TooLarge { bytes, bytes_max });
+        }
         self.part.add(key, tag, value);
         if self.part.is_between_blocks() && self.part.piece_bytes() >= self.limit {
             self.write()?;
@@ -313,7 +318,8 @@ impl TableWriter {
     /// Appends a key with its value.
     ///
     /// # Errors
-    /// What the disk says; the whole run is to be dropped then, and written again.
+    /// What the disk says, or [`Error::TooLarge`] above 32 MiB; the whole run is to be dropped then,
+    /// and written again.
     ///
     /// # Panics
     /// If `key` does not lie behind the one before: no table could hold it.

@@ -9,13 +9,15 @@
 //! (behind what they all share), its place, and whether its checksum was found right. A checksum is
 //! looked at when a block is first read, and again by whoever reads the table from end to end.
 //!
+//! A disk that fails under a map ends the process with the signal SIGBUS, as it does LevelDB.
+//!
 //! Absent on purpose: compression; a cache of blocks (the system has one).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::block::{Block, Found, extend_key};
+use crate::block::{Block, extend_key};
 use crate::bloom::{FILTER_KEY, FilterBlock};
 use crate::coding::{Reader, fixed32, fixed64, mask, put_varint, shared_prefix, split_key, user_key};
 use crate::error::{Damage, Error, Result};
@@ -28,8 +30,12 @@ pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 /// Bytes behind a block's contents.
 pub(crate) const TRAILER_BYTES: usize = 5;
 
-/// A block's size is kept in so many bits, its offset in the rest of 64.
-const SIZE_BITS: u32 = 24;
+/// A block's size is kept in so many bits, its offset in the rest of 64: blocks of 64 MiB, tables of
+/// 256 GiB.
+const SIZE_BITS: u32 = 26;
+/// Key and value of one record have at most so many bytes: a block of it can be read.
+pub(crate) const RECORD_BYTES_MAX: usize = 1 << (SIZE_BITS - 1);
+const _: () = assert!(RECORD_BYTES_MAX + crate::build::BLOCK_BYTES + 64 < 1 << SIZE_BITS);
 
 /// Where a block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,7 +262,7 @@ impl Table {
             std::cmp::Ordering::Equal => {}
         }
         let wanted = prefix(&key[self.common.len()..]);
-        let start = gallop(&self.prefixes, from, wanted);
+        let start = search(&self.prefixes, from, wanted);
         if self.prefixes.get(start).is_none_or(|found| *found != wanted) {
             return start;
         }
@@ -293,15 +299,6 @@ impl Table {
         let Handle { offset, bytes } = self.handle(index);
         Damage::new(offset, "entries in order", format!("{bytes} bytes that are none")).of(&self.path)
     }
-
-    /// The newest record of `key`, whose hash is `hash`.
-    pub(crate) fn find(&self, key: &[u8], hash: u32) -> Result<Found<'_>> {
-        let index = self.find_block(key, 0);
-        if index == self.handles.len() || !self.may_hold(index, hash) {
-            return Ok(Found::Absent);
-        }
-        self.block(index)?.find(key).ok_or_else(|| self.no_block(index))
-    }
 }
 
 /// A checked block of a file that is read from end to end.
@@ -316,16 +313,36 @@ fn prefix(rest: &[u8]) -> u32 {
     u32::from_be_bytes(bytes)
 }
 
-/// The first place at or behind `from` that is not below `wanted`; near places are found fast.
-fn gallop(numbers: &[u32], from: usize, wanted: u32) -> usize {
-    let mut step = 1;
-    let mut low = from;
-    while numbers.get(low + step - 1).is_some_and(|number| *number < wanted) {
-        low += step;
-        step *= 2;
+/// The first place at or behind `from` that is not below `wanted`. The numbers are most often spread
+/// evenly, so a guess is near; from there the steps double.
+fn search(numbers: &[u32], from: usize, wanted: u32) -> usize {
+    let (Some(first), Some(last)) = (numbers.get(from), numbers.last()) else {
+        return from.min(numbers.len());
+    };
+    if wanted <= *first {
+        return from;
     }
-    let end = (low + step - 1).min(numbers.len());
-    low + numbers[low.min(end)..end].partition_point(|number| *number < wanted)
+    if wanted > *last {
+        return numbers.len();
+    }
+    let span = (numbers.len() - 1 - from) as u64;
+    let guess = u64::from(wanted - first) * span / u64::from(last - first);
+    let guess = from + usize::try_from(guess).expect("not behind the last");
+    let mut step = 4;
+    let (mut low, mut high) = (guess, guess);
+    if numbers[guess] < wanted {
+        while high < numbers.len() && numbers[high] < wanted {
+            (low, high) = (high, high + step);
+            step *= 2;
+        }
+    } else {
+        while low > from && numbers[low] >= wanted {
+            (low, high) = (low.saturating_sub(step).max(from), low);
+            step *= 2;
+        }
+    }
+    let high = high.min(numbers.len());
+    low + numbers[low..high].partition_point(|number| *number < wanted)
 }
 
 fn footer(file: &[u8]) -> std::result::Result<(Handle, Handle), Damage> {
@@ -365,6 +382,10 @@ fn find_filter(file: &[u8], metaindex: Handle) -> std::result::Result<Option<Ran
     }
     Ok(None)
 }
+
+/// An index that shares prefixes may unfold to so many times its bytes: many times what a table of
+/// sound keys needs, and a bound for one that is made to fill the memory.
+const COPY_FACTOR_MAX: usize = 64;
 
 /// What is kept of an index block.
 struct IndexEntries {
@@ -412,12 +433,12 @@ impl IndexEntries {
             copy: (!is_plain).then(Vec::new),
             common: first.into(),
         };
-        entries.fill(block);
+        entries.fill(block, contents.len().saturating_mul(COPY_FACTOR_MAX))?;
         Ok(entries)
     }
 
-    /// The second pass, when it is known what all keys share.
-    fn fill(&mut self, block: Block<'_>) {
+    /// The second pass, when it is known what all keys share. A copy has at most `copy_bytes_max`.
+    fn fill(&mut self, block: Block<'_>, copy_bytes_max: usize) -> std::result::Result<(), Damage> {
         let (mut at, mut key, mut restarts) = (0, Vec::new(), Vec::new());
         while let Some(entry) = block.entry(at).filter(|_| at < block.len()) {
             extend_key(&mut key, &entry).expect("read before");
@@ -431,12 +452,85 @@ impl IndexEntries {
                 put_varint(copy, entry.value.len() as u64);
                 copy.extend_from_slice(&key);
                 copy.extend_from_slice(entry.value);
+                if copy.len() > copy_bytes_max {
+                    let wanted = format!("an index that unfolds to {copy_bytes_max} bytes at most");
+                    return Err(Damage::new(at, wanted, "a longer one"));
+                }
             }
             at = entry.next;
         }
         if let Some(copy) = &mut self.copy {
             let count = u32::try_from(restarts.len()).unwrap_or(u32::MAX);
             copy.extend(restarts.into_iter().chain([count]).flat_map(u32::to_le_bytes));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::hash;
+    use crate::build::{Part, Sink, finish};
+    use crate::fs::{Disk, SimDisk};
+
+    /// Index, metaindex and filter whose checksums are right and whose contents are anything.
+    #[test]
+    fn indexes_that_lie_are_faults_or_answers_and_never_a_panic() {
+        let disk = SimDisk::new(0);
+        let sink = Sink::new(disk.create(Path::new("t")).unwrap(), false);
+        let mut part = Part::new();
+        let key = |number: u16| [&b"key"[..], &number.to_be_bytes(), &[b'.'; 20]].concat();
+        for number in 0..600 {
+            part.add(&key(number), 1 << 8 | 1, &[9; 40]);
+        }
+        part.close();
+        part.write_piece(&sink).unwrap();
+        finish(&sink, &[part]).unwrap();
+        let good = sink.file.bytes().unwrap().to_vec();
+        let (metaindex, index) = footer(&good).unwrap();
+        let filter = find_filter(&good, metaindex).unwrap().unwrap();
+        let mut opened = 0;
+        for range in [metaindex.range(&good).unwrap(), index.range(&good).unwrap(), filter] {
+            for at in range.clone() {
+                for value in [0, 0x80, 0xff, good[at] ^ 1] {
+                    let mut bad = good.clone();
+                    bad[at] = value;
+                    let crc = mask(simd::crc32c::crc32c(&bad[range.start..=range.end]));
+                    bad[range.end + 1..range.end + 5].copy_from_slice(&crc.to_le_bytes());
+                    let Ok(table) = Table::open(Path::new("t"), bad.into()) else {
+                        continue;
+                    };
+                    opened += 1;
+                    for number in (0..700).step_by(50) {
+                        let key = key(number);
+                        let block = table.find_block(&key, 0).min(table.block_count());
+                        if block < table.block_count() && table.may_hold(block, hash(&key)) {
+                            table.prefetch_filter(block);
+                            table.prefetch_restarts(block);
+                            table.prefetch_entries(block);
+                            let _ = table.block(block).map(|block| block.find(&key));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(opened > 100, "most of the filter is free: {opened}");
+    }
+
+    #[test]
+    fn a_search_finds_what_a_plain_one_finds() {
+        let even: Vec<u32> = (0..1000).map(|n| n * 4_000_000).collect();
+        let skewed: Vec<u32> = (0..32).map(|n| 1 << n).chain([u32::MAX; 40]).collect();
+        let low: Vec<u32> = [vec![0; 50], vec![7; 50], vec![u32::MAX - 1]].concat();
+        for numbers in [&even[..], &skewed, &low, &[], &[5], &[5, 5, 5]] {
+            let wanted = numbers.iter().flat_map(|n| [n.saturating_sub(1), *n, n.saturating_add(1)]);
+            for wanted in wanted.chain([0, 1, u32::MAX / 2, u32::MAX]) {
+                let plain = numbers.partition_point(|number| *number < wanted);
+                for from in [0, plain / 2, plain] {
+                    assert_eq!(search(numbers, from, wanted), plain, "{wanted} from {from}");
+                }
+            }
         }
     }
 }

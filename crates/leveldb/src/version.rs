@@ -1,6 +1,7 @@
 //! Versions: which tables are the database at one instant. A version never changes; a commit or a
 //! merge makes the next one, and a table's file goes when no version holds it any more.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -180,14 +181,16 @@ impl Version {
     /// Orders the tables of each level.
     ///
     /// # Errors
-    /// Two tables of one level below 0 that overlap, or a table whose keys end before they begin;
-    /// `manifest` is the file that says so.
+    /// Two tables of one level below 0 that overlap, a table whose keys end before they begin, or one
+    /// that is listed twice; `manifest` is the file that says so.
     pub(crate) fn new(levels: [Vec<Arc<TableFile>>; LEVELS], manifest: &Path) -> Result<Version> {
         let mut runs = Vec::new();
+        let mut numbers = BTreeSet::new();
         for (level, mut files) in levels.into_iter().enumerate() {
             for file in &files {
-                if file.first_key() > file.last_key() {
-                    let wanted = "a table whose first key is not behind its last";
+                let is_new = numbers.insert(file.meta.number);
+                if !is_new || file.first_key() > file.last_key() {
+                    let wanted = "tables listed once, whose first key is not behind the last";
                     return Err(Damage::new(0, wanted, file.path.display().to_string()).of(manifest));
                 }
             }
@@ -219,5 +222,44 @@ impl Version {
     /// All tables with their levels.
     pub(crate) fn files(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
         self.runs.iter().flat_map(|run| run.files.iter().map(|file| (run.level, file)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::SimDisk;
+
+    #[test]
+    fn a_version_that_contradicts_itself_is_refused() {
+        let shared = Arc::new(Shared::new(SimDisk::new(0).shared(), Path::new("/db")));
+        let file = |number: u64, first: &[u8], last: &[u8]| {
+            let internal = |key: &[u8]| [key, &[1; 8]].concat().into();
+            let (smallest, largest) = (internal(first), internal(last));
+            let meta = FileMeta { number, bytes: 1, smallest, largest };
+            let path = PathBuf::from(number.to_string());
+            Arc::new(TableFile::new(&shared, meta, path))
+        };
+        type Row<'a> = (&'a str, &'a [(usize, u64, &'a [u8], &'a [u8])], Option<&'a str>);
+        let rows: [Row<'_>; 6] = [
+            ("apart", &[(1, 1, b"a", b"b"), (1, 2, b"c", b"d")], None),
+            ("one key over two tables", &[(1, 1, b"a", b"b"), (1, 2, b"b", b"d")], None),
+            ("overlap in level 0", &[(0, 1, b"a", b"c"), (0, 2, b"b", b"d")], None),
+            ("overlap", &[(1, 1, b"a", b"c"), (1, 2, b"b", b"d")], Some("do not overlap")),
+            ("backwards", &[(1, 1, b"b", b"a")], Some("not behind the last")),
+            ("twice", &[(1, 1, b"a", b"b"), (2, 1, b"a", b"b")], Some("listed once")),
+        ];
+        for (row, files, want) in rows {
+            let mut levels = [const { Vec::new() }; LEVELS];
+            for (level, number, first, last) in files {
+                levels[*level].push(file(*number, first, last));
+            }
+            let why = Version::new(levels, Path::new("/db/MANIFEST-1")).err();
+            match (&why, want) {
+                (None, None) => {}
+                (Some(why), Some(want)) if why.to_string().contains(want) => {}
+                _ => panic!("{row}: {why:?}"),
+            }
+        }
     }
 }

@@ -159,7 +159,8 @@ fn stubborn(disk: &SimDisk, states: &mut States, losses: &mut impl FnMut(&SimDis
 #[test]
 fn a_full_or_failing_disk_is_survived_and_the_work_done_again() {
     for fault in [Fault::NoSpace, Fault::Io] {
-        for times in [1, 3] {
+        let is_slow = std::env::var_os("SLOW").is_some();
+        for times in if is_slow { 1..5 } else { 1..2 } {
             for operation in 0..operations() {
                 let (disk, begun) = prepared(operation);
                 disk.fail_at(begun + operation, times, fault);

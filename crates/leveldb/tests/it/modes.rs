@@ -178,6 +178,10 @@ fn a_run_that_is_dropped_leaves_nothing() {
         db.commit(run).unwrap();
         assert_eq!(db.get(&7_u32.to_be_bytes()).unwrap(), Some(vec![1; 40]));
     }
+    let run = db.begin_run(1).unwrap();
+    let why = run.table().put(b"key", &vec![0; 33 << 20]).unwrap_err();
+    assert!(matches!(why, Error::TooLarge { .. }), "{why}");
+    drop(run);
     db.settle().unwrap();
     let default = Options::default();
     assert_eq!((default.table_bytes, default.level1_bytes), (32 << 20, 10 << 20));
