@@ -13,7 +13,7 @@
 //!   up: after [`REPEAT_AFTER`], or four times what the other would need, the other is asked too, never a
 //!   third. After the stall timeout (2 s, doubled with each peer let go up to 64 s, times 0.85 with each
 //!   block stored) the peer that holds it up is let go, unless its speed is at least half the others' mean
-//!   or theirs is not known.
+//!   or theirs is not known, or it was named by a person.
 //! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is let go, one at a time, if
 //!   another can take its place and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
 //! - The only peer with requests in flight is never let go for being slow: only when no byte came for 10 min.
@@ -89,6 +89,17 @@ pub enum Arrival {
     Twice,
     /// Never asked of this peer.
     Unasked,
+}
+
+/// When a peer sends the lowest block that has not arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It is what it sends next; or nobody was asked for it, and then any peer may free a place.
+    Next,
+    /// After others that it was asked for.
+    Queued,
+    /// Others were asked for it.
+    Elsewhere,
 }
 
 #[derive(Debug)]
@@ -251,7 +262,8 @@ impl Download {
         let mut from = self.first_open;
         let end = self.first_open.saturating_add(limits.window_count.max(1));
         while let Some(&place) = self.missing.range(from..end).next() {
-            if self.links.values().all(|link| link.in_flight.len() >= link.limit) {
+            let all_busy = self.links.values().all(|link| link.in_flight.len() >= link.limit);
+            if place != self.first_open && all_busy {
                 break;
             }
             if place != self.first_open && !self.has_room(held_bytes, limits) {
@@ -284,12 +296,15 @@ impl Download {
         link.ask(want.hash, now);
     }
 
-    /// The peer that has the block and is expected to deliver it first, if one has a free place.
+    /// The peer that has the block and is expected to deliver it first, if one has a free place;
+    /// for the lowest block there is always a place, for everything else waits for it.
     fn soonest(&self, place: usize, except: &[PeerId]) -> Option<PeerId> {
         let height = self.entries[place].want.height;
+        let is_free =
+            |link: &Link| link.in_flight.len() < link.limit || (place == self.first_open && except.is_empty());
         self.links
             .iter()
-            .filter(|(id, link)| !except.contains(id) && link.in_flight.len() < link.limit && link.has(place, height))
+            .filter(|(id, link)| !except.contains(id) && is_free(link) && link.has(place, height))
             .min_by(|(_, a), (_, b)| a.expected_s(self.block_bytes).total_cmp(&b.expected_s(self.block_bytes)))
             .map(|(id, _)| *id)
     }
@@ -430,7 +445,7 @@ impl Download {
             return None;
         }
         let owner = *self.requests.get(&head)?.owners.first()?;
-        let link = self.links.get(&owner)?;
+        let link = self.links.get(&owner).filter(|link| link.replaceable)?;
         let mean = self.mean_speed_of_others(owner)?;
         if link.speed.is_some_and(|own| own * 2.0 >= mean) {
             return None;
@@ -484,10 +499,24 @@ impl Download {
         self.links.get(&peer).is_some_and(|link| !link.in_flight.is_empty())
     }
 
-    /// Whether this peer owes the lowest block that has not arrived.
-    pub fn owes_first(&self, peer: PeerId) -> bool {
-        let first = self.entries.get(self.first_open).and_then(|entry| self.requests.get(&entry.want.hash));
-        first.is_some_and(|request| request.owners.contains(&peer))
+    /// When this peer, which owes blocks, sends the lowest that has not arrived.
+    pub fn turn_of_first(&self, peer: PeerId) -> Turn {
+        let Some(request) = self.first_request() else { return Turn::Next };
+        match self.links.get(&peer) {
+            Some(link) if link.in_flight.front() == Some(&request.want.hash) => Turn::Next,
+            Some(_) if request.owners.contains(&peer) => Turn::Queued,
+            _ => Turn::Elsewhere,
+        }
+    }
+
+    /// The peer that owes the lowest block, and others before it.
+    pub fn first_is_queued_at(&self) -> Option<PeerId> {
+        let owners = &self.first_request()?.owners;
+        owners.iter().copied().find(|owner| self.turn_of_first(*owner) == Turn::Queued)
+    }
+
+    fn first_request(&self) -> Option<&Request> {
+        self.requests.get(&self.entries.get(self.first_open)?.want.hash)
     }
 
     /// Requests in flight.

@@ -76,6 +76,22 @@ fn the_window_bounds_blocks_and_bytes_but_never_the_lowest() {
 }
 
 #[test]
+fn the_lowest_has_a_place_even_where_there_is_none() {
+    let mut download = download(40, &[A, B]);
+    let assigned = download.assign(0, LIMITS, at(0));
+    let owner = if asked(&assigned, A).contains(&0) { A } else { B };
+    let other = if owner == A { B } else { A };
+    assert_eq!(download.turn_of_first(owner), Turn::Next);
+    assert_eq!(download.turn_of_first(other), Turn::Elsewhere);
+    download.remove_peer(owner);
+    assert_eq!(download.turn_of_first(other), Turn::Next, "nobody was asked for it: any may free a place");
+    assert_eq!(asked(&download.assign(0, LIMITS, at(1)), other), [0], "beyond its sixteen");
+    assert_eq!(download.turn_of_first(other), Turn::Queued);
+    assert_eq!(download.first_is_queued_at(), Some(other));
+    assert!(download.assign(0, LIMITS, at(2)).is_empty());
+}
+
+#[test]
 fn arrivals_are_told_apart() {
     let mut download = download(4, &[A, B]);
     let assigned = download.assign(0, LIMITS, at(0));

@@ -9,6 +9,7 @@ use crate::transport::Received;
 use crate::wire::{Command, Inventory, Message};
 use primitives::header::HEADER_BYTES;
 use primitives::{Hash256, Header, Work};
+use std::time::Duration;
 
 /// Unasked blocks that stand on no known header, from one peer.
 pub const UNASKED_COUNT_MAX: u32 = 16;
@@ -18,7 +19,9 @@ pub(super) fn soft_bytes(config: &Config) -> usize {
     config.window_bytes.saturating_add(8 << 20)
 }
 
-/// While the node holds more than this, no peer that owes blocks is read.
+/// While the node holds more than this, not even that one is read, unless that block is what it sends next.
+/// It takes bodies of more than twice the size that was expected; the peer is then let go, for with fewer
+/// requests in flight the block comes first.
 pub(super) fn hard_bytes(config: &Config) -> usize {
     config.window_bytes.saturating_mul(2).saturating_add(64 << 20)
 }
@@ -172,6 +175,11 @@ impl Hub {
         self.download.sample(paused, now.since_start, |id| {
             peers.get(&id).map(|peer| (peer.transport.received_bytes(), peer.round_trip))
         });
+        if self.window.held_bytes() > hard_bytes(&self.config)
+            && let Some(id) = self.download.first_is_queued_at()
+        {
+            self.drop_peer(id, Reason::BlockStalled(Duration::ZERO), now);
+        }
         let can_replace = self.can_replace();
         if let Some((id, reason)) = self.download.let_go(can_replace, now.since_start) {
             self.drop_peer(id, reason, now);

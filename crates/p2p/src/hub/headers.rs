@@ -318,9 +318,10 @@ impl Hub {
         let near = due_unix.saturating_sub(now.unix) <= ASIDE_S_MAX;
         let Some(last) = headers.last() else { return };
         let again = |aside: &Aside| aside.headers.last() == Some(last);
-        if near && self.headers.aside.len() < ASIDE_COUNT_MAX && !self.headers.aside.iter().any(again) {
-            self.headers.aside.push(Aside { peer, headers: headers.to_vec(), due_unix });
+        if !near || self.headers.aside.len() >= ASIDE_COUNT_MAX || self.headers.aside.iter().any(again) {
+            return;
         }
+        self.headers.aside.push(Aside { peer, headers: headers.to_vec(), due_unix });
         let note = format!(
             "header {} kept aside: its time {time} is more than two hours ahead of the clock, {}",
             headers[0].hash(),

@@ -15,7 +15,7 @@ pub use serve::ServedBlock;
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
 use crate::chain::ChainView;
-use crate::download::Download;
+use crate::download::{Download, Turn};
 use crate::peer::{Greeting, Input, Kind, Now, Peer};
 use crate::reason::Reason;
 use crate::rng::Rng;
@@ -237,7 +237,7 @@ impl Hub {
     /// The connection that [`Action::Dial`] asked for could not be made.
     pub fn not_connected(&mut self, id: PeerId, why: String, now: Now) {
         let Some(dial) = self.outbound.take(id) else { return };
-        self.outbound.failed(dial.kind, now);
+        self.outbound.failed(dial.kind, false, now);
         self.event(Event::PeerGone { peer: id, address: dial.target.to_string(), reason: Reason::Io(why) });
     }
 
@@ -261,7 +261,8 @@ impl Hub {
         {
             self.addresses.discourage(address.address, now.unix);
         }
-        self.outbound.failed(peer.kind, now);
+        let offence = reason.is_offence() || matches!(reason, Reason::OnInvalidChain(_));
+        self.outbound.failed(peer.kind, offence, now);
         self.actions.push_back(Action::Close { peer: id });
         self.event(Event::PeerGone { peer: id, address: peer.target.to_string(), reason });
     }
@@ -280,7 +281,7 @@ impl Hub {
     /// Whether more may be read from a connection now.
     ///
     /// Not while the peer does not take what it asked for; and while the node holds more than the window,
-    /// not from a peer that owes blocks, unless it owes the one that the node waits for.
+    /// only from the peer that owes the block that the node waits for, if it waits for one.
     pub fn may_read(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get(&id) else { return false };
         if !peer.may_read() {
@@ -290,7 +291,11 @@ impl Hub {
         if held <= blocks::soft_bytes(&self.config) || !self.download.owes(id) {
             return true;
         }
-        let may = self.download.owes_first(id) && held <= blocks::hard_bytes(&self.config);
+        let may = match self.download.turn_of_first(id) {
+            Turn::Next => true,
+            Turn::Queued => held <= blocks::hard_bytes(&self.config),
+            Turn::Elsewhere => false,
+        };
         self.paused |= !may;
         may
     }

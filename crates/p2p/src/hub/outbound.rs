@@ -81,11 +81,14 @@ impl Dialer {
         self.dials.remove(&id)
     }
 
-    /// A connection of this kind ended, or could not be made.
-    pub(super) fn failed(&mut self, kind: Kind, now: Now) {
+    /// A connection of this kind ended, or could not be made. Who misbehaved has to wait longest.
+    pub(super) fn failed(&mut self, kind: Kind, offence: bool, now: Now) {
         let Kind::Manual(place) = kind else { return };
         let Some(named) = self.named.get_mut(place) else { return };
         named.taken = false;
+        if offence {
+            named.wait = RETRY_MAX;
+        }
         named.next_at = now.since_start + named.wait;
         named.wait = (named.wait * 2).min(RETRY_MAX);
     }

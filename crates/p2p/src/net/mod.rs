@@ -1,6 +1,6 @@
 //! Sockets and threads around the state machines.
 //!
-//! One thread polls all sockets and runs the [`Hub`]; one reads blocks for peers that ask; and one lives
+//! One thread polls all sockets and runs the [`crate::hub::Hub`]; one reads blocks for peers that ask; and one lives
 //! for as long as a connection is being made or a name looked up, at most
 //! [`crate::hub::outbound::DIAL_COUNT_MAX`] and a few at a time.
 //! A single thread receives well over 1 GB/s from loopback: more would only need locks.

@@ -1,5 +1,9 @@
 //! The network over real sockets on loopback: two programs of this kind, by v1 and v2, with and without a proxy.
 
+// Helpers stand outside of test functions.
+#![allow(clippy::unwrap_used)]
+
+mod bitcoind;
 mod node;
 
 use node::Node;
