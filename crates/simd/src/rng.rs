@@ -23,3 +23,8 @@ impl Rng {
         (0..count).map(|_| self.next().to_le_bytes()[3]).collect()
     }
 }
+
+/// `count` rounds of a test, a hundredth of them, at least one, where Miri interprets it.
+pub(crate) fn rounds(count: usize) -> usize {
+    if cfg!(miri) { (count / 100).max(1) } else { count }
+}

@@ -129,25 +129,32 @@ impl Lanes {
 /// The fastest kernel of this processor: the widest lanes, and for what does not fill them narrower ones.
 pub(super) fn best() -> &'static Kernel {
     static BEST: OnceLock<Kernel> = OnceLock::new();
-    BEST.get_or_init(|| Kernel { steps: choose() })
+    BEST.get_or_init(|| chain(&Lanes::available()))
 }
 
-/// Where a wide engine is no longer faster than the next was measured by `cargo bench` (Zen 5).
+/// The fastest chain of those of `allowed` that the processor can run. Where a wide engine is no
+/// longer faster than the next was measured by `cargo bench` (Zen 5).
 #[cfg(target_arch = "x86_64")]
-fn choose() -> Vec<Step> {
-    let last = step::<Portable, 1>(1);
-    if ShaNi::<3>::detect().is_some() {
-        let steps = [step::<Avx512x2, 32>(20), step::<Avx512, 16>(11), step::<ShaNi<3>, 3>(2), last];
-        return steps.into_iter().flatten().collect();
+fn chain(allowed: &[Lanes]) -> Kernel {
+    let sha = allowed.contains(&Lanes::ShaNi3);
+    let avx512 = allowed.contains(&Lanes::Avx512);
+    let mut steps = Vec::new();
+    if avx512 {
+        steps.push(step::<Avx512x2, 32>(20));
+        steps.push(step::<Avx512, 16>(if sha { 11 } else { 2 }));
     }
-    let wide = [step::<Avx512x2, 32>(20), step::<Avx512, 16>(2)];
-    let steps = if wide[0].is_some() { wide } else { [step::<Avx2, 8>(3), None] };
-    steps.into_iter().chain([last]).flatten().collect()
+    if sha {
+        steps.push(step::<ShaNi<3>, 3>(2));
+    } else if !avx512 && allowed.contains(&Lanes::Avx2) {
+        steps.push(step::<Avx2, 8>(3));
+    }
+    steps.push(step::<Portable, 1>(1));
+    Kernel { steps: steps.into_iter().flatten().collect() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn choose() -> Vec<Step> {
-    step::<Portable, 1>(1).into_iter().collect()
+fn chain(_: &[Lanes]) -> Kernel {
+    Kernel { steps: step::<Portable, 1>(1).into_iter().collect() }
 }
 
 /// One engine alone, whatever the number of messages.
@@ -212,6 +219,7 @@ fn longest_first(messages: &[Pieces<'_>]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::{Rng, rounds};
 
     #[test]
     fn longest_come_first_and_none_is_lost() {
@@ -224,5 +232,37 @@ mod tests {
         let mut all = order;
         all.sort_unstable();
         assert_eq!(all, (0..500).collect::<Vec<_>>());
+    }
+
+    /// The chains of processors that this one can stand in for.
+    #[test]
+    fn every_chain_is_the_plain_kernel() {
+        let mut rng = Rng(6);
+        let data = rng.bytes(9000);
+        let plain = Lanes::Plain.kernel().unwrap();
+        for count in (0..70).step_by(70 / rounds(7000).min(70)).chain([rounds(400)]) {
+            let messages: Vec<Pieces<'_>> = (0..count)
+                .map(|at| &data[..if at % 9 == 4 { rng.below(9000) } else { rng.below(400) }])
+                .map(|bytes| [&bytes[..bytes.len() / 50], &bytes[bytes.len() / 50..], &[]])
+                .collect();
+            let pairs: Vec<[u8; 64]> = (0..count).map(|at| [at as u8; 64]).collect();
+            let mut want = (vec![[0; 32]; count], vec![[0; 32]; count]);
+            plain.many(&messages, &mut want.0);
+            plain.pairs(&pairs, &mut want.1);
+            for allowed in [
+                &[][..],
+                &[Lanes::Avx2],
+                &[Lanes::ShaNi3],
+                &[Lanes::Avx2, Lanes::ShaNi3],
+                &[Lanes::Avx2, Lanes::Avx512],
+                &Lanes::ALL,
+            ] {
+                let chain = chain(allowed);
+                let mut have = (vec![[1; 32]; count], vec![[1; 32]; count]);
+                chain.many(&messages, &mut have.0);
+                chain.pairs(&pairs, &mut have.1);
+                assert!(have == want, "{count} messages, {allowed:?}");
+            }
+        }
     }
 }

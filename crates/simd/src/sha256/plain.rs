@@ -66,7 +66,7 @@ const fn big_sigma_1(word: u32) -> u32 {
 }
 
 /// The message schedule of one block (FIPS 180-4, 6.2.2, step 1).
-pub(super) const fn schedule(block: [u32; 16]) -> [u32; 64] {
+const fn schedule(block: [u32; 16]) -> [u32; 64] {
     let mut w = [0; 64];
     let mut t = 0;
     while t < 64 {
@@ -84,7 +84,7 @@ pub(super) const fn schedule(block: [u32; 16]) -> [u32; 64] {
 }
 
 /// The block of padding that follows a message of 64 bytes.
-pub(super) const PADDING_64: [u32; 16] = {
+const PADDING_64: [u32; 16] = {
     let mut block = [0; 16];
     block[0] = 0x8000_0000;
     block[15] = 512;
@@ -92,6 +92,7 @@ pub(super) const PADDING_64: [u32; 16] = {
 };
 
 /// Schedule plus round constants of [`PADDING_64`]: nothing in that block depends on the message.
+#[cfg(target_arch = "x86_64")]
 pub(super) const PADDING_64_ROUNDS: [u32; 64] = {
     let mut rounds = schedule(PADDING_64);
     let mut t = 0;
