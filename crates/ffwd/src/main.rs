@@ -1,2 +1,182 @@
-//! (being written)
-fn main() {}
+//! `ffwd`: options in, exit code out.
+//!
+//! In: the command line ([`args`]), bitcoin.conf and settings.json ([`conf`], merged in [`settings`]).
+//! Out: a job of `node` or `lab`, its progress on standard error ([`progress`]), its result on standard output ([`output`]).
+//! Exit code 0: done, the best valid chain is reached and committed. 1: a fault of the world. 2: wrong use.
+//! 130: stopped by Ctrl-C before the end.
+//!
+//! Absent on purpose: any logic of its own. What a folder is, and what happens to it, is `node`'s.
+
+mod args;
+mod conf;
+mod demo;
+mod lab_command;
+mod output;
+mod progress;
+mod settings;
+mod text;
+
+use args::{Cli, Coins, CoinsInfo, Command, Common, HashType, Info, Verify, Writing};
+use clap::Parser;
+use node::Fault;
+use node::jobs;
+use node::options::{Event, Events, Options, Report};
+use progress::Reporter;
+use settings::Settings;
+use std::fmt;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Exit code of a program that Ctrl-C ended, as shells have it: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command line is wrong: exit code 2.
+    Usage(String),
+    /// The world is: exit code 1.
+    Fault(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Failure::Usage(why) | Failure::Fault(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure::Fault(fault.to_string())
+    }
+}
+
+impl From<conf::ConfError> for Failure {
+    fn from(error: conf::ConfError) -> Failure {
+        Failure::Fault(error.to_string())
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(failure) => {
+            progress::say(&format!("error: {failure}"));
+            ExitCode::from(if matches!(failure, Failure::Usage(_)) { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Demo(given) => demo::run(&given),
+        Command::Sync(given) => {
+            let mut settings = load(&given.common, Some(&given.writing))?;
+            let sync = settings.sync(&given)?;
+            // Who follows the chain is done whenever he is told to stop.
+            let ends = given.exit_at_tip;
+            work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
+                jobs::sync(options, &sync, events)
+            })
+        }
+        Command::Reindex(given) => {
+            let settings = load(&given.common, Some(&given.writing))?;
+            let title = if given.chainstate_only { "rebuild" } else { "reindex" };
+            work(title, &settings, &given.common, given.hash, true, |options, events| {
+                jobs::reindex(options, given.chainstate_only, events)
+            })
+        }
+        Command::Import(given) => {
+            let settings = load(&given.common, Some(&given.writing))?;
+            work("import", &settings, &given.common, HashType::None, true, |options, events| {
+                jobs::import(options, &given.files, events)
+            })
+        }
+        Command::Verify(given) => verify(&given),
+        Command::Info(given) => info(&given),
+        Command::Coins(Coins::Info(given)) => coins_info(&given),
+        Command::Lab(given) => lab_command::run(&given),
+    }
+}
+
+fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure> {
+    settings::load(common, writing, Arc::new(AtomicBool::new(false)))
+}
+
+/// A reporter that has said what is to be known first, and that Ctrl-C reaches.
+fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
+    let reporter = Reporter::new(&settings.options);
+    settings.said().into_iter().for_each(|note| reporter.event(Event::Note(note)));
+    settings.warnings.iter().for_each(|warning| reporter.event(Event::Warning(warning.clone())));
+    heed_ctrl_c(&settings.options, &reporter)?;
+    Ok(reporter)
+}
+
+/// The first Ctrl-C asks for an orderly end, the second one ends. SIGTERM and SIGHUP count like Ctrl-C.
+fn heed_ctrl_c(options: &Options, reporter: &Arc<Reporter>) -> Result<(), Failure> {
+    let (stop, reporter) = (options.stop.clone(), reporter.clone());
+    let handler = move || {
+        if stop.swap(true, Ordering::SeqCst) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        reporter.stopping();
+    };
+    ctrlc::set_handler(handler).map_err(|why| Failure::Fault(format!("the handler for Ctrl-C cannot be set: {why}")))
+}
+
+/// A job that connects blocks: does it, counts what the set holds then, prints both.
+fn work(
+    title: &str,
+    settings: &Settings,
+    common: &Common,
+    hash: HashType,
+    ends: bool,
+    job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
+) -> Result<ExitCode, Failure> {
+    let (options, reporter) = (&settings.options, begin(settings)?);
+    let events = |event| reporter.event(event);
+    let done = job(options, &events);
+    reporter.finish();
+    let report = done?;
+    let set = if report.stopped { None } else { Some(jobs::set_info(options, hash.into(), &events)?) };
+    let chain = options.params.chain.name();
+    output::print(&if common.json {
+        output::job_json(chain, &report, set.as_ref())
+    } else {
+        output::job_lines(title, chain, &report, set.as_ref())
+    });
+    Ok(if report.stopped && ends { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+fn verify(given: &Verify) -> Result<ExitCode, Failure> {
+    let settings = load(&given.common, None)?;
+    let (options, reporter) = (&settings.options, begin(&settings)?);
+    let done = jobs::verify(options, given.level, given.blocks, &|event| reporter.event(event));
+    reporter.finish();
+    let (report, chain) = (done?, options.params.chain.name());
+    output::print(&if given.common.json {
+        output::verify_json(chain, &report)
+    } else {
+        output::verify_lines(chain, &report)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn info(given: &Info) -> Result<ExitCode, Failure> {
+    let settings = load(&given.common, None)?;
+    let info = jobs::info(&settings.options)?;
+    output::print(&if given.common.json { output::info_json(&info) } else { info.to_string() });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn coins_info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
+    let settings = load(&given.common, None)?;
+    let (options, reporter) = (&settings.options, begin(&settings)?);
+    let done = jobs::set_info(options, given.hash.into(), &|event| reporter.event(event));
+    reporter.finish();
+    let (set, chain) = (done?, options.params.chain.name());
+    output::print(&if given.common.json { output::set_json(&set) } else { output::set_lines(chain, &set) });
+    Ok(ExitCode::SUCCESS)
+}

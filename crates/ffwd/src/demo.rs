@@ -1,0 +1,156 @@
+//! `ffwd demo`: the whole program in a few seconds, on a chain of its own making.
+//!
+//! In a folder of its own: `chain/` is a data directory, made by the lab and reindexed by the engine with every script
+//! verified; `report.html` is drawn from its debug.log.
+//! Absent on purpose: anything that `lab chain`, `reindex` and `lab plot` do not do.
+
+use crate::args::Demo;
+use crate::progress::{Reporter, say};
+use crate::{Failure, heed_ctrl_c, lab_command, output, settings, text};
+use consensus::{Chain, Params};
+use lab::chain;
+use lab::plot::{PlotOptions, plot};
+use node::jobs;
+use node::options::{Options, Report, SetHash, SetInfo};
+use primitives::Hash256;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Coins that the demo's chain has before its first full block: few, so that it starts at once.
+const UTXOS: u64 = 20_000;
+
+#[derive(Serialize)]
+struct DemoObject<'a> {
+    folder: &'a Path,
+    report: &'a Path,
+    made: &'a chain::Report,
+    reindex: Box<RawValue>,
+}
+
+pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
+    let folder = folder(given.out.as_deref())?;
+    let datadir = folder.join("chain");
+    let mut wanted = chain::Options::new(&datadir, given.blocks, given.seed);
+    wanted.utxos = UTXOS;
+    say(&format!("making a chain of {} full blocks with real signatures in {}", given.blocks, folder.display()));
+    let made = lab_command::make(&wanted)?;
+    let options = options(datadir.clone(), given.par.unwrap_or(0));
+    let reporter = Reporter::new(&options);
+    heed_ctrl_c(&options, &reporter)?;
+    say("reindexing it, with every script verified");
+    let events = |event| reporter.event(event);
+    let done = jobs::reindex(&options, false, &events);
+    reporter.finish();
+    let report = done?;
+    if report.stopped {
+        return Ok(ExitCode::from(crate::INTERRUPTED));
+    }
+    let set = jobs::set_info(&options, SetHash::Serialized, &events)?;
+    agree(&made, &report, &set)?;
+    let page = page(&datadir, &folder)?;
+    if !given.keep && given.out.is_none() {
+        fs::remove_dir_all(&datadir).map_err(|why| fault("removed", &datadir, &why))?;
+    }
+    output::print(&if given.json {
+        let reindex = RawValue::from_string(output::job_json(Chain::Regtest.name(), &report, Some(&set)));
+        let reindex = reindex.expect("it was printed as JSON just now");
+        output::json(&DemoObject { folder: &folder, report: &page, made: &made, reindex })
+    } else {
+        lines(&made, &report, &set, &page)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An empty folder: the one that was asked for, or one of the system's temporary ones.
+fn folder(out: Option<&Path>) -> Result<PathBuf, Failure> {
+    let Some(out) = out else {
+        let made = tempfile::Builder::new().prefix("ffwd-demo-").tempdir();
+        return made.map(tempfile::TempDir::keep).map_err(|why| fault("made", &std::env::temp_dir(), &why));
+    };
+    fs::create_dir_all(out).map_err(|why| fault("made", out, &why))?;
+    let mut entries = fs::read_dir(out).map_err(|why| fault("listed", out, &why))?;
+    match entries.next() {
+        None => Ok(out.to_owned()),
+        Some(_) => Err(Failure::Usage(format!("{} is not empty: give an empty folder, or none", out.display()))),
+    }
+}
+
+fn fault(what: &str, path: &Path, why: &io::Error) -> Failure {
+    Failure::Fault(format!("{} cannot be {what}: {why}", path.display()))
+}
+
+/// Everything is verified, and the log has each stage of each block, for the report.
+fn options(datadir: PathBuf, par: i64) -> Options {
+    let params = Params::new(Chain::Regtest);
+    Options {
+        datadir,
+        blocksdir: None,
+        minimum_chain_work: params.minimum_chain_work,
+        params,
+        dbcache_bytes: usize::try_from(settings::default_dbcache_mib() << 20).unwrap_or(usize::MAX),
+        par: settings::workers(par),
+        assumevalid: Hash256::ZERO,
+        stop_at_height: None,
+        prune_mib: 0,
+        blocksxor: true,
+        debug_bench: true,
+        stop: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+/// The engine must end where the generator says that its chain ends, with as many coins.
+fn agree(made: &chain::Report, report: &Report, set: &SetInfo) -> Result<(), Failure> {
+    if (&report.best.to_string(), set.txouts) == (&made.bestblock, made.txouts) {
+        return Ok(());
+    }
+    Err(Failure::Fault(format!(
+        "the chain was made up to block {} with {} coins, the reindex ended at block {} with {} coins: please report this",
+        made.bestblock, made.txouts, report.best, set.txouts
+    )))
+}
+
+fn page(datadir: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+    let log = datadir.join(Chain::Regtest.net_dir()).join("debug.log");
+    let options =
+        PlotOptions { inputs: vec![log], out: folder.join("report.html"), svg: false, csv: false, baseline: None };
+    plot(&options).map(|report| report.out).map_err(|why| Failure::Fault(why.to_string()))
+}
+
+fn lines(made: &chain::Report, report: &Report, set: &SetInfo, page: &Path) -> String {
+    format!(
+        "made: {} blocks, {} of them full, {}, in {}\n{}\nreport: {}",
+        text::count(made.height.into()),
+        text::count(made.blocks_full.into()),
+        text::bytes(made.bytes),
+        text::duration(made.seconds),
+        output::job_lines("reindex", Chain::Regtest.name(), report, Some(set)),
+        page.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_something_in_it_is_left_alone() {
+        let outer = tempfile::tempdir().unwrap();
+        assert_eq!(folder(Some(&outer.path().join("new/deep"))).unwrap(), outer.path().join("new/deep"));
+        assert_eq!(
+            folder(Some(&outer.path().join("new/deep"))).unwrap(),
+            outer.path().join("new/deep"),
+            "empty is good"
+        );
+        let why = folder(Some(outer.path())).unwrap_err();
+        assert!(matches!(&why, Failure::Usage(text) if text.contains("is not empty")), "{why}");
+        fs::write(outer.path().join("file"), "x").unwrap();
+        let why = folder(Some(&outer.path().join("file"))).unwrap_err();
+        assert!(matches!(&why, Failure::Fault(text) if text.contains("file cannot be made")), "{why}");
+    }
+}

@@ -1,0 +1,231 @@
+//! `ffwd lab`: its options in, a job of the lab out.
+
+use crate::args::{Lab, LabChain, LabPlot, LabRun};
+use crate::progress::{BlockBar, say};
+use crate::{Failure, INTERRUPTED, output, text};
+use lab::plot::{PlotError, PlotOptions, PlotReport};
+use lab::run::{RunError, RunOptions};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
+    match given {
+        Lab::Chain(given) => chain(given),
+        Lab::Micro(_) => Err(Failure::Fault("not there yet".to_owned())),
+        Lab::Run(given) => plan(given),
+        Lab::Plot(given) => plot(given),
+    }
+}
+
+fn chain(given: &LabChain) -> Result<ExitCode, Failure> {
+    let options = lab::chain::Options {
+        out: given.out.clone(),
+        blocks: given.blocks,
+        seed: given.seed,
+        utxos: given.utxos,
+        tail: given.tail,
+        signatures: given.signatures,
+        profile: given.profile,
+        threads: given.par,
+    };
+    let report = make(&options)?;
+    output::print(&if given.json { output::json(&report) } else { lines(&options, &report) });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a chain, and shows how far it is.
+pub(crate) fn make(options: &lab::chain::Options) -> Result<lab::chain::Report, Failure> {
+    let mut bar = BlockBar::new();
+    let made = lab::chain::generate(options, |progress| bar.progress(&progress));
+    bar.finish();
+    made.map_err(|why| match why {
+        lab::chain::Error::Utxos(_) | lab::chain::Error::TooHigh { .. } => Failure::Usage(why.to_string()),
+        _ => Failure::Fault(why.to_string()),
+    })
+}
+
+fn lines(options: &lab::chain::Options, report: &lab::chain::Report) -> String {
+    format!(
+        "chain in {} to height {}, block {}\n  {} full blocks like {} with {} signatures, {} in all\n  \
+         {} transactions, {} inputs, {} outputs, {} coins\n  made in {}",
+        options.out.display(),
+        text::count(report.height.into()),
+        report.bestblock,
+        text::count(report.blocks_full.into()),
+        options.profile,
+        options.signatures,
+        text::bytes(report.bytes),
+        text::count(report.transactions),
+        text::count(report.inputs),
+        text::count(report.outputs),
+        text::count(report.txouts),
+        text::duration(report.seconds)
+    )
+}
+
+fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
+    let Some(plan) = given.plan.as_ref().filter(|_| !given.example) else {
+        output::print(lab::run::EXAMPLE.trim_end());
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut options = RunOptions::new(plan, given.out.clone().unwrap_or_else(|| results_of(plan)));
+    options.resume = given.resume;
+    let stop = options.stop.clone();
+    let handler = move || {
+        if stop.swap(true, Ordering::SeqCst) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        say("stopping: the run in progress is ended; a second Ctrl-C ends at once");
+    };
+    ctrlc::set_handler(handler)
+        .map_err(|why| Failure::Fault(format!("the handler for Ctrl-C cannot be set: {why}")))?;
+    let report = match lab::run::run(&options) {
+        Ok(report) => report,
+        Err(stopped @ RunError::Stopped { .. }) => {
+            say(&stopped.to_string());
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        Err(why) => return Err(Failure::Fault(why.to_string())),
+    };
+    output::print(&if given.json { output::json(&report) } else { cells(&report, &options.out) });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `plans/core.toml` gives `core-results` where the command was started.
+fn results_of(plan: &Path) -> PathBuf {
+    let mut name = plan.file_stem().unwrap_or_default().to_owned();
+    name.push("-results");
+    PathBuf::from(name)
+}
+
+/// A Markdown table of the cells, and where the rest is.
+fn cells(report: &lab::run::Report, out: &Path) -> String {
+    let mut lines = vec![
+        "| cell | runs | seconds | min .. max | ratio | peak memory | written |".to_owned(),
+        "|---|--:|--:|--:|--:|--:|--:|".to_owned(),
+    ];
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    for cell in &report.cells {
+        let spread = cell.stddev_seconds.map(|spread| format!(" ± {}", text::rate(spread))).unwrap_or_default();
+        let range = cell.min_seconds.zip(cell.max_seconds);
+        lines.push(format!(
+            "| {} | {}{} | {} | {} | {} | {} | {} |",
+            cell.cell,
+            cell.runs,
+            if cell.failed > 0 { format!(", {} failed", cell.failed) } else { String::new() },
+            or_none(cell.mean_seconds.map(|mean| format!("{}{spread}", text::rate(mean)))),
+            or_none(range.map(|(min, max)| format!("{} .. {}", text::rate(min), text::rate(max)))),
+            or_none(cell.ratio.map(text::rate)),
+            or_none(cell.peak_rss_anon_bytes.map(text::bytes)),
+            or_none(cell.bytes_written.map(text::bytes)),
+        ));
+        lines.extend(cell.not_compared.iter().map(|why| format!("|   not compared: {why} | | | | | | |")));
+        lines.extend(cell.failures.iter().map(|one| format!("|   run {}: {} | | | | | | |", one.run, one.why)));
+    }
+    lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
+    lines.push(format!("results: {0}; draw them with: ffwd lab plot {0}", out.display()));
+    lines.join("\n")
+}
+
+fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
+    let options = PlotOptions {
+        inputs: given.inputs.clone(),
+        out: given.out.clone(),
+        svg: given.svg,
+        csv: given.csv,
+        baseline: given.baseline.clone(),
+    };
+    let report = lab::plot::plot(&options).map_err(|why| match why {
+        PlotError::Baseline { .. } => Failure::Usage(why.to_string()),
+        _ => Failure::Fault(why.to_string()),
+    })?;
+    output::print(&if given.json { output::json(&report) } else { plotted(&report) });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plotted(report: &PlotReport) -> String {
+    let mut lines = vec![format!(
+        "{} runs in {} lines, {}",
+        text::count(report.runs.len() as u64),
+        text::count(report.lines),
+        text::bytes(report.bytes)
+    )];
+    if report.damaged_lines > 0 {
+        lines.push(format!("{} lines are cut or damaged", text::count(report.damaged_lines)));
+    }
+    lines.extend(report.skipped.iter().map(|one| format!("left out: {}: {}", one.path.display(), one.why)));
+    lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
+    lines.extend(report.files.iter().map(|file| format!("wrote {}", file.display())));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::plot::Skipped;
+    use lab::run::{Cell, Failure as RunFailure, Report};
+
+    #[test]
+    fn results_have_a_place() {
+        for (plan, want) in
+            [("plans/core.toml", "core-results"), ("core", "core-results"), ("/a.b/c.d.toml", "c.d-results")]
+        {
+            assert_eq!(results_of(Path::new(plan)), Path::new(want), "{plan}");
+        }
+    }
+
+    #[test]
+    fn cells_are_a_table() {
+        let good = Cell {
+            cell: "ffwd reindex".into(),
+            runs: 3,
+            mean_seconds: Some(12.0),
+            stddev_seconds: Some(0.5),
+            min_seconds: Some(11.5),
+            max_seconds: Some(12.6),
+            ratio: Some(0.15),
+            peak_rss_anon_bytes: Some(300_000_000),
+            bytes_written: Some(2_000_000_000),
+            ..Cell::default()
+        };
+        let bad = Cell {
+            cell: "bitcoind reindex".into(),
+            failed: 1,
+            not_compared: Some("no run did the work".into()),
+            failures: vec![RunFailure { run: 2, why: "exit code 1".into(), ..RunFailure::default() }],
+            ..Cell::default()
+        };
+        let report = Report { cells: vec![good, bad], notes: vec!["no cgroup".into()], ..Report::default() };
+        let text = cells(&report, Path::new("out"));
+        for want in [
+            "| ffwd reindex | 3 | 12.0 ± 0.50 | 11.5 .. 12.6 | 0.15 | 300 MB | 2.00 GB |",
+            "| bitcoind reindex | 0, 1 failed | - | - | - | - | - |",
+            "not compared: no run did the work",
+            "run 2: exit code 1",
+            "note: no cgroup",
+            "ffwd lab plot out",
+        ] {
+            assert!(text.contains(want), "{want} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_plot_names_its_files_and_what_is_left_out() {
+        let report = PlotReport {
+            out: "r.html".into(),
+            files: vec!["r.html".into(), "r-height.csv".into()],
+            charts: vec!["height".into()],
+            runs: vec!["a".into(), "b".into()],
+            lines: 10_001,
+            bytes: 2_500_000,
+            damaged_lines: 1,
+            skipped: vec![Skipped { path: "x.log".into(), why: "no UpdateTip line".into() }],
+            notes: vec!["one run has no end".into()],
+        };
+        let text = plotted(&report);
+        let want = "2 runs in 10,001 lines, 2.50 MB\n1 lines are cut or damaged\nleft out: x.log: no UpdateTip line\n\
+                    note: one run has no end\nwrote r.html\nwrote r-height.csv";
+        assert_eq!(text, want);
+    }
+}

@@ -1,0 +1,424 @@
+//! Results: one JSON object on one line, or lines for people; standard output, and nothing else goes there.
+//!
+//! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
+
+use crate::text;
+use node::jobs::{FolderInfo, VerifyReport};
+use node::options::{Report, SetInfo};
+use node::stats::{STAGES, Snapshot};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use std::io::Write;
+use std::time::Duration;
+
+/// Busy time of each stage, over all threads, and how many tasks that were.
+#[derive(Serialize)]
+struct StageTime {
+    busy_seconds: f64,
+    tasks: u64,
+}
+
+/// The stages in their order.
+struct Stages<'a>(&'a Snapshot);
+
+impl Serialize for Stages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(STAGES.iter().enumerate().map(|(index, (_, name))| {
+            (name, StageTime { busy_seconds: seconds(self.0.busy[index].as_secs_f64()), tasks: self.0.tasks[index] })
+        }))
+    }
+}
+
+/// Seconds to the microsecond: more digits are noise.
+fn seconds(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// An amount as gettxoutsetinfo prints it: a number with eight decimals.
+fn amount(satoshi: i64) -> Box<RawValue> {
+    RawValue::from_string(text::btc(satoshi)).expect("digits around a point are a JSON number")
+}
+
+/// The hash of a set under its name.
+#[derive(Default)]
+struct NamedHash {
+    serialized: Option<String>,
+    muhash: Option<String>,
+}
+
+impl NamedHash {
+    fn of(set: &SetInfo) -> NamedHash {
+        match set.hash {
+            Some(("muhash", hash)) => NamedHash { muhash: Some(hash.to_string()), serialized: None },
+            Some((_, hash)) => NamedHash { serialized: Some(hash.to_string()), muhash: None },
+            None => NamedHash::default(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JobObject<'a> {
+    chain: &'a str,
+    height: u32,
+    bestblock: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    txouts: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bogosize: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_amount: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash_serialized_3: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    muhash: Option<String>,
+    blocks: u64,
+    transactions: u64,
+    inputs: u64,
+    outputs: u64,
+    seconds: f64,
+    height_start: u32,
+    blocks_invalid: u64,
+    scripts_verified: u64,
+    coins_asked: u64,
+    coins_spent: u64,
+    flushes: u64,
+    stopped: bool,
+    stages: Stages<'a>,
+}
+
+/// What a reindex, import or sync did, as JSON. `set` is missing when it was stopped before its end.
+pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> String {
+    let hash = set.map(NamedHash::of).unwrap_or_default();
+    let stats = &report.stats;
+    json(&JobObject {
+        chain,
+        height: report.height,
+        bestblock: report.best.to_string(),
+        txouts: set.map(|set| set.txouts),
+        bogosize: set.map(|set| set.bogosize),
+        total_amount: set.map(|set| amount(set.total_amount)),
+        hash_serialized_3: hash.serialized,
+        muhash: hash.muhash,
+        blocks: report.blocks,
+        transactions: stats.transactions,
+        inputs: stats.inputs,
+        outputs: stats.outputs,
+        seconds: seconds(report.seconds),
+        height_start: report.height_start,
+        blocks_invalid: report.blocks_invalid,
+        scripts_verified: stats.scripts,
+        coins_asked: stats.asked,
+        coins_spent: stats.spends,
+        flushes: stats.flushes,
+        stopped: report.stopped,
+        stages: Stages(stats),
+    })
+}
+
+/// The same for people.
+pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&SetInfo>) -> String {
+    let stats = &report.stats;
+    let mut lines =
+        vec![format!("{title} of {chain} to height {}, block {}", text::count(report.height.into()), report.best)];
+    let from = if report.height_start > 0 {
+        format!(", taken up at height {}", text::count(report.height_start.into()))
+    } else {
+        String::new()
+    };
+    let refused = if report.blocks_invalid > 0 {
+        format!(", {} refused", text::count(report.blocks_invalid))
+    } else {
+        String::new()
+    };
+    lines.push(row("blocks", format!("{} connected{refused}{from}", text::count(report.blocks))));
+    lines.push(row("transactions", text::count(stats.transactions)));
+    lines.push(row("inputs", format!("{}; scripts of {} were verified", text::count(stats.inputs), scripts(stats))));
+    lines.push(row("outputs", text::count(stats.outputs)));
+    lines.extend(set.map(set_rows).into_iter().flatten());
+    lines.push(row("time", format!("{}: {}", text::duration(report.seconds), rates(report))));
+    lines.push(row("busy", busy(stats)));
+    lines.push(row("coins asked", asked(stats)));
+    if report.stopped {
+        lines.push("stopped before the end; the same command goes on from here".to_owned());
+    }
+    lines.join("\n")
+}
+
+fn row(name: &str, value: impl std::fmt::Display) -> String {
+    format!("  {name:<14}{value}")
+}
+
+fn scripts(stats: &Snapshot) -> String {
+    match stats.scripts {
+        0 => "none".to_owned(),
+        all if all >= stats.inputs => "all".to_owned(),
+        some => text::count(some),
+    }
+}
+
+fn set_rows(set: &SetInfo) -> Vec<String> {
+    let mut rows = vec![row("coins", format!("{} with {} BTC", text::count(set.txouts), text::btc(set.total_amount)))];
+    rows.extend(set.hash.map(|(name, hash)| row("set", format!("{name} {hash}"))));
+    rows
+}
+
+/// What was done a second.
+fn rates(report: &Report) -> String {
+    let stats = &report.stats;
+    let per_second = |number: u64| text::rate(number as f64 / report.seconds.max(1e-6));
+    let (blocks, inputs) = (per_second(report.blocks), per_second(stats.inputs));
+    format!(
+        "{blocks} blocks, {inputs} inputs, {} MB a second",
+        text::rate(stats.bytes as f64 / 1e6 / report.seconds.max(1e-6))
+    )
+}
+
+/// Stages that took time, the longest first.
+fn busy(stats: &Snapshot) -> String {
+    let mut stages: Vec<(Duration, &str)> =
+        STAGES.iter().enumerate().map(|(i, (_, name))| (stats.busy[i], *name)).collect();
+    stages.retain(|(time, _)| *time >= Duration::from_millis(1));
+    stages.sort_by(|a, b| b.cmp(a));
+    if stages.is_empty() {
+        return "under a millisecond in any stage".to_owned();
+    }
+    stages.iter().map(|(time, name)| format!("{name} {}", text::busy(*time))).collect::<Vec<_>>().join(", ")
+}
+
+fn asked(stats: &Snapshot) -> String {
+    let share = stats.asked as f64 * 100.0 / stats.spends.max(1) as f64;
+    format!(
+        "the tables for {} of {} spent ({share:.1} %), {} flushes",
+        text::count(stats.asked),
+        text::count(stats.spends),
+        text::count(stats.flushes)
+    )
+}
+
+#[derive(Serialize)]
+struct SetObject {
+    height: u32,
+    bestblock: String,
+    txouts: u64,
+    bogosize: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash_serialized_3: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    muhash: Option<String>,
+    total_amount: Box<RawValue>,
+    disk_size: u64,
+}
+
+/// A set as gettxoutsetinfo prints it.
+pub(crate) fn set_json(set: &SetInfo) -> String {
+    let hash = NamedHash::of(set);
+    json(&SetObject {
+        height: set.height,
+        bestblock: set.best.to_string(),
+        txouts: set.txouts,
+        bogosize: set.bogosize,
+        hash_serialized_3: hash.serialized,
+        muhash: hash.muhash,
+        total_amount: amount(set.total_amount),
+        disk_size: set.disk_size,
+    })
+}
+
+/// The same for people.
+pub(crate) fn set_lines(chain: &str, set: &SetInfo) -> String {
+    let mut lines = vec![format!("coins of {chain} at height {}, block {}", text::count(set.height.into()), set.best)];
+    lines.extend(set_rows(set));
+    lines.push(row("bogosize", text::count(set.bogosize)));
+    lines.push(row("on disk", text::bytes(set.disk_size)));
+    lines.join("\n")
+}
+
+#[derive(Serialize)]
+struct VerifyObject<'a> {
+    chain: &'a str,
+    height: u32,
+    bestblock: String,
+    blocks: u32,
+    level: u8,
+    transactions: u64,
+    seconds: f64,
+}
+
+/// What a verify found good.
+pub(crate) fn verify_json(chain: &str, report: &VerifyReport) -> String {
+    json(&VerifyObject {
+        chain,
+        height: report.height,
+        bestblock: report.best.to_string(),
+        blocks: report.blocks,
+        level: report.level,
+        transactions: report.transactions,
+        seconds: seconds(report.seconds),
+    })
+}
+
+/// The same for people.
+pub(crate) fn verify_lines(chain: &str, report: &VerifyReport) -> String {
+    format!(
+        "the last {} blocks of {chain} up to height {}, block {}, are good at level {}: {} transactions in {}",
+        text::count(report.blocks.into()),
+        text::count(report.height.into()),
+        report.best,
+        report.level,
+        text::count(report.transactions),
+        text::duration(report.seconds)
+    )
+}
+
+#[derive(Serialize)]
+struct FailedObject {
+    height: u32,
+    hash: String,
+}
+
+#[derive(Serialize)]
+struct InfoObject<'a> {
+    chain: String,
+    height: u32,
+    bestblock: String,
+    headers: u64,
+    blocks_bytes: u64,
+    undo_bytes: u64,
+    chainstate_bytes: u64,
+    reindexing: bool,
+    pruned: bool,
+    failed: Vec<FailedObject>,
+    next_step: &'a str,
+}
+
+/// What is in a folder.
+pub(crate) fn info_json(info: &FolderInfo) -> String {
+    json(&InfoObject {
+        chain: info.chain.to_string(),
+        height: info.height,
+        bestblock: info.best.to_string(),
+        headers: info.headers.into(),
+        blocks_bytes: info.blocks_bytes,
+        undo_bytes: info.undo_bytes,
+        chainstate_bytes: info.chainstate_bytes,
+        reindexing: info.reindexing,
+        pruned: info.pruned,
+        failed: info
+            .failed
+            .iter()
+            .map(|(height, hash)| FailedObject { height: *height, hash: hash.to_string() })
+            .collect(),
+        next_step: &info.next_step,
+    })
+}
+
+/// `value` as JSON on one line.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("structs of numbers, text and lists have a JSON form")
+}
+
+/// Writes a result to standard output; a closed one is no reason to stop.
+pub(crate) fn print(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::Hash256;
+    use serde_json::Value;
+
+    fn report() -> Report {
+        let mut report = Report { height: 206, best: Hash256([7; 32]), blocks: 206, seconds: 0.5, ..Report::default() };
+        (report.stats.transactions, report.stats.inputs, report.stats.outputs) = (300, 94, 500);
+        (report.stats.scripts, report.stats.spends, report.stats.asked, report.stats.bytes) = (94, 94, 1, 100_000);
+        report.stats.busy[1] = Duration::from_micros(1_500_000);
+        report.stats.tasks[1] = 206;
+        report
+    }
+
+    fn set(hash: Option<&'static str>) -> SetInfo {
+        SetInfo {
+            height: 206,
+            best: Hash256([7; 32]),
+            txouts: 207,
+            bogosize: 15_318,
+            total_amount: 875_000_000_001,
+            hash: hash.map(|name| (name, Hash256([9; 32]))),
+            disk_size: 12_345,
+        }
+    }
+
+    fn keys(text: &str) -> Vec<String> {
+        assert!(!text.contains('\n'), "one line: {text}");
+        let Value::Object(object) = serde_json::from_str(text).unwrap() else { panic!("no object: {text}") };
+        object.keys().cloned().collect()
+    }
+
+    /// The order of a map is lost in `Value`: the text has it.
+    #[test]
+    fn objects_have_their_fields() {
+        const JOB: &str = "blocks blocks_invalid bestblock bogosize chain coins_asked coins_spent flushes height height_start \
+                           inputs outputs scripts_verified seconds stages stopped total_amount transactions txouts";
+        const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
+        let info =
+            FolderInfo { failed: vec![(5, Hash256([3; 32]))], next_step: "nothing".into(), ..FolderInfo::default() };
+        for (row, text, want) in [
+            ("job", job_json("regtest", &report(), Some(&set(None))), JOB.to_owned()),
+            ("job, hashed", job_json("regtest", &report(), Some(&set(Some("hash_serialized_3")))), format!("{JOB} hash_serialized_3")),
+            ("job, muhash", job_json("regtest", &report(), Some(&set(Some("muhash")))), format!("{JOB} muhash")),
+            ("job, stopped", job_json("regtest", &report(), None), JOB.replace("bogosize ", "").replace("total_amount ", "").replace(" txouts", "")),
+            ("set", set_json(&set(None)), SET.to_owned()),
+            ("set, muhash", set_json(&set(Some("muhash"))), format!("{SET} muhash")),
+            ("set, hashed", set_json(&set(Some("hash_serialized_3"))), format!("{SET} hash_serialized_3")),
+            ("verify", verify_json("main", &VerifyReport::default()), "bestblock blocks chain height level seconds transactions".to_owned()),
+            ("info", info_json(&info), "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes".to_owned()),
+        ] {
+            let mut want: Vec<&str> = want.split_whitespace().collect();
+            want.sort_unstable();
+            assert_eq!(keys(&text), want, "{row}: {text}");
+        }
+    }
+
+    #[test]
+    fn values_are_cores() {
+        let text = job_json("regtest", &report(), Some(&set(Some("muhash"))));
+        for want in [
+            "\"total_amount\":8750.00000001,",
+            "\"chain\":\"regtest\",\"height\":206,\"bestblock\":\"0707",
+            "\"muhash\":\"0909",
+            "\"stages\":{\"read\":{\"busy_seconds\":0.0,\"tasks\":0},\"decode\":{\"busy_seconds\":1.5,\"tasks\":206}",
+        ] {
+            assert!(text.contains(want), "{want} in {text}");
+        }
+        assert!(set_json(&SetInfo::default()).contains("\"total_amount\":0.00000000,"));
+    }
+
+    #[test]
+    fn people_read_lines() {
+        let lines = job_lines(
+            "reindex",
+            "regtest",
+            &Report { stopped: true, blocks_invalid: 2, ..report() },
+            Some(&set(Some("muhash"))),
+        );
+        for want in [
+            "reindex of regtest to height 206",
+            "206 connected, 2 refused",
+            "94; scripts of all were verified",
+            "207 with 8750.00000001 BTC",
+            "muhash 0909",
+            "412 blocks, 188 inputs, 0.20 MB a second",
+            "decode 1.50 s",
+            "1 of 94 spent (1.1 %)",
+            "stopped before the end",
+        ] {
+            assert!(lines.contains(want), "{want} in\n{lines}");
+        }
+        assert!(set_lines("main", &set(None)).contains("12.3 kB"));
+        assert!(
+            verify_lines("main", &VerifyReport { blocks: 6, level: 3, ..VerifyReport::default() })
+                .contains("last 6 blocks")
+        );
+    }
+}

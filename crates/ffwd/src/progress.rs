@@ -1,0 +1,358 @@
+//! Long work, seen from outside: a bar on a terminal, a line now and then elsewhere; always on standard error.
+//!
+//! The time to go is the bytes that are left over the bytes a second of late, never a share of heights: early blocks are small.
+//! Absent on purpose: standard output, which holds results alone.
+
+use crate::text;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use node::options::{Event, Options, Progress};
+use node::stats::{STAGES, Snapshot, Stage};
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Without a terminal, a line each so often.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+/// Rates are means over this many seconds at least, and over a tenth of a long run.
+const WINDOW_S: f64 = 30.0;
+const WINDOW_SHARE: f64 = 0.1;
+/// Two samples kept for rates are this many seconds apart, or a hundredth of the window.
+const SAMPLE_S: f64 = 0.3;
+/// Coins a second for the time that a commit is said to take: well below what one core writes, for disks are slow.
+const COMMIT_COINS_PER_S: u64 = 1_000_000;
+/// A thread that spends this share of the time waiting is waiting.
+const WAITING_SHARE: f64 = 0.5;
+
+/// Speeds of late.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Rates {
+    blocks: f64,
+    bytes: f64,
+    limit: &'static str,
+}
+
+/// What rates are computed from.
+#[derive(Clone, Debug)]
+struct Sample {
+    seconds: f64,
+    height: u32,
+    bytes: u64,
+    read: Duration,
+    wait: Duration,
+}
+
+impl Sample {
+    fn of(progress: &Progress) -> Sample {
+        let busy = |stage| busy_of(&progress.stats, stage);
+        let (seconds, height, bytes) = (progress.seconds, progress.height, progress.bytes);
+        Sample { seconds, height, bytes, read: busy(Stage::Read), wait: busy(Stage::Wait) }
+    }
+}
+
+/// Busy time of a stage.
+fn busy_of(stats: &Snapshot, stage: Stage) -> Duration {
+    STAGES.iter().position(|(one, _)| *one == stage).map_or(Duration::ZERO, |index| stats.busy[index])
+}
+
+/// What the work waits for, by who waits: workers without work wait for the source, or for memory that is being written.
+fn limit(first: &Sample, last: &Sample, workers: usize, peers: u32) -> &'static str {
+    let seconds = last.seconds - first.seconds;
+    let share = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() / seconds;
+    if share(first.wait, last.wait) < WAITING_SHARE * workers as f64 {
+        "processor"
+    } else if share(first.read, last.read) < WAITING_SHARE || peers == 0 {
+        "disk"
+    } else {
+        "network"
+    }
+}
+
+#[derive(Default)]
+struct Window {
+    samples: VecDeque<Sample>,
+}
+
+impl Window {
+    fn add(&mut self, progress: &Progress, workers: usize) -> Rates {
+        let now = Sample::of(progress);
+        let width = WINDOW_S.max(now.seconds * WINDOW_SHARE);
+        let gap = SAMPLE_S.max(width / 100.0);
+        // One sample at the far end of the window, or before it, is kept.
+        while self.samples.get(1).is_some_and(|second| now.seconds - second.seconds >= width) {
+            self.samples.pop_front();
+        }
+        let Some(first) = self.samples.front().cloned() else {
+            self.samples.push_back(now);
+            return Rates::default();
+        };
+        if self.samples.back().is_some_and(|last| now.seconds - last.seconds >= gap) {
+            self.samples.push_back(now.clone());
+        }
+        let seconds = now.seconds - first.seconds;
+        if seconds < SAMPLE_S {
+            return Rates::default();
+        }
+        Rates {
+            blocks: f64::from(now.height.saturating_sub(first.height)) / seconds,
+            bytes: now.bytes.saturating_sub(first.bytes) as f64 / seconds,
+            limit: limit(&first, &now, workers, progress.peers),
+        }
+    }
+}
+
+/// Seconds that the bytes which are left will take; none where that cannot be told.
+fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
+    let left = progress.bytes_end.checked_sub(progress.bytes)?;
+    (progress.bytes_end > 0 && rates.bytes > 0.0).then(|| left as f64 / rates.bytes)
+}
+
+/// Everything about the progress, in one line.
+fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
+    let mut parts =
+        vec![format!("height {} of {}", text::count(progress.height.into()), text::count(progress.height_end.into()))];
+    if rates.bytes > 0.0 {
+        parts.push(format!("{} blocks/s", text::rate(rates.blocks)));
+        parts.push(format!("{} MB/s", text::rate(rates.bytes / 1e6)));
+    }
+    let (mib, of) = (progress.stats.coin_bytes >> 20, dbcache_bytes >> 20);
+    parts.push(format!(
+        "{} coins in {} of {} MiB",
+        text::count(progress.stats.coins),
+        text::count(mib),
+        text::count(of)
+    ));
+    if progress.peers > 0 {
+        parts.push(format!("{} peers", progress.peers));
+    }
+    if !rates.limit.is_empty() {
+        parts.push(format!("{}-bound", rates.limit));
+    }
+    if let Some(seconds) = seconds_to_go(progress, rates) {
+        parts.push(format!("{} to go", text::duration(seconds)));
+    }
+    parts.join(", ")
+}
+
+struct State {
+    window: Window,
+    line_at: Option<Instant>,
+    last: Option<Progress>,
+}
+
+/// Shows what a job tells.
+pub(crate) struct Reporter {
+    bar: Option<ProgressBar>,
+    state: Mutex<State>,
+    dbcache_bytes: u64,
+    workers: usize,
+}
+
+impl Reporter {
+    /// For a job with these options.
+    pub(crate) fn new(options: &Options) -> Arc<Reporter> {
+        Arc::new(Reporter {
+            bar: std::io::stderr().is_terminal().then(bar),
+            state: Mutex::new(State { window: Window::default(), line_at: None, last: None }),
+            dbcache_bytes: options.dbcache_bytes as u64,
+            workers: options.par,
+        })
+    }
+
+    /// Takes what the job tells, from any thread.
+    pub(crate) fn event(&self, event: Event) {
+        match event {
+            Event::Note(text) => self.say(&text),
+            Event::Warning(text) => self.say(&format!("warning: {text}")),
+            Event::Refused { height, hash, why } => {
+                self.say(&format!("refused: block {hash} at height {height}: {why}"))
+            }
+            Event::Progress(progress) => self.progress(progress),
+        }
+    }
+
+    /// A line on standard error; above the bar where there is one.
+    pub(crate) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
+        }
+    }
+
+    fn progress(&self, progress: Progress) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let rates = state.window.add(&progress, self.workers);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(progress.bytes_end.max(progress.bytes).max(1));
+                bar.set_position(progress.bytes);
+                bar.set_message(line(&progress, &rates, self.dbcache_bytes));
+            }
+            None => {
+                let due = state.line_at.get_or_insert_with(Instant::now).elapsed() >= LINE_EVERY;
+                if due {
+                    state.line_at = Some(Instant::now());
+                    say(&line(&progress, &rates, self.dbcache_bytes));
+                }
+            }
+        }
+        state.last = Some(progress);
+    }
+
+    /// What the first Ctrl-C says.
+    pub(crate) fn stopping(&self) {
+        let coins =
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).last.as_ref().map_or(0, |last| last.stats.coins);
+        self.say(&stopping(coins));
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn stopping(coins: u64) -> String {
+    let seconds = coins.div_ceil(COMMIT_COINS_PER_S).max(1);
+    format!(
+        "stopping: what is connected is committed first ({} coins in memory, up to {} on a fast disk); \
+         a second Ctrl-C stops at once and loses only what is not committed",
+        text::count(coins),
+        text::duration(seconds as f64)
+    )
+}
+
+/// Writes a line to standard error; a closed one is no reason to stop.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {percent:>3} %\n{wide_msg}")
+        .expect("the template is a constant and sound");
+    ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8))
+        .with_style(style.progress_chars("=> "))
+}
+
+/// A bar for work that is counted in blocks alone; nothing without a terminal but a line now and then.
+pub(crate) struct BlockBar {
+    bar: Option<ProgressBar>,
+    line_at: Instant,
+}
+
+impl BlockBar {
+    pub(crate) fn new() -> BlockBar {
+        BlockBar { bar: std::io::stderr().is_terminal().then(bar), line_at: Instant::now() }
+    }
+
+    /// Takes how far `lab chain` is.
+    pub(crate) fn progress(&mut self, progress: &lab::chain::Progress) {
+        let text = || {
+            let (height, end) = (text::count(progress.blocks.into()), text::count(progress.blocks_total.into()));
+            let left =
+                progress.seconds_left.map(|seconds| format!(", {} to go", text::duration(seconds))).unwrap_or_default();
+            format!("block {height} of {end}, {}{left}", text::bytes(progress.bytes))
+        };
+        match &self.bar {
+            Some(bar) => {
+                // By work, not by blocks: the last blocks of a chain are empty.
+                let left = progress.seconds_left.unwrap_or(0.0);
+                let share =
+                    if progress.seconds_left.is_some() { progress.seconds / (progress.seconds + left) } else { 0.0 };
+                bar.set_length(1_000);
+                bar.set_position((share * 1_000.0) as u64);
+                bar.set_message(text());
+            }
+            None if self.line_at.elapsed() >= LINE_EVERY => {
+                self.line_at = Instant::now();
+                say(&text());
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64, height: u32, bytes: u64) -> Progress {
+        Progress { height, height_end: 1_000_000, bytes, bytes_end: 10_000_000_000, seconds, ..Progress::default() }
+    }
+
+    fn with_busy(mut progress: Progress, stage: Stage, seconds: f64) -> Progress {
+        let index = STAGES.iter().position(|(one, _)| *one == stage).unwrap();
+        progress.stats.busy[index] = Duration::from_secs_f64(seconds);
+        progress
+    }
+
+    #[test]
+    fn rates_are_those_of_late() {
+        let mut window = Window::default();
+        assert_eq!(window.add(&at(0.0, 0, 0), 2), Rates::default(), "one sample has no rate");
+        assert_eq!(window.add(&at(0.1, 5, 5), 2), Rates::default(), "too close");
+        // 1 MB/s for 100 s, then 3 MB/s for 60 s.
+        let mut rates = Rates::default();
+        for second in 1..=160u32 {
+            let bytes = u64::from(second.min(100)) * 1_000_000 + u64::from(second.saturating_sub(100)) * 3_000_000;
+            rates = window.add(&at(second.into(), second * 10, bytes), 2);
+            if second == 100 {
+                assert!((rates.bytes - 1e6).abs() < 1e4, "{rates:?}");
+            }
+        }
+        assert!((rates.bytes - 3e6).abs() < 3e4 && (rates.blocks - 10.0).abs() < 0.1, "{rates:?}");
+        assert!(window.samples.len() <= 110, "{} samples are kept", window.samples.len());
+        let slow = window.add(&at(161.0, 1_610, 280_000_000), 2);
+        let left = seconds_to_go(&at(161.0, 1_610, 280_000_000), &slow).unwrap();
+        assert!((3_300.0..3_400.0).contains(&left), "{left} s for 9.72 GB at 2.9 MB/s");
+    }
+
+    #[test]
+    fn time_to_go_is_told_only_when_it_is_known() {
+        let rates = Rates { blocks: 1.0, bytes: 1e6, limit: "disk" };
+        for (row, progress, rates, want) in [
+            ("known", at(1.0, 1, 9_000_000_000), rates, Some(1_000.0)),
+            ("no speed", at(1.0, 1, 0), Rates::default(), None),
+            ("no end", Progress { bytes_end: 0, ..at(1.0, 1, 0) }, rates, None),
+            ("beyond the end", Progress { bytes_end: 5, ..at(1.0, 1, 6) }, rates, None),
+            ("at the end", Progress { bytes_end: 6, ..at(1.0, 1, 6) }, rates, Some(0.0)),
+        ] {
+            assert_eq!(seconds_to_go(&progress, &rates), want, "{row}");
+        }
+    }
+
+    #[test]
+    fn who_waits_tells_the_limit() {
+        for (row, wait, read, peers, want) in [
+            ("workers work", 0.5, 9.0, 0, "processor"),
+            ("all wait for peers", 18.0, 9.0, 3, "network"),
+            ("all wait for files", 18.0, 9.0, 0, "disk"),
+            ("all wait for memory", 18.0, 0.5, 3, "disk"),
+        ] {
+            let (first, last) = (at(0.0, 0, 0), with_busy(at(10.0, 0, 0), Stage::Wait, wait));
+            let last = with_busy(last, Stage::Read, read);
+            assert_eq!(limit(&Sample::of(&first), &Sample::of(&last), 2, peers), want, "{row}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_everything() {
+        let mut progress = at(10.0, 1_234, 2_000_000_000);
+        (progress.stats.coins, progress.stats.coin_bytes, progress.peers) = (5_270_000, 456 << 20, 3);
+        let rates = Rates { blocks: 123.4, bytes: 56.7e6, limit: "network" };
+        assert_eq!(
+            line(&progress, &rates, 1024 << 20),
+            "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 5,270,000 coins in 456 of 1,024 MiB, 3 peers, network-bound, 2 min 21 s to go"
+        );
+        assert_eq!(line(&at(0.0, 0, 0), &Rates::default(), 4 << 20), "height 0 of 1,000,000, 0 coins in 0 of 4 MiB");
+        assert!(stopping(5_270_000).contains("up to 6.00 s"), "{}", stopping(5_270_000));
+    }
+}

@@ -1,0 +1,518 @@
+//! What a job is told: the command line above settings.json above bitcoin.conf above Core's defaults.
+//!
+//! Absent on purpose: doing anything. An option that is wrong on the command line is wrong use; one that is wrong in a
+//! file is a fault, and names the line.
+
+use crate::Failure;
+use crate::args::{self, Common, PAR_MAX, Sync, Writing};
+use crate::conf::{Conf, Setting};
+use consensus::{Chain, Params};
+use node::jobs::SyncOptions;
+use node::options::Options;
+use primitives::Height;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+/// Core's `-dbcache` by default, in MiB: with and without this much memory. Source: Bitcoin Core b88bffe, node/caches.cpp.
+const DBCACHE_MIB_HIGH: u64 = 1024;
+const DBCACHE_MIB_LOW: u64 = 450;
+const DBCACHE_HIGH_MEMORY_BYTES: u64 = 4 << 30;
+
+/// Options of bitcoind that do work of their own on the folder, and what does it here. They are never done in passing.
+const REFUSED: [(&str, &str); 4] = [
+    ("reindex", "run `ffwd reindex` for that"),
+    ("reindex-chainstate", "run `ffwd reindex --chainstate-only` for that"),
+    ("loadblock", "run `ffwd import FILE` for that"),
+    ("fastprune", "ffwd writes block files of Core's normal size only"),
+];
+
+/// Options of bitcoind that keep more on disk than ffwd writes.
+const INDEXES: [&str; 4] = ["txindex", "coinstatsindex", "txospenderindex", "blockfilterindex"];
+
+/// Everything that a command over a folder is told.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// For the engine.
+    pub(crate) options: Options,
+    /// What the user should know first: which settings came from files, which of them were left out.
+    pub(crate) notes: Vec<String>,
+    /// The same, where it may not be what was meant.
+    pub(crate) warnings: Vec<String>,
+    files: Files,
+}
+
+/// What the files say for one network, and what was taken from them.
+#[derive(Debug)]
+struct Files {
+    conf: Conf,
+    chain: Chain,
+    taken: Vec<String>,
+}
+
+impl Files {
+    /// The command line's value, or the files'.
+    fn value<T>(
+        &mut self,
+        given: Option<T>,
+        name: &str,
+        read: impl FnOnce(&Setting) -> Result<T, String>,
+    ) -> Result<Option<T>, Failure> {
+        if given.is_some() {
+            return Ok(given);
+        }
+        let Some(setting) = self.conf.get(name, self.chain) else { return Ok(None) };
+        let value = read(&setting)
+            .map_err(|why| Failure::Fault(format!("{}: {name}={}: {why}", setting.place, setting.value.text())))?;
+        self.took(name, &setting);
+        Ok(Some(value))
+    }
+
+    fn took(&mut self, name: &str, setting: &Setting) {
+        self.taken.push(format!("{name}={} ({})", setting.value.text(), setting.place));
+    }
+
+    /// The files' values of an option that may stand several times.
+    fn list(&mut self, name: &str) -> Vec<String> {
+        let settings = self.conf.list(name, self.chain);
+        settings.iter().for_each(|setting| self.took(name, setting));
+        settings.into_iter().map(|setting| setting.value.text().to_owned()).collect()
+    }
+}
+
+fn number(setting: &Setting) -> Result<i64, String> {
+    let text = setting.value.text().trim();
+    text.parse().map_err(|why| format!("a number is wanted ({why})"))
+}
+
+/// Merges what the command line and the files say.
+///
+/// # Errors
+///
+/// [`Failure`].
+pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicBool>) -> Result<Settings, Failure> {
+    let first_datadir = match &common.datadir {
+        Some(datadir) => datadir.clone(),
+        None => default_datadir()?,
+    };
+    let file = common.conf.as_deref().unwrap_or(Path::new("bitcoin.conf"));
+    let mut conf = Conf::read(&first_datadir, file, common.conf.is_some(), common.chain)?;
+    let mut warnings = std::mem::take(&mut conf.warnings);
+    let chain = match common.chain {
+        Some(chain) => chain,
+        None => conf.chain()?.unwrap_or(Chain::Main),
+    };
+    // Before a network is chosen only the part without a section counts.
+    let moved = conf.get("datadir", Chain::Main).filter(|setting| !setting.value.text().is_empty());
+    let datadir = match (&common.datadir, moved) {
+        (None, Some(setting)) => PathBuf::from(setting.value.text()),
+        _ => first_datadir.clone(),
+    };
+    if datadir != first_datadir && datadir.join(file).exists() {
+        let (used, ignored) = (first_datadir.join(file), datadir.join(file));
+        warnings.push(format!(
+            "{} is ignored: {} is in use, and moves the data directory",
+            ignored.display(),
+            used.display()
+        ));
+    }
+    conf.read_settings(&datadir.join(chain.net_dir()), chain)?;
+    let mut files = Files { conf, chain, taken: Vec::new() };
+    let params = params(common, &mut files)?;
+    let mut notes = Vec::new();
+    if writing.is_some() {
+        refuse(&files.conf, chain)?;
+        notes = indexes(&files.conf, chain);
+    }
+    let options = options(common, writing, &mut files, params, datadir, stop)?;
+    Ok(Settings { options, notes, warnings, files })
+}
+
+fn options(
+    common: &Common,
+    writing: Option<&Writing>,
+    files: &mut Files,
+    params: Params,
+    datadir: PathBuf,
+    stop: Arc<AtomicBool>,
+) -> Result<Options, Failure> {
+    let none = Writing::default();
+    let given = writing.unwrap_or(&none);
+    let blocksdir =
+        files.value(common.blocksdir.clone(), "blocksdir", |setting| Ok(PathBuf::from(setting.value.text())))?;
+    let dbcache = files.value(common.dbcache, "dbcache", |setting| {
+        Ok(number(setting)?.try_into().unwrap_or(0).clamp(args::DBCACHE_MIB_MIN, args::DBCACHE_MIB_MAX))
+    })?;
+    let par = files.value(common.par, "par", |setting| Ok(number(setting)?.clamp(-PAR_MAX, PAR_MAX)))?;
+    let assumevalid = files.value(common.assumevalid, "assumevalid", |setting| args::hash(setting.value.text()))?;
+    let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| args::work(setting.value.text()))?;
+    let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, None, None, false);
+    if writing.is_some() {
+        stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
+            Height::try_from(number(setting)?).map_err(|_| "a height is wanted".to_owned())
+        })?;
+        prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?;
+        blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
+        bench =
+            !given.debug.is_empty() || files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
+    }
+    Ok(Options {
+        assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
+        minimum_chain_work: work.unwrap_or(params.minimum_chain_work),
+        datadir,
+        blocksdir: blocksdir.filter(|dir| !dir.as_os_str().is_empty()),
+        params,
+        dbcache_bytes: usize::try_from(dbcache.unwrap_or_else(default_dbcache_mib) << 20).unwrap_or(usize::MAX),
+        par: workers(par.unwrap_or(0)),
+        stop_at_height: stop_at.filter(|&height| height > 0),
+        prune_mib: prune.unwrap_or(0),
+        blocksxor: blocksxor.unwrap_or(true),
+        debug_bench: bench,
+        stop,
+    })
+}
+
+/// Whether Core's `-debug` with this value has the category bench.
+fn is_bench(category: &str) -> bool {
+    matches!(category, "" | "1" | "all" | "bench")
+}
+
+fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
+    let chain = files.chain;
+    let mut params = Params::new(chain);
+    let usage = |why: consensus::params::ParamsError| Failure::Usage(why.to_string());
+    if chain == Chain::Signet || common.signetchallenge.is_some() {
+        let challenge = files.value(common.signetchallenge.clone(), "signetchallenge", |setting| {
+            args::challenge(setting.value.text())
+        })?;
+        if let Some(challenge) = challenge {
+            params = params.with_signet_challenge(&challenge.0).map_err(usage)?;
+        }
+    }
+    for moved in &common.testactivationheight {
+        params = params.with_activation_height(&moved.name, moved.height).map_err(usage)?;
+    }
+    if !common.test.is_empty() {
+        params = params.with_bip94().map_err(usage)?;
+    }
+    if chain == Chain::Regtest {
+        for text in files.list("testactivationheight") {
+            let fault =
+                |why: String| Failure::Fault(format!("testactivationheight={text} in the configuration: {why}"));
+            let moved = args::activation(&text).map_err(fault)?;
+            if common.testactivationheight.iter().all(|given| given.name != moved.name) {
+                params =
+                    params.with_activation_height(&moved.name, moved.height).map_err(|why| fault(why.to_string()))?;
+            }
+        }
+        if files.conf.list("test", chain).iter().any(|setting| setting.value.text() == "bip94") {
+            params = params.with_bip94().map_err(usage)?;
+        }
+    }
+    Ok(params)
+}
+
+/// Names what the files want done to the folder beside this job.
+fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
+    for (name, instead) in REFUSED {
+        if let Some(setting) = conf
+            .get(name, chain)
+            .filter(|setting| setting.value.truth() || name == "loadblock" && setting.value.text() != "0")
+        {
+            let (place, text) = (&setting.place, setting.value.text());
+            return Err(Failure::Fault(format!(
+                "{place}: {name}={text} would change the folder beside this job: take the line out; {instead}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn indexes(conf: &Conf, chain: Chain) -> Vec<String> {
+    let set = INDEXES.iter().filter_map(|name| Some((name, conf.get(name, chain)?)));
+    let set = set.filter(|(_, setting)| setting.value.text() != "0");
+    set.map(|(name, setting)| {
+        format!("{}: {name} is left as it is; bitcoind brings it up to date when it starts", setting.place)
+    })
+    .collect()
+}
+
+impl Settings {
+    /// What a sync is told besides.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`].
+    pub(crate) fn sync(&mut self, given: &Sync) -> Result<SyncOptions, Failure> {
+        let files = &mut self.files;
+        let port = self.options.params.default_port;
+        let connect = if given.connect.is_empty() { files.connect() } else { Some(given.connect.clone()) };
+        let connect = connect.map(|list| if list.iter().any(|addr| addr == "0") { Vec::new() } else { list });
+        let mut addnode = given.addnode.clone();
+        addnode.extend(files.list("addnode"));
+        let listen = given.listen.iter().map(|text| listen_address(text, port)).collect::<Result<_, _>>()?;
+        let proxy = files.value(given.proxy.clone(), "proxy", |setting| Ok(setting.value.text().to_owned()))?;
+        let v2transport = files.value(given.v2transport, "v2transport", |setting| Ok(setting.value.truth()))?;
+        let dnsseed = files.value(given.dnsseed, "dnsseed", |setting| Ok(setting.value.truth()))?;
+        Ok(SyncOptions {
+            dnsseed: dnsseed.unwrap_or(connect.is_none()),
+            connect,
+            addnode,
+            listen,
+            proxy: proxy.filter(|proxy| !proxy.is_empty() && proxy != "0"),
+            exit_at_tip: given.exit_at_tip,
+            v2transport: v2transport.unwrap_or(true),
+            outbound: usize::from(given.maxoutbound),
+        })
+    }
+
+    /// What to say before the work begins, the settings that came from files first.
+    pub(crate) fn said(&self) -> Vec<String> {
+        let taken = &self.files.taken;
+        let first = (!taken.is_empty()).then(|| format!("settings from files: {}", taken.join(", ")));
+        first.into_iter().chain(self.notes.iter().cloned()).collect()
+    }
+}
+
+impl Files {
+    /// `connect` of the files: none where it is not set, empty where it is negated.
+    fn connect(&mut self) -> Option<Vec<String>> {
+        let is_set = self.conf.get("connect", self.chain).is_some();
+        is_set.then(|| self.list("connect"))
+    }
+}
+
+fn listen_address(text: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let address = text.parse::<SocketAddr>().ok();
+    let bare = || text.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
+    let why = || Failure::Usage(format!("--listen {text}: IP or IP:PORT is wanted, with [] around IPv6"));
+    address.or_else(bare).ok_or_else(why)
+}
+
+/// Workers for Core's `-par`: 0 for one a core, negative to leave that many cores free.
+pub(crate) fn workers(par: i64) -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    match usize::try_from(par) {
+        Ok(0) => cores,
+        Ok(workers) => workers,
+        Err(_) => cores.saturating_sub(usize::try_from(par.unsigned_abs()).unwrap_or(usize::MAX)).max(1),
+    }
+}
+
+/// Core's default for `-dbcache`, in MiB.
+pub(crate) fn default_dbcache_mib() -> u64 {
+    if memory_bytes().is_some_and(|bytes| bytes >= DBCACHE_HIGH_MEMORY_BYTES) {
+        DBCACHE_MIB_HIGH
+    } else {
+        DBCACHE_MIB_LOW
+    }
+}
+
+/// Memory of the machine, where the system says it.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Core's data directory. Source: Bitcoin Core b88bffe, common/args.cpp, `GetDefaultDataDir`.
+fn default_datadir() -> Result<PathBuf, Failure> {
+    let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+    let home = home
+        .ok_or_else(|| Failure::Fault("no home folder is known: name the data directory with --datadir".to_owned()))?;
+    let inside = if cfg!(target_os = "macos") { "Library/Application Support/Bitcoin" } else { ".bitcoin" };
+    Ok(home.join(inside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use primitives::{Hash256, U256, Work};
+    use std::fs;
+
+    /// Settings of `ffwd reindex --datadir FOLDER LINE` where the folder has these files.
+    fn reindex(files: &[(&str, &str)], line: &str) -> Result<(Settings, String), Failure> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
+            fs::write(folder.path().join(name), text.replace("@DIR@", folder.path().to_str().unwrap())).unwrap();
+        }
+        let start = ["ffwd", "reindex", "--datadir", folder.path().to_str().unwrap()].into_iter();
+        let Ok(Cli { command: Command::Reindex(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
+        else {
+            panic!("{line}")
+        };
+        let settings = load(&given.common, Some(&given.writing), Arc::new(AtomicBool::new(false)))?;
+        assert_eq!(settings.options.datadir, folder.path());
+        let said = settings.said().join("\n").replace(folder.path().to_str().unwrap(), "DIR");
+        Ok((settings, said))
+    }
+
+    #[test]
+    fn the_command_line_is_above_the_files() {
+        let conf = (
+            "bitcoin.conf",
+            "dbcache=100\npar=3\nstopatheight=9\nprune=600\nblocksxor=0\nassumevalid=ff\nminimumchainwork=0x10\ndebug=bench",
+        );
+        let (from_file, said) = reindex(&[conf], "").unwrap();
+        let options = from_file.options;
+        assert_eq!((options.dbcache_bytes, options.par, options.stop_at_height), (100 << 20, 3, Some(9)));
+        assert_eq!((options.prune_mib, options.blocksxor, options.debug_bench), (600, false, true));
+        assert_eq!(options.assumevalid, args::hash("ff").unwrap());
+        assert_eq!(options.minimum_chain_work, Work(U256::from_u64(16)));
+        assert!(said.contains("settings from files: dbcache=100 (DIR/bitcoin.conf line 1), par=3"), "{said}");
+
+        let line =
+            "--dbcache 200 --par 5 --stopatheight 0 --prune 0 --blocksxor 1 --assumevalid 0 --minimumchainwork 1";
+        let (given, said) = reindex(&[conf], line).unwrap();
+        let options = given.options;
+        assert_eq!((options.dbcache_bytes, options.par, options.stop_at_height), (200 << 20, 5, None));
+        assert_eq!((options.prune_mib, options.blocksxor), (0, true));
+        assert_eq!((options.assumevalid, options.minimum_chain_work), (Hash256::ZERO, Work(U256::from_u64(1))));
+        assert_eq!(said, "", "nothing came from the file");
+    }
+
+    #[test]
+    fn defaults_are_cores() {
+        let (settings, _) = reindex(&[], "").unwrap();
+        let (options, main) = (settings.options, Params::new(Chain::Main));
+        assert_eq!(
+            (options.assumevalid, options.minimum_chain_work),
+            (main.default_assume_valid, main.minimum_chain_work)
+        );
+        assert_eq!((options.stop_at_height, options.prune_mib, options.blocksxor), (None, 0, true));
+        assert!(options.par >= 1 && [450 << 20, 1024 << 20].contains(&options.dbcache_bytes));
+        assert_eq!(options.params, main);
+        assert!(!options.debug_bench && options.blocksdir.is_none());
+    }
+
+    #[test]
+    fn files_choose_and_shape_the_network() {
+        for (row, conf, line, want) in [
+            ("none", "", "", Chain::Main),
+            ("by the file", "testnet4=1", "", Chain::Testnet4),
+            ("by the command line", "testnet4=1", "--chain signet", Chain::Signet),
+        ] {
+            assert_eq!(reindex(&[("bitcoin.conf", conf)], line).unwrap().0.options.params.chain, want, "{row}");
+        }
+        let conf = (
+            "bitcoin.conf",
+            "regtest=1\ntest=bip94\n[regtest]\ntestactivationheight=csv@7\ntestactivationheight=dersig@8",
+        );
+        let (settings, _) = reindex(&[conf], "--testactivationheight csv@9").unwrap();
+        let params = settings.options.params;
+        assert_eq!((params.csv_height, params.bip66_height, params.enforce_bip94), (9, 8, true));
+        let (settings, _) = reindex(&[("bitcoin.conf", "signet=1\nsignetchallenge=51")], "").unwrap();
+        assert_eq!(settings.options.params.signet_challenge, Some(vec![0x51]));
+        let (settings, _) = reindex(&[("bitcoin.conf", "signetchallenge=51")], "").unwrap();
+        assert_eq!(settings.options.params, Params::new(Chain::Main), "it is for signet only");
+        let files = [
+            ("bitcoin.conf", "regtest=1\ndbcache=5"),
+            ("regtest/settings.json", "{\"dbcache\": 6}"),
+            ("settings.json", "{\"dbcache\": 7}"),
+        ];
+        let (settings, said) = reindex(&files, "").unwrap();
+        assert_eq!(settings.options.dbcache_bytes, 6 << 20);
+        assert!(said.contains("dbcache=6 (DIR/regtest/settings.json)"), "{said}");
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_named() {
+        for (row, conf, line, usage, want) in [
+            (
+                "reindex",
+                "reindex=1",
+                "",
+                false,
+                "bitcoin.conf line 1: reindex=1 would change the folder beside this job: take the line out",
+            ),
+            ("rebuild", "\nreindex-chainstate=1", "", false, "line 2: reindex-chainstate=1"),
+            ("loadblock", "loadblock=a.dat", "", false, "ffwd import FILE"),
+            ("fastprune", "fastprune=1", "", false, "normal size"),
+            ("manual pruning", "prune=1", "", false, "manual pruning"),
+            ("too little", "prune=100", "", false, "below the least, 550"),
+            ("no number", "dbcache=4G", "", false, "line 1: dbcache=4G: a number is wanted"),
+            ("no height", "stopatheight=-4", "", false, "a height is wanted"),
+            ("no hash", "assumevalid=tip", "", false, "is no block hash"),
+            ("activation", "regtest=1\ntestactivationheight=csv", "", false, "has no @"),
+            ("deployment", "regtest=1\ntestactivationheight=taproot@4", "", false, "one of segwit"),
+            ("challenge elsewhere", "", "--signetchallenge 51", true, "for signet"),
+            ("bip94 elsewhere", "", "--test bip94", true, "for regtest"),
+            ("activation elsewhere", "", "--chain test --testactivationheight csv@5", true, "for regtest"),
+        ] {
+            let why = reindex(&[("bitcoin.conf", conf)], line).expect_err(row);
+            assert_eq!(matches!(why, Failure::Usage(_)), usage, "{row}: {why}");
+            assert!(why.to_string().contains(want), "{row}: {why}");
+        }
+        let (_, said) = reindex(&[("bitcoin.conf", "reindex=0\ntxindex=1\nserver=1\nrpcuser=x")], "").unwrap();
+        assert!(said.contains("txindex is left as it is") && !said.contains("rpcuser"), "{said}");
+    }
+
+    #[test]
+    fn a_file_can_move_the_folder_and_only_reading_needs_less() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let conf = format!("datadir={}\nprune=1\nreindex=1\nblocksdir=/elsewhere", second.path().display());
+        fs::write(first.path().join("my.conf"), conf).unwrap();
+        fs::write(second.path().join("bitcoin.conf"), "").unwrap();
+        let common = Common { conf: Some(first.path().join("my.conf")), ..Common::default() };
+        let settings = load(&common, None, Arc::default()).unwrap();
+        assert_eq!(settings.options.datadir, second.path());
+        assert_eq!(settings.options.blocksdir.as_deref(), Some(Path::new("/elsewhere")));
+        assert_eq!(settings.options.prune_mib, 0, "what writes nothing prunes nothing");
+        assert!(load(&common, Some(&Writing::default()), Arc::default()).is_err());
+    }
+
+    #[test]
+    fn peers_are_told() {
+        let sync = |conf: &str, line: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("bitcoin.conf"), conf).unwrap();
+            let start = ["ffwd", "sync", "--datadir", folder.path().to_str().unwrap()].into_iter();
+            let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
+            else {
+                panic!("{line}")
+            };
+            load(&given.common, Some(&given.writing), Arc::default()).unwrap().sync(&given)
+        };
+        let plain = sync("", "").unwrap();
+        assert_eq!((plain.connect, plain.dnsseed, plain.v2transport, plain.outbound), (None, true, true, 8));
+        for (row, conf, line, connect, dnsseed) in [
+            ("one", "", "--connect a", Some(vec!["a"]), false),
+            ("none", "", "--connect 0", Some(vec![]), false),
+            ("none of the file", "connect=0", "", Some(vec![]), false),
+            ("negated in the file", "noconnect=1", "", Some(vec![]), false),
+            ("of the file", "connect=a\nconnect=b", "", Some(vec!["a", "b"]), false),
+            ("not of the file", "connect=a", "--connect b", Some(vec!["b"]), false),
+            ("another network's", "connect=a", "--chain regtest", None, true),
+            ("seeds all the same", "", "--connect a --dnsseed 1", Some(vec!["a"]), true),
+            ("no seeds", "dnsseed=0", "", None, false),
+        ] {
+            let got = sync(conf, line).unwrap();
+            assert_eq!(got.connect, connect.map(|list| list.into_iter().map(str::to_owned).collect()), "{row}");
+            assert_eq!(got.dnsseed, dnsseed, "{row}");
+        }
+        let got = sync(
+            "addnode=a\nproxy=127.0.0.1:9050\nv2transport=0",
+            "--addnode b --listen [::1] --listen 1.2.3.4:5 --maxoutbound 12",
+        )
+        .unwrap();
+        assert_eq!((got.addnode, got.v2transport, got.outbound), (vec!["b".to_owned(), "a".to_owned()], false, 12));
+        assert_eq!(got.proxy.as_deref(), Some("127.0.0.1:9050"));
+        assert_eq!(got.listen.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[::1]:8333", "1.2.3.4:5"]);
+        assert_eq!(sync("noproxy=1", "").unwrap().proxy, None);
+        assert!(matches!(sync("", "--listen here"), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn workers_are_counted_as_in_core() {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for (par, want) in [(0, cores), (7, 7), (-1, cores.saturating_sub(1).max(1)), (-5_000, 1)] {
+            assert_eq!(workers(par), want, "{par}");
+        }
+    }
+}
