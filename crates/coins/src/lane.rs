@@ -73,13 +73,15 @@ pub struct Lane {
     /// Newest first.
     older: Vec<Generation>,
     generation: u64,
+    /// Blocks were disconnected in the current generation: what is made now may have a tombstone there already.
+    has_disconnected: bool,
 }
 
 impl Lane {
     /// An empty lane; `secret` is one and the same for all lanes of a run.
     pub fn new(lane: usize, secret: HashKey) -> Lane {
         let first_shard = lane * SHARDS_PER_LANE;
-        Lane { secret, first_shard, current: Lane::tables(first_shard), older: Vec::new(), generation: 1 }
+        Lane { secret, first_shard, current: Lane::tables(first_shard), older: Vec::new(), generation: 1, has_disconnected: false }
     }
 
     fn tables(first: usize) -> Vec<Table> {
@@ -162,14 +164,17 @@ impl Lane {
     #[inline]
     fn create(&mut self, within: usize, key: &Key<'_>, block: &BlockOps<'_>, op: Op) {
         let table = &mut self.current[within];
-        if block.overwrites
+        let mut fresh = !block.overwrites;
+        if (block.overwrites || self.has_disconnected)
             && let Found::Coin(place) | Found::Tombstone(place) = table.find(key)
         {
+            // A tombstone may hide an older coin, which has to go from the tables when this one is spent.
             table.remove(key, place);
+            fresh = false;
         }
         let output = block.block.output(op.index());
         let code = primitives::coin::code(block.height, op.transaction() == 0);
-        table.insert(&self.secret, key, !block.overwrites, coin_bytes_max(output.script().len()), |out| {
+        table.insert(&self.secret, key, fresh, coin_bytes_max(output.script().len()), |out| {
             write_coin(out, code, output.value(), output.script())
         });
     }
@@ -243,7 +248,10 @@ impl Lane {
                 let key = key_of(&self.secret, block, *op);
                 if op.is_create() {
                     let code = primitives::coin::code(block.height, op.transaction() == 0);
-                    self.current[within].remove_created(&key, code);
+                    let removed = self.current[within].remove_created(&key, code);
+                    if self.has_disconnected && removed == Some(false) {
+                        self.current[within].insert_tombstone(&self.secret, &key);
+                    }
                 } else {
                     ordinal -= 1;
                     self.unspend(within, &key, answers, ordinal);
@@ -269,6 +277,7 @@ impl Lane {
     /// Takes a coin out for a disconnected block; says what it was. Asks nobody: `None` means that memory does not know it,
     /// and then a tombstone stands for it.
     pub fn take(&mut self, txid: &Hash256, vout: u32) -> Option<Option<Vec<u8>>> {
+        self.has_disconnected = true;
         let known = self.get(txid, vout).map(|coin| coin.map(<[u8]>::to_vec));
         let within = usize::from(txid.0[0]) - self.first_shard;
         let key = Key::new(&self.secret, &txid.0, vout);
@@ -284,6 +293,7 @@ impl Lane {
 
     /// Puts a stored coin in, over whatever is there; never fresh.
     pub fn put_back(&mut self, txid: &Hash256, vout: u32, coin: &[u8]) {
+        self.has_disconnected = true;
         let within = usize::from(txid.0[0]) - self.first_shard;
         let key = Key::new(&self.secret, &txid.0, vout);
         let table = &mut self.current[within];
@@ -298,6 +308,7 @@ impl Lane {
         let tables = std::mem::replace(&mut self.current, Lane::tables(self.first_shard));
         let sealed = Generation { number: self.generation, tables: tables.into_iter().map(Arc::new).collect() };
         self.generation += 1;
+        self.has_disconnected = false;
         self.older.insert(0, sealed.clone());
         sealed
     }
@@ -310,6 +321,7 @@ impl Lane {
     pub fn unseal(&mut self) {
         let sealed = self.older.remove(0);
         self.generation = sealed.number;
+        self.has_disconnected = true; // It may have been so.
         let own = |table| Arc::try_unwrap(table).ok().expect("nobody writes a generation that is taken back");
         self.current = sealed.tables.into_iter().map(own).collect();
     }

@@ -174,7 +174,7 @@ impl Table {
         self.find_where(key, |_| true)
     }
 
-    /// Finds a record of this outpoint that `accept`s the coin bytes.
+    /// Finds a record of this outpoint that `accept` takes.
     #[inline]
     fn find_where(&self, key: &Key<'_>, accept: impl Fn(&[u8]) -> bool) -> Found {
         if self.buckets.is_empty() {
@@ -189,7 +189,7 @@ impl Table {
                 let slot = places.trailing_zeros() as usize;
                 let address = bucket.offsets[slot];
                 let record = self.record(address);
-                if is_of(record, key) && accept(coin_of(record)) {
+                if is_of(record, key) && accept(record) {
                     let place = Place { bucket: at as u32, slot: slot as u8, address };
                     let dead = record[FLAGS_AT] & TOMBSTONE != 0;
                     return if dead { Found::Tombstone(place) } else { Found::Coin(place) };
@@ -300,15 +300,19 @@ impl Table {
         self.release(place.address, bytes);
     }
 
-    /// Takes out the coin of this outpoint that has this code; says whether there was one.
-    pub fn remove_created(&mut self, key: &Key<'_>, code: u32) -> bool {
-        let of_code = |coin: &[u8]| Reader::new(coin).varint_u32() == Ok(code);
-        match self.find_where(key, of_code) {
-            Found::Coin(place) | Found::Tombstone(place) => {
+    /// Takes out the unspent coin of this outpoint that has this code; says whether there was one, and if so whether it
+    /// was fresh.
+    pub fn remove_created(&mut self, key: &Key<'_>, code: u32) -> Option<bool> {
+        let made_so = |record: &[u8]| {
+            record[FLAGS_AT] & TOMBSTONE == 0 && Reader::new(coin_of(record)).varint_u32() == Ok(code)
+        };
+        match self.find_where(key, made_so) {
+            Found::Coin(place) => {
+                let fresh = self.is_fresh(place);
                 self.remove(key, place);
-                true
+                Some(fresh)
             }
-            Found::Nothing => false,
+            Found::Tombstone(_) | Found::Nothing => None,
         }
     }
 

@@ -37,6 +37,10 @@ impl From<Error> for Fault {
             Error::ReadOnly { path } => {
                 Fault::new(FaultKind::Refused, &path, "a database open for writing", "one open for reading", "")
             }
+            Error::TooLarge { bytes, bytes_max } => {
+                let (wanted, found) = (format!("a record of at most {bytes_max} bytes"), format!("one of {bytes}"));
+                Fault::new(FaultKind::Refused, Path::new("a table"), wanted, found, "No record of Core's is so large")
+            }
             Error::MergeFirst { path, level0_count } => {
                 let found = format!("{level0_count} files in level 0");
                 Fault::new(FaultKind::Refused, &path, "a free level", found, "Let the merge end first")

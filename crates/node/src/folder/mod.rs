@@ -51,6 +51,8 @@ pub struct Folder<'e> {
     pub(crate) key: store::xor::Key,
     pub(crate) coins: Chainstate,
     pub(crate) index: BlockIndex,
+    /// Held while the index is written, so that older entries never follow newer ones.
+    pub(crate) index_write: Mutex<()>,
     pub(crate) merge: Mutex<Option<CoinsMerge>>,
     pub(crate) undo_files: UndoFiles,
     pub(crate) writers: Mutex<Writers>,

@@ -151,6 +151,7 @@ impl<'e> Folder<'e> {
             coins,
             index,
             merge: Mutex::new(None),
+            index_write: Mutex::new(()),
             undo_files: UndoFiles::new(disk.clone(), layout.blocks_dir(), &net, key),
             writers: Mutex::new(Writers { infos, undo, blocks: None }),
             source: Mutex::new(Source {

@@ -259,19 +259,20 @@ impl Folder<'_> {
     /// Writes every entry that changed, and what `extra` does to the flags, in one durable commit; block and undo data
     /// are durable before.
     pub(crate) fn write_index(&self, reindexing: Option<bool>) -> Result<(), Fault> {
-        let (flush, infos) = {
+        let _one_at_a_time = self.index_write.lock().expect("nobody panics with it");
+        // All under one lock: an entry must never name undo data or a block that the infos do not count.
+        let (flush, infos, ids, entries) = {
             let mut writers = self.writers();
-            let mut flush = self.with_room_quiet(|| writers.undo.begin_flush())?;
+            let mut flush = self.with_room(|| writers.undo.begin_flush())?;
             if let Some(blocks) = writers.blocks.as_mut() {
-                flush = flush.and(blocks.begin_flush()?);
+                flush = flush.and(self.with_room(|| blocks.begin_flush())?);
             }
-            (flush, writers.infos.take_changed())
+            let tree = self.tree();
+            let (ids, entries): (Vec<NodeId>, Vec<IndexEntry>) =
+                tree.ids().filter(|&id| tree.body(id).dirty).map(|id| (id, self.entry(&tree, id))).unzip();
+            (flush, writers.infos.take_changed(), ids, entries)
         };
         flush.run()?;
-        let (ids, entries): (Vec<NodeId>, Vec<IndexEntry>) = {
-            let tree = self.tree();
-            tree.ids().filter(|&id| tree.body(id).dirty).map(|id| (id, self.entry(&tree, id))).unzip()
-        };
         let last_file = Some(self.writers().infos.last_file());
         let changes = IndexChanges { entries: &entries, files: &infos, last_file, reindexing, pruned: None };
         self.with_room(|| self.index.write(&changes))?;
@@ -313,11 +314,6 @@ impl Folder<'_> {
             data_offset: if has_data { body.data } else { 0 },
             undo_offset: if has_data { body.undo } else { 0 },
         }
-    }
-
-    /// As `with_room`, for calls that hold the writers.
-    fn with_room_quiet<R>(&self, mut work: impl FnMut() -> Result<R, store::Fault>) -> Result<R, Fault> {
-        self.with_room(&mut work)
     }
 
     fn tell_tip(&self, block: &Connected<'_>) {
