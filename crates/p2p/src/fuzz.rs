@@ -8,6 +8,7 @@ use crate::chain::ChainView;
 use crate::hub::{Action, Command as Order, Hub, ServedBlock};
 use crate::params::{NetworkParams, REGTEST};
 use crate::peer::Now;
+use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::sim::{Chain, Made, made_on};
 use crate::socks5;
@@ -15,6 +16,7 @@ use crate::transport::Transport;
 use crate::v2;
 use crate::window::Window;
 use crate::wire::{Command, FRAME_BYTES, Frame, Message, NetAddress, PeerAddress, Target, Version, frame_v1, services};
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -107,12 +109,18 @@ fn feed(mut transport: Transport, mut data: &[u8]) {
 /// Lets peers say and do whatever `data` says, by a small language: each step is one byte for what,
 /// some for how, and the rest for the next.
 pub fn fuzz_peer(data: &[u8]) {
-    let mut play = Play::new();
+    play(data);
+}
+
+fn play(data: &[u8]) -> Play {
     let mut script = Script(data);
+    let mut play = Play::new(script.byte().is_some_and(|byte| byte & 1 == 1));
     while let Some(what) = script.byte() {
         play.step(what, &mut script);
     }
     play.hub.stop(play.now());
+    play.act();
+    play
 }
 
 struct Script<'a>(&'a [u8]);
@@ -156,22 +164,25 @@ struct Play {
     window: Arc<Window>,
     time: Duration,
     peers: Vec<PeerId>,
+    /// Kinds of reasons for which connections ended.
+    gone: HashSet<std::mem::Discriminant<Reason>>,
 }
 
 impl Play {
-    fn new() -> Play {
+    fn new(v2transport: bool) -> Play {
         let chain = Arc::new(Chain::with_minimum(15));
         let window = Arc::new(Window::default());
         let config = Config {
             outbound: Outbound::Only(vec!["1.1.1.1".to_owned(), "1.1.1.2".to_owned()]),
             inbound_count_max: 4,
             window_bytes: 100_000,
+            v2transport,
             ..Config::new(NETWORK)
         };
         let now = Now { since_start: Duration::ZERO, unix: 1_700_000_000 };
         let view: Arc<dyn ChainView> = Arc::clone(&chain) as Arc<dyn ChainView>;
         let hub = Hub::new(config, view, Arc::clone(&window), Rng::Seeded(3), now).expect("addresses are addresses");
-        Play { hub, chain, window, time: Duration::ZERO, peers: Vec::new() }
+        Play { hub, chain, window, time: Duration::ZERO, peers: Vec::new(), gone: HashSet::new() }
     }
 
     fn now(&self) -> Now {
@@ -196,7 +207,7 @@ impl Play {
             (3, Some(peer)) => self.shake_hands(peer, script.number()),
             (4, Some(peer)) => self.say_headers(peer, script),
             (5, Some(peer)) => self.say_block(peer, script),
-            (6, Some(peer)) => self.hub.closed(peer, crate::reason::Reason::Closed, now),
+            (6, Some(peer)) => self.hub.closed(peer, Reason::Closed, now),
             (7, _) => {
                 let list = self.chain.wanted(script.number() % 64);
                 self.hub.command(Order::Want(list), now);
@@ -208,6 +219,7 @@ impl Play {
                     self.hub.sent(peer, waits, now);
                 }
             }
+            (11, Some(peer)) => self.say_wanted(peer),
             _ => self.hub.tick(now),
         }
         self.hub.schedule(self.now());
@@ -250,8 +262,9 @@ impl Play {
     fn say_headers(&mut self, peer: PeerId, script: &mut Script<'_>) {
         let (main, fork) = known();
         let all = if script.number() & 1 == 0 { &main.headers } else { &fork.headers };
-        let from = script.number() % all.len();
-        let to = (from + script.number() % 64).min(all.len());
+        // Often what is asked for: from genesis on.
+        let from = if script.number() & 3 != 0 { 0 } else { script.number() % all.len() };
+        let to = (from + 1 + script.number() % 64).min(all.len());
         self.say_message(peer, &Message::Headers(all[from..to].to_vec()));
     }
 
@@ -263,6 +276,17 @@ impl Play {
             *block.last_mut().expect("a block has bytes") ^= 1;
         }
         self.say(peer, &frame_v1(NETWORK.magic, Command::Block, &block));
+    }
+
+    /// The lowest block that is wanted, whether this peer was asked for it or not.
+    fn say_wanted(&mut self, peer: PeerId) {
+        let Some(want) = self.chain.wanted(1).first().copied() else { return };
+        let (main, fork) = known();
+        for made in [main, fork] {
+            if let Some(at) = made.headers.iter().position(|header| header.hash() == want.hash) {
+                self.say(peer, &frame_v1(NETWORK.magic, Command::Block, &made.block(at)));
+            }
+        }
     }
 
     fn act(&mut self) {
@@ -285,6 +309,13 @@ impl Play {
                         self.hub.command(Order::Verdict(refused, BlockVerdict::Invalid(String::new())), now);
                     }
                 }
+                Action::Event(Event::Headers { .. } | Event::WantMore) => {
+                    let list = self.chain.wanted(1000);
+                    self.hub.command(Order::Want(list), now);
+                }
+                Action::Event(Event::PeerGone { reason, .. }) => {
+                    self.gone.insert(std::mem::discriminant(&reason));
+                }
                 Action::Event(_) | Action::Resolve { .. } => {}
             }
         }
@@ -305,7 +336,7 @@ mod tests {
     use super::*;
 
     fn count() -> usize {
-        if std::env::var_os("SLOW").is_some() { 200_000 } else { 3000 }
+        if std::env::var_os("SLOW").is_some() { 200_000 } else { 1000 }
     }
 
     #[test]
@@ -325,17 +356,23 @@ mod tests {
     #[test]
     fn any_peer_is_survived() {
         let mut rng = Rng::Seeded(22);
+        let (mut connected, mut gone) = (0, HashSet::new());
         for _ in 0..count() {
             let mut data = vec![0; rng.below(600)];
             rng.fill(&mut data);
             // First what opens the way: connections and handshakes, as they would be found by a fuzzer.
-            let mut script = vec![0, 1, 0, 2, 0x03, 0, 0, 0x13, 0, 1, 0x23, 0, 0, 0x33, 0, 0];
+            let version = rng.below(2) as u8;
+            let mut script = vec![version, 0, 1, 0, 2, 0x03, 0, 0, 0x13, 0, 1, 0x23, 0, 0, 0x33, 0, 0];
+            script.extend([0x24, 0, 0, 0, 1, 0, 63, 0x34, 0, 1, 0, 1, 0, 63]);
             script.truncate(rng.below(script.len() + 1));
             for chunk in data.chunks(7) {
-                script.push((rng.below(12) + 16 * rng.below(8)) as u8);
+                script.push((rng.below(14) + 16 * rng.below(8)) as u8);
                 script.extend(chunk.iter().map(|byte| byte & 0x3f & if rng.below(3) == 0 { 0x3f } else { 0 }));
             }
-            fuzz_peer(&script);
+            let play = play(&script);
+            connected += usize::from(play.chain.tip().height > 0);
+            gone.extend(play.gone);
         }
+        assert!(connected > 20 && gone.len() > 6, "{connected} synced, {} reasons", gone.len());
     }
 }
