@@ -81,7 +81,14 @@ impl Lane {
     /// An empty lane; `secret` is one and the same for all lanes of a run.
     pub fn new(lane: usize, secret: HashKey) -> Lane {
         let first_shard = lane * SHARDS_PER_LANE;
-        Lane { secret, first_shard, current: Lane::tables(first_shard), older: Vec::new(), generation: 1, has_disconnected: false }
+        Lane {
+            secret,
+            first_shard,
+            current: Lane::tables(first_shard),
+            older: Vec::new(),
+            generation: 1,
+            has_disconnected: false,
+        }
     }
 
     fn tables(first: usize) -> Vec<Table> {

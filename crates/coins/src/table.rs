@@ -303,9 +303,8 @@ impl Table {
     /// Takes out the unspent coin of this outpoint that has this code; says whether there was one, and if so whether it
     /// was fresh.
     pub fn remove_created(&mut self, key: &Key<'_>, code: u32) -> Option<bool> {
-        let made_so = |record: &[u8]| {
-            record[FLAGS_AT] & TOMBSTONE == 0 && Reader::new(coin_of(record)).varint_u32() == Ok(code)
-        };
+        let made_so =
+            |record: &[u8]| record[FLAGS_AT] & TOMBSTONE == 0 && Reader::new(coin_of(record)).varint_u32() == Ok(code);
         match self.find_where(key, made_so) {
             Found::Coin(place) => {
                 let fresh = self.is_fresh(place);
