@@ -6,6 +6,18 @@
 //!
 //! The inside is without I/O: state machines to which bytes and the time are given, and from which bytes,
 //! events and wishes are taken. [`net`] alone has sockets and threads.
+//!
+//! How a node uses it, in one thread that takes the events in order:
+//!
+//! | event | what the node does |
+//! |---|---|
+//! | [`Event::Headers`], [`Event::WantMore`] | [`Network::want`] with the missing blocks of the best chain, lowest first |
+//! | [`Event::Block`] | decodes it; [`Network::verdict`]: `Stored` or `BadBody`; drops [`BlockBytes`] with the memory |
+//! | (a block proves invalid) | marks it in the tree, then [`Network::verdict`] `Invalid`, then [`Network::want`] |
+//! | (a block is connected) | [`Network::new_tip`] |
+//! | [`Event::HeadersDone`] | with the best header connected: this is the tip that the peers have |
+//! | [`Event::Addresses`] | stores the bytes, for [`Config::addresses`] of the next run |
+//! | [`Event::PeerConnected`], [`Event::PeerGone`], [`Event::Note`] | logs a line |
 
 pub mod addresses;
 pub mod api;
