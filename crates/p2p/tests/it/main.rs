@@ -1,6 +1,6 @@
 //! The network over real sockets on loopback: two programs of this kind, by v1 and v2, with and without a proxy.
 
-// Helpers stand outside of test functions.
+// What tests share stands outside of test functions, where unwrap is not let through.
 #![allow(clippy::unwrap_used)]
 
 mod bitcoind;
