@@ -1,0 +1,210 @@
+//! Checks that all ways of one table agree, then times them turn by turn.
+//!
+//! Absent on purpose: a mean. Whatever disturbs a run makes it longer, never shorter; the median and the median absolute
+//! deviation are what nanobench gives, too.
+
+use super::report::Row;
+use super::{Error, Progress};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Epochs of a table whose works are short, and of one whose works are long. Odd, so that there is a middle one.
+const EPOCHS: usize = 25;
+const EPOCHS_MIN: usize = 11;
+/// An epoch repeats its work until it takes this long.
+const EPOCH: Duration = Duration::from_millis(2);
+/// A table takes about this long; one whose works are longer is done in [`EPOCHS_MIN`] epochs all the same.
+const TABLE: Duration = Duration::from_secs(4);
+const EPOCHS_QUICK: usize = 1;
+
+/// Does its work so many times.
+type Work<'a> = Box<dyn FnMut(u64) -> Result<(), Error> + 'a>;
+
+/// Collects rows.
+pub(super) struct Bench<'p> {
+    quick: bool,
+    wanted: &'p dyn Fn(&str) -> bool,
+    done: usize,
+    total: usize,
+    progress: &'p mut dyn FnMut(Progress<'_>),
+    rows: Vec<Row>,
+}
+
+/// One work in several ways. `R` is what they must agree in.
+pub(super) struct Table<'a, R> {
+    name: &'static str,
+    unit: &'static str,
+    /// Units that one call of a work does.
+    units: f64,
+    /// Of the first way.
+    plain: Option<R>,
+    ways: Vec<Way<'a>>,
+}
+
+struct Way<'a> {
+    name: String,
+    shipped: bool,
+    agrees: bool,
+    bytes: Option<f64>,
+    allocations: Option<f64>,
+    work: Work<'a>,
+    /// Calls of an epoch.
+    calls: u64,
+    /// Seconds a call, of each epoch.
+    seconds: Vec<f64>,
+}
+
+impl<'p> Bench<'p> {
+    pub(super) fn new(
+        quick: bool,
+        wanted: &'p dyn Fn(&str) -> bool,
+        total: usize,
+        progress: &'p mut dyn FnMut(Progress<'_>),
+    ) -> Bench<'p> {
+        Bench { quick, wanted, done: 0, total, progress, rows: Vec::new() }
+    }
+
+    /// `quick` or `full`, as the run is.
+    pub(super) fn size(&self, quick: usize, full: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+
+    /// An empty table, if it is wanted; one call of its works does so many units.
+    pub(super) fn table<'a, R: PartialEq>(
+        &mut self,
+        name: &'static str,
+        unit: &'static str,
+        units: usize,
+    ) -> Option<Table<'a, R>> {
+        if !(self.wanted)(name) {
+            return None;
+        }
+        (self.progress)(Progress { experiment: name, done: self.done, total: self.total });
+        self.done += 1;
+        Some(Table { name, unit, units: units as f64, plain: None, ways: Vec::new() })
+    }
+
+    /// Times the ways of a table and keeps its rows.
+    pub(super) fn run<R>(&mut self, mut table: Table<'_, R>) -> Result<(), Error> {
+        let round: Duration = table.ways.iter_mut().try_fold(Duration::ZERO, |sum, way| {
+            let epoch = if self.quick { Duration::ZERO } else { EPOCH };
+            way.choose_calls(epoch).map(|time| sum + time)
+        })?;
+        let fitting = (TABLE.as_secs_f64() / round.as_secs_f64().max(1e-9)) as usize;
+        let epochs = if self.quick { EPOCHS_QUICK } else { fitting.clamp(EPOCHS_MIN, EPOCHS) | 1 };
+        for _ in 0..epochs {
+            table.ways.iter_mut().try_for_each(Way::epoch)?;
+        }
+        let plain = table.ways.first_mut().map_or(0.0, |way| median(&mut way.seconds));
+        for mut way in table.ways {
+            let seconds = median(&mut way.seconds);
+            let ns_per_op = seconds * 1e9 / table.units;
+            let mut errors: Vec<f64> =
+                way.seconds.iter().map(|run| (run - seconds).abs() / seconds.max(1e-12)).collect();
+            self.rows.push(Row {
+                experiment: table.name.to_owned(),
+                variant: way.name,
+                shipped: way.shipped,
+                unit: table.unit,
+                ns_per_op,
+                ops_per_second: 1e9 / ns_per_op.max(1e-9),
+                ratio: plain / seconds.max(1e-12),
+                error_percent: median(&mut errors) * 100.0,
+                epochs: way.seconds.len(),
+                agrees: way.agrees,
+                bytes: way.bytes,
+                allocations: way.allocations,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+}
+
+impl<'a, R: PartialEq> Table<'a, R> {
+    /// A way whose result is what must agree.
+    pub(super) fn way(&mut self, name: impl Into<String>, mut work: impl FnMut() -> R + 'a) -> &mut Self {
+        let result = work();
+        self.add(name, result, move || Ok(work()))
+    }
+
+    /// As [`Table::way`], of a work that may fail.
+    pub(super) fn try_way(
+        &mut self,
+        name: impl Into<String>,
+        mut work: impl FnMut() -> Result<R, Error> + 'a,
+    ) -> Result<&mut Self, Error> {
+        let result = work()?;
+        Ok(self.add(name, result, work))
+    }
+
+    /// A way of which `result` is known; what the timed work itself gives is thrown away.
+    pub(super) fn add<T>(
+        &mut self,
+        name: impl Into<String>,
+        result: R,
+        mut work: impl FnMut() -> Result<T, Error> + 'a,
+    ) -> &mut Self {
+        let agrees = self.plain.as_ref().is_none_or(|plain| *plain == result);
+        self.plain.get_or_insert(result);
+        let work = Box::new(move |calls| {
+            for _ in 0..calls {
+                black_box(work()?);
+            }
+            Ok(())
+        });
+        let (name, seconds) = (name.into(), Vec::new());
+        let way = Way { name, shipped: false, agrees, bytes: None, allocations: None, work, calls: 1, seconds };
+        self.ways.push(way);
+        self
+    }
+
+    /// The way added last is what ffwd does.
+    pub(super) fn shipped(&mut self) -> &mut Self {
+        self.last().shipped = true;
+        self
+    }
+
+    /// What the way added last holds, a unit.
+    pub(super) fn memory(&mut self, bytes: f64, allocations: Option<f64>) -> &mut Self {
+        let last = self.last();
+        (last.bytes, last.allocations) = (Some(bytes), allocations);
+        self
+    }
+
+    fn last(&mut self) -> &mut Way<'a> {
+        self.ways.last_mut().expect("said of a way that was just added")
+    }
+}
+
+impl Way<'_> {
+    /// Finds how many calls an epoch takes, and warms up; returns how long such an epoch is.
+    fn choose_calls(&mut self, epoch: Duration) -> Result<Duration, Error> {
+        loop {
+            let start = Instant::now();
+            (self.work)(self.calls)?;
+            let took = start.elapsed();
+            if took >= epoch {
+                return Ok(took);
+            }
+            let factor = epoch.as_secs_f64() / took.as_secs_f64().max(1e-7);
+            self.calls = (self.calls as f64 * factor.clamp(1.2, 100.0)).ceil() as u64;
+        }
+    }
+
+    fn epoch(&mut self) -> Result<(), Error> {
+        let start = Instant::now();
+        (self.work)(self.calls)?;
+        self.seconds.push(start.elapsed().as_secs_f64() / self.calls as f64);
+        Ok(())
+    }
+}
+
+/// The middle one; the lower of the middle two. Sorts them.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+}

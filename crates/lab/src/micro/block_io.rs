@@ -1,0 +1,167 @@
+//! Experiment: a block to a block file and back, field by field or in bulk.
+//!
+//! The files are the system's own, in its cache: what is measured is how a block is handed over, not the drive.
+
+use super::bench::Bench;
+use super::input::{self, Inputs, Sample};
+use super::owned::{self, Obfuscating};
+use super::{Error, Experiment};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use store::blockfiles::BlockFiles;
+use store::blockfiles::write::{BlockWriter, Limits};
+use store::{FileInfos, FilePos};
+
+pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[WRITE, READ], run };
+
+const WRITE: &str = "block I/O: write";
+const READ: &str = "block I/O: read";
+/// What C's streams, and so Core before version 30, buffer.
+pub(super) const STREAM_BYTES: usize = 4096;
+/// What Core buffers since.
+pub(super) const BUFFER_BYTES: usize = 64 * 1024;
+pub(super) const KEY: [u8; 8] = [0x4f, 0x1d, 0x93, 0xe2, 0x07, 0xc8, 0x5a, 0xb6];
+/// Bytes before a block: magic and size.
+const HEADER_BYTES: u32 = 8;
+
+fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
+    let sample = inputs.real()?;
+    write_table(bench, WRITE, sample, &inputs.folder("block-write")?)?;
+    read_table(bench, READ, sample, &inputs.folder("block-read")?)
+}
+
+/// A folder with one block file, and its blocks.
+pub(super) struct Folder<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) sample: &'a Sample,
+}
+
+impl Folder<'_> {
+    fn file(&self) -> std::path::PathBuf {
+        self.dir.join("blk00000.dat")
+    }
+
+    /// The start of the record.
+    fn head(&self) -> [u8; HEADER_BYTES as usize] {
+        let size = u32::try_from(self.sample.bytes.len()).expect("a block has some megabytes");
+        let mut head = [0; HEADER_BYTES as usize];
+        head[..4].copy_from_slice(&self.sample.params.magic);
+        head[4..].copy_from_slice(&size.to_le_bytes());
+        head
+    }
+
+    fn open_to_write(&self) -> Result<File, Error> {
+        let path = self.file();
+        File::options().write(true).create(true).truncate(false).open(&path).map_err(Error::io("open", &path))
+    }
+
+    /// Field by field, through a buffer of so many bytes.
+    pub(super) fn write_fields(&self, block: &owned::Block, buffer_bytes: usize) -> Result<(), Error> {
+        let inner = BufWriter::with_capacity(buffer_bytes, self.open_to_write()?);
+        let mut out = Obfuscating { inner, key: KEY, at: 0 };
+        let done = out.write_all(&self.head()).and_then(|()| block.write(&mut out, true)).and_then(|()| out.flush());
+        done.map_err(Error::io("write", &self.file()))
+    }
+
+    /// Fields into memory, one XOR, one write.
+    pub(super) fn write_once(&self, block: &owned::Block) -> Result<(), Error> {
+        let mut bytes = Vec::with_capacity(self.sample.bytes.len() + HEADER_BYTES as usize);
+        bytes.extend_from_slice(&self.head());
+        block.write(&mut bytes, true).expect("memory takes everything");
+        simd::xor::xor(&mut bytes, KEY, 0);
+        self.open_to_write()?.write_all(&bytes).map_err(Error::io("write", &self.file()))
+    }
+
+    /// As ffwd: the bytes that came, copied and XORed in the writer's buffer, one write.
+    pub(super) fn write_shipped(&self) -> Result<(), Error> {
+        let mut infos = FileInfos::new(Vec::new());
+        let network = self.sample.network();
+        let mut writer = BlockWriter::new(input::disk(), self.dir, &network, KEY, &infos, Limits::default())?;
+        writer.append(&mut infos, &self.sample.bytes, 1, 0)?;
+        Ok(writer.write_out()?)
+    }
+
+    /// The record as it lies in the file.
+    fn record(&self) -> Result<Vec<u8>, Error> {
+        let path = self.file();
+        let bytes = input::file_bytes(&path)?;
+        std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+        Ok(bytes[..bytes.len().min(self.sample.bytes.len() + HEADER_BYTES as usize)].to_vec())
+    }
+
+    /// Field by field, through a buffer of so many bytes.
+    pub(super) fn read_fields(&self, buffer_bytes: usize) -> Result<owned::Block, Error> {
+        let path = self.file();
+        let read = || -> io::Result<owned::Block> {
+            let mut file = File::open(&path)?;
+            file.seek(SeekFrom::Start(HEADER_BYTES.into()))?;
+            let inner = BufReader::with_capacity(buffer_bytes, file);
+            owned::Block::read(&mut Obfuscating { inner, key: KEY, at: HEADER_BYTES.into() })
+        };
+        read().map_err(Error::io("read", &path))
+    }
+
+    /// One read, one XOR, then the fields.
+    pub(super) fn read_once(&self) -> Result<owned::Block, Error> {
+        let path = self.file();
+        let read = || -> io::Result<owned::Block> {
+            let mut file = File::open(&path)?;
+            file.seek(SeekFrom::Start(HEADER_BYTES.into()))?;
+            let mut bytes = vec![0; self.sample.bytes.len()];
+            file.read_exact(&mut bytes)?;
+            simd::xor::xor(&mut bytes, KEY, HEADER_BYTES.into());
+            owned::Block::read(&mut &bytes[..])
+        };
+        read().map_err(Error::io("read", &path))
+    }
+}
+
+pub(super) fn parsed(sample: &Sample) -> Result<owned::Block, Error> {
+    owned::Block::read(&mut &sample.bytes[..]).map_err(|why| Error::Broken(format!("the plain parser: {why}")))
+}
+
+pub(super) fn bytes_of(block: &owned::Block) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    block.write(&mut bytes, true).expect("memory takes everything");
+    bytes
+}
+
+pub(super) fn write_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
+    let block = &parsed(sample)?;
+    let folder = &Folder { dir, sample };
+    let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
+    for (way, bytes) in
+        [("field by field, 4 KiB stream", STREAM_BYTES), ("field by field, 64 KiB buffer", BUFFER_BYTES)]
+    {
+        folder.write_fields(block, bytes)?;
+        table.add(sample.name(way), folder.record()?, move || folder.write_fields(block, bytes));
+    }
+    folder.write_once(block)?;
+    table.add(sample.name("fields to memory, one write"), folder.record()?, move || folder.write_once(block));
+    folder.write_shipped()?;
+    table.add(sample.name("bytes as they came, one write"), folder.record()?, move || folder.write_shipped()).shipped();
+    bench.run(table)
+}
+
+pub(super) fn read_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
+    let folder = &Folder { dir, sample };
+    folder.write_shipped()?;
+    let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
+    for (way, bytes) in
+        [("field by field, 4 KiB stream", STREAM_BYTES), ("field by field, 64 KiB buffer", BUFFER_BYTES)]
+    {
+        let result = bytes_of(&folder.read_fields(bytes)?);
+        table.add(sample.name(way), result, move || folder.read_fields(bytes));
+    }
+    table.add(sample.name("one read, then fields"), bytes_of(&folder.read_once()?), move || folder.read_once());
+    let files = BlockFiles::new(input::disk(), dir, &sample.network(), KEY);
+    let mut tables = primitives::Tables::new();
+    let mut read = move || -> Result<Vec<u8>, Error> {
+        let bytes = files.read_block(FilePos { file: 0, offset: HEADER_BYTES })?;
+        tables.parse_block(&bytes).map_err(|why| Error::Broken(format!("the block that was written: {why}")))?;
+        Ok(bytes)
+    };
+    table.add(sample.name("one read, then tables of offsets"), read()?, read).shipped();
+    bench.run(table)
+}

@@ -1,0 +1,109 @@
+//! Experiment: double SHA-256 by every kernel of the processor: 64 bytes, a merkle root, the txids of a block.
+
+use super::bench::Bench;
+use super::input::{Digest, Inputs, Rng};
+use super::owned;
+use super::{Error, Experiment};
+use primitives::{Hash256, merkle};
+use simd::sha256::{Lanes, Pieces, sha256d_64, sha256d_64_with, sha256d_many_with};
+
+pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[PAIRS, ROOT, TXIDS], run };
+
+const PAIRS: &str = "SHA-256d: 64 bytes, 1,024 at once";
+const ROOT: &str = "SHA-256d: merkle root of 4,000 leaves";
+const TXIDS: &str = "SHA-256d: txids of a full block";
+
+fn name(lanes: Lanes) -> &'static str {
+    match lanes {
+        Lanes::Plain => "as the standard writes it",
+        Lanes::Portable => "the sha2 crate",
+        Lanes::ShaNi1 => "SHA-NI, one stream",
+        Lanes::ShaNi3 => "SHA-NI, three streams",
+        Lanes::Avx2 => "AVX2, 8 lanes",
+        Lanes::Avx512 => "AVX-512, 16 lanes",
+        Lanes::Avx512x2 => "AVX-512, two times 16 lanes",
+    }
+}
+
+const SHIPPED: &str = "the widest that fills, then narrower";
+
+fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
+    let count = bench.size(100, 1_024);
+    let bytes = Rng(15).bytes(count * 64);
+    let pairs: &[[u8; 64]] = bytes.as_chunks().0;
+    if let Some(mut table) = bench.table(PAIRS, "hash", count) {
+        for lanes in Lanes::available() {
+            let mut out = vec![[0; 32]; count];
+            sha256d_64_with(lanes, pairs, &mut out);
+            table.add(name(lanes), Digest::of(out.as_flattened()), move || {
+                sha256d_64_with(lanes, pairs, &mut out);
+                Ok(out[0])
+            });
+        }
+        let mut out = vec![[0; 32]; count];
+        sha256d_64(pairs, &mut out);
+        table.add(SHIPPED, Digest::of(out.as_flattened()), move || {
+            sha256d_64(pairs, &mut out);
+            Ok(out[0])
+        });
+        table.shipped();
+        bench.run(table)?;
+    }
+    root(bench)?;
+    txids(bench, inputs)
+}
+
+fn root(bench: &mut Bench<'_>) -> Result<(), Error> {
+    let count = bench.size(101, 4_000);
+    let mut rng = Rng(16);
+    let leaves: Vec<Hash256> = (0..count).map(|_| rng.hash()).collect();
+    let leaves = &leaves[..];
+    let Some(mut table) = bench.table(ROOT, "leaf", count) else { return Ok(()) };
+    for lanes in Lanes::available() {
+        table.way(name(lanes), move || root_by(lanes, leaves));
+    }
+    table.way(SHIPPED, move || merkle::root(&mut leaves.to_vec()).0);
+    table.shipped();
+    bench.run(table)
+}
+
+/// A merkle root by one kernel.
+pub(super) fn root_by(lanes: Lanes, leaves: &[Hash256]) -> Hash256 {
+    let mut level: Vec<[u8; 32]> = leaves.iter().map(|leaf| leaf.0).collect();
+    while level.len() > 1 {
+        if level.len() % 2 == 1 {
+            level.push(level[level.len() - 1]);
+        }
+        let next = level.len() / 2;
+        let mut out = vec![[0; 32]; next];
+        sha256d_64_with(lanes, level.as_flattened().as_chunks().0, &mut out);
+        level = out;
+    }
+    level.first().map_or(Hash256::ZERO, |root| Hash256(*root))
+}
+
+fn txids(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
+    let sample = inputs.full()?;
+    let tables = sample.tables()?;
+    let block = tables.block(&sample.bytes);
+    let parsed = super::block_io::parsed(sample)?;
+    let Some(mut table) = bench.table(TXIDS, "transaction", block.transaction_count()) else { return Ok(()) };
+    table.way("fields into a hasher, one by one", || {
+        parsed.transactions.iter().map(owned::Transaction::txid).collect::<Vec<Hash256>>()
+    });
+    for lanes in Lanes::available() {
+        table.way(name(lanes), move || {
+            let pieces: Vec<Pieces<'_>> = block.transactions().map(|tx| tx.txid_pieces()).collect();
+            let mut out = vec![[0; 32]; pieces.len()];
+            sha256d_many_with(lanes, &pieces, &mut out);
+            out.into_iter().map(Hash256).collect()
+        });
+    }
+    table.way(SHIPPED, move || {
+        let mut out = Vec::new();
+        block.txids_into(&mut out);
+        out
+    });
+    table.shipped();
+    bench.run(table)
+}

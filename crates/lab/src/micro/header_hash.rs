@@ -1,0 +1,43 @@
+//! Experiment: a header's hash each time that somebody asks for it, or once.
+//!
+//! Core asked for a block's hash hundreds of times while the block went through; here every header is asked ten times.
+
+use super::bench::Bench;
+use super::input::{Inputs, Rng};
+use super::{Error, Experiment};
+use primitives::Header;
+use simd::sha256::sha256d_80;
+use std::hint::black_box;
+
+pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[NAME], run };
+
+const NAME: &str = "header hash: asked for ten times";
+const ASKS: usize = 10;
+
+fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
+    let count = bench.size(20, 2_000);
+    let bytes = Rng(14).bytes(count * 80);
+    let headers: &[[u8; 80]] = bytes.as_chunks().0;
+    let first = |hash: &[u8; 32]| u64::from_le_bytes(*hash.first_chunk().expect("8 of 32 bytes"));
+    let Some(mut table) = bench.table(NAME, "ask", count * ASKS) else { return Ok(()) };
+    table.way("each time", move || {
+        asked(headers.iter().flat_map(|header| (0..ASKS).map(move |_| first(&Header(*black_box(header)).hash().0))))
+    });
+    table.way("kept by whoever made the header", move || {
+        asked(headers.iter().flat_map(|header| {
+            let hash = Header(*header).hash();
+            (0..ASKS).map(move |_| first(&black_box(&hash).0))
+        }))
+    });
+    table.way("many at once in lanes, kept", move || {
+        let mut hashes = vec![[0; 32]; headers.len()];
+        sha256d_80(headers, &mut hashes);
+        asked(hashes.iter().flat_map(|hash| (0..ASKS).map(move |_| first(black_box(hash)))))
+    });
+    table.shipped();
+    bench.run(table)
+}
+
+fn asked(answers: impl Iterator<Item = u64>) -> u64 {
+    answers.fold(0, |sum, answer| sum.rotate_left(1) ^ answer)
+}

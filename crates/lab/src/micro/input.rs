@@ -1,0 +1,259 @@
+//! What the experiments work on: two blocks, coins, a scratch folder, and the chance that they come from.
+//!
+//! Absent on purpose: anything that is not the same bytes on every machine, but for the block of the test data.
+
+use super::{Error, Options};
+use crate::chain::{self, Signatures};
+use consensus::{Chain, Params};
+use leveldb::fs::{Disk, RealDisk};
+use primitives::coin::put_coin;
+use primitives::{Amount, Hash256, OutPoint, Tables};
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::blockfiles::BlockFiles;
+use store::{FilePos, Network};
+use tempfile::TempDir;
+
+/// Coins and blocks of the chain that the full block is taken from.
+const CHAIN_UTXOS: u64 = 40_000;
+const CHAIN_UTXOS_QUICK: u64 = 2_000;
+const CHAIN_BLOCKS: u32 = 2;
+
+/// SplitMix64. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
+pub(super) struct Rng(pub(super) u64);
+
+impl Rng {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// A number below `end`.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    pub(super) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count.next_multiple_of(8)];
+        for word in bytes.as_chunks_mut::<8>().0 {
+            *word = self.next().to_le_bytes();
+        }
+        bytes.truncate(count);
+        bytes
+    }
+
+    pub(super) fn hash(&mut self) -> Hash256 {
+        Hash256(self.bytes(32).try_into().expect("32 bytes were asked for"))
+    }
+
+    /// Puts `items` into any order.
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at as u64 + 1) as usize);
+        }
+    }
+}
+
+/// A block and the chain that it is of.
+pub(super) struct Sample {
+    pub(super) bytes: Vec<u8>,
+    pub(super) params: Params,
+    /// Said in rows: empty, or that another block stands in.
+    pub(super) note: &'static str,
+}
+
+impl Sample {
+    pub(super) fn network(&self) -> Network {
+        network(&self.params)
+    }
+
+    /// `way`, and what is to be said of the block.
+    pub(super) fn name(&self, way: &str) -> String {
+        format!("{way}{}", self.note)
+    }
+
+    /// Tables that are filled from it.
+    pub(super) fn tables(&self) -> Result<Tables, Error> {
+        let mut tables = Tables::new();
+        tables.parse_block(&self.bytes).map_err(|why| Error::Broken(format!("the sample block: {why}")))?;
+        Ok(tables)
+    }
+}
+
+fn network(params: &Params) -> Network {
+    Network {
+        folder: params.chain.net_dir(),
+        magic: params.magic,
+        genesis: params.genesis_hash,
+        pow_limit: params.pow_limit,
+    }
+}
+
+/// Shared by all experiments; what takes long is made when first wanted.
+pub(super) struct Inputs {
+    quick: bool,
+    data: Option<PathBuf>,
+    scratch: TempDir,
+    full: OnceCell<Sample>,
+    real: OnceCell<Sample>,
+}
+
+impl Inputs {
+    pub(super) fn new(options: &Options) -> Result<Inputs, Error> {
+        let parent = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let scratch = tempfile::Builder::new()
+            .prefix("ffwd-lab-micro-")
+            .tempdir_in(&parent)
+            .map_err(Error::io("make a scratch folder in", &parent))?;
+        let (full, real) = (OnceCell::new(), OnceCell::new());
+        Ok(Inputs { quick: options.quick, data: options.data.clone(), scratch, full, real })
+    }
+
+    /// A new folder of this name.
+    pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.scratch.path().join(name);
+        std::fs::create_dir_all(&path).map_err(Error::io("make", &path))?;
+        Ok(path)
+    }
+
+    /// A full block of a chain like mainnet's in 2025.
+    pub(super) fn full(&self) -> Result<&Sample, Error> {
+        kept(&self.full, || Ok(Sample { bytes: self.make_full()?, params: Params::new(Chain::Regtest), note: "" }))
+    }
+
+    /// Mainnet's block 413567, or the made one where it is not there.
+    pub(super) fn real(&self) -> Result<&Sample, Error> {
+        kept(&self.real, || {
+            let path = self.data.as_ref().map(|data| data.join("blocks/main_413567.blk"));
+            if let Some(path) = path.filter(|path| path.is_file()) {
+                let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
+                return Ok(Sample { bytes, params: Params::new(Chain::Main), note: "" });
+            }
+            let bytes = self.full()?.bytes.clone();
+            Ok(Sample { bytes, params: Params::new(Chain::Regtest), note: " (a made block stands in)" })
+        })
+    }
+
+    fn make_full(&self) -> Result<Vec<u8>, Error> {
+        let folder = self.folder("chain")?;
+        let mut options = chain::Options::new(&folder, CHAIN_BLOCKS, 413_567);
+        options.utxos = if self.quick { CHAIN_UTXOS_QUICK } else { CHAIN_UTXOS };
+        options.signatures = Signatures::Fake;
+        chain::generate(&options, |_| {})?;
+        let params = Params::new(Chain::Regtest);
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let blocks_dir = folder.join(params.chain.net_dir()).join("blocks");
+        let key = store::xor::read_key(&*disk, &blocks_dir)?.unwrap_or(store::xor::NO_KEY);
+        let files = BlockFiles::new(disk, &blocks_dir, &network(&params), key);
+        let (mut last, mut found) = (None, Vec::new());
+        for file in files.numbers()?.there {
+            found.extend(files.scan(file)?.blocks);
+            last = found.last();
+        }
+        let at = last.and_then(|block| block.at.file_pos());
+        let at = at.ok_or_else(|| Error::Broken("the made chain has no block".to_owned()))?;
+        let block = files.read_block(FilePos { file: at.file, offset: at.offset })?;
+        std::fs::remove_dir_all(&folder).map_err(Error::io("remove", &folder))?;
+        Ok(block)
+    }
+}
+
+fn kept<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+    if cell.get().is_none() {
+        // Nothing sets it while it is made.
+        let _ = cell.set(make()?);
+    }
+    Ok(cell.get().expect("it was just set"))
+}
+
+/// The real disk, as the store wants it.
+pub(super) fn disk() -> Arc<dyn Disk> {
+    Arc::new(RealDisk)
+}
+
+/// Bytes of a scratch file.
+pub(super) fn file_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(Error::io("read", path))
+}
+
+/// Which scripts there are, and how often.
+#[derive(Clone, Copy)]
+pub(super) enum Mix {
+    /// Mostly P2PKH and P2SH, which Core compresses, too.
+    Before2017,
+    /// Mostly P2WPKH and P2TR.
+    In2025,
+}
+
+impl Mix {
+    /// A script, with a share for each kind out of 100. A rough model, not a count.
+    pub(super) fn script(self, rng: &mut Rng) -> Vec<u8> {
+        let shares: [u64; 5] = match self {
+            Mix::Before2017 => [80, 98, 98, 98, 99],
+            Mix::In2025 => [16, 24, 62, 95, 98],
+        };
+        let draw = rng.below(100);
+        let (head, payload, tail): (&[u8], usize, &[u8]) = match shares.iter().position(|&share| draw < share) {
+            Some(0) => (&[0x76, 0xa9, 0x14], 20, &[0x88, 0xac]),
+            Some(1) => (&[0xa9, 0x14], 20, &[0x87]),
+            Some(2) => (&[0, 0x14], 20, &[]),
+            Some(3) => (&[0x51, 0x20], 32, &[]),
+            Some(_) => (&[0, 0x20], 32, &[]),
+            // One of one key, bare: 37 bytes; or longer.
+            None => (&[0x51, 0x21], 33 + 34 * rng.below(3) as usize, &[0x51, 0xae]),
+        };
+        [head, &rng.bytes(payload), tail].concat()
+    }
+}
+
+/// A coin as Core stores it, and its name.
+pub(super) struct StoredCoin {
+    pub(super) outpoint: OutPoint,
+    pub(super) coin: Vec<u8>,
+}
+
+/// So many coins, in no order; one to three of each transaction.
+pub(super) fn coins(count: usize, mix: Mix, seed: u64) -> Vec<StoredCoin> {
+    let mut rng = Rng(seed);
+    let mut coins = Vec::with_capacity(count);
+    while coins.len() < count {
+        let txid = rng.hash();
+        let outputs = 1 + rng.below(3) as u32;
+        for vout in 0..outputs.min((count - coins.len()) as u32) {
+            let script = mix.script(&mut rng);
+            let value = Amount((546 + rng.below(100_000_000)) as i64);
+            let mut coin = Vec::new();
+            put_coin(&mut coin, (800_000 + rng.below(100_000) as u32) * 2, value, &script);
+            coins.push(StoredCoin { outpoint: OutPoint { txid, vout }, coin });
+        }
+    }
+    coins
+}
+
+/// A hash of bytes that is good enough to compare results, and not what any experiment is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Digest(u64);
+
+impl Digest {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.add_u64(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|&byte| self.add_u64(u64::from(byte)));
+        self.add_u64(bytes.len() as u64);
+    }
+
+    pub(super) fn add_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value ^ 0x2545_f491_4f6c_dd1d) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+
+    pub(super) fn of(bytes: &[u8]) -> Digest {
+        let mut digest = Digest::default();
+        digest.add(bytes);
+        digest
+    }
+}

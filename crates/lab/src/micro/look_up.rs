@@ -1,0 +1,139 @@
+//! Experiment: the coins that a block spends, from the tables of a chainstate.
+//!
+//! The chainstate lies in the system's cache: what is measured is the search, not the drive.
+
+use super::bench::Bench;
+use super::input::{self, Digest, Inputs, Mix, Rng};
+use super::{Error, Experiment};
+use primitives::coin::put_coin_key;
+use primitives::{Hash256, OutPoint};
+use std::path::Path;
+use store::Chainstate;
+use store::chainstate::CoinsView;
+
+pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[NAME], run };
+
+const NAME: &str = "prevout look-up: 7,000 of a chainstate of 500,000";
+/// Commits that the coins came in: as many runs of tables as a chainstate may have in level 0, and one below.
+const RUNS: usize = 3;
+
+fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
+    let count = bench.size(3_000, 500_000);
+    let wanted_count = bench.size(300, 7_000);
+    let mut records: Vec<(Vec<u8>, OutPoint, Vec<u8>)> = input::coins(count, Mix::In2025, 17)
+        .into_iter()
+        .map(|coin| (key(&coin.outpoint), coin.outpoint, coin.coin))
+        .collect();
+    let dir = inputs.folder("look-up")?.join("chainstate");
+    let chainstate = filled(&dir, &mut records)?;
+    let mut rng = Rng(18);
+    // One of a hundred is not there.
+    let wanted: Vec<OutPoint> = (0..wanted_count)
+        .map(|at| match at % 100 {
+            0 => OutPoint { txid: rng.hash(), vout: 0 },
+            _ => records[rng.below(count as u64) as usize].1,
+        })
+        .collect();
+    drop(records);
+    let view = chainstate.view();
+    let (view, wanted) = (&view, &wanted[..]);
+    let Some(mut table) = bench.table(NAME, "look-up", wanted_count) else { return Ok(()) };
+    table.try_way("one by one", move || one_by_one(view, wanted))?;
+    table.try_way("one by one, sorted first", move || one_by_one_sorted(view, wanted))?;
+    table.try_way("sorted batch", move || batch(view, wanted))?.shipped();
+    for threads in [2, 4] {
+        table.try_way(format!("sorted batch, {threads} threads"), move || in_threads(view, wanted, threads))?;
+    }
+    bench.run(table)
+}
+
+fn key(name: &OutPoint) -> Vec<u8> {
+    let mut key = Vec::with_capacity(38);
+    put_coin_key(&mut key, name);
+    key
+}
+
+fn filled(dir: &Path, records: &mut [(Vec<u8>, OutPoint, Vec<u8>)]) -> Result<Chainstate, Error> {
+    let chainstate = Chainstate::open_with(input::disk(), dir, [8, 7, 6, 5, 4, 3, 2, 1])?;
+    let share = records.len().div_ceil(RUNS);
+    for (number, records) in records.chunks_mut(share).enumerate() {
+        records.sort_unstable();
+        let bytes: usize = records.iter().map(|(key, _, coin)| key.len() + coin.len()).sum();
+        let best = Hash256([number as u8 + 1; 32]);
+        let commit = loop {
+            if let Some(commit) = chainstate.begin_commit(best, records.len() as u64, bytes as u64)? {
+                break commit;
+            }
+        };
+        let mut part = commit.first_part()?;
+        records.iter().try_for_each(|(key, _, coin)| part.put(key, coin))?;
+        part.finish()?;
+        commit.finish()?;
+    }
+    Ok(chainstate)
+}
+
+/// What the coins say, in the order of `wanted`.
+type Answers = Vec<Option<Digest>>;
+
+fn one_by_one(view: &CoinsView, wanted: &[OutPoint]) -> Result<Answers, Error> {
+    wanted.iter().map(|name| Ok(view.get(name)?.map(|coin| Digest::of(&coin)))).collect()
+}
+
+/// Keys in order, and the place in `wanted` of each.
+fn sorted(wanted: &[OutPoint]) -> Vec<(Vec<u8>, usize)> {
+    let mut keys: Vec<(Vec<u8>, usize)> = wanted.iter().map(key).zip(0..).collect();
+    keys.sort_unstable();
+    keys
+}
+
+fn one_by_one_sorted(view: &CoinsView, wanted: &[OutPoint]) -> Result<Answers, Error> {
+    let mut answers = vec![None; wanted.len()];
+    for (_, at) in sorted(wanted) {
+        answers[at] = view.get(&wanted[at])?.map(|coin| Digest::of(&coin));
+    }
+    Ok(answers)
+}
+
+/// A key as look-ups want it.
+struct Sorted(Vec<u8>, usize);
+
+impl AsRef<[u8]> for Sorted {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn keys_of(wanted: &[OutPoint]) -> Vec<Sorted> {
+    sorted(wanted).into_iter().map(|(key, at)| Sorted(key, at)).collect()
+}
+
+fn batch(view: &CoinsView, wanted: &[OutPoint]) -> Result<Answers, Error> {
+    let keys = keys_of(wanted);
+    let mut answers = vec![None; wanted.len()];
+    view.look_up(&keys, |at, coin| answers[keys[at].1] = coin.map(Digest::of))?;
+    Ok(answers)
+}
+
+fn in_threads(view: &CoinsView, wanted: &[OutPoint], threads: usize) -> Result<Answers, Error> {
+    let keys = keys_of(wanted);
+    let mut answers = vec![None; wanted.len()];
+    let found = std::thread::scope(|scope| {
+        let share = keys.len().div_ceil(threads);
+        let workers: Vec<_> = keys
+            .chunks(share)
+            .map(|keys| {
+                scope.spawn(move || {
+                    let mut found = Vec::with_capacity(keys.len());
+                    let done = view.look_up(keys, |at, coin| found.push((keys[at].1, coin.map(Digest::of))));
+                    done.map(|()| found)
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().expect("look-ups do not panic")).collect::<Vec<_>>()
+    });
+    for found in found {
+        found?.into_iter().for_each(|(at, coin)| answers[at] = coin);
+    }
+    Ok(answers)
+}

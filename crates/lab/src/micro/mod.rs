@@ -1,0 +1,199 @@
+//! `lab micro`: the small experiments. For each idea a plain variant, those between, and what ffwd ships, side by side.
+//!
+//! An experiment is one or several tables; a table is one work done in several ways. The first way is the plain one. What
+//! a way gives is compared with what the plain one gives before anything is timed. The ways then take turns, epoch by
+//! epoch, so that a machine that slows down slows them all; a row is the median epoch.
+//!
+//! - [`list`] names the tables, [`run`] runs them, [`Report`] is the result.
+//! - `bench`: checking and timing. `report`: rows, Markdown, CSV. `input`, `owned`, `siphash`: what they work on and with.
+//! - One module for each experiment of the list in `EXPERIMENTS`.
+//!
+//! Inputs come from seeds, and from block 413567 where test data is there. Scratch files go to a temporary folder.
+//! Absent on purpose: an allocator that counts. Bytes and allocations are counted by capacity, as glibc rounds them.
+
+mod bench;
+mod block;
+mod block_io;
+mod duplicates;
+mod flush;
+mod hashes;
+mod header_hash;
+mod input;
+mod integers;
+mod look_up;
+mod obfuscation;
+mod outpoint_hash;
+mod owned;
+mod report;
+mod scripts;
+mod sets;
+mod siphash;
+mod sizes;
+mod strings;
+#[cfg(test)]
+mod tests;
+mod undo;
+mod zeroing;
+
+pub use report::{Report, Row};
+
+use bench::Bench;
+use input::Inputs;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What to run, and on what.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Only tables whose name has this in it, whatever the case.
+    pub filter: Option<String>,
+    /// Small inputs and few epochs: every check is made, no figure is worth anything.
+    pub quick: bool,
+    /// Where `blocks/main_413567.blk` lies; without it a made block stands in and its rows say so. See [`default_data`].
+    pub data: Option<PathBuf>,
+    /// Where scratch files go; the system's temporary folder unless given.
+    pub scratch: Option<PathBuf>,
+}
+
+/// What runs now.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The table.
+    pub experiment: &'a str,
+    /// Tables done.
+    pub done: usize,
+    /// Tables in all.
+    pub total: usize,
+}
+
+/// Why the experiments cannot be run.
+#[derive(Debug)]
+pub enum Error {
+    /// No table has the filter in its name.
+    NoSuch {
+        /// The filter.
+        filter: String,
+    },
+    /// A scratch file or folder.
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A scratch data directory.
+    Store(store::Fault),
+    /// The chain to take a block from.
+    Chain(crate::chain::Error),
+    /// A variant did not do its work at all.
+    Broken(String),
+}
+
+impl Error {
+    fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Io { what, path, source }
+    }
+}
+
+impl From<store::Fault> for Error {
+    fn from(fault: store::Fault) -> Error {
+        Error::Store(fault)
+    }
+}
+
+impl From<leveldb::fs::DiskError> for Error {
+    fn from(why: leveldb::fs::DiskError) -> Error {
+        Error::Store(why.into())
+    }
+}
+
+impl From<crate::chain::Error> for Error {
+    fn from(why: crate::chain::Error) -> Error {
+        Error::Chain(why)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoSuch { filter } => {
+                write!(f, "no experiment has {filter:?} in its name: `ffwd lab micro --list` names them all")
+            }
+            Error::Io { what, path, source } => write!(f, "cannot {what} {}: {source}", path.display()),
+            Error::Store(fault) => write!(f, "{fault}"),
+            Error::Chain(why) => write!(f, "{why}"),
+            Error::Broken(why) => write!(f, "{why}: this is a bug of the experiment or of ffwd"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// One idea: its tables, and what runs them.
+struct Experiment {
+    /// Each table's name.
+    tables: &'static [&'static str],
+    run: fn(&mut Bench<'_>, &Inputs) -> Result<(), Error>,
+}
+
+/// In the order of the list that they were asked for in.
+const EXPERIMENTS: [Experiment; 16] = [
+    block_io::EXPERIMENT,
+    undo::EXPERIMENT,
+    obfuscation::EXPERIMENT,
+    flush::EXPERIMENT,
+    sizes::EXPERIMENT,
+    integers::EXPERIMENT,
+    strings::EXPERIMENT,
+    sets::EXPERIMENT,
+    duplicates::EXPERIMENT,
+    outpoint_hash::EXPERIMENT,
+    scripts::EXPERIMENT,
+    zeroing::EXPERIMENT,
+    header_hash::EXPERIMENT,
+    hashes::EXPERIMENT,
+    look_up::EXPERIMENT,
+    block::EXPERIMENT,
+];
+
+/// Names of all tables, in the order in which they run.
+#[must_use]
+pub fn list() -> Vec<&'static str> {
+    EXPERIMENTS.iter().flat_map(|experiment| experiment.tables).copied().collect()
+}
+
+/// Where test data is: what `FFWD_TEST_DATA` names, else `../shared/data` seen from the current folder, else nowhere.
+#[must_use]
+pub fn default_data() -> Option<PathBuf> {
+    let named = std::env::var_os("FFWD_TEST_DATA").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from("../shared/data"))).filter(|folder| folder.is_dir())
+}
+
+/// Runs the experiments that `options` ask for, and tells `progress` before each table.
+///
+/// A variant that does not agree with the plain one is a row as any other: see [`Report::disagreements`].
+///
+/// # Errors
+///
+/// A filter that fits nothing; a scratch folder that cannot be used.
+pub fn run(options: &Options, mut progress: impl FnMut(Progress<'_>)) -> Result<Report, Error> {
+    let start = Instant::now();
+    let filter = options.filter.as_deref().unwrap_or_default().to_lowercase();
+    let wanted = |table: &str| table.to_lowercase().contains(&filter);
+    let total = list().into_iter().filter(|table| wanted(table)).count();
+    if total == 0 {
+        return Err(Error::NoSuch { filter });
+    }
+    let inputs = Inputs::new(options)?;
+    let mut bench = Bench::new(options.quick, &wanted, total, &mut progress);
+    for experiment in &EXPERIMENTS {
+        if experiment.tables.iter().any(|table| wanted(table)) {
+            (experiment.run)(&mut bench, &inputs)?;
+        }
+    }
+    Ok(Report { experiments: bench.into_rows(), quick: options.quick, seconds: start.elapsed().as_secs_f64() })
+}

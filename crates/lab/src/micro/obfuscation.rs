@@ -1,0 +1,68 @@
+//! Experiment: XOR with the eight bytes of a key: a block of 1 MB from the file's start and from an odd place, and coins.
+
+use super::bench::Bench;
+use super::input::{Digest, Inputs, Rng};
+use super::{Error, Experiment};
+use simd::xor::{Kernel, xor, xor_with};
+
+pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[ALIGNED, ODD, COINS], run };
+
+const ALIGNED: &str = "obfuscation: 1 MB, aligned";
+const ODD: &str = "obfuscation: 1 MB, not aligned, key rotated";
+const COINS: &str = "obfuscation: values of 40 bytes";
+const KEY: [u8; 8] = [0x8a, 0x31, 0xf7, 0x05, 0x6c, 0xd2, 0x9e, 0x4b];
+const COIN_BYTES: usize = 40;
+
+fn name(kernel: Kernel) -> &'static str {
+    match kernel {
+        Kernel::Bytes => "byte by byte",
+        Kernel::Words => "8 bytes at a time",
+        Kernel::Unrolled => "64 bytes at a time, unrolled",
+        Kernel::Avx2 => "AVX2",
+        Kernel::Avx512 => "AVX-512",
+    }
+}
+
+fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
+    let data = Rng(2).bytes(bench.size(10_000, 1_000_008));
+    let all = data.len() - 8;
+    one(bench, ALIGNED, &data, 0, all, 0)?;
+    one(bench, ODD, &data, 3, all, 5)?;
+    one(bench, COINS, &data[..bench.size(4_008, 40_008)], 0, COIN_BYTES, 0)
+}
+
+/// XORs `data` from byte `start` on, in pieces, each as if it lay at `offset` of its file.
+fn one(
+    bench: &mut Bench<'_>,
+    name_of_table: &'static str,
+    data: &[u8],
+    start: usize,
+    piece: usize,
+    offset: u64,
+) -> Result<(), Error> {
+    let end = start + (data.len() - 8) / piece * piece;
+    let Some(mut table) = bench.table(name_of_table, "byte", end - start) else { return Ok(()) };
+    let kernels = Kernel::available();
+    for &kernel in &kernels {
+        let is_best = Some(&kernel) == kernels.last();
+        // Room to lie at an address that is a multiple of 64 whatever the allocator gives.
+        let mut room = vec![0; data.len() + 64];
+        let from = room.as_ptr().align_offset(64);
+        room[from..from + data.len()].copy_from_slice(data);
+        let mut work = move || {
+            for part in room[from + start..from + end].chunks_mut(piece) {
+                if is_best { xor(part, KEY, offset) } else { xor_with(kernel, part, KEY, offset) }
+            }
+            room[from + start]
+        };
+        let mut checked = data.to_vec();
+        checked[start..end]
+            .chunks_mut(piece)
+            .for_each(|part| if is_best { xor(part, KEY, offset) } else { xor_with(kernel, part, KEY, offset) });
+        table.add(name(kernel), Digest::of(&checked), move || Ok(work()));
+        if is_best {
+            table.shipped();
+        }
+    }
+    bench.run(table)
+}

@@ -1,0 +1,166 @@
+//! What was measured: rows, as Markdown, CSV, JSON.
+
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// One way of one table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The table.
+    pub experiment: String,
+    /// The way. The first of a table is the plain one.
+    pub variant: String,
+    /// Whether this is what ffwd does.
+    pub shipped: bool,
+    /// What an operation is.
+    pub unit: &'static str,
+    /// Nanoseconds an operation: the median epoch.
+    pub ns_per_op: f64,
+    /// Operations a second.
+    pub ops_per_second: f64,
+    /// How many times as fast as the plain way.
+    pub ratio: f64,
+    /// Median absolute deviation of the epochs from the median, in percent of it.
+    pub error_percent: f64,
+    /// How many epochs there were.
+    pub epochs: usize,
+    /// Whether its result is the plain one's.
+    pub agrees: bool,
+    /// Bytes held an operation, in experiments about memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<f64>,
+    /// Allocations an operation, in experiments about memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<f64>,
+}
+
+/// All rows. Serializes as the object that `--json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The rows, table by table.
+    pub experiments: Vec<Row>,
+    /// Whether inputs were small and epochs few: no figure is worth anything then.
+    pub quick: bool,
+    /// How long all of it took.
+    pub seconds: f64,
+}
+
+impl Report {
+    /// What does not agree with its plain way: table and way. A run with any has failed.
+    #[must_use]
+    pub fn disagreements(&self) -> Vec<String> {
+        let bad = self.experiments.iter().filter(|row| !row.agrees);
+        bad.map(|row| format!("{}: {}", row.experiment, row.variant)).collect()
+    }
+
+    /// Rows that are faster than what is shipped in their table, by more than `percent` and more than both errors.
+    #[must_use]
+    pub fn faster_than_shipped(&self, percent: f64) -> Vec<(&Row, &Row)> {
+        let mut found = Vec::new();
+        for shipped in self.experiments.iter().filter(|row| row.shipped) {
+            for row in self.experiments.iter().filter(|row| row.experiment == shipped.experiment) {
+                let margin = 1.0 + (percent + row.error_percent + shipped.error_percent) / 100.0;
+                if row.ns_per_op * margin < shipped.ns_per_op {
+                    found.push((shipped, row));
+                }
+            }
+        }
+        found
+    }
+
+    /// The rows as tables in Markdown, columns as nanobench has them. What ffwd ships is in bold.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut out = String::new();
+        for rows in self.experiments.chunk_by(|a, b| a.experiment == b.experiment) {
+            let has_memory = rows.iter().any(|row| row.bytes.is_some());
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            let unit = rows[0].unit;
+            let memory = if has_memory { "         bytes |   allocs |" } else { "" };
+            let line = if has_memory { "--------------:|---------:|" } else { "" };
+            let _ = writeln!(
+                out,
+                "| relative | {:>20} | {:>20} |    err% |{memory} {}",
+                format!("ns/{unit}"),
+                format!("{unit}/s"),
+                rows[0].experiment
+            );
+            let _ = writeln!(out, "|---------:|---------------------:|---------------------:|--------:|{line}:---");
+            rows.iter().for_each(|row| row.put(&mut out, has_memory));
+        }
+        out
+    }
+
+    /// The rows as CSV, with a line of names.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut out = "experiment,variant,shipped,unit,ns_per_op,ops_per_second,ratio,error_percent,epochs,agrees,bytes,allocations\n"
+            .to_owned();
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+        for row in &self.experiments {
+            let _ = writeln!(
+                out,
+                "\"{}\",\"{}\",{},{},{:.4},{:.1},{:.4},{:.2},{},{},{},{}",
+                row.experiment,
+                row.variant,
+                row.shipped,
+                row.unit,
+                row.ns_per_op,
+                row.ops_per_second,
+                row.ratio,
+                row.error_percent,
+                row.epochs,
+                row.agrees,
+                number(row.bytes),
+                number(row.allocations)
+            );
+        }
+        out
+    }
+}
+
+impl Row {
+    fn put(&self, out: &mut String, has_memory: bool) {
+        let variant = if self.shipped { format!("**{}**", self.variant) } else { self.variant.clone() };
+        let disagrees = if self.agrees { "" } else { " DOES NOT AGREE" };
+        let _ = write!(
+            out,
+            "| {:>8} | {:>20} | {:>20} | {:>7} |",
+            format!("{:.1}%", self.ratio * 100.0),
+            grouped(self.ns_per_op),
+            grouped(self.ops_per_second),
+            format!("{:.1}%", self.error_percent)
+        );
+        if has_memory {
+            let bytes = self.bytes.map_or_else(String::new, grouped_short);
+            let allocations = self.allocations.map_or_else(String::new, |count| format!("{count:.2}"));
+            let _ = write!(out, " {bytes:>13} | {allocations:>8} |");
+        }
+        let _ = writeln!(out, " {variant}{disagrees}");
+    }
+}
+
+/// With two digits behind the point, thousands apart.
+fn grouped(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, "00"));
+    format!("{}.{rest}", thousands(whole))
+}
+
+/// With one digit behind the point below 1,000, none above.
+fn grouped_short(value: f64) -> String {
+    if value < 1000.0 { format!("{value:.1}") } else { thousands(&format!("{value:.0}")) }
+}
+
+fn thousands(digits: &str) -> String {
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

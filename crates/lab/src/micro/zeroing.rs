@@ -1,0 +1,63 @@
+//! Experiment: buffers that are zeroed when they are freed, as allocators for secrets do.
+//!
+//! Nothing in a block chain is secret: ffwd frees as it is. Core zeroed the scripts and messages that its network code
+//! read.
+
+use super::bench::Bench;
+use super::input::{Digest, Inputs, Rng};
+use super::{Error, Experiment};
+use std::hint::black_box;
+
+pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPT, MESSAGE, FLUSH], run };
+
+const SCRIPT: &str = "zeroed when freed: script of 1,000 bytes";
+const MESSAGE: &str = "zeroed when freed: block message of 1.5 MB";
+const FLUSH: &str = "zeroed when freed: 32 MiB of a flush";
+
+fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
+    let bytes = Rng(13).bytes(bench.size(100_000, 32 * 1024 * 1024));
+    one(bench, SCRIPT, &bytes[..1_000], 1_000)?;
+    one(bench, MESSAGE, &bytes[..bytes.len().min(1_500_000)], 1_500_000)?;
+    // A flush frees what it holds piece by piece.
+    one(bench, FLUSH, &bytes, 64 * 1024)
+}
+
+/// Takes `bytes` in pieces, each in a buffer of its own, and frees it.
+fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], piece: usize) -> Result<(), Error> {
+    let Some(mut table) = bench.table(name, "byte", bytes.len()) else { return Ok(()) };
+    let ways: [(&str, fn(&mut Vec<u8>)); 3] = [
+        ("zeroed with a barrier", |buffer| {
+            buffer.fill(0);
+            // What is looked at from outside must be there.
+            black_box(&buffer[..]);
+        }),
+        ("zeroed, byte by byte", |buffer| {
+            buffer.iter_mut().for_each(|byte| {
+                *byte = 0;
+                black_box(&byte);
+            });
+        }),
+        ("not zeroed", |_| {}),
+    ];
+    for (way, free) in ways {
+        let copy = move |digest: Option<&mut Digest>| {
+            let mut digest = digest;
+            for part in bytes.chunks(piece) {
+                let mut buffer = part.to_vec();
+                black_box(&buffer[..]);
+                if let Some(digest) = digest.as_deref_mut() {
+                    digest.add(&buffer);
+                }
+                free(&mut buffer);
+            }
+        };
+        let mut digest = Digest::default();
+        copy(Some(&mut digest));
+        table.add(way, digest, move || {
+            copy(None);
+            Ok(())
+        });
+    }
+    table.shipped();
+    bench.run(table)
+}
