@@ -167,7 +167,7 @@ impl Reporter {
             Event::Refused { height, hash, why } => {
                 self.say(&format!("refused: block {hash} at height {height}: {why}"))
             }
-            Event::Progress(progress) => self.progress(progress),
+            Event::Progress(progress) => self.progress(*progress),
         }
     }
 

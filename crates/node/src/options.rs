@@ -105,7 +105,7 @@ pub enum Event {
         why: String,
     },
     /// How far it is; a few times a second.
-    Progress(Progress),
+    Progress(Box<Progress>),
 }
 
 /// How far a job is.

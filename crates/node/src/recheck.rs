@@ -5,7 +5,7 @@
 //! Where this run accepts what the pipeline refused, the machine or this program is at fault, and nothing is marked.
 
 use crate::stages::transaction_of;
-use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::{Block, Hash256, Header, Height, OutPoint, Tables};
 use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
@@ -148,8 +148,7 @@ fn run_scripts(parsed: &Block<'_>, txids: &[Hash256], spent: &[Vec<u8>], flags: 
         })
         .collect();
     let mut scratch = Scratch::default();
-    for index in 1..parsed.transaction_count() {
-        let tx = parsed.transaction(index);
+    for (index, (tx, txid)) in parsed.transactions().zip(txids).enumerate().skip(1) {
         debug_assert_eq!(transaction_of(parsed, tx.first_input()), index);
         let outputs: Vec<SpentOutput<'_>> = coins[tx.first_input() - 1..][..tx.input_count()]
             .iter()
@@ -158,7 +157,7 @@ fn run_scripts(parsed: &Block<'_>, txids: &[Hash256], spent: &[Vec<u8>], flags: 
         let precomputed = Precomputed::new(tx, &outputs);
         for input in 0..tx.input_count() {
             script::verify::verify_by_interpreter(&precomputed, input, flags, &mut Immediate, &mut scratch).map_err(
-                |error| BlockError::in_input(Rule::BlockScriptVerifyFlagFailed { error }, index, txids[index], input),
+                |error| BlockError::in_input(Rule::BlockScriptVerifyFlagFailed { error }, index, *txid, input),
             )?;
         }
     }

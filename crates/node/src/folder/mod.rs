@@ -181,7 +181,7 @@ impl<'e> Teller<'e> {
         let mut last = self.last.lock().expect("nobody panics with it");
         if last.elapsed() >= PROGRESS_INTERVAL {
             *last = Instant::now();
-            (self.events)(Event::Progress(Progress {
+            (self.events)(Event::Progress(Box::new(Progress {
                 height: self.height.load(Relaxed),
                 height_end: self.height_end.load(Relaxed),
                 bytes: self.bytes.load(Relaxed),
@@ -189,7 +189,7 @@ impl<'e> Teller<'e> {
                 seconds: self.seconds(),
                 stats: stats(),
                 peers: self.peers.load(Relaxed),
-            }));
+            })));
         }
     }
 }
