@@ -59,6 +59,11 @@ pub fn clock() -> Result<i64, Fault> {
 /// Checks the folder and takes its locks, before anything is read. `needs_blocks`: without block files there is nothing
 /// to do.
 pub fn lock(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
+    if options.prune_mib != 0 {
+        return Err(Fault::refused(
+            "ffwd does not prune yet: run without --prune (docs/gaps.md), and let bitcoind -prune remove block files afterwards",
+        ));
+    }
     let disk = RealDisk::shared();
     let net = network(&options.params);
     let layout = Layout::new(&options.datadir, net.folder, options.blocksdir.as_deref());

@@ -32,9 +32,7 @@ pub(super) fn open<'e>(options: &'e Options, events: Events<'e>, job: &str) -> R
     store::reindex::finish_index_swap(&*disk, &layout)?;
     let block_index = BlockIndex::open(disk.clone(), &layout)?;
     let loaded = block_index.load(&open::network(&options.params))?;
-    if options.prune_mib == 0 {
-        index::check_not_pruned(&loaded, &layout)?;
-    }
+    index::check_not_pruned(&loaded, &layout)?;
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     let coins = Chainstate::open(disk, &layout.chainstate_dir())?;
     let (best, heads) = (coins.best_block()?, coins.head_blocks()?);

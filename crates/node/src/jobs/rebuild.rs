@@ -11,11 +11,6 @@ use store::chainstate::{self, Chainstate, Rebuilt};
 use store::index::{self, BlockIndex};
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
-    if options.prune_mib != 0 {
-        return Err(Fault::refused(
-            "--chainstate-only and --prune do not go together, as in Core: the coins need every block",
-        ));
-    }
     let locked = open::lock(options, true)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
     let teller = open::teller(events, &layout, "reindex --chainstate-only");

@@ -76,7 +76,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         tree: folder.tree.clone(),
         active: folder.active.clone(),
         files: folder.files.clone(),
-        pruned: options.prune_mib != 0,
+        pruned: false,
     });
     let own = store::own::Own::new(folder.disk.clone(), folder.layout.own_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
