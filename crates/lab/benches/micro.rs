@@ -1,5 +1,5 @@
 //! The small experiments of `ffwd lab micro`: `cargo bench -p lab`, or with a word to choose, `cargo bench -p lab -- sha256`.
-//! Small, and only checked, without `--bench`.
+//! Small, and only checked, without `--bench`. With `--csv` the rows come as CSV.
 
 use lab::micro::{Options, default_data, run};
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     // Cargo runs benchmarks in the folder of their crate.
     let beside = PathBuf::from("../../../shared/data");
+    let csv = words.iter().any(|word| word == "--csv");
     let options = Options {
         quick: !words.iter().any(|word| word == "--bench"),
         filter: words.into_iter().find(|word| !word.starts_with('-')),
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
         }
     };
     if !options.quick {
-        print!("{}", report.markdown());
+        print!("{}", if csv { report.csv() } else { report.markdown() });
     }
     let bad = report.disagreements();
     bad.iter().for_each(|row| eprintln!("error: does not agree with the plain variant: {row}"));

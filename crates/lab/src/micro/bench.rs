@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// Epochs of a table whose works are short, and of one whose works are long. Odd, so that there is a middle one.
-const EPOCHS: usize = 25;
+const EPOCHS: usize = 41;
 const EPOCHS_MIN: usize = 11;
 /// An epoch repeats its work until it takes this long.
 const EPOCH: Duration = Duration::from_millis(2);

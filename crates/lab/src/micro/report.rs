@@ -142,9 +142,9 @@ impl Row {
     }
 }
 
-/// With two digits behind the point, thousands apart.
+/// With two digits behind the point, four below one; thousands apart.
 fn grouped(value: f64) -> String {
-    let text = format!("{value:.2}");
+    let text = if value < 1.0 { format!("{value:.4}") } else { format!("{value:.2}") };
     let (whole, rest) = text.split_once('.').unwrap_or((&text, "00"));
     format!("{}.{rest}", thousands(whole))
 }
