@@ -85,7 +85,7 @@ impl std::fmt::Debug for Map {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))] // Miri has no file maps.
 mod tests {
     use super::*;
     use std::io::Write;
