@@ -40,7 +40,7 @@ pub(super) fn page(charts: &Charts, inputs: &Inputs) -> String {
         palette::page_css(),
         meta(inputs),
         notes(charts, inputs),
-        table(&charts.summary, "c"),
+        table(&charts.summary, false),
         text::escape(&sources(inputs)),
     )
 }
@@ -103,27 +103,28 @@ fn sources(inputs: &Inputs) -> String {
     text
 }
 
+/// What went wrong or is missing, marked, then what a result says about its runs.
 fn notes(charts: &Charts, inputs: &Inputs) -> String {
+    let cells = || inputs.reports.iter().flat_map(|report| &report.cells);
+    let not_compared = cells()
+        .filter_map(|cell| cell.not_compared.as_ref().map(|why| format!("{} is not compared: {why}.", cell.cell)));
+    let failures = cells().flat_map(|cell| cell.failures.iter().map(move |failure| (cell, failure)));
+    let failures = failures.map(|(cell, failure)| format!("Run {} of {}: {}.", failure.run, cell.cell, failure.why));
+    let unfinished = inputs.reports.iter().filter(|report| !report.complete);
+    let unfinished = unfinished
+        .map(|report| format!("Not all runs of {:?} are in: lab run --resume makes the others.", report.title));
     let skipped =
         inputs.skipped.iter().map(|skipped| format!("Not plotted: {}: {}.", skipped.path.display(), skipped.why));
-    let of_plans = inputs.reports.iter().flat_map(|report| report.notes.iter().cloned());
-    let not_compared = inputs.reports.iter().flat_map(|report| &report.cells);
-    let not_compared = not_compared
-        .filter_map(|cell| cell.not_compared.as_ref().map(|why| format!("{} is not compared: {why}.", cell.cell)));
-    let failures = inputs
-        .reports
-        .iter()
-        .flat_map(|report| &report.cells)
-        .flat_map(|cell| cell.failures.iter().map(move |failure| (cell, failure)));
-    let failures = failures.map(|(cell, failure)| format!("Run {} of {}: {}.", failure.run, cell.cell, failure.why));
-    let all = charts.notes.iter().cloned().chain(of_plans).chain(not_compared).chain(failures).chain(skipped);
-    let items: String = all.map(|note| format!("<li>{}</li>", text::escape(&note))).collect();
+    let warnings = unfinished.chain(failures).chain(not_compared).chain(charts.notes.iter().cloned()).chain(skipped);
+    let said = inputs.reports.iter().flat_map(|report| report.notes.iter().cloned());
+    let item = |class: &str, note: &str| format!("<li{class}>{}</li>", text::escape(note));
+    let mut items: String = warnings.map(|note| item(" class=\"warn\"", &note)).collect();
+    items.extend(said.map(|note| item("", &note)));
     if items.is_empty() { items } else { format!("<ul class=\"notes\">{items}</ul>") }
 }
 
 fn section(chart: &Chart) -> String {
     let below = chart.kind == Kind::Bars || chart.table.head.len() > BESIDE_COLUMNS_MAX;
-    let prefix = if chart.kind == Kind::Stack { "s" } else { "c" };
     let picture = match chart.kind {
         Kind::Bars => format!("<div class=\"bars\">{}</div>", svg::inline_bars(chart)),
         Kind::Lines | Kind::Stack | Kind::Steps => {
@@ -136,18 +137,17 @@ fn section(chart: &Chart) -> String {
         text::escape(&chart.title),
         text::escape(&chart.lead),
         if below { " below" } else { "" },
-        table(&chart.table, prefix),
+        table(&chart.table, chart.kind == Kind::Stack),
         id = chart.id,
     )
 }
 
-fn table(table: &Table, prefix: &str) -> String {
-    let colors = if prefix == "s" { 10 } else { 8 };
+fn table(table: &Table, of_stages: bool) -> String {
     let head: String = table.head.iter().map(|name| format!("<th>{}</th>", text::escape(name))).collect();
     let rows = table.rows.iter().map(|row| {
-        let chip = row.color.map(|color| format!(" class=\"chip {prefix}{}\"", color % colors)).unwrap_or_default();
+        let chip = row.color.map(|color| format!(" class=\"{}\"", palette::chip(of_stages, color))).unwrap_or_default();
         let cell = |(at, text): (usize, &String)| {
-            format!("<td{}>{}</td>", if at == 0 { &chip } else { "" }, text::escape(text))
+            format!("<td{}>{}</td>", if at == 0 { chip.as_str() } else { "" }, text::escape(text))
         };
         format!("<tr>{}</tr>", row.cells.iter().enumerate().map(cell).collect::<String>())
     });
@@ -164,7 +164,7 @@ fn data(chart: &Chart) -> Value {
     };
     let axis = |axis: &super::charts::Axis| json!({ "label": axis.label, "unit": unit(axis.unit), "log": axis.log });
     let series = chart.series.iter().map(|series| one(chart, series)).collect::<Vec<_>>();
-    json!({ "id": chart.id, "kind": kind, "x": axis(&chart.x), "y": axis(&chart.y), "reference": chart.reference, "series": series })
+    json!({ "id": chart.id, "kind": kind, "x": axis(&chart.x), "y": axis(&chart.y), "reference": chart.reference, "max": chart.y_max, "series": series })
 }
 
 fn one(chart: &Chart, series: &Series) -> Value {

@@ -272,7 +272,7 @@ fn push(mut log: LogRun, label: String, inputs: &mut Inputs) {
     if !background.is_empty() {
         let seconds = seconds_since(start_us, background.last().map_or(0, |tip| tip.time_us));
         let label = format!("{label}, background");
-        let points = points(&background, start_us);
+        let points = points(&background, start_us, None);
         inputs.runs.push(Run {
             group: label.clone(),
             label,
@@ -286,13 +286,13 @@ fn push(mut log: LogRun, label: String, inputs: &mut Inputs) {
         return;
     }
     let ending = if log.shut_down { "shut down" } else { "log ends" };
-    let mut run = from_log(log, start_us);
+    let mut run = from_log(log, start_us, None);
     (run.group, run.label, run.ending) = (label.clone(), label, ending.to_owned());
     inputs.runs.push(run);
 }
 
-fn from_log(log: LogRun, start_us: i64) -> Run {
-    let points = points(&log.tips, start_us);
+fn from_log(log: LogRun, start_us: i64, seen: Option<&Run>) -> Run {
+    let points = points(&log.tips, start_us, seen);
     let mut flushes: Vec<_> = log
         .flushes
         .iter()
@@ -325,14 +325,25 @@ fn from_log(log: LogRun, start_us: i64) -> Run {
     }
 }
 
-fn points(tips: &[Tip], start_us: i64) -> Vec<Point> {
+/// Points of tips. Where the log has whole seconds only, a tip is set to the moment at which a sample `seen` has its height,
+/// within its second; without samples the tips of a second are spread evenly over it.
+fn points(tips: &[Tip], start_us: i64, seen: Option<&Run>) -> Vec<Point> {
     let mut clock = 0.0f64; // A clock that was set back must not draw a line backwards.
-    let point = |tip: &Tip| {
-        clock = clock.max(seconds_since(start_us, tip.time_us));
-        let f = tip.fields;
-        Point { t: clock, height: f.height, tx: f.tx, cache_mib: f.cache_mib, entries: f.entries, hash: f.hash }
-    };
-    tips.iter().map(point).collect()
+    let mut points = Vec::with_capacity(tips.len());
+    for second in tips.chunk_by(|a, b| a.time_us == b.time_us) {
+        let begin = second[0].time_us.saturating_sub(start_us) as f64 / 1e6;
+        let is_whole = second[0].time_us % 1_000_000 == 0;
+        let share = if is_whole { 1.0 / second.len() as f64 } else { 0.0 };
+        for (at, tip) in second.iter().enumerate() {
+            let f = tip.fields;
+            let sampled = seen.filter(|_| is_whole).and_then(|seen| seen.reached(f64::from(f.height)));
+            let t = sampled.map_or(begin + at as f64 * share, |t| t.clamp(begin, begin + 1.0));
+            clock = clock.max(t);
+            let (cache_mib, entries) = (f.cache_mib, f.entries);
+            points.push(Point { t: clock, height: f.height, tx: f.tx, cache_mib, entries, hash: f.hash });
+        }
+    }
+    points
 }
 
 fn seconds_since(start_us: i64, time_us: i64) -> f64 {
@@ -413,27 +424,27 @@ fn result(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
 
 /// One run of a plan: its log, shifted to the start of the program, and its samples.
 fn measured(folder: &Path, record: &RunRecord, cell: Option<&Cell>, inputs: &mut Inputs) -> Result<Run, PlotError> {
+    let mut damaged = 0;
+    let samples = folder.join(SAMPLES_FILE);
+    let text = if samples.is_file() {
+        std::fs::read_to_string(&samples).map_err(|error| PlotError::Read { path: samples.clone(), error })?
+    } else {
+        String::new()
+    };
+    let (samples, points) = samples_of(&text, &mut damaged);
+    let mut run = Run { points, ..Run::default() };
     let path = folder.join("debug.log");
-    let mut run = Run::default();
     if path.is_file() {
         let wrong = |error| PlotError::Read { path: path.clone(), error };
         let log = log::read(File::open(&path).map_err(wrong)?).map_err(wrong)?;
         (inputs.lines, inputs.bytes) = (inputs.lines + log.lines, inputs.bytes + log.bytes);
-        inputs.damaged += log.runs.iter().map(|run| run.damaged).sum::<u64>();
+        damaged += log.runs.iter().map(|run| run.damaged).sum::<u64>();
         if let Some(log) = log.runs.into_iter().filter(|run| !run.tips.is_empty()).max_by_key(|run| run.tips.len()) {
-            run = from_log(log, record.started_unix_us);
+            run = from_log(log, record.started_unix_us, Some(&run));
         }
     }
-    let samples = folder.join(SAMPLES_FILE);
-    if samples.is_file() {
-        let text =
-            std::fs::read_to_string(&samples).map_err(|error| PlotError::Read { path: samples.clone(), error })?;
-        let (read, heights) = samples_of(&text, &mut run.damaged);
-        run.samples = read;
-        if run.points.is_empty() {
-            run.points = heights;
-        }
-    }
+    inputs.damaged += damaged;
+    (run.samples, run.damaged) = (samples, damaged);
     run.group.clone_from(&record.cell);
     run.label = if cell.is_none_or(|cell| cell.runs + cell.failed < 2) {
         record.cell.clone()

@@ -35,15 +35,27 @@ const STAGES: [Pair; 10] = [
 
 /// The class of a chart's colour, `c3` or `s3`.
 pub(super) fn class(chart: &Chart, color: usize) -> String {
-    match chart.kind {
-        Kind::Stack => format!("s{}", color % STAGES.len()),
-        Kind::Lines | Kind::Steps | Kind::Bars => format!("c{}", color % RUNS.len()),
-    }
+    class_of(chart.kind == Kind::Stack, color)
+}
+
+/// The same, of a stage or of a run.
+fn class_of(is_stage: bool, color: usize) -> String {
+    if is_stage { format!("s{}", color % STAGES.len()) } else { format!("c{}", color % RUNS.len()) }
 }
 
 /// True where the colours have been used once.
 pub(super) fn dashed(chart: &Chart, color: usize) -> bool {
-    chart.kind != Kind::Stack && (color / RUNS.len()) % 2 == 1
+    is_dashed(chart.kind == Kind::Stack, color)
+}
+
+fn is_dashed(is_stage: bool, color: usize) -> bool {
+    !is_stage && (color / RUNS.len()) % 2 == 1
+}
+
+/// The classes of a name with its colour before it.
+pub(super) fn chip(is_stage: bool, color: usize) -> String {
+    let dash = if is_dashed(is_stage, color) { " dash" } else { "" };
+    format!("chip {}{dash}", class_of(is_stage, color))
 }
 
 fn all() -> impl Iterator<Item = (String, Pair)> {
@@ -58,7 +70,7 @@ pub(super) fn page_css() -> String {
     };
     let classes: String =
         all().map(|(name, _)| format!(".{name}{{--chip:var(--{name});color:var(--{name})}}")).collect();
-    let text = ".chip{color:inherit}svg .t{fill:var(--ink)}svg .m{fill:var(--muted)}svg .g{stroke:var(--grid)}svg .r{stroke:var(--muted)}svg .b{fill:none}svg .k{stroke:var(--card)}";
+    let text = ".chip{color:inherit}svg .t{fill:var(--ink)}svg .m{fill:var(--muted)}svg .g{stroke:var(--grid)}svg .r{stroke:var(--muted)}svg .w{stroke:var(--ink)}svg .b{fill:none}svg .k{stroke:var(--card)}";
     format!(
         ":root{{{}}}@media (prefers-color-scheme:dark){{:root{{{}}}}}{classes}{text}\n",
         list(|pair| pair.0),
@@ -71,8 +83,7 @@ pub(super) fn svg_css() -> String {
     let list = |pick: fn(Pair) -> &'static str| {
         all().map(|(name, pair)| format!(".{name}{{color:{}}}", pick(pair))).collect::<String>()
     };
-    let light =
-        ".t{fill:#1b1d21}.m{fill:#6b7280}.g{stroke:#e8e8e5}.r{stroke:#6b7280}.b{fill:#ffffff}.k{stroke:#ffffff}";
-    let dark = ".t{fill:#e8eaed}.m{fill:#959da8}.g{stroke:#2a2f36}.r{stroke:#959da8}.b{fill:#181b1f}.k{stroke:#181b1f}";
+    let light = ".t{fill:#1b1d21}.m{fill:#6b7280}.g{stroke:#e8e8e5}.r{stroke:#6b7280}.w{stroke:#1b1d21}.b{fill:#ffffff}.k{stroke:#ffffff}";
+    let dark = ".t{fill:#e8eaed}.m{fill:#959da8}.g{stroke:#2a2f36}.r{stroke:#959da8}.w{stroke:#e8eaed}.b{fill:#181b1f}.k{stroke:#181b1f}";
     format!("{light}{}@media (prefers-color-scheme:dark){{{dark}{}}}", list(|pair| pair.0), list(|pair| pair.1))
 }

@@ -123,7 +123,7 @@
       return u.data[0].length > 1 && low <= xs[0] && high >= xs[xs.length - 1] ? [xs[0], high + xs[1] - xs[0]] : [low, high];
     };
     const rows = Math.min(6, drawn.filter((layer) => layer.source.ticks.length).length); // Flushes are marked above the lines.
-    const top = (u, low, high) => [0, Math.max(high, chart.reference || 0, 1e-9) * (1.08 + rows * 0.03)];
+    const top = (u, low, high) => [0, Math.max(chart.max === null ? high : chart.max, chart.reference || 0, 1e-9) * (1.08 + rows * 0.03)];
     const power = (v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
     return {
       width: box.clientWidth,
@@ -174,12 +174,12 @@
         }
       }
       const last = s.x.length - 1;
-      if (!s.end || last < 0) continue;
+      if (s.end === null || last < 0) continue;
       const x = u.valToPos(s.x[last], "x", true), y = u.valToPos(s.y[last], "y", true);
       if (x < left || x > left + width + 1) continue;
       g.fillStyle = stroke; g.strokeStyle = color("--card"); g.lineWidth = 2 * dpr;
       g.beginPath(); g.arc(x, y, 5 * dpr, 0, 7); g.fill(); g.stroke();
-      labels.push({ x, y, text: s.end, stroke });
+      if (s.end) labels.push({ x, y, text: s.end, stroke });
     }
     g.font = `600 ${12 * dpr}px system-ui, sans-serif`;
     g.textBaseline = "middle";
@@ -221,7 +221,7 @@
     head.textContent = UNITS[chart.x.unit].full(x);
     for (const [s, v] of rows.slice(0, 12)) {
       const name = tip.appendChild(document.createElement("span")), figure = tip.appendChild(document.createElement("span"));
-      name.className = "chip " + s.class;
+      name.className = "chip " + s.class + (s.dash ? " dash" : "");
       name.textContent = s.name;
       figure.textContent = UNITS[chart.y.unit].full(v);
     }
@@ -259,7 +259,7 @@
     const order = [...groups];
     for (const [name, members] of chart.kind === "stack" ? order.reverse() : order) {
       const button = place.appendChild(document.createElement("button"));
-      button.className = "chip " + members[0].class;
+      button.className = "chip " + members[0].class + (members[0].dash ? " dash" : "");
       button.textContent = name;
       button.title = "show or hide";
       button.setAttribute("aria-pressed", "true");

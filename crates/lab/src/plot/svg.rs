@@ -90,12 +90,21 @@ fn plot(chart: &Chart) -> (String, f64) {
     let top = legend(chart, &mut out) + 36.0;
     let (x, y) = scales(chart, top);
     grid(chart, &x, &y, &mut out);
+    let (width, height) = (x.place_to - x.place_from, y.place_from - y.place_to);
+    write(
+        &mut out,
+        format_args!(
+            "<clipPath id=\"inside\"><rect x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{height}\"/></clipPath>\n<g clip-path=\"url(#inside)\">\n",
+            x.place_from, y.place_to
+        ),
+    );
     match chart.kind {
         Kind::Stack => columns(chart, &x, &y, &mut out),
         Kind::Lines | Kind::Steps | Kind::Bars => {
             chart.series.iter().for_each(|series| line(chart, series, &x, &y, &mut out))
         }
     }
+    out.push_str("</g>\n");
     for (at, series) in chart.series.iter().enumerate() {
         flushes(series, &palette::class(chart, series.color), &x, top + (at % TICK_ROWS) as f64 * 9.0, &mut out);
     }
@@ -114,10 +123,10 @@ fn scales(chart: &Chart, top: f64) -> (Scale, Scale) {
     });
     let first = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
     let from = if chart.x.log || stacked { first } else { 0.0 };
-    let greatest = if stacked {
-        stack_tops(chart).fold(0.0, f64::max)
-    } else {
-        points().fold(0.0, |most: f64, point| most.max(point.1))
+    let greatest = match chart.y_max {
+        Some(max) => max,
+        None if stacked => stack_tops(chart).fold(0.0, f64::max),
+        None => points().fold(0.0, |most: f64, point| most.max(point.1)),
     };
     let rows = chart.series.iter().filter(|series| !series.ticks.is_empty()).count().min(TICK_ROWS);
     let to_y = greatest.max(chart.reference.unwrap_or(0.0)).max(1e-9) * (1.08 + 0.03 * rows as f64);
@@ -389,7 +398,7 @@ fn bar(chart: &Chart, series: &Series, name: &str, x: &Scale, middle: f64, out: 
         write(
             out,
             format_args!(
-                "<path class=\"t\" stroke=\"currentColor\" stroke-width=\"1.5\" fill=\"none\" d=\"M{:.1} {middle}H{:.1}\"/>",
+                "<path class=\"w\" stroke-width=\"1.5\" fill=\"none\" d=\"M{:.1} {middle}H{:.1}\"/>",
                 x.place(low),
                 x.place(high)
             ),

@@ -29,6 +29,9 @@ const SERVER_STARTS: Duration = Duration::from_secs(120);
 /// A share of sampling in the time of a run that is worth a note.
 const SAMPLING_SHARE_MAX: f64 = 0.01;
 
+/// Shorter runs are sampled more densely, and say nothing about the share.
+const COSTLY_SECONDS_MIN: f64 = 2.0;
+
 /// Everything that the runs of a plan need.
 pub(super) struct Engine<'a> {
     pub(super) plan: &'a Plan,
@@ -412,7 +415,8 @@ impl Engine<'_> {
         {
             notes.push("A chain is larger than half of the memory: the page cache cannot hold all of it.".to_owned());
         }
-        let costly = self.records.iter().filter(|run| run.sampling_share > SAMPLING_SHARE_MAX).count();
+        let costly = |run: &&RunRecord| run.sampling_share > SAMPLING_SHARE_MAX && run.seconds > COSTLY_SECONDS_MIN;
+        let costly = self.records.iter().filter(costly).count();
         if costly > 0 {
             notes.push(format!("Sampling took more than 1 % of one processor in {costly} runs."));
         }

@@ -92,7 +92,7 @@ impl Job<'_> {
         let mut add = |word: String| command.push(word);
         add(format!("-datadir={}", text(self.folder)));
         add(format!("-chain={}", self.chain.network.name()));
-        for word in ["-server=0", "-listen=0", "-printtoconsole=0", "-dnsseed=0", "-fixedseeds=0"] {
+        for word in ["-server=0", "-listen=0", "-printtoconsole=0", "-logtimemicros=1", "-dnsseed=0", "-fixedseeds=0"] {
             add(word.to_owned());
         }
         add(self.connect.map_or("-connect=0".to_owned(), |peer| format!("-connect={peer}")));
@@ -338,7 +338,7 @@ mod tests {
                 work(WorkKind::Rebuild, None),
                 Some("tip"),
                 None,
-                "p -datadir=/w -chain=regtest -server=0 -listen=0 -printtoconsole=0 -dnsseed=0 -fixedseeds=0 -connect=0 -reindex-chainstate -stopatheight=9 -dbcache=100 -par=2 -assumevalid=aa -x",
+                "p -datadir=/w -chain=regtest -server=0 -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 -connect=0 -reindex-chainstate -stopatheight=9 -dbcache=100 -par=2 -assumevalid=aa -x",
                 ASSUMED_VALID,
             ),
         ] {

@@ -360,3 +360,28 @@ fn a_plan_that_cannot_be_run_is_refused_with_its_line() {
     let error = run(&inside).unwrap_err();
     assert!(error.to_string().contains("must not lie in the chain's own folder"), "{error}");
 }
+
+/// Every plan of the project reads; those that want a bitcoind say so where none is named.
+#[test]
+fn the_plans_of_the_project_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    let mut count = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        count += 1;
+        match plan::parse(&text, &folder) {
+            Ok(plan) => {
+                assert!(plan.cells.len() > 1 || plan.programs.len() > 1, "{}: nothing to compare", path.display())
+            }
+            Err(problems) => assert!(
+                text.contains("$BITCOIND_EXE")
+                    && problems.iter().all(|problem| problem.what.contains("BITCOIND_EXE is not set")),
+                "{}: {problems:?}",
+                path.display()
+            ),
+        }
+    }
+    assert!(count >= 5, "{count} plans in {}", folder.display());
+    assert!(plan::parse(EXAMPLE, &folder).is_ok());
+}

@@ -53,6 +53,7 @@ pub(super) fn times(drawn: &Drawn<'_>) -> Option<Chart> {
         x: Axis { label: "time of a block".to_owned(), unit: Unit::Ms, log: true },
         y: axis("share of blocks", Unit::Percent),
         series: series.collect(),
+        y_max: None,
         reference: None,
         table: table(&["ms a block", "blocks", "mean", "median", "90 %", "99 %", "max"], rows.collect()),
     })

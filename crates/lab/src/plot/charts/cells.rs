@@ -56,6 +56,7 @@ fn chart(report: &Report, id: String, drawn: &Drawn<'_>) -> Option<Chart> {
         x: axis("time", Unit::Seconds),
         y: axis("", Unit::Count),
         series: bars,
+        y_max: None,
         reference: None,
         table: table(
             &[

@@ -12,6 +12,9 @@ const RATIO_POINTS: usize = 600;
 /// The first share of the baseline's time has no ratio: both times are near nothing there.
 const RATIO_FROM: f64 = 0.005;
 
+/// From this share of the time on, the ratios decide how high the picture is.
+const RATIO_SETTLED: f64 = 0.05;
+
 /// Runs are compared where they begin within this share of the heights that they have in common.
 const BEGIN_SHARE: f64 = 0.01;
 
@@ -25,7 +28,8 @@ pub(in crate::plot) fn summary(runs: &[Run], drawn: &Drawn<'_>) -> Table {
     let rows = runs.iter().take(ROWS_MAX).map(|run| {
         let color = drawn.runs.iter().find(|(other, _)| std::ptr::eq(*other, run)).map(|&(_, color)| color);
         let (from, to) = (run.points.first(), run.points.last());
-        let rate = to.zip(from).map(|(to, from)| f64::from(to.height.saturating_sub(from.height)) / to.t.max(1e-3));
+        let blocks = to.zip(from).map(|(to, from)| f64::from(to.height.saturating_sub(from.height)));
+        let rate = blocks.map(|blocks| blocks / run.seconds.max(1e-3));
         let cells = vec![
             run.label.clone(),
             or_dash(Some(run.version.clone()).filter(|version| !version.is_empty())),
@@ -46,9 +50,15 @@ pub(in crate::plot) fn summary(runs: &[Run], drawn: &Drawn<'_>) -> Table {
 /// Height against time.
 pub(super) fn height(drawn: &Drawn<'_>) -> Option<Chart> {
     let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| !run.points.is_empty()).collect();
+    // Of several repeats the middle one has its time written beside it.
+    let middle = |run: &Run| {
+        let mut group: Vec<_> = runs.iter().map(|(other, _)| *other).filter(|other| other.group == run.group).collect();
+        group.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        std::ptr::eq(group[group.len() / 2], run)
+    };
     let series = runs.iter().map(|&&(run, color)| {
         let points: Vec<_> = run.points.iter().map(|point| (point.t, f64::from(point.height))).collect();
-        let end = run.points.last().map(|last| text::duration(last.t));
+        let end = run.points.last().map(|last| if middle(run) { text::duration(last.t) } else { String::new() });
         Series { end, ..line(run, color, &points) }
     });
     let series: Vec<_> = series.collect();
@@ -67,6 +77,7 @@ pub(super) fn height(drawn: &Drawn<'_>) -> Option<Chart> {
         x: time_axis(),
         y: axis("height", Unit::Count),
         series,
+        y_max: None,
         reference: None,
         table: table(&head, rows.collect()),
     })
@@ -122,10 +133,20 @@ pub(super) fn ratio(
         kind: Kind::Lines,
         x: Axis { label: "the baseline's time".to_owned(), ..time_axis() },
         y: axis("time over the baseline's", Unit::Ratio),
+        y_max: settled(&series),
         series,
         reference: Some(1.0),
         table: table(&head, rows),
     }))
+}
+
+/// The greatest ratio but for the start, where both times are small and their ratio says little.
+fn settled(series: &[Series]) -> Option<f64> {
+    let after_start = series.iter().flat_map(|series| {
+        let end = series.points.last().map_or(0.0, |last| last.0);
+        series.points.iter().filter(move |point| point.0 > end * RATIO_SETTLED).map(|point| point.1)
+    });
+    after_start.max_by(f64::total_cmp).map(|greatest| greatest.max(1.0))
 }
 
 fn is_named(run: &Run, name: &str) -> bool {

@@ -10,11 +10,11 @@ pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
     let runs = sampled(drawn, |sample| sample.rss_anon);
     let rows = runs.iter().map(|&(run, color)| {
         let greatest = run.samples.iter().max_by(|a, b| a.rss_anon.total_cmp(&b.rss_anon)).copied().unwrap_or_default();
-        let last = run.samples.last().copied().unwrap_or_default();
+        let last = alive(run).last().copied().unwrap_or_default();
         let figures = [
             text::bytes(greatest.rss_anon),
             text::duration(greatest.t),
-            text::bytes(mean(&run.samples)),
+            text::bytes(mean(alive(run))),
             text::bytes(last.rss_anon),
         ];
         row(&run.label, color, figures)
@@ -27,7 +27,11 @@ pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
         kind: Kind::Lines,
         x: time_axis(),
         y: axis("RssAnon", Unit::Mib),
-        series: runs.iter().map(|&(run, color)| samples(run, color, |sample| sample.rss_anon / MIB)).collect(),
+        series: runs
+            .iter()
+            .map(|&(run, color)| samples(run, color, alive(run), |sample| sample.rss_anon / MIB))
+            .collect(),
+        y_max: None,
         reference: None,
         table: table(&["anonymous memory", "peak", "at", "mean", "last"], rows.collect()),
     })
@@ -51,7 +55,11 @@ pub(super) fn written(drawn: &Drawn<'_>) -> Option<Chart> {
         kind: Kind::Lines,
         x: time_axis(),
         y: axis("written", Unit::Mib),
-        series: runs.iter().map(|&(run, color)| samples(run, color, |sample| sample.written / MIB)).collect(),
+        series: runs
+            .iter()
+            .map(|&(run, color)| samples(run, color, &run.samples, |sample| sample.written / MIB))
+            .collect(),
+        y_max: None,
         reference: None,
         table: table(&["bytes written", "in all", "rate"], rows.collect()),
     })
@@ -105,6 +113,7 @@ pub(super) fn cache(drawn: &Drawn<'_>) -> Option<Chart> {
         x: time_axis(),
         y: axis("cache", Unit::Mib),
         series,
+        y_max: None,
         reference: None,
         table: table(
             &["coins cache", "peak", "entries", "B/entry", "flushes", "coins flushed", "took"],
@@ -122,8 +131,14 @@ fn sampled<'a>(drawn: &Drawn<'a>, value: impl Fn(&Sample) -> f64) -> Vec<(&'a Ru
     drawn.runs.iter().filter(|(run, _)| run.samples.iter().any(|sample| value(sample) > 0.0)).copied().collect()
 }
 
-fn samples(run: &Run, color: usize, value: impl Fn(&Sample) -> f64) -> Series {
-    let points: Vec<_> = run.samples.iter().map(|sample| (sample.t, value(sample))).collect();
+/// The samples but those of the end, when the memory is gone already.
+fn alive(run: &Run) -> &[Sample] {
+    let end = run.samples.iter().rposition(|sample| sample.rss_anon > 0.0).map_or(0, |last| last + 1);
+    &run.samples[..end]
+}
+
+fn samples(run: &Run, color: usize, samples: &[Sample], value: impl Fn(&Sample) -> f64) -> Series {
+    let points: Vec<_> = samples.iter().map(|sample| (sample.t, value(sample))).collect();
     line(run, color, &points)
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Series {
     /// Which colour of the palette.
     pub(super) color: usize,
     pub(super) points: Vec<(f64, f64)>,
-    /// Where its end is marked: text at the last point.
+    /// Its end is marked, with this text if it is not empty.
     pub(super) end: Option<String>,
     /// x of the moments that are marked on the axis.
     pub(super) ticks: Vec<f64>,
@@ -100,6 +100,8 @@ pub(super) struct Chart {
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) series: Vec<Series>,
+    /// Where the picture ends although lines go on above.
+    pub(super) y_max: Option<f64>,
     /// A line across at this y.
     pub(super) reference: Option<f64>,
     pub(super) table: Table,

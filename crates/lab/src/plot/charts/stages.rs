@@ -83,6 +83,7 @@ fn chart(run: &Run, number: usize) -> Option<Chart> {
         x: axis("height", Unit::Count),
         y: Axis { label: "time per block".to_owned(), unit: Unit::Ms, log: false },
         series,
+        y_max: None,
         reference: None,
         table: totals(&all),
     })
