@@ -1,10 +1,14 @@
 //! Checks that all ways of one table agree, then times them turn by turn.
 //!
+//! Works that never wait are timed by the processor time of their thread, which other programs on the machine do not
+//! lengthen; works that wait for a drive or for threads of their own are timed by the clock.
+//!
 //! Absent on purpose: a mean. Whatever disturbs a run makes it longer, never shorter; the median and the median absolute
 //! deviation are what nanobench gives, too.
 
 use super::report::Row;
 use super::{Error, Progress};
+use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -38,6 +42,7 @@ pub(super) struct Table<'a, R> {
     units: f64,
     /// Of the first way.
     plain: Option<R>,
+    clock: ClockId,
     ways: Vec<Way<'a>>,
 }
 
@@ -81,7 +86,7 @@ impl<'p> Bench<'p> {
         }
         (self.progress)(Progress { experiment: name, done: self.done, total: self.total });
         self.done += 1;
-        Some(Table { name, unit, units: units as f64, plain: None, ways: Vec::new() })
+        Some(Table { name, unit, units: units as f64, plain: None, clock: ClockId::ThreadCPUTime, ways: Vec::new() })
     }
 
     /// Times the ways of a table and keeps its rows.
@@ -93,7 +98,7 @@ impl<'p> Bench<'p> {
         let fitting = (TABLE.as_secs_f64() / round.as_secs_f64().max(1e-9)) as usize;
         let epochs = if self.quick { EPOCHS_QUICK } else { fitting.clamp(EPOCHS_MIN, EPOCHS) | 1 };
         for _ in 0..epochs {
-            table.ways.iter_mut().try_for_each(Way::epoch)?;
+            table.ways.iter_mut().try_for_each(|way| way.epoch(table.clock))?;
         }
         let plain = table.ways.first_mut().map_or(0.0, |way| median(&mut way.seconds));
         for mut way in table.ways {
@@ -162,6 +167,11 @@ impl<'a, R: PartialEq> Table<'a, R> {
         self
     }
 
+    /// Its works wait for a drive or for other threads.
+    pub(super) fn waits(&mut self) {
+        self.clock = ClockId::Monotonic;
+    }
+
     /// The way added last is what ffwd does.
     pub(super) fn shipped(&mut self) -> &mut Self {
         self.last().shipped = true;
@@ -195,12 +205,17 @@ impl Way<'_> {
         }
     }
 
-    fn epoch(&mut self) -> Result<(), Error> {
-        let start = Instant::now();
+    fn epoch(&mut self, clock: ClockId) -> Result<(), Error> {
+        let start = seconds_of(clock);
         (self.work)(self.calls)?;
-        self.seconds.push(start.elapsed().as_secs_f64() / self.calls as f64);
+        self.seconds.push((seconds_of(clock) - start) / self.calls as f64);
         Ok(())
     }
+}
+
+fn seconds_of(clock: ClockId) -> f64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
 /// The middle one; the lower of the middle two. Sorts them.

@@ -54,6 +54,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
 
 fn batches(bench: &mut Bench<'_>, name: &'static str, records: &[Record], dir: &Path) -> Result<(), Error> {
     let Some(mut table) = bench.table(name, "coin", records.len()) else { return Ok(()) };
+    table.waits();
     let total: usize = records.iter().map(bytes_of).sum();
     let mut is_whole = false;
     for mib in BATCHES_MIB {

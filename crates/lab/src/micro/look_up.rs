@@ -38,6 +38,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     let view = chainstate.view();
     let (view, wanted) = (&view, &wanted[..]);
     let Some(mut table) = bench.table(NAME, "look-up", wanted_count) else { return Ok(()) };
+    table.waits();
     table.try_way("one by one", move || one_by_one(view, wanted))?;
     table.try_way("one by one, sorted first", move || one_by_one_sorted(view, wanted))?;
     table.try_way("sorted batch", move || batch(view, wanted))?.shipped();
