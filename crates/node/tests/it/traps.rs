@@ -26,6 +26,11 @@ struct End {
 
 /// Takes blocks in file order, and brings the chain to the best of them.
 fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool) -> End {
+    run_groups(&[blocks], settings, eager)
+}
+
+/// The same, bringing the chain up to date after each group.
+fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     let params = Params::new(Chain::Regtest);
     let tree = RwLock::new(headers::genesis_tree(&params));
     let memory = Memory::default();
@@ -40,7 +45,14 @@ fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool) -> End {
     let mut reasons = Vec::new();
     let mut waiting: HashMap<Hash256, Vec<Vec<u8>>> = HashMap::new();
     let mut engine = Engine::new(&params, &memory, &tree, setup);
-    for block in blocks {
+    let mut left: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+    let mut group = 0;
+    for block in groups.iter().copied().flatten() {
+        while left[group] == 0 {
+            assert_eq!(engine.activate().unwrap(), Activated::Tip);
+            group += 1;
+        }
+        left[group] -= 1;
         let mut queue = std::collections::VecDeque::from([block.clone()]);
         while let Some(block) = queue.pop_front() {
             let Some(header) = block.first_chunk().map(|bytes| Header(*bytes)) else { continue };
@@ -142,4 +154,55 @@ fn btcds_suite_in_file_order() {
             end.reasons
         );
     }
+}
+
+/// The easiest header on regtest for these transactions.
+fn mined(version: i32, prev: Hash256, transactions: &[u8], root: Hash256, time: u32) -> Vec<u8> {
+    let target = primitives::Target::from_compact(0x207f_ffff).unwrap();
+    let header = (0..).map(|nonce| Header::new(version, prev, root, time, 0x207f_ffff, nonce));
+    let header = header.into_iter().find(|header| target.is_met_by(&header.hash())).unwrap();
+    [&header.0[..], transactions].concat()
+}
+
+/// A reorganisation onto a branch that has the same transactions: coins are made again where the disconnected block left
+/// tombstones, spent again, and a third branch brings them back once more.
+#[test]
+fn the_same_transactions_on_both_branches() {
+    let Some(bytes) = data::load("suites/consensus_traps.jsonl.xz") else { return };
+    let text = String::from_utf8(bytes).unwrap();
+    let cases: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let blocks_of = |case: &serde_json::Value| -> Vec<Vec<u8>> {
+        case["blocks"].as_array().unwrap().iter().map(|block| hex::decode(block.as_str().unwrap()).unwrap()).collect()
+    };
+    let base = blocks_of(&cases[0]);
+    let case = cases.iter().find(|case| case["name"] == "create then spend in one block").unwrap();
+    let first = blocks_of(case).remove(0);
+    let header = Header(*first.first_chunk().unwrap());
+    let again = |time: u32| mined(header.version(), header.prev(), &first[80..], header.merkle_root(), time);
+    let child = |parent: &[u8], height: u8, time: u32| {
+        let coinbase = format!(
+            "01000000010000000000000000000000000000000000000000000000000000000000000000ffffffff0201{height:02x}ffffffff0100f2052a01000000015100000000"
+        );
+        let coinbase = hex::decode(&coinbase).unwrap();
+        let prev = Header(*parent.first_chunk().unwrap()).hash();
+        let root = Hash256(simd::sha256::sha256d(&coinbase));
+        mined(header.version(), prev, &[&[1], &coinbase[..]].concat(), root, time)
+    };
+    let (b1, c1) = (again(header.time() + 1), again(header.time() + 2));
+    let b2 = child(&b1, 122, header.time() + 10);
+    let c2 = child(&c1, 122, header.time() + 11);
+    let c3 = child(&c2, 123, header.time() + 20);
+    let a = vec![first];
+    let (b, c) = (vec![b1, b2.clone()], vec![c1, c2, c3.clone()]);
+    let mut sets = std::collections::HashSet::new();
+    for (settings, eager) in combinations() {
+        let end = run_groups(&[&base, &a, &b, &c], settings, eager);
+        let best = Header(*c3.first_chunk().unwrap()).hash();
+        assert_eq!((end.height, end.best), (123, best), "{settings:?}, eager {eager}: {:?}", end.reasons);
+        sets.insert(end.set);
+        let straight = run_groups(&[&base, &c], settings, eager);
+        assert_eq!(straight.best, best);
+        sets.insert(straight.set);
+    }
+    assert_eq!(sets.len(), 1, "every way ends with the same coins");
 }
