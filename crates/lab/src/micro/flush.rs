@@ -36,7 +36,7 @@ struct Done {
 }
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
-    let coins = input::coins(bench.size(2_000, 300_000), Mix::In2025, 3);
+    let coins = input::coins(bench.size(2_000, 120_000), Mix::In2025, 3);
     let mut records: Vec<Record> = coins
         .into_iter()
         .map(|coin| {
