@@ -41,7 +41,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
         table.way("built from all at once", || digest_map(own(coins).into_iter().collect()));
         table.way("no map: sorted vector", || {
             let mut have = own(coins);
-            have.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            have.sort_unstable_by_key(|(name, _)| *name);
             digest(have.iter().map(|(name, coin)| (name, &coin[..])))
         });
         table.shipped();

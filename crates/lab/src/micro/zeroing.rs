@@ -22,10 +22,13 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     one(bench, FLUSH, &bytes, 64 * 1024)
 }
 
+/// What is done to a buffer before it is freed.
+type Free = fn(&mut Vec<u8>);
+
 /// Takes `bytes` in pieces, each in a buffer of its own, and frees it.
 fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], piece: usize) -> Result<(), Error> {
     let Some(mut table) = bench.table(name, "byte", bytes.len()) else { return Ok(()) };
-    let ways: [(&str, fn(&mut Vec<u8>)); 3] = [
+    let ways: [(&str, Free); 3] = [
         ("zeroed with a barrier", |buffer| {
             buffer.fill(0);
             // What is looked at from outside must be there.
