@@ -1,7 +1,7 @@
 //! Benchmarks of the kernels, each variant by name: `cargo bench -p simd`, or with a word to choose
 //! rows, `cargo bench -p simd -- sha256`. Small, and only checked, without `--bench`.
 //!
-//! A row is the least and the median of several runs of some milliseconds, on this thread, in
+//! A row is the least and the median of 101 runs of a millisecond or more, on this thread, in
 //! nanoseconds an operation (`ns/op`) or GB/s (10^9 bytes a second).
 
 use std::hint::black_box;
@@ -48,8 +48,8 @@ impl Bench {
             return;
         }
         let once = seconds(&mut work).max(1e-9);
-        let repeats = (0.004 / once).ceil().max(1.0);
-        let mut runs: Vec<f64> = (0..41)
+        let repeats = (0.001 / once).ceil().max(1.0);
+        let mut runs: Vec<f64> = (0..101)
             .map(|_| {
                 let start = Instant::now();
                 for _ in 0..repeats as usize {
