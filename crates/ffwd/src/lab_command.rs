@@ -1,6 +1,6 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
-use crate::args::{Lab, LabChain, LabPlot, LabRun};
+use crate::args::{Lab, LabChain, LabMicro, LabPlot, LabRun};
 use crate::progress::{BlockBar, say};
 use crate::{Failure, INTERRUPTED, output, text};
 use lab::plot::{PlotError, PlotOptions, PlotReport};
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
     match given {
         Lab::Chain(given) => chain(given),
-        Lab::Micro(_) => Err(Failure::Fault("not there yet".to_owned())),
+        Lab::Micro(given) => micro(given),
         Lab::Run(given) => plan(given),
         Lab::Plot(given) => plot(given),
     }
@@ -62,6 +62,29 @@ fn lines(options: &lab::chain::Options, report: &lab::chain::Report) -> String {
         text::count(report.txouts),
         text::duration(report.seconds)
     )
+}
+
+fn micro(given: &LabMicro) -> Result<ExitCode, Failure> {
+    if given.list {
+        output::print(&lab::micro::list().join("\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let options = lab::micro::Options {
+        filter: given.filter.clone(),
+        data: lab::micro::default_data(),
+        ..lab::micro::Options::default()
+    };
+    let progress =
+        |now: lab::micro::Progress<'_>| say(&format!("{} of {}: {}", now.done + 1, now.total, now.experiment));
+    let report = lab::micro::run(&options, progress).map_err(|why| match why {
+        lab::micro::Error::NoSuch { .. } => Failure::Usage(why.to_string()),
+        _ => Failure::Fault(why.to_string()),
+    })?;
+    output::print(if given.json { output::json(&report) } else { report.markdown() }.trim_end());
+    match report.disagreements() {
+        wrong if wrong.is_empty() => Ok(ExitCode::SUCCESS),
+        wrong => Err(Failure::Fault(format!("variants disagree with the plain one: {}", wrong.join("; ")))),
+    }
 }
 
 fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
@@ -146,13 +169,13 @@ fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
 
 fn plotted(report: &PlotReport) -> String {
     let mut lines = vec![format!(
-        "{} runs in {} lines, {}",
-        text::count(report.runs.len() as u64),
-        text::count(report.lines),
+        "{} in {}, {}",
+        text::plural(report.runs.len() as u64, "run", "runs"),
+        text::plural(report.lines, "line", "lines"),
         text::bytes(report.bytes)
     )];
     if report.damaged_lines > 0 {
-        lines.push(format!("{} lines are cut or damaged", text::count(report.damaged_lines)));
+        lines.push(format!("cut or damaged: {}", text::plural(report.damaged_lines, "line", "lines")));
     }
     lines.extend(report.skipped.iter().map(|one| format!("left out: {}: {}", one.path.display(), one.why)));
     lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
@@ -224,7 +247,7 @@ mod tests {
             notes: vec!["one run has no end".into()],
         };
         let text = plotted(&report);
-        let want = "2 runs in 10,001 lines, 2.50 MB\n1 lines are cut or damaged\nleft out: x.log: no UpdateTip line\n\
+        let want = "2 runs in 10,001 lines, 2.50 MB\ncut or damaged: 1 line\nleft out: x.log: no UpdateTip line\n\
                     note: one run has no end\nwrote r.html\nwrote r-height.csv";
         assert_eq!(text, want);
     }

@@ -137,7 +137,7 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&
     lines.extend(set.map(set_rows).into_iter().flatten());
     lines.push(row("time", format!("{}: {}", text::duration(report.seconds), rates(report))));
     lines.push(row("busy", busy(stats)));
-    lines.push(row("coins asked", asked(stats)));
+    lines.push(row("look-ups", look_ups(stats)));
     if report.stopped {
         lines.push("stopped before the end; the same command goes on from here".to_owned());
     }
@@ -177,22 +177,19 @@ fn rates(report: &Report) -> String {
 fn busy(stats: &Snapshot) -> String {
     let mut stages: Vec<(Duration, &str)> =
         STAGES.iter().enumerate().map(|(i, (_, name))| (stats.busy[i], *name)).collect();
-    stages.retain(|(time, _)| *time >= Duration::from_millis(1));
+    stages.retain(|(time, _)| *time >= Duration::from_millis(5));
     stages.sort_by(|a, b| b.cmp(a));
     if stages.is_empty() {
-        return "under a millisecond in any stage".to_owned();
+        return "no stage took 5 ms".to_owned();
     }
     stages.iter().map(|(time, name)| format!("{name} {}", text::busy(*time))).collect::<Vec<_>>().join(", ")
 }
 
-fn asked(stats: &Snapshot) -> String {
+fn look_ups(stats: &Snapshot) -> String {
+    let (asked, spends) = (text::count(stats.asked), text::count(stats.spends));
     let share = stats.asked as f64 * 100.0 / stats.spends.max(1) as f64;
-    format!(
-        "the tables for {} of {} spent ({share:.1} %), {} flushes",
-        text::count(stats.asked),
-        text::count(stats.spends),
-        text::count(stats.flushes)
-    )
+    let flushes = text::plural(stats.flushes, "flush", "flushes");
+    format!("the tables were asked for {asked} of {spends} spent coins ({share:.1} %); {flushes}")
 }
 
 #[derive(Serialize)]
@@ -410,7 +407,7 @@ mod tests {
             "muhash 0909",
             "412 blocks, 188 inputs, 0.20 MB a second",
             "decode 1.50 s",
-            "1 of 94 spent (1.1 %)",
+            "1 of 94 spent coins (1.1 %); 0 flushes",
             "stopped before the end",
         ] {
             assert!(lines.contains(want), "{want} in\n{lines}");

@@ -15,6 +15,11 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// `1 block`, `2 blocks`.
+pub(crate) fn plural(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 /// Bytes in decimal units, three digits or a little more.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
@@ -78,6 +83,8 @@ mod tests {
             (count(1_000), "1,000"),
             (count(1_234_567), "1,234,567"),
             (count(u64::MAX), "18,446,744,073,709,551,615"),
+            (plural(1, "flush", "flushes"), "1 flush"),
+            (plural(1_000, "flush", "flushes"), "1,000 flushes"),
             (bytes(999), "999 bytes"),
             (bytes(1_000), "1.00 kB"),
             (bytes(1_949_000_000), "1.95 GB"),

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 /// The bytes of a file of the test data, unpacked; none, with a word about it, where the data is not there.
-pub fn load(name: &str) -> Option<Vec<u8>> {
+pub(crate) fn load(name: &str) -> Option<Vec<u8>> {
     let folder = std::env::var_os("FFWD_TEST_DATA")
         .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")), PathBuf::from);
     let path = folder.join(name);
@@ -21,7 +21,7 @@ pub fn load(name: &str) -> Option<Vec<u8>> {
 }
 
 /// The blocks of a file of records.
-pub fn records(bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn records(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut blocks, mut at) = (Vec::new(), 0);
     while at + 8 <= bytes.len() {
         let size = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;

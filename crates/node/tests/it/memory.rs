@@ -14,20 +14,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Everything that a pipeline writes, and the blocks that it reads.
 #[derive(Default)]
-pub struct Memory {
-    pub jobs: Mutex<VecDeque<Job>>,
-    pub tables: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+pub(crate) struct Memory {
+    pub(crate) jobs: Mutex<VecDeque<Job>>,
+    pub(crate) tables: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
     pending: Mutex<Vec<(Vec<u8>, Option<Vec<u8>>)>>,
-    pub connected: Mutex<Vec<(NodeId, Option<Vec<u8>>)>>,
-    pub commits: AtomicU32,
+    pub(crate) connected: Mutex<Vec<(NodeId, Option<Vec<u8>>)>>,
+    pub(crate) commits: AtomicU32,
     /// Ask for a flush whenever one is possible.
-    pub eager: AtomicBool,
+    pub(crate) eager: AtomicBool,
     /// Bodies by block, the first copy first.
-    pub bodies: Mutex<HashMap<NodeId, VecDeque<Vec<u8>>>>,
+    pub(crate) bodies: Mutex<HashMap<NodeId, VecDeque<Vec<u8>>>>,
     plans: Mutex<VecDeque<Plan>>,
     undo: Mutex<HashMap<NodeId, Vec<u8>>>,
     /// What was refused or lost, and why.
-    pub reasons: Mutex<Vec<String>>,
+    pub(crate) reasons: Mutex<Vec<String>>,
 }
 
 impl World for Memory {
@@ -148,7 +148,7 @@ impl Backend for Memory {
 
 impl Memory {
     /// Core's hash of the set in the tables.
-    pub fn hash_serialized(&self) -> Hash256 {
+    pub(crate) fn hash_serialized(&self) -> Hash256 {
         let mut coins: Vec<(OutPoint, Vec<u8>)> = Vec::new();
         for (key, value) in self.tables.lock().unwrap().iter() {
             let outpoint = coin::decode_coin_key(key).unwrap();
