@@ -1,0 +1,101 @@
+//! The lab and the demo, as commands.
+
+use crate::run::run;
+use std::fs;
+use std::path::Path;
+
+fn block_bytes(folder: &Path) -> Vec<u8> {
+    let mut files: Vec<_> =
+        fs::read_dir(folder.join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("blk"));
+    files.sort();
+    files.into_iter().flat_map(|path| fs::read(path).unwrap()).collect()
+}
+
+#[test]
+fn a_chain_is_made_reindexed_and_plotted() {
+    let folder = tempfile::tempdir().unwrap();
+    let go = |line: &str| run(folder.path(), line);
+    let options = "--blocks 2 --seed 7 --utxos 2000 --tail 3 --json";
+    let made = go(&format!("lab chain --out @/a {options}")).good();
+    for field in
+        ["height", "bestblock", "blocks_full", "transactions", "inputs", "outputs", "txouts", "bytes", "seconds"]
+    {
+        assert!(!made[field].is_null(), "{field} in {made}");
+    }
+    go(&format!("lab chain --out @/b {options} --par 1")).good();
+    assert!(block_bytes(&folder.path().join("a")) == block_bytes(&folder.path().join("b")), "the same bytes");
+    let ran = go(&format!("lab chain --out @/a {options}"));
+    assert!(ran.code == Some(1) && ran.err.contains("is there already"), "{ran:?}");
+
+    let mut hashes = Vec::new();
+    for par in [1, 5] {
+        let line = format!(
+            "reindex --datadir @/a --chain regtest --assumevalid 0 --par {par} --hash hash_serialized_3 --debug bench --json"
+        );
+        let got = go(&line).good();
+        for field in ["bestblock", "txouts", "height", "inputs"] {
+            assert_eq!(got[field], made[field], "{field} in {got}");
+        }
+        assert_eq!(got["scripts_verified"], made["inputs"], "{got}");
+        assert!(got["stages"]["scripts"]["busy_seconds"].as_f64().unwrap() > 0.0, "{got}");
+        hashes.push(got["hash_serialized_3"].clone());
+    }
+    assert_eq!(hashes[0], hashes[1]);
+
+    let plot = go("lab plot @/a/regtest/debug.log --out @/report.html --svg --csv --json").good();
+    assert_eq!(plot["runs"].as_array().unwrap().len(), 2, "{plot}");
+    for file in plot["files"].as_array().unwrap() {
+        assert!(fs::metadata(file.as_str().unwrap()).unwrap().len() > 0, "{file}");
+    }
+    let ran = go("lab plot @/a/regtest/blocks/blk00000.dat --out @/none.html");
+    assert!(
+        ran.code == Some(1) && ran.err.contains("nothing to plot") && !folder.path().join("none.html").exists(),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn fake_signatures_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = run(folder.path(), "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --signatures fake --json").good();
+    let ran = run(folder.path(), "reindex --datadir @ --chain regtest --assumevalid 0 --json");
+    let got = ran.good();
+    assert!(got["height"].as_u64() < made["height"].as_u64() && got["blocks_invalid"] == 1, "{ran:?}");
+    assert!(ran.err.contains("refused: block ") && ran.err.contains("block-script-verify-flag-failed ("), "{ran:?}");
+    let info = run(folder.path(), "info --datadir @ --chain regtest --json").good();
+    let failed = info["failed"].as_array().unwrap();
+    assert_eq!(failed[0]["height"].as_u64(), got["height"].as_u64().map(|height| height + 1), "{info}");
+    assert_eq!(info["headers"], made["height"], "what stands on it is marked, not forgotten: {info}");
+}
+
+#[test]
+fn the_demo_needs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let got = run(folder.path(), "demo --blocks 1 --out @/demo --json").good();
+    assert_eq!(got["made"]["bestblock"], got["reindex"]["bestblock"], "{got}");
+    assert_eq!(got["reindex"]["scripts_verified"], got["made"]["inputs"], "{got}");
+    let report = fs::read_to_string(got["report"].as_str().unwrap()).unwrap();
+    assert!(report.contains("<html") && report.len() > 20_000);
+    let ran = run(folder.path(), "demo --out @/demo");
+    assert!(ran.code == Some(2) && ran.err.contains("is not empty"), "{ran:?}");
+}
+
+#[test]
+fn plans_are_checked_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = run(folder.path(), "lab run --example");
+    assert!(example.code == Some(0) && example.out.contains("@CHAIN@"), "{example:?}");
+    for (row, plan, want) in [
+        ("no plan", None, "plan.toml"),
+        ("no TOML", Some("this is none"), "plan.toml"),
+        ("a chain that is not there", Some(example.out.as_str()), "@CHAIN@"),
+    ] {
+        if let Some(plan) = plan {
+            fs::write(folder.path().join("plan.toml"), plan).unwrap();
+        }
+        let ran = run(folder.path(), "lab run @/plan.toml --out @/result");
+        assert!(ran.code == Some(1) && ran.err.contains(want), "{row}: {ran:?}");
+        assert!(!folder.path().join("result").exists(), "{row}: nothing was begun");
+    }
+}

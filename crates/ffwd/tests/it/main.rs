@@ -1,0 +1,15 @@
+//! The built command, driven as a user drives it: options in, exit code, JSON and messages out.
+//!
+//! Real chains need test data; without it those tests say so and pass. `SLOW=1` adds repeats.
+
+#![allow(clippy::unwrap_used, reason = "all of it is test")]
+
+mod bad_input;
+mod data;
+mod folder;
+mod lab;
+mod options;
+mod run;
+mod sets;
+mod stop;
+mod sync;

@@ -1,0 +1,58 @@
+//! One ffwd serves, others sync from it.
+
+use crate::data;
+use crate::run::{Running, run, start};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+/// A server on a folder; it listens when this returns.
+fn serve(folder: &Path) -> (Running, u16) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = start(folder, &format!("sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:{port}"));
+    for _ in 0..1_000 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return (server, port);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the server listens within ten seconds");
+}
+
+#[test]
+fn a_folder_is_synced_from_another() {
+    let Some(source) = data::real("regtest", "regtest_1_206") else { return };
+    let want = run(source.path(), "reindex --datadir @ --chain regtest --hash hash_serialized_3 --json").good();
+    let (mut server, port) = serve(source.path());
+    for (row, first) in [("from nothing", None), ("from half way", Some(100))] {
+        for transport in [1, 0] {
+            let target = tempfile::tempdir().unwrap();
+            let line = |more: &str| {
+                format!(
+                    "sync --datadir @ --chain regtest --connect 127.0.0.1:{port} --v2transport {transport} --json {more}"
+                )
+            };
+            if let Some(height) = first {
+                let got = run(target.path(), &line(&format!("--stopatheight {height}"))).good();
+                assert_eq!(got["height"], height, "{row}: {got}");
+            }
+            let got = run(target.path(), &line("--exit-at-tip")).good();
+            assert_eq!(got["bestblock"], want["bestblock"], "{row}, v2 {transport}: {got}");
+            assert_eq!(got["height_start"], first.unwrap_or(0), "{row}: {got}");
+            let coins = run(target.path(), "coins info --datadir @ --chain regtest --json").good();
+            assert_eq!(coins["hash_serialized_3"], want["hash_serialized_3"], "{row}, v2 {transport}");
+        }
+    }
+    server.signal("TERM");
+    assert_eq!(server.ended().code, Some(0));
+}
+
+#[test]
+fn nothing_to_connect_to_is_no_tip() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = start(folder.path(), "sync --datadir @ --chain regtest --connect 127.0.0.1:1 --exit-at-tip");
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(child.goes_on(), "it waits for a peer");
+    child.signal("INT");
+    assert_eq!(child.ended().code, Some(130));
+}
