@@ -1,8 +1,8 @@
 //! What is done to a block: each stage a function from values to values.
 //!
-//! [`prepare`]: bytes to tables, ids, operations, or the first rule of the block alone that is broken.
-//! [`judge`]: answers to undo data and totals, or the first rule that needs the coins that is broken.
-//! [`scripts`]: runs the scripts of some inputs.
+//! `prepare`: bytes to tables, ids, operations, or the first rule of the block alone that is broken.
+//! `judge`: answers to undo data and totals, or the first rule that needs the coins that is broken.
+//! `scripts`: runs the scripts of some inputs.
 //!
 //! Absent on purpose: threads, order, files. The pipeline decides who does what when.
 
