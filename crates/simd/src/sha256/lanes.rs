@@ -241,7 +241,7 @@ mod tests {
         let data = rng.bytes(rounds(9000).max(400));
         let plain = Lanes::Plain.kernel().unwrap();
         let long = data.len();
-        for count in (0..70).step_by(70 / rounds(70)).chain([35, rounds(400)]) {
+        for count in (0..rounds(70)).chain([rounds(900), rounds(400)]) {
             let messages: Vec<Pieces<'_>> = (0..count)
                 .map(|at| &data[..if at % 9 == 4 { rng.below(long) } else { rng.below(400) }])
                 .map(|bytes| [&bytes[..bytes.len() / 50], &bytes[bytes.len() / 50..], &[]])
