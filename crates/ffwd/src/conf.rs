@@ -1,8 +1,10 @@
 //! bitcoin.conf and settings.json, read as Core reads them.
 //!
-//!     line:     # comment | [section] | name=value | section.name=value; "no" before a name negates it
-//!     order:    settings.json, then the network's section, then the part before any section; in a file the first value counts
-//!     json:     { name: text | number | true | false | [values] }, in the network's folder; the last value counts
+//! ```text
+//! line:     # comment | [section] | name=value | section.name=value; "no" before a name negates it
+//! order:    settings.json, then the network's section, then the part before any section; in a file the first value counts
+//! json:     { name: text | number | true | false | [values] }, in the network's folder; the last value counts
+//! ```
 //!
 //! Source: facts of Bitcoin Core b88bffe: common/config.cpp, `GetConfigOptions` and `ReadConfigFiles`; common/settings.cpp,
 //! `GetSetting` and `GetSettingsList`; common/args.cpp, `InterpretKey`, `InterpretValue` and `InterpretBool`.
