@@ -18,7 +18,7 @@ fn set(folder: &Path) -> serde_json::Value {
 #[test]
 fn ctrl_c_commits_and_the_next_run_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let made = chain(folder.path(), 12);
+    let made = chain(folder.path(), 5);
     let mut child = start(folder.path(), REINDEX);
     // Once some blocks are connected, and long before all are.
     let log = folder.path().join("regtest/debug.log");
@@ -47,8 +47,8 @@ fn ctrl_c_commits_and_the_next_run_goes_on() {
 /// Kills runs at instants spread over the time that a whole one takes.
 fn kill_often(line: &str, kills: u32) {
     let (folder, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let made = chain(folder.path(), 3);
-    chain(whole.path(), 3);
+    let made = chain(folder.path(), 1);
+    chain(whole.path(), 1);
     run(whole.path(), REINDEX).good();
     if line.contains("--chainstate-only") {
         run(folder.path(), REINDEX).good();
