@@ -99,13 +99,13 @@ pub(crate) struct Writing {
     /// Stop exactly at this height; 0 for not
     #[arg(long, value_name = "N")]
     pub(crate) stopatheight: Option<Height>,
-    /// Remove old block and undo files to stay below this, at least 550; 0 keeps all
+    /// As Core's, at least 550; 0 keeps all files, and only that is done so far
     #[arg(long, value_name = "MiB", value_parser = prune)]
     pub(crate) prune: Option<u64>,
     /// Whether block files of a new folder are obfuscated [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) blocksxor: Option<bool>,
-    /// More for debug.log: the time of each stage for each block
+    /// More for debug.log: the time of each stage
     #[arg(long, value_name = "CATEGORY")]
     pub(crate) debug: Vec<DebugCategory>,
 }
