@@ -41,11 +41,9 @@ impl Backend for Folder<'_> {
             if wanted.is_empty() {
                 return Ok(None);
             }
-            if self.arrivals.is_some() {
-                // What peers sent may still be in the writer's buffer.
-                if let Some(blocks) = self.writers().blocks.as_mut() {
-                    blocks.write_out()?;
-                }
+            // What was stored just now may still be in the writer's buffer.
+            if let Some(blocks) = self.writers().blocks.as_mut() {
+                blocks.write_out()?;
             }
             let Some(read) = source.reader.read(&wanted) else { return Ok(None) };
             for block in read {
