@@ -11,7 +11,7 @@ use consensus::{Chain, Params};
 use lab::chain;
 use lab::plot::{PlotOptions, plot};
 use node::jobs;
-use node::options::{Options, Report, SetHash, SetInfo};
+use node::options::{self, Options, Report, SetHash, SetInfo};
 use primitives::Hash256;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -89,6 +89,8 @@ fn fault(what: &str, path: &Path, why: &io::Error) -> Failure {
 fn options(datadir: PathBuf, par: i64) -> Options {
     let params = Params::new(Chain::Regtest);
     Options {
+        disk: options::real_disk(),
+        commit_interval: options::COMMIT_INTERVAL,
         datadir,
         blocksdir: None,
         minimum_chain_work: params.minimum_chain_work,

@@ -8,7 +8,7 @@ use crate::args::{self, Common, PAR_MAX, Sync, Writing};
 use crate::conf::{Conf, Setting};
 use consensus::{Chain, Params};
 use node::jobs::SyncOptions;
-use node::options::Options;
+use node::options::{self, Options};
 use primitives::Height;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -161,6 +161,8 @@ fn options(
     Ok(Options {
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
         minimum_chain_work: work.unwrap_or(params.minimum_chain_work),
+        disk: options::real_disk(),
+        commit_interval: options::COMMIT_INTERVAL,
         datadir,
         blocksdir: blocksdir.filter(|dir| !dir.as_os_str().is_empty()),
         params,

@@ -2,14 +2,26 @@
 
 use crate::stats::Snapshot;
 use consensus::Params;
+use leveldb::fs::{Disk, RealDisk};
 use primitives::{Hash256, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Coins are committed at the latest when so much work would be lost.
+pub const COMMIT_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The machine's own file system.
+pub fn real_disk() -> Arc<dyn Disk> {
+    RealDisk::shared()
+}
 
 /// What all jobs have in common. Names are Core's options.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Where everything lies: [`real_disk`], or a simulated one.
+    pub disk: Arc<dyn Disk>,
     /// The data directory; the network's folder lies in it.
     pub datadir: PathBuf,
     /// `-blocksdir`, where block files lie elsewhere.
@@ -28,6 +40,8 @@ pub struct Options {
     pub stop_at_height: Option<Height>,
     /// `-prune`, in MiB; 0 for not.
     pub prune_mib: u64,
+    /// After so much time what is connected is committed: [`COMMIT_INTERVAL`].
+    pub commit_interval: Duration,
     /// `-blocksxor`.
     pub blocksxor: bool,
     /// `--debug bench`: a line a stage and block in debug.log.

@@ -26,8 +26,6 @@ use store::{FileInfos, Layout};
 
 use crate::engine::Plan;
 
-/// Coins are committed at the latest when so much work would be lost.
-const FLUSH_INTERVAL: Duration = Duration::from_secs(600);
 /// Progress is told so often.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// Bytes of the buffers in which blocks are read together.
@@ -290,7 +288,7 @@ impl Folder<'_> {
 
     /// Commits what is in memory when that is due by time.
     pub(crate) fn commit_if_due(&self, engine: &mut crate::engine::Engine<'_>) -> Result<(), Fault> {
-        let due = self.last_flush.lock().expect("nobody panics with it").elapsed() > FLUSH_INTERVAL;
+        let due = self.last_flush.lock().expect("nobody panics with it").elapsed() > self.options.commit_interval;
         if due && engine.pipeline.has_changes() {
             engine.pipeline.flush(engine.tip_and_hash())?;
         }

@@ -8,7 +8,7 @@ use crate::log::Log;
 use crate::options::{Events, Options};
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::{Class, Params};
-use leveldb::fs::{Disk, RealDisk};
+use leveldb::fs::Disk;
 use primitives::{Hash256, Header};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -64,7 +64,7 @@ pub fn lock(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
             "ffwd does not prune yet: run without --prune (docs/gaps.md), and let bitcoind -prune remove block files afterwards",
         ));
     }
-    let disk = RealDisk::shared();
+    let disk = options.disk.clone();
     let net = network(&options.params);
     let layout = Layout::new(&options.datadir, net.folder, options.blocksdir.as_deref());
     layout.check(&*disk)?;

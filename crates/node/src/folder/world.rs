@@ -1,6 +1,6 @@
 //! The folder as the engine's world: blocks come from its files, results go into its files.
 
-use super::{FLUSH_INTERVAL, Folder};
+use super::Folder;
 use crate::engine::{Plan, World};
 use crate::fault::Fault;
 use crate::log::Tip;
@@ -107,7 +107,8 @@ impl Backend for Folder<'_> {
     }
 
     fn flush_is_due(&self) -> bool {
-        !self.is_read_only && self.last_flush.lock().expect("nobody panics with it").elapsed() > FLUSH_INTERVAL
+        let since = self.last_flush.lock().expect("nobody panics with it").elapsed();
+        !self.is_read_only && since > self.options.commit_interval
     }
 
     fn sync(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {

@@ -89,7 +89,7 @@ fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, F
     let done = std::sync::atomic::AtomicBool::new(false);
     let stats = engine.pipeline.stats();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let teller = scope.spawn(|| {
             while !done.load(Relaxed) {
                 std::thread::park_timeout(std::time::Duration::from_millis(100));
                 folder.teller.progress(|| stats.snapshot());
@@ -97,6 +97,7 @@ fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, F
         });
         let result = engine.activate();
         done.store(true, Relaxed);
+        teller.thread().unpark();
         result
     })
 }

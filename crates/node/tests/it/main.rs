@@ -5,6 +5,8 @@
     reason = "a test that finds something else than it needs should fail there"
 )]
 
+mod chain;
+mod crash;
 mod data;
 mod memory;
 mod pipeline;

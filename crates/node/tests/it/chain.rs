@@ -1,0 +1,77 @@
+//! A small chain of our own: regtest blocks that anyone may spend, so that tests need no data from outside.
+
+use consensus::{Chain, Params};
+use primitives::{Hash256, Header, Target};
+
+/// What a block pays at most, in satoshis, up to height 149.
+const SUBSIDY: u64 = 5_000_000_000;
+/// Blocks after which a coinbase may be spent.
+const MATURITY: u32 = 100;
+/// The genesis block of regtest is of this second.
+const GENESIS_TIME: u32 = 1_296_688_602;
+
+/// `count` blocks on regtest's genesis block, the genesis block first. From height 101 on each has a second transaction,
+/// which spends the coinbase of 100 blocks before and makes two coins of it.
+pub(crate) fn chain(count: u32) -> Vec<Vec<u8>> {
+    let params = Params::new(Chain::Regtest);
+    let mut blocks = vec![params.genesis.to_vec()];
+    let (mut prev, mut coinbases) = (params.genesis_hash, vec![Hash256::ZERO]);
+    for height in 1..=count {
+        let mut transactions = vec![coinbase(height)];
+        coinbases.push(id(&transactions[0]));
+        if height > MATURITY {
+            transactions.push(spend(coinbases[(height - MATURITY) as usize]));
+        }
+        let block = block(prev, GENESIS_TIME + 600 * height, &transactions);
+        prev = hash_of(&block);
+        blocks.push(block);
+    }
+    blocks
+}
+
+/// The same blocks as one block file.
+pub(crate) fn file(blocks: &[Vec<u8>]) -> Vec<u8> {
+    let magic = Params::new(Chain::Regtest).magic;
+    let record = |block: &Vec<u8>| [&magic[..], &(block.len() as u32).to_le_bytes(), block].concat();
+    blocks.iter().flat_map(record).collect()
+}
+
+/// Hash of a block.
+pub(crate) fn hash_of(block: &[u8]) -> Hash256 {
+    Header(*block.first_chunk().unwrap()).hash()
+}
+
+fn id(transaction: &[u8]) -> Hash256 {
+    Hash256(simd::sha256::sha256d(transaction))
+}
+
+fn block(prev: Hash256, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
+    let root = match transactions {
+        [only] => id(only),
+        [first, second] => id(&[id(first).0, id(second).0].concat()),
+        _ => unreachable!("one or two"),
+    };
+    let target = Target::from_compact(0x207f_ffff).unwrap();
+    let header = (0..).map(|nonce| Header::new(4, prev, root, time, 0x207f_ffff, nonce));
+    let header = header.into_iter().find(|header| target.is_met_by(&header.hash())).unwrap();
+    [&header.0[..], &[transactions.len() as u8], &transactions.concat()].concat()
+}
+
+/// Pays to a script that is always true.
+fn output(value: u64) -> Vec<u8> {
+    [&value.to_le_bytes()[..], &[1, 0x51]].concat()
+}
+
+/// The height comes first, as BIP34 wants it: heights up to 16 as one byte, those up to 127 as a push of one.
+fn coinbase(height: u32) -> Vec<u8> {
+    let small = u8::try_from(height).ok().filter(|&height| height < 0x80).expect("few blocks");
+    let script = if small <= 16 { vec![0x50 + small, 0] } else { vec![1, small, 0] };
+    let input = [&[1][..], &[0; 32], &[0xff; 4], &[script.len() as u8], &script, &[0xff; 4]].concat();
+    [&[1, 0, 0, 0][..], &input, &[1], &output(SUBSIDY), &[0; 4]].concat()
+}
+
+fn spend(of: Hash256) -> Vec<u8> {
+    let input = [&[1][..], &of.0, &[0; 4], &[0], &[0xff; 4]].concat();
+    let outputs = [&[2][..], &output(SUBSIDY / 2), &output(SUBSIDY / 2)].concat();
+    [&[1, 0, 0, 0][..], &input, &outputs, &[0; 4]].concat()
+}

@@ -1,0 +1,209 @@
+//! Whole jobs on a disk that has accidents: whatever is lost, the folder reopens, the same command goes on, and ends with
+//! the right set.
+//!
+//! Every operation of a run with one commit is a row; of a run with a commit at every chance some are, all with SLOW=1.
+
+use crate::chain::{chain, file, hash_of};
+use consensus::{Chain, Params};
+use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use node::Fault;
+use node::jobs;
+use node::options::{COMMIT_INTERVAL, Options, Report, SetHash};
+use primitives::{Hash256, Work};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+const BLOCKS: u32 = 110;
+/// Not a place of the real disk: only the log would be looked for there.
+const FOLDER: &str = "/no-such-folder";
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Job {
+    Reindex,
+    Rebuild,
+    Import,
+}
+
+struct Case {
+    name: &'static str,
+    job: Job,
+    /// Commits at every chance, not only at the end.
+    is_eager: bool,
+    /// One in so many operations is tried without SLOW=1.
+    stride: u64,
+}
+
+struct Bench {
+    blocks: Vec<Vec<u8>>,
+    set: Hash256,
+}
+
+fn is_slow() -> bool {
+    std::env::var_os("SLOW").is_some()
+}
+
+fn options(disk: &SimDisk, is_eager: bool) -> Options {
+    let params = Params::new(Chain::Regtest);
+    Options {
+        disk: disk.shared(),
+        commit_interval: if is_eager { Duration::ZERO } else { COMMIT_INTERVAL },
+        datadir: PathBuf::from(FOLDER),
+        blocksdir: None,
+        minimum_chain_work: Work::ZERO,
+        params,
+        dbcache_bytes: 16 << 20,
+        par: 1,
+        assumevalid: Hash256::ZERO,
+        stop_at_height: None,
+        prune_mib: 0,
+        blocksxor: false,
+        debug_bench: false,
+        stop: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
+    let folder = path.parent().unwrap();
+    disk.create_dir_all(folder).unwrap();
+    let file = disk.create(path).unwrap();
+    file.write_at(0, bytes).unwrap();
+    file.sync().unwrap();
+    for folder in path.ancestors().skip(1) {
+        disk.sync_dir(folder).unwrap();
+    }
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let blocks = chain(BLOCKS);
+        let mut bench = Bench { blocks, set: Hash256::ZERO };
+        let disk = bench.disk(Job::Reindex);
+        bench.run(Job::Reindex, &disk, false).unwrap();
+        bench.set = bench.hash(&disk);
+        bench
+    }
+
+    /// A disk with what the job starts from.
+    fn disk(&self, job: Job) -> SimDisk {
+        let disk = SimDisk::new(0);
+        let bytes = file(&self.blocks);
+        match job {
+            Job::Import => put(&disk, Path::new("/foreign.dat"), &bytes),
+            Job::Reindex | Job::Rebuild => {
+                put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &bytes);
+            }
+        }
+        disk.create_dir_all(Path::new(FOLDER)).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
+        disk
+    }
+
+    fn run(&self, job: Job, disk: &SimDisk, is_eager: bool) -> Result<Report, Fault> {
+        let options = options(disk, is_eager);
+        match job {
+            Job::Reindex => jobs::reindex(&options, false, &|_| ()),
+            Job::Rebuild => jobs::reindex(&options, true, &|_| ()),
+            Job::Import => jobs::import(&options, &[PathBuf::from("/foreign.dat")], &|_| ()),
+        }
+    }
+
+    fn hash(&self, disk: &SimDisk) -> Hash256 {
+        let set = jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
+        assert_eq!(set.height, BLOCKS);
+        set.hash.unwrap().1
+    }
+
+    /// What must hold at any instant: coins that are there stand at a block of this chain.
+    fn check_between(&self, disk: &SimDisk, row: &str) {
+        let info = jobs::info(&options(disk, false)).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert!(self.blocks.iter().any(|block| hash_of(block) == info.best), "{row}: {info:?}");
+        assert!(info.failed.is_empty(), "{row}: {info:?}");
+    }
+
+    /// Runs the job to its end and looks at all that is there then.
+    fn check_end(&self, job: Job, disk: &SimDisk, is_eager: bool, row: &str) {
+        let report = self.run(job, disk, is_eager).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert_eq!((report.height, report.best), (BLOCKS, hash_of(self.blocks.last().unwrap())), "{row}");
+        assert_eq!(self.hash(disk), self.set, "{row}");
+        let info = jobs::info(&options(disk, false)).unwrap();
+        assert!(!info.reindexing && info.height == BLOCKS && info.headers == BLOCKS, "{row}: {info:?}");
+        let checked = jobs::verify(&options(disk, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert_eq!((checked.blocks, checked.level), (BLOCKS, 4), "{row}");
+    }
+}
+
+const CASES: [Case; 6] = [
+    Case { name: "a first reindex", job: Job::Reindex, is_eager: false, stride: 1 },
+    Case { name: "a reindex with many commits", job: Job::Reindex, is_eager: true, stride: 67 },
+    Case { name: "a reindex of a whole folder", job: Job::Reindex, is_eager: false, stride: 5 },
+    Case { name: "a rebuild", job: Job::Rebuild, is_eager: false, stride: 5 },
+    Case { name: "an import", job: Job::Import, is_eager: false, stride: 11 },
+    Case { name: "an import with many commits", job: Job::Import, is_eager: true, stride: 89 },
+];
+
+/// The disk that a case starts from; a second job finds what a first one left.
+fn start(bench: &Bench, case: &Case) -> SimDisk {
+    let disk = bench.disk(case.job);
+    if case.name.ends_with("whole folder") || case.job == Job::Rebuild {
+        bench.run(Job::Reindex, &disk, false).unwrap();
+    }
+    disk
+}
+
+/// Runs every case with the accident at every operation, or at some.
+fn every_operation(accident: Accident, strides: u64) {
+    let bench = Bench::new();
+    for case in &CASES {
+        let begin = std::time::Instant::now();
+        let (first, mut at, mut tried) = (start(&bench, case), 0, 0);
+        loop {
+            let disk = first.reopen(Loss::Random(at));
+            let from = disk.operations() + at;
+            disk.fail_at(from, 1, accident);
+            let result = bench.run(case.job, &disk, case.is_eager);
+            let was_met = disk.operations() > from;
+            assert!(was_met || result.is_ok(), "{}: {result:?}", case.name);
+            assert!(result.is_err() || accident != Accident::Stop || !was_met, "{}: it stopped at {at}", case.name);
+            let losses = [Loss::Nothing, Loss::Unsynced, Loss::Random(at)];
+            // Without SLOW=1 each row has one of them, in turn.
+            let chosen = if is_slow() { &losses[..] } else { &losses[tried % 3..][..1] };
+            for &loss in chosen {
+                let row = format!("{}, {accident:?} at {at}, {loss:?}", case.name);
+                let left = disk.reopen(loss);
+                bench.check_between(&left, &row);
+                bench.check_end(case.job, &left, case.is_eager, &row);
+            }
+            tried += 1;
+            if !was_met {
+                break;
+            }
+            at += if is_slow() { 1 } else { case.stride * strides };
+        }
+        assert!(tried > 3, "{}: {tried} operations", case.name);
+        println!("{}: {tried} of {at} operations, {:.1?}", case.name, begin.elapsed());
+    }
+}
+
+#[test]
+fn a_stop_at_any_operation_is_gone_on_from() {
+    every_operation(Accident::Stop, 1);
+}
+
+/// The run ends with a fault, or does without; the next one goes on.
+#[test]
+fn a_failing_disk_is_a_fault_and_costs_nothing_committed() {
+    every_operation(Accident::Io, 3);
+}
+
+/// The run waits for room, or ends with a fault; the next one goes on.
+#[test]
+fn a_full_disk_costs_nothing_committed() {
+    if !is_slow() {
+        println!("skipped: SLOW=1 runs it");
+        return;
+    }
+    every_operation(Accident::NoSpace, 1);
+}
