@@ -170,6 +170,10 @@ impl Pipeline<'_> {
             // A mark that no block reached is none.
             state.seal.take_if(|seal| seal.lanes_left == LANES);
         }
+        if self.chosen.is_some() {
+            self.play_background();
+            return self.lock().fault.take().map_or(Ok(()), Err);
+        }
         std::thread::scope(|scope| {
             for _ in 0..self.settings.par.max(1) {
                 scope.spawn(|| self.worker());

@@ -14,6 +14,7 @@
 //!
 //! Absent on purpose: which chain (the caller's), files (the [`Backend`]'s), rules (`stages`).
 
+mod chosen;
 mod flush;
 mod rewind;
 mod state;
@@ -31,6 +32,7 @@ use script::Flags;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use store::blockfiles::BlockBytes;
 
+pub use chosen::Choose;
 use state::State;
 
 /// A block to be connected, and what its chain says about it.
@@ -192,6 +194,8 @@ pub struct Pipeline<'b> {
     pub(crate) work: Condvar,
     pub(crate) room: Condvar,
     pub(crate) times: RwLock<MedianTimes>,
+    /// Set where one thread plays all workers.
+    pub(crate) chosen: Option<Mutex<Choose>>,
     stats: Arc<Stats>,
 }
 
@@ -207,6 +211,7 @@ impl<'b> Pipeline<'b> {
             work: Condvar::new(),
             room: Condvar::new(),
             times: RwLock::new(MedianTimes::default()),
+            chosen: None,
             stats: Arc::default(),
         }
     }
@@ -227,6 +232,10 @@ impl<'b> Pipeline<'b> {
     /// When a worker panics: the program's own fault, passed on.
     pub fn run(&self) -> Result<Outcome, Fault> {
         self.lock().begin_run();
+        if self.chosen.is_some() {
+            self.play();
+            return self.end_run();
+        }
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.settings.par.max(1))
                 .map(|n| {

@@ -43,27 +43,11 @@ impl Pipeline<'_> {
             if self.backend.stopping() {
                 (state.halted, state.stopped) = (true, true);
             }
-            if state.halted || state.fault.is_some() {
+            if state.halted || state.fed_all || state.fault.is_some() {
                 return;
             }
             drop(state);
-            let next = self.stats.timed(Stage::Read, || self.backend.next());
-            let mut state = self.lock();
-            match next {
-                Ok(Some(job)) => {
-                    self.stats.add_bytes(job.bytes.len());
-                    state.admit(Arc::new(Flight::new(job)));
-                    self.work.notify_one();
-                }
-                Ok(None) => {
-                    state.fed_all = true;
-                    return;
-                }
-                Err(fault) => {
-                    self.fail(&mut state, fault);
-                    return;
-                }
-            }
+            self.feed_one();
         }
     }
 
@@ -132,7 +116,7 @@ impl Pipeline<'_> {
     }
 
     /// Does one piece of work without the lock.
-    fn perform<'s>(
+    pub(crate) fn perform<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
         background: bool,
@@ -168,7 +152,7 @@ impl Pipeline<'_> {
         state.background.pop_front()
     }
 
-    fn background(&self, work: Background) -> Result<(), Fault> {
+    pub(crate) fn background(&self, work: Background) -> Result<(), Fault> {
         match work {
             Background::Sync => self.sync(),
             Background::WritePart { part } => self.write_part(part),
@@ -177,7 +161,7 @@ impl Pipeline<'_> {
         }
     }
 
-    fn foreground(&self, seq: u64, task: Task) -> Result<(), Fault> {
+    pub(crate) fn foreground(&self, seq: u64, task: Task) -> Result<(), Fault> {
         match task {
             Task::Decode => self.decode(seq),
             Task::Apply { lane } => self.apply(seq, usize::from(lane)),

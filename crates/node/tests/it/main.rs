@@ -10,4 +10,5 @@ mod crash;
 mod data;
 mod memory;
 mod pipeline;
+mod schedule;
 mod traps;

@@ -1,0 +1,347 @@
+//! Random chains in random orders of tasks: every order ends with the set, the undo data and the verdicts of a plain model.
+//!
+//! One thread plays all workers (`Pipeline::choose_by`), so that a seed gives the same order again; half of the runs use
+//! threads instead. `SLOW=1` runs for ten minutes.
+
+use crate::memory::Memory;
+use coins::table::HashKey;
+use consensus::{Chain, Params};
+use node::engine::{Activated, Engine, Setup};
+use node::headers::{self, AssumeValid};
+use node::pipeline::Settings;
+use primitives::{Amount, Hash256, Header, OutPoint, Target, Work, coin};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::RwLock;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+const BITS: u32 = 0x207f_ffff;
+const FIRST_TIME: u32 = 1_700_000_000;
+const NOW: i64 = 1_795_262_400;
+
+/// SplitMix64.
+#[derive(Clone)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// A coin of the model.
+#[derive(Clone)]
+struct Coin {
+    height: u32,
+    coinbase: bool,
+    value: u64,
+    script: Vec<u8>,
+}
+
+type Set = BTreeMap<OutPoint, Coin>;
+
+/// What is wrong with a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Flaw {
+    None,
+    /// Spends a coin that an earlier block of its chain spent.
+    SpentBefore,
+    /// Spends a coin twice.
+    SpentTwice,
+    /// Spends a coin that never was.
+    NeverMade,
+    /// Takes more than there is.
+    TooMuch,
+}
+
+/// A chain as it grows: what is spendable in it, and what was.
+#[derive(Clone)]
+struct Branch {
+    tip: Hash256,
+    height: u32,
+    set: Set,
+    spent: Vec<(OutPoint, Coin)>,
+}
+
+fn varint(out: &mut Vec<u8>, n: usize) {
+    assert!(n < 253, "these are small");
+    out.push(n as u8);
+}
+
+fn transaction(inputs: &[(OutPoint, Vec<u8>)], outputs: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut out = 2u32.to_le_bytes().to_vec();
+    varint(&mut out, inputs.len());
+    for (outpoint, script) in inputs {
+        out.extend(outpoint.txid.0);
+        out.extend(outpoint.vout.to_le_bytes());
+        varint(&mut out, script.len());
+        out.extend(script);
+        out.extend([0xff; 4]);
+    }
+    varint(&mut out, outputs.len());
+    for (value, script) in outputs {
+        out.extend(value.to_le_bytes());
+        varint(&mut out, script.len());
+        out.extend(script);
+    }
+    out.extend([0; 4]);
+    out
+}
+
+fn merkle_root(txids: &[Hash256]) -> Hash256 {
+    let mut level: Vec<Hash256> = txids.to_vec();
+    while level.len() > 1 {
+        level = level
+            .chunks(2)
+            .map(|pair| Hash256(simd::sha256::sha256d(&[pair[0].0, pair[pair.len() - 1].0].concat())))
+            .collect();
+    }
+    level[0]
+}
+
+/// A script that anybody may spend: of one of Core's compact forms in look, or not.
+fn script(random: &mut Random) -> Vec<u8> {
+    let mut script = vec![0x51];
+    for _ in 0..random.below(40) {
+        script.push(0x61); // OP_NOP
+    }
+    script
+}
+
+impl Branch {
+    /// A block on this branch, with a flaw or none; a good one moves the branch on.
+    fn block(&mut self, random: &mut Random, flaw: Flaw) -> Vec<u8> {
+        let height = self.height + 1;
+        let mut set = self.set.clone();
+        let (mut spent, mut transactions, mut fees) = (Vec::new(), Vec::new(), 0u64);
+        let count = 1 + random.below(12);
+        let flawed = random.below(count);
+        for index in 0..count {
+            let old: Vec<OutPoint> = set
+                .iter()
+                .filter(|(_, coin)| !coin.coinbase || height - coin.height >= 100)
+                .map(|(outpoint, _)| *outpoint)
+                .collect();
+            if old.is_empty() {
+                break;
+            }
+            let mut inputs = Vec::new();
+            let mut sum = 0;
+            for _ in 0..1 + random.below(4.min(old.len())) {
+                let outpoint = old[random.below(old.len())];
+                if let Some(coin) = set.remove(&outpoint) {
+                    sum += coin.value;
+                    inputs.push((outpoint, vec![]));
+                    spent.push((outpoint, coin));
+                }
+            }
+            let mut wanted = sum;
+            if index == flawed {
+                match flaw {
+                    Flaw::SpentBefore if !self.spent.is_empty() => {
+                        inputs.push((self.spent[random.below(self.spent.len())].0, vec![]));
+                    }
+                    Flaw::SpentTwice if spent.len() > inputs.len() => inputs.push((spent[0].0, vec![])),
+                    Flaw::NeverMade | Flaw::SpentBefore | Flaw::SpentTwice => {
+                        let txid = Hash256(std::array::from_fn(|_| random.next() as u8));
+                        inputs.push((OutPoint { txid, vout: 3 }, vec![]));
+                    }
+                    Flaw::TooMuch => wanted += 1,
+                    Flaw::None => {}
+                }
+            }
+            let outputs = 1 + random.below(4) as u64;
+            let fee = if flaw == Flaw::TooMuch { 0 } else { (random.next() % 3).min(wanted) };
+            let each = (wanted - fee) / outputs;
+            let outputs: Vec<(u64, Vec<u8>)> = (0..outputs)
+                .map(|n| (if n == 0 { wanted - fee - each * (outputs - 1) } else { each }, script(random)))
+                .collect();
+            fees += fee;
+            let bytes = transaction(&inputs, &outputs);
+            let txid = Hash256(simd::sha256::sha256d(&bytes));
+            for (vout, (value, script)) in outputs.into_iter().enumerate() {
+                let coin = Coin { height, coinbase: false, value, script };
+                set.insert(OutPoint { txid, vout: vout as u32 }, coin);
+            }
+            transactions.push((txid, bytes));
+        }
+        let header = self.mined(random, height, fees, &mut transactions, &mut set);
+        if flaw == Flaw::None {
+            (self.tip, self.height, self.set) = (header.hash(), height, set);
+            self.spent.extend(spent);
+        }
+        let mut block = header.0.to_vec();
+        varint(&mut block, transactions.len());
+        block.extend(transactions.iter().flat_map(|(_, bytes)| bytes));
+        block
+    }
+
+    fn mined(
+        &self,
+        random: &mut Random,
+        height: u32,
+        fees: u64,
+        transactions: &mut Vec<(Hash256, Vec<u8>)>,
+        set: &mut Set,
+    ) -> Header {
+        let subsidy = (5_000_000_000u64 >> (height / 150)) + fees;
+        let mut push = match height {
+            1..=16 => vec![0x50 + height as u8],
+            17..=127 => vec![1, height as u8],
+            _ => vec![2, height as u8, (height >> 8) as u8],
+        };
+        if height > 127 && height < 256 && height as u8 > 127 {
+            push = vec![2, height as u8, 0];
+        }
+        push.extend([4]);
+        push.extend((random.next() as u32).to_le_bytes()); // Branches make coinbases of their own.
+        let null = OutPoint { txid: Hash256::ZERO, vout: u32::MAX };
+        let outputs = [(subsidy, script(random)), (0, vec![0x6a, 1, 7])];
+        let coinbase = transaction(&[(null, push)], &outputs);
+        let txid = Hash256(simd::sha256::sha256d(&coinbase));
+        let [(value, script), _] = outputs;
+        set.insert(OutPoint { txid, vout: 0 }, Coin { height, coinbase: true, value, script });
+        transactions.insert(0, (txid, coinbase));
+        let root = merkle_root(&transactions.iter().map(|(txid, _)| *txid).collect::<Vec<_>>());
+        let target = Target::from_compact(BITS).unwrap();
+        let time = FIRST_TIME + height * 600;
+        (0..)
+            .map(|nonce| Header::new(0x2000_0000, self.tip, root, time, BITS, nonce))
+            .find(|header| target.is_met_by(&header.hash()))
+            .unwrap()
+    }
+
+    /// The set as the tables should hold it.
+    fn table(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.set
+            .iter()
+            .map(|(outpoint, made)| {
+                let (mut key, mut value) = (Vec::new(), Vec::new());
+                coin::put_coin_key(&mut key, outpoint);
+                let code = coin::code(made.height, made.coinbase);
+                coin::put_coin(&mut value, code, Amount(made.value as i64), &made.script);
+                (key, value)
+            })
+            .collect()
+    }
+}
+
+/// Groups of blocks as they become known, and where they must end.
+struct Story {
+    groups: Vec<Vec<Vec<u8>>>,
+    end: Branch,
+    invalid: usize,
+}
+
+/// A base of 130 blocks; then branches, some with an invalid block below others, each longer than what was best before.
+fn story(random: &mut Random) -> Story {
+    let params = Params::new(Chain::Regtest);
+    let mut best = Branch { tip: params.genesis_hash, height: 0, set: Set::new(), spent: Vec::new() };
+    let mut groups = vec![(0..130).map(|_| best.block(random, Flaw::None)).collect::<Vec<_>>()];
+    let mut invalid = 0;
+    let mut forks = vec![best.clone()];
+    for _ in 0..1 + random.below(5) {
+        let mut branch = forks[random.below(forks.len())].clone();
+        let mut group = Vec::new();
+        let good = (best.height + 1 - branch.height) as usize + random.below(12);
+        for _ in 0..good {
+            group.push(branch.block(random, Flaw::None));
+            if random.below(4) == 0 {
+                forks.push(branch.clone());
+            }
+        }
+        best = branch.clone();
+        if random.below(2) == 0 {
+            let flaws = [Flaw::SpentBefore, Flaw::SpentTwice, Flaw::NeverMade, Flaw::TooMuch];
+            let flaw = flaws[random.below(4)];
+            let bad = branch.block(random, flaw);
+            // Blocks above it, which look good and are spent and created before the verdict.
+            branch.tip = Header(*bad.first_chunk().unwrap()).hash();
+            branch.height += 1;
+            group.push(bad);
+            invalid += 1;
+            for _ in 0..random.below(10) {
+                group.push(branch.block(random, Flaw::None));
+            }
+        }
+        groups.push(group);
+    }
+    Story { groups, end: best, invalid }
+}
+
+/// Runs a story and compares its end with the model's.
+fn check(story: &Story, settings: Settings, eager: bool, choices: Option<Random>) {
+    let params = Params::new(Chain::Regtest);
+    let tree = RwLock::new(headers::genesis_tree(&params));
+    let memory = Memory::default();
+    memory.eager.store(eager, Ordering::Relaxed);
+    let setup = Setup {
+        pipeline: settings,
+        assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
+        stop_at: None,
+        tip: 0,
+        secret: HashKey([1, 2, 3, 4]),
+    };
+    let mut engine = Engine::new(&params, &memory, &tree, setup);
+    if let Some(mut random) = choices {
+        engine.pipeline.choose_by(Box::new(move |count| random.below(count)));
+    }
+    let mut undo = HashMap::new();
+    for block in story.groups.iter().flat_map(|group| group.iter().map(Some).chain([None])) {
+        let Some(block) = block else {
+            assert_eq!(engine.activate().unwrap(), Activated::Tip);
+            continue;
+        };
+        let header = Header(*block.first_chunk().unwrap());
+        let accepted = headers::accept(&mut tree.write().unwrap(), &params, &header, header.hash(), NOW);
+        // On a block that is refused by now nothing is built.
+        let Ok(id) = accepted else { continue };
+        memory.bodies.lock().unwrap().entry(id).or_default().push_back(block.clone());
+        engine.links.add(&tree.read().unwrap(), id);
+    }
+    let (tip, best) = engine.tip_and_hash();
+    engine.pipeline.flush((tip, best)).unwrap();
+    drop(engine);
+    assert_eq!((tree.read().unwrap().height(tip), best), (story.end.height, story.end.tip));
+    assert_eq!(*memory.tables.lock().unwrap(), story.end.table());
+    assert_eq!(memory.reasons.lock().unwrap().len(), story.invalid, "{:?}", memory.reasons.lock().unwrap());
+    for (node, bytes) in memory.connected.lock().unwrap().iter() {
+        assert_eq!(undo.entry(*node).or_insert_with(|| bytes.clone()), bytes, "undo data are the same each time");
+    }
+}
+
+#[test]
+fn any_order_of_tasks_ends_as_the_model_says() {
+    let end = std::env::var_os("SLOW").map(|_| Instant::now() + Duration::from_secs(600));
+    let (mut runs, mut invalid) = (0u32, 0);
+    for seed in 0.. {
+        let mut random = Random(seed);
+        let story = story(&mut random);
+        for _ in 0..4 {
+            let windows = [1, 2, 5, 30, 200];
+            let settings = Settings {
+                par: 1 + random.below(8),
+                window_blocks: windows[random.below(5)],
+                budget_bytes: [1 << 20, 64 << 20][random.below(2)],
+            };
+            let (eager, choices) = (random.below(2) == 0, Random(random.next()));
+            let choices = (random.below(4) > 0).then_some(choices);
+            check(&story, settings, eager, choices);
+            runs += 1;
+        }
+        invalid += story.invalid;
+        if end.map_or(seed >= 5, |end| Instant::now() >= end) {
+            break;
+        }
+    }
+    println!("{runs} runs, {invalid} invalid blocks in their stories");
+    assert!(invalid > 0, "some blocks are refused");
+}
