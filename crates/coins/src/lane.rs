@@ -73,22 +73,13 @@ pub struct Lane {
     /// Newest first.
     older: Vec<Generation>,
     generation: u64,
-    /// Blocks were disconnected in the current generation: what is made now may have a tombstone there already.
-    has_disconnected: bool,
 }
 
 impl Lane {
     /// An empty lane; `secret` is one and the same for all lanes of a run.
     pub fn new(lane: usize, secret: HashKey) -> Lane {
         let first_shard = lane * SHARDS_PER_LANE;
-        Lane {
-            secret,
-            first_shard,
-            current: Lane::tables(first_shard),
-            older: Vec::new(),
-            generation: 1,
-            has_disconnected: false,
-        }
+        Lane { secret, first_shard, current: Lane::tables(first_shard), older: Vec::new(), generation: 1 }
     }
 
     fn tables(first: usize) -> Vec<Table> {
@@ -171,17 +162,16 @@ impl Lane {
     #[inline]
     fn create(&mut self, within: usize, key: &Key<'_>, block: &BlockOps<'_>, op: Op) {
         let table = &mut self.current[within];
-        let mut fresh = !block.overwrites;
-        if (block.overwrites || self.has_disconnected)
-            && let Found::Coin(place) | Found::Tombstone(place) = table.find(key)
+        // A tombstone beside the new coin stays: it hides an older coin, which has to go from the tables.
+        // A coin stays, too: no block that makes it again is good, and then this one is taken back.
+        if block.overwrites
+            && let Found::Coin(place) = table.find(key)
         {
-            // A tombstone may hide an older coin, which has to go from the tables when this one is spent.
-            table.remove(key, place);
-            fresh = false;
+            table.bury(place);
         }
         let output = block.block.output(op.index());
         let code = primitives::coin::code(block.height, op.transaction() == 0);
-        table.insert(&self.secret, key, fresh, coin_bytes_max(output.script().len()), |out| {
+        table.insert(&self.secret, key, !block.overwrites, coin_bytes_max(output.script().len()), |out| {
             write_coin(out, code, output.value(), output.script())
         });
     }
@@ -255,9 +245,13 @@ impl Lane {
                 let key = key_of(&self.secret, block, *op);
                 if op.is_create() {
                     let code = primitives::coin::code(block.height, op.transaction() == 0);
-                    let removed = self.current[within].remove_created(&key, code);
-                    if self.has_disconnected && removed == Some(false) {
-                        self.current[within].insert_tombstone(&self.secret, &key);
+                    let table = &mut self.current[within];
+                    table.remove_created(&key, code);
+                    // What the two repeated coinbases overwrite was never spent before.
+                    if block.overwrites
+                        && let Found::Tombstone(place) = table.find_buried_other(&key, code)
+                    {
+                        table.revive(place);
                     }
                 } else {
                     ordinal -= 1;
@@ -269,14 +263,17 @@ impl Lane {
 
     fn unspend(&mut self, within: usize, key: &Key<'_>, answers: &Answers, ordinal: usize) {
         let table = &mut self.current[within];
-        match (answers.origin(ordinal), table.find(key)) {
-            (Origin::Missing, _) => {}
-            (Origin::Fresh, _) => {
-                let coin = answers.coin(ordinal).expect("a fresh coin was answered from memory");
-                table.insert_stored(&self.secret, key, coin);
-            }
+        let origin = answers.origin(ordinal);
+        let coin = answers.coin(ordinal).unwrap_or_default();
+        let tombstone = match origin {
+            Origin::Missing => return,
+            Origin::Fresh => return table.insert_stored(&self.secret, key, coin),
+            Origin::Current => table.find_buried(key, coin),
+            Origin::Older | Origin::Asked => table.find_buried(key, &[]),
+        };
+        match (origin, tombstone) {
             (Origin::Current, Found::Tombstone(place)) => table.revive(place),
-            (Origin::Older | Origin::Asked, Found::Tombstone(place)) => table.remove(key, place),
+            (_, Found::Tombstone(place)) => table.remove(key, place),
             (origin, found) => unreachable!("a spend from {origin:?} left {found:?}"),
         }
     }
@@ -284,7 +281,6 @@ impl Lane {
     /// Takes a coin out for a disconnected block; says what it was. Asks nobody: `None` means that memory does not know it,
     /// and then a tombstone stands for it.
     pub fn take(&mut self, txid: &Hash256, vout: u32) -> Option<Option<Vec<u8>>> {
-        self.has_disconnected = true;
         let known = self.get(txid, vout).map(|coin| coin.map(<[u8]>::to_vec));
         let within = usize::from(txid.0[0]) - self.first_shard;
         let key = Key::new(&self.secret, &txid.0, vout);
@@ -300,7 +296,6 @@ impl Lane {
 
     /// Puts a stored coin in, over whatever is there; never fresh.
     pub fn put_back(&mut self, txid: &Hash256, vout: u32, coin: &[u8]) {
-        self.has_disconnected = true;
         let within = usize::from(txid.0[0]) - self.first_shard;
         let key = Key::new(&self.secret, &txid.0, vout);
         let table = &mut self.current[within];
@@ -315,7 +310,6 @@ impl Lane {
         let tables = std::mem::replace(&mut self.current, Lane::tables(self.first_shard));
         let sealed = Generation { number: self.generation, tables: tables.into_iter().map(Arc::new).collect() };
         self.generation += 1;
-        self.has_disconnected = false;
         self.older.insert(0, sealed.clone());
         sealed
     }
@@ -328,7 +322,6 @@ impl Lane {
     pub fn unseal(&mut self) {
         let sealed = self.older.remove(0);
         self.generation = sealed.number;
-        self.has_disconnected = true; // It may have been so.
         let own = |table| Arc::try_unwrap(table).ok().expect("nobody writes a generation that is taken back");
         self.current = sealed.tables.into_iter().map(own).collect();
     }
@@ -353,5 +346,209 @@ fn key_of<'a>(secret: &HashKey, block: &BlockOps<'a>, op: Op) -> Key<'a> {
         let prevout = block.block.input(op.index()).prevout_bytes();
         let (txid, vout) = prevout.split_first_chunk::<32>().expect("36 bytes");
         Key::new(secret, txid, u32::from_le_bytes(vout.try_into().expect("4 bytes")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::Ops;
+    use crate::table::Change;
+    use primitives::Tables;
+    use primitives::coin::{code, put_coin};
+    use std::collections::BTreeMap;
+
+    const SECRET: HashKey = HashKey([1, 2, 3, 4]);
+
+    type Name = (Hash256, u32);
+    /// Outpoints that are spent, the txid, the number of outputs.
+    type Transaction = (Vec<Name>, Hash256, u32);
+    /// What memory knows of every name, and what a flush of the current generation would write.
+    type State = (Vec<Option<Option<Vec<u8>>>>, BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+
+    struct Rng(u64);
+
+    impl Rng {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (self.0 >> 33) % n
+        }
+    }
+
+    /// A block of transactions (spent outpoints, outputs) behind a coinbase that does nothing here.
+    struct Made {
+        bytes: Vec<u8>,
+        txids: Vec<Hash256>,
+        height: u32,
+        overwrites: bool,
+    }
+
+    /// Txids of the first lane; any of them may be given to any transaction.
+    fn txid(n: u64) -> Hash256 {
+        let mut bytes = simd::sha256::sha256(&n.to_le_bytes());
+        bytes[0] = (n % 3) as u8;
+        Hash256(bytes)
+    }
+
+    fn made(height: u32, transactions: &[Transaction]) -> Made {
+        let mut bytes = vec![0; 80];
+        bytes.push(transactions.len() as u8 + 1);
+        let mut txids = vec![Hash256([0xff; 32])];
+        let put = |bytes: &mut Vec<u8>, inputs: &[Name], outputs: u32| {
+            // No transaction is without inputs: this one is of another lane.
+            let inputs = if inputs.is_empty() { &[(Hash256([0xff; 32]), 7)] } else { inputs };
+            bytes.extend(1u32.to_le_bytes());
+            bytes.push(inputs.len() as u8);
+            for (txid, vout) in inputs {
+                bytes.extend(txid.0);
+                bytes.extend(vout.to_le_bytes());
+                bytes.extend([0, 0xff, 0xff, 0xff, 0xff]);
+            }
+            bytes.push(outputs as u8);
+            for vout in 0..outputs {
+                bytes.extend((u64::from(height) * 100 + u64::from(vout)).to_le_bytes());
+                bytes.extend([1, 0x51]);
+            }
+            bytes.extend([0; 4]);
+        };
+        put(&mut bytes, &[(Hash256::ZERO, u32::MAX)], 1);
+        for (inputs, txid, outputs) in transactions {
+            put(&mut bytes, inputs, *outputs);
+            txids.push(*txid);
+        }
+        Made { bytes, txids, height, overwrites: false }
+    }
+
+    /// Calls `with` with what the first lane is told about a block.
+    fn with_ops<R>(made: &Made, with: impl FnOnce(&BlockOps<'_>) -> R) -> R {
+        let mut tables = Tables::new();
+        let block = tables.parse_block(&made.bytes).unwrap();
+        let ops = Ops::build(&block, &made.txids);
+        let (height, overwrites) = (made.height, made.overwrites);
+        with(&BlockOps { block, txids: &made.txids, ops: ops.lane(0), height, overwrites })
+    }
+
+    fn state(lane: &Lane) -> State {
+        let names = (0..NAMES).flat_map(|n| (0..3).map(move |vout| (txid(n), vout)));
+        let known = names.map(|(txid, vout)| lane.get(&txid, vout).map(|coin| coin.map(<[u8]>::to_vec))).collect();
+        let mut changes = BTreeMap::new();
+        for (shard, table) in lane.current.iter().enumerate() {
+            for (key, change) in table.sorted() {
+                let coin = if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None };
+                let twice = changes.insert([&[shard as u8], key].concat(), coin);
+                assert_eq!(twice, None, "each key is written once");
+            }
+        }
+        (known, changes)
+    }
+
+    const NAMES: u64 = 9;
+
+    /// Any block at all, as a bad one may be: outputs that exist already, spends of what is spent.
+    fn any_block(rng: &mut Rng, height: u32) -> Made {
+        let count = 1 + rng.below(4);
+        let transactions: Vec<_> = (0..count)
+            .map(|_| {
+                let inputs = (0..1 + rng.below(3)).map(|_| (txid(rng.below(NAMES)), rng.below(3) as u32)).collect();
+                (inputs, txid(rng.below(NAMES)), 1 + rng.below(3) as u32)
+            })
+            .collect();
+        made(height, &transactions)
+    }
+
+    /// A good block: it spends what is there, and makes only what is not.
+    fn good_block(rng: &mut Rng, height: u32, coins: &mut BTreeMap<Name, u32>) -> Made {
+        let mut transactions = Vec::new();
+        for _ in 0..1 + rng.below(3) {
+            let names: Vec<Name> = coins.keys().copied().collect();
+            let inputs: Vec<_> = names.into_iter().filter(|_| rng.below(3) == 0).collect();
+            inputs.iter().for_each(|name| _ = coins.remove(name));
+            let id = txid(rng.below(NAMES));
+            if (0..3).any(|vout| coins.contains_key(&(id, vout))) {
+                transactions.push((inputs, Hash256([0xfe; 32]), 1));
+                continue;
+            }
+            let outputs = 1 + rng.below(3) as u32;
+            coins.extend((0..outputs).map(|vout| ((id, vout), height)));
+            transactions.push((inputs, id, outputs));
+        }
+        made(height, &transactions)
+    }
+
+    /// Good blocks, blocks taken off the chain, sealed generations; and at any moment bad blocks, which are taken back.
+    #[test]
+    fn what_is_taken_back_leaves_everything_as_it_was() {
+        for seed in 0..400 {
+            let mut rng = Rng(seed);
+            let mut lane = Lane::new(0, SECRET);
+            let mut coins: BTreeMap<Name, u32> = BTreeMap::new();
+            for height in 1..25 {
+                let before = state(&lane);
+                let bad: Vec<Made> = (0..rng.below(4)).map(|n| any_block(&mut rng, height + n as u32)).collect();
+                let mut answers: Vec<Answers> = Vec::new();
+                let seal_at = rng.below(6) as usize;
+                for (at, block) in bad.iter().enumerate() {
+                    answers.push(with_ops(block, |ops| lane.apply(ops)));
+                    if at == seal_at {
+                        drop(lane.seal());
+                    }
+                }
+                for (at, block) in bad.iter().enumerate().rev() {
+                    if at == seal_at {
+                        lane.unseal();
+                    }
+                    with_ops(block, |ops| lane.rewind(ops, &answers[at]));
+                }
+                assert_eq!(state(&lane), before, "seed {seed}, height {height}");
+
+                let kept = coins.clone();
+                let block = good_block(&mut rng, height, &mut coins);
+                let answers = with_ops(&block, |ops| lane.apply(ops));
+                assert!((0..answers.len()).all(|n| answers.coin(n).is_some()), "seed {seed}, height {height}");
+                if rng.below(3) == 0 {
+                    // Off the chain again, and another block in its place.
+                    for name in coins.keys().filter(|name| !kept.contains_key(name)) {
+                        lane.take(&name.0, name.1);
+                    }
+                    for (name, &height) in kept.iter().filter(|(name, height)| coins.get(name) != Some(height)) {
+                        let value = primitives::Amount(i64::from(height) * 100 + i64::from(name.1));
+                        let mut stored = Vec::new();
+                        put_coin(&mut stored, code(height, false), value, &[0x51]);
+                        lane.put_back(&name.0, name.1, &stored);
+                    }
+                    coins = kept;
+                }
+                for (n, vout) in (0..NAMES).flat_map(|n| (0..3).map(move |vout| (n, vout))) {
+                    let known = lane.get(&txid(n), vout).flatten();
+                    assert_eq!(known.is_some(), coins.contains_key(&(txid(n), vout)), "seed {seed}, height {height}");
+                }
+                if rng.below(8) == 0 {
+                    drop(lane.seal());
+                }
+            }
+        }
+    }
+
+    /// The two repeated coinbases: taken back, what they overwrote is there again.
+    #[test]
+    fn a_repeat_taken_back_leaves_the_first() {
+        let first = made(5, &[(vec![], txid(3), 1)]);
+        let second = Made { overwrites: true, ..made(9, &[(vec![], txid(3), 1)]) };
+        for sealed in [false, true] {
+            let mut lane = Lane::new(0, SECRET);
+            with_ops(&first, |ops| lane.apply(ops));
+            if sealed {
+                drop(lane.seal());
+            }
+            let before = state(&lane);
+            let answers = with_ops(&second, |ops| lane.apply(ops));
+            let spend = made(10, &[(vec![(txid(3), 0)], txid(4), 1)]);
+            let spent = with_ops(&spend, |ops| lane.apply(ops));
+            assert_eq!(lane.get(&txid(3), 0), Some(None), "the second is spent, and the first is not seen again");
+            with_ops(&spend, |ops| lane.rewind(ops, &spent));
+            assert_ne!(state(&lane), before);
+            with_ops(&second, |ops| lane.rewind(ops, &answers));
+            assert_eq!(state(&lane), before, "sealed {sealed}");
+        }
     }
 }

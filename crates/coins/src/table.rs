@@ -5,6 +5,7 @@
 //!
 //! record:  flags u8 | coin bytes u16 | txid without its first byte 31 | VARINT vout | coin
 //!
+//! An outpoint may have several records: tombstones, and beside them the coin that was made again.
 //! Records lie in chunks that never move; an address is chunk and place in units of four bytes.
 //! A freed record waits in a list of its size. The hash is keyed: txids can be ground.
 
@@ -168,10 +169,26 @@ impl Table {
         }
     }
 
-    /// Finds a coin or its tombstone.
+    /// Finds a coin or its tombstone; the coin where there are both.
     #[inline]
     pub fn find(&self, key: &Key<'_>) -> Found {
-        self.find_where(key, |_| true)
+        match self.find_where(key, |_| true) {
+            Found::Tombstone(place) => match self.find_where(key, |record| !is_dead(record)) {
+                Found::Nothing => Found::Tombstone(place),
+                coin => coin,
+            },
+            found => found,
+        }
+    }
+
+    /// Finds the tombstone of a coin with these bytes: none for a tombstone that was never a coin here.
+    pub fn find_buried(&self, key: &Key<'_>, coin: &[u8]) -> Found {
+        self.find_where(key, |record| is_dead(record) && coin_of(record) == coin)
+    }
+
+    /// Finds the tombstone of a coin that has another code than this one.
+    pub fn find_buried_other(&self, key: &Key<'_>, code: u32) -> Found {
+        self.find_where(key, |record| is_dead(record) && !coin_of(record).is_empty() && code_of(record) != Ok(code))
     }
 
     /// Finds a record of this outpoint that `accept` takes.
@@ -191,8 +208,7 @@ impl Table {
                 let record = self.record(address);
                 if is_of(record, key) && accept(record) {
                     let place = Place { bucket: at as u32, slot: slot as u8, address };
-                    let dead = record[FLAGS_AT] & TOMBSTONE != 0;
-                    return if dead { Found::Tombstone(place) } else { Found::Coin(place) };
+                    return if is_dead(record) { Found::Tombstone(place) } else { Found::Coin(place) };
                 }
                 places &= places - 1;
             }
@@ -244,7 +260,7 @@ impl Table {
         self.insert_bytes(secret, key, 0, coin);
     }
 
-    /// Adds a tombstone. There must be no record of this outpoint here.
+    /// Adds a tombstone.
     #[inline]
     pub fn insert_tombstone(&mut self, secret: &HashKey, key: &Key<'_>) {
         self.insert_bytes(secret, key, TOMBSTONE, &[]);
@@ -300,22 +316,18 @@ impl Table {
         self.release(place.address, bytes);
     }
 
-    /// Takes out the unspent coin of this outpoint that has this code; says whether there was one, and if so whether it
-    /// was fresh.
-    pub fn remove_created(&mut self, key: &Key<'_>, code: u32) -> Option<bool> {
-        let made_so =
-            |record: &[u8]| record[FLAGS_AT] & TOMBSTONE == 0 && Reader::new(coin_of(record)).varint_u32() == Ok(code);
-        match self.find_where(key, made_so) {
-            Found::Coin(place) => {
-                let fresh = self.is_fresh(place);
-                self.remove(key, place);
-                Some(fresh)
-            }
-            Found::Tombstone(_) | Found::Nothing => None,
-        }
+    /// Takes out the unspent coin of this outpoint that has this code; says whether there was one.
+    pub fn remove_created(&mut self, key: &Key<'_>, code: u32) -> bool {
+        let place = match self.find_where(key, |record| !is_dead(record) && code_of(record) == Ok(code)) {
+            Found::Coin(place) => place,
+            Found::Tombstone(_) | Found::Nothing => return false,
+        };
+        self.remove(key, place);
+        true
     }
 
     /// All changes of this table in the order of their keys: 31 bytes of txid and VARINT vout, and what became of the coin.
+    /// Of an outpoint with several records the unspent coin speaks.
     pub fn sorted(&self) -> impl ExactSizeIterator<Item = (&[u8], Change<'_>)> {
         let mut order: Vec<(u64, u32)> = Vec::with_capacity(self.count);
         for bucket in self.buckets.iter() {
@@ -329,11 +341,14 @@ impl Table {
             }
         }
         order.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| key_of(self.record(a.1)).cmp(key_of(self.record(b.1))))
+            let (left, right) = (self.record(a.1), self.record(b.1));
+            let by_key = a.0.cmp(&b.0).then_with(|| key_of(left).cmp(key_of(right)));
+            by_key.then_with(|| is_dead(left).cmp(&is_dead(right)))
         });
+        order.dedup_by(|b, a| a.0 == b.0 && key_of(self.record(a.1)) == key_of(self.record(b.1)));
         order.into_iter().map(|(_, address)| {
             let record = self.record(address);
-            let change = if record[FLAGS_AT] & TOMBSTONE != 0 { Change::Delete } else { Change::Put(coin_of(record)) };
+            let change = if is_dead(record) { Change::Delete } else { Change::Put(coin_of(record)) };
             (key_of(record), change)
         })
     }
@@ -440,6 +455,11 @@ fn is_of(record: &[u8], key: &Key<'_>) -> bool {
 }
 
 #[inline]
+fn is_dead(record: &[u8]) -> bool {
+    record[FLAGS_AT] & TOMBSTONE != 0
+}
+
+#[inline]
 fn vout_of(record: &[u8]) -> u32 {
     match record[VOUT_AT] {
         small @ 0..=127 => u32::from(small),
@@ -461,6 +481,11 @@ fn coin_bytes(record: &[u8]) -> usize {
 #[inline]
 fn coin_of(record: &[u8]) -> &[u8] {
     &record[VOUT_AT + vout_bytes(record)..][..coin_bytes(record)]
+}
+
+/// Height and kind of the coin of a record.
+fn code_of(record: &[u8]) -> Result<u32, primitives::DecodeError> {
+    Reader::new(coin_of(record)).varint_u32()
 }
 
 #[inline]
