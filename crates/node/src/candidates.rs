@@ -1,7 +1,7 @@
 //! Which block the chain should end with: the most work of what is complete and not refused.
 //!
-//! Complete: its body, and those of all its ancestors, are there. Between equals the committed chain stays, else the one
-//! that was linked first: it and all its ancestors there.
+//! Complete: its body, and those of all its ancestors, are there. Between equals the chain that was held stays, else the
+//! one that was linked first: it and all its ancestors there.
 //! Source: Bitcoin Core b88bffe, `CBlockIndexWorkComparator`, `ReceivedBlockTransactions`.
 
 use crate::tree::{Fate, GENESIS, NodeId, Tree};
@@ -60,13 +60,16 @@ impl Links {
         self.there.get(id as usize).copied().unwrap_or(false)
     }
 
-    /// The best block: `tip`, unless another has more work.
-    pub fn best(&self, tree: &Tree, tip: NodeId) -> NodeId {
+    /// The best block: `tip`, unless another has more work, or as much and a better claim: `held` has the best, then who
+    /// was linked first. `held` is the block that the chain last came to rest at, `tip` where it is now: they differ
+    /// after a branch was tried and proved invalid half-way, and then the chain goes back.
+    pub fn best(&self, tree: &Tree, tip: NodeId, held: NodeId) -> NodeId {
+        let order = |id: NodeId| self.linked.get(id as usize).copied().unwrap_or(0);
         let mut best = tip;
         for id in tree.ids().filter(|&id| self.is_complete(id) && tree.fate(id) == Fate::Open) {
             let (work, have) = (tree.work(id), tree.work(best));
-            let first = best != tip && self.linked[id as usize] < self.linked[best as usize];
-            if work > have || (work == have && first) {
+            let claims = best != held && (id == held || order(id) < order(best));
+            if work > have || (work == have && claims) {
                 best = id;
             }
         }
@@ -94,15 +97,18 @@ mod tests {
         for id in [a2, b1, b2] {
             links.add(&tree, id);
         }
-        assert_eq!(links.best(&tree, GENESIS), b2);
+        assert_eq!(links.best(&tree, GENESIS, GENESIS), b2);
         links.add(&tree, a1);
         assert!(links.is_complete(a2));
-        assert_eq!(links.best(&tree, GENESIS), b2);
-        assert_eq!(links.best(&tree, a2), a2, "between equals the tip stays");
+        assert_eq!(links.best(&tree, GENESIS, GENESIS), b2);
+        assert_eq!(links.best(&tree, a2, a2), a2, "between equals the held one stays");
+        assert_eq!(links.best(&tree, a2, b2), b2, "and is gone back to");
+        assert_eq!(links.best(&tree, a2, GENESIS), b2, "else the first linked");
         tree.fail(b1);
-        assert_eq!(links.best(&tree, GENESIS), a2);
+        assert_eq!(links.best(&tree, GENESIS, GENESIS), a2);
         let a3 = child(&mut tree, a2, 5);
         links.add(&tree, a3);
-        assert_eq!(links.best(&tree, a2), a3);
+        assert_eq!(links.best(&tree, a2, a2), a3);
+        assert_eq!(links.best(&tree, a3, b2), a3, "what was held is refused now");
     }
 }

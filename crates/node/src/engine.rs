@@ -100,6 +100,8 @@ pub struct Engine<'w> {
     assume: AssumeValid,
     stop_at: Option<Height>,
     tip: NodeId,
+    /// Where the chain last came to rest.
+    held: NodeId,
     script_reason: Option<Option<ScriptCheckReason>>,
     /// Which bodies are there.
     pub links: Links,
@@ -126,7 +128,7 @@ impl<'w> Engine<'w> {
     pub fn new(params: &'w Params, world: &'w dyn World, tree: &'w RwLock<Tree>, setup: Setup) -> Engine<'w> {
         let (pipeline, tip) = (Pipeline::new(world, params, setup.pipeline, setup.secret), setup.tip);
         let (assume, stop_at, script_reason) = (setup.assume, setup.stop_at, None);
-        Engine { params, world, tree, assume, stop_at, tip, script_reason, links: Links::new(), pipeline }
+        Engine { params, world, tree, assume, stop_at, tip, held: tip, script_reason, links: Links::new(), pipeline }
     }
 
     /// The last block that is connected.
@@ -149,7 +151,7 @@ impl<'w> Engine<'w> {
         loop {
             let target = {
                 let tree = self.tree();
-                let best = self.links.best(&tree, self.tip);
+                let best = self.links.best(&tree, self.tip, self.held);
                 match self.stop_at {
                     Some(stop) if tree.height(best) > stop => tree.ancestor(best, stop),
                     _ => best,
@@ -157,6 +159,7 @@ impl<'w> Engine<'w> {
             };
             let at_stop = self.stop_at.is_some_and(|stop| self.tree().height(self.tip) >= stop);
             if target == self.tip || at_stop {
+                self.held = self.tip;
                 return Ok(if at_stop { Activated::StopHeight } else { Activated::Tip });
             }
             if self.connect_to(target)? {
@@ -361,7 +364,12 @@ impl<'w> Engine<'w> {
             Some(stop) if self.tree().height(target) > stop => self.tree().ancestor(target, stop),
             _ => target,
         };
-        if target == self.tip { Ok(false) } else { self.connect_to(target) }
+        if target == self.tip {
+            return Ok(false);
+        }
+        let stopped = self.connect_to(target)?;
+        self.held = self.tip;
+        Ok(stopped)
     }
 
     /// Checks blocks beside the chain as far as they can be checked without coins: those with a body, not connected,

@@ -290,7 +290,11 @@ fn follow(
             told = engine.tip();
             shared.network.new_tip();
         }
-        let at_tip = engine.tip() == folder.tree().best() && folder.tree().fate(engine.tip()) == Fate::Open;
+        // Of two with the same work the first that came stays, whichever header was first.
+        let at_tip = {
+            let tree = folder.tree();
+            tree.work(engine.tip()) >= tree.work(tree.best()) && tree.fate(engine.tip()) == Fate::Open
+        };
         if at_tip {
             if sync.exit_at_tip
                 && shared.network.progress().headers_done

@@ -11,4 +11,5 @@ mod data;
 mod memory;
 mod pipeline;
 mod schedule;
+mod steps;
 mod traps;

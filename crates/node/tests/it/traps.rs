@@ -9,6 +9,7 @@ use consensus::{Chain, Params};
 use node::engine::{Activated, Engine, Setup};
 use node::headers::{self, AssumeValid};
 use node::pipeline::Settings;
+use node::tree::Tree;
 use primitives::{Hash256, Header, Work, hex};
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -35,16 +36,9 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     let tree = RwLock::new(headers::genesis_tree(&params));
     let memory = Memory::default();
     memory.eager.store(eager, Ordering::Relaxed);
-    let setup = Setup {
-        pipeline: settings,
-        assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
-        stop_at: None,
-        tip: 0,
-        secret: HashKey([9, 8, 7, 6]),
-    };
     let mut reasons = Vec::new();
     let mut waiting: HashMap<Hash256, Vec<Vec<u8>>> = HashMap::new();
-    let mut engine = Engine::new(&params, &memory, &tree, setup);
+    let mut engine = engine_on(&params, &memory, &tree, settings);
     let mut left: Vec<usize> = groups.iter().map(|group| group.len()).collect();
     let mut group = 0;
     for block in groups.iter().copied().flatten() {
@@ -86,7 +80,24 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     End { height: tree.read().unwrap().height(tip), best, set: memory.hash_serialized(), reasons }
 }
 
-fn combinations() -> Vec<(Settings, bool)> {
+/// An engine that verifies every script, on top of nothing.
+pub(crate) fn engine_on<'w>(
+    params: &'w Params,
+    memory: &'w Memory,
+    tree: &'w RwLock<Tree>,
+    settings: Settings,
+) -> Engine<'w> {
+    let setup = Setup {
+        pipeline: settings,
+        assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
+        stop_at: None,
+        tip: 0,
+        secret: HashKey([9, 8, 7, 6]),
+    };
+    Engine::new(params, memory, tree, setup)
+}
+
+pub(crate) fn combinations() -> Vec<(Settings, bool)> {
     let all: &[(usize, usize)] = if std::env::var_os("SLOW").is_some() {
         &[(1, 1), (1, 200), (2, 2), (2, 200), (3, 5), (3, 200), (8, 3), (8, 200)]
     } else {
@@ -164,6 +175,17 @@ fn mined(version: i32, prev: Hash256, transactions: &[u8], root: Hash256, time: 
     [&header.0[..], transactions].concat()
 }
 
+/// A block of a coinbase alone that stands on `parent`, at a height from 17 to 127.
+pub(crate) fn child(parent: &[u8], version: i32, height: u8, time: u32) -> Vec<u8> {
+    let coinbase = format!(
+        "01000000010000000000000000000000000000000000000000000000000000000000000000ffffffff0201{height:02x}ffffffff0100f2052a01000000015100000000"
+    );
+    let coinbase = hex::decode(&coinbase).unwrap();
+    let prev = Header(*parent.first_chunk().unwrap()).hash();
+    let root = Hash256(simd::sha256::sha256d(&coinbase));
+    mined(version, prev, &[&[1], &coinbase[..]].concat(), root, time)
+}
+
 /// A reorganisation onto a branch that has the same transactions: coins are made again where the disconnected block left
 /// tombstones, spent again, and a third branch brings them back once more.
 #[test]
@@ -179,15 +201,7 @@ fn the_same_transactions_on_both_branches() {
     let first = blocks_of(case).remove(0);
     let header = Header(*first.first_chunk().unwrap());
     let again = |time: u32| mined(header.version(), header.prev(), &first[80..], header.merkle_root(), time);
-    let child = |parent: &[u8], height: u8, time: u32| {
-        let coinbase = format!(
-            "01000000010000000000000000000000000000000000000000000000000000000000000000ffffffff0201{height:02x}ffffffff0100f2052a01000000015100000000"
-        );
-        let coinbase = hex::decode(&coinbase).unwrap();
-        let prev = Header(*parent.first_chunk().unwrap()).hash();
-        let root = Hash256(simd::sha256::sha256d(&coinbase));
-        mined(header.version(), prev, &[&[1], &coinbase[..]].concat(), root, time)
-    };
+    let child = |parent: &[u8], height: u8, time: u32| child(parent, header.version(), height, time);
     let (b1, c1) = (again(header.time() + 1), again(header.time() + 2));
     let b2 = child(&b1, 122, header.time() + 10);
     let c2 = child(&c1, 122, header.time() + 11);
