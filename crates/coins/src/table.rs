@@ -56,6 +56,12 @@ impl<'a> Key<'a> {
         Key { txid, vout, hash }
     }
 
+    /// What the outpoint is hashed to.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// 1 to 255.
     #[inline]
     fn tag(&self) -> u8 {

@@ -13,17 +13,6 @@ pub const LOCKTIME_THRESHOLD: u32 = 500_000_000;
 pub const SEQUENCE_FINAL: u32 = u32::MAX;
 /// Bytes of a coinbase's scriptSig.
 const COINBASE_SCRIPT_BYTES: std::ops::RangeInclusive<usize> = 2..=100;
-/// 36 bytes of a prevout that names no coin.
-const NULL_PREVOUT: [u8; 36] = {
-    let mut bytes = [0xff; 36];
-    let mut at = 0;
-    while at < 32 {
-        bytes[at] = 0;
-        at += 1;
-    }
-    bytes
-};
-
 /// Room for one transaction's prevouts at a time, used again for the next.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
@@ -76,13 +65,20 @@ pub fn value_out(tx: &Transaction<'_>) -> Result<Amount, Rule> {
 ///
 /// One input cannot, two are compared. More are sorted by 64 bits of their prevouts; only where those meet (a duplicate,
 /// or txids made for it) the whole prevouts are sorted.
+#[inline]
 pub fn check_duplicate_inputs(tx: &Transaction<'_>, scratch: &mut Scratch) -> Result<(), Rule> {
     let duplicate = match tx.input_count() {
         0 | 1 => false,
         2 => tx.input(0).prevout_bytes() == tx.input(1).prevout_bytes(),
-        _ => keys_meet(tx, &mut scratch.keys) && prevouts_meet(tx, &mut scratch.prevouts),
+        _ => many_meet(tx, scratch),
     };
     if duplicate { Err(Rule::BadTxnsInputsDuplicate) } else { Ok(()) }
+}
+
+/// Apart, so that the common cases are inlined where they are asked.
+#[inline(never)]
+fn many_meet(tx: &Transaction<'_>, scratch: &mut Scratch) -> bool {
+    keys_meet(tx, &mut scratch.keys) && prevouts_meet(tx, &mut scratch.prevouts)
 }
 
 fn keys_meet(tx: &Transaction<'_>, keys: &mut Vec<u64>) -> bool {
@@ -114,8 +110,13 @@ pub fn check_coinbase_length(coinbase: &Transaction<'_>) -> Result<(), Rule> {
 }
 
 /// Every input of a transaction that is no coinbase MUST name a coin: `bad-txns-prevout-null`.
+///
+/// The number is looked at first: no coin has the null prevout's, so that 4 of 36 bytes nearly always decide
+/// (three times as fast; `lab micro null`).
+#[inline]
 pub fn check_prevouts(tx: &Transaction<'_>) -> Result<(), Rule> {
-    if tx.inputs().any(|input| *input.prevout_bytes() == NULL_PREVOUT) {
+    let is_null = |bytes: &[u8; 36]| bytes[32..] == [0xff; 4] && bytes[..32] == [0; 32];
+    if tx.inputs().any(|input| is_null(input.prevout_bytes())) {
         return Err(Rule::BadTxnsPrevoutNull);
     }
     Ok(())
@@ -216,16 +217,27 @@ mod tests {
         assert!(seen.iter().all(|&count| count > 500), "{seen:?}");
     }
 
+    /// Against the plain way, an outpoint that is compared whole: the null one, and with any one byte changed.
     #[test]
     fn the_null_prevout() {
-        for (prevout, want) in [
-            (([0; 32], u32::MAX), Err(Rule::BadTxnsPrevoutNull)),
-            (([0; 32], 0), Ok(())),
-            (([1; 32], u32::MAX), Ok(())),
-        ] {
+        let null = [&[0; 32][..], &[0xff; 4]].concat();
+        let changed = (0..36).map(|at| {
+            let mut bytes = null.clone();
+            bytes[at] ^= 1 << (at % 8);
+            bytes
+        });
+        let rows = [null.clone(), vec![0; 36], vec![0xff; 36]].into_iter().chain(changed);
+        let mut seen = 0;
+        for row in rows {
+            let prevout = (*row.first_chunk().unwrap(), u32::from_le_bytes(*row.last_chunk().unwrap()));
             let bytes = with_prevouts(&[([9; 32], 0), prevout]);
-            assert_eq!(check_prevouts(&Tables::new().parse_transaction(&bytes).unwrap()), want);
+            let mut tables = Tables::new();
+            let tx = tables.parse_transaction(&bytes).unwrap();
+            let plain = tx.inputs().any(|input| input.prevout().is_null());
+            seen += usize::from(plain);
+            assert_eq!(check_prevouts(&tx), if plain { Err(Rule::BadTxnsPrevoutNull) } else { Ok(()) }, "{row:?}");
         }
+        assert_eq!(seen, 1, "only the null one is null");
     }
 
     /// Locktime, sequences, height 100, cutoff 600,000,000.

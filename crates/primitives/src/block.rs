@@ -34,6 +34,14 @@ struct TransactionAt {
     body: u8,
 }
 
+impl TransactionAt {
+    /// Bytes of the form without witness: version, body, locktime.
+    #[inline]
+    fn stripped_bytes(&self) -> usize {
+        4 + (self.witness - self.start - u32::from(self.body)) as usize + 4
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct InputAt {
     start: u32,
@@ -58,6 +66,8 @@ pub struct Tables {
     outputs: Vec<OutputAt>,
     /// Bytes of the block or transaction.
     bytes: usize,
+    /// Bytes of all transactions without their witnesses, summed while they are parsed.
+    stripped_bytes: usize,
 }
 
 impl Tables {
@@ -70,7 +80,7 @@ impl Tables {
         self.transactions.clear();
         self.inputs.clear();
         self.outputs.clear();
-        self.bytes = 0;
+        (self.bytes, self.stripped_bytes) = (0, 0);
     }
 
     /// Fills the tables from the block at the start of `bytes`. Bytes behind the block are left alone, as Core leaves them.
@@ -174,6 +184,7 @@ impl Tables {
         }
         reader.take(4)?;
         at.end = reader.offset() as u32;
+        self.stripped_bytes += at.stripped_bytes();
         self.transactions.push(at);
         Ok(())
     }
@@ -299,8 +310,7 @@ impl<'a> Block<'a> {
 
     /// Bytes without witnesses, header and count included.
     pub fn stripped_bytes(&self) -> usize {
-        let transactions: usize = self.transactions().map(|tx| tx.stripped_bytes()).sum();
-        HEADER_BYTES + compact_size_bytes(self.transaction_count() as u64) + transactions
+        HEADER_BYTES + compact_size_bytes(self.transaction_count() as u64) + self.tables.stripped_bytes
     }
 
     /// Weight: three times the stripped bytes and once all of them. Source: BIP-0141.
@@ -360,8 +370,7 @@ impl<'a> Transaction<'a> {
     /// Bytes of the form without witness.
     #[inline]
     pub fn stripped_bytes(&self) -> usize {
-        let at = self.at();
-        4 + (at.witness - at.start - u32::from(at.body)) as usize + 4
+        self.at().stripped_bytes()
     }
 
     /// The version, unsigned since Core 28.
@@ -679,6 +688,24 @@ mod tests {
         let same = legacy.parse_transaction(&stripped).unwrap();
         assert_eq!((same.txid(), same.wtxid()), (tx.txid(), tx.txid()));
         assert_ne!(tx.wtxid(), tx.txid());
+    }
+
+    /// What is summed while a block is parsed is what its transactions say; tables that are used again forget.
+    #[test]
+    fn the_weight_is_the_sum() {
+        let (legacy, witness) = (genesis()[81..].to_vec(), hex::decode(SEGWIT).unwrap());
+        let mut tables = Tables::new();
+        for (legacies, witnesses) in [(1, 0), (3, 2), (0, 5), (0, 0), (1, 1)] {
+            let mut bytes = genesis()[..80].to_vec();
+            bytes.push(legacies + witnesses);
+            (0..legacies).for_each(|_| bytes.extend_from_slice(&legacy));
+            (0..witnesses).for_each(|_| bytes.extend_from_slice(&witness));
+            let block = tables.parse_block(&bytes).unwrap();
+            let sum: usize = block.transactions().map(|tx| tx.stripped_bytes()).sum();
+            assert_eq!(block.stripped_bytes(), 81 + sum, "{legacies} and {witnesses}");
+            let stripped = bytes.len() - usize::from(witnesses) * (2 + 1 + 107);
+            assert_eq!(block.weight(), 3 * stripped + bytes.len(), "{legacies} and {witnesses}");
+        }
     }
 
     #[test]

@@ -11,24 +11,25 @@ use simd::sha256::sha256d_64;
 /// Source: Bitcoin Core b88bffe, `ComputeMerkleRoot`.
 pub fn root(leaves: &mut Vec<Hash256>) -> (Hash256, bool) {
     let mut mutated = false;
-    let mut pairs: Vec<[u8; 64]> = Vec::with_capacity(leaves.len().div_ceil(2));
-    let mut level: Vec<[u8; 32]> = leaves.drain(..).map(|hash| hash.0).collect();
+    // Collected where it lies.
+    let mut level: Vec<[u8; 32]> = std::mem::take(leaves).into_iter().map(|hash| hash.0).collect();
+    let mut above: Vec<[u8; 32]> = vec![[0; 32]; level.len().div_ceil(2)];
     while level.len() > 1 {
-        mutated |= level.chunks_exact(2).any(|pair| pair[0] == pair[1]);
+        mutated |= level.as_chunks::<2>().0.iter().any(|[a, b]| a == b);
         if level.len() % 2 == 1 {
             level.push(level[level.len() - 1]);
         }
-        pairs.clear();
-        pairs.extend(level.chunks_exact(2).map(|pair| {
-            let mut both = [0; 64];
-            both[..32].copy_from_slice(&pair[0]);
-            both[32..].copy_from_slice(&pair[1]);
-            both
-        }));
-        level.truncate(pairs.len());
-        sha256d_64(&pairs, &mut level);
+        // Two hashes side by side are the message of the one above: nothing is copied.
+        above.truncate(level.len() / 2);
+        sha256d_64(level.as_flattened().as_chunks().0, &mut above);
+        std::mem::swap(&mut level, &mut above);
     }
-    (level.first().map_or(Hash256::ZERO, |&hash| Hash256(hash)), mutated)
+    let root = level.first().map_or(Hash256::ZERO, |&hash| Hash256(hash));
+    // The caller keeps its room.
+    let room = if above.capacity() > level.capacity() { above } else { level };
+    *leaves = room.into_iter().map(Hash256).collect();
+    leaves.clear();
+    (root, mutated)
 }
 
 #[cfg(test)]

@@ -23,8 +23,20 @@ pub enum Kernel {
     Avx512,
 }
 
+/// From so many bytes on the widest vectors are worth their start; a stored coin has some forty.
+const WIDE_BYTES_MIN: usize = 256;
+
 /// XORs `data` with `key`, of which `data[0]` meets byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.
+#[inline]
 pub fn xor(data: &mut [u8], key: [u8; 8], offset: u64) {
+    if data.len() < WIDE_BYTES_MIN {
+        by_words(data, turned(key, offset));
+    } else {
+        by_widest(data, key, offset);
+    }
+}
+
+fn by_widest(data: &mut [u8], key: [u8; 8], offset: u64) {
     static BEST: OnceLock<Kernel> = OnceLock::new();
     let best = *BEST.get_or_init(|| *Kernel::available().last().expect("bytes are always there"));
     xor_with(best, data, key, offset);
@@ -86,18 +98,21 @@ impl Kernel {
 }
 
 /// The key as the first byte of the data meets it.
+#[inline]
 fn turned(mut key: [u8; 8], offset: u64) -> [u8; 8] {
     let [low, ..] = offset.to_le_bytes();
     key.rotate_left(usize::from(low % 8));
     key
 }
 
+#[inline]
 fn by_bytes(data: &mut [u8], key: [u8; 8]) {
     for (at, byte) in data.iter_mut().enumerate() {
         *byte ^= key[at % 8];
     }
 }
 
+#[inline]
 fn by_words(data: &mut [u8], key: [u8; 8]) {
     let (words, rest) = data.as_chunks_mut::<8>();
     for word in words {
