@@ -19,6 +19,8 @@ const EPOCHS_MIN: usize = 11;
 const EPOCH: Duration = Duration::from_millis(2);
 /// A table takes about this long; one whose works are longer is done in [`EPOCHS_MIN`] epochs all the same.
 const TABLE: Duration = Duration::from_secs(4);
+/// But no round is begun that would make a table longer than this: such a table has fewer epochs, and one at least.
+const TABLE_MAX: Duration = Duration::from_secs(9);
 const EPOCHS_QUICK: usize = 1;
 
 /// Does its work so many times.
@@ -69,6 +71,11 @@ impl<'p> Bench<'p> {
         Bench { quick, wanted, done: 0, total, progress, rows: Vec::new() }
     }
 
+    /// Whether this table is to be run.
+    pub(super) fn wants(&self, name: &str) -> bool {
+        (self.wanted)(name)
+    }
+
     /// `quick` or `full`, as the run is.
     pub(super) fn size(&self, quick: usize, full: usize) -> usize {
         if self.quick { quick } else { full }
@@ -97,7 +104,12 @@ impl<'p> Bench<'p> {
         })?;
         let fitting = (TABLE.as_secs_f64() / round.as_secs_f64().max(1e-9)) as usize;
         let epochs = if self.quick { EPOCHS_QUICK } else { fitting.clamp(EPOCHS_MIN, EPOCHS) | 1 };
-        for _ in 0..epochs {
+        let start = Instant::now();
+        let have = table.ways.iter().map(|way| way.seconds.len()).min().unwrap_or_default();
+        for at in have..epochs {
+            if at > 0 && start.elapsed() + round > TABLE_MAX {
+                break;
+            }
             table.ways.iter_mut().try_for_each(|way| way.epoch(table.clock))?;
         }
         let plain = table.ways.first_mut().map_or(0.0, |way| median(&mut way.seconds));
@@ -172,6 +184,12 @@ impl<'a, R: PartialEq> Table<'a, R> {
         self.clock = ClockId::Monotonic;
     }
 
+    /// A call of the way added last took so long when its result was made: of a work of seconds that is an epoch.
+    pub(super) fn took(&mut self, time: Duration) -> &mut Self {
+        self.last().seconds.push(time.as_secs_f64());
+        self
+    }
+
     /// The way added last is what ffwd does.
     pub(super) fn shipped(&mut self) -> &mut Self {
         self.last().shipped = true;
@@ -193,6 +211,9 @@ impl<'a, R: PartialEq> Table<'a, R> {
 impl Way<'_> {
     /// Finds how many calls an epoch takes, and warms up; returns how long such an epoch is.
     fn choose_calls(&mut self, epoch: Duration) -> Result<Duration, Error> {
+        if let Some(&seconds) = self.seconds.first() {
+            return Ok(Duration::from_secs_f64(seconds)); // It is as warm as it gets.
+        }
         loop {
             let start = Instant::now();
             (self.work)(self.calls)?;

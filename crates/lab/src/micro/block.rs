@@ -1,12 +1,13 @@
 //! Experiment: whole blocks: parsed, parsed with ids, checked, read from disk, written.
 //!
-//! The plain way is a library's: objects for everything, hashes one by one, sets for duplicates. Blocks are 413567 of
+//! The plain way is objects for everything, hashes one by one, sets for duplicates, beside the `bitcoin` crate's. Blocks are 413567 of
 //! mainnet, which Core's benchmarks use, and a full one like those of 2025.
 
 use super::bench::Bench;
 use super::block_io;
 use super::hashes::root_by;
 use super::input::{Digest, Inputs, Sample};
+use super::library;
 use super::owned;
 use super::{Error, Experiment};
 use consensus::block::{Scratch, check};
@@ -47,7 +48,7 @@ const FULL: Names = Names {
     read: "full block of 2025: read from disk",
     write: "full block of 2025: write",
 };
-const OBJECTS: &str = "objects, as a library";
+const OBJECTS: &str = "objects, field by field";
 const SHIPPED: &str = "tables of offsets, lanes";
 const MONEY_MAX: i64 = 2_100_000_000_000_000;
 
@@ -74,6 +75,14 @@ fn parse(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Result<(
     let result: (Digest, usize, usize, usize) = objects(&block_io::parsed(sample)?);
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
     table.add(sample.name(OBJECTS), result, || block_io::parsed(sample));
+    let theirs = library::parse(&sample.bytes)?;
+    let counts = (
+        theirs.txdata.len(),
+        theirs.txdata.iter().map(|tx| tx.input.len()).sum(),
+        theirs.txdata.iter().map(|tx| tx.output.len()).sum(),
+    );
+    let result = (Digest::of(&library::bytes_of(&theirs)), counts.0, counts.1, counts.2);
+    table.add(sample.name(library::OBJECTS), result, || library::parse(&sample.bytes));
     let fresh = || {
         let tables = sample.tables()?;
         let block = tables.block(&sample.bytes);
@@ -100,6 +109,7 @@ fn ids(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Result<(),
         let block = block_io::parsed(sample)?;
         Ok(block.transactions.iter().map(owned::Transaction::txid).collect::<Vec<Hash256>>())
     })?;
+    table.try_way(sample.name(library::OBJECTS), || Ok(library::ids(&library::parse(&sample.bytes)?)))?;
     table.try_way(sample.name("tables of offsets, one by one"), || {
         let tables = sample.tables()?;
         Ok(tables.block(&sample.bytes).transactions().map(|tx| tx.txid()).collect())
@@ -123,6 +133,8 @@ fn check_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Re
     let tables = &sample.tables()?;
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
     table.way(sample.name(OBJECTS), move || plain_check(block, ids));
+    let (theirs, their_ids) = (library::parse(&sample.bytes)?, library::library_ids(ids));
+    table.way(sample.name(library::OBJECTS), move || library::check(&theirs, &their_ids));
     let (mut sigops, mut scratch) = (Vec::new(), Scratch::default());
     table.way(sample.name(SHIPPED), move || {
         let block = tables.block(&sample.bytes);
@@ -138,12 +150,12 @@ fn check_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Re
 fn plain_check(block: &owned::Block, ids: &[Hash256]) -> Option<u32> {
     let mut stripped = owned::Counter::default();
     block.write(&mut stripped, false).ok()?;
-    let merkle_root = root_by(Lanes::Portable, ids);
+    let (merkle_root, mutated) = root_by(Lanes::Portable, ids);
     let is_coinbase = |tx: &owned::Transaction| tx.inputs.len() == 1 && tx.inputs[0].prevout.is_null();
     let coinbases = block.transactions.iter().position(is_coinbase) == Some(0)
         && !block.transactions.iter().skip(1).any(is_coinbase);
     let sound = block.transactions.iter().all(|tx| plain_check_transaction(tx, is_coinbase(tx)));
-    if stripped.0 > 1_000_000 || merkle_root != block.header.merkle_root || !coinbases || !sound {
+    if stripped.0 > 1_000_000 || merkle_root != block.header.merkle_root || mutated || !coinbases || !sound {
         return None;
     }
     let count = |tx: &owned::Transaction| -> u32 {

@@ -4,6 +4,7 @@
 
 use super::bench::Bench;
 use super::input::{self, Inputs, Sample};
+use super::library;
 use super::owned::{self, Obfuscating};
 use super::{Error, Experiment};
 use std::fs::File;
@@ -66,9 +67,18 @@ impl Folder<'_> {
 
     /// Fields into memory, one XOR, one write.
     pub(super) fn write_once(&self, block: &owned::Block) -> Result<(), Error> {
+        self.write_by(|bytes| block.write(bytes, true).expect("memory takes everything"))
+    }
+
+    /// As a user of the library would.
+    fn write_library(&self, block: &bitcoin::Block) -> Result<(), Error> {
+        self.write_by(|bytes| library::write(block, bytes))
+    }
+
+    fn write_by(&self, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         let mut bytes = Vec::with_capacity(self.sample.bytes.len() + HEADER_BYTES as usize);
         bytes.extend_from_slice(&self.head());
-        block.write(&mut bytes, true).expect("memory takes everything");
+        put(&mut bytes);
         simd::xor::xor(&mut bytes, KEY, 0);
         self.open_to_write()?.write_all(&bytes).map_err(Error::io("write", &self.file()))
     }
@@ -102,18 +112,23 @@ impl Folder<'_> {
         read().map_err(Error::io("read", &path))
     }
 
-    /// One read, one XOR, then the fields.
-    pub(super) fn read_once(&self) -> Result<owned::Block, Error> {
+    /// One read, one XOR.
+    fn read_bytes(&self) -> Result<Vec<u8>, Error> {
         let path = self.file();
-        let read = || -> io::Result<owned::Block> {
+        let read = || -> io::Result<Vec<u8>> {
             let mut file = File::open(&path)?;
             file.seek(SeekFrom::Start(HEADER_BYTES.into()))?;
             let mut bytes = vec![0; self.sample.bytes.len()];
             file.read_exact(&mut bytes)?;
             simd::xor::xor(&mut bytes, KEY, HEADER_BYTES.into());
-            owned::Block::read(&mut &bytes[..])
+            Ok(bytes)
         };
         read().map_err(Error::io("read", &path))
+    }
+
+    /// Then the fields.
+    pub(super) fn read_once(&self) -> Result<owned::Block, Error> {
+        owned::Block::read(&mut &self.read_bytes()?[..]).map_err(Error::io("read", &self.file()))
     }
 }
 
@@ -128,7 +143,7 @@ pub(super) fn bytes_of(block: &owned::Block) -> Vec<u8> {
 }
 
 pub(super) fn write_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
-    let block = &parsed(sample)?;
+    let (block, theirs) = (&parsed(sample)?, &library::parse(&sample.bytes)?);
     let folder = &Folder { dir, sample };
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
     for (way, bytes) in
@@ -139,6 +154,8 @@ pub(super) fn write_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sa
     }
     folder.write_once(block)?;
     table.add(sample.name("fields to memory, one write"), folder.record()?, move || folder.write_once(block));
+    folder.write_library(theirs)?;
+    table.add(sample.name(library::ONE_WRITE), folder.record()?, move || folder.write_library(theirs));
     folder.write_shipped()?;
     table.add(sample.name("bytes as they came, one write"), folder.record()?, move || folder.write_shipped()).shipped();
     bench.run(table)
@@ -155,6 +172,8 @@ pub(super) fn read_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sam
         table.add(sample.name(way), result, move || folder.read_fields(bytes));
     }
     table.add(sample.name("one read, then fields"), bytes_of(&folder.read_once()?), move || folder.read_once());
+    let theirs = move || library::parse(&folder.read_bytes()?);
+    table.add(sample.name(library::ONE_READ), library::bytes_of(&theirs()?), theirs);
     let files = BlockFiles::new(input::disk(), dir, &sample.network(), KEY);
     let mut tables = primitives::Tables::new();
     let mut read = move || -> Result<Vec<u8>, Error> {

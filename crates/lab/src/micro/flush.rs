@@ -1,11 +1,12 @@
-//! Experiment: how much of a generation to commit at a time, and in which order the coins come.
+//! Experiment: how much of a generation to commit at a time, by how large the generation is, and in which order coins come.
 //!
 //! The plain way is a hash table's: coins in no order, in batches that are each sorted for themselves. Every batch is then a
 //! run of tables that covers all keys, and runs have to be merged. Sorted, the batches follow one another; ffwd commits the
 //! whole generation as one run, a table writer for each range of txids. Bytes are what is held at the peak: the batch,
-//! and what the table writers hold.
+//! and what the table writers hold; the generation itself is not counted, it is the same for all.
 //!
-//! A commit is durable: its time includes the drive's.
+//! A commit is durable: its time includes the drive's. A batch as large as the budget is one batch, and so is a larger one.
+//! 256 MiB of coins are only committed sorted: unsorted they take longer than an experiment may.
 
 use super::bench::Bench;
 use super::input::{self, Digest, Inputs, Mix, Rng};
@@ -13,18 +14,30 @@ use super::{Error, Experiment};
 use primitives::Hash256;
 use primitives::coin::put_coin_key;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use store::Chainstate;
+use store::chainstate::CoinsCommit;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[UNSORTED, SORTED], run };
+pub(super) const EXPERIMENT: Experiment = Experiment { tables: &TABLES, run };
 
-const UNSORTED: &str = "flush: batches of unsorted coins";
-const SORTED: &str = "flush: batches of sorted coins";
+/// Each is one budget, in one order of the coins.
+const TABLES: [&str; 5] = [
+    "flush: 16 MiB of coins, unsorted",
+    "flush: 16 MiB of coins, sorted",
+    "flush: 64 MiB of coins, unsorted",
+    "flush: 64 MiB of coins, sorted",
+    "flush: 256 MiB of coins, sorted",
+];
+/// What a generation may hold when it is committed, and whether its coins come in order.
+const BUDGETS_MIB: [(usize, bool); 5] = [(16, false), (16, true), (64, false), (64, true), (256, true)];
 const BATCHES_MIB: [usize; 7] = [4, 8, 16, 32, 64, 128, 256];
-/// What a record costs a batch beside its bytes: two vectors' heads.
-const RECORD_BYTES: usize = 2 * size_of::<Vec<u8>>();
+const MIB: usize = 1024 * 1024;
+/// What a record costs a batch beside its bytes: two vectors' heads, and what glibc adds to two small blocks.
+const RECORD_BYTES: usize = 2 * size_of::<Vec<u8>>() + 2 * 16;
 const BEST_BLOCK: Hash256 = Hash256([9; 32]);
 /// Ranges of txids with a table writer of their own.
-const PARTS: u32 = 4;
+const PARTS: u64 = 4;
 
 /// A record of the chainstate, plain.
 type Record = (Vec<u8>, Vec<u8>);
@@ -36,43 +49,71 @@ struct Done {
 }
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
-    let coins = input::coins(bench.size(2_000, 120_000), Mix::In2025, 3);
-    let mut records: Vec<Record> = coins
-        .into_iter()
-        .map(|coin| {
-            let mut key = Vec::new();
-            put_coin_key(&mut key, &coin.outpoint);
-            (key, coin.coin)
-        })
-        .collect();
-    Rng(4).shuffle(&mut records);
     let dir = inputs.folder("flush")?.join("chainstate");
-    batches(bench, UNSORTED, &records, &dir)?;
-    records.sort_unstable();
-    batches(bench, SORTED, &records, &dir)
+    for (name, (budget_mib, is_sorted)) in TABLES.into_iter().zip(BUDGETS_MIB) {
+        if !bench.wants(name) {
+            continue;
+        }
+        let budget = bench.size(budget_mib * MIB / 64, budget_mib * MIB);
+        let records = generation(budget, is_sorted);
+        batches(bench, name, budget_mib, &records, &dir)?;
+    }
+    Ok(())
 }
 
-fn batches(bench: &mut Bench<'_>, name: &'static str, records: &[Record], dir: &Path) -> Result<(), Error> {
-    let Some(mut table) = bench.table(name, "coin", records.len()) else { return Ok(()) };
-    table.waits();
-    let total: usize = records.iter().map(bytes_of).sum();
-    let mut is_whole = false;
-    for mib in BATCHES_MIB {
-        if is_whole {
-            break; // A greater batch would be the same one again.
+/// Coins that take `budget` bytes.
+fn generation(budget: usize, is_sorted: bool) -> Vec<Record> {
+    let (mut records, mut bytes): (Vec<Record>, _) = (Vec::new(), 0);
+    for seed in 0.. {
+        for coin in input::coins(2_000, Mix::In2025, 3_000 + seed) {
+            let mut key = Vec::new();
+            put_coin_key(&mut key, &coin.outpoint);
+            let record = (key, coin.coin);
+            bytes += bytes_of(&record);
+            if bytes > budget {
+                break;
+            }
+            records.push(record);
         }
-        let bytes = mib * 1024 * 1024;
-        let count = total.div_ceil(bytes);
-        is_whole = count == 1;
-        let way =
-            if is_whole { format!("{mib} MiB or more: one batch") } else { format!("{mib} MiB: {count} batches") };
-        let commit = move || in_batches(records, bytes, dir);
-        let done = commit()?;
-        table.add(way, digest(&done.chainstate)?, commit).memory(done.bytes as f64 / records.len() as f64, None);
+        if bytes > budget {
+            break;
+        }
     }
+    if is_sorted {
+        records.sort_unstable();
+    } else {
+        Rng(4).shuffle(&mut records);
+    }
+    records
+}
+
+fn batches(
+    bench: &mut Bench<'_>,
+    name: &'static str,
+    budget_mib: usize,
+    records: &[Record],
+    dir: &Path,
+) -> Result<(), Error> {
+    let (count, scale) = (records.len(), bench.size(64, 1));
+    let Some(mut table) = bench.table(name, "coin", count) else { return Ok(()) };
+    table.waits();
+    for mib in BATCHES_MIB.into_iter().filter(|&mib| mib <= budget_mib) {
+        let batches = budget_mib.div_ceil(mib);
+        let way = match batches {
+            1 => format!("{mib} MiB{}: one batch", if mib == BATCHES_MIB[6] { "" } else { " or more" }),
+            _ => format!("{mib} MiB: {batches} batches"),
+        };
+        let commit = move || in_batches(records, mib * MIB / scale, dir);
+        let start = Instant::now();
+        let done = commit()?;
+        let time = start.elapsed();
+        table.add(way, digest(&done.chainstate)?, commit).memory(done.bytes as f64 / count as f64, None).took(time);
+    }
+    let start = Instant::now();
     let done = whole(records, dir)?;
-    table.add("one run, four writers", digest(&done.chainstate)?, move || whole(records, dir)).shipped();
-    table.memory(done.bytes as f64 / records.len() as f64, None);
+    let time = start.elapsed();
+    table.add(format!("one run, {PARTS} writers"), digest(&done.chainstate)?, move || whole(records, dir)).shipped();
+    table.memory(done.bytes as f64 / count as f64, None).took(time);
     bench.run(table)
 }
 
@@ -131,37 +172,55 @@ fn commit(chainstate: &Chainstate, batch: &mut Vec<Record>) -> Result<usize, Err
     Ok(held)
 }
 
-/// As ffwd: the generation is sorted where it lies, and its ranges are written by writers of their own.
+/// As ffwd: the generation is sorted where it lies, and its ranges are written side by side.
 fn whole(records: &[Record], dir: &Path) -> Result<Done, Error> {
     let chainstate = fresh(dir)?;
-    let mut order: Vec<(u64, u32)> = records
-        .iter()
-        .enumerate()
-        .map(|(at, (key, _))| (u64::from_be_bytes(*key[1..].first_chunk().expect("a key has a txid")), at as u32))
-        .collect();
-    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| records[a.1 as usize].0.cmp(&records[b.1 as usize].0)));
     let bytes: usize = records.iter().map(|(key, coin)| key.len() + coin.len()).sum();
     let commit = chainstate
         .begin_commit(BEST_BLOCK, records.len() as u64, bytes as u64)?
         .ok_or_else(|| Error::Broken("an empty chainstate has no room".to_owned()))?;
-    let mut held = 0;
-    let mut rest = &order[..];
-    for number in 0..PARTS {
-        let end = u64::from(number + 1) << 62;
-        let count = if number + 1 == PARTS { rest.len() } else { rest.partition_point(|&(prefix, _)| prefix < end) };
-        let (now, later) = rest.split_at(count);
-        rest = later;
-        let mut part = if number == 0 { commit.first_part()? } else { commit.part() };
-        for &(_, at) in now {
-            let (key, coin) = &records[at as usize];
-            part.put(key, coin)?;
-            held = held.max(part.memory_bytes());
-        }
-        part.finish()?;
-    }
+    let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let next = AtomicU64::new(0);
+    let held = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers.min(PARTS))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut held = 0;
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= PARTS {
+                            return Ok::<usize, Error>(held);
+                        }
+                        held = held.max(write_part(&commit, records, number)?);
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().expect("writers do not panic")).sum::<Result<usize, Error>>()
+    })?;
     commit.finish()?;
-    let bytes = held + order.len() * size_of::<(u64, u32)>();
-    Ok(Done { chainstate, bytes })
+    Ok(Done { chainstate, bytes: held })
+}
+
+/// One range of txids; returns what was held.
+fn write_part(commit: &CoinsCommit, records: &[Record], number: u64) -> Result<usize, Error> {
+    let prefix = |(key, _): &Record| u64::from_be_bytes(*key[1..].first_chunk().expect("a key has a txid"));
+    let mut order: Vec<(u64, u32)> = records
+        .iter()
+        .zip(0..)
+        .map(|(record, at)| (prefix(record), at))
+        .filter(|(prefix, _)| prefix >> 62 == number)
+        .collect();
+    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| records[a.1 as usize].0.cmp(&records[b.1 as usize].0)));
+    let mut part = if number == 0 { commit.first_part()? } else { commit.part() };
+    let mut held = 0;
+    for &(_, at) in &order {
+        let (key, coin) = &records[at as usize];
+        part.put(key, coin)?;
+        held = held.max(part.memory_bytes());
+    }
+    part.finish()?;
+    Ok(held + order.capacity() * size_of::<(u64, u32)>())
 }
 
 /// Of all coins that the chainstate holds, in order.

@@ -6,32 +6,47 @@ use super::bench::Bench;
 use super::input::{Inputs, Rng};
 use super::{Error, Experiment};
 use primitives::Reader;
-use primitives::encode::{put_compact_size, put_varint};
+use primitives::encode::{put_compact_size, put_varint, put_varint_plain};
 use std::io::{Read, Write};
 
-pub(super) const EXPERIMENT: Experiment =
-    Experiment { tables: &[READ_SHORT, READ_LONG, WRITE, VARINT_READ, VARINT_WRITE], run };
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    tables: &[
+        READ_SHORT,
+        READ_LONG,
+        WRITE_SHORT,
+        WRITE_LONG,
+        VARINT_READ_SHORT,
+        VARINT_READ_LONG,
+        VARINT_WRITE_SHORT,
+        VARINT_WRITE_LONG,
+    ],
+    run,
+};
 
 const READ_SHORT: &str = "CompactSize: reading, one byte";
 const READ_LONG: &str = "CompactSize: reading, one to five bytes";
-const WRITE: &str = "CompactSize: writing, one to three bytes";
-const VARINT_READ: &str = "VARINT: reading";
-const VARINT_WRITE: &str = "VARINT: writing";
+const WRITE_SHORT: &str = "CompactSize: writing, one byte";
+const WRITE_LONG: &str = "CompactSize: writing, one to five bytes";
+const VARINT_READ_SHORT: &str = "VARINT: reading, one byte";
+const VARINT_READ_LONG: &str = "VARINT: reading, one to five bytes";
+const VARINT_WRITE_SHORT: &str = "VARINT: writing, one byte";
+const VARINT_WRITE_LONG: &str = "VARINT: writing, one to five bytes";
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     let count = bench.size(200, 20_000);
     let mut rng = Rng(5);
     let short: Vec<u64> = (0..count).map(|_| rng.below(253)).collect();
     let long: Vec<u64> = (0..count).map(|at| rng.below([253, 0x1_0000, 0x200_0000][at % 3])).collect();
-    // Of a hundred, what lengths in a block are: a few of three bytes.
-    let mixed: Vec<u64> =
-        (0..count).map(|_| if rng.below(100) < 97 { rng.below(253) } else { rng.below(0x1_0000) }).collect();
+    let digit: Vec<u64> = (0..count).map(|_| rng.below(128)).collect();
     let coins: Vec<u64> = (0..count).map(|at| rng.below([128, 2_000_000, 1 << 33][at % 3])).collect();
     read_compact(bench, READ_SHORT, &short)?;
     read_compact(bench, READ_LONG, &long)?;
-    write_compact(bench, &mixed)?;
-    read_varint(bench, &coins)?;
-    write_varint(bench, &coins)
+    write_compact(bench, WRITE_SHORT, &short)?;
+    write_compact(bench, WRITE_LONG, &long)?;
+    read_varint(bench, VARINT_READ_SHORT, &digit)?;
+    read_varint(bench, VARINT_READ_LONG, &coins)?;
+    write_varint(bench, VARINT_WRITE_SHORT, &digit)?;
+    write_varint(bench, VARINT_WRITE_LONG, &coins)
 }
 
 fn sum(digest: u64, value: u64) -> u64 {
@@ -104,15 +119,15 @@ fn compact_chunk(from: &mut &[u8]) -> u64 {
     u64::from_le_bytes(value)
 }
 
-fn write_compact(bench: &mut Bench<'_>, values: &[u64]) -> Result<(), Error> {
-    let Some(mut table) = bench.table(WRITE, "integer", values.len()) else { return Ok(()) };
+fn write_compact(bench: &mut Bench<'_>, name: &'static str, values: &[u64]) -> Result<(), Error> {
+    let Some(mut table) = bench.table(name, "integer", values.len()) else { return Ok(()) };
     let all = move |write: fn(&mut Vec<u8>, u64)| {
         let mut out = Vec::with_capacity(values.len() * 5);
         values.iter().for_each(|&value| write(&mut out, value));
         out
     };
     table.way("byte after byte", move || all(write_by_bytes));
-    table.way("marker, then value", move || all(write_fields));
+    table.way("early return for one byte", move || all(write_fields));
     table.way("one chunk", move || all(write_chunk));
     let inlined = move || {
         let mut out = Vec::with_capacity(values.len() * 5);
@@ -163,7 +178,7 @@ fn write_chunk(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&chunk[..bytes]);
 }
 
-fn read_varint(bench: &mut Bench<'_>, values: &[u64]) -> Result<(), Error> {
+fn read_varint(bench: &mut Bench<'_>, name: &'static str, values: &[u64]) -> Result<(), Error> {
     let mut bytes = Vec::new();
     values.iter().for_each(|&value| put_varint(&mut bytes, value));
     let (bytes, count) = (&bytes[..], values.len());
@@ -171,7 +186,7 @@ fn read_varint(bench: &mut Bench<'_>, values: &[u64]) -> Result<(), Error> {
         let mut rest = bytes;
         (0..count).fold(0, |digest, _| sum(digest, read(&mut rest)))
     };
-    let Some(mut table) = bench.table(VARINT_READ, "integer", values.len()) else { return Ok(()) };
+    let Some(mut table) = bench.table(name, "integer", values.len()) else { return Ok(()) };
     table.way("loop per byte", move || all(varint_by_bytes));
     table.way("early return for one byte", move || all(varint_early));
     table.way("chunk of eight bytes", move || all(varint_chunk));
@@ -226,21 +241,28 @@ fn varint_chunk(from: &mut &[u8]) -> u64 {
     head << 7 | u64::from(*last)
 }
 
-fn write_varint(bench: &mut Bench<'_>, values: &[u64]) -> Result<(), Error> {
-    let Some(mut table) = bench.table(VARINT_WRITE, "integer", values.len()) else { return Ok(()) };
+fn write_varint(bench: &mut Bench<'_>, name: &'static str, values: &[u64]) -> Result<(), Error> {
+    let Some(mut table) = bench.table(name, "integer", values.len()) else { return Ok(()) };
     let all = move |write: fn(&mut Vec<u8>, u64)| {
         let mut out = Vec::with_capacity(values.len() * 10);
         values.iter().for_each(|&value| write(&mut out, value));
         out
     };
     table.way("byte after byte", move || all(varint_write_by_bytes));
+    table.way("early return for one byte", move || all(varint_write_early));
     table.way("one chunk", move || all(varint_write_chunk));
+    let pushed = move || {
+        let mut out = Vec::with_capacity(values.len() * 10);
+        values.iter().for_each(|&value| put_varint_plain(&mut out, value));
+        out
+    };
+    table.way("digits pushed, inlined", pushed);
     let inlined = move || {
         let mut out = Vec::with_capacity(values.len() * 10);
         values.iter().for_each(|&value| put_varint(&mut out, value));
         out
     };
-    table.way("early return, one chunk, inlined", inlined).shipped();
+    table.way("early return, digits in one word, inlined", inlined).shipped();
     bench.run(table)
 }
 
@@ -261,6 +283,15 @@ fn varint_write_by_bytes(out: &mut Vec<u8>, value: u64) {
     let (at, digits) = varint_digits(value);
     for digit in &digits[at..] {
         out.write_all(&[*digit]).expect("memory takes everything");
+    }
+}
+
+#[inline(never)]
+fn varint_write_early(out: &mut Vec<u8>, value: u64) {
+    if value < 0x80 {
+        out.push(value as u8);
+    } else {
+        varint_write_by_bytes(out, value);
     }
 }
 

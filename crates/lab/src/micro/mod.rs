@@ -5,7 +5,8 @@
 //! epoch, so that a machine that slows down slows them all; a row is the median epoch.
 //!
 //! - [`list`] names the tables, [`run`] runs them, [`Report`] is the result.
-//! - `bench`: checking and timing. `report`: rows, Markdown, CSV. `input`, `owned`, `siphash`: what they work on and with.
+//! - `bench`: checking and timing. `report`: rows, Markdown, CSV. `input`, `owned`, `library`, `siphash`: what they work on
+//!   and with.
 //! - One module for each experiment of the list in `EXPERIMENTS`.
 //!
 //! Inputs come from seeds, and from block 413567 where test data is there. Scratch files go to a temporary folder.
@@ -20,6 +21,7 @@ mod hashes;
 mod header_hash;
 mod input;
 mod integers;
+mod library;
 mod look_up;
 mod obfuscation;
 mod outpoint_hash;

@@ -1,17 +1,18 @@
-//! Experiment: filling an ordered map of coins and an ordered set of txids.
+//! Experiment: filling an ordered map of coins and an ordered set of scripts.
 //!
-//! ffwd has neither: what must be in order is gathered and sorted once.
+//! ffwd has neither: what must be in order is gathered and sorted once. Rust's maps take no hint where an item goes; what
+//! a hint is for, items that come in order, is the way between.
 
 use super::bench::Bench;
-use super::input::{self, Digest, Inputs, Mix, StoredCoin};
+use super::input::{self, Digest, Inputs, Mix, Rng, StoredCoin};
 use super::{Error, Experiment};
-use primitives::{Hash256, OutPoint};
+use primitives::OutPoint;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[MAP, SET], run };
 
 const MAP: &str = "ordered map: filling with coins";
-const SET: &str = "ordered set: filling with txids";
+const SET: &str = "ordered set: filling with scripts";
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     let count = bench.size(200, 5_000);
@@ -30,7 +31,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
                 map
             }))
         });
-        table.way("moved in, sorted first", || {
+        table.way("moved in, in order, as with a hint", || {
             let mut have = own(coins);
             have.sort_unstable_by_key(|(name, _)| *name);
             digest_map(have.into_iter().fold(BTreeMap::new(), |mut map, (name, coin)| {
@@ -47,32 +48,47 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
         table.shipped();
         bench.run(table)?;
     }
-    let txids: Vec<Hash256> = coins.iter().map(|coin| coin.outpoint.txid).collect();
-    let txids = &txids;
-    let Some(mut table) = bench.table(SET, "txid", count) else { return Ok(()) };
-    let digest_all = |txids: &mut dyn Iterator<Item = Hash256>| {
-        let mut digest = Digest::default();
-        txids.for_each(|txid| digest.add(&txid.0));
-        digest
+    let mut rng = Rng(19);
+    let scripts: Vec<Vec<u8>> = (0..count).map(|_| Mix::In2025.script(&mut rng)).collect();
+    let scripts = &scripts;
+    let Some(mut table) = bench.table(SET, "script", count) else { return Ok(()) };
+    let filled = |scripts: Vec<Vec<u8>>| {
+        scripts.into_iter().fold(BTreeSet::new(), |mut set, script| {
+            set.insert(script);
+            set
+        })
     };
-    table.way("one by one", move || {
-        let mut set = BTreeSet::new();
-        txids.iter().for_each(|txid| {
-            set.insert(*txid);
-        });
-        digest_all(&mut set.into_iter())
+    table.way("copied in", move || {
+        let have = scripts.clone();
+        digest_set(have.iter().fold(BTreeSet::new(), |mut set, script| {
+            set.insert(script.clone());
+            set
+        }))
     });
-    table.way("built from all at once", move || {
-        digest_all(&mut txids.iter().copied().collect::<BTreeSet<_>>().into_iter())
+    table.way("moved in", move || digest_set(filled(scripts.clone())));
+    table.way("moved in, in order, as with a hint", move || {
+        let mut have = scripts.clone();
+        have.sort_unstable();
+        digest_set(filled(have))
     });
+    table.way("built from all at once", move || digest_set(BTreeSet::from_iter(scripts.clone())));
     table.way("no set: sorted vector", move || {
-        let mut sorted = txids.clone();
+        let mut sorted = scripts.clone();
         sorted.sort_unstable();
         sorted.dedup();
-        digest_all(&mut sorted.into_iter())
+        digest_set(sorted)
     });
     table.shipped();
     bench.run(table)
+}
+
+fn digest_set(scripts: impl IntoIterator<Item = Vec<u8>>) -> Digest {
+    let mut digest = Digest::default();
+    for script in scripts {
+        digest.add_u64(script.len() as u64);
+        digest.add(&script[..2]);
+    }
+    digest
 }
 
 /// What every way starts with: coins of its own.

@@ -10,9 +10,10 @@ use primitives::Reader;
 use primitives::encode::put_compact_size;
 use std::hint::black_box;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPTS, LARGE, OVERSIZED], run };
+pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPTS, EMPTY, LARGE, OVERSIZED], run };
 
 const SCRIPTS: &str = "byte strings: scripts, some empty";
+const EMPTY: &str = "byte strings: all empty";
 const LARGE: &str = "byte strings: 1 MB";
 const OVERSIZED: &str = "byte strings: 32 MiB said, 100 bytes there";
 /// Pieces of the way that reads in pieces.
@@ -27,6 +28,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
         put(&mut scripts, &if at % 2 == 0 { Vec::new() } else { Mix::In2025.script(&mut rng) });
     }
     one(bench, SCRIPTS, &scripts, count)?;
+    one(bench, EMPTY, &vec![0; count], count)?;
     let mut large = Vec::new();
     put(&mut large, &rng.bytes(1_000_000));
     one(bench, LARGE, &large, 1)?;
