@@ -11,11 +11,13 @@ use serde_json::value::RawValue;
 use std::io::Write;
 use std::time::Duration;
 
-/// Busy time of each stage, over all threads, and how many tasks that were.
+/// Busy time of each stage, over all threads, how many tasks that were, and how long they lay ready before a worker took
+/// them: divided by the seconds of the run, the mean depth of the stage's queue.
 #[derive(Serialize)]
 struct StageTime {
     busy_seconds: f64,
     tasks: u64,
+    waiting_seconds: f64,
 }
 
 /// The stages in their order.
@@ -24,7 +26,9 @@ struct Stages<'a>(&'a Snapshot);
 impl Serialize for Stages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(STAGES.iter().enumerate().map(|(index, (_, name))| {
-            (name, StageTime { busy_seconds: seconds(self.0.busy[index].as_secs_f64()), tasks: self.0.tasks[index] })
+            let (busy, waiting) = (self.0.busy[index].as_secs_f64(), self.0.waited[index].as_secs_f64());
+            let tasks = self.0.tasks[index];
+            (name, StageTime { busy_seconds: seconds(busy), tasks, waiting_seconds: seconds(waiting) })
         }))
     }
 }
@@ -330,6 +334,7 @@ mod tests {
         (report.stats.transactions, report.stats.inputs, report.stats.outputs) = (300, 94, 500);
         (report.stats.scripts, report.stats.spends, report.stats.asked, report.stats.bytes) = (94, 94, 1, 100_000);
         report.stats.busy[1] = Duration::from_micros(1_500_000);
+        report.stats.waited[1] = Duration::from_millis(250);
         report.stats.tasks[1] = 206;
         report
     }
@@ -384,7 +389,8 @@ mod tests {
             "\"total_amount\":8750.00000001,",
             "\"chain\":\"regtest\",\"height\":206,\"bestblock\":\"0707",
             "\"muhash\":\"0909",
-            "\"stages\":{\"read\":{\"busy_seconds\":0.0,\"tasks\":0},\"decode\":{\"busy_seconds\":1.5,\"tasks\":206}",
+            "\"stages\":{\"read\":{\"busy_seconds\":0.0,\"tasks\":0,\"waiting_seconds\":0.0},",
+            "\"decode\":{\"busy_seconds\":1.5,\"tasks\":206,\"waiting_seconds\":0.25}",
         ] {
             assert!(text.contains(want), "{want} in {text}");
         }

@@ -48,11 +48,30 @@ pub const STAGES: [(Stage, &str); 11] = [
     (Stage::Wait, "wait"),
 ];
 
+/// Stages that work for one block: those before [`Stage::Commit`].
+pub const BLOCK_STAGES: usize = Stage::Commit as usize;
+
+/// What one block in flight has cost, by stage, over all threads.
+#[derive(Default)]
+pub struct BlockTimes([AtomicU64; BLOCK_STAGES]);
+
+impl BlockTimes {
+    /// Busy time of a stage for this block; nothing for stages that serve many blocks.
+    pub fn busy(&self, stage: Stage) -> Duration {
+        Duration::from_nanos(self.0.get(stage as usize).map_or(0, |ns| ns.load(Relaxed)))
+    }
+
+    pub(crate) fn add(&self, stage: Stage, busy: Duration) {
+        self.0[stage as usize].fetch_add(busy.as_nanos() as u64, Relaxed);
+    }
+}
+
 /// The counters of one engine.
 #[derive(Default)]
 pub struct Stats {
     busy_ns: [AtomicU64; STAGES.len()],
     tasks: [AtomicU64; STAGES.len()],
+    waited_ns: [AtomicU64; STAGES.len()],
     bytes: AtomicU64,
     blocks: AtomicU64,
     transactions: AtomicU64,
@@ -72,6 +91,9 @@ pub struct Stats {
 pub struct Snapshot {
     /// Busy time of each stage, over all threads, in the order of [`STAGES`].
     pub busy: [Duration; STAGES.len()],
+    /// How long its tasks lay ready before a worker took them, summed: divided by the time that passed, the mean depth of
+    /// its queue. Nothing where a stage has no queue (reading, and work for the disk).
+    pub waited: [Duration; STAGES.len()],
     /// Tasks of each stage.
     pub tasks: [u64; STAGES.len()],
     /// Bytes of blocks that arrived.
@@ -102,11 +124,31 @@ impl Stats {
     /// Does `work` and counts its time for `stage`.
     #[inline]
     pub fn timed<R>(&self, stage: Stage, work: impl FnOnce() -> R) -> R {
+        self.measured(stage, work).0
+    }
+
+    /// The same, and gives the time.
+    #[inline]
+    pub(crate) fn measured<R>(&self, stage: Stage, work: impl FnOnce() -> R) -> (R, Duration) {
         let start = Instant::now();
         let result = work();
-        self.busy_ns[stage as usize].fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+        let busy = start.elapsed();
+        self.busy_ns[stage as usize].fetch_add(busy.as_nanos() as u64, Relaxed);
         self.tasks[stage as usize].fetch_add(1, Relaxed);
+        (result, busy)
+    }
+
+    /// Does `work` for one block and counts its time for `stage`, and for the block.
+    #[inline]
+    pub(crate) fn timed_for<R>(&self, stage: Stage, block: &BlockTimes, work: impl FnOnce() -> R) -> R {
+        let (result, busy) = self.measured(stage, work);
+        block.add(stage, busy);
         result
+    }
+
+    /// A task is taken that was ready since then.
+    pub(crate) fn add_waited(&self, stage: Stage, since: Instant) {
+        self.waited_ns[stage as usize].fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
     }
 
     pub(crate) fn add_bytes(&self, bytes: usize) {
@@ -159,6 +201,7 @@ impl Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         Snapshot {
             busy: std::array::from_fn(|i| Duration::from_nanos(get(&self.busy_ns[i]))),
+            waited: std::array::from_fn(|i| Duration::from_nanos(get(&self.waited_ns[i]))),
             tasks: std::array::from_fn(|i| get(&self.tasks[i])),
             bytes: get(&self.bytes),
             blocks: get(&self.blocks),

@@ -3,6 +3,7 @@
 //! Order of durability, always: block and undo data, then the index, then the coins.
 //! Absent on purpose: formats (`store`), which chain (`engine`).
 
+mod bench;
 pub mod open;
 mod world;
 
@@ -59,6 +60,7 @@ pub struct Folder<'e> {
     /// Where each block lies: the place in use first, other copies behind it.
     pub(crate) copies: Mutex<HashMap<NodeId, VecDeque<BlockAt>>>,
     pub(crate) last_flush: Mutex<Instant>,
+    pub(crate) bench: Mutex<bench::Bench>,
     /// Whether rules that Core does not check again in a rebuild are checked.
     pub(crate) contextual: bool,
     /// Whether the coins alone are rebuilt: what the index says of blocks and undo data stands, as far as it goes.

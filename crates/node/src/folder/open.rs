@@ -168,6 +168,7 @@ impl<'e> Folder<'e> {
             commit: RwLock::new(None),
             copies: Mutex::new(HashMap::new()),
             last_flush: Mutex::new(Instant::now()),
+            bench: Mutex::default(),
             contextual: true,
             rebuilds: false,
             is_read_only: false,

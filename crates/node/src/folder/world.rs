@@ -84,6 +84,8 @@ impl Backend for Folder<'_> {
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
         let job = block.job;
         let transactions = block.prepared.txids.len() as u32;
+        let begun = Instant::now();
+        let undo_done;
         {
             let mut undo = None;
             if let Some(record) = &block.judged.undo {
@@ -93,6 +95,7 @@ impl Backend for Folder<'_> {
                     writers.undo.append(&mut writers.infos, file, record)
                 })?);
             }
+            undo_done = Instant::now();
             let mut tree = self.tree_mut();
             let known = *tree.body(job.node);
             if known.level != 5 || undo.is_some() || known.transactions != transactions {
@@ -102,7 +105,14 @@ impl Backend for Folder<'_> {
             }
         }
         self.active.write().expect("nobody panics with it").push(job.node);
-        self.tell_tip(block);
+        if self.options.debug_bench {
+            let (log, mut bench) = (self.teller.log(), self.bench.lock().expect("nobody panics with it"));
+            let last = bench.lines(log, block, undo_done - begun, undo_done.elapsed());
+            self.tell_tip(block);
+            log.line(&last);
+        } else {
+            self.tell_tip(block);
+        }
         Ok(())
     }
 

@@ -6,9 +6,7 @@
 use super::Pipeline;
 use super::state::{Background, Ready, State};
 use crate::fault::Fault;
-use crate::stats::Stage;
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 /// Given how many things can be done now (1 at least), says which is done next, from 0.
 pub type Choose = Box<dyn FnMut(usize) -> usize + Send>;
@@ -40,7 +38,7 @@ impl Pipeline<'_> {
                 }
                 Some(Step::LookAtMemory) => self.look_at_memory(&mut state),
                 Some(Step::Background(work)) => drop(self.perform(state, true, || self.background(work))),
-                Some(Step::Foreground(Reverse((seq, task)))) => {
+                Some(Step::Foreground(Reverse((seq, task, _)))) => {
                     drop(self.perform(state, false, || self.foreground(seq, task)));
                 }
                 None => self.fail(&mut state, Fault::own("blocks are in flight, and nothing can be done for them")),
@@ -84,20 +82,5 @@ impl Pipeline<'_> {
             return Some(Step::Foreground(task));
         }
         Some(if chosen - ready < feed { Step::Feed } else { Step::LookAtMemory })
-    }
-
-    /// One block more.
-    pub(crate) fn feed_one(&self) {
-        let next = self.stats.timed(Stage::Read, || self.backend.next());
-        let mut state = self.lock();
-        match next {
-            Ok(Some(job)) => {
-                self.stats.add_bytes(job.bytes.len());
-                state.admit(Arc::new(super::Flight::new(job)));
-                self.work.notify_one();
-            }
-            Ok(None) => state.fed_all = true,
-            Err(fault) => self.fail(&mut state, fault),
-        }
     }
 }

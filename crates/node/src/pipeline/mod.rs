@@ -22,7 +22,7 @@ mod work;
 
 use crate::fault::Fault;
 use crate::stages::{Judged, Prepared};
-use crate::stats::Stats;
+use crate::stats::{BlockTimes, Stats};
 use crate::tree::NodeId;
 use coins::table::HashKey;
 use coins::{Answers, Generation, LANES, Lane};
@@ -75,6 +75,8 @@ pub struct Connected<'a> {
     pub judged: &'a Judged,
     /// Coins in memory now, and bytes allocated for them.
     pub coins: (usize, usize),
+    /// What it has cost so far.
+    pub times: &'a BlockTimes,
     /// The counters.
     pub stats: &'a Stats,
 }
@@ -176,6 +178,7 @@ pub(crate) struct Flight {
     pub(crate) judged: OnceLock<Judged>,
     /// Bytes that it holds, as accounted when it arrived.
     pub(crate) bytes: usize,
+    pub(crate) times: BlockTimes,
 }
 
 #[derive(Default)]
@@ -306,6 +309,7 @@ impl Flight {
             probes: Mutex::default(),
             judged: OnceLock::new(),
             bytes,
+            times: BlockTimes::default(),
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use super::{Flight, Refusal};
 use crate::fault::Fault;
+use crate::stats::Stage;
 use coins::{Generation, LANES};
 use primitives::Hash256;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What a worker can do. Blocks are named by their sequence number in this pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -17,6 +19,20 @@ pub(crate) enum Task {
     LookUp,
     Apply { lane: u8 },
     Decode,
+}
+
+impl Task {
+    /// The stage whose time it is.
+    pub(crate) fn stage(self) -> Stage {
+        match self {
+            Task::Commit => Stage::Commit,
+            Task::Scripts { .. } => Stage::Scripts,
+            Task::Judge => Stage::Judge,
+            Task::LookUp => Stage::LookUp,
+            Task::Apply { .. } => Stage::Apply,
+            Task::Decode => Stage::Decode,
+        }
+    }
 }
 
 /// Parts in which a generation is written: a few, for each makes tables of its own.
@@ -31,8 +47,8 @@ pub(crate) enum Background {
     Merge,
 }
 
-/// The heap's order: the lowest block first, and of one block the later stage.
-pub(crate) type Ready = Reverse<(u64, Task)>;
+/// The heap's order: the lowest block first, and of one block the later stage. Last, since when it waits.
+pub(crate) type Ready = Reverse<(u64, Task, Instant)>;
 
 /// Where a block in flight stands.
 pub(crate) struct Progress {
@@ -143,7 +159,7 @@ impl State {
     }
 
     pub(crate) fn push(&mut self, seq: u64, task: Task) {
-        self.ready.push(Reverse((seq, task)));
+        self.ready.push(Reverse((seq, task, Instant::now())));
     }
 
     pub(crate) fn progress(&mut self, seq: u64) -> &mut Progress {

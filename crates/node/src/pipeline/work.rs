@@ -51,6 +51,23 @@ impl Pipeline<'_> {
         }
     }
 
+    /// One block more.
+    pub(crate) fn feed_one(&self) {
+        let (next, busy) = self.stats.measured(Stage::Read, || self.backend.next());
+        let mut state = self.lock();
+        match next {
+            Ok(Some(job)) => {
+                self.stats.add_bytes(job.bytes.len());
+                let flight = Arc::new(Flight::new(job));
+                flight.times.add(Stage::Read, busy);
+                state.admit(flight);
+                self.work.notify_one();
+            }
+            Ok(None) => state.fed_all = true,
+            Err(fault) => self.fail(&mut state, fault),
+        }
+    }
+
     /// Waits until what was fed is committed, or the run is halted and nobody works any more.
     pub(crate) fn drain(&self) {
         let mut state = self.lock();
@@ -107,7 +124,8 @@ impl Pipeline<'_> {
             }
             if let Some(work) = self.next_background(&mut state) {
                 state = self.perform(state, true, || self.background(work));
-            } else if let Some(Reverse((seq, task))) = if state.halted { None } else { state.ready.pop() } {
+            } else if let Some(Reverse((seq, task, since))) = if state.halted { None } else { state.ready.pop() } {
+                self.stats.add_waited(task.stage(), since);
                 state = self.perform(state, false, || self.foreground(seq, task));
             } else {
                 state = self.stats.timed(Stage::Wait, || self.work.wait(state)).expect("see lock");
@@ -179,7 +197,7 @@ impl Pipeline<'_> {
 
     fn decode(&self, seq: u64) {
         let flight = self.flight(seq);
-        let result = self.stats.timed(Stage::Decode, || stages::prepare(self.params, &flight.job));
+        let result = self.stats.timed_for(Stage::Decode, &flight.times, || stages::prepare(self.params, &flight.job));
         let mut state = self.lock();
         match result {
             Ok(prepared) => {
@@ -199,7 +217,7 @@ impl Pipeline<'_> {
         let mut seq = first;
         let mut flight = self.flight(seq);
         for _ in 0..LANE_BLOCKS_MAX {
-            self.stats.timed(Stage::Apply, || self.apply_block(&mut lane, lane_index, &flight));
+            self.stats.timed_for(Stage::Apply, &flight.times, || self.apply_block(&mut lane, lane_index, &flight));
             let mut state = self.lock();
             let progress = state.progress(seq);
             progress.lanes_left -= 1;
@@ -245,7 +263,7 @@ impl Pipeline<'_> {
     /// Asks the tables for what memory did not know; the whole block in one sorted batch.
     fn look_up(&self, seq: u64) -> Result<(), Fault> {
         let flight = self.flight(seq);
-        self.stats.timed(Stage::LookUp, || self.fill_answers(&flight))?;
+        self.stats.timed_for(Stage::LookUp, &flight.times, || self.fill_answers(&flight))?;
         self.lock().push(seq, Task::Judge);
         Ok(())
     }
@@ -284,7 +302,7 @@ impl Pipeline<'_> {
     fn judge(&self, seq: u64) {
         let flight = self.flight(seq);
         let times = Arc::clone(&self.times.read().expect("no worker panics with it"));
-        let result = self.stats.timed(Stage::Judge, || stages::judge(self.params, &flight, &times));
+        let result = self.stats.timed_for(Stage::Judge, &flight.times, || stages::judge(self.params, &flight, &times));
         let mut state = self.lock();
         let progress = state.progress(seq);
         match result {
@@ -307,7 +325,8 @@ impl Pipeline<'_> {
     fn scripts(&self, seq: u64, chunk: usize) {
         let flight = self.flight(seq);
         let first = chunk * SCRIPTS_PER_TASK;
-        let result = self.stats.timed(Stage::Scripts, || stages::scripts(&flight, first, SCRIPTS_PER_TASK));
+        let result =
+            self.stats.timed_for(Stage::Scripts, &flight.times, || stages::scripts(&flight, first, SCRIPTS_PER_TASK));
         let mut state = self.lock();
         let progress = state.progress(seq);
         progress.chunks_left -= 1;
@@ -331,8 +350,14 @@ impl Pipeline<'_> {
             let flight = self.flight(seq);
             let prepared = flight.prepared.get().expect("a judged block was prepared");
             let judged = flight.judged.get().expect("only a judged block is committed");
-            let connected =
-                Connected { job: &flight.job, prepared, judged, coins: self.stats.coins(), stats: &self.stats };
+            let connected = Connected {
+                job: &flight.job,
+                prepared,
+                judged,
+                coins: self.stats.coins(),
+                times: &flight.times,
+                stats: &self.stats,
+            };
             self.stats.timed(Stage::Commit, || self.backend.connected(&connected))?;
             let mut state = self.lock();
             let done = state.flights.pop_front().expect("the head is there");
