@@ -1,7 +1,9 @@
 //! A small chain of our own: regtest blocks that anyone may spend, so that tests need no data from outside.
 
 use consensus::{Chain, Params};
+use leveldb::fs::{Disk, SimDisk};
 use primitives::{Hash256, Header, Target};
+use std::path::Path;
 
 /// What a block pays at most, in satoshis, up to height 149.
 const SUBSIDY: u64 = 5_000_000_000;
@@ -74,4 +76,16 @@ fn spend(of: Hash256) -> Vec<u8> {
     let input = [&[1][..], &of.0, &[0; 4], &[0], &[0xff; 4]].concat();
     let outputs = [&[2][..], &output(SUBSIDY / 2), &output(SUBSIDY / 2)].concat();
     [&[1, 0, 0, 0][..], &input, &outputs, &[0; 4]].concat()
+}
+
+/// Puts a file on a disk, for good.
+pub(crate) fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
+    let folder = path.parent().unwrap();
+    disk.create_dir_all(folder).unwrap();
+    let file = disk.create(path).unwrap();
+    file.write_at(0, bytes).unwrap();
+    file.sync().unwrap();
+    for folder in path.ancestors().skip(1) {
+        disk.sync_dir(folder).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Every operation of a run with one commit is a row; of a run with a commit at every chance some are, all with SLOW=1.
 
-use crate::chain::{chain, file, hash_of};
+use crate::chain::{chain, file, hash_of, put};
 use consensus::{Chain, Params};
 use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
@@ -62,17 +62,6 @@ fn options(disk: &SimDisk, is_eager: bool) -> Options {
         blocksxor: false,
         debug_bench: false,
         stop: Arc::new(AtomicBool::new(false)),
-    }
-}
-
-fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
-    let folder = path.parent().unwrap();
-    disk.create_dir_all(folder).unwrap();
-    let file = disk.create(path).unwrap();
-    file.write_at(0, bytes).unwrap();
-    file.sync().unwrap();
-    for folder in path.ancestors().skip(1) {
-        disk.sync_dir(folder).unwrap();
     }
 }
 

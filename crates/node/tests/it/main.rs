@@ -10,6 +10,7 @@ mod crash;
 mod data;
 mod memory;
 mod pipeline;
+mod same_files;
 mod schedule;
 mod steps;
 mod traps;

@@ -21,7 +21,7 @@ const NOW: i64 = 1_795_262_400;
 
 /// SplitMix64.
 #[derive(Clone)]
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -32,7 +32,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 }
@@ -64,8 +64,8 @@ enum Flaw {
 
 /// A chain as it grows: what is spendable in it, and what was.
 #[derive(Clone)]
-struct Branch {
-    tip: Hash256,
+pub(crate) struct Branch {
+    pub(crate) tip: Hash256,
     height: u32,
     set: Set,
     spent: Vec<(OutPoint, Coin)>,
@@ -234,14 +234,14 @@ impl Branch {
 }
 
 /// Groups of blocks as they become known, and where they must end.
-struct Story {
-    groups: Vec<Vec<Vec<u8>>>,
-    end: Branch,
+pub(crate) struct Story {
+    pub(crate) groups: Vec<Vec<Vec<u8>>>,
+    pub(crate) end: Branch,
     invalid: usize,
 }
 
 /// A base of 130 blocks; then branches, some with an invalid block below others, each longer than what was best before.
-fn story(random: &mut Random) -> Story {
+pub(crate) fn story(random: &mut Random) -> Story {
     let params = Params::new(Chain::Regtest);
     let mut best = Branch { tip: params.genesis_hash, height: 0, set: Set::new(), spent: Vec::new() };
     let mut groups = vec![(0..130).map(|_| best.block(random, Flaw::None)).collect::<Vec<_>>()];

@@ -1,0 +1,99 @@
+//! The same block files give the same undo files and the same index records, whatever the workers, the cache, the commits.
+
+use crate::chain::{file, put};
+use crate::schedule::{Random, story};
+use consensus::{Chain, Params};
+use leveldb::fs::{Disk, SimDisk};
+use node::folder::open::network;
+use node::jobs;
+use node::options::{COMMIT_INTERVAL, Options, SetHash};
+use primitives::{Hash256, Work};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use store::Layout;
+use store::index::BlockIndex;
+
+const FOLDER: &str = "/no-such-folder";
+
+/// Everything that must be the same: block by block what the index says, its file infos, the undo files, the set.
+#[derive(PartialEq)]
+struct End {
+    index: String,
+    undo: Vec<(PathBuf, Vec<u8>)>,
+    best: Hash256,
+    set: Hash256,
+    refused: u64,
+}
+
+fn run(blocks: &[u8], random: &mut Random) -> End {
+    let disk = SimDisk::new(0);
+    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), blocks);
+    let params = Params::new(Chain::Regtest);
+    let options = Options {
+        disk: disk.shared(),
+        commit_interval: [Duration::ZERO, COMMIT_INTERVAL][random.below(2)],
+        datadir: PathBuf::from(FOLDER),
+        blocksdir: None,
+        minimum_chain_work: Work::ZERO,
+        params,
+        dbcache_bytes: [4 << 20, 64 << 20][random.below(2)],
+        par: 1 + random.below(8),
+        assumevalid: Hash256::ZERO,
+        stop_at_height: None,
+        prune_mib: 0,
+        blocksxor: false,
+        debug_bench: false,
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    let report = jobs::reindex(&options, false, &|_| ()).unwrap();
+    let net = network(&options.params);
+    let layout = Layout::new(&options.datadir, net.folder, None);
+    let index = BlockIndex::open_read_only(disk.shared(), &layout).unwrap().load(&net).unwrap();
+    let entries = disk.list(&Path::new(FOLDER).join("regtest/blocks")).unwrap();
+    let mut undo: Vec<(PathBuf, Vec<u8>)> = entries
+        .iter()
+        .filter(|entry| entry.name.to_str().is_some_and(|name| name.starts_with("rev")))
+        .map(|entry| {
+            let path = Path::new(FOLDER).join("regtest/blocks").join(&entry.name);
+            let bytes = disk.open(&path).unwrap().bytes().unwrap().to_vec();
+            (path, bytes)
+        })
+        .collect();
+    undo.sort();
+    let set = jobs::set_info(&options, SetHash::Serialized, &|_| ()).unwrap();
+    End {
+        index: format!("{:?}\n{:?}", index.entries, index.files),
+        undo,
+        best: report.best,
+        set: set.hash.unwrap().1,
+        refused: report.blocks_invalid,
+    }
+}
+
+#[test]
+fn any_workers_and_any_cache_leave_the_same_files() {
+    let seeds = if std::env::var_os("SLOW").is_some() { 200 } else { 3 };
+    let mut refused = 0;
+    for seed in 1000..1000 + seeds {
+        let mut random = Random(seed);
+        let story = story(&mut random);
+        let mut blocks: Vec<Vec<u8>> = story.groups.concat();
+        for at in (1..blocks.len()).rev() {
+            blocks.swap(at, random.below(at + 1));
+        }
+        blocks.insert(0, Params::new(Chain::Regtest).genesis.to_vec());
+        let bytes = file(&blocks);
+        let first = run(&bytes, &mut random);
+        assert_eq!(first.best, story.end.tip, "seed {seed}");
+        assert!(!first.undo.is_empty(), "seed {seed}");
+        refused += first.refused;
+        for _ in 0..4 {
+            let other = run(&bytes, &mut random);
+            assert_eq!(first.index, other.index, "seed {seed}");
+            assert!(first == other, "seed {seed}: undo files or sets differ");
+        }
+    }
+    assert!(refused > 0, "some blocks are refused");
+}
