@@ -55,7 +55,6 @@ struct Shared<'f, 'e> {
     arrivals: Arc<Arrivals>,
     /// Bodies that arrived, for the engine's links.
     stored: Mutex<Vec<NodeId>>,
-    headers_done: AtomicBool,
     done: AtomicBool,
     fault: Mutex<Option<Fault>>,
 }
@@ -97,7 +96,6 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         network,
         arrivals,
         stored: Mutex::default(),
-        headers_done: AtomicBool::new(false),
         done: AtomicBool::new(false),
         fault: Mutex::default(),
     };
@@ -184,12 +182,7 @@ fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own) -> R
         }
         Event::PeerGone { peer, address, reason } => teller.note(format!("Peer {peer}: {address} gone: {reason}")),
         Event::Note(text) => teller.note(text),
-        Event::Headers { .. } => want(shared),
-        Event::WantMore => want(shared),
-        Event::HeadersDone => {
-            shared.headers_done.store(true, Relaxed);
-            want(shared);
-        }
+        Event::Headers { .. } | Event::WantMore | Event::HeadersDone => want(shared),
         Event::Addresses(bytes) => own.write(ADDRESSES, &bytes)?,
         Event::Block { hash, bytes, .. } => {
             let known = folder.tree().find(&hash);
@@ -290,16 +283,15 @@ fn follow(
             told = engine.tip();
             shared.network.new_tip();
         }
+        // Asked before the tree is: headers that come in between are not taken for the end.
+        let headers_done = shared.network.progress().headers_done;
         // Of two with the same work the first that came stays, whichever header was first.
         let at_tip = {
             let tree = folder.tree();
             tree.work(engine.tip()) >= tree.work(tree.best()) && tree.fate(engine.tip()) == Fate::Open
         };
         if at_tip {
-            if sync.exit_at_tip
-                && shared.network.progress().headers_done
-                && shared.stored.lock().expect("nobody panics with it").is_empty()
-            {
+            if sync.exit_at_tip && headers_done && shared.stored.lock().expect("nobody panics with it").is_empty() {
                 return Ok(Activated::Tip);
             }
             folder.commit_if_due(engine)?;
