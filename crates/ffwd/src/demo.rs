@@ -91,6 +91,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
     Options {
         disk: options::real_disk(),
         commit_interval: options::COMMIT_INTERVAL,
+        clock: std::time::SystemTime::now,
         datadir,
         blocksdir: None,
         minimum_chain_work: params.minimum_chain_work,

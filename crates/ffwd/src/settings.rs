@@ -163,6 +163,7 @@ fn options(
         minimum_chain_work: work.unwrap_or(params.minimum_chain_work),
         disk: options::real_disk(),
         commit_interval: options::COMMIT_INTERVAL,
+        clock: std::time::SystemTime::now,
         datadir,
         blocksdir: blocksdir.filter(|dir| !dir.as_os_str().is_empty()),
         params,

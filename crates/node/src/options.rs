@@ -7,7 +7,7 @@ use primitives::{Hash256, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Coins are committed at the latest when so much work would be lost.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(600);
@@ -42,6 +42,8 @@ pub struct Options {
     pub prune_mib: u64,
     /// After so much time what is connected is committed: [`COMMIT_INTERVAL`].
     pub commit_interval: Duration,
+    /// The machine's clock, [`SystemTime::now`], by which headers are judged; or another.
+    pub clock: fn() -> SystemTime,
     /// `-blocksxor`.
     pub blocksxor: bool,
     /// `--debug bench`: a line a stage and block in debug.log.

@@ -13,7 +13,7 @@ use primitives::{Hash256, Header};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, UNIX_EPOCH};
 use store::blockfiles::{BlockAt, BlockFiles, BlockWriter, BulkReader, FileScan, FoundBlock, Pool};
 use store::chainstate::Chainstate;
 use store::index::{BlockIndex, LoadedIndex};
@@ -45,15 +45,19 @@ pub struct Locked {
 /// # Errors
 ///
 /// For a clock that cannot be right: before the first block of any chain.
-pub fn clock() -> Result<i64, Fault> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    if now < 1_231_006_505 {
-        return Err(Fault::refused(format!(
-            "the clock says {}, which is before the first block: set it, for headers are judged by it",
-            crate::log::date(now)
-        )));
+pub fn clock(options: &Options) -> Result<i64, Fault> {
+    const FIRST_BLOCK: u64 = 1_231_006_505;
+    let wrong = |says: &str| {
+        let first = crate::log::date(FIRST_BLOCK);
+        Fault::refused(format!(
+            "this machine's clock {says}, and the first block is of {first}: set the clock, for headers are judged by it"
+        ))
+    };
+    let now = (options.clock)().duration_since(UNIX_EPOCH).map_err(|_| wrong("says a time before 1970"))?.as_secs();
+    if now < FIRST_BLOCK {
+        return Err(wrong(&format!("says {}", crate::log::date(now))));
     }
-    i64::try_from(now).map_err(|_| Fault::refused("the clock is beyond all bounds: set it"))
+    i64::try_from(now).map_err(|_| wrong("is beyond all bounds"))
 }
 
 /// Checks the folder and takes its locks, before anything is read. `needs_blocks`: without block files there is nothing
@@ -201,7 +205,8 @@ impl<'e> Folder<'e> {
         place: &dyn Fn(&BlockAt) -> String,
     ) -> Result<Vec<(NodeId, BlockAt)>, Fault> {
         let mut waiting: HashMap<Hash256, Vec<FoundBlock>> = HashMap::new();
-        let (mut order, mut later) = (Vec::with_capacity(found.len()), 0);
+        let mut order = Vec::with_capacity(found.len());
+        let mut ahead: Vec<(FoundBlock, consensus::BlockError)> = Vec::new();
         for block in found {
             let mut queue = std::collections::VecDeque::from([block]);
             while let Some(block) = queue.pop_front() {
@@ -214,22 +219,17 @@ impl<'e> Folder<'e> {
                     Err(error) if error.class() == Class::MissingPrev => {
                         waiting.entry(block.header.prev()).or_default().push(block);
                     }
+                    // No verdict: the clock may be wrong, or it will be right later.
+                    Err(error) if error.class() == Class::TimeFuture => ahead.push((block, error)),
                     Err(error) => {
                         let parent = self.tree().find(&block.header.prev());
                         let height = parent.map_or(0, |parent| self.tree().height(parent) + 1);
-                        let refused = error.class() != Class::TimeFuture;
-                        self.teller.refused(height, block.hash, &format!("{error} ({})", place(&block.at)), refused);
-                        later += usize::from(!refused);
+                        self.teller.refused(height, block.hash, &format!("{error} ({})", place(&block.at)), true);
                     }
                 }
             }
         }
-        if later > 0 {
-            let clock = crate::log::date(now.unsigned_abs());
-            self.teller.warn(format!(
-                "{later} headers are ahead of this machine's clock ({clock}): if it is right, they may be taken later"
-            ));
-        }
+        self.say_ahead(&ahead, &mut waiting, now, place);
         let orphans: usize = waiting.values().map(Vec::len).sum();
         if let Some(first) = waiting.values().flatten().min_by_key(|block| (block.at.file, block.at.offset)) {
             let first = place(&first.at);
@@ -238,6 +238,35 @@ impl<'e> Folder<'e> {
             ));
         }
         Ok(order)
+    }
+
+    /// Says which blocks the clock keeps out, and takes those that stand on them out of `waiting`: they have a parent.
+    fn say_ahead(
+        &self,
+        ahead: &[(FoundBlock, consensus::BlockError)],
+        waiting: &mut HashMap<Hash256, Vec<FoundBlock>>,
+        now: i64,
+        place: &dyn Fn(&BlockAt) -> String,
+    ) {
+        let Some((first, error)) = ahead.first() else { return };
+        let mut queue: Vec<Hash256> = ahead.iter().map(|(block, _)| block.hash).collect();
+        let mut behind = 0;
+        while let Some(hash) = queue.pop() {
+            let children = waiting.remove(&hash).unwrap_or_default();
+            behind += children.len();
+            queue.extend(children.iter().map(|block| block.hash));
+        }
+        let date = |seconds: i64| crate::log::date(seconds.unsigned_abs());
+        self.teller.warn(format!(
+            "{} blocks are more than two hours ahead of this machine's clock, and {behind} more stand on them: none is \
+             invalid, none was taken. The first is {} at {}: {error} (it says {}, the clock {}). Set the clock if it is \
+             wrong, or run this again later",
+            ahead.len(),
+            first.hash,
+            place(&first.at),
+            date(i64::from(first.header.time())),
+            date(now)
+        ));
     }
 
     /// Appends a block to the block files, if it is whole and good as far as it can be alone; gives its transactions.

@@ -11,7 +11,7 @@ use store::blockfiles::BlockFiles;
 
 /// Takes in the blocks of `files`, which have no obfuscation, and brings the chain up to date.
 pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
-    let now = open::clock()?;
+    let now = open::clock(options)?;
     if existing::is_reindexing(options)? {
         super::reindex(options, false, events)?;
     }

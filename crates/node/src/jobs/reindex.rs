@@ -27,7 +27,7 @@ struct Before {
 }
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
-    let now = open::clock()?;
+    let now = open::clock(options)?;
     let locked = open::lock(options, true)?;
     let teller = open::teller(events, &locked.layout, "reindex");
     let before = look(&locked, options)?;
@@ -160,8 +160,15 @@ fn compare(
         return Ok(());
     }
     let Some(entry) = loaded.entries.iter().find(|entry| entry.hash == best) else { return Ok(()) };
-    let reached = reach(options, found, now);
+    let (reached, is_ahead) = reach(options, found, now);
     let stop = options.stop_at_height.unwrap_or(u32::MAX);
+    if reached < entry.height.min(stop) && is_ahead {
+        return Err(Fault::refused(format!(
+            "by this machine's clock, {}, the blocks behind height {reached} are more than two hours in the future, and the coins stand at height {}: set the clock, then run this again. Nothing was changed",
+            crate::log::date(now.unsigned_abs()),
+            entry.height
+        )));
+    }
     if reached < entry.height.min(stop) {
         let wanted = format!("block files up to height {}, where the coins stand", entry.height);
         let advice = "A block file is missing or damaged: put it back, or let ffwd sync or bitcoind fetch the blocks again. Nothing was changed";
@@ -172,11 +179,12 @@ fn compare(
     Ok(())
 }
 
-/// Height of the best complete chain of the files, by headers.
-fn reach(options: &Options, found: &[store::blockfiles::FoundBlock], now: i64) -> u32 {
+/// Height of the best complete chain of the files, by headers; and whether any header is ahead of the clock.
+fn reach(options: &Options, found: &[store::blockfiles::FoundBlock], now: i64) -> (u32, bool) {
     let mut tree: Tree = crate::headers::genesis_tree(&options.params);
     let mut rest: Vec<&store::blockfiles::FoundBlock> = found.iter().collect();
     let mut best: NodeId = crate::tree::GENESIS;
+    let mut is_ahead = false;
     // Blocks lie in the order of the chain but for a window, so few passes do.
     loop {
         let before = rest.len();
@@ -187,10 +195,13 @@ fn reach(options: &Options, found: &[store::blockfiles::FoundBlock], now: i64) -
                 }
                 false
             }
-            Err(error) => error.class() == consensus::Class::MissingPrev,
+            Err(error) => {
+                is_ahead |= error.class() == consensus::Class::TimeFuture;
+                error.class() == consensus::Class::MissingPrev
+            }
         });
         if rest.len() == before {
-            return tree.height(best);
+            return (tree.height(best), is_ahead);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::arrivals::Arrivals;
 use crate::chainview::SharedChain;
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
-use crate::folder::Folder;
+use crate::folder::{Folder, open};
 use crate::options::{Events, Options, Report};
 use crate::tree::{Fate, NodeId};
 use consensus::Chain;
@@ -61,6 +61,7 @@ struct Shared<'f, 'e> {
 
 /// Brings the folder to the tip that its peers have.
 pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
+    open::clock(options)?;
     if existing::is_reindexing(options)? {
         super::reindex(options, false, events)?;
     }

@@ -4,20 +4,15 @@
 //! Every operation of a run with one commit is a row; of a run with a commit at every chance some are, all with SLOW=1.
 
 use crate::chain::{chain, file, hash_of, put};
-use consensus::{Chain, Params};
+use crate::folder::{FOLDER, options};
 use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
-use node::options::{COMMIT_INTERVAL, Options, Report, SetHash};
-use primitives::{Hash256, Work};
+use node::options::{Report, SetHash};
+use primitives::Hash256;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 const BLOCKS: u32 = 110;
-/// Not a place of the real disk: only the log would be looked for there.
-const FOLDER: &str = "/no-such-folder";
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,26 +38,6 @@ struct Bench {
 
 fn is_slow() -> bool {
     std::env::var_os("SLOW").is_some()
-}
-
-fn options(disk: &SimDisk, is_eager: bool) -> Options {
-    let params = Params::new(Chain::Regtest);
-    Options {
-        disk: disk.shared(),
-        commit_interval: if is_eager { Duration::ZERO } else { COMMIT_INTERVAL },
-        datadir: PathBuf::from(FOLDER),
-        blocksdir: None,
-        minimum_chain_work: Work::ZERO,
-        params,
-        dbcache_bytes: 16 << 20,
-        par: 1,
-        assumevalid: Hash256::ZERO,
-        stop_at_height: None,
-        prune_mib: 0,
-        blocksxor: false,
-        debug_bench: false,
-        stop: Arc::new(AtomicBool::new(false)),
-    }
 }
 
 impl Bench {

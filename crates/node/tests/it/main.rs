@@ -6,8 +6,10 @@
 )]
 
 mod chain;
+mod clock;
 mod crash;
 mod data;
+mod folder;
 mod memory;
 mod pipeline;
 mod same_files;

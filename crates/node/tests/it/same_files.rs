@@ -1,21 +1,17 @@
 //! The same block files give the same undo files and the same index records, whatever the workers, the cache, the commits.
 
 use crate::chain::{file, put};
+use crate::folder::{FOLDER, options};
 use crate::schedule::{Random, story};
 use consensus::{Chain, Params};
 use leveldb::fs::{Disk, SimDisk};
 use node::folder::open::network;
 use node::jobs;
-use node::options::{COMMIT_INTERVAL, Options, SetHash};
-use primitives::{Hash256, Work};
+use node::options::{Options, SetHash};
+use primitives::Hash256;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use store::Layout;
 use store::index::BlockIndex;
-
-const FOLDER: &str = "/no-such-folder";
 
 /// Everything that must be the same: block by block what the index says, its file infos, the undo files, the set.
 #[derive(PartialEq)]
@@ -30,22 +26,10 @@ struct End {
 fn run(blocks: &[u8], random: &mut Random) -> End {
     let disk = SimDisk::new(0);
     put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), blocks);
-    let params = Params::new(Chain::Regtest);
     let options = Options {
-        disk: disk.shared(),
-        commit_interval: [Duration::ZERO, COMMIT_INTERVAL][random.below(2)],
-        datadir: PathBuf::from(FOLDER),
-        blocksdir: None,
-        minimum_chain_work: Work::ZERO,
-        params,
         dbcache_bytes: [4 << 20, 64 << 20][random.below(2)],
         par: 1 + random.below(8),
-        assumevalid: Hash256::ZERO,
-        stop_at_height: None,
-        prune_mib: 0,
-        blocksxor: false,
-        debug_bench: false,
-        stop: Arc::new(AtomicBool::new(false)),
+        ..options(&disk, random.below(2) == 0)
     };
     let report = jobs::reindex(&options, false, &|_| ()).unwrap();
     let net = network(&options.params);

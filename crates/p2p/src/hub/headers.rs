@@ -90,6 +90,8 @@ pub(super) struct HeaderSync {
     ask_all: bool,
     first_asked_at: Option<Duration>,
     aside: Vec<Aside>,
+    /// It was said once that headers are far ahead of the clock.
+    said_far: bool,
     /// See [`Event::HeadersDone`].
     pub(super) done: bool,
 }
@@ -317,8 +319,22 @@ impl Hub {
         let due_unix = u64::from(time).saturating_sub(FUTURE_S_MAX);
         let near = due_unix.saturating_sub(now.unix) <= ASIDE_S_MAX;
         let Some(last) = headers.last() else { return };
+        if !near {
+            // Whose clock is wrong, theirs or ours, only the user can know. Said once, for anybody may cause it.
+            if !std::mem::replace(&mut self.headers.said_far, true) {
+                let note = format!(
+                    "header {} is not taken: its time {time} is {} s ahead of this machine's clock, {}, and 7200 are \
+                     allowed: is the clock right?",
+                    headers[0].hash(),
+                    u64::from(time).saturating_sub(now.unix),
+                    now.unix
+                );
+                self.event(Event::Note(note));
+            }
+            return;
+        }
         let again = |aside: &Aside| aside.headers.last() == Some(last);
-        if !near || self.headers.aside.len() >= ASIDE_COUNT_MAX || self.headers.aside.iter().any(again) {
+        if self.headers.aside.len() >= ASIDE_COUNT_MAX || self.headers.aside.iter().any(again) {
             return;
         }
         self.headers.aside.push(Aside { peer, headers: headers.to_vec(), due_unix });

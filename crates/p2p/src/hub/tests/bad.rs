@@ -188,8 +188,7 @@ fn a_header_two_hours_and_a_second_ahead_is_right_a_second_later() {
     let tip = Chain::having(&made).tip();
     // The clock stands at START_UNIX when the header comes: it may be taken three seconds later.
     let header = mine(&tip, b"late", (START_UNIX + 7200 + 3) as u32);
-    made.headers.push(header);
-    made.bodies.push(b"late".to_vec());
+    push_header(&mut made, header);
     let served = Arc::new(Chain::having(&made));
     let mut world = World::new(Chain::new(), &[GOOD]);
     world.honest(GOOD, &served);
@@ -199,6 +198,28 @@ fn a_header_two_hours_and_a_second_ahead_is_right_a_second_later() {
     world.sync_to(served.tip().hash, 3 * S);
     assert!(world.time >= 3 * S, "not before its time: {:?}", world.time);
     assert_eq!(world.gone, [], "no offence");
+}
+
+#[test]
+fn a_clock_that_is_years_behind_is_named() {
+    let mut made = made_on(&genesis(), 20, 1, 10);
+    let tip = Chain::having(&made).tip();
+    let late = (START_UNIX + 9 * 365 * 86_400) as u32;
+    push_header(&mut made, mine(&tip, b"late", late));
+    let served = Arc::new(Chain::having(&made));
+    let mut world = World::new(Chain::new(), &[GOOD]);
+    world.honest(GOOD, &served);
+    world.sync_to(tip.hash, 2 * S);
+    world.run(60 * S);
+    let said: Vec<_> = world.notes.iter().filter(|note| note.contains("is the clock right?")).collect();
+    assert!(said.len() == 1 && said[0].contains(&late.to_string()), "{:?}", world.notes);
+    assert!(said[0].contains(&START_UNIX.to_string()[..6]), "{said:?}");
+    assert_eq!((world.gone.as_slice(), world.chain.tip().hash), (&[][..], tip.hash), "no offence");
+}
+
+fn push_header(made: &mut Made, header: Header) {
+    made.headers.push(header);
+    made.bodies.push(b"late".to_vec());
 }
 
 #[test]

@@ -1,0 +1,35 @@
+//! A data directory on a simulated disk, and what jobs are told about it.
+
+use consensus::{Chain, Params};
+use leveldb::fs::SimDisk;
+use node::options::{COMMIT_INTERVAL, Options};
+use primitives::{Hash256, Work};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Not a place of the real disk: only the log would be looked for there.
+pub(crate) const FOLDER: &str = "/no-such-folder";
+
+/// Everything is verified, by one worker.
+pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
+    let params = Params::new(Chain::Regtest);
+    Options {
+        disk: disk.shared(),
+        commit_interval: if is_eager { Duration::ZERO } else { COMMIT_INTERVAL },
+        clock: std::time::SystemTime::now,
+        datadir: PathBuf::from(FOLDER),
+        blocksdir: None,
+        minimum_chain_work: Work::ZERO,
+        params,
+        dbcache_bytes: 16 << 20,
+        par: 1,
+        assumevalid: Hash256::ZERO,
+        stop_at_height: None,
+        prune_mib: 0,
+        blocksxor: false,
+        debug_bench: false,
+        stop: Arc::new(AtomicBool::new(false)),
+    }
+}
