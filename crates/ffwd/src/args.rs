@@ -105,7 +105,7 @@ pub(crate) struct Writing {
     /// Whether block files of a new folder are obfuscated [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) blocksxor: Option<bool>,
-    /// More for debug.log: the time of each stage
+    /// More to look at: the time of each stage in debug.log; allocations, of an ffwd built with the feature heap
     #[arg(long, value_name = "CATEGORY")]
     pub(crate) debug: Vec<DebugCategory>,
 }
@@ -230,6 +230,8 @@ pub(crate) enum Lab {
     Micro(LabMicro),
     /// Run the large ones that a plan names, and compare
     Run(LabRun),
+    /// Write the set of coins that is there again, as a flush does: the work commit of a plan
+    Commit(LabCommit),
     /// Draw debug.log files and results into one report
     Plot(LabPlot),
 }
@@ -288,9 +290,31 @@ pub(crate) struct LabRun {
     /// Go on with a plan that was stopped
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Run only cells with this in their name; may be given again. The rest waits for --resume
+    #[arg(long, value_name = "WORD")]
+    pub(crate) only: Vec<String>,
     /// Print a plan to start from
-    #[arg(long, conflicts_with_all = ["plan", "resume"])]
+    #[arg(long, conflicts_with_all = ["plan", "resume", "only"])]
     pub(crate) example: bool,
+    /// Print one JSON object on one line of standard output at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LabCommit {
+    /// The data directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) datadir: PathBuf,
+    /// The network
+    #[arg(long, value_parser = chain_parser(), default_value = "regtest")]
+    pub(crate) chain: Chain,
+    /// Memory of the coins that are written at a time, at least 4 [default: as for sync]
+    #[arg(long, value_name = "MiB", value_parser = clap::value_parser!(u64).range(DBCACHE_MIB_MIN..=DBCACHE_MIB_MAX))]
+    pub(crate) dbcache: Option<u64>,
+    /// Threads that write; 0 for one a core, negative to leave that many cores free [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
+    pub(crate) par: Option<i64>,
     /// Print one JSON object on one line of standard output at the end
     #[arg(long)]
     pub(crate) json: bool,
@@ -341,7 +365,10 @@ impl From<HashType> for SetHash {
 /// A category of debug.log that is off by default.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DebugCategory {
+    /// The time of each stage, in debug.log
     Bench,
+    /// Every allocation, in dhat-heap.json beside debug.log; slow
+    Heap,
 }
 
 /// An option of Core's `-test` that changes a rule.

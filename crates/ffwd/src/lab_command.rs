@@ -1,8 +1,8 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
-use crate::args::{Lab, LabChain, LabMicro, LabPlot, LabRun};
+use crate::args::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun};
 use crate::progress::{BlockBar, say};
-use crate::{Failure, INTERRUPTED, output, text};
+use crate::{Failure, INTERRUPTED, output, settings, text};
 use lab::plot::{PlotError, PlotOptions, PlotReport};
 use lab::run::{RunError, RunOptions};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
         Lab::Chain(given) => chain(given),
         Lab::Micro(given) => micro(given),
         Lab::Run(given) => plan(given),
+        Lab::Commit(given) => commit(given),
         Lab::Plot(given) => plot(given),
     }
 }
@@ -94,6 +95,7 @@ fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
     };
     let mut options = RunOptions::new(plan, given.out.clone().unwrap_or_else(|| results_of(plan)));
     options.resume = given.resume;
+    options.only.clone_from(&given.only);
     let stop = options.stop.clone();
     let handler = move || {
         if stop.swap(true, Ordering::SeqCst) {
@@ -109,10 +111,35 @@ fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
             say(&stopped.to_string());
             return Ok(ExitCode::from(INTERRUPTED));
         }
+        Err(why @ RunError::Only { .. }) => return Err(Failure::Usage(why.to_string())),
         Err(why) => return Err(Failure::Fault(why.to_string())),
     };
     output::print(&if given.json { output::json(&report) } else { cells(&report, &options.out) });
     Ok(ExitCode::SUCCESS)
+}
+
+fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
+    let mib = given.dbcache.unwrap_or_else(settings::default_dbcache_mib);
+    let options = lab::commit::Options {
+        datadir: given.datadir.clone(),
+        chain: given.chain,
+        dbcache_bytes: usize::try_from(mib << 20).unwrap_or(usize::MAX),
+        threads: settings::workers(given.par.unwrap_or(0)),
+    };
+    let report = lab::commit::commit(&options).map_err(|why| Failure::Fault(why.to_string()))?;
+    output::print(&if given.json { output::json(&report) } else { committed(&report) });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn committed(report: &lab::commit::Report) -> String {
+    format!(
+        "{} at block {} written again in {}\n  read in {}, committed in {}",
+        text::plural(report.txouts, "coin", "coins"),
+        report.bestblock,
+        text::plural(report.generations, "commit", "commits"),
+        text::duration(report.read_seconds),
+        text::duration(report.commit_seconds)
+    )
 }
 
 /// `plans/core.toml` gives `core-results` where the command was started.

@@ -10,6 +10,7 @@
 mod args;
 mod conf;
 mod demo;
+mod heap;
 mod lab_command;
 mod output;
 mod progress;
@@ -135,10 +136,13 @@ fn work(
     ends: bool,
     job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
 ) -> Result<ExitCode, Failure> {
-    let (options, reporter) = (&settings.options, begin(settings)?);
+    let options = &settings.options;
+    let heap = heap::watch(settings.heap, &options.datadir.join(options.params.chain.net_dir()))?;
+    let reporter = begin(settings)?;
     let events = |event| reporter.event(event);
     let done = job(options, &events);
     reporter.finish();
+    drop(heap);
     let report = done?;
     let set = if report.stopped { None } else { Some(jobs::set_info(options, hash.into(), &events)?) };
     let chain = options.params.chain.name();

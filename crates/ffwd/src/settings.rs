@@ -4,7 +4,7 @@
 //! file is a fault, and names the line.
 
 use crate::Failure;
-use crate::args::{self, Common, PAR_MAX, Sync, Writing};
+use crate::args::{self, Common, DebugCategory, PAR_MAX, Sync, Writing};
 use crate::conf::{Conf, Setting};
 use consensus::{Chain, Params};
 use node::jobs::SyncOptions;
@@ -37,6 +37,8 @@ const INDEXES: [&str; 4] = ["txindex", "coinstatsindex", "txospenderindex", "blo
 pub(crate) struct Settings {
     /// For the engine.
     pub(crate) options: Options,
+    /// Whether every allocation is to be watched: see `heap`.
+    pub(crate) heap: bool,
     /// What the user should know first: which settings came from files, which of them were left out.
     pub(crate) notes: Vec<String>,
     /// The same, where it may not be what was meant.
@@ -127,7 +129,8 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicB
         notes = indexes(&files.conf, chain);
     }
     let options = options(common, writing, &mut files, params, datadir, stop)?;
-    Ok(Settings { options, notes, warnings, files })
+    let heap = writing.is_some_and(|given| given.debug.contains(&DebugCategory::Heap));
+    Ok(Settings { options, heap, notes, warnings, files })
 }
 
 fn options(
@@ -155,8 +158,8 @@ fn options(
         })?;
         prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?;
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
-        bench =
-            !given.debug.is_empty() || files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
+        bench = given.debug.contains(&DebugCategory::Bench)
+            || files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
     }
     Ok(Options {
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),

@@ -99,3 +99,48 @@ fn plans_are_checked_before_anything_runs() {
         assert!(!folder.path().join("result").exists(), "{row}: nothing was begun");
     }
 }
+
+/// A plan with every work that needs no bitcoind, run in two parts, on a chain that stays as it is.
+#[test]
+fn a_plan_is_run_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let go = |line: &str| run(folder.path(), line);
+    let made = go("lab chain --out @/chain --blocks 1 --seed 9 --utxos 1000 --tail 2 --json").good();
+    let before = block_bytes(&folder.path().join("chain"));
+    let works: String =
+        ["reindex", "rebuild", "verify", "commit"].map(|kind| format!("[[work]]\nkind = \"{kind}\"\n")).concat();
+    let plan = format!(
+        "repeats = 1\n[[program]]\nlabel = \"ffwd\"\n[[chain]]\nlabel = \"c\"\nfolder = \"chain\"\n{works}\
+         [[settings]]\nlabel = \"s\"\ndbcache_mib = 100\nassumevalid = \"0\"\n"
+    );
+    fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    let ran = go("lab run @/plan.toml --out @/out --only snapshot");
+    assert!(ran.code == Some(2) && ran.err.contains("ffwd rebuild; ffwd verify; ffwd commit"), "{ran:?}");
+    let got = go("lab run @/plan.toml --out @/out --only commit --only Rebuild --json").good();
+    assert_eq!(got["complete"], false, "{got}");
+    let got = go("lab run @/plan.toml --out @/out --resume --json").good();
+    assert_eq!(got["complete"], true, "{got}");
+    for (cell, trust) in got["cells"].as_array().unwrap().iter().zip(["every", "every", "no", "no"]) {
+        assert_eq!((&cell["runs"], &cell["bestblock"]), (&1.into(), &made["bestblock"]), "{cell}");
+        assert_eq!(cell["trust"], format!("{trust} script"), "{cell}");
+        assert_eq!(cell["hash_serialized_3"], got["cells"][0]["hash_serialized_3"], "{cell}");
+    }
+    assert!(block_bytes(&folder.path().join("chain")) == before, "the chain is only read");
+    assert!(!folder.path().join("chain/regtest/chainstate").exists(), "the chain is only read");
+}
+
+/// Without the feature the option says how to build; with it (`cargo test -p ffwd --features heap`) the file is there.
+#[test]
+fn allocations_are_watched_where_it_is_built_in() {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), "lab chain --out @ --blocks 1 --seed 4 --utxos 1000 --json").good();
+    let ran = run(folder.path(), "reindex --datadir @ --chain regtest --debug heap --json");
+    let file = folder.path().join("regtest/dhat-heap.json");
+    if cfg!(feature = "heap") {
+        ran.good();
+        let heap: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        assert!(heap["dhatFileVersion"].is_number() && !heap["pps"].as_array().unwrap().is_empty());
+    } else {
+        assert!(ran.code == Some(2) && ran.err.contains("--features heap") && !file.exists(), "{ran:?}");
+    }
+}

@@ -119,7 +119,7 @@ pub(super) fn prepared(plan: &Plan, chain: usize, found: &Surveyed) -> Vec<usize
         let work = &plan.works[cell.work];
         match work.kind {
             WorkKind::Reindex => None,
-            WorkKind::Rebuild | WorkKind::Verify => (!found.is_whole).then_some(cell.program),
+            WorkKind::Rebuild | WorkKind::Verify | WorkKind::Commit => (!found.is_whole).then_some(cell.program),
             WorkKind::Sync => work.server,
         }
     };

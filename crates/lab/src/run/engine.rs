@@ -29,6 +29,9 @@ const SERVER_STARTS: Duration = Duration::from_secs(120);
 /// A share of sampling in the time of a run that is worth a note.
 const SAMPLING_SHARE_MAX: f64 = 0.01;
 
+/// What an ffwd leaves beside its log that is built with dhat and told `--debug heap`.
+const HEAP_FILE: &str = "dhat-heap.json";
+
 /// Shorter runs are sampled more densely, and say nothing about the share.
 const COSTLY_SECONDS_MIN: f64 = 2.0;
 
@@ -46,6 +49,8 @@ pub(super) struct Engine<'a> {
     /// Folders made for works that need index and coins, by chain and program; or why there is none.
     pub(super) prepared: BTreeMap<(usize, usize), Result<PathBuf, String>>,
     pub(super) page_cache: &'static str,
+    /// Only cells with one of these words in their name are run; without any, all.
+    pub(super) only: &'a [String],
 }
 
 /// One run of the plan.
@@ -60,13 +65,19 @@ impl Engine<'_> {
     pub(super) fn run(&mut self) -> Result<Report, RunError> {
         let plan = self.plan;
         let turns = turns(plan);
+        let mut skipped = 0;
         for (at, turn) in turns.iter().enumerate() {
             let folder = self.out.join(folder_of(turn));
             if let Some(record) = read_record(&folder, turn) {
                 self.records.push(record);
                 continue;
             }
-            let left: Vec<_> = turns[at..].iter().map(|turn| turn.cell).collect();
+            if !is_wanted(self.only, &turn.cell.name) {
+                skipped += 1;
+                continue;
+            }
+            let wanted = |turn: &&Turn<'_>| is_wanted(self.only, &turn.cell.name);
+            let left: Vec<_> = turns[at..].iter().filter(wanted).map(|turn| turn.cell).collect();
             self.progress.line(&format!(
                 "{}; {}",
                 title(turn, turns.len()),
@@ -82,10 +93,10 @@ impl Engine<'_> {
             self.records.push(record);
             self.write_report(false)?;
         }
-        for folder in ["work", "prepared", "chains"] {
-            wipe(&self.out.join(folder))?;
-        }
-        self.write_report(true)
+        // What the rest of the plan needs is kept for it.
+        let done_with: &[&str] = if skipped == 0 { &["work", "prepared", "chains"] } else { &["work"] };
+        done_with.iter().try_for_each(|folder| wipe(&self.out.join(folder)))?;
+        self.write_report(skipped == 0)
     }
 
     fn tell(&self, record: &RunRecord) {
@@ -200,10 +211,13 @@ impl Engine<'_> {
         record.sampling_share = ended.sampling_share;
         sample::write(&ended.samples, &folder.join(SAMPLES_FILE)).map_err(|error| RunError::io(folder, error))?;
         let log = folder.join("debug.log");
-        if job.log().is_file() {
-            fs::rename(job.log(), &log).map_err(|error| RunError::io(&log, error))?;
+        for name in ["debug.log", HEAP_FILE] {
+            let (left, kept) = (job.log().with_file_name(name), folder.join(name));
+            if left.is_file() {
+                fs::rename(left, &kept).map_err(|error| RunError::io(&kept, error))?;
+            }
         }
-        let from_log = if job.work.kind == WorkKind::Verify { None } else { program::trust_of_log(&log) };
+        let from_log = if job.work.kind.runs_scripts_of_blocks() { program::trust_of_log(&log) } else { None };
         record.trust = from_log.unwrap_or_else(|| job.trust()).to_owned();
         record.trust_from_log = from_log.is_some();
         let stderr = folder.join("stderr.txt");
@@ -265,8 +279,12 @@ impl Engine<'_> {
         let to = net_dir(datadir, chain.network);
         let (from, what) = match work.kind {
             WorkKind::Reindex => (Some(chain.folder.clone()), What::Blocks),
-            WorkKind::Rebuild | WorkKind::Verify if chain.is_whole => (Some(chain.folder.clone()), What::All),
-            WorkKind::Rebuild | WorkKind::Verify => (Some(self.prepare(cell.chain, cell.program)?), What::All),
+            WorkKind::Rebuild | WorkKind::Verify | WorkKind::Commit if chain.is_whole => {
+                (Some(chain.folder.clone()), What::All)
+            }
+            WorkKind::Rebuild | WorkKind::Verify | WorkKind::Commit => {
+                (Some(self.prepare(cell.chain, cell.program)?), What::All)
+            }
             WorkKind::Sync => (None, What::Blocks),
         };
         let wrong = |error| RunError::io(&to, error);
@@ -447,6 +465,12 @@ fn turns(plan: &Plan) -> Vec<Turn<'_>> {
         .enumerate()
         .map(|(at, (repeat, cell))| Turn { number: at + 1, repeat: repeat + 1, cell: &plan.cells[cell] })
         .collect()
+}
+
+/// Whether a cell of this name is to be run.
+pub(super) fn is_wanted(only: &[String], name: &str) -> bool {
+    let name = name.to_lowercase();
+    only.is_empty() || only.iter().any(|word| name.contains(&word.to_lowercase()))
 }
 
 fn title(turn: &Turn<'_>, of: usize) -> String {

@@ -33,6 +33,7 @@ impl Applied {
             let bytes = mib * MIB;
             let files = [("memory", "memory.max"), ("memory", "memory.limit_in_bytes")];
             applied.put(&format!("memory {mib} MiB"), &files, &[bytes.to_string(), bytes.to_string()]);
+            applied.forbid_swap(bytes);
         }
         for (rate, word, v2, v1) in [
             (limits.read_mib_per_s, "reading", "rbps", "blkio.throttle.read_bps_device"),
@@ -50,6 +51,14 @@ impl Applied {
         }
         applied.set_cpus(limits);
         applied
+    }
+
+    /// What does not fit into the memory must not go to swap instead; a system without swap has no file for it.
+    fn forbid_swap(&self, bytes: u64) {
+        for group in &self.groups {
+            let _ = fs::write(group.join("memory.swap.max"), "0");
+            let _ = fs::write(group.join("memory.memsw.limit_in_bytes"), bytes.to_string());
+        }
     }
 
     fn set_cpus(&mut self, limits: &Limits) {

@@ -55,6 +55,9 @@ pub struct RunOptions {
     pub out: PathBuf,
     /// Goes on with results that are there, instead of refusing to touch them.
     pub resume: bool,
+    /// Only cells with one of these words in their name are run, whatever the case; without any, all. The rest of the plan is
+    /// run by a resume.
+    pub only: Vec<String>,
     /// The ffwd that programs without a path stand for, and that reads what programs left; without one, this executable.
     pub ffwd: Option<PathBuf>,
     /// Writes no progress to standard error.
@@ -67,7 +70,7 @@ impl RunOptions {
     /// Options to run `plan` into `out`, told on standard error.
     pub fn new(plan: impl Into<PathBuf>, out: impl Into<PathBuf>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        Self { plan: plan.into(), out: out.into(), resume: false, ffwd: None, quiet: false, stop }
+        Self { plan: plan.into(), out: out.into(), resume: false, only: Vec::new(), ffwd: None, quiet: false, stop }
     }
 }
 
@@ -87,6 +90,13 @@ pub enum RunError {
         out: PathBuf,
         /// True where they are another plan's, so that resuming cannot help.
         other_plan: bool,
+    },
+    /// A word for cells fits none.
+    Only {
+        /// The word.
+        word: String,
+        /// The cells that there are.
+        cells: Vec<String>,
     },
     /// A chain could not be made.
     Chain {
@@ -133,6 +143,9 @@ impl fmt::Display for RunError {
             Self::Taken { out, other_plan: false } => {
                 write!(f, "{} has results: --resume goes on with them; or give another --out", out.display())
             }
+            Self::Only { word, cells } => {
+                write!(f, "no cell has {word:?} in its name; there are: {}", cells.join("; "))
+            }
             Self::Chain { label, why } => write!(f, "chain {label} could not be made: {why}"),
             Self::Io { path, error } => {
                 write!(f, "{}: {error}; what was run is kept, --resume goes on", path.display())
@@ -148,7 +161,9 @@ impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { error, .. } => Some(error),
-            Self::Plan { .. } | Self::Taken { .. } | Self::Chain { .. } | Self::Stopped { .. } => None,
+            Self::Plan { .. } | Self::Taken { .. } | Self::Only { .. } | Self::Chain { .. } | Self::Stopped { .. } => {
+                None
+            }
         }
     }
 }
@@ -167,6 +182,7 @@ pub fn run(options: &RunOptions) -> Result<Report, RunError> {
         Some(path) => absolute(path)?,
         None => std::env::current_exe().map_err(|error| RunError::io(Path::new("this executable"), error))?,
     };
+    none_wanted(&plan, &options.only)?;
     let programs = check::programs(&plan, &ffwd).map_err(refused)?;
     let is_new_out = !options.out.exists();
     let out = absolute(&options.out)?;
@@ -181,6 +197,13 @@ pub fn run(options: &RunOptions) -> Result<Report, RunError> {
     check::room(&plan, &out, &chains).map_err(refused)?;
     let chains: Vec<_> = chains.into_iter().flatten().collect();
     engine(&plan, &programs, &ffwd, &chains, &out, options, progress).run()
+}
+
+/// Refuses words that fit no cell.
+fn none_wanted(plan: &Plan, only: &[String]) -> Result<(), RunError> {
+    let names = || plan.cells.iter().map(|cell| cell.name.clone());
+    let word = only.iter().find(|word| !names().any(|name| engine::is_wanted(std::slice::from_ref(word), &name)));
+    word.map_or(Ok(()), |word| Err(RunError::Only { word: word.clone(), cells: names().collect() }))
 }
 
 fn engine<'a>(
@@ -203,6 +226,7 @@ fn engine<'a>(
         records: Vec::new(),
         prepared: std::collections::BTreeMap::new(),
         page_cache: "",
+        only: &options.only,
     }
 }
 

@@ -80,15 +80,23 @@ pub(super) enum WorkKind {
     Sync,
     /// The last blocks once more.
     Verify,
+    /// The set that is there written again, as a flush writes it.
+    Commit,
 }
 
 impl WorkKind {
+    /// Whether blocks are connected, so that the log says which scripts were run.
+    pub(super) fn runs_scripts_of_blocks(self) -> bool {
+        !matches!(self, Self::Verify | Self::Commit)
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Reindex => "reindex",
             Self::Rebuild => "rebuild",
             Self::Sync => "sync",
             Self::Verify => "verify",
+            Self::Commit => "commit",
         }
     }
 }

@@ -65,6 +65,7 @@ impl Job<'_> {
             WorkKind::Rebuild => &["reindex", "--chainstate-only"],
             WorkKind::Sync => &["sync"],
             WorkKind::Verify => &["verify"],
+            WorkKind::Commit => &["lab", "commit"],
         });
         add(&["--datadir", &folder, "--chain", network, "--json"]);
         if self.work.kind == WorkKind::Verify {
@@ -76,6 +77,9 @@ impl Job<'_> {
         }
         if let Some(par) = self.settings.par {
             add(&["--par", &par.to_string()]);
+        }
+        if self.work.kind == WorkKind::Commit {
+            return;
         }
         if let Some(hash) = self.assumevalid() {
             add(&["--assumevalid", hash]);
@@ -99,7 +103,7 @@ impl Job<'_> {
         match self.work.kind {
             WorkKind::Reindex => add("-reindex".to_owned()),
             WorkKind::Rebuild => add("-reindex-chainstate".to_owned()),
-            WorkKind::Sync => {}
+            WorkKind::Sync | WorkKind::Commit => {} // A plan with a bitcoind and a commit is refused.
             WorkKind::Verify => {
                 add(format!("-checklevel={}", self.work.level));
                 add(format!("-checkblocks={}", self.work.blocks));
@@ -129,13 +133,8 @@ impl Job<'_> {
     /// Which scripts the settings mean to be run; the log may know better.
     pub(super) fn trust(&self) -> &'static str {
         match self.settings.assumevalid.as_deref() {
-            _ if self.work.kind == WorkKind::Verify => {
-                if self.work.level < 4 {
-                    "no script"
-                } else {
-                    EVERY_SCRIPT
-                }
-            }
+            _ if self.work.kind == WorkKind::Verify && self.work.level == 4 => EVERY_SCRIPT,
+            _ if !self.work.kind.runs_scripts_of_blocks() => "no script",
             Some("0") => EVERY_SCRIPT,
             None if self.chain.network == Chain::Regtest => EVERY_SCRIPT,
             Some(_) | None => ASSUMED_VALID,
@@ -331,6 +330,14 @@ mod tests {
                 None,
                 None,
                 "p verify --datadir /w --chain regtest --json --level 3 --blocks 6 -x",
+                "no script",
+            ),
+            (
+                ProgramKind::Ffwd,
+                work(WorkKind::Commit, None),
+                Some("tip"),
+                None,
+                "p lab commit --datadir /w --chain regtest --json --dbcache 100 --par 2 -x",
                 "no script",
             ),
             (

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const FAKE: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 [ "$1" = --version ] && { echo "ffwd 0.0.0 (stand-in)"; exit 0; }
-first=$1
+first=$1; second=$2
 while [ $# -gt 0 ]; do
   case "$1" in
     --datadir|--out) dir=$2;;
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 net=$dir/regtest
-if [ "$first" = lab ]; then cp -r "$here/chain/regtest" "$dir" 2>/dev/null || { mkdir -p "$dir"; cp -r "$here/chain/regtest" "$dir/"; }; exit 0; fi
+if [ "$first" = lab ] && [ "$second" = chain ]; then cp -r "$here/chain/regtest" "$dir" 2>/dev/null || { mkdir -p "$dir"; cp -r "$here/chain/regtest" "$dir/"; }; exit 0; fi
 if [ "$first" = coins ]; then
   set=$(cat "$net/set") || exit 1
   [ "$hash" = none ] && set=
@@ -292,6 +292,30 @@ fn a_stopped_plan_goes_on() {
     assert!(matches!(other, RunError::Taken { other_plan: true, .. }), "{other}");
 }
 
+/// Part of a plan now, the rest later: what was made for it is kept until then.
+#[test]
+fn part_of_a_plan_is_run() {
+    let bench = Bench::new();
+    let plan = format!(
+        "repeats = 1\n[[chain]]\nlabel = \"made\"\nmake = [\"--blocks\", \"3\"]\n{}[[work]]\nkind = \"reindex\"\n[[work]]\nkind = \"commit\"\n",
+        program("a", "good")
+    );
+    let options = bench.plan(&plan);
+    let none = run(&RunOptions { only: vec!["Commit".into(), "sync".into()], ..options.clone() }).unwrap_err();
+    assert_eq!(none.to_string(), "no cell has \"sync\" in its name; there are: a reindex; a commit");
+    assert!(!bench.path("out").exists() && bench.works().is_empty());
+    let report = run(&RunOptions { only: vec!["Commit".into()], ..options.clone() }).unwrap();
+    assert!(!report.complete);
+    assert_eq!(report.cells.iter().map(|cell| cell.runs).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!((report.cells[1].trust.as_str(), bench.works().len()), ("no script", 2), "prepared, then committed");
+    assert!(report.runs[0].command.join(" ").contains(" lab commit --datadir "), "{:?}", report.runs[0].command);
+    assert!(bench.path("out/chains/made/made.ok").exists(), "the rest needs it");
+    let report = run(&RunOptions { resume: true, ..options }).unwrap();
+    assert!(report.complete && report.cells.iter().all(|cell| cell.runs == 1));
+    assert_eq!(bench.works().len(), 3, "only what was missing is run");
+    assert!(!bench.path("out/chains").exists());
+}
+
 #[test]
 fn a_chain_is_made_where_the_plan_says_how() {
     let bench = Bench::new();
@@ -341,6 +365,19 @@ fn a_plan_that_cannot_be_run_is_refused_with_its_line() {
         ("no block files", good.replace("@CHAIN@", "empty"), 5, "no block files in"),
         ("another network's", good.replace("@CHAIN@", "foreign"), 5, "hold no block of regtest"),
         ("beyond the chain", good.replace("\"reindex\"", "\"reindex\"\nstopatheight = 4"), 10, "ends at height 3"),
+        (
+            "a height for a commit",
+            good.replace("\"reindex\"", "\"commit\"\nstopatheight = 2"),
+            10,
+            "has no stopatheight",
+        ),
+        (
+            "a commit by a bitcoind",
+            good.replace("label = \"a\"", "label = \"a\"\nkind = \"bitcoind\"\npath = \"ffwd\"")
+                .replace("\"reindex\"", "\"commit\""),
+            12,
+            "cannot do the work commit",
+        ),
         ("unknown key", good.replace("sample_ms", "sampling_ms"), 2, "unknown field"),
     ];
     if is_sparse {

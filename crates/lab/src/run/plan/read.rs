@@ -298,6 +298,14 @@ impl Reader<'_> {
         });
         let work = plan.works.len() - 1;
         let programs = self.some_of(raw.programs, &labels(&plan.programs), "program");
+        if kind == WorkKind::Commit && programs.iter().any(|&one| plan.programs[one].kind == ProgramKind::Bitcoind) {
+            let what = "a bitcoind cannot do the work commit: its loadtxoutset takes only sets whose hash it was built with. \
+                        Name the programs of this work: programs = [..]";
+            self.wrong(raw.kind.span(), what);
+        }
+        if let (WorkKind::Commit | WorkKind::Verify, Some(_)) = (kind, raw.stopatheight) {
+            self.wrong(raw.kind.span(), format!("{} has no stopatheight: it works on what is there", kind.name()));
+        }
         let chains =
             self.some_of(raw.chains, &plan.chains.iter().map(|one| one.label.clone()).collect::<Vec<_>>(), "chain");
         let settings = self.some_of(
@@ -320,14 +328,9 @@ impl Reader<'_> {
             "rebuild" => Some(WorkKind::Rebuild),
             "sync" => Some(WorkKind::Sync),
             "verify" => Some(WorkKind::Verify),
-            "commit" => {
-                let what = "commit is refused: no program here takes a set and does nothing but write it. bitcoind's loadtxoutset takes \
-                            only sets whose hash it was built with, and ffwd's command has no work for it; `lab micro` times the commit of a generation";
-                self.wrong(kind.span(), what);
-                None
-            }
+            "commit" => Some(WorkKind::Commit),
             other => {
-                self.wrong(kind.span(), format!("unknown work {other:?}: reindex, rebuild, sync or verify"));
+                self.wrong(kind.span(), format!("unknown work {other:?}: reindex, rebuild, sync, verify or commit"));
                 None
             }
         }
@@ -493,8 +496,7 @@ mod tests {
             ("no TOML", "repeats = 2", "repeats = = 2", 1, ""),
             ("wrong type", "repeats = 2", "repeats = \"2\"", 1, "invalid type"),
             ("too many repeats", "repeats = 2", "repeats = 0", 1, "from 1 to 1000"),
-            ("unknown work", "\"reindex\"", "\"reindx\"", 8, "reindex, rebuild, sync or verify"),
-            ("commit", "\"reindex\"", "\"commit\"", 8, "loadtxoutset"),
+            ("unknown work", "\"reindex\"", "\"reindx\"", 8, "reindex, rebuild, sync, verify or commit"),
             ("unknown kind", "label = \"a\"", "label = \"a\"\nkind = \"btcd\"", 4, "\"ffwd\" or \"bitcoind\""),
             ("bitcoind without a path", "label = \"a\"", "label = \"a\"\nkind = \"bitcoind\"", 3, "needs its path"),
             (

@@ -1,0 +1,58 @@
+//! `--debug heap`: every allocation of a job, by the place that made it, in the file of dhat.
+//!
+//! Only an ffwd that is built with the feature `heap` can do it, because every allocation then goes through dhat, which
+//! takes the job many times as long. The file is [`FILE`] beside debug.log; dhat's viewer (dh_view.html of Valgrind)
+//! opens it.
+//!
+//! Absent on purpose: sampling. The curve of anonymous memory over time is `lab run`'s.
+
+use crate::Failure;
+use std::path::Path;
+
+/// Name of the file, in the network's folder.
+pub(crate) const FILE: &str = "dhat-heap.json";
+
+#[cfg(feature = "heap")]
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// Watches allocations until it is dropped; then the file is written.
+pub(crate) struct Heap {
+    #[cfg(feature = "heap")]
+    _profiler: dhat::Profiler,
+}
+
+/// Begins to watch, if that is wanted, for the file in `folder`.
+///
+/// # Errors
+///
+/// This ffwd was built without it.
+#[cfg(feature = "heap")]
+pub(crate) fn watch(wanted: bool, folder: &Path) -> Result<Option<Heap>, Failure> {
+    let profiler = || dhat::Profiler::builder().file_name(folder.join(FILE)).build();
+    Ok(wanted.then(|| Heap { _profiler: profiler() }))
+}
+
+/// As with the feature: there is nothing to watch with.
+#[cfg(not(feature = "heap"))]
+pub(crate) fn watch(wanted: bool, _: &Path) -> Result<Option<Heap>, Failure> {
+    if !wanted {
+        return Ok(None);
+    }
+    Err(Failure::Usage(format!(
+        "--debug heap writes {FILE} with dhat, and this ffwd was built without it: \
+         build one with `cargo build --release -p ffwd --features heap`"
+    )))
+}
+
+#[cfg(all(test, not(feature = "heap")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_feature_it_says_how_to_build() {
+        assert!(watch(false, Path::new("/nowhere")).unwrap().is_none());
+        let Err(Failure::Usage(why)) = watch(true, Path::new("/nowhere")) else { panic!("it cannot watch") };
+        assert!(why.contains("--features heap"), "{why}");
+    }
+}

@@ -1,0 +1,331 @@
+//! `lab commit`: the work `commit` of a plan. A given set of coins is taken into memory and written again, as a flush writes it.
+//!
+//! The set is the chainstate of a data directory. Coins are put into generations as large as the cache allows, and each is
+//! committed as the engine commits its own: sorted shard by shard, ranges of shards written side by side, one edit. The new
+//! chainstate then takes the place of the old one; tip and coins are the same, so that what was written can be checked.
+//!
+//! Absent on purpose: blocks and rules.
+
+use coins::table::{Change, HashKey, Key, Table};
+use consensus::{Chain, Params};
+use leveldb::fs::{Disk, RealDisk};
+use primitives::Hash256;
+use primitives::coin::COIN_KEY_PREFIX;
+use serde::Serialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use store::chainstate::CoinsCommit;
+use store::{Chainstate, Layout};
+
+/// A shard for each first byte of a txid, as in the engine.
+const SHARDS: usize = 256;
+/// Ranges of shards that are written side by side, as in the engine.
+const PARTS: usize = 8;
+/// Where the new set is made, in the folder `ffwd`.
+const MADE: &str = "commit";
+/// Coins after which the memory is measured again.
+const MEASURE_EVERY: u64 = 4_096;
+/// Keys of the hash tables. Nobody chooses txids against a set that is there already.
+const SECRET: HashKey =
+    HashKey([0x5bd1_e995_7b79_c4d1, 0x2545_f491_4f6c_dd1d, 0x9e37_79b9_7f4a_7c15, 0x94d0_49bb_1331_11eb]);
+
+/// What is written again, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory.
+    pub datadir: PathBuf,
+    /// Its network.
+    pub chain: Chain,
+    /// Bytes of coins in memory at which a generation is committed.
+    pub dbcache_bytes: usize,
+    /// Parts that are written at the same time; 0 for one a core.
+    pub threads: usize,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The network.
+    pub chain: &'static str,
+    /// The block that the set stands at, before and after.
+    pub bestblock: String,
+    /// Coins.
+    pub txouts: u64,
+    /// Commits.
+    pub generations: u64,
+    /// Seconds that reading the old set and filling the tables took.
+    pub read_seconds: f64,
+    /// Seconds that the commits took, merges included.
+    pub commit_seconds: f64,
+    /// Seconds in all.
+    pub seconds: f64,
+}
+
+/// Why a set was not written again.
+#[derive(Debug)]
+pub enum Error {
+    /// There is none.
+    NoSet(PathBuf),
+    /// It is half written, or empty.
+    NotWhole(PathBuf),
+    /// What was written and is no longer wanted could not be removed.
+    Remove(PathBuf, std::io::Error),
+    /// The folder.
+    Store(store::Fault),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoSet(path) => {
+                write!(f, "no set of coins in {}: `ffwd reindex` on this folder makes one", path.display())
+            }
+            Error::NotWhole(path) => {
+                let path = path.display();
+                write!(f, "the set in {path} stands at no block: `ffwd reindex --chainstate-only` makes it whole")
+            }
+            Error::Remove(path, error) => write!(f, "{} cannot be removed: {error}", path.display()),
+            Error::Store(fault) => write!(f, "{fault}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<store::Fault> for Error {
+    fn from(fault: store::Fault) -> Error {
+        Error::Store(fault)
+    }
+}
+
+impl From<leveldb::fs::DiskError> for Error {
+    fn from(why: leveldb::fs::DiskError) -> Error {
+        Error::Store(why.into())
+    }
+}
+
+/// Writes the set of `options.datadir` again.
+///
+/// # Errors
+///
+/// See [`Error`]. The old set stays until the new one is whole.
+pub fn commit(options: &Options) -> Result<Report, Error> {
+    let start = Instant::now();
+    let params = Params::new(options.chain);
+    let layout = Layout::new(&options.datadir, params.chain.net_dir(), None);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let dir = layout.chainstate_dir();
+    if !Chainstate::exists(&*disk, &dir)? {
+        return Err(Error::NoSet(dir));
+    }
+    let old = Chainstate::open(disk.clone(), &dir)?;
+    let best_block = old.best_block()?.ok_or_else(|| Error::NotWhole(dir.clone()))?;
+    layout.create(&*disk)?;
+    // Not where a rebuild would look: until it is whole, this set lacks coins of the block that it names.
+    let made = layout.own_dir().join(MADE);
+    remove(&made)?;
+    let new = Chainstate::open_with(disk.clone(), &made, old.key())?;
+    let mut writer =
+        Writer { new: &new, best_block, threads: threads(options.threads), generations: 0, took: Duration::ZERO };
+    let txouts = writer.all(&old, options.dbcache_bytes)?;
+    new.settle()?;
+    let (generations, commit_seconds) = (writer.generations, writer.took.as_secs_f64());
+    drop(new);
+    put_in_place(&*disk, &made, &dir)?;
+    drop(old);
+    remove(&made)?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(Report {
+        chain: options.chain.name(),
+        bestblock: best_block.to_string(),
+        txouts,
+        generations,
+        read_seconds: seconds - commit_seconds,
+        commit_seconds,
+        seconds,
+    })
+}
+
+/// Puts `new` where `old` is, and `old` where `new` was; in one step where the system has one.
+fn put_in_place(disk: &dyn Disk, new: &Path, old: &Path) -> Result<(), Error> {
+    match disk.exchange(new, old) {
+        Err(why) if why.is_unsupported() => {
+            let aside = new.with_extension("old");
+            disk.rename(old, &aside)?;
+            disk.rename(new, old)?;
+            disk.rename(&aside, new)?;
+        }
+        done => done?,
+    }
+    for folder in [old.parent(), new.parent()].into_iter().flatten() {
+        disk.sync_dir(folder)?;
+    }
+    Ok(())
+}
+
+/// Removes a folder of ours, if it is there.
+fn remove(folder: &Path) -> Result<(), Error> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Remove(folder.to_owned(), error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn threads(asked: usize) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    if asked == 0 { cores() } else { asked }.min(PARTS)
+}
+
+/// Commits generations.
+struct Writer<'a> {
+    new: &'a Chainstate,
+    best_block: Hash256,
+    threads: usize,
+    generations: u64,
+    took: Duration,
+}
+
+impl Writer<'_> {
+    /// Every coin of `old`; returns how many there are.
+    fn all(&mut self, old: &Chainstate, budget_bytes: usize) -> Result<u64, Error> {
+        let view = old.view();
+        let mut coins = view.coins()?;
+        let (mut tables, mut txouts) = (empty(), 0u64);
+        while let Some((outpoint, coin)) = coins.next_coin()? {
+            let key = Key::new(&SECRET, &outpoint.txid.0, outpoint.vout);
+            tables[usize::from(outpoint.txid.0[0])].insert_stored(&SECRET, &key, coin);
+            txouts += 1;
+            if txouts.is_multiple_of(MEASURE_EVERY)
+                && tables.iter().map(Table::memory_bytes).sum::<usize>() >= budget_bytes
+            {
+                self.generation(&tables)?;
+                tables = empty();
+            }
+        }
+        self.generation(&tables)?;
+        Ok(txouts)
+    }
+
+    fn generation(&mut self, tables: &[Table]) -> Result<(), Error> {
+        let start = Instant::now();
+        let records: usize = tables.iter().map(Table::len).sum();
+        let bytes: usize = tables.iter().map(Table::memory_bytes).sum();
+        let commit = loop {
+            if let Some(commit) = self.new.begin_commit(self.best_block, records as u64, bytes as u64)? {
+                break commit;
+            }
+        };
+        self.write(&commit, tables)?;
+        commit.finish()?;
+        while let Some(merge) = self.new.plan_merge()? {
+            while merge.step()? {}
+            merge.finish()?;
+        }
+        self.generations += 1;
+        self.took += start.elapsed();
+        Ok(())
+    }
+
+    /// The parts, by as many threads as there are.
+    fn write(&self, commit: &CoinsCommit, tables: &[Table]) -> Result<(), Error> {
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<(), Error> {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(tables) = tables.chunks(SHARDS / PARTS).nth(number) else { return Ok(()) };
+                let mut part = if number == 0 { commit.first_part()? } else { commit.part() };
+                let mut key = Vec::with_capacity(40);
+                for (shard, table) in (number * SHARDS / PARTS..).zip(tables) {
+                    for (tail, change) in table.sorted() {
+                        let Change::Put(coin) = change else { continue };
+                        key.clear();
+                        key.extend_from_slice(&[COIN_KEY_PREFIX, shard as u8]);
+                        key.extend_from_slice(tail);
+                        part.put(&key, coin)?;
+                    }
+                }
+                part.finish()?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.threads).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().try_for_each(|worker| worker.join().expect("writers do not panic"))
+        })
+    }
+}
+
+fn empty() -> Vec<Table> {
+    (0..SHARDS).map(Table::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::OutPoint;
+    use primitives::coin::put_coin_key;
+
+    /// A set of coins that are anything: nothing here looks into them.
+    fn set(dir: &Path, count: u32) {
+        let chainstate = Chainstate::open(Arc::new(RealDisk), dir).unwrap();
+        let mut records: Vec<(Vec<u8>, Vec<u8>)> = (0..count)
+            .map(|number| {
+                let txid = Hash256(simd::sha256::sha256(&(number / 3).to_le_bytes()));
+                let mut key = Vec::new();
+                put_coin_key(&mut key, &OutPoint { txid, vout: number % 3 });
+                (key, vec![number as u8; 3 + number as usize % 50])
+            })
+            .collect();
+        records.sort_unstable();
+        let best = Hash256([5; 32]);
+        let commit = chainstate.begin_commit(best, u64::from(count), 100 * u64::from(count)).unwrap().unwrap();
+        let mut part = commit.first_part().unwrap();
+        records.iter().for_each(|(key, coin)| part.put(key, coin).unwrap());
+        part.finish().unwrap();
+        commit.finish().unwrap();
+    }
+
+    fn read(dir: &Path) -> (Option<Hash256>, Vec<(OutPoint, Vec<u8>)>) {
+        let chainstate = Chainstate::open_read_only(Arc::new(RealDisk), dir).unwrap();
+        let view = chainstate.view();
+        let mut coins = view.coins().unwrap();
+        let mut found = Vec::new();
+        while let Some((outpoint, coin)) = coins.next_coin().unwrap() {
+            found.push((outpoint, coin.to_vec()));
+        }
+        (chainstate.best_block().unwrap(), found)
+    }
+
+    #[test]
+    fn the_set_is_written_again_as_it_was() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("regtest/chainstate");
+        std::fs::create_dir_all(&dir).unwrap();
+        set(&dir, 20_000);
+        let before = read(&dir);
+        assert_eq!((before.0, before.1.len()), (Some(Hash256([5; 32])), 20_000));
+        // What a run before left half done is not taken for anything.
+        std::fs::create_dir_all(scratch.path().join("regtest/ffwd/commit/rest")).unwrap();
+        for (dbcache_bytes, threads, generations) in [(1 << 30, 0, 1), (1, 3, 5)] {
+            let datadir = scratch.path().to_owned();
+            let report = commit(&Options { datadir, chain: Chain::Regtest, dbcache_bytes, threads }).unwrap();
+            assert_eq!((report.txouts, report.generations), (20_000, generations));
+            assert!(read(&dir) == before, "{threads} threads");
+            assert!(!scratch.path().join("regtest/ffwd/commit").exists());
+        }
+    }
+
+    #[test]
+    fn what_is_no_set_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let options =
+            Options { datadir: scratch.path().to_owned(), chain: Chain::Regtest, dbcache_bytes: 1, threads: 1 };
+        assert!(commit(&options).unwrap_err().to_string().contains("no set of coins in"));
+        let dir = scratch.path().join("regtest/chainstate");
+        std::fs::create_dir_all(&dir).unwrap();
+        drop(Chainstate::open(Arc::new(RealDisk), &dir).unwrap());
+        assert!(commit(&options).unwrap_err().to_string().contains("stands at no block"));
+    }
+}
