@@ -16,10 +16,15 @@ pub(crate) const FILE: &str = "dhat-heap.json";
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Watches allocations until it is dropped; then the file is written.
+/// Watches allocations until its end, or until it is dropped; then the file is written.
 pub(crate) struct Heap {
     #[cfg(feature = "heap")]
     _profiler: dhat::Profiler,
+}
+
+impl Heap {
+    /// Writes the file.
+    pub(crate) fn end(self) {}
 }
 
 /// Begins to watch, if that is wanted, for the file in `folder`.

@@ -142,7 +142,9 @@ fn work(
     let events = |event| reporter.event(event);
     let done = job(options, &events);
     reporter.finish();
-    drop(heap);
+    if let Some(heap) = heap {
+        heap.end();
+    }
     let report = done?;
     let set = if report.stopped { None } else { Some(jobs::set_info(options, hash.into(), &events)?) };
     let chain = options.params.chain.name();
