@@ -2,14 +2,20 @@
 //!
 //! A body is kept in memory from its arrival to its turn while there is room; without room it is read back from its file.
 
+use crate::stages::Checked;
 use crate::tree::NodeId;
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use store::blockfiles::BlockBytes;
 
 /// How long the pipeline waits for a block before it lets the run end, so that other things are looked at.
 const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What a kept block takes: tables and ids are about a quarter of a full block.
+fn memory_bytes(block_bytes: usize) -> usize {
+    block_bytes + block_bytes / 4
+}
 
 /// What arrived and was not connected yet.
 #[derive(Default)]
@@ -20,7 +26,7 @@ pub struct Arrivals {
 
 #[derive(Default)]
 struct State {
-    kept: HashMap<NodeId, (BlockBytes, p2p::Held)>,
+    kept: HashMap<NodeId, (BlockBytes, Arc<Checked>, p2p::Held)>,
     kept_bytes: usize,
     kept_bytes_max: usize,
     /// Goes up with every arrival.
@@ -40,22 +46,22 @@ impl Arrivals {
     }
 
     /// A block is stored; its bytes are kept if there is room, and room in the window is free when they are gone.
-    pub fn arrived(&self, id: NodeId, bytes: Vec<u8>, held: p2p::Held) {
+    pub fn arrived(&self, id: NodeId, bytes: Vec<u8>, checked: Arc<Checked>, held: p2p::Held) {
         let mut state = self.lock();
-        if state.kept_bytes + bytes.len() <= state.kept_bytes_max {
-            state.kept_bytes += bytes.len();
-            state.kept.insert(id, (BlockBytes::from(bytes), held));
+        if state.kept_bytes + memory_bytes(bytes.len()) <= state.kept_bytes_max {
+            state.kept_bytes += memory_bytes(bytes.len());
+            state.kept.insert(id, (BlockBytes::from(bytes), checked, held));
         }
         state.count += 1;
         self.changed.notify_all();
     }
 
-    /// Takes a block's bytes out of memory, if they are there.
-    pub fn take(&self, id: NodeId) -> Option<BlockBytes> {
+    /// Takes a block out of memory, if it is there: its bytes, and what checking them gave.
+    pub fn take(&self, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
         let mut state = self.lock();
-        let (bytes, _held) = state.kept.remove(&id)?;
-        state.kept_bytes -= bytes.len();
-        Some(bytes)
+        let (bytes, checked, _held) = state.kept.remove(&id)?;
+        state.kept_bytes -= memory_bytes(bytes.len());
+        Some((bytes, checked))
     }
 
     /// Ends all waiting until [`Arrivals::calm`].

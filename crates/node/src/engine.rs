@@ -48,6 +48,7 @@ impl Plan {
             height: self.height,
             parent_mtp: self.parent_mtp,
             bytes,
+            checked: None,
             scripts: self.scripts,
             bip30: self.bip30,
             overwrites: bip30::is_repeat(self.height, &self.hash),

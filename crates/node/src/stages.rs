@@ -12,21 +12,35 @@ use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use primitives::coin::CoinRef;
 use primitives::{Amount, Block, Hash256, Height, Tables, undo};
 use std::cell::RefCell;
-use std::sync::RwLockReadGuard;
+use std::sync::{Arc, RwLockReadGuard};
 
-/// A block that was taken apart, and found good as far as it can be alone.
-pub struct Prepared {
-    tables: Tables,
+/// A body that was taken apart, and found good as far as it can be alone.
+pub struct Checked {
+    pub(crate) tables: Tables,
     /// Ids of its transactions.
     pub txids: Vec<Hash256>,
-    /// What it does to the set.
-    pub ops: Ops,
     /// Legacy signature operations of each transaction.
     pub sigops: Vec<u32>,
 }
 
-impl Prepared {
-    /// The block; `bytes` must be those it was prepared from.
+/// A block that is ready to spend and create.
+pub struct Prepared {
+    checked: Arc<Checked>,
+    /// What it does to the set.
+    pub ops: Ops,
+}
+
+impl std::ops::Deref for Prepared {
+    type Target = Checked;
+
+    #[inline]
+    fn deref(&self) -> &Checked {
+        &self.checked
+    }
+}
+
+impl Checked {
+    /// The block; `bytes` must be those that were checked.
     #[inline]
     pub fn block<'a>(&'a self, bytes: &'a [u8]) -> Block<'a> {
         self.tables.block(bytes)
@@ -72,8 +86,21 @@ thread_local! {
     static SCRIPTS: RefCell<(script::Deferred, script::Scratch)> = RefCell::default();
 }
 
-/// Takes a block apart and checks every rule that needs no coins.
+/// Takes a block apart and checks every rule that needs no coins; a body that was checked when it arrived is not again.
 pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
+    let checked = match &job.checked {
+        Some(checked) => Arc::clone(checked),
+        None => Arc::new(check(params, job)?),
+    };
+    let block = checked.block(&job.bytes);
+    if block.header() != job.header {
+        return Err(Refusal::WrongBody);
+    }
+    let ops = Ops::build(&block, &checked.txids);
+    Ok(Prepared { checked, ops })
+}
+
+fn check(params: &Params, job: &Job) -> Result<Checked, Refusal> {
     let mut tables = Tables::new();
     let parsed = tables.parse_block(&job.bytes).map_err(Refusal::Unparsable)?;
     if parsed.header() != job.header {
@@ -96,8 +123,7 @@ pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
             block::check_context(params, &parsed, &context, &txids, wtxids, scratch)
         })
         .map_err(Refusal::Rule)?;
-    let ops = Ops::build(&parsed, &txids);
-    Ok(Prepared { tables, txids, ops, sigops })
+    Ok(Checked { tables, txids, sigops })
 }
 
 /// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.

@@ -10,6 +10,7 @@ mod world;
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::options::{Event, Options, Progress};
+use crate::stages::Checked;
 use crate::stats::Snapshot;
 use crate::tree::{NodeId, Tree};
 use consensus::{BlockError, Params};
@@ -86,7 +87,8 @@ pub(crate) struct Writers {
 /// Blocks on their way from the files to the pipeline.
 pub(crate) struct Source {
     pub(crate) plans: VecDeque<Plan>,
-    pub(crate) ready: VecDeque<BlockBytes>,
+    /// Bytes, and what checking them gave where they came from a peer just now.
+    pub(crate) ready: VecDeque<(BlockBytes, Option<Arc<Checked>>)>,
     pub(crate) reader: BulkReader,
     pub(crate) pool: Arc<Pool>,
 }

@@ -6,6 +6,7 @@ use crate::fault::Fault;
 use crate::headers;
 use crate::log::Log;
 use crate::options::{Events, Options};
+use crate::stages::Checked;
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::{Class, Params};
 use leveldb::fs::Disk;
@@ -269,11 +270,11 @@ impl<'e> Folder<'e> {
         ));
     }
 
-    /// Appends a block to the block files, if it is whole and good as far as it can be alone; gives its transactions.
+    /// Appends a block to the block files, if it is whole and good as far as it can be alone; gives what checking it gave.
     /// A body that is not is never stored and never marks its header: the reason is returned.
-    pub fn store_block(&self, id: NodeId, bytes: &[u8]) -> Result<Result<usize, consensus::BlockError>, Fault> {
-        let prepared = match self.check_body(id, bytes) {
-            Ok(transactions) => transactions,
+    pub fn store_block(&self, id: NodeId, bytes: &[u8]) -> Result<Result<Arc<Checked>, consensus::BlockError>, Fault> {
+        let checked = match self.check_body(id, bytes) {
+            Ok(checked) => checked,
             Err(error) => return Ok(Err(error)),
         };
         let (height, time) = (self.tree().height(id), self.tree().time(id));
@@ -292,12 +293,12 @@ impl<'e> Folder<'e> {
         self.add_copy(id, BlockAt { file: at.file, offset: u64::from(at.offset), size });
         let mut tree = self.tree_mut();
         let body = tree.body_mut(id);
-        (body.level, body.transactions) = (body.level.max(3), prepared as u32);
-        Ok(Ok(prepared))
+        (body.level, body.transactions) = (body.level.max(3), checked.txids.len() as u32);
+        Ok(Ok(Arc::new(checked)))
     }
 
     /// Checks a body as far as that goes without coins.
-    fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<usize, consensus::BlockError> {
+    fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<Checked, consensus::BlockError> {
         use consensus::{block, block::Context};
         let mut tables = primitives::Tables::new();
         let Ok(parsed) = tables.parse_block(bytes) else {
@@ -321,7 +322,7 @@ impl<'e> Folder<'e> {
         block::check(self.params, &parsed, &hash, &txids, &mut sigops, &mut scratch)?;
         let context = Context { height, median_time_past: mtp };
         block::check_context(self.params, &parsed, &context, &txids, &wtxids, &mut scratch)?;
-        Ok(txids.len())
+        Ok(Checked { tables, txids, sigops })
     }
 
     /// Headers that an older index knew, so that none of them is forgotten.

@@ -33,7 +33,7 @@ impl Backend for Folder<'_> {
             if !arrivals.wait(|| self.place(next).is_some()) {
                 return Ok(None);
             }
-            source.ready.extend(arrivals.take(next));
+            source.ready.extend(arrivals.take(next).map(|(bytes, checked)| (bytes, Some(checked))));
         }
         if source.ready.is_empty() {
             let wanted: Vec<BlockAt> =
@@ -47,13 +47,16 @@ impl Backend for Folder<'_> {
             }
             let Some(read) = source.reader.read(&wanted) else { return Ok(None) };
             for block in read {
-                source.ready.push_back(block?);
+                source.ready.push_back((block?, None));
             }
         }
-        let (Some(bytes), Some(plan)) = (source.ready.pop_front(), source.plans.pop_front()) else { return Ok(None) };
+        let (Some((bytes, checked)), Some(plan)) = (source.ready.pop_front(), source.plans.pop_front()) else {
+            return Ok(None);
+        };
         // Undo data that is there is never written again, as in Core.
         let undo = self.tree().body(plan.node).undo == 0;
-        Ok(Some(plan.job(bytes, self.contextual, undo.then_some(self.params.magic))))
+        let job = plan.job(bytes, self.contextual, undo.then_some(self.params.magic));
+        Ok(Some(Job { checked, ..job }))
     }
 
     fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {

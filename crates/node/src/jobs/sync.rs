@@ -192,10 +192,10 @@ fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own) -> R
                 return Ok(false);
             };
             match folder.store_block(id, &bytes)? {
-                Ok(_) => {
+                Ok(checked) => {
                     let (bytes, held) = bytes.into_parts();
                     shared.stored.lock().expect("nobody panics with it").push(id);
-                    shared.arrivals.arrived(id, bytes, held);
+                    shared.arrivals.arrived(id, bytes, checked, held);
                     shared.network.verdict(hash, BlockVerdict::Stored);
                     return Ok(true);
                 }

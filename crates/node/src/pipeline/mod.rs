@@ -21,7 +21,7 @@ mod state;
 mod work;
 
 use crate::fault::Fault;
-use crate::stages::{Judged, Prepared};
+use crate::stages::{Checked, Judged, Prepared};
 use crate::stats::{BlockTimes, Stats};
 use crate::tree::NodeId;
 use coins::table::HashKey;
@@ -50,6 +50,8 @@ pub struct Job {
     pub parent_mtp: u32,
     /// Its bytes; more may follow the block.
     pub bytes: BlockBytes,
+    /// What checking these bytes gave, at this place in the chain, where that was done when they arrived.
+    pub checked: Option<Arc<Checked>>,
     /// With which flags its scripts run; none where they are assumed valid.
     pub scripts: Option<Flags>,
     /// Whether no output may have the name of an unspent coin.

@@ -37,6 +37,7 @@ fn world(chain: Chain, file: &str, scripts: bool) -> Option<World> {
         height: tree.height(id),
         parent_mtp: tree.median_time_past(tree.parent(id).unwrap()),
         bytes: block.into(),
+        checked: None,
         scripts: scripts.then(|| context.flags(id)),
         bip30: context.bip30(id) == (true, true),
         overwrites: consensus::bip30::is_repeat(tree.height(id), &tree.hash(id)),
