@@ -75,11 +75,20 @@ pub trait World: Backend {
     /// A block broke a rule, twice judged; it and what stands on it is marked in the tree already.
     fn refused(&self, node: NodeId, error: &BlockError);
 
-    /// The body of a block is none, or another's. Says whether another copy is there now.
-    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault>;
+    /// The body of a block is none, or another's.
+    fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault>;
 
     /// From here on scripts are run, for this reason, or not.
     fn scripts_change(&self, at: &Plan, reason: Option<ScriptCheckReason>);
+}
+
+/// What is there instead of a body that is lost.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lost {
+    /// Another copy of it.
+    pub has_copy: bool,
+    /// Blocks that lay inside what was taken for it, in an order in which they link.
+    pub found: Vec<NodeId>,
 }
 
 /// How bringing the chain up to date ended.
@@ -187,10 +196,16 @@ impl<'w> Engine<'w> {
         match outcome {
             Outcome::Done => {}
             Outcome::Stopped => return Ok(true),
-            Outcome::Refused { node, error } if error.mutated() => self.lose(node, &error.to_string())?,
+            Outcome::Refused { node, error } if error.mutated() => {
+                self.lose(node, &error.to_string())?;
+            }
             Outcome::Refused { node, error } => self.refuse(node, &error)?,
-            Outcome::Unparsable { node, error } => self.lose(node, &error.to_string())?,
-            Outcome::WrongBody { node } => self.lose(node, "another block lies there")?,
+            Outcome::Unparsable { node, error } => {
+                self.lose(node, &error.to_string())?;
+            }
+            Outcome::WrongBody { node } => {
+                self.lose(node, "another block lies there")?;
+            }
         }
         Ok(false)
     }
@@ -220,12 +235,15 @@ impl<'w> Engine<'w> {
         plans
     }
 
-    /// A body is not usable: its next copy, or none.
-    fn lose(&mut self, node: NodeId, why: &str) -> Result<(), Fault> {
-        if !self.world.lost(node, why)? {
+    /// A body is not usable: its next copy, or none. Says whether there is one.
+    fn lose(&mut self, node: NodeId, why: &str) -> Result<bool, Fault> {
+        let lost = self.world.lost(node, why)?;
+        if !lost.has_copy {
             self.relink(&[node]);
         }
-        Ok(())
+        let tree = self.tree();
+        lost.found.into_iter().for_each(|id| self.links.add(&tree, id));
+        Ok(lost.has_copy)
     }
 
     /// Links everything again, in the order in which it was, without some bodies.
@@ -261,7 +279,7 @@ impl<'w> Engine<'w> {
         };
         let (height, hash) = (self.tree().height(node), self.tree().hash(node));
         match answer {
-            Answer::Refused(error) if error.mutated() => self.lose(node, &error.to_string()),
+            Answer::Refused(error) if error.mutated() => self.lose(node, &error.to_string()).map(|_| ()),
             Answer::Refused(error) => {
                 self.tree.write().expect("nobody panics with it").fail(node);
                 self.world.refused(node, &error);
@@ -401,10 +419,9 @@ impl<'w> Engine<'w> {
                         self.world.refused(node, &error);
                     }
                     Err(Beside::Lost(why)) => {
-                        if self.world.lost(node, &why)? {
+                        if self.lose(node, &why)? {
                             continue;
                         }
-                        self.relink(&[node]);
                     }
                 }
                 break;

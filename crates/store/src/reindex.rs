@@ -4,6 +4,9 @@
 //! 1. `R` is set in the old index, and durable. 2. A snapshot's chainstate goes. 3. The chainstate is emptied.
 //! 4. The index is emptied, in one commit that keeps `R`. 5. The undo files go.
 //!
+//! From before 1 until after 5 there is a file `ffwd/reindex-begins`: with it, a run that was cut short begins anew, and
+//! does not take the old coins for its own. Without it, should it be lost, they are gone on with, as bitcoind would.
+//!
 //! Then the work; `R` is erased in the commit that lists every block of the files.
 //!
 //! Tested with bitcoind: `R` with a full old index and no chainstate, and `R` alone, are started from and finished; `R`
@@ -14,10 +17,14 @@ use crate::db::empty_folder;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::index::{BlockIndex, IndexChanges};
 use crate::layout::{self, Layout};
+use crate::own::Own;
 use leveldb::Db;
 use leveldb::fs::Disk;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Stands in the folder of our own files while the first steps are done.
+const BEGINS: &str = "reindex-begins";
 
 /// What [`begin`] found and did.
 #[derive(Debug)]
@@ -38,6 +45,8 @@ pub struct Begun {
 /// Another program holds the folder, or what the system says; can be called again.
 pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Begun> {
     finish_index_swap(&**disk, layout)?;
+    let own = Own::new(disk.clone(), layout.own_dir());
+    own.write(BEGINS, b"")?;
     let old = match BlockIndex::open(disk.clone(), layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
         Ok(index) => Some(index),
         Err(why) if why.kind() == FaultKind::Damaged => None,
@@ -53,7 +62,17 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Begun> {
         Err(why) => return Err(why),
     };
     remove_undo_files(&**disk, layout)?;
+    own.remove(BEGINS)?;
     Ok(Begun { index, was_damaged, removed_snapshot })
+}
+
+/// Whether the first steps were cut short: [`begin`] is to be called again, whatever else the folder says.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn is_beginning(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
+    Ok(disk.metadata(&layout.own_dir().join(BEGINS))?.is_some())
 }
 
 /// Opens the index to go on with a reindex that was stopped, and ends the steps that were cut short; `None` when none

@@ -15,7 +15,7 @@ use crate::stats::Snapshot;
 use crate::tree::{NodeId, Tree};
 use consensus::{BlockError, Params};
 use primitives::{Hash256, Height};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
@@ -60,6 +60,10 @@ pub struct Folder<'e> {
     pub(crate) commit: RwLock<Option<CoinsCommit>>,
     /// Where each block lies: the place in use first, other copies behind it.
     pub(crate) copies: Mutex<HashMap<NodeId, VecDeque<BlockAt>>>,
+    /// File and offset of bodies that proved to be none.
+    pub(crate) lost_places: Mutex<HashSet<(u32, u64)>>,
+    /// Blocks of the files whose parents were not found: they may be, inside a false record.
+    pub(crate) orphans: Mutex<Vec<store::blockfiles::FoundBlock>>,
     pub(crate) last_flush: Mutex<Instant>,
     pub(crate) bench: Mutex<bench::Bench>,
     /// Whether rules that Core does not check again in a rebuild are checked.

@@ -104,6 +104,14 @@ pub struct Scan {
     pub blocks: Vec<FoundBlock>,
 }
 
+/// Found blocks by what their headers say.
+pub struct Ordered {
+    /// Those whose headers are in the tree now, in the order in which they link.
+    pub order: Vec<(NodeId, BlockAt)>,
+    /// Those without a parent, in the order of the files.
+    pub orphans: Vec<FoundBlock>,
+}
+
 /// Finds the blocks of all files, with all threads; says what is not as it should be.
 pub fn scan(files: &BlockFiles, par: usize, teller: &Teller<'_>) -> Result<Scan, Fault> {
     let numbers = files.numbers()?;
@@ -172,6 +180,8 @@ impl<'e> Folder<'e> {
             }),
             commit: RwLock::new(None),
             copies: Mutex::new(HashMap::new()),
+            lost_places: Mutex::default(),
+            orphans: Mutex::default(),
             last_flush: Mutex::new(Instant::now()),
             bench: Mutex::default(),
             contextual: true,
@@ -191,20 +201,18 @@ impl<'e> Folder<'e> {
     /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked.
     pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut Links, now: i64) -> Result<(), Fault> {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
-        for (id, at) in self.order(found, now, &place)? {
+        let Ordered { order, orphans } = self.order(found, now, &place);
+        for (id, at) in order {
             self.add_copy(id, at);
             links.add(&self.tree(), id);
         }
+        self.say_orphans(&orphans, &place);
+        *self.orphans.lock().expect("nobody panics with it") = orphans;
         Ok(())
     }
 
     /// Headers of found blocks into the tree; gives the blocks in the order in which they link. `place` names one.
-    pub fn order(
-        &self,
-        found: Vec<FoundBlock>,
-        now: i64,
-        place: &dyn Fn(&BlockAt) -> String,
-    ) -> Result<Vec<(NodeId, BlockAt)>, Fault> {
+    pub fn order(&self, found: Vec<FoundBlock>, now: i64, place: &dyn Fn(&BlockAt) -> String) -> Ordered {
         let mut waiting: HashMap<Hash256, Vec<FoundBlock>> = HashMap::new();
         let mut order = Vec::with_capacity(found.len());
         let mut ahead: Vec<(FoundBlock, consensus::BlockError)> = Vec::new();
@@ -231,14 +239,19 @@ impl<'e> Folder<'e> {
             }
         }
         self.say_ahead(&ahead, &mut waiting, now, place);
-        let orphans: usize = waiting.values().map(Vec::len).sum();
-        if let Some(first) = waiting.values().flatten().min_by_key(|block| (block.at.file, block.at.offset)) {
-            let first = place(&first.at);
+        let mut orphans: Vec<FoundBlock> = waiting.into_values().flatten().collect();
+        orphans.sort_by_key(|block| (block.at.file, block.at.offset));
+        Ordered { order, orphans }
+    }
+
+    /// Says how many blocks have no parent.
+    pub fn say_orphans(&self, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
+        if let Some(first) = orphans.first() {
+            let (count, first) = (orphans.len(), place(&first.at));
             self.teller.warn(format!(
-                "{orphans} blocks have no parent in the files, the first at {first}: they are left where they are"
+                "{count} blocks have no parent in the files, the first at {first}: they are left where they are"
             ));
         }
-        Ok(order)
     }
 
     /// Says which blocks the clock keeps out, and takes those that stand on them out of `waiting`: they have a parent.

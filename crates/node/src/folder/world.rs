@@ -1,7 +1,8 @@
 //! The folder as the engine's world: blocks come from its files, results go into its files.
 
 use super::Folder;
-use crate::engine::{Plan, World};
+use super::open::{self, Ordered};
+use crate::engine::{Lost, Plan, World};
 use crate::fault::Fault;
 use crate::log::Tip;
 use crate::pipeline::{Backend, Connected, Job};
@@ -229,15 +230,11 @@ impl World for Folder<'_> {
         self.say_refused(node, error);
     }
 
-    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault> {
-        let next = {
-            let mut copies = self.copies.lock().expect("nobody panics with it");
-            let all = copies.entry(node).or_default();
-            let bad = all.pop_front();
-            (bad, all.front().copied())
-        };
+    fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault> {
+        let bad = self.copies.lock().expect("nobody panics with it").entry(node).or_default().pop_front();
         let (hash, height) = (self.tree().hash(node), self.tree().height(node));
-        if let Some(at) = next.0 {
+        let mut found = Vec::new();
+        if let Some(at) = bad {
             let path = self.files.path(at.file);
             let place = format!("{} byte {}", path.display(), at.offset);
             self.teller.refused(
@@ -246,8 +243,12 @@ impl World for Folder<'_> {
                 &format!("{why} ({place}; this body only: its header is not marked)"),
                 false,
             );
+            if !self.is_read_only {
+                found = self.search_inside(node, at)?;
+            }
         }
-        match next.1 {
+        let next = self.place(node);
+        match next {
             Some(at) => self.use_copy(node, at),
             None => {
                 let mut tree = self.tree_mut();
@@ -255,7 +256,7 @@ impl World for Folder<'_> {
                 (body.file, body.data, body.undo, body.size, body.transactions) = (0, 0, 0, 0, 0);
             }
         }
-        Ok(next.1.is_some())
+        Ok(Lost { has_copy: next.is_some(), found })
     }
 
     fn scripts_change(&self, at: &Plan, reason: Option<ScriptCheckReason>) {
@@ -268,6 +269,34 @@ impl World for Folder<'_> {
 }
 
 impl Folder<'_> {
+    /// Takes in the blocks that lie inside a record that is none: a torn one may reach over its neighbours. `node` is the
+    /// block that the record was taken for.
+    fn search_inside(&self, node: NodeId, bad: BlockAt) -> Result<Vec<NodeId>, Fault> {
+        let mut blocks = self.files.scan_inside(bad)?.blocks;
+        {
+            // What proved to be none is not tried again, however many false records it lies in.
+            let mut lost = self.lost_places.lock().expect("nobody panics with it");
+            lost.insert((bad.file, bad.offset));
+            blocks.retain(|block| !lost.contains(&(block.at.file, block.at.offset)));
+        }
+        if blocks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
+        blocks.append(&mut self.orphans.lock().expect("nobody panics with it"));
+        let Ordered { order, orphans } = self.order(blocks, open::clock(self.options)?, &place);
+        *self.orphans.lock().expect("nobody panics with it") = orphans;
+        for &(id, at) in &order {
+            let is_new = id != node && self.place(id).is_none();
+            self.add_copy(id, at);
+            if let Some(pos) = at.file_pos().filter(|_| is_new) {
+                let (height, time) = (self.tree().height(id), self.tree().time(id));
+                self.writers().infos.add_existing(pos, at.size, height, time);
+            }
+        }
+        Ok(order.into_iter().map(|(id, _)| id).collect())
+    }
+
     /// Writes every entry that changed, and what `extra` does to the flags, in one durable commit; block and undo data
     /// are durable before.
     pub(crate) fn write_index(&self, reindexing: Option<bool>) -> Result<(), Fault> {

@@ -143,11 +143,36 @@ fn roll(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId, back: bool) -> R
     Ok(())
 }
 
-/// Whether a reindex was cut short in this folder.
-pub(super) fn is_reindexing(options: &Options) -> Result<bool, Fault> {
-    let locked = open::lock(options, false)?;
-    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
-        return Ok(false);
+/// Ends a reindex that was cut short in this folder. Does the same for blocks that no index lists: somebody brought the
+/// files alone, or the run that stored them ended before its first commit.
+pub(super) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<(), Fault> {
+    if must_reindex(options)? {
+        super::reindex(options, false, events)?;
     }
-    Ok(BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?.is_reindexing()?)
+    Ok(())
+}
+
+fn must_reindex(options: &Options) -> Result<bool, Fault> {
+    let locked = open::lock(options, false)?;
+    let (disk, layout) = (&locked.disk, &locked.layout);
+    if BlockIndex::exists(&**disk, layout)? {
+        let index = BlockIndex::open_read_only(disk.clone(), layout)?;
+        if index.is_reindexing()? || !index.is_empty()? {
+            return Ok(index.is_reindexing()?);
+        }
+    }
+    // Coins without an index are not thrown away in passing: opening the folder says what to do.
+    let dir = layout.chainstate_dir();
+    if Chainstate::exists(&**disk, &dir)? {
+        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        if coins.best_block()?.is_some() || coins.head_blocks()?.is_some() {
+            return Ok(false);
+        }
+    }
+    for file in locked.files.numbers()?.there {
+        if locked.files.scan(file)?.blocks.iter().any(|block| block.hash != options.params.genesis_hash) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

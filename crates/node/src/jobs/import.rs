@@ -3,25 +3,24 @@
 use super::{activate, engine, existing, report};
 use crate::engine::Activated;
 use crate::fault::Fault;
-use crate::folder::open;
+use crate::folder::open::{self, Ordered};
 use crate::options::{Events, Options, Report};
 use std::path::PathBuf;
 use store::FilePos;
-use store::blockfiles::BlockFiles;
+use store::blockfiles::{BlockAt, BlockFiles};
 
 /// Takes in the blocks of `files`, which have no obfuscation, and brings the chain up to date.
 pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
     let now = open::clock(options)?;
-    if existing::is_reindexing(options)? {
-        super::reindex(options, false, events)?;
-    }
+    existing::finish_reindex(options, events)?;
     let existing = existing::open(options, events, "import")?;
     let (folder, mut links) = (&existing.folder, existing.links);
     let foreign = BlockFiles::foreign(folder.disk.clone(), files.to_vec(), &open::network(&options.params));
     let numbers: Vec<u32> = (0..files.len() as u32).collect();
     let scan = open::scan_files(&foreign, &numbers, options.par, &folder.teller)?;
-    let order =
-        folder.order(scan.blocks, now, &|at| format!("{} byte {}", foreign.path(at.file).display(), at.offset))?;
+    let place = |at: &BlockAt| format!("{} byte {}", foreign.path(at.file).display(), at.offset);
+    let Ordered { order, orphans } = folder.order(scan.blocks, now, &place);
+    folder.say_orphans(&orphans, &place);
     let (mut taken, mut stopped) = (0u64, false);
     for (id, at) in order {
         if folder.is_stopping() {

@@ -77,14 +77,19 @@ fn work(folder: &Folder<'_>, links: crate::candidates::Links, before: &Before) -
     folder.set_active(start);
     let mut engine = engine(folder, start);
     engine.links = links;
-    let activated = activate(folder, &mut engine)?;
-    let mut stopped = activated == Activated::Stopped;
-    if !stopped {
-        stopped = engine.check_beside(&mut |id, transactions| {
-            let mut tree = folder.tree_mut();
-            let body = tree.body_mut(id);
-            (body.level, body.transactions) = (3, transactions as u32);
-        })?;
+    let mut stopped = false;
+    let mut bodies = usize::MAX;
+    // Where a body beside the chain is none, others may be found inside it: they may make a better chain.
+    while !stopped && bodies != engine.links.in_order().count() {
+        stopped = activate(folder, &mut engine)? == Activated::Stopped;
+        bodies = engine.links.in_order().count();
+        if !stopped {
+            stopped = engine.check_beside(&mut |id, transactions| {
+                let mut tree = folder.tree_mut();
+                let body = tree.body_mut(id);
+                (body.level, body.transactions) = (3, transactions as u32);
+            })?;
+        }
     }
     engine.pipeline.flush(engine.tip_and_hash())?;
     if !stopped {
@@ -130,10 +135,8 @@ fn look(locked: &Locked, options: &Options) -> Result<Before, Fault> {
         && let Ok(coins) = Chainstate::open(disk.clone(), &dir)
     {
         before.best = coins.best_block().unwrap_or(None);
-        before.resumes = loaded.is_reindexing;
-    } else if loaded.is_reindexing {
         // Stopped between the first steps: they are done again.
-        before.resumes = false;
+        before.resumes = loaded.is_reindexing && !store::reindex::is_beginning(&**disk, layout)?;
     }
     Ok(before)
 }

@@ -62,9 +62,7 @@ struct Shared<'f, 'e> {
 /// Brings the folder to the tip that its peers have.
 pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
     open::clock(options)?;
-    if existing::is_reindexing(options)? {
-        super::reindex(options, false, events)?;
-    }
+    existing::finish_reindex(options, events)?;
     let mut existing = existing::open(options, events, "sync")?;
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2));

@@ -171,3 +171,23 @@ fn a_full_disk_costs_nothing_committed() {
     }
     every_operation(Accident::NoSpace, 1);
 }
+
+/// `R` in an index beside coins: they are those of the run that set it, unless that run was still at its first steps.
+#[test]
+fn old_coins_are_not_gone_on_with() {
+    let bench = Bench::new();
+    let layout = store::Layout::new(Path::new(FOLDER), "regtest", None);
+    for (begins, want) in [(false, BLOCKS), (true, 0)] {
+        let disk = bench.disk(Job::Reindex);
+        bench.run(Job::Reindex, &disk, false).unwrap();
+        let index = store::BlockIndex::open(disk.shared(), &layout).unwrap();
+        index.write(&store::index::IndexChanges { reindexing: Some(true), ..Default::default() }).unwrap();
+        drop(index);
+        if begins {
+            put(&disk, &layout.own_dir().join("reindex-begins"), b"");
+        }
+        let report = bench.run(Job::Reindex, &disk, false).unwrap();
+        assert_eq!(report.height_start, want, "first steps: {begins}");
+        bench.check_end(Job::Reindex, &disk, false, "after that");
+    }
+}

@@ -10,6 +10,7 @@ mod clock;
 mod crash;
 mod data;
 mod folder;
+mod lost;
 mod memory;
 mod pipeline;
 mod same_files;

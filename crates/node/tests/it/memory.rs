@@ -4,7 +4,7 @@ use coins::Generation;
 use coins::table::Change;
 use consensus::{BlockError, ScriptCheckReason};
 use node::Fault;
-use node::engine::{Plan, World};
+use node::engine::{Lost, Plan, World};
 use node::pipeline::{Backend, Connected, Job};
 use node::tree::NodeId;
 use primitives::{Hash256, OutPoint, coin};
@@ -51,12 +51,12 @@ impl World for Memory {
         self.reasons.lock().unwrap().push(error.to_string());
     }
 
-    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault> {
+    fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault> {
         self.reasons.lock().unwrap().push(why.to_owned());
         let mut bodies = self.bodies.lock().unwrap();
         let copies = bodies.get_mut(&node).unwrap();
         copies.pop_front();
-        Ok(!copies.is_empty())
+        Ok(Lost { has_copy: !copies.is_empty(), found: Vec::new() })
     }
 
     fn scripts_change(&self, _: &Plan, _: Option<ScriptCheckReason>) {}

@@ -1,0 +1,87 @@
+//! Bodies that are none: what lies inside them is found, and no block but the damaged ones is missed.
+
+use crate::chain::{chain, file, hash_of};
+use crate::folder::{FOLDER, options};
+use leveldb::fs::{Disk, SimDisk};
+use node::jobs;
+use node::options::SetHash;
+use std::path::Path;
+use std::sync::Mutex;
+
+const BLOCKS: u32 = 105;
+
+fn disk(bytes: &[u8]) -> SimDisk {
+    let disk = SimDisk::new(0);
+    let path = Path::new(FOLDER).join("regtest/blocks/blk00000.dat");
+    disk.create_dir_all(path.parent().unwrap()).unwrap();
+    disk.create(&path).unwrap().write_at(0, bytes).unwrap();
+    disk
+}
+
+/// The header of block `height` with something behind it that ends where another record begins: its neighbours look as
+/// if they were a part of it.
+fn swallowing(blocks: &[Vec<u8>], height: usize, swallowed: usize, between: &[u8]) -> Vec<Vec<u8>> {
+    let mut records: Vec<Vec<u8>> = blocks[..height].to_vec();
+    let inside = file(&blocks[height + 1..=height + swallowed]);
+    records.push([&blocks[height][..80], between, &inside].concat());
+    records.extend(blocks[height + swallowed + 1..].iter().cloned());
+    records.push(blocks[height].clone());
+    records
+}
+
+#[test]
+fn blocks_inside_a_false_record_are_found() {
+    let blocks = chain(BLOCKS);
+    let good = disk(&file(&blocks));
+    let set = |disk: &SimDisk| jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
+    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    // The transactions of another block: the body parses, and is not this header's.
+    let other = &blocks[40][80..];
+    for (row, records) in [
+        ("bytes that do not parse", swallowing(&blocks, 50, 2, &[0xff; 10])),
+        ("another's transactions", swallowing(&blocks, 50, 2, other)),
+        ("the last blocks", swallowing(&blocks, BLOCKS as usize - 3, 3, other)),
+        ("with a spend", swallowing(&blocks, 101, 1, &[1; 7])),
+        ("one inside another", {
+            let inner = swallowing(&blocks[60..70], 4, 2, other);
+            let inside = file(&inner);
+            let outer = [&blocks[59][..80], &[0xfe; 3], &inside].concat();
+            [&blocks[..59], &[outer], &blocks[70..], &blocks[59..60]].concat()
+        }),
+    ] {
+        let disk = disk(&file(&records));
+        let said = Mutex::new(Vec::new());
+        let report = jobs::reindex(&options(&disk, false), false, &|event| said.lock().unwrap().push(event)).unwrap();
+        let want = (BLOCKS, hash_of(&blocks[BLOCKS as usize]), 0);
+        assert_eq!((report.height, report.best, report.blocks_invalid), want, "{row}: {said:?}");
+        assert_eq!(set(&disk).hash, set(&good).hash, "{row}");
+        let info = jobs::info(&options(&disk, false)).unwrap();
+        assert!(!info.reindexing && info.headers == BLOCKS, "{row}: {info:?}");
+        jobs::verify(&options(&disk, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+    }
+}
+
+/// The same bad place is not tried for ever.
+#[test]
+fn false_records_in_false_records_end() {
+    let blocks = chain(BLOCKS);
+    let mut inside = file(&blocks[60..61]);
+    for depth in 0..40 {
+        let false_one = [&blocks[59 - depth][..80], &[0xfe; 3], &inside].concat();
+        inside = file(&[false_one]);
+    }
+    let bytes = [file(&blocks[..20]), inside, file(&blocks[20..60]), file(&blocks[61..])].concat();
+    let report = jobs::reindex(&options(&disk(&bytes), false), false, &|_| ()).unwrap();
+    assert_eq!((report.height, report.blocks_invalid), (BLOCKS, 0));
+}
+
+/// Blocks that no index lists are taken in first, and nothing is written over them.
+#[test]
+fn sync_and_import_take_the_files_that_are_there() {
+    let blocks = chain(BLOCKS);
+    let disk = disk(&file(&blocks[..90]));
+    let foreign = Path::new("/foreign.dat");
+    disk.create(foreign).unwrap().write_at(0, &file(&blocks[80..])).unwrap();
+    let report = jobs::import(&options(&disk, false), &[foreign.into()], &|_| ()).unwrap();
+    assert_eq!((report.height, report.height_start), (BLOCKS, 89));
+}
