@@ -5,10 +5,14 @@
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
 mod bad_input;
+mod bitcoind;
+mod both_ways;
 mod data;
+mod first_steps;
 mod folder;
 mod lab;
 mod options;
+mod others;
 mod run;
 mod sets;
 mod stop;

@@ -1,0 +1,179 @@
+//! A real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it), and what it and ffwd say of a folder.
+
+use crate::run::run;
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Everything that Core can check of a folder.
+pub(crate) const CHECKS: &[&str] = &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"];
+/// What gettxoutsetinfo and `coins info` have in common.
+const FIELDS: [&str; 7] = ["height", "bestblock", "txouts", "bogosize", "total_amount", "hash_serialized_3", "muhash"];
+/// Nothing that is asked of a bitcoind here takes longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A bitcoind on regtest; killed when dropped.
+pub(crate) struct Bitcoind {
+    child: Child,
+    cli: PathBuf,
+    dir: PathBuf,
+    rpc_port: u16,
+    /// Where it listens for peers.
+    pub(crate) port: u16,
+}
+
+/// Whether there is one; a line where there is none.
+pub(crate) fn is_there() -> bool {
+    let is_there = std::env::var_os("BITCOIND_EXE").is_some();
+    if !is_there {
+        println!("skipped: BITCOIND_EXE names no bitcoind");
+    }
+    is_there
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Drop for Bitcoind {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Bitcoind {
+    /// Starts it on a data directory and waits until it answers.
+    pub(crate) fn start(dir: &Path, options: &[&str]) -> Bitcoind {
+        let mut core = Bitcoind::spawn(dir, options);
+        assert!(core.is_ready(), "bitcoind ends: {}", core.last_words());
+        core
+    }
+
+    /// Starts it.
+    pub(crate) fn spawn(dir: &Path, options: &[&str]) -> Bitcoind {
+        let exe = PathBuf::from(std::env::var_os("BITCOIND_EXE").expect("see is_there"));
+        let (rpc_port, port) = (free_port(), free_port());
+        let child = Command::new(&exe)
+            .arg(format!("-datadir={}", dir.display()))
+            .args([format!("-rpcport={rpc_port}"), format!("-bind=127.0.0.1:{port}")])
+            .args(["-regtest", "-connect=0", "-listen=1", "-listenonion=0", "-discover=0", "-printtoconsole=0"])
+            .args(options)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("bitcoind starts");
+        Bitcoind { child, cli: exe.with_file_name("bitcoin-cli"), dir: dir.to_path_buf(), rpc_port, port }
+    }
+
+    /// Waits until it answers; no when it ends before that.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        let begin = Instant::now();
+        while self.ask(&["getblockcount"]).is_err() {
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(begin.elapsed() < PATIENCE, "bitcoind does not answer: {}", self.last_words());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        true
+    }
+
+    fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(self.dir.join("regtest/debug.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(8).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    fn ask(&self, words: &[&str]) -> Result<String, String> {
+        let out = Command::new(&self.cli)
+            .arg(format!("-datadir={}", self.dir.display()))
+            .args(["-regtest".to_owned(), format!("-rpcport={}", self.rpc_port)])
+            .args(words)
+            .output()
+            .expect("bitcoin-cli starts");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8").trim().to_owned();
+        if out.status.success() { Ok(text(out.stdout)) } else { Err(text(out.stderr)) }
+    }
+
+    /// The answer to a call.
+    pub(crate) fn rpc(&self, words: &[&str]) -> String {
+        self.ask(words).unwrap_or_else(|why| panic!("{words:?}: {why}: {}", self.last_words()))
+    }
+
+    /// Makes blocks that anyone may spend.
+    pub(crate) fn generate(&self, count: u32) {
+        self.rpc(&["generatetodescriptor", &count.to_string(), "raw(51)"]);
+    }
+
+    /// Hash of its tip.
+    pub(crate) fn tip(&self) -> String {
+        self.rpc(&["getbestblockhash"])
+    }
+
+    /// Waits until this is its tip.
+    pub(crate) fn wait_for(&self, tip: &str) {
+        let begin = Instant::now();
+        while self.tip() != tip {
+            assert!(begin.elapsed() < PATIENCE, "bitcoind stays at {}: {}", self.tip(), self.last_words());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What it says of its coins.
+    pub(crate) fn set(&self) -> Value {
+        let read = |hash: &str| serde_json::from_str::<Value>(&self.rpc(&["gettxoutsetinfo", hash])).unwrap();
+        fields(&read("hash_serialized_3"), &read("muhash"))
+    }
+
+    /// Has it end, in its own time.
+    pub(crate) fn stop(mut self) {
+        // It may end before it answers.
+        let _ = self.ask(&["stop"]);
+        let begin = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(begin.elapsed() < PATIENCE, "bitcoind does not end: {}", self.last_words());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn fields(serialized: &Value, muhash: &Value) -> Value {
+    let field = |name: &str| [serialized, muhash].into_iter().map(|set| &set[name]).find(|value| !value.is_null());
+    FIELDS.iter().map(|name| (name.to_string(), field(name).unwrap_or(&Value::Null).clone())).collect()
+}
+
+/// What ffwd says of the coins of a folder.
+pub(crate) fn set(folder: &Path) -> Value {
+    let read = |hash: &str| run(folder, &format!("coins info --datadir @ --chain regtest --json --hash {hash}")).good();
+    fields(&read("hash_serialized_3"), &read("muhash"))
+}
+
+/// Copies a folder whole.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        if path.is_dir() {
+            copy(&path, &to.join(name));
+        } else {
+            std::fs::copy(&path, to.join(name)).unwrap();
+        }
+    }
+}
+
+/// The tables of a folder of LevelDB's.
+pub(crate) fn tables(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".ldb")).collect();
+    names.sort();
+    names
+}
