@@ -156,7 +156,8 @@ fn cells(report: &lab::run::Report, out: &Path) -> String {
         "|---|--:|--:|--:|--:|--:|--:|".to_owned(),
     ];
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    for cell in &report.cells {
+    let waiting = report.cells.iter().filter(|cell| cell.runs + cell.failed == 0).count();
+    for cell in report.cells.iter().filter(|cell| cell.runs + cell.failed > 0) {
         let spread = cell.stddev_seconds.map(|spread| format!(" ± {}", text::rate(spread))).unwrap_or_default();
         let range = cell.min_seconds.zip(cell.max_seconds);
         lines.push(format!(
@@ -172,6 +173,10 @@ fn cells(report: &lab::run::Report, out: &Path) -> String {
         ));
         lines.extend(cell.not_compared.iter().map(|why| format!("|   not compared: {why} | | | | | | |")));
         lines.extend(cell.failures.iter().map(|one| format!("|   run {}: {} | | | | | | |", one.run, one.why)));
+    }
+    if !report.complete {
+        let cells = if waiting > 0 { text::plural(waiting as u64, "cell", "cells") } else { "some runs".to_owned() };
+        lines.push(format!("not all of the plan: {cells} to come with --resume"));
     }
     lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
     lines.push(format!("results: {0}; draw them with: ffwd lab plot {0}", out.display()));
@@ -246,9 +251,14 @@ mod tests {
             failures: vec![RunFailure { run: 2, why: "exit code 1".into(), ..RunFailure::default() }],
             ..Cell::default()
         };
-        let report = Report { cells: vec![good, bad], notes: vec!["no cgroup".into()], ..Report::default() };
+        let later = Cell { cell: "ffwd rebuild".into(), ..Cell::default() };
+        let report = Report { cells: vec![good, bad, later], notes: vec!["no cgroup".into()], ..Report::default() };
         let text = cells(&report, Path::new("out"));
+        assert!(!text.contains("ffwd rebuild"), "{text}");
+        let whole = cells(&Report { complete: true, ..report.clone() }, Path::new("out"));
+        assert!(!whole.contains("--resume"), "{whole}");
         for want in [
+            "not all of the plan: 1 cell to come with --resume",
             "| ffwd reindex | 3 | 12.0 ± 0.50 | 11.5 .. 12.6 | 0.15 | 300 MB | 2.00 GB |",
             "| bitcoind reindex | 0, 1 failed | - | - | - | - | - |",
             "not compared: no run did the work",

@@ -20,7 +20,7 @@ pub struct Row {
     pub ops_per_second: f64,
     /// How many times as fast as the plain way.
     pub ratio: f64,
-    /// Median absolute deviation of the epochs from the median, in percent of it.
+    /// Median absolute deviation of the epochs from the median, in percent of it; 0 where there was one epoch.
     pub error_percent: f64,
     /// How many epochs there were.
     pub epochs: usize,
@@ -131,7 +131,8 @@ impl Row {
             format!("{:.1}%", self.ratio * 100.0),
             grouped(self.ns_per_op),
             grouped(self.ops_per_second),
-            format!("{:.1}%", self.error_percent)
+            // One epoch says nothing about its error.
+            if self.epochs < 2 { "-".to_owned() } else { format!("{:.1}%", self.error_percent) }
         );
         if has_memory {
             let bytes = self.bytes.map_or_else(String::new, grouped_short);
