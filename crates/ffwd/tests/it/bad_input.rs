@@ -1,9 +1,10 @@
 //! Bad block files: each kind gets a message, and costs none of the good blocks.
 
 use crate::data::{self, MAIN_MAGIC, REGTEST_MAGIC, blocks_dir, records};
-use crate::run::{Ran, run};
+use crate::run::{Ran, command, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 
 const LINE: &str = "reindex --datadir @ --chain regtest --assumevalid 0 --json";
 
@@ -43,25 +44,54 @@ fn damage_costs_only_itself() {
     let huge = [&REGTEST_MAGIC[..], &4_000_001u32.to_le_bytes(), &[1; 500]].concat();
     let beyond = [&good[..], &REGTEST_MAGIC, &3_000_000u32.to_le_bytes(), &[1; 500]].concat();
     let other = [&MAIN_MAGIC[..], &all[7][4..]].concat();
-    for (row, bytes, height) in [
-        ("as it is", good.clone(), 206),
-        ("a cut last record", good[..good.len() - 50].to_vec(), 205),
-        ("cut inside the last header", good[..good.len() - all[205].len() + 40].to_vec(), 205),
-        ("garbage before all", [&b"\0\x01\x02garbage\xfa\xbf\xb5"[..], &good].concat(), 206),
-        ("garbage between records", around(&[0xfa; 1_000]), 206),
-        ("a magic without a record", around(&REGTEST_MAGIC), 206),
-        ("another network's record", around(&other), 206),
-        ("a size beyond 4 MB", around(&huge), 206),
-        ("a size beyond the file", beyond, 206),
-        ("a duplicate", around(all[50]), 206),
-        ("everything twice", [&good[..], &good].concat(), 206),
-        ("backwards", all.iter().rev().copied().collect::<Vec<_>>().concat(), 206),
-        ("zeros behind", [&good[..], &[0; 100_000]].concat(), 206),
-        ("a parent that never comes", [&first[..], all[150]].concat(), 100),
+    // Where the damage begins, and what is said of it.
+    let (middle, last) = (first.len(), good.len() - all[205].len());
+    for (row, bytes, height, at, want) in [
+        ("as it is", good.clone(), 206, None, ""),
+        ("a cut last record", good[..good.len() - 50].to_vec(), 205, Some(last), "the file was cut short"),
+        ("cut inside the last header", good[..last + 40].to_vec(), 205, Some(last), "of which 32 are there"),
+        (
+            "garbage before all",
+            [&b"\0\x01\x02garbage\xfa\xbf\xb5"[..], &good].concat(),
+            206,
+            Some(0),
+            "network's magic",
+        ),
+        ("garbage between records", around(&[0xfa; 1_000]), 206, Some(middle), "network's magic"),
+        ("a magic without a record", around(&REGTEST_MAGIC), 206, Some(middle), "where a block has 80 to 4000000"),
+        ("another network's record", around(&other), 206, Some(middle), "[f9, be, b4, d9]"),
+        ("a size beyond 4 MB", around(&huge), 206, Some(middle), "a record of 4000001 bytes"),
+        ("a size beyond the file", beyond, 206, Some(good.len()), "508 bytes are no block"),
+        ("a duplicate", around(all[50]), 206, Some(middle + 8), "1 blocks lie in the files more than once"),
+        ("everything twice", [&good[..], &good].concat(), 206, Some(good.len() + 8), "206 blocks lie"),
+        ("backwards", all.iter().rev().copied().collect::<Vec<_>>().concat(), 206, None, ""),
+        ("zeros behind", [&good[..], &[0; 100_000]].concat(), 206, None, ""),
+        (
+            "a parent that never comes",
+            [&first[..], all[150]].concat(),
+            100,
+            Some(middle + 8),
+            "have no parent in the files",
+        ),
     ] {
-        let got = reindexed(&bytes).good();
+        let ran = reindexed(&bytes);
+        let got = ran.good();
         assert_eq!(got["height"], height, "{row}: {got}");
         assert_eq!(got["blocks_invalid"], 0, "{row}: {got}");
+        let said: Vec<&str> = ran.err.lines().filter(|line| line.contains("blk00000.dat")).collect();
+        let Some(at) = at else {
+            assert!(said.is_empty(), "{row}: {said:?}");
+            continue;
+        };
+        let [said] = said[..] else { panic!("{row}: one line names the place in {}", ran.err) };
+        assert!(
+            said.contains(&format!("blk00000.dat byte {at}: "))
+                || said.contains(&format!("blk00000.dat at byte {at}: ")),
+            "{row}: byte {at} in {said}"
+        );
+        assert!(said.contains(want), "{row}: {want} in {said}");
+        let next = ["ffwd sync fetches what is missing", "one copy is used"];
+        assert!(next.iter().any(|next| said.contains(next)), "{row}: what to do in {said}");
     }
 }
 
@@ -92,15 +122,27 @@ fn blocks_that_break_a_rule_are_named() {
         body[68..72].copy_from_slice(&1u32.to_le_bytes());
         solve(body);
     });
+    // A body that breaks a rule, under the header that belongs to it: the coinbase takes one satoshi more than it may.
+    let greedy = changed(205, &|body| {
+        let value = 2_500_000_232u64.to_le_bytes();
+        let at = body.windows(8).position(|bytes| bytes == value).expect("what block 206 pays");
+        body[at] += 1;
+        let mut txids = Vec::new();
+        primitives::Tables::new().parse_block(body).unwrap().txids_into(&mut txids);
+        let (root, _) = primitives::merkle::root(&mut txids);
+        body[36..68].copy_from_slice(&root.0);
+        solve(body);
+    });
     for (row, bytes, height, invalid, want) in [
-        ("bad proof of work", weak, 205, 0, None),
-        ("another body", swapped, 205, 0, Some("bad-txnmrklroot")),
-        ("too early", early, 205, 1, Some("time-too-old")),
+        ("bad proof of work", weak, 205, 0, "does not meet its own nBits"),
+        ("another body", swapped, 205, 0, "bad-txnmrklroot"),
+        ("too early", early, 205, 1, "time-too-old"),
+        ("too much", greedy, 205, 1, "bad-cb-amount"),
     ] {
         let ran = reindexed(&bytes);
         let got = ran.good();
         assert_eq!((&got["height"], &got["blocks_invalid"]), (&height.into(), &invalid.into()), "{row}: {ran:?}");
-        assert!(want.is_none_or(|want| ran.err.contains(want)), "{row}: {want:?} in {}", ran.err);
+        assert!(ran.err.contains(want), "{row}: {want} in {}", ran.err);
     }
 }
 
@@ -128,19 +170,32 @@ fn folders_that_cannot_be_used_are_named() {
     }
 }
 
+/// Somebody who may read nothing that is not for all.
+const NOBODY: u32 = 65_534;
+
 #[test]
 fn a_folder_without_permission_is_named() {
     let Some(good) = chain() else { return };
     let folder = data::folder("regtest", &good);
     let blocks = blocks_dir(folder.path(), "regtest");
-    fs::set_permissions(&blocks, fs::Permissions::from_mode(0o000)).unwrap();
+    let closed = fs::Permissions::from_mode(0o000);
+    fs::set_permissions(&blocks, closed.clone()).unwrap();
+    let mut command = command(folder.path(), LINE);
     if fs::read_dir(&blocks).is_ok() {
-        println!("skipped: this user may read everything");
-        return;
+        // This user may read everything: let another one run it, who owns all but the block files.
+        let folders = [folder.path(), &folder.path().join("regtest")];
+        folders.iter().for_each(|path| std::os::unix::fs::chown(path, Some(NOBODY), None).unwrap());
+        command.uid(NOBODY);
     }
-    let ran = run(folder.path(), LINE);
+    let ran = match command.output() {
+        Ok(output) => output,
+        Err(why) => return println!("skipped: nobody may not run the command here ({why})"),
+    };
     fs::set_permissions(&blocks, fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(ran.code == Some(1) && ran.err.contains("blocks"), "{ran:?}");
+    let err = String::from_utf8(ran.stderr).unwrap();
+    assert!(ran.status.code() == Some(1) && ran.stdout.is_empty(), "{err}");
+    assert!(err.starts_with("error: ") && err.contains(&blocks.display().to_string()), "{err}");
+    assert!(err.contains("ermission"), "{err}");
 }
 
 #[test]

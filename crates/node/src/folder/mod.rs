@@ -213,17 +213,17 @@ impl Folder<'_> {
         self.writers.lock().expect("nobody panics with it")
     }
 
-    /// Notes where a block lies; the first place is the one in use.
-    pub fn add_copy(&self, id: NodeId, at: BlockAt) {
+    /// Notes where a block lies; the first place is the one in use. Says whether this is the first.
+    pub fn add_copy(&self, id: NodeId, at: BlockAt) -> bool {
         let mut copies = self.copies.lock().expect("nobody panics with it");
         let all = copies.entry(id).or_default();
-        if all.contains(&at) {
-            return;
+        if !all.contains(&at) {
+            all.push_back(at);
+            if all.len() == 1 {
+                self.use_copy(id, at);
+            }
         }
-        all.push_back(at);
-        if all.len() == 1 {
-            self.use_copy(id, at);
-        }
+        all.front() == Some(&at)
     }
 
     fn use_copy(&self, id: NodeId, at: BlockAt) {

@@ -202,9 +202,19 @@ impl<'e> Folder<'e> {
     pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut Links, now: i64) -> Result<(), Fault> {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = self.order(found, now, &place);
+        let mut again = Vec::new();
         for (id, at) in order {
-            self.add_copy(id, at);
+            if !self.add_copy(id, at) {
+                again.push(at);
+            }
             links.add(&self.tree(), id);
+        }
+        if let Some(first) = again.first() {
+            self.teller.note(format!(
+                "{} blocks lie in the files more than once, the first again at {}: one copy is used, the others are left where they are",
+                again.len(),
+                place(first)
+            ));
         }
         self.say_orphans(&orphans, &place);
         *self.orphans.lock().expect("nobody panics with it") = orphans;
@@ -249,7 +259,7 @@ impl<'e> Folder<'e> {
         if let Some(first) = orphans.first() {
             let (count, first) = (orphans.len(), place(&first.at));
             self.teller.warn(format!(
-                "{count} blocks have no parent in the files, the first at {first}: they are left where they are"
+                "{count} blocks have no parent in the files, the first at {first}: they are left where they are; ffwd sync fetches what is missing"
             ));
         }
     }
@@ -284,12 +294,14 @@ impl<'e> Folder<'e> {
     }
 
     /// Appends a block to the block files, if it is whole and good as far as it can be alone; gives what checking it gave.
-    /// A body that is not is never stored and never marks its header: the reason is returned.
-    pub fn store_block(&self, id: NodeId, bytes: &[u8]) -> Result<Result<Arc<Checked>, consensus::BlockError>, Fault> {
+    /// A body that is not is never stored and never marks its header: the reason is returned. What lies behind a block
+    /// is not stored.
+    pub fn store_block(&self, id: NodeId, bytes: &[u8]) -> Result<Result<Arc<Checked>, String>, Fault> {
         let checked = match self.check_body(id, bytes) {
             Ok(checked) => checked,
-            Err(error) => return Ok(Err(error)),
+            Err(why) => return Ok(Err(why)),
         };
+        let bytes = &bytes[..checked.block_bytes(bytes)];
         let (height, time) = (self.tree().height(id), self.tree().time(id));
         let at = self.with_room(|| {
             let writers = &mut *self.writers();
@@ -311,12 +323,23 @@ impl<'e> Folder<'e> {
     }
 
     /// Checks a body as far as that goes without coins.
-    fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<Checked, consensus::BlockError> {
-        use consensus::{block, block::Context};
+    fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<Checked, String> {
         let mut tables = primitives::Tables::new();
-        let Ok(parsed) = tables.parse_block(bytes) else {
-            return Err(consensus::Rule::BadTxnmrklroot { want: Hash256::ZERO, have: Hash256::ZERO }.into());
+        let parsed = match tables.parse_block(bytes) {
+            Ok(parsed) => parsed,
+            Err(why) => return Err(format!("its {} bytes are no block: {why}", bytes.len())),
         };
+        let (txids, sigops) = self.check_parsed(id, &parsed).map_err(|error| error.to_string())?;
+        Ok(Checked { tables, txids, sigops })
+    }
+
+    /// Ids and legacy signature operations of its transactions.
+    fn check_parsed(
+        &self,
+        id: NodeId,
+        parsed: &primitives::Block<'_>,
+    ) -> Result<(Vec<Hash256>, Vec<u32>), consensus::BlockError> {
+        use consensus::{block, block::Context};
         let (hash, height, mtp) = {
             let tree = self.tree();
             let parent = tree.parent(id).unwrap_or(GENESIS);
@@ -325,17 +348,17 @@ impl<'e> Folder<'e> {
         let (mut txids, mut wtxids, mut sigops) = (Vec::new(), Vec::new(), Vec::new());
         let mut scratch = block::Scratch::default();
         parsed.txids_into(&mut txids);
-        if block::needs_wtxids(self.params, &parsed, height) {
+        if block::needs_wtxids(self.params, parsed, height) {
             parsed.wtxids_into(&txids, &mut wtxids);
         }
         let segwit = height >= self.params.segwit_height;
-        if let Some(error) = block::mutation(&parsed, segwit, &txids, &wtxids, &mut scratch) {
+        if let Some(error) = block::mutation(parsed, segwit, &txids, &wtxids, &mut scratch) {
             return Err(error);
         }
-        block::check(self.params, &parsed, &hash, &txids, &mut sigops, &mut scratch)?;
+        block::check(self.params, parsed, &hash, &txids, &mut sigops, &mut scratch)?;
         let context = Context { height, median_time_past: mtp };
-        block::check_context(self.params, &parsed, &context, &txids, &wtxids, &mut scratch)?;
-        Ok(Checked { tables, txids, sigops })
+        block::check_context(self.params, parsed, &context, &txids, &wtxids, &mut scratch)?;
+        Ok((txids, sigops))
     }
 
     /// Headers that an older index knew, so that none of them is forgotten.

@@ -43,11 +43,11 @@ pub(crate) fn hash_of(block: &[u8]) -> Hash256 {
     Header(*block.first_chunk().unwrap()).hash()
 }
 
-fn id(transaction: &[u8]) -> Hash256 {
+pub(crate) fn id(transaction: &[u8]) -> Hash256 {
     Hash256(simd::sha256::sha256d(transaction))
 }
 
-fn block(prev: Hash256, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn block(prev: Hash256, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
     let root = match transactions {
         [only] => id(only),
         [first, second] => id(&[id(first).0, id(second).0].concat()),
@@ -60,7 +60,7 @@ fn block(prev: Hash256, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Pays to a script that is always true.
-fn output(value: u64) -> Vec<u8> {
+pub(crate) fn output(value: u64) -> Vec<u8> {
     [&value.to_le_bytes()[..], &[1, 0x51]].concat()
 }
 

@@ -12,6 +12,7 @@ mod data;
 mod folder;
 mod lost;
 mod memory;
+mod peers;
 mod pipeline;
 mod same_files;
 mod schedule;

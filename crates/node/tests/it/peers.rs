@@ -1,0 +1,350 @@
+//! Bad peers, met by the whole of `sync` over sockets on loopback: the honest tip is reached, and only what is bad is
+//! refused.
+
+use crate::chain::{block, file, hash_of, id, output};
+use crate::folder::options;
+use consensus::{Chain, Params};
+use leveldb::fs::{Disk, SimDisk};
+use node::jobs::{self, SyncOptions};
+use node::options::{Event, Options, Report};
+use primitives::{Hash256, encode};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A chain on regtest's genesis block, which comes first.
+type Blocks = Vec<Vec<u8>>;
+/// What a peer says when it is asked for this block: other bytes, or what it has.
+/// Open from the start, or when somebody opens it.
+type Gate = Arc<AtomicBool>;
+type Bend = Arc<dyn Fn(&Hash256) -> Option<Vec<u8>> + Send + Sync>;
+
+/// A peer that speaks v1 and has a chain.
+struct Far {
+    blocks: Blocks,
+    /// Only now does it take part.
+    gate: Gate,
+    places: HashMap<Hash256, usize>,
+    bend: Bend,
+}
+
+impl Far {
+    /// Listens until the test ends; the address.
+    fn listen(blocks: &Blocks, bend: Bend, gate: &Gate) -> String {
+        let places = blocks.iter().enumerate().map(|(place, block)| (hash_of(block), place)).collect();
+        let far = Arc::new(Far { blocks: blocks.clone(), gate: Arc::clone(gate), places, bend });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let far = Arc::clone(&far);
+                // It ends when the other side closes.
+                std::thread::spawn(move || far.talk(stream));
+            }
+        });
+        address
+    }
+
+    fn talk(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        while !self.gate.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        loop {
+            let mut head = [0; 24];
+            stream.read_exact(&mut head)?;
+            let mut payload = vec![0; u32::from_le_bytes(head[16..20].try_into().unwrap()) as usize];
+            stream.read_exact(&mut payload)?;
+            let command = std::str::from_utf8(&head[4..16]).unwrap_or_default().trim_end_matches('\0');
+            for (command, payload) in self.answer(command, &payload) {
+                let mut name = [0; 12];
+                name[..command.len()].copy_from_slice(command.as_bytes());
+                let size = (payload.len() as u32).to_le_bytes();
+                let check = simd::sha256::sha256d(&payload);
+                stream.write_all(&[&head[..4], &name, &size, &check[..4], &payload].concat())?;
+            }
+        }
+    }
+
+    fn answer(&self, command: &str, payload: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+        match command {
+            "version" => vec![("version", self.version()), ("verack", vec![])],
+            "ping" => vec![("pong", payload.to_vec())],
+            "getheaders" => vec![("headers", self.headers(payload))],
+            "getdata" => payload[1..]
+                .chunks_exact(36)
+                .filter_map(|entry| {
+                    let hash = Hash256(*entry[4..].first_chunk().unwrap());
+                    (self.bend)(&hash).or_else(|| self.places.get(&hash).map(|&place| self.blocks[place].clone()))
+                })
+                .map(|block| ("block", block))
+                .collect(),
+            _ => vec![],
+        }
+    }
+
+    fn version(&self) -> Vec<u8> {
+        let mut out = 70016i32.to_le_bytes().to_vec();
+        out.extend(9u64.to_le_bytes()); // NODE_NETWORK and NODE_WITNESS.
+        out.extend([0; 8 + 26 + 26]);
+        out.extend(7u64.to_le_bytes());
+        out.push(0);
+        out.extend((self.blocks.len() as i32 - 1).to_le_bytes());
+        out.push(1);
+        out
+    }
+
+    fn headers(&self, payload: &[u8]) -> Vec<u8> {
+        let locator = payload[5..payload.len() - 32].chunks_exact(32);
+        let known = locator.filter_map(|hash| self.places.get(&Hash256(*hash.first_chunk().unwrap()))).next();
+        let rest = &self.blocks[known.map_or(1, |place| place + 1)..];
+        let mut out = Vec::new();
+        encode::put_compact_size(&mut out, rest.len() as u64);
+        for block in rest {
+            out.extend(&block[..80]);
+            out.push(0);
+        }
+        out
+    }
+}
+
+fn honest() -> Bend {
+    Arc::new(|_| None)
+}
+
+fn open() -> Gate {
+    Arc::new(AtomicBool::new(true))
+}
+
+/// When a sync is enough.
+#[derive(Clone, Copy, PartialEq)]
+enum Until {
+    /// At the tip that the peers have.
+    Tip,
+    /// When it is told to be there.
+    Seen(u32),
+    /// At this height.
+    Stop(u32),
+}
+
+/// How a sync from these peers ended, and what it said.
+fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
+    let disk = SimDisk::new(0);
+    disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
+    let stop_at_height = if let Until::Stop(height) = until { Some(height) } else { None };
+    let options = Options { par: 2, stop_at_height, ..options(&disk, false) };
+    let sync = SyncOptions {
+        connect: Some(peers.to_vec()),
+        addnode: vec![],
+        listen: vec![],
+        proxy: None,
+        exit_at_tip: until == Until::Tip,
+        v2transport: false,
+        dnsseed: false,
+        outbound: 8,
+    };
+    let (said, start) = (Mutex::new(Vec::new()), Instant::now());
+    let report = jobs::sync(&options, &sync, &|event| match event {
+        Event::Note(text) | Event::Warning(text) => said.lock().unwrap().push(text),
+        Event::Refused { height, hash, why } => said.lock().unwrap().push(format!("refused {height} {hash}: {why}")),
+        // A sync that never ends fails its test, and does not hang it.
+        Event::Progress(progress) => {
+            if until == Until::Seen(progress.height) || start.elapsed() > MINUTE {
+                options.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    let said = said.into_inner().unwrap();
+    let report = report.unwrap_or_else(|fault| panic!("{fault}: {said:#?}"));
+    assert!(start.elapsed() < MINUTE, "{report:?}, {said:#?}");
+    (report, said, options)
+}
+
+/// A coinbase that says its height as BIP34 wants it, and a number that makes it another one.
+fn coinbase(height: u32, number: u32, value: u64) -> Vec<u8> {
+    let height = match height {
+        1..=16 => vec![0x50 + height as u8],
+        17..=127 => vec![1, height as u8],
+        128..=32_767 => vec![2, height as u8, (height >> 8) as u8],
+        _ => unreachable!("few blocks"),
+    };
+    let script = [&height[..], &[4], &number.to_le_bytes()].concat();
+    let input = [&[1][..], &[0; 32], &[0xff; 4], &[script.len() as u8], &script, &[0xff; 4]].concat();
+    [&[1, 0, 0, 0][..], &input, &[1], &output(value), &[0; 4]].concat()
+}
+
+/// Spends the first output of a transaction; `number` makes it another one.
+fn spend(of: Hash256, value: u64, number: u32) -> Vec<u8> {
+    let input = [&[1][..], &of.0, &[0; 4], &[0], &[0xff; 4]].concat();
+    // A number of satoshis is given away.
+    [&[1, 0, 0, 0][..], &input, &[1], &output(value - u64::from(number)), &[0; 4]].concat()
+}
+
+fn subsidy(height: u32) -> u64 {
+    5_000_000_000 >> (height / 150)
+}
+
+/// Adds blocks of a coinbase alone up to this height.
+fn extend(blocks: &mut Blocks, to: u32, salt: u32) {
+    for height in blocks.len() as u32..=to {
+        let (prev, time) = (hash_of(&blocks[height as usize - 1]), time_of(height));
+        blocks.push(block(prev, time, &[coinbase(height, salt, subsidy(height))]));
+    }
+}
+
+fn time_of(height: u32) -> u32 {
+    1_296_688_602 + 600 * height
+}
+
+fn genesis() -> Blocks {
+    vec![Params::new(Chain::Regtest).genesis.to_vec()]
+}
+
+/// Two transactions whose ids one behind the other are the bytes of a third, with one input and no output: version, 1,
+/// prevout, 13 bytes of script, sequence, 0, lock time.
+fn two_that_look_like_one(height: u32, of: Hash256) -> [Vec<u8>; 2] {
+    let first = (0..).map(|number| coinbase(height, number, subsidy(height))).find(|tx| id(tx).0[4] == 1).unwrap();
+    let fits = |tx: &Vec<u8>| id(tx).0[41 - 32] == 13 && id(tx).0[59 - 32] == 0;
+    let second = (0..).map(|number| spend(of, subsidy(1), number)).find(fits).unwrap();
+    [first, second]
+}
+
+/// A block whose coinbase commits to its witness; the same without it; the same with another one.
+fn committed(prev: Hash256, height: u32) -> [Vec<u8>; 3] {
+    let reserved = [5; 32];
+    // The only wtxid is the coinbase's, which counts as zero.
+    let commitment = simd::sha256::sha256d(&[[0; 32], reserved].concat());
+    let output = [&[0; 8][..], &[38, 0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed], &commitment].concat();
+    let plain = coinbase(height, 0, subsidy(height));
+    let (head, pay) = plain.split_at(plain.len() - 4 - 10 - 1);
+    let plain = [head, &[2], &pay[1..11], &output, &[0; 4]].concat();
+    let stripped = block(prev, time_of(height), std::slice::from_ref(&plain));
+    let with = |reserved: [u8; 32]| {
+        let body = &plain[4..plain.len() - 4];
+        [&stripped[..81], &plain[..4], &[0, 1], body, &[1, 32], &reserved, &[0; 4]].concat()
+    };
+    [with(reserved), stripped.clone(), with([6; 32])]
+}
+
+/// Whatever the body is that comes first: the peer goes, the header is not marked, and the good body connects.
+#[test]
+fn a_body_of_another_shape_costs_that_body_only() {
+    let mut blocks = genesis();
+    extend(&mut blocks, 105, 0);
+    let spent = {
+        let mut tables = primitives::Tables::new();
+        tables.parse_block(&blocks[1]).unwrap().transaction(0).txid()
+    };
+    let pair = two_that_look_like_one(106, spent);
+    let (prev, time) = (hash_of(&blocks[105]), time_of(106));
+    let good = block(prev, time, &pair);
+    let one = [id(&pair[0]).0, id(&pair[1]).0].concat();
+    assert_eq!(one.len(), 64);
+    blocks.push(good.clone());
+    let [committed, stripped, changed] = committed(hash_of(&good), 107);
+    blocks.push(committed);
+    extend(&mut blocks, 110, 0);
+    let header = &good[..80];
+    let with = |body: &[&[u8]]| [header, &body.concat()].concat();
+    let witness = [&pair[0][..4], &[0, 1], &pair[0][4..pair[0].len() - 4], &[1, 1, 7], &[0; 4]].concat();
+    for (row, bad, want) in [
+        ("a 64-byte transaction and no coinbase", with(&[&[1], &one]), "64"),
+        ("the last one twice", with(&[&[3], &pair[0], &pair[1], &pair[1]]), "bad-txn"),
+        ("the first alone", with(&[&[1], &pair[0]]), "bad-txnmrklroot"),
+        ("a witness that nobody committed to", with(&[&[2], &witness, &pair[1]]), "unexpected-witness"),
+        ("nothing", with(&[&[0]]), "bad-txnmrklroot"),
+        ("a cut one", good[..good.len() - 1].to_vec(), "are no block"),
+        ("the witness stripped", stripped, "bad-witness-nonce-size"),
+        ("the witness changed", changed, "bad-witness-merkle-match"),
+    ] {
+        let (hash, first) = (hash_of(&bad), Arc::new(AtomicBool::new(true)));
+        // Whoever is asked first gives the bad one.
+        let bend: Bend =
+            Arc::new(move |asked| (*asked == hash && first.swap(false, Ordering::Relaxed)).then(|| bad.clone()));
+        let peers = [Far::listen(&blocks, Arc::clone(&bend), &open()), Far::listen(&blocks, bend, &open())];
+        let (report, said, options) = sync(&peers, Until::Tip);
+        assert_eq!((report.height, report.blocks_invalid), (110, 0), "{row}: {said:#?}");
+        assert!(jobs::info(&options).unwrap().failed.is_empty(), "{row}: nothing is marked");
+        let refused: Vec<&String> = said.iter().filter(|text| text.starts_with("refused 10")).collect();
+        let [refused] = refused[..] else { panic!("{row}: once in {said:#?}") };
+        assert!(refused.contains(want) && refused.contains("its header is not marked"), "{row}: {want} in {refused}");
+        let gone = said.iter().filter(|text| text.contains(" gone: ") && text.contains(&hash.to_string()));
+        assert_eq!(gone.count(), 1, "{row}: who gave it is let go: {said:#?}");
+    }
+}
+
+/// What follows a block in its message is nobody's: the block is taken, as by Core, and stored without it.
+#[test]
+fn bytes_behind_a_block_are_not_stored() {
+    let mut blocks = genesis();
+    extend(&mut blocks, 30, 0);
+    let chain = blocks.clone();
+    let bend: Bend = Arc::new(move |asked| {
+        let block = chain.iter().find(|block| hash_of(block) == *asked)?;
+        Some([&block[..], &[9; 5000]].concat())
+    });
+    let (report, said, options) = sync(&[Far::listen(&blocks, bend, &open())], Until::Tip);
+    assert_eq!((report.height, report.blocks_invalid), (30, 0), "{said:#?}");
+    let path = Path::new(crate::folder::FOLDER).join("regtest/blocks/blk00000.dat");
+    let stored = options.disk.open(&path).unwrap().bytes().unwrap().to_vec();
+    for block in &blocks[1..] {
+        let record = file(std::slice::from_ref(block));
+        assert!(stored.windows(record.len()).any(|bytes| bytes == record));
+    }
+    let used = stored.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    assert!(file(&blocks).len() - used < 8, "and nothing else: {used} bytes");
+    assert_eq!(jobs::verify(&options, 4, 0, &|_| ()).unwrap().blocks, 30);
+}
+
+#[test]
+fn a_longer_chain_that_is_invalid_at_its_300th_block() {
+    let mut honest_blocks = genesis();
+    extend(&mut honest_blocks, 10, 0);
+    let mut bad_blocks = honest_blocks.clone();
+    extend(&mut honest_blocks, 310, 1);
+    extend(&mut bad_blocks, 299, 2);
+    let prev = hash_of(&bad_blocks[299]);
+    bad_blocks.push(block(prev, time_of(300), &[coinbase(300, 2, subsidy(300) + 1)]));
+    extend(&mut bad_blocks, 340, 2);
+    // The honest peer comes when the other is believed.
+    let (gate, at) = (Gate::default(), hash_of(&bad_blocks[11]));
+    let open_it = Arc::clone(&gate);
+    let bend: Bend = Arc::new(move |asked| {
+        open_it.fetch_or(*asked == at, Ordering::Relaxed);
+        None
+    });
+    let peers = [Far::listen(&bad_blocks, bend, &open()), Far::listen(&honest_blocks, honest(), &gate)];
+    let (report, said, options) = sync(&peers, Until::Seen(310));
+    let best = hash_of(honest_blocks.last().unwrap());
+    assert_eq!((report.height, report.best, report.blocks_invalid), (310, best, 1), "{said:#?}");
+    let bad = hash_of(&bad_blocks[300]);
+    let refused: Vec<&String> = said.iter().filter(|text| text.starts_with("refused")).collect();
+    let [refused] = refused[..] else { panic!("once in {said:#?}") };
+    assert!(refused.starts_with(&format!("refused 300 {bad}: bad-cb-amount")), "{refused}");
+    let failed = jobs::info(&options).unwrap().failed;
+    assert!(failed.contains(&(300, bad)) && failed.len() == 41, "it and what stands on it: {}", failed.len());
+    assert!(said.iter().any(|text| text.contains(" gone: ") && text.contains(&peers[0])), "{said:#?}");
+    assert!(!said.iter().any(|text| text.contains(" gone: ") && text.contains(&peers[1])), "{said:#?}");
+}
+
+#[test]
+fn a_header_two_hours_and_a_second_ahead_is_taken_a_second_later() {
+    let mut blocks = genesis();
+    extend(&mut blocks, 20, 0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as u32;
+    // Two seconds, for the clock goes on while the peers shake hands.
+    let late = block(hash_of(&blocks[20]), now + 7202, &[coinbase(21, 0, subsidy(21))]);
+    blocks.push(late.clone());
+    let peers = [Far::listen(&blocks, honest(), &open())];
+    let start = Instant::now();
+    let (report, said, _) = sync(&peers, Until::Stop(21));
+    assert_eq!((report.height, report.best, report.blocks_invalid), (21, hash_of(&late), 0), "{said:#?}");
+    assert!(start.elapsed() >= Duration::from_secs(1), "not before its time");
+    assert!(said.iter().any(|text| text.contains("kept aside")), "{said:#?}");
+    assert!(!said.iter().any(|text| text.contains(" gone: ")), "no offence: {said:#?}");
+}
