@@ -378,7 +378,8 @@ impl Engine<'_> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let at = free.map_err(|error| RunError::io(Path::new("127.0.0.1"), error))?;
         let exe = &self.programs.exes[program];
-        let command = program::server(exe, &folder, self.chains[chain].network, at);
+        let kind = self.plan.programs[program].kind;
+        let command = program::server(kind, exe, &folder, self.chains[chain].network, at);
         let mut server = Server::start(&command).map_err(|error| RunError::io(exe, error))?;
         let start = Instant::now();
         while TcpStream::connect_timeout(&at, Duration::from_millis(200)).is_err() {

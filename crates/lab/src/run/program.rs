@@ -152,8 +152,13 @@ pub(super) fn net_dir(datadir: &Path, network: Chain) -> PathBuf {
     datadir.join(network.net_dir())
 }
 
-/// The command of a bitcoind that serves `folder` to one peer of this machine.
-pub(super) fn server(exe: &Path, folder: &Path, network: Chain, at: SocketAddr) -> Vec<String> {
+/// The command of a program that serves `folder` to one peer of this machine.
+pub(super) fn server(kind: ProgramKind, exe: &Path, folder: &Path, network: Chain, at: SocketAddr) -> Vec<String> {
+    if kind == ProgramKind::Ffwd {
+        let (folder, at) = (text(folder), at.to_string());
+        let words = ["sync", "--datadir", &folder, "--chain", network.name(), "--connect", "0", "--listen", &at];
+        return std::iter::once(text(exe)).chain(words.map(str::to_owned)).collect();
+    }
     let mut command = vec![text(exe), format!("-datadir={}", text(folder)), format!("-chain={}", network.name())];
     for word in
         ["-server=0", "-listen=1", "-listenonion=0", "-connect=0", "-dnsseed=0", "-fixedseeds=0", "-printtoconsole=0"]

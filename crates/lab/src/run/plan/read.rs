@@ -272,9 +272,9 @@ impl Reader<'_> {
         let raw = raw.into_inner();
         let Some(kind) = self.work_kind(&raw.kind) else { return };
         let server = match (&raw.server, kind) {
-            (Some(name), WorkKind::Sync) => self.server(name, plan),
+            (Some(name), WorkKind::Sync) => self.named(name, &labels(&plan.programs), "program"),
             (None, WorkKind::Sync) => {
-                self.wrong(raw.kind.span(), "a sync needs server, the label of a bitcoind that serves the chain");
+                self.wrong(raw.kind.span(), "a sync needs server, the label of the program that serves the chain");
                 None
             }
             (Some(name), _) => {
@@ -334,15 +334,6 @@ impl Reader<'_> {
                 None
             }
         }
-    }
-
-    fn server(&mut self, name: &Spanned<String>, plan: &Plan) -> Option<usize> {
-        let server = self.named(name, &labels(&plan.programs), "program")?;
-        if plan.programs[server].kind != ProgramKind::Bitcoind {
-            self.wrong(name.span(), "ffwd does not serve blocks: the server of a sync is a bitcoind");
-            return None;
-        }
-        Some(server)
     }
 
     fn page_cache(&mut self, raw: Option<Spanned<String>>) -> PageCache {
@@ -511,7 +502,7 @@ mod tests {
             ("make with --out", "folder = \"x\"", "make = [\"--out\", \"y\"]", 6, "--out is not for the plan"),
             ("unknown network", "folder = \"x\"", "folder = \"x\"\nnetwork = \"mars\"", 7, "main, test, testnet4"),
             ("sync without server", "\"reindex\"", "\"sync\"", 8, "needs server"),
-            ("ffwd as server", "\"reindex\"", "\"sync\"\nserver = \"a\"", 9, "does not serve"),
+            ("unknown server", "\"reindex\"", "\"sync\"\nserver = \"b\"", 9, "there are: a"),
             ("server of a reindex", "\"reindex\"", "\"reindex\"\nserver = \"a\"", 9, "only a sync"),
             ("unknown label", "\"reindex\"", "\"reindex\"\nprograms = [\"b\"]", 9, "there are: a"),
             ("label with a slash", "label = \"a\"", "label = \"../a\"", 3, "letters, digits"),
