@@ -10,6 +10,8 @@ pub mod assume_valid;
 pub mod bip30;
 pub mod block;
 pub mod flags;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod header;
 pub mod params;
 pub mod spend;
@@ -17,6 +19,8 @@ pub mod transaction;
 pub mod verdict;
 
 pub use assume_valid::{ScriptCheckReason, script_check_reason};
+#[doc(hidden)]
+pub use fuzz::fuzz_rules;
 pub use params::{Chain, Params};
 pub use spend::{BlockSpend, SpentCoin};
 pub use verdict::{BlockError, Class, Place, Rank, Rule};

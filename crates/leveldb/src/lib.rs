@@ -19,6 +19,8 @@ mod db;
 mod edit;
 mod error;
 pub mod fs;
+#[doc(hidden)]
+pub mod fuzz;
 mod levels;
 mod log;
 mod lookup;
@@ -32,6 +34,8 @@ mod version;
 
 pub use db::{Db, Options};
 pub use error::{Error, Result};
+#[doc(hidden)]
+pub use fuzz::fuzz_open;
 pub use lookup::{Iter, RunInfo, Snapshot};
 pub use merge::Merge;
 pub use run::{Run, TableWriter};

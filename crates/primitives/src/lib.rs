@@ -8,6 +8,8 @@ pub mod amount;
 pub mod block;
 pub mod coin;
 pub mod encode;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod hash;
 pub mod header;
 pub mod hex;
@@ -19,6 +21,8 @@ pub use amount::Amount;
 pub use block::{Block, Input, Output, Tables, Transaction};
 pub use coin::CoinRef;
 pub use encode::{DecodeError, Reader};
+#[doc(hidden)]
+pub use fuzz::fuzz_block;
 pub use hash::{Hash256, OutPoint};
 pub use header::Header;
 pub use work::{Target, U256, Work};

@@ -1,0 +1,121 @@
+//! Bytes of any kind as a block that is judged: a verdict, always the same, and never a panic.
+//!
+//! Nothing here is part of the interface. Proof of work and merkle root are made right, so that the other rules are met.
+//!
+//! Layout: height u16 LE | coin's height u16 LE | coin's value i64 LE | coin is a coinbase's u8 | block.
+//! Every input spends such a coin, whose script is that of the block's first output.
+
+use crate::{BlockError, BlockSpend, Chain, Params, SpentCoin, block, transaction};
+use primitives::{Amount, Hash256, Reader, Tables, merkle};
+
+/// The verdict; `None` where there is no block.
+pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
+    let mut reader = Reader::new(data);
+    let (height, coin_height) = (u32::from(reader.u16().ok()?), u32::from(reader.u16().ok()?));
+    let value = Amount(reader.u64().ok()?.cast_signed());
+    let coinbase = reader.u8().ok()? & 1 == 1;
+    let mut bytes = reader.take(reader.remaining()).ok()?.to_vec();
+    let mut tables = Tables::new();
+    let mut txids = Vec::new();
+    tables.parse_block(&bytes).ok()?.txids_into(&mut txids);
+    let (root, _) = merkle::root(&mut txids);
+    bytes[36..68].copy_from_slice(&root.0);
+    bytes[72..76].copy_from_slice(&0x207f_ffff_u32.to_le_bytes());
+    let coin = SpentCoin { height: coin_height, coinbase, value, script: &[] };
+    let judge = || judge(&bytes, height, &coin);
+    let verdict = judge();
+    assert_eq!(verdict, judge(), "the same block, the same verdict");
+    if let Err(error) = &verdict {
+        let text = error.to_string();
+        assert!(text.starts_with(&*error.reject_reason()), "{text}");
+    }
+    Some(verdict)
+}
+
+fn judge(bytes: &[u8], height: u32, coin: &SpentCoin<'_>) -> Result<(), BlockError> {
+    let params = Params::new(Chain::Regtest);
+    let mut tables = Tables::new();
+    let parsed = tables.parse_block(bytes).expect("it was parsed before");
+    let (mut txids, mut wtxids, mut sigops) = (Vec::new(), Vec::new(), Vec::new());
+    let mut scratch = block::Scratch::default();
+    parsed.txids_into(&mut txids);
+    if block::needs_wtxids(&params, &parsed, height) {
+        parsed.wtxids_into(&txids, &mut wtxids);
+    }
+    let mutation = block::mutation(&parsed, true, &txids, &wtxids, &mut scratch);
+    assert!(mutation.is_none_or(|error| error.mutated()), "what marks no header says so");
+    // The zero hash meets every target.
+    block::check(&params, &parsed, &Hash256::ZERO, &txids, &mut sigops, &mut scratch)?;
+    let context = block::Context { height, median_time_past: 1_700_000_000 };
+    block::check_context(&params, &parsed, &context, &txids, &wtxids, &mut scratch)?;
+    let script = parsed.transaction(0).outputs().next().map_or(&[][..], |output| output.script());
+    let mut spend = BlockSpend::new(&params, height, &Hash256::ZERO, context.median_time_past);
+    for (index, tx) in parsed.transactions().enumerate() {
+        assert_eq!(sigops[index], transaction::legacy_sigops(&tx), "counted once, and again");
+        let coin = |_| Some(SpentCoin { script, ..*coin });
+        spend.transaction(&tx, &txids[index], sigops[index], coin, |height| height)?;
+    }
+    spend.finish(&parsed.transaction(0)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// A good block of two transactions at height 200, and what becomes of it when some bytes are others.
+    #[test]
+    fn any_block_gets_a_verdict() {
+        let coinbase = [
+            &[1, 0, 0, 0, 1][..],
+            &[0; 32],
+            &[0xff; 4],
+            &[4, 2, 200, 0, 0x51],
+            &[0xff; 4],
+            &[1],
+            &2_500_000_000u64.to_le_bytes(),
+            &[1, 0x51],
+            &[0; 4],
+        ]
+        .concat();
+        let spend = [
+            &[2, 0, 0, 0, 1][..],
+            &[7; 36],
+            &[0],
+            &[0xfe, 0xff, 0xff, 0xff],
+            &[1],
+            &5_000_000u64.to_le_bytes(),
+            &[2, 0x51, 0xac],
+            &[0; 4],
+        ]
+        .concat();
+        let header = [&[0, 0, 0, 0x20][..], &[0; 76]].concat();
+        let head = [&200u16.to_le_bytes()[..], &50u16.to_le_bytes(), &6_000_000u64.to_le_bytes(), &[1]].concat();
+        let seed = [&head[..], &header, &[2], &coinbase, &spend].concat();
+        assert_eq!(fuzz_rules(&seed), Some(Ok(())));
+        let mut met: BTreeMap<String, usize> = BTreeMap::new();
+        let mut state = 1u64;
+        let mut random = move |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..if std::env::var_os("SLOW").is_some() { 2_000_000 } else { 20_000 } {
+            let mut data = seed.clone();
+            for _ in 0..1 + random(3) {
+                let at = random(data.len());
+                data[at] = [data[at] ^ 1 << random(8), [0, 1, 2, 3, 0x7f, 0x80, 0xff][random(7)]][random(2)];
+            }
+            match fuzz_rules(&data) {
+                Some(Err(error)) => *met.entry(error.reject_reason().into_owned()).or_default() += 1,
+                Some(Ok(())) => *met.entry("good".to_owned()).or_default() += 1,
+                None => *met.entry("no block".to_owned()).or_default() += 1,
+            }
+        }
+        for want in
+            ["good", "no block", "bad-cb-height", "bad-txns-premature-spend-of-coinbase", "bad-txns-in-belowout"]
+        {
+            assert!(met.contains_key(want), "{want}: {met:?}");
+        }
+        assert!(met.len() > 10, "{met:?}");
+    }
+}
