@@ -24,7 +24,7 @@ const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
 const PLANS_PER_READ: usize = 512;
 
 impl Backend for Folder<'_> {
-    fn next(&self) -> Result<Option<Job>, Fault> {
+    fn next(&self, is_wanted: &dyn Fn() -> bool) -> Result<Option<Job>, Fault> {
         let mut source = self.source.lock().expect("nobody panics with it");
         let source = &mut *source;
         if let Some(arrivals) = &self.arrivals
@@ -46,7 +46,7 @@ impl Backend for Folder<'_> {
             if let Some(blocks) = self.writers().blocks.as_mut() {
                 blocks.write_out()?;
             }
-            let Some(read) = source.reader.read(&wanted) else { return Ok(None) };
+            let Some(read) = source.reader.read(&wanted, is_wanted) else { return Ok(None) };
             for block in read {
                 source.ready.push_back((block?, None));
             }

@@ -86,8 +86,9 @@ pub struct Connected<'a> {
 /// What the pipeline needs of the world.
 pub trait Backend: Sync {
     /// The next block in the order of the chain; `None` when there is none for now and the run should end.
-    /// Called from one thread, which may sleep here.
-    fn next(&self) -> Result<Option<Job>, Fault>;
+    /// Called from one thread, which may sleep here, and asks `is_wanted` while it waits for what blocks in flight hold:
+    /// after a failure they do not go on.
+    fn next(&self, is_wanted: &dyn Fn() -> bool) -> Result<Option<Job>, Fault>;
 
     /// Looks up coins in the tables. `asked` holds outpoint keys (txid, vout), sorted by their chainstate keys;
     /// `found` is called with the index of each that is there, and its stored bytes.

@@ -53,7 +53,7 @@ impl Pipeline<'_> {
 
     /// One block more.
     pub(crate) fn feed_one(&self) {
-        let (next, busy) = self.stats.measured(Stage::Read, || self.backend.next());
+        let (next, busy) = self.stats.measured(Stage::Read, || self.backend.next(&|| !self.is_halted()));
         let mut state = self.lock();
         match next {
             Ok(Some(job)) => {
@@ -66,6 +66,11 @@ impl Pipeline<'_> {
             Ok(None) => state.fed_all = true,
             Err(fault) => self.fail(&mut state, fault),
         }
+    }
+
+    fn is_halted(&self) -> bool {
+        let state = self.lock();
+        state.halted || state.fault.is_some()
     }
 
     /// Waits until what was fed is committed, or the run is halted and nobody works any more.

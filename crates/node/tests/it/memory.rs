@@ -63,7 +63,7 @@ impl World for Memory {
 }
 
 impl Backend for Memory {
-    fn next(&self) -> Result<Option<Job>, Fault> {
+    fn next(&self, _is_wanted: &dyn Fn() -> bool) -> Result<Option<Job>, Fault> {
         if let Some(plan) = self.plans.lock().unwrap().pop_front() {
             let bytes = self.bodies.lock().unwrap()[&plan.node][0].clone();
             return Ok(Some(plan.job(bytes.into(), true, Some([1; 4]))));

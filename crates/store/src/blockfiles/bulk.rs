@@ -43,11 +43,12 @@ impl BulkReader {
     }
 
     /// Reads the first blocks of `wanted`, as many as fit one buffer and at least one (none only of an empty list);
-    /// answers come in the order of `wanted`. Waits for a buffer; `None` once the pool is closed.
+    /// answers come in the order of `wanted`. Waits for a buffer; `None` once the pool is closed, or when `is_wanted`,
+    /// asked meanwhile, says no.
     ///
     /// A block is as long as `wanted` says, and its record must say so too. Whatever fails costs only the blocks that
     /// it touches: a read that fails is made again block by block.
-    pub fn read(&self, wanted: &[BlockAt]) -> Option<Vec<Result<BlockBytes>>> {
+    pub fn read(&self, wanted: &[BlockAt], is_wanted: &dyn Fn() -> bool) -> Option<Vec<Result<BlockBytes>>> {
         let (count, runs, places) = plan(wanted, self.pool.buffer_bytes());
         let wanted = &wanted[..count];
         let bytes = runs.last().map_or(0, |run| run.at + run.bytes());
@@ -58,7 +59,7 @@ impl BulkReader {
                 Err(why) => return Some(vec![Err(why)]),
             }
         } else {
-            self.pool.take()?
+            self.pool.take(is_wanted)?
         };
         let is_read: Vec<bool> = runs.iter().map(|run| self.read_run(run, &mut piece).is_ok()).collect();
         let piece = Arc::new(piece);

@@ -4,6 +4,10 @@ use simd::memory::Buffer;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Who waits for a buffer looks so often whether it is still wanted.
+const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A fixed number of buffers of one size. Their pages are faulted in once and stay.
 ///
@@ -50,8 +54,9 @@ impl Pool {
         self.came_back.notify_all();
     }
 
-    /// A buffer with any contents; waits until there is one. `None` once the pool is closed.
-    pub(super) fn take(self: &Arc<Pool>) -> Option<Piece> {
+    /// A buffer with any contents; waits until there is one. `None` once the pool is closed, or when `is_wanted` says no,
+    /// which is asked while it waits.
+    pub(super) fn take(self: &Arc<Pool>, is_wanted: &dyn Fn() -> bool) -> Option<Piece> {
         let mut state = self.lock();
         loop {
             if state.is_closed {
@@ -65,7 +70,15 @@ impl Pool {
                 drop(state);
                 return Some(Piece { memory: Memory::Pooled(Some(Buffer::new(self.buffer_bytes)), self.clone()) });
             }
-            state = self.came_back.wait(state).unwrap_or_else(PoisonError::into_inner);
+            drop(state);
+            if !is_wanted() {
+                return None;
+            }
+            state = self.lock();
+            // One may have come back in between; who asks for it is another thread, so nothing wakes this one for certain.
+            if state.idle.is_empty() && !state.is_closed {
+                state = self.came_back.wait_timeout(state, ASK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
+            }
         }
     }
 
@@ -179,23 +192,24 @@ mod tests {
     #[test]
     fn buffers_come_back() {
         let pool = Pool::new(4096, 2);
-        let (one, two) = (Arc::new(pool.take().unwrap()), pool.take().unwrap());
+        let (one, two) = (Arc::new(pool.take(&|| true).unwrap()), pool.take(&|| true).unwrap());
         assert_eq!(pool.made_bytes(), 8192);
         let block = BlockBytes::new(&one, 10, 20);
         drop(one);
         let waiting = std::thread::spawn({
             let pool = pool.clone();
-            move || pool.take().is_some()
+            move || pool.take(&|| true).is_some()
         });
         let copy = block.detached();
         drop(block);
         assert!(waiting.join().unwrap(), "the buffer came back when its last block went");
         drop(two);
         assert_eq!((copy.len(), pool.made_bytes()), (10, 8192));
-        let held = (pool.take(), pool.take());
+        let held = (pool.take(&|| true), pool.take(&|| true));
+        assert!(pool.take(&|| false).is_none(), "nobody wants it");
         let waiting = std::thread::spawn({
             let pool = pool.clone();
-            move || pool.take().is_none()
+            move || pool.take(&|| true).is_none()
         });
         pool.close();
         assert!(waiting.join().unwrap(), "closing wakes who waits");

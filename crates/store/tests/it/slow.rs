@@ -128,7 +128,7 @@ fn a_gigabyte_of_blocks() {
         let reader = BulkReader::new(files.clone(), Pool::new(16 << 20, 4));
         let (start, mut at, mut bytes) = (Instant::now(), 0, 0);
         while at < wanted.len() {
-            for block in reader.read(&wanted[at..]).unwrap() {
+            for block in reader.read(&wanted[at..], &|| true).unwrap() {
                 let block = block.unwrap();
                 assert_eq!(block.len(), made.len());
                 bytes += block.len();
