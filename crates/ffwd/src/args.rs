@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::Chain;
 use lab::chain::{Profile, Signatures};
-use node::options::SetHash;
+use node::options::{Prune, SetHash};
 use primitives::{Hash256, Height, U256, Work, hex};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub(crate) const DBCACHE_MIB_MIN: u64 = 4;
 /// Most of it, in MiB: 16 TiB, so that bytes never overflow.
 pub(crate) const DBCACHE_MIB_MAX: u64 = 16 << 20;
 /// Least of `-prune`, in MiB. Source: Bitcoin Core b88bffe, validation.h, `MIN_DISK_SPACE_FOR_BLOCK_FILES`.
-pub(crate) const PRUNE_MIB_MIN: u64 = 550;
+const PRUNE_MIB_MIN: i64 = 550;
 
 /// Fast-forwards a Bitcoin node: from nothing to the tip of the chain, in Bitcoin Core's own files.
 #[derive(Parser, Debug)]
@@ -99,9 +99,9 @@ pub(crate) struct Writing {
     /// Stop exactly at this height; 0 for not
     #[arg(long, value_name = "N")]
     pub(crate) stopatheight: Option<Height>,
-    /// As Core's, at least 550; 0 keeps all files, and only that is done so far
-    #[arg(long, value_name = "MiB", value_parser = prune)]
-    pub(crate) prune: Option<u64>,
+    /// Remove old block files, to keep about so much of them, at least 550; 0 keeps all, 1 only goes on in a pruned folder
+    #[arg(long, value_name = "MiB", allow_negative_numbers = true, value_parser = prune)]
+    pub(crate) prune: Option<Prune>,
     /// Whether block files of a new folder are obfuscated [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) blocksxor: Option<bool>,
@@ -418,23 +418,23 @@ pub(crate) fn activation(text: &str) -> Result<Activation, String> {
     Ok(Activation { name: name.to_owned(), height })
 }
 
-/// MiB to keep; 0 for all. Source: Bitcoin Core b88bffe, node/blockmanager_args.cpp.
-pub(crate) fn prune(text: &str) -> Result<u64, String> {
+/// What `-prune` says: 0 for all files, 1 for manual, else MiB to keep. The words are Core's.
+/// Source: Bitcoin Core b88bffe, node/blockmanager_args.cpp.
+pub(crate) fn prune(text: &str) -> Result<Prune, String> {
     match text.parse() {
-        Ok(1) => {
-            Err("1 is Core's manual pruning, which waits for RPC calls, and ffwd takes none: give 0 or at least 550"
-                .to_owned())
+        Ok(0) => Ok(Prune::Off),
+        Ok(1) => Ok(Prune::Manual),
+        Ok(..0) => Err("Prune cannot be configured with a negative value.".to_owned()),
+        Ok(mib @ PRUNE_MIB_MIN..=PRUNE_MIB_MAX) => Ok(Prune::Target { bytes: mib.unsigned_abs() << 20 }),
+        Ok(..PRUNE_MIB_MIN) => {
+            Err(format!("Prune configured below the minimum of {PRUNE_MIB_MIN} MiB.  Please use a higher number."))
         }
-        Ok(mib @ (0 | PRUNE_MIB_MIN..=PRUNE_MIB_MAX)) => Ok(mib),
-        Ok(mib) if mib < PRUNE_MIB_MIN => {
-            Err(format!("{mib} MiB is below the least, {PRUNE_MIB_MIN}: give more, or 0 to keep all"))
-        }
-        _ => Err(format!("{text:?} is no size: 0 or a number of MiB from {PRUNE_MIB_MIN} on is wanted")),
+        _ => Err(format!("{text:?} is no size: 0, 1, or a number of MiB from {PRUNE_MIB_MIN} on is wanted")),
     }
 }
 
 /// Bytes of this many MiB fit in 63 bits.
-const PRUNE_MIB_MAX: u64 = (1 << 43) - 1;
+const PRUNE_MIB_MAX: i64 = (1 << 43) - 1;
 
 fn zero_or_one(text: &str) -> Result<bool, String> {
     match text {
@@ -471,9 +471,9 @@ mod tests {
             ("reindex --dbcache lots", ValueValidation, "lots"),
             ("reindex --par 2000", ValueValidation, "2000"),
             ("reindex --hash sha256", InvalidValue, "hash_serialized_3"),
-            ("reindex --prune 1", ValueValidation, "manual pruning"),
-            ("reindex --prune 549", ValueValidation, "below the least, 550"),
-            ("reindex --prune -1", UnknownArgument, "-1"),
+            ("reindex --prune 2", ValueValidation, "Prune configured below the minimum of 550 MiB.  Please use"),
+            ("reindex --prune 549", ValueValidation, "Please use a higher number."),
+            ("reindex --prune -1", ValueValidation, "Prune cannot be configured with a negative value."),
             ("reindex --prune 99999999999999999999", ValueValidation, "is no size"),
             ("reindex --assumevalid xyz", ValueValidation, "is no block hash"),
             ("reindex --minimumchainwork ''", ValueValidation, "is no work"),
@@ -516,7 +516,7 @@ mod tests {
         assert_eq!(got.common.minimumchainwork, Some(Work(U256::from_u64(255))));
         assert_eq!(
             (got.writing.stopatheight, got.writing.prune, got.writing.blocksxor),
-            (Some(7), Some(550), Some(false))
+            (Some(7), Some(Prune::Target { bytes: 550 << 20 }), Some(false))
         );
         assert_eq!(got.writing.debug.len(), 2);
 

@@ -11,7 +11,7 @@ use consensus::{Chain, Params};
 use lab::chain;
 use lab::plot::{PlotOptions, plot};
 use node::jobs;
-use node::options::{self, Options, Report, SetHash, SetInfo};
+use node::options::{self, Options, Prune, Report, SetHash, SetInfo, Sizes};
 use primitives::Hash256;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -100,10 +100,11 @@ fn options(datadir: PathBuf, par: i64) -> Options {
         par: settings::workers(par),
         assumevalid: Hash256::ZERO,
         stop_at_height: None,
-        prune_mib: 0,
+        prune: Prune::Off,
         blocksxor: true,
         debug_bench: true,
         stop: Arc::new(AtomicBool::new(false)),
+        sizes: Sizes::default(),
     }
 }
 

@@ -288,6 +288,8 @@ struct InfoObject<'a> {
     chainstate_bytes: u64,
     reindexing: bool,
     pruned: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pruneheight: Option<u32>,
     failed: Vec<FailedObject>,
     next_step: &'a str,
 }
@@ -303,7 +305,8 @@ pub(crate) fn info_json(info: &FolderInfo) -> String {
         undo_bytes: info.undo_bytes,
         chainstate_bytes: info.chainstate_bytes,
         reindexing: info.reindexing,
-        pruned: info.pruned,
+        pruned: info.prune_height.is_some(),
+        pruneheight: info.prune_height,
         failed: info
             .failed
             .iter()
@@ -362,19 +365,37 @@ mod tests {
     fn objects_have_their_fields() {
         const JOB: &str = "blocks blocks_invalid bestblock bogosize chain coins_asked coins_spent flushes height height_start \
                            inputs outputs scripts_verified seconds stages stopped total_amount transactions txouts";
+        const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
         let info =
             FolderInfo { failed: vec![(5, Hash256([3; 32]))], next_step: "nothing".into(), ..FolderInfo::default() };
         for (row, text, want) in [
             ("job", job_json("regtest", &report(), Some(&set(None))), JOB.to_owned()),
-            ("job, hashed", job_json("regtest", &report(), Some(&set(Some("hash_serialized_3")))), format!("{JOB} hash_serialized_3")),
+            (
+                "job, hashed",
+                job_json("regtest", &report(), Some(&set(Some("hash_serialized_3")))),
+                format!("{JOB} hash_serialized_3"),
+            ),
             ("job, muhash", job_json("regtest", &report(), Some(&set(Some("muhash")))), format!("{JOB} muhash")),
-            ("job, stopped", job_json("regtest", &report(), None), JOB.replace("bogosize ", "").replace("total_amount ", "").replace(" txouts", "")),
+            (
+                "job, stopped",
+                job_json("regtest", &report(), None),
+                JOB.replace("bogosize ", "").replace("total_amount ", "").replace(" txouts", ""),
+            ),
             ("set", set_json(&set(None)), SET.to_owned()),
             ("set, muhash", set_json(&set(Some("muhash"))), format!("{SET} muhash")),
             ("set, hashed", set_json(&set(Some("hash_serialized_3"))), format!("{SET} hash_serialized_3")),
-            ("verify", verify_json("main", &VerifyReport::default()), "bestblock blocks chain height level seconds transactions".to_owned()),
-            ("info", info_json(&info), "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes".to_owned()),
+            (
+                "verify",
+                verify_json("main", &VerifyReport::default()),
+                "bestblock blocks chain height level seconds transactions".to_owned(),
+            ),
+            ("info", info_json(&info), INFO.to_owned()),
+            (
+                "info, pruned",
+                info_json(&FolderInfo { prune_height: Some(7), ..info.clone() }),
+                format!("{INFO} pruneheight"),
+            ),
         ] {
             let mut want: Vec<&str> = want.split_whitespace().collect();
             want.sort_unstable();

@@ -8,7 +8,7 @@ use crate::args::{self, Common, DebugCategory, PAR_MAX, Sync, Writing};
 use crate::conf::{Conf, Setting};
 use consensus::{Chain, Params};
 use node::jobs::SyncOptions;
-use node::options::{self, Options};
+use node::options::{self, Options, Prune, Sizes};
 use primitives::Height;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,12 @@ const REFUSED: [(&str, &str); 4] = [
 
 /// Options of bitcoind that keep more on disk than ffwd writes.
 const INDEXES: [&str; 4] = ["txindex", "coinstatsindex", "txospenderindex", "blockfilterindex"];
+
+/// Those of them that bitcoind does not have beside `-prune`. Source: Bitcoin Core b88bffe, init.cpp.
+const UNPRUNED_INDEXES: [&str; 2] = ["txindex", "txospenderindex"];
+
+/// What `-prune=1` means here.
+const MANUAL: &str = "prune=1 is Core's manual pruning: ffwd goes on in a pruned folder and removes nothing itself; bitcoind's pruneblockchain does";
 
 /// Everything that a command over a folder is told.
 #[derive(Debug)]
@@ -129,6 +135,12 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicB
         notes = indexes(&files.conf, chain);
     }
     let options = options(common, writing, &mut files, params, datadir, stop)?;
+    if options.prune != Prune::Off {
+        refuse_with_prune(&files.conf, chain)?;
+    }
+    if options.prune == Prune::Manual {
+        notes.push(MANUAL.to_owned());
+    }
     let heap = writing.is_some_and(|given| given.debug.contains(&DebugCategory::Heap));
     Ok(Settings { options, heap, notes, warnings, files })
 }
@@ -151,12 +163,12 @@ fn options(
     let par = files.value(common.par, "par", |setting| Ok(number(setting)?.clamp(-PAR_MAX, PAR_MAX)))?;
     let assumevalid = files.value(common.assumevalid, "assumevalid", |setting| args::hash(setting.value.text()))?;
     let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| args::work(setting.value.text()))?;
-    let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, None, None, false);
+    let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, Prune::Off, None, false);
     if writing.is_some() {
         stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
             Height::try_from(number(setting)?).map_err(|_| "a height is wanted".to_owned())
         })?;
-        prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?;
+        prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?.unwrap_or_default();
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
         bench = given.debug.contains(&DebugCategory::Bench)
             || files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
@@ -173,10 +185,11 @@ fn options(
         dbcache_bytes: usize::try_from(dbcache.unwrap_or_else(default_dbcache_mib) << 20).unwrap_or(usize::MAX),
         par: workers(par.unwrap_or(0)),
         stop_at_height: stop_at.filter(|&height| height > 0),
-        prune_mib: prune.unwrap_or(0),
+        prune,
         blocksxor: blocksxor.unwrap_or(true),
         debug_bench: bench,
         stop,
+        sizes: Sizes::default(),
     })
 }
 
@@ -231,6 +244,17 @@ fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
             return Err(Failure::Fault(format!(
                 "{place}: {name}={text} would change the folder beside this job: take the line out; {instead}"
             )));
+        }
+    }
+    Ok(())
+}
+
+/// Core's words for what a pruned folder cannot have.
+fn refuse_with_prune(conf: &Conf, chain: Chain) -> Result<(), Failure> {
+    for name in UNPRUNED_INDEXES {
+        if let Some(setting) = conf.get(name, chain).filter(|setting| setting.value.truth()) {
+            let place = &setting.place;
+            return Err(Failure::Fault(format!("{place}: Prune mode is incompatible with -{name}.")));
         }
     }
     Ok(())
@@ -368,7 +392,10 @@ mod tests {
         let (from_file, said) = reindex(&[conf], "").unwrap();
         let options = from_file.options;
         assert_eq!((options.dbcache_bytes, options.par, options.stop_at_height), (100 << 20, 3, Some(9)));
-        assert_eq!((options.prune_mib, options.blocksxor, options.debug_bench), (600, false, true));
+        assert_eq!(
+            (options.prune, options.blocksxor, options.debug_bench),
+            (Prune::Target { bytes: 600 << 20 }, false, true)
+        );
         assert_eq!(options.assumevalid, args::hash("ff").unwrap());
         assert_eq!(options.minimum_chain_work, Work(U256::from_u64(16)));
         assert!(said.contains("settings from files: dbcache=100 (DIR/bitcoin.conf line 1), par=3"), "{said}");
@@ -378,7 +405,7 @@ mod tests {
         let (given, said) = reindex(&[conf], line).unwrap();
         let options = given.options;
         assert_eq!((options.dbcache_bytes, options.par, options.stop_at_height), (200 << 20, 5, None));
-        assert_eq!((options.prune_mib, options.blocksxor), (0, true));
+        assert_eq!((options.prune, options.blocksxor), (Prune::Off, true));
         assert_eq!((options.assumevalid, options.minimum_chain_work), (Hash256::ZERO, Work(U256::from_u64(1))));
         assert_eq!(said, "", "nothing came from the file");
     }
@@ -391,7 +418,7 @@ mod tests {
             (options.assumevalid, options.minimum_chain_work),
             (main.default_assume_valid, main.minimum_chain_work)
         );
-        assert_eq!((options.stop_at_height, options.prune_mib, options.blocksxor), (None, 0, true));
+        assert_eq!((options.stop_at_height, options.prune, options.blocksxor), (None, Prune::Off, true));
         assert!(options.par >= 1 && [450 << 20, 1024 << 20].contains(&options.dbcache_bytes));
         assert_eq!(options.params, main);
         assert!(!options.debug_bench && options.blocksdir.is_none());
@@ -440,8 +467,15 @@ mod tests {
             ("rebuild", "\nreindex-chainstate=1", "", false, "line 2: reindex-chainstate=1"),
             ("loadblock", "loadblock=a.dat", "", false, "ffwd import FILE"),
             ("fastprune", "fastprune=1", "", false, "normal size"),
-            ("manual pruning", "prune=1", "", false, "manual pruning"),
-            ("too little", "prune=100", "", false, "below the least, 550"),
+            (
+                "too little",
+                "prune=100",
+                "",
+                false,
+                "line 1: prune=100: Prune configured below the minimum of 550 MiB.  Please use",
+            ),
+            ("less than nothing", "prune=-1", "", false, "Prune cannot be configured with a negative value."),
+            ("an index", "prune=1\ntxindex=1", "", false, "line 2: Prune mode is incompatible with -txindex."),
             ("no number", "dbcache=4G", "", false, "line 1: dbcache=4G: a number is wanted"),
             ("no height", "stopatheight=-4", "", false, "a height is wanted"),
             ("no hash", "assumevalid=tip", "", false, "is no block hash"),
@@ -469,7 +503,7 @@ mod tests {
         let settings = load(&common, None, Arc::default()).unwrap();
         assert_eq!(settings.options.datadir, second.path());
         assert_eq!(settings.options.blocksdir.as_deref(), Some(Path::new("/elsewhere")));
-        assert_eq!(settings.options.prune_mib, 0, "what writes nothing prunes nothing");
+        assert_eq!(settings.options.prune, Prune::Off, "what writes nothing prunes nothing");
         assert!(load(&common, Some(&Writing::default()), Arc::default()).is_err());
     }
 

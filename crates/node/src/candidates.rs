@@ -45,6 +45,11 @@ impl Links {
         }
     }
 
+    /// Counts a connected chain as complete, also where its bodies are pruned.
+    pub fn add_connected(&mut self, tree: &Tree, tip: NodeId) {
+        tree.path(GENESIS, tip).into_iter().for_each(|id| self.add(tree, id));
+    }
+
     /// All blocks with bodies, in order of arrival, without the genesis block.
     pub fn in_order(&self) -> impl Iterator<Item = NodeId> + use<'_> {
         self.arrived.iter().copied()
@@ -110,5 +115,11 @@ mod tests {
         links.add(&tree, a3);
         assert_eq!(links.best(&tree, a2, a2), a3);
         assert_eq!(links.best(&tree, a3, b2), a3, "what was held is refused now");
+        // The same chain, of which only the last body was kept.
+        let mut links = Links::new();
+        links.add(&tree, a3);
+        assert!(!links.is_complete(a3));
+        links.add_connected(&tree, a2);
+        assert_eq!(links.best(&tree, a2, a2), a3);
     }
 }

@@ -50,6 +50,12 @@ impl SharedChain {
     }
 }
 
+/// Whether a tip of this work and time is one of the initial download.
+pub(crate) fn is_initial(work: Work, time: u32, minimum_work: Work) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    work < minimum_work || u64::from(time) + TIP_AGE_MAX_S < now
+}
+
 fn info(tree: &Tree, id: NodeId) -> HeaderInfo {
     HeaderInfo {
         header: tree.header(id),
@@ -207,7 +213,6 @@ impl ChainView for SharedChain {
 
     fn initial_download(&self) -> bool {
         let tip = self.tip();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        tip.work < self.minimum_work || u64::from(tip.header.time()) + TIP_AGE_MAX_S < now
+        is_initial(tip.work, tip.header.time(), self.minimum_work)
     }
 }

@@ -78,6 +78,11 @@ pub trait World: Backend {
     /// The body of a block is none, or another's.
     fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault>;
 
+    /// Blocks whose bodies were taken away since this was asked: pruned, beside the chain.
+    fn take_gone(&self) -> Vec<NodeId> {
+        Vec::new()
+    }
+
     /// From here on scripts are run, for this reason, or not.
     fn scripts_change(&self, at: &Plan, reason: Option<ScriptCheckReason>);
 }
@@ -159,6 +164,7 @@ impl<'w> Engine<'w> {
     /// is taken.
     pub fn activate(&mut self) -> Result<Activated, Fault> {
         loop {
+            self.forget_gone();
             let target = {
                 let tree = self.tree();
                 let best = self.links.best(&tree, self.tip, self.held);
@@ -244,6 +250,14 @@ impl<'w> Engine<'w> {
         let tree = self.tree();
         lost.found.into_iter().for_each(|id| self.links.add(&tree, id));
         Ok(lost.has_copy)
+    }
+
+    /// Blocks whose bodies are gone are no candidates.
+    fn forget_gone(&mut self) {
+        let gone = self.world.take_gone();
+        if !gone.is_empty() {
+            self.relink(&gone);
+        }
     }
 
     /// Links everything again, in the order in which it was, without some bodies.
@@ -395,6 +409,7 @@ impl<'w> Engine<'w> {
     /// not refused. `done` is told of each that is sound, with its number of transactions. Says
     /// whether it was stopped on demand.
     pub fn check_beside(&mut self, done: &mut dyn FnMut(NodeId, usize)) -> Result<bool, Fault> {
+        self.forget_gone();
         let waiting: Vec<NodeId> = {
             let tree = self.tree();
             let tip = self.tip;

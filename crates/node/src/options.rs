@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
+use store::blockfiles::Limits;
 
 /// Coins are committed at the latest when so much work would be lost.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(600);
@@ -38,8 +39,8 @@ pub struct Options {
     pub minimum_chain_work: Work,
     /// `-stopatheight`.
     pub stop_at_height: Option<Height>,
-    /// `-prune`, in MiB; 0 for not.
-    pub prune_mib: u64,
+    /// `-prune`.
+    pub prune: Prune,
     /// After so much time what is connected is committed: [`COMMIT_INTERVAL`].
     pub commit_interval: Duration,
     /// The machine's clock, [`SystemTime::now`], by which headers are judged; or another.
@@ -50,6 +51,38 @@ pub struct Options {
     pub debug_bench: bool,
     /// Set by the first Ctrl-C: commit what is connected and stop.
     pub stop: Arc<AtomicBool>,
+    /// How files grow.
+    pub sizes: Sizes,
+}
+
+/// `-prune`: whether block files may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Prune {
+    /// All files stay, and a folder that was pruned is refused.
+    #[default]
+    Off,
+    /// Core's manual pruning, `-prune=1`: a folder that was pruned is taken, and nothing more is removed.
+    Manual,
+    /// Files go so that about so many bytes of block and undo data stay.
+    Target {
+        /// Bytes; Core takes 550 MiB and more.
+        bytes: u64,
+    },
+}
+
+/// How files grow. The default is Core's; tests take less.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// How large block files become.
+    pub limits: Limits,
+    /// Room that pruning leaves below its target, in bytes.
+    pub prune_buffer_bytes: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { limits: Limits::default(), prune_buffer_bytes: store::prune::BUFFER_BYTES }
+    }
 }
 
 /// Which hash of the set is wanted.

@@ -120,6 +120,11 @@ impl FileInfos {
         &mut self.infos[file as usize]
     }
 
+    /// Forgets what a file that is pruned held. Source: facts of Core's `BlockManager::PruneOneBlockFile`.
+    pub fn prune(&mut self, file: u32) {
+        *self.change(file) = FileInfo::default();
+    }
+
     /// Counts in a block that lies in a block file already. Source: facts of Core's `BlockManager::UpdateBlockInfo`.
     pub fn add_existing(&mut self, at: FilePos, bytes: u32, height: u32, time: u32) {
         let info = self.change(at.file);
@@ -190,5 +195,8 @@ mod tests {
         };
         assert_eq!(infos.take_changed(), [(3, want)]);
         assert_eq!(infos.last_file(), 3);
+        infos.prune(3);
+        assert_eq!(infos.take_changed(), [(3, FileInfo::default())]);
+        assert_eq!(infos.last_file(), 3, "its number is not used again");
     }
 }

@@ -5,23 +5,24 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
+use crate::index::{IndexEntry, LoadedIndex};
 use crate::layout::Layout;
 use leveldb::fs::Disk;
 
-/// The least that `-prune` takes, in MiB, and what Core always leaves to block files.
-pub const PRUNE_MIB_MIN: u64 = 550;
 /// Blocks below the tip that are always kept.
 pub const BLOCKS_KEPT_MIN: u32 = 288;
 /// Room for one more reservation of a block file (16 MiB) and an undo file (1 MiB).
-const BUFFER_BYTES: u64 = 17 * 1024 * 1024;
+pub const BUFFER_BYTES: u64 = 17 * 1024 * 1024;
 /// What Core takes a block of the rest of the chain for during the initial download.
 const AVERAGE_BLOCK_BYTES: u64 = 1_000_000;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Prune {
-    /// What the block and undo files should stay below, in bytes; less than [`PRUNE_MIB_MIN`] counts as that.
+    /// What the block and undo files should stay below, in bytes.
     pub target_bytes: u64,
+    /// Room that is left below the target: [`BUFFER_BYTES`], less where files grow in smaller pieces.
+    pub buffer_bytes: u64,
     /// Height of the last block whose coins are durably committed.
     pub tip_height: u32,
     /// Height of the best header.
@@ -32,37 +33,63 @@ pub struct Prune {
     pub initial_download: bool,
 }
 
+/// What may go, and what that leaves.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Selection {
+    /// Numbers of the files, ascending.
+    pub files: Vec<u32>,
+    /// Bytes that they hold.
+    pub bytes: u64,
+    /// Bytes that all files hold without them.
+    pub left_bytes: u64,
+}
+
 /// The files that may go, in the order of their numbers.
 ///
 /// `infos[i]` is file `i`; the last file never goes.
-pub fn select(infos: &[FileInfo], ask: &Prune) -> Vec<u32> {
-    let target = ask.target_bytes.max(PRUNE_MIB_MIN * 1024 * 1024);
-    let mut usage: u64 = infos.iter().map(used_bytes).sum();
-    if ask.tip_height <= ask.prune_after_height || usage + BUFFER_BYTES < target {
-        return Vec::new();
+pub fn select(infos: &[FileInfo], ask: &Prune) -> Selection {
+    let usage: u64 = infos.iter().map(used_bytes).sum();
+    let mut selected = Selection { left_bytes: usage, ..Selection::default() };
+    if ask.tip_height <= ask.prune_after_height || usage + ask.buffer_bytes < ask.target_bytes {
+        return selected;
     }
     let ahead = ask.best_header_height.saturating_sub(ask.tip_height);
     let more = if ask.initial_download { AVERAGE_BLOCK_BYTES * u64::from(ahead) } else { 0 };
     let height_max = ask.tip_height.saturating_sub(BLOCKS_KEPT_MIN);
-    let mut selected = Vec::new();
     for (number, info) in (0..).zip(infos.iter().take(infos.len().saturating_sub(1))) {
         if info.size == 0 || info.height_last > height_max {
             continue;
         }
-        if usage + BUFFER_BYTES + more < target {
+        if selected.left_bytes + ask.buffer_bytes + more < ask.target_bytes {
             break;
         }
-        usage -= used_bytes(info);
-        selected.push(number);
+        let bytes = used_bytes(info);
+        (selected.left_bytes, selected.bytes) = (selected.left_bytes - bytes, selected.bytes + bytes);
+        selected.files.push(number);
     }
     selected
 }
 
-/// Files that the index lists as pruned, below the last one: after a crash they may still lie there.
-/// Only for a folder with the flag `prunedblockfiles`. Source: Core's `ScanAndUnlinkAlreadyPrunedFiles`.
-pub fn already_pruned(infos: &[FileInfo]) -> Vec<u32> {
-    let below_last = infos.iter().take(infos.len().saturating_sub(1));
-    (0..).zip(below_last).filter(|(_, info)| info.size == 0).map(|(number, _)| number).collect()
+/// Files that the index lists as pruned, below the last one: after a crash they may still lie there. None where nothing
+/// was ever pruned, and none that an entry names. Source: Core's `ScanAndUnlinkAlreadyPrunedFiles`.
+pub fn already_pruned(index: &LoadedIndex) -> Vec<u32> {
+    if !index.is_pruned {
+        return Vec::new();
+    }
+    let mut is_named = vec![false; index.files.len()];
+    for at in index.entries.iter().flat_map(|entry| [entry.data(), entry.undo()]).flatten() {
+        if let Some(named) = is_named.get_mut(at.file as usize) {
+            *named = true;
+        }
+    }
+    let below_last = index.files.iter().take(index.files.len().saturating_sub(1));
+    let listed = (0..).zip(below_last.zip(is_named)).filter(|(_, (info, is_named))| info.size == 0 && !is_named);
+    listed.map(|(number, _)| number).collect()
+}
+
+/// Whether a block was there once and its file is gone. Source: Core's `BlockManager::IsBlockPruned`.
+pub fn is_block_pruned(index: &LoadedIndex, entry: &IndexEntry) -> bool {
+    index.is_pruned && entry.data().is_none() && entry.tx_count > 0
 }
 
 fn used_bytes(info: &FileInfo) -> u64 {
@@ -81,8 +108,8 @@ pub fn check_no_indexes(disk: &dyn Disk, layout: &Layout) -> Result<()> {
         Ok(entries) if entries.is_empty() => Ok(()),
         Ok(entries) => {
             let names: Vec<_> = entries.iter().map(|entry| entry.name.to_string_lossy()).collect();
-            let advice = "Leave --prune away, or remove the index if you do not need it; \
-                          Core builds it again from blocks that are there";
+            let advice = "Give --prune 1, which removes nothing, or leave --prune away; or remove the index if you do \
+                          not need it: bitcoind builds it again from the blocks that are there";
             let wanted = "no optional index, for pruning could remove blocks that it still needs";
             Err(Fault::new(FaultKind::Refused, &dir, wanted, names.join(", "), advice))
         }
@@ -117,7 +144,9 @@ pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32]) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Status;
     use leveldb::fs::SimDisk;
+    use primitives::{Hash256, Header};
     use std::path::Path;
 
     const MIB: u32 = 1024 * 1024;
@@ -140,6 +169,7 @@ mod tests {
     fn files_go_as_in_core() {
         let ask = Prune {
             target_bytes: 600 << 20,
+            buffer_bytes: BUFFER_BYTES,
             tip_height: 999,
             best_header_height: 999,
             prune_after_height: 100,
@@ -161,7 +191,7 @@ mod tests {
             ("as much as is wanted and no more", infos(10), Prune { target_bytes: 1400 << 20, ..ask }, vec![0]),
             ("enough room", infos(10), Prune { target_bytes: 1498 << 20, ..ask }, vec![]),
             ("exactly the target", infos(10), Prune { target_bytes: 1497 << 20, ..ask }, vec![0]),
-            ("a target below the least", infos(4), Prune { target_bytes: 1, ..ask }, vec![0]),
+            ("less room", infos(10), Prune { target_bytes: 1497 << 20, buffer_bytes: 0, ..ask }, vec![]),
             ("not yet", infos(10), Prune { prune_after_height: 999, ..ask }, vec![]),
             ("the last file stays", infos(1), Prune { tip_height: 10_000, ..ask }, vec![]),
             ("pruned before", pruned_before, Prune { target_bytes: 1300 << 20, ..ask }, vec![1]),
@@ -174,7 +204,10 @@ mod tests {
             ),
             ("no files", vec![], ask, vec![]),
         ] {
-            assert_eq!(select(&infos, &ask), want, "{row}");
+            let got = select(&infos, &ask);
+            let bytes: u64 = want.iter().map(|&file: &u32| used_bytes(&infos[file as usize])).sum();
+            let left_bytes = infos.iter().map(used_bytes).sum::<u64>() - bytes;
+            assert_eq!(got, Selection { files: want, bytes, left_bytes }, "{row}");
         }
     }
 
@@ -192,8 +225,26 @@ mod tests {
         assert_eq!(disk.list(layout.blocks_dir()).unwrap().len(), 1);
         check_no_indexes(&*disk, &layout).unwrap();
         disk.create_dir_all(&layout.indexes_dir().join("txindex")).unwrap();
-        assert_eq!(already_pruned(&[FileInfo::default(), infos(1)[0], FileInfo::default()]), [0]);
         let why = check_no_indexes(&*disk, &layout).unwrap_err();
         assert!(why.to_string().contains("txindex") && why.kind() == FaultKind::Refused, "{why}");
+    }
+
+    #[test]
+    fn what_is_pruned_already() {
+        let status = Status::SCRIPTS.with(Status::HAVE_DATA);
+        let header = IndexEntry::header_only(Header([0; 80]), Hash256::ZERO, 7);
+        let stored = IndexEntry { status, tx_count: 1, file: 2, data_offset: 8, ..header };
+        let gone = IndexEntry { status: Status::SCRIPTS, tx_count: 1, ..header };
+        let full = infos(1)[0];
+        let none = FileInfo::default();
+        let files = vec![none, full, none, full, none, none];
+        let index = LoadedIndex { entries: vec![header, stored, gone], files, is_pruned: true, ..Default::default() };
+        assert_eq!(already_pruned(&index), [0, 4], "an entry names file 2, and the last file stays");
+        assert_eq!(
+            index.entries.iter().map(|entry| is_block_pruned(&index, entry)).collect::<Vec<_>>(),
+            [false, false, true]
+        );
+        let never = LoadedIndex { is_pruned: false, ..index };
+        assert!(already_pruned(&never).is_empty() && !is_block_pruned(&never, &gone));
     }
 }

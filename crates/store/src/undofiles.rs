@@ -145,6 +145,11 @@ impl UndoWriter {
         done
     }
 
+    /// Lets go of files that are pruned. What was appended to them must be durable, or not be wanted any more.
+    pub fn forget(&mut self, files: &[u32]) {
+        self.tails.retain(|(number, _)| !files.contains(number));
+    }
+
     /// Writes out, and gives what makes all appended records durable.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::run::{run, slow, start};
 use consensus::{Chain, Params};
 use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
-use node::options::{Options, real_disk};
+use node::options::{Options, Prune, Sizes, real_disk};
 use primitives::{Hash256, Work};
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -37,7 +37,8 @@ fn options(disk: &SimDisk) -> Options {
         par: 1,
         assumevalid: Hash256::ZERO,
         stop_at_height: None,
-        prune_mib: 0,
+        prune: Prune::Off,
+        sizes: Sizes::default(),
         blocksxor: true,
         debug_bench: false,
         stop: Arc::new(AtomicBool::new(false)),

@@ -10,7 +10,7 @@ fn wrong_use_ends_with_2() {
     for (line, want) in [
         ("", "Usage"),
         ("reindex --no-such-option", "--no-such-option"),
-        ("reindex --prune 1", "manual pruning"),
+        ("reindex --prune 549", "Prune configured below the minimum of 550 MiB."),
         ("reindex --signetchallenge 51", "for signet"),
         ("reindex --chain main --test bip94", "for regtest"),
         ("coins dump x", "dump"),

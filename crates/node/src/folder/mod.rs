@@ -5,6 +5,7 @@
 
 mod bench;
 pub mod open;
+pub(crate) mod prune;
 mod world;
 
 use crate::fault::Fault;
@@ -76,6 +77,7 @@ pub struct Folder<'e> {
     pub(crate) active: Arc<RwLock<Vec<NodeId>>>,
     /// Blocks refused since this was looked at, for peers.
     pub(crate) newly_refused: Mutex<Vec<(Hash256, String)>>,
+    pub(crate) pruning: prune::Pruning,
     /// Blocks that come from peers while they are connected.
     pub(crate) arrivals: Option<Arc<crate::arrivals::Arrivals>>,
     pub(crate) _locks: FolderLocks,
@@ -86,6 +88,8 @@ pub(crate) struct Writers {
     pub(crate) infos: FileInfos,
     pub(crate) undo: UndoWriter,
     pub(crate) blocks: Option<BlockWriter>,
+    /// The index says that block files were pruned, or is about to.
+    pub(crate) is_pruned: bool,
 }
 
 /// Blocks on their way from the files to the pipeline.
@@ -294,10 +298,10 @@ impl Folder<'_> {
         self.newly_refused.lock().expect("nobody panics with it").push((hash, error.to_string()));
     }
 
-    /// Commits what is in memory when that is due by time.
+    /// Commits what is in memory when that is due by time, or makes room.
     pub(crate) fn commit_if_due(&self, engine: &mut crate::engine::Engine<'_>) -> Result<(), Fault> {
-        let due = self.last_flush.lock().expect("nobody panics with it").elapsed() > self.options.commit_interval;
-        if due && engine.pipeline.has_changes() {
+        let late = self.last_flush.lock().expect("nobody panics with it").elapsed() > self.options.commit_interval;
+        if (late || self.prune_is_due()) && engine.pipeline.has_changes() {
             engine.pipeline.flush(engine.tip_and_hash())?;
         }
         Ok(())

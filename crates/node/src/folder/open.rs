@@ -64,11 +64,6 @@ pub fn clock(options: &Options) -> Result<i64, Fault> {
 /// Checks the folder and takes its locks, before anything is read. `needs_blocks`: without block files there is nothing
 /// to do.
 pub fn lock(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
-    if options.prune_mib != 0 {
-        return Err(Fault::refused(
-            "ffwd does not prune yet: run without --prune (docs/gaps.md), and let bitcoind -prune remove block files afterwards",
-        ));
-    }
     let disk = options.disk.clone();
     let net = network(&options.params);
     let layout = Layout::new(&options.datadir, net.folder, options.blocksdir.as_deref());
@@ -171,7 +166,8 @@ impl<'e> Folder<'e> {
             merge: Mutex::new(None),
             index_write: Mutex::new(()),
             undo_files: UndoFiles::new(disk.clone(), layout.blocks_dir(), &net, key),
-            writers: Mutex::new(Writers { infos, undo, blocks: None }),
+            writers: Mutex::new(Writers { infos, undo, blocks: None, is_pruned: false }),
+            pruning: Default::default(),
             source: Mutex::new(Source {
                 plans: Default::default(),
                 ready: Default::default(),
@@ -198,12 +194,16 @@ impl<'e> Folder<'e> {
         }
     }
 
-    /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked.
+    /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked. Those that
+    /// are known as pruned stay so.
     pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut Links, now: i64) -> Result<(), Fault> {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = self.order(found, now, &place);
         let mut again = Vec::new();
         for (id, at) in order {
+            if self.is_block_pruned(id) {
+                continue;
+            }
             if !self.add_copy(id, at) {
                 again.push(at);
             }
@@ -306,7 +306,7 @@ impl<'e> Folder<'e> {
         let at = self.with_room(|| {
             let writers = &mut *self.writers();
             if writers.blocks.is_none() {
-                let (net, limits) = (network(self.params), store::blockfiles::Limits::default());
+                let (net, limits) = (network(self.params), self.options.sizes.limits);
                 let dir = self.layout.blocks_dir();
                 writers.blocks =
                     Some(BlockWriter::new(self.disk.clone(), dir, &net, self.key, &writers.infos, limits)?);
@@ -456,7 +456,7 @@ impl<'e> Folder<'e> {
 
     /// Writes the genesis block into a new file behind the others, where no file has it.
     pub fn write_genesis(&self) -> Result<(), Fault> {
-        if self.tree().body(GENESIS).data != 0 {
+        if self.tree().body(GENESIS).data != 0 || self.is_block_pruned(GENESIS) {
             return Ok(());
         }
         let net = network(self.params);
@@ -470,7 +470,7 @@ impl<'e> Folder<'e> {
                 &net,
                 self.key,
                 &writers.infos,
-                store::blockfiles::Limits::default(),
+                self.options.sizes.limits,
             )?;
             if !self.files.numbers()?.there.is_empty() {
                 blocks.start_new_file()?;

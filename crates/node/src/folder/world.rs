@@ -109,6 +109,7 @@ impl Backend for Folder<'_> {
             }
         }
         self.active.write().expect("nobody panics with it").push(job.node);
+        self.look_at_usage(job.height, job.bytes.len());
         if self.options.debug_bench {
             let (log, mut bench) = (self.teller.log(), self.bench.lock().expect("nobody panics with it"));
             let last = bench.lines(log, block, undo_done - begun, undo_done.elapsed());
@@ -121,8 +122,8 @@ impl Backend for Folder<'_> {
     }
 
     fn flush_is_due(&self) -> bool {
-        let since = self.last_flush.lock().expect("nobody panics with it").elapsed();
-        !self.is_read_only && since > self.options.commit_interval
+        let late = || self.last_flush.lock().expect("nobody panics with it").elapsed() > self.options.commit_interval;
+        !self.is_read_only && (self.prune_is_due() || late())
     }
 
     fn sync(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {
@@ -157,11 +158,11 @@ impl Backend for Folder<'_> {
         Ok(part.finish()?)
     }
 
-    fn finish_commit(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {
+    fn finish_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault> {
         let commit = self.commit.write().expect("nobody panics with it").take().expect("a commit was begun");
         commit.finish()?;
         *self.last_flush.lock().expect("nobody panics with it") = Instant::now();
-        Ok(())
+        self.prune(tip.0)
     }
 
     fn merge(&self) -> Result<bool, Fault> {
@@ -226,6 +227,10 @@ impl World for Folder<'_> {
         Ok(())
     }
 
+    fn take_gone(&self) -> Vec<NodeId> {
+        self.take_gone_bodies()
+    }
+
     fn refused(&self, node: NodeId, error: &BlockError) {
         self.say_refused(node, error);
     }
@@ -287,6 +292,9 @@ impl Folder<'_> {
         let Ordered { order, orphans } = self.order(blocks, open::clock(self.options)?, &place);
         *self.orphans.lock().expect("nobody panics with it") = orphans;
         for &(id, at) in &order {
+            if self.is_block_pruned(id) {
+                continue;
+            }
             let is_new = id != node && self.place(id).is_none();
             self.add_copy(id, at);
             if let Some(pos) = at.file_pos().filter(|_| is_new) {
@@ -302,7 +310,7 @@ impl Folder<'_> {
     pub(crate) fn write_index(&self, reindexing: Option<bool>) -> Result<(), Fault> {
         let _one_at_a_time = self.index_write.lock().expect("nobody panics with it");
         // All under one lock: an entry must never name undo data or a block that the infos do not count.
-        let (flush, infos, ids, entries) = {
+        let (flush, infos, pruned, ids, entries) = {
             let mut writers = self.writers();
             let mut flush = self.with_room(|| writers.undo.begin_flush())?;
             if let Some(blocks) = writers.blocks.as_mut() {
@@ -311,11 +319,11 @@ impl Folder<'_> {
             let tree = self.tree();
             let (ids, entries): (Vec<NodeId>, Vec<IndexEntry>) =
                 tree.ids().filter(|&id| tree.body(id).dirty).map(|id| (id, self.entry(&tree, id))).unzip();
-            (flush, writers.infos.take_changed(), ids, entries)
+            (flush, writers.infos.take_changed(), writers.is_pruned.then_some(true), ids, entries)
         };
         flush.run()?;
         let last_file = Some(self.writers().infos.last_file());
-        let changes = IndexChanges { entries: &entries, files: &infos, last_file, reindexing, pruned: None };
+        let changes = IndexChanges { entries: &entries, files: &infos, last_file, reindexing, pruned };
         self.with_room(|| self.index.write(&changes))?;
         let mut tree = self.tree_mut();
         for (id, written) in ids.into_iter().zip(entries) {

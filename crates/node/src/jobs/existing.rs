@@ -5,8 +5,8 @@ use crate::candidates::Links;
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::folder::Folder;
-use crate::folder::open;
-use crate::options::{Events, Options};
+use crate::folder::{open, prune};
+use crate::options::{Events, Options, Prune};
 use crate::tree::{GENESIS, NodeId};
 use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::undo::UndoReader;
@@ -22,8 +22,22 @@ pub(super) struct Existing<'e> {
     pub(super) tip: NodeId,
 }
 
+/// What a folder is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Blocks are added, and files pruned where that is wanted.
+    Work,
+    /// What is there is looked at, pruned or not.
+    Look,
+}
+
 /// Opens a folder, or makes one where there is none. An unfinished reindex is finished first by the caller.
-pub(super) fn open<'e>(options: &'e Options, events: Events<'e>, job: &str) -> Result<Existing<'e>, Fault> {
+pub(super) fn open<'e>(
+    options: &'e Options,
+    events: Events<'e>,
+    job: &str,
+    purpose: Purpose,
+) -> Result<Existing<'e>, Fault> {
     let locked = open::lock(options, false)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
     let teller = open::teller(events, &layout, job);
@@ -32,12 +46,19 @@ pub(super) fn open<'e>(options: &'e Options, events: Events<'e>, job: &str) -> R
     store::reindex::finish_index_swap(&*disk, &layout)?;
     let block_index = BlockIndex::open(disk.clone(), &layout)?;
     let loaded = block_index.load(&open::network(&options.params))?;
-    index::check_not_pruned(&loaded, &layout)?;
+    if purpose == Purpose::Work {
+        if options.prune == Prune::Off {
+            index::check_not_pruned(&loaded, &layout)?;
+        }
+        prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| teller.warn(warning));
+        prune::finish_removal(&*disk, &layout, &loaded)?;
+    }
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     let coins = Chainstate::open(disk, &layout.chainstate_dir())?;
     let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
     let infos = FileInfos::new(loaded.files.clone());
     let folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
+    folder.writers().is_pruned = loaded.is_pruned;
     let mut links = Links::new();
     folder.take_index(&loaded, &mut links)?;
     if loaded.entries.is_empty() {
@@ -57,6 +78,10 @@ pub(super) fn open<'e>(options: &'e Options, events: Events<'e>, job: &str) -> R
         }
     };
     folder.set_active(tip);
+    folder.link_connected(&mut links, tip);
+    if purpose == Purpose::Work {
+        folder.prune(tip)?;
+    }
     Ok(Existing { folder, links, tip })
 }
 

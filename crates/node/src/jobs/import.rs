@@ -1,10 +1,11 @@
 //! `import FILE...`: blocks from bootstrap.dat or loose block files, appended to this folder's own and connected.
 
-use super::{activate, engine, existing, report};
+use super::existing::{self, Purpose};
+use super::{activate, engine, report};
 use crate::engine::Activated;
 use crate::fault::Fault;
 use crate::folder::open::{self, Ordered};
-use crate::options::{Events, Options, Report};
+use crate::options::{Events, Options, Prune, Report};
 use std::path::PathBuf;
 use store::FilePos;
 use store::blockfiles::{BlockAt, BlockFiles};
@@ -13,21 +14,26 @@ use store::blockfiles::{BlockAt, BlockFiles};
 pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
     let now = open::clock(options)?;
     existing::finish_reindex(options, events)?;
-    let existing = existing::open(options, events, "import")?;
-    let (folder, mut links) = (&existing.folder, existing.links);
+    let existing = existing::open(options, events, "import", Purpose::Work)?;
+    let folder = &existing.folder;
+    let height_start = folder.tree().height(existing.tip);
+    let mut engine = engine(folder, existing.tip);
+    engine.links = existing.links;
     let foreign = BlockFiles::foreign(folder.disk.clone(), files.to_vec(), &open::network(&options.params));
     let numbers: Vec<u32> = (0..files.len() as u32).collect();
     let scan = open::scan_files(&foreign, &numbers, options.par, &folder.teller)?;
     let place = |at: &BlockAt| format!("{} byte {}", foreign.path(at.file).display(), at.offset);
     let Ordered { order, orphans } = folder.order(scan.blocks, now, &place);
     folder.say_orphans(&orphans, &place);
-    let (mut taken, mut stopped) = (0u64, false);
+    // Where files are to go soon, not much is stored before it is connected.
+    let prunes = matches!(options.prune, Prune::Target { .. });
+    let (mut taken, mut waiting_bytes, mut stopped) = (0u64, 0, false);
     for (id, at) in order {
         if folder.is_stopping() {
             stopped = true;
             break;
         }
-        if folder.place(id).is_some() {
+        if folder.place(id).is_some() || folder.is_active(id) {
             continue;
         }
         let Some(place) = at.file_pos() else { continue };
@@ -35,19 +41,20 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
         bytes.truncate(at.size as usize);
         match folder.store_block(id, &bytes)? {
             Ok(_) => {
-                links.add(&folder.tree(), id);
-                taken += 1;
+                engine.links.add(&folder.tree(), id);
+                (taken, waiting_bytes) = (taken + 1, waiting_bytes + bytes.len());
             }
             Err(why) => {
                 let (height, hash) = (folder.tree().height(id), folder.tree().hash(id));
                 folder.teller.refused(height, hash, &why, false);
             }
         }
+        if prunes && waiting_bytes > options.sizes.limits.file_bytes_max as usize {
+            waiting_bytes = 0;
+            activate(folder, &mut engine)?;
+        }
     }
     folder.teller.note(format!("{taken} blocks were new"));
-    let height_start = folder.tree().height(existing.tip);
-    let mut engine = engine(folder, existing.tip);
-    engine.links = links;
     stopped |= activate(folder, &mut engine)? == Activated::Stopped;
     super::finish(folder, &mut engine)?;
     Ok(report(folder, &engine, height_start, stopped))

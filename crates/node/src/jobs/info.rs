@@ -6,7 +6,7 @@ use crate::options::Options;
 use primitives::{Hash256, Height};
 use std::fmt;
 use store::chainstate::{self, Chainstate};
-use store::index::BlockIndex;
+use store::index::{BlockIndex, LoadedIndex};
 
 /// What is in a folder.
 #[derive(Clone, Debug, Default)]
@@ -27,8 +27,8 @@ pub struct FolderInfo {
     pub chainstate_bytes: u64,
     /// A reindex is unfinished.
     pub reindexing: bool,
-    /// Block files were pruned.
-    pub pruned: bool,
+    /// Block files were pruned: the lowest height from which on all blocks up to the coins' are there.
+    pub prune_height: Option<Height>,
     /// Blocks that are marked invalid.
     pub failed: Vec<(Height, Hash256)>,
     /// What would be done next.
@@ -44,8 +44,8 @@ impl fmt::Display for FolderInfo {
         writeln!(f, "block files  {:.1} MiB", mib(self.blocks_bytes))?;
         writeln!(f, "undo files   {:.1} MiB", mib(self.undo_bytes))?;
         writeln!(f, "coin tables  {:.1} MiB", mib(self.chainstate_bytes))?;
-        if self.pruned {
-            writeln!(f, "pruned       yes: bitcoind must run with -prune")?;
+        if let Some(height) = self.prune_height {
+            writeln!(f, "pruned       blocks from height {height} on are there: bitcoind must run with -prune")?;
         }
         for (height, hash) in &self.failed {
             writeln!(f, "invalid      block {hash} at height {height}")?;
@@ -74,7 +74,7 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
     info.headers = loaded.entries.iter().map(|entry| entry.height).max().unwrap_or(0);
     info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
     info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
-    (info.reindexing, info.pruned) = (loaded.is_reindexing, loaded.is_pruned);
+    info.reindexing = loaded.is_reindexing;
     info.failed = loaded
         .entries
         .iter()
@@ -92,12 +92,30 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
             info.height = loaded.entries.iter().find(|entry| entry.hash == best).map_or(0, |entry| entry.height);
         }
     }
+    info.prune_height = loaded.is_pruned.then(|| prune_height(&loaded, info.best));
     let snapshot = chainstate::check_no_snapshot(&**disk, layout).is_err();
+    let prune = if loaded.is_pruned { " --prune MiB" } else { "" };
     info.next_step = match () {
-        () if info.reindexing => "ffwd reindex: it was stopped half-way and goes on where it was".into(),
+        () if info.reindexing => format!("ffwd reindex{prune}: it was stopped half-way and goes on where it was"),
         () if snapshot => "bitcoind: a chainstate from a snapshot waits for its validation".into(),
-        () if half => "ffwd sync: bitcoind was stopped while it wrote coins; they are replayed first".into(),
+        () if half => format!("ffwd sync{prune}: bitcoind was stopped while it wrote coins; they are replayed first"),
+        () if loaded.is_pruned => format!("ffwd sync --prune MiB: from height {} on, or bitcoind -prune", info.height),
         () => format!("ffwd sync: from height {} on, or bitcoind", info.height),
     };
     Ok(info)
+}
+
+/// Lowest height from which on all blocks up to `best` are there. Source: Core's getblockchaininfo, `pruneheight`.
+fn prune_height(loaded: &LoadedIndex, best: Hash256) -> Height {
+    let (mut wanted, mut lowest) = (best, None);
+    // Parents stand before their children.
+    for entry in loaded.entries.iter().rev() {
+        if entry.hash == wanted {
+            if entry.data().is_none() {
+                return entry.height + 1;
+            }
+            (wanted, lowest) = (entry.header.prev(), Some(entry.height));
+        }
+    }
+    lowest.unwrap_or(0)
 }

@@ -115,6 +115,7 @@ fn finish(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
 fn report(folder: &Folder<'_>, engine: &Engine<'_>, height_start: u32, stopped: bool) -> Report {
     let (tip, best) = engine.tip_and_hash();
     let teller = &folder.teller;
+    folder.tell_pruned();
     let report = Report {
         height: folder.tree().height(tip),
         best,

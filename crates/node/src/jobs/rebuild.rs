@@ -5,12 +5,18 @@ use crate::engine::Activated;
 use crate::fault::Fault;
 use crate::folder::Folder;
 use crate::folder::open;
-use crate::options::{Events, Options, Report};
+use crate::options::{Events, Options, Prune, Report};
 use store::FileInfos;
 use store::chainstate::{self, Chainstate, Rebuilt};
 use store::index::{self, BlockIndex};
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+    if options.prune != Prune::Off {
+        return Err(Fault::refused(
+            "Prune mode is incompatible with -reindex-chainstate. Use full -reindex instead. \
+             That is ffwd reindex with --prune, or leave --prune away here",
+        ));
+    }
     let locked = open::lock(options, true)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
     let teller = open::teller(events, &layout, "reindex --chainstate-only");

@@ -8,7 +8,8 @@ use crate::engine::Activated;
 use crate::fault::Fault;
 use crate::folder::Folder;
 use crate::folder::open::{self, Locked};
-use crate::options::{Events, Options, Report};
+use crate::folder::prune;
+use crate::options::{Events, Options, Prune, Report};
 use crate::tree::{NodeId, Tree};
 use primitives::Hash256;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,7 +32,15 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let locked = open::lock(options, true)?;
     let teller = open::teller(events, &locked.layout, "reindex");
     let before = look(&locked, options)?;
-    let scan = open::scan(&locked.files, options.par, &teller)?;
+    prune::check(options, &*locked.disk, &locked.layout)?.into_iter().for_each(|warning| teller.warn(warning));
+    let scan = match &before.loaded {
+        // Only a run of this command that was stopped leaves both: its gaps are known.
+        Some(loaded) if loaded.is_pruned => {
+            prune::finish_removal(&*locked.disk, &locked.layout, loaded)?;
+            open::scan_files(&locked.files, &locked.files.numbers()?.there, options.par, &teller)?
+        }
+        _ => open::scan(&locked.files, options.par, &teller)?,
+    };
     let places: Vec<BlockAt> = scan.blocks.iter().map(|block| block.at).collect();
 
     let (index, infos) = if before.resumes {
@@ -51,6 +60,9 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let coins = Chainstate::open(locked.disk.clone(), &locked.layout.chainstate_dir())?;
     let folder = Folder::assemble(options, teller, locked, index, coins, infos);
     let mut links = crate::candidates::Links::new();
+    if let Some(loaded) = before.loaded.as_ref().filter(|_| before.resumes) {
+        folder.keep_pruned(loaded);
+    }
     folder.take_in(scan.blocks, &mut links, now)?;
     if let Some(loaded) = &before.loaded {
         folder.keep_headers(&loaded.entries);
@@ -65,7 +77,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
 }
 
 /// Connects, checks what lies beside, and ends the reindex.
-fn work(folder: &Folder<'_>, links: crate::candidates::Links, before: &Before) -> Result<Report, Fault> {
+fn work(folder: &Folder<'_>, mut links: crate::candidates::Links, before: &Before) -> Result<Report, Fault> {
     let best = before.best.filter(|_| before.resumes);
     let start = open::start_of(&folder.tree(), best).ok_or_else(|| {
         Fault::refused("the coins stand at a block that is not in the block files: the files are not those that this reindex began with; start it anew by removing the folder chainstate")
@@ -75,6 +87,7 @@ fn work(folder: &Folder<'_>, links: crate::candidates::Links, before: &Before) -
         folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     folder.set_active(start);
+    folder.link_connected(&mut links, start);
     let mut engine = engine(folder, start);
     engine.links = links;
     let mut stopped = false;
@@ -119,17 +132,6 @@ fn look(locked: &Locked, options: &Options) -> Result<Before, Fault> {
         Err(why) => return Err(why.into()),
     }
     let loaded = before.loaded.as_ref().expect("just loaded");
-    if loaded.is_pruned {
-        let advice = "A pruned folder has not all blocks: fetch them again with ffwd sync in an empty folder, or rebuild with what Core offers";
-        let fault = store::Fault::new(
-            store::FaultKind::Refused,
-            layout.blocks_dir(),
-            "all block files",
-            "a pruned folder",
-            advice,
-        );
-        return Err(fault.into());
-    }
     let dir = layout.chainstate_dir();
     if Chainstate::exists(&**disk, &dir)?
         && let Ok(coins) = Chainstate::open(disk.clone(), &dir)
@@ -137,6 +139,17 @@ fn look(locked: &Locked, options: &Options) -> Result<Before, Fault> {
         before.best = coins.best_block().unwrap_or(None);
         // Stopped between the first steps: they are done again.
         before.resumes = loaded.is_reindexing && !store::reindex::is_beginning(&**disk, layout)?;
+    }
+    if before.resumes && options.prune == Prune::Off {
+        store::index::check_not_pruned(loaded, layout)?;
+    }
+    if loaded.is_pruned && !before.resumes {
+        let advice = "A reindex needs every block from the first on. Go on from what is there with ffwd sync --prune or \
+                      bitcoind -prune; to have all coins built anew, fetch the blocks again: ffwd sync --prune in an \
+                      empty folder";
+        let (wanted, found) = ("all block files", "a pruned folder");
+        let dir = layout.blocks_dir();
+        return Err(store::Fault::new(store::FaultKind::Refused, dir, wanted, found, advice).into());
     }
     Ok(before)
 }

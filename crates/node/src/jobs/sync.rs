@@ -3,7 +3,8 @@
 //! Two threads beside the network's own and the pipeline's workers: one takes what arrives, looks whether it is whole,
 //! and stores it; the other brings the chain up to date.
 
-use super::{engine, existing, report};
+use super::existing::{self, Purpose};
+use super::{engine, report};
 use crate::arrivals::Arrivals;
 use crate::chainview::SharedChain;
 use crate::engine::{Activated, Engine};
@@ -14,13 +15,15 @@ use crate::tree::{Fate, NodeId};
 use consensus::Chain;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Want};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Blocks asked for in one list.
 const WANTS_MAX: usize = 4096;
+/// What a block is taken for before one has arrived.
+const BLOCK_BYTES_FIRST: u64 = 1_000_000;
 /// The index is made durable so often, so that a restart does not fetch the same blocks again.
 const INDEX_INTERVAL: Duration = Duration::from_secs(30);
 /// File of the address memory, and its greatest size.
@@ -55,6 +58,10 @@ struct Shared<'f, 'e> {
     arrivals: Arc<Arrivals>,
     /// Bodies that arrived, for the engine's links.
     stored: Mutex<Vec<NodeId>>,
+    /// Size of the blocks that arrive, smoothed.
+    block_bytes: AtomicU64,
+    /// Height of the tip when blocks were wanted last.
+    wanted_at: AtomicU32,
     done: AtomicBool,
     fault: Mutex<Option<Fault>>,
 }
@@ -63,7 +70,7 @@ struct Shared<'f, 'e> {
 pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
     open::clock(options)?;
     existing::finish_reindex(options, events)?;
-    let mut existing = existing::open(options, events, "sync")?;
+    let mut existing = existing::open(options, events, "sync", Purpose::Work)?;
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2));
     existing.folder.arrivals = Some(arrivals.clone());
@@ -74,7 +81,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         tree: folder.tree.clone(),
         active: folder.active.clone(),
         files: folder.files.clone(),
-        pruned: false,
+        pruned: folder.is_pruning(),
     });
     let own = store::own::Own::new(folder.disk.clone(), folder.layout.own_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
@@ -95,6 +102,8 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         network,
         arrivals,
         stored: Mutex::default(),
+        block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
+        wanted_at: AtomicU32::new(0),
         done: AtomicBool::new(false),
         fault: Mutex::default(),
     };
@@ -162,6 +171,7 @@ fn take_events(shared: &Shared<'_, '_>, events: &Receiver<Event>, own: &store::o
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
+        want_if_ahead(shared);
         if dirty && last_index.elapsed() > INDEX_INTERVAL {
             shared.folder.write_index(None)?;
             (dirty, last_index) = (false, Instant::now());
@@ -192,6 +202,8 @@ fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own) -> R
             match folder.store_block(id, &bytes)? {
                 Ok(checked) => {
                     let (bytes, held) = bytes.into_parts();
+                    let (before, now) = (shared.block_bytes.load(Relaxed), bytes.len() as u64);
+                    shared.block_bytes.store((before * 31 + now) / 32, Relaxed);
                     shared.stored.lock().expect("nobody panics with it").push(id);
                     shared.arrivals.arrived(id, bytes, checked, held);
                     shared.network.verdict(hash, BlockVerdict::Stored);
@@ -225,9 +237,13 @@ fn want(shared: &Shared<'_, '_>) {
     let tip = active.last().copied().unwrap_or(crate::tree::GENESIS);
     let fork = tree.fork(tip, best);
     let stop = folder.options.stop_at_height.unwrap_or(u32::MAX);
+    // What is stored ahead of the tip cannot be pruned: there must not be much of it.
+    let ahead = folder.ahead_max(shared.block_bytes.load(Relaxed)).unwrap_or(u32::MAX);
+    let end = stop.min(tree.height(tip).saturating_add(ahead)).clamp(tree.height(fork), tree.height(best));
+    shared.wanted_at.store(tree.height(tip), Relaxed);
     let mut list = Vec::new();
-    for node in tree.path(fork, best) {
-        if list.len() == WANTS_MAX || tree.height(node) > stop {
+    for node in tree.path(fork, tree.ancestor(best, end)) {
+        if list.len() == WANTS_MAX {
             break;
         }
         if tree.body(node).data == 0 {
@@ -237,6 +253,15 @@ fn want(shared: &Shared<'_, '_>) {
     folder.teller.height_end.store(tree.height(best).min(stop), Relaxed);
     drop(tree);
     shared.network.want(list);
+}
+
+/// Where only so many blocks may be ahead of the tip, more are wanted as it goes up.
+fn want_if_ahead(shared: &Shared<'_, '_>) {
+    let Some(ahead) = shared.folder.ahead_max(shared.block_bytes.load(Relaxed)) else { return };
+    let height = shared.folder.teller.height.load(Relaxed);
+    if height.abs_diff(shared.wanted_at.load(Relaxed)) > ahead / 8 {
+        want(shared);
+    }
 }
 
 /// Connects what arrives until the work is done.
@@ -289,12 +314,12 @@ fn follow(
             let tree = folder.tree();
             tree.work(engine.tip()) >= tree.work(tree.best()) && tree.fate(engine.tip()) == Fate::Open
         };
-        if at_tip {
-            if sync.exit_at_tip && headers_done && shared.stored.lock().expect("nobody panics with it").is_empty() {
-                return Ok(Activated::Tip);
-            }
-            folder.commit_if_due(engine)?;
+        if at_tip && sync.exit_at_tip && headers_done && shared.stored.lock().expect("nobody panics with it").is_empty()
+        {
+            return Ok(Activated::Tip);
         }
+        // Where blocks come one by one, none is in flight behind which the pipeline could commit by itself.
+        folder.commit_if_due(engine)?;
         // Nothing to connect: wait for the next arrival.
         let waiting = || !shared.stored.lock().expect("nobody panics with it").is_empty();
         shared.arrivals.wait(waiting);

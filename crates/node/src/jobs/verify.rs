@@ -3,7 +3,7 @@
 //! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 disconnects them in memory, 4 connects them again.
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
-use super::existing;
+use super::existing::{self, Purpose};
 use crate::engine::World;
 use crate::fault::Fault;
 use crate::options::{Events, Options};
@@ -27,14 +27,14 @@ pub struct VerifyReport {
     pub seconds: f64,
 }
 
-/// Checks the last `blocks` blocks (0: all) at `level` (0 to 4).
+/// Checks the last `blocks` blocks (0: all) at `level` (0 to 4); of a pruned folder those that are there.
 ///
 /// # Errors
 ///
 /// The first thing that is wrong: where, and what to do.
 pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
     let start = Instant::now();
-    let mut existing = existing::open(options, events, "verify")?;
+    let mut existing = existing::open(options, events, "verify", Purpose::Look)?;
     existing.folder.is_read_only = true;
     let (folder, tip) = (&existing.folder, existing.tip);
     let height = folder.tree().height(tip);
@@ -48,6 +48,12 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
             return Err(Fault::refused("stopped before everything was checked"));
         }
         let node = folder.tree().ancestor(tip, height - step);
+        if folder.is_block_pruned(node) {
+            let at = height - step;
+            folder.teller.note(format!("Block verification stopping at height {at} (no data): the folder is pruned"));
+            report.blocks = step;
+            break;
+        }
         let bytes = folder.read(node)?;
         if level >= 1 {
             report.transactions += engine.check_alone(node, bytes)? as u64;

@@ -5,8 +5,11 @@ use leveldb::fs::{Disk, SimDisk};
 use primitives::{Hash256, Header, Target};
 use std::path::Path;
 
-/// What a block pays at most, in satoshis, up to height 149.
-const SUBSIDY: u64 = 5_000_000_000;
+/// What a block pays at most, in satoshis: halved every 150 blocks.
+fn subsidy(height: u32) -> u64 {
+    5_000_000_000 >> (height / 150)
+}
+
 /// Blocks after which a coinbase may be spent.
 const MATURITY: u32 = 100;
 /// The genesis block of regtest is of this second.
@@ -22,7 +25,8 @@ pub(crate) fn chain(count: u32) -> Vec<Vec<u8>> {
         let mut transactions = vec![coinbase(height)];
         coinbases.push(id(&transactions[0]));
         if height > MATURITY {
-            transactions.push(spend(coinbases[(height - MATURITY) as usize]));
+            let spent = height - MATURITY;
+            transactions.push(spend(coinbases[spent as usize], subsidy(spent)));
         }
         let block = block(prev, GENESIS_TIME + 600 * height, &transactions);
         prev = hash_of(&block);
@@ -64,17 +68,23 @@ pub(crate) fn output(value: u64) -> Vec<u8> {
     [&value.to_le_bytes()[..], &[1, 0x51]].concat()
 }
 
-/// The height comes first, as BIP34 wants it: heights up to 16 as one byte, those up to 127 as a push of one.
+/// The height comes first, as BIP34 wants it: heights up to 16 as one byte, those up to 127 as a push of one, and so on.
 fn coinbase(height: u32) -> Vec<u8> {
-    let small = u8::try_from(height).ok().filter(|&height| height < 0x80).expect("few blocks");
-    let script = if small <= 16 { vec![0x50 + small, 0] } else { vec![1, small, 0] };
+    let script = match u16::try_from(height).expect("few blocks").to_le_bytes() {
+        [low @ ..=16, 0] => vec![0x50 + low, 0],
+        [low @ ..=0x7f, 0] => vec![1, low, 0],
+        [low, high] => {
+            assert!(high < 0x80, "few blocks");
+            vec![2, low, high, 0]
+        }
+    };
     let input = [&[1][..], &[0; 32], &[0xff; 4], &[script.len() as u8], &script, &[0xff; 4]].concat();
-    [&[1, 0, 0, 0][..], &input, &[1], &output(SUBSIDY), &[0; 4]].concat()
+    [&[1, 0, 0, 0][..], &input, &[1], &output(subsidy(height)), &[0; 4]].concat()
 }
 
-fn spend(of: Hash256) -> Vec<u8> {
+fn spend(of: Hash256, value: u64) -> Vec<u8> {
     let input = [&[1][..], &of.0, &[0; 4], &[0], &[0xff; 4]].concat();
-    let outputs = [&[2][..], &output(SUBSIDY / 2), &output(SUBSIDY / 2)].concat();
+    let outputs = [&[2][..], &output(value / 2), &output(value / 2)].concat();
     [&[1, 0, 0, 0][..], &input, &outputs, &[0; 4]].concat()
 }
 

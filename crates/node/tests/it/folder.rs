@@ -2,7 +2,7 @@
 
 use consensus::{Chain, Params};
 use leveldb::fs::SimDisk;
-use node::options::{COMMIT_INTERVAL, Options};
+use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes};
 use primitives::{Hash256, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
         par: 1,
         assumevalid: Hash256::ZERO,
         stop_at_height: None,
-        prune_mib: 0,
+        prune: Prune::Off,
+        sizes: Sizes::default(),
         blocksxor: false,
         debug_bench: false,
         stop: Arc::new(AtomicBool::new(false)),

@@ -1,0 +1,217 @@
+//! Pruned folders to and from bitcoind; and the real sizes, which take minutes.
+
+use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there, set};
+use crate::run::{run, slow, start};
+use consensus::{Chain, Params};
+use node::jobs;
+use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes, real_disk};
+use primitives::{Hash256, Work};
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use store::index::IndexChanges;
+use store::{BlockIndex, Layout};
+
+const BLOCKS: u32 = 900;
+/// What bitcoind needs on a pruned folder.
+const PRUNED: &str = "-prune=550";
+/// Core's words.
+const REFUSED: &str = "You need to rebuild the database using -reindex to go back to unpruned mode.";
+
+/// Files of 16 KiB and a target of 120 KiB: the command itself takes nothing so small.
+fn small(datadir: &Path) -> Options {
+    let mut params = Params::new(Chain::Regtest);
+    params.prune_after_height = 100;
+    let mut sizes = Sizes::default();
+    (sizes.limits.file_bytes_max, sizes.limits.chunk_bytes, sizes.prune_buffer_bytes) = (16 << 10, 4 << 10, 4 << 10);
+    Options {
+        disk: real_disk(),
+        commit_interval: COMMIT_INTERVAL,
+        clock: std::time::SystemTime::now,
+        datadir: datadir.to_path_buf(),
+        blocksdir: None,
+        params,
+        dbcache_bytes: 16 << 20,
+        par: 2,
+        assumevalid: Hash256::ZERO,
+        minimum_chain_work: Work::ZERO,
+        stop_at_height: None,
+        prune: Prune::Target { bytes: 120 << 10 },
+        blocksxor: true,
+        debug_bench: false,
+        stop: Arc::new(AtomicBool::new(false)),
+        sizes,
+    }
+}
+
+fn call(core: &Bitcoind, words: &[&str]) -> Value {
+    serde_json::from_str(&core.rpc(words)).unwrap()
+}
+
+/// A chain that bitcoind made, in files as large as `options` has them.
+fn made(options: &Options) -> Value {
+    let whole = tempfile::tempdir().unwrap();
+    let core = Bitcoind::start(whole.path(), &[]);
+    core.generate(BLOCKS);
+    let want = core.set();
+    core.stop();
+    let blocks = whole.path().join("regtest/blocks");
+    let key = std::fs::read(blocks.join("xor.dat")).unwrap();
+    let mut bytes = std::fs::read(blocks.join("blk00000.dat")).unwrap();
+    bytes.iter_mut().zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
+    let foreign = options.datadir.join("all.dat");
+    std::fs::write(&foreign, bytes).unwrap();
+    jobs::import(&Options { prune: Prune::Off, ..options.clone() }, &[foreign], &|_| {}).unwrap();
+    want
+}
+
+fn set_reindexing(folder: &Path) {
+    let index = BlockIndex::open(real_disk(), &Layout::new(folder, "regtest", None)).unwrap();
+    index.write(&IndexChanges { reindexing: Some(true), ..IndexChanges::default() }).unwrap();
+}
+
+#[test]
+fn bitcoind_goes_on_from_a_pruned_folder() {
+    if !is_there() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, pruned) = (dir.path(), small(dir.path()));
+    let want = made(&pruned);
+    jobs::reindex(&pruned, false, &|_| {}).unwrap();
+    let lowest = jobs::info(&pruned).unwrap().prune_height.expect("it is pruned");
+    assert!((100..BLOCKS - 288).contains(&lowest), "{lowest}");
+    assert_eq!(set(folder), want);
+    assert!(!Bitcoind::spawn(folder, &[]).is_ready(), "without -prune it does not start");
+    let with_checks = [CHECKS, &[PRUNED]].concat();
+    for (row, reindexing) in [("done", false), ("its reindex not marked as done", true)] {
+        if reindexing {
+            set_reindexing(folder);
+            assert_eq!(jobs::reindex(&pruned, false, &|_| {}).unwrap().height_start, BLOCKS, "ffwd ends it");
+            set_reindexing(folder);
+        }
+        let core = Bitcoind::start(folder, &with_checks);
+        assert_eq!(core.set(), want, "{row}");
+        let info = call(&core, &["getblockchaininfo"]);
+        assert_eq!((&info["pruned"], &info["pruneheight"]), (&true.into(), &lowest.into()), "{row}: {info}");
+        assert_eq!(core.rpc(&["verifychain", "4", "288"]), "true", "{row}");
+        core.stop();
+    }
+    // Extended there, killed, and gone on with here.
+    let core = Bitcoind::start(folder, &[PRUNED]);
+    core.generate(20);
+    core.kill();
+    jobs::import(&pruned, &[], &|_| {}).unwrap();
+    assert!(jobs::verify(&pruned, 4, 0, &|_| {}).unwrap().blocks >= 288);
+    let want = set(folder);
+    let core = Bitcoind::start(folder, &with_checks);
+    assert_eq!(core.set(), want);
+    core.stop();
+}
+
+#[test]
+fn a_sync_goes_on_from_what_bitcoind_pruned() {
+    if !is_there() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, whole) = (dir.path().join("pruned"), dir.path().join("whole"));
+    std::fs::create_dir(&folder).unwrap();
+    let fast = ["-fastprune", "-prune=1"];
+    let core = Bitcoind::start(&folder, &fast);
+    core.generate(BLOCKS);
+    core.stop();
+    copy(&folder, &whole);
+    let core = Bitcoind::start(&folder, &fast);
+    core.rpc(&["pruneblockchain", "500"]);
+    let lowest = call(&core, &["getblockchaininfo"])["pruneheight"].clone();
+    assert!(lowest.as_u64().is_some_and(|height| height > 100), "{lowest}");
+    core.stop();
+    let peer = Bitcoind::start(&whole, &[]);
+    peer.generate(30);
+    let want = peer.set();
+    let sync = format!("sync --datadir @ --chain regtest --connect 127.0.0.1:{} --exit-at-tip --json", peer.port);
+    let ran = run(&folder, &sync);
+    assert!(ran.code == Some(1) && ran.err.contains(REFUSED), "{ran:?}");
+    for prune in [1, 550] {
+        let got = run(&folder, &format!("{sync} --prune {prune}")).good();
+        assert_eq!(got["bestblock"], want["bestblock"], "{prune}: {got}");
+        assert_eq!(set(&folder), want, "{prune}");
+        let info = run(&folder, "info --datadir @ --chain regtest --json").good();
+        assert_eq!((&info["pruned"], &info["pruneheight"]), (&true.into(), &lowest), "{prune}: {info}");
+    }
+    let core = Bitcoind::start(&folder, &[CHECKS, &[PRUNED]].concat());
+    assert_eq!(core.set(), want);
+    core.stop();
+
+    // A pruned node says that it is one.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let line = format!("sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:{port} --prune 550");
+    let mut server = start(&folder, &line);
+    for _ in 0..500 {
+        if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    peer.rpc(&["addnode", &format!("127.0.0.1:{port}"), "onetry"]);
+    let mut services = Value::Null;
+    for _ in 0..500 {
+        services = call(&peer, &["getpeerinfo"])[0]["servicesnames"].clone();
+        if services.as_array().is_some_and(|names| !names.is_empty()) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let names: Vec<&str> = services.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(names.contains(&"NETWORK_LIMITED") && !names.contains(&"NETWORK"), "{names:?}");
+    server.signal("INT");
+    server.ended();
+}
+
+/// Bytes of the block and undo files.
+fn blocks_bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder.join("regtest/blocks")).into_iter().flatten();
+    let files = entries.filter_map(|entry| entry.ok()?.metadata().ok()).filter(|known| known.is_file());
+    files.map(|known| known.len()).sum()
+}
+
+/// 550 MiB, the least that Core takes, of about 900: what lies there stays near it while the chain comes in.
+#[test]
+fn disk_use_stays_near_the_target() {
+    if !slow() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (full, new, again) = (dir.path().join("full"), dir.path().join("new"), dir.path().join("again"));
+    let made = run(&full, "lab chain --out @ --blocks 500 --utxos 200000 --tail 300 --signatures fake --seed 1 --json");
+    let want = made.good();
+    copy(&full, &again);
+    let on = "--datadir @ --chain regtest --dbcache 200 --assumevalid 0 --json";
+    assert_eq!(run(&full, &format!("reindex {on}")).good()["bestblock"], want["bestblock"]);
+    let whole = blocks_bytes(&full);
+    assert!(whole > 800 << 20, "{whole}");
+
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut server = start(&full, &format!("sync {on} --connect 0 --listen 127.0.0.1:{port}"));
+    std::fs::create_dir(&new).unwrap();
+    let mut client = start(&new, &format!("sync {on} --prune 550 --connect 127.0.0.1:{port} --exit-at-tip"));
+    let mut most = 0;
+    while client.goes_on() {
+        most = most.max(blocks_bytes(&new));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let ran = client.ended();
+    assert_eq!(ran.good()["bestblock"], want["bestblock"], "{ran:?}");
+    server.signal("INT");
+    server.ended();
+    assert!(most < 800 << 20, "at most {} MiB of {}", most >> 20, whole >> 20);
+    assert!(run(&again, &format!("reindex {on} --prune 550")).good()["bestblock"] == want["bestblock"]);
+    for folder in [&new, &again] {
+        let left = blocks_bytes(folder);
+        assert!(left < 570 << 20, "{} MiB", left >> 20);
+        assert_eq!(set(folder)["hash_serialized_3"], set(&full)["hash_serialized_3"]);
+    }
+}

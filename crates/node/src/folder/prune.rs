@@ -1,0 +1,261 @@
+//! Pruning: old block and undo files go while the chain grows, by Core's rules (`store::prune`).
+//!
+//! Counted from the last durable commit of the coins: coins first, then the index with its flag `prunedblockfiles`, then
+//! the files. After a crash between the two last steps the next start removes what the index no longer lists.
+//! A commit is made early where files could go once it is durable.
+//!
+//! Absent on purpose: which file may go (`store::prune`); formats.
+
+use super::{Folder, Writers};
+use crate::candidates::Links;
+use crate::fault::Fault;
+use crate::options::{Options, Prune};
+use crate::tree::{GENESIS, NodeId};
+use leveldb::fs::Disk;
+use primitives::Height;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use store::Layout;
+use store::index::LoadedIndex;
+use store::prune::{self, Selection};
+
+/// Where far more lies than the target allows, as at the start of a reindex, a commit is made early only for so much, or
+/// the target if that is less: each costs time, and the files are not growing.
+const BATCH_BYTES_MAX: u64 = 512 << 20;
+/// Part of the target that blocks may take which are stored and not connected.
+const AHEAD_SHARE: u64 = 4;
+
+/// What pruning knows.
+#[derive(Debug, Default)]
+pub(crate) struct Pruning {
+    /// Files could go after a commit.
+    due: AtomicBool,
+    /// Bytes of blocks connected since that was looked at.
+    unseen_bytes: AtomicU64,
+    /// Files removed in this run, and what they held.
+    files: AtomicU64,
+    bytes: AtomicU64,
+    /// Blocks beside the chain whose bodies are gone: no candidates any more.
+    gone: Mutex<Vec<NodeId>>,
+}
+
+/// Says no where block files must not go; warns of what will miss them. For jobs that write.
+pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Result<Vec<String>, Fault> {
+    if !matches!(options.prune, Prune::Target { .. }) {
+        return Ok(Vec::new());
+    }
+    prune::check_no_indexes(disk, layout)?;
+    let wallets = layout.net_dir().join("wallets");
+    let has_some = disk.metadata(&wallets).map_err(store::Fault::from)?.is_some()
+        && !disk.list(&wallets).map_err(store::Fault::from)?.is_empty();
+    let old_place = layout.net_dir().join("wallet.dat");
+    let place = match disk.metadata(&old_place).map_err(store::Fault::from)? {
+        Some(_) => old_place,
+        None if has_some => wallets,
+        None => return Ok(Vec::new()),
+    };
+    Ok(vec![format!(
+        "{}: wallets in a folder that is pruned: one that was last used before the lowest block that stays cannot be \
+         loaded by bitcoind afterwards without fetching the whole chain again; stop now (Ctrl-C) and let bitcoind load \
+         them first, if they are older",
+        place.display()
+    )])
+}
+
+/// Removes files that the index lists as pruned: a crash may have left them.
+pub(crate) fn finish_removal(disk: &dyn Disk, layout: &Layout, loaded: &LoadedIndex) -> Result<(), Fault> {
+    Ok(prune::remove_files(disk, layout, &prune::already_pruned(loaded))?)
+}
+
+impl Folder<'_> {
+    /// Whether block files are missing, or may be soon: not every block can be served.
+    pub(crate) fn is_pruning(&self) -> bool {
+        self.options.prune != Prune::Off || self.writers().is_pruned
+    }
+
+    /// The chain that is connected counts as complete, its bodies there or not.
+    pub(crate) fn link_connected(&self, links: &mut Links, tip: NodeId) {
+        if self.writers().is_pruned {
+            links.add_connected(&self.tree(), tip);
+        }
+    }
+
+    /// What an index of an interrupted run says of blocks whose files are gone: they were connected, or are beside the
+    /// chain. Their headers are not in the files.
+    pub(crate) fn keep_pruned(&self, loaded: &LoadedIndex) {
+        self.writers().is_pruned = loaded.is_pruned;
+        let is_gone = |entry: &&store::IndexEntry| prune::is_block_pruned(loaded, entry);
+        let Some(highest) = loaded.entries.iter().filter(is_gone).map(|entry| entry.height).max() else { return };
+        let mut tree = self.tree_mut();
+        for entry in loaded.entries.iter().filter(|entry| entry.height <= highest) {
+            let id = match tree.find(&entry.header.prev()) {
+                _ if entry.height == 0 => GENESIS,
+                Some(parent) => tree.insert(&entry.header, entry.hash, parent),
+                None => continue,
+            };
+            if is_gone(&entry) {
+                if entry.status.is_failed() {
+                    tree.fail(id);
+                }
+                let body = tree.body_mut(id);
+                (body.transactions, body.level) = (entry.tx_count, entry.status.level() as u8);
+                tree.written(id);
+            }
+        }
+    }
+
+    /// Whether a block's body was there once, and its file is gone.
+    pub(crate) fn is_block_pruned(&self, id: NodeId) -> bool {
+        let tree = self.tree();
+        let body = tree.body(id);
+        body.data == 0 && body.transactions > 0
+    }
+
+    /// Whether a block is on the connected chain.
+    pub(crate) fn is_active(&self, id: NodeId) -> bool {
+        let height = self.tree().height(id) as usize;
+        self.active.read().expect("nobody panics with it").get(height) == Some(&id)
+    }
+
+    /// Blocks beside the chain whose bodies went since this was asked, and did not come back.
+    pub(crate) fn take_gone_bodies(&self) -> Vec<NodeId> {
+        let gone = std::mem::take(&mut *self.pruning.gone.lock().expect("nobody panics with it"));
+        gone.into_iter().filter(|&id| self.place(id).is_none()).collect()
+    }
+
+    /// How many blocks above the tip may be stored before they are connected, where they are of `block_bytes` each.
+    pub(crate) fn ahead_max(&self, block_bytes: u64) -> Option<Height> {
+        let Prune::Target { bytes } = self.options.prune else { return None };
+        Some(u32::try_from(bytes / AHEAD_SHARE / block_bytes.max(1)).unwrap_or(u32::MAX).max(16))
+    }
+
+    fn select(&self, writers: &Writers, tip_height: Height) -> Selection {
+        let Prune::Target { bytes } = self.options.prune else { return Selection::default() };
+        let ask = {
+            let tree = self.tree();
+            let best = tree.best();
+            let tip = self.active.read().expect("nobody panics with it").last().copied().unwrap_or(GENESIS);
+            // Without peers the blocks come from files, and Core calls that the initial download, too.
+            let initial = self.arrivals.is_none()
+                || crate::chainview::is_initial(tree.work(tip), tree.time(tip), self.options.minimum_chain_work);
+            prune::Prune {
+                target_bytes: bytes,
+                buffer_bytes: self.options.sizes.prune_buffer_bytes,
+                tip_height,
+                best_header_height: tree.height(best),
+                prune_after_height: self.params.prune_after_height,
+                initial_download: initial,
+            }
+        };
+        prune::select(writers.infos.all(), &ask)
+    }
+
+    /// A block of so many bytes was connected: sees from time to time whether a commit would make room.
+    pub(crate) fn look_at_usage(&self, height: Height, bytes: usize) {
+        if !matches!(self.options.prune, Prune::Target { .. }) {
+            return;
+        }
+        let unseen = self.pruning.unseen_bytes.fetch_add(bytes as u64, Relaxed) + bytes as u64;
+        if unseen < self.options.sizes.limits.chunk_bytes {
+            return;
+        }
+        self.pruning.unseen_bytes.store(0, Relaxed);
+        let selected = self.select(&self.writers(), height);
+        let Prune::Target { bytes: target } = self.options.prune else { return };
+        let is_worth_it = selected.left_bytes < target || selected.bytes >= target.min(BATCH_BYTES_MAX);
+        self.pruning.due.store(!selected.files.is_empty() && is_worth_it, Relaxed);
+    }
+
+    /// Whether a commit now lets files go.
+    pub(crate) fn prune_is_due(&self) -> bool {
+        self.pruning.due.load(Relaxed)
+    }
+
+    /// Removes what may go. The coins as of `tip` are durable.
+    pub(crate) fn prune(&self, tip: NodeId) -> Result<(), Fault> {
+        self.pruning.due.store(false, Relaxed);
+        if !matches!(self.options.prune, Prune::Target { .. }) || self.is_read_only {
+            return Ok(());
+        }
+        let height = self.tree().height(tip);
+        let Some(selected) = self.forget_bodies(height) else { return Ok(()) };
+        self.write_index(None)?;
+        // A file that is open keeps its room.
+        self.writers().undo.forget(&selected.files);
+        self.undo_files.forget_open_files();
+        self.files.forget_open_files();
+        prune::remove_files(&*self.disk, &self.layout, &selected.files)?;
+        if self.pruning.files.fetch_add(selected.files.len() as u64, Relaxed) == 0 {
+            let kept = prune::BLOCKS_KEPT_MIN;
+            self.teller.note(format!("Pruning block files whose blocks are all {kept} or more below height {height}"));
+        }
+        self.pruning.bytes.fetch_add(selected.bytes, Relaxed);
+        let mib = |bytes: u64| bytes >> 20;
+        self.teller.log().line(&format!(
+            "Pruned {} blk/rev pairs of {} MiB as of height {height}: {} MiB are left",
+            selected.files.len(),
+            mib(selected.bytes),
+            mib(selected.left_bytes)
+        ));
+        Ok(())
+    }
+
+    /// Chooses files, and forgets what lies in them; none when none may go. From here on every commit of the index says
+    /// the whole of it: entries, infos and flag change under one lock.
+    fn forget_bodies(&self, height: Height) -> Option<Selection> {
+        let mut writers = self.writers();
+        let selected = self.select(&writers, height);
+        if selected.files.is_empty() {
+            return None;
+        }
+        let goes = |file: u32| selected.files.binary_search(&file).is_ok();
+        {
+            let mut tree = self.tree_mut();
+            let active = self.active.read().expect("nobody panics with it");
+            let mut gone = self.pruning.gone.lock().expect("nobody panics with it");
+            for id in tree.ids() {
+                let body = tree.body(id);
+                if body.data == 0 || !goes(body.file) {
+                    continue;
+                }
+                if active.get(tree.height(id) as usize) != Some(&id) {
+                    gone.push(id);
+                }
+                let body = tree.body_mut(id);
+                (body.file, body.data, body.undo, body.size) = (0, 0, 0, 0);
+            }
+        }
+        selected.files.iter().for_each(|&file| writers.infos.prune(file));
+        writers.is_pruned = true;
+        drop(writers);
+        self.orphans.lock().expect("nobody panics with it").retain(|block| !goes(block.at.file));
+        let mut copies = self.copies.lock().expect("nobody panics with it");
+        let tree = self.tree();
+        copies.retain(|&id, all| {
+            all.retain(|at| !goes(at.file));
+            // Another copy of a body that went is not used: what is pruned stays so.
+            !all.is_empty() && tree.body(id).data != 0
+        });
+        Some(selected)
+    }
+
+    /// Lowest height from which on all blocks of the connected chain are there.
+    fn prune_height(&self) -> Height {
+        let (tree, active) = (self.tree(), self.active.read().expect("nobody panics with it"));
+        let there = active.iter().rev().take_while(|&&id| tree.body(id).data != 0).count();
+        (active.len() - there) as Height
+    }
+
+    /// At the end of a job: what is gone, and what that asks of bitcoind.
+    pub(crate) fn tell_pruned(&self) {
+        let files = self.pruning.files.load(Relaxed);
+        if files > 0 {
+            let (height, mib) = (self.prune_height(), self.pruning.bytes.load(Relaxed) >> 20);
+            self.teller.note(format!(
+                "Pruned {files} pairs of block and undo files ({mib} MiB): blocks below height {height} are gone. \
+                 bitcoind must run with -prune on this folder, and ffwd with --prune; a wallet last used below that \
+                 height cannot be loaded there"
+            ));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! A run that cannot go on ends, also where its reader waits for a buffer that blocks in flight hold.
+
+use crate::chain::{chain, file, hash_of, put};
+use crate::folder::{FOLDER, options};
+use leveldb::fs::SimDisk;
+use node::jobs;
+use std::path::Path;
+
+/// More than three reads of 512 blocks, and three buffers.
+const BLOCKS: u32 = 2000;
+const BAD: usize = 5;
+
+#[test]
+fn a_refused_block_frees_who_waits_for_a_buffer() {
+    let mut blocks = chain(BLOCKS);
+    // The header has another transaction in its Merkle root: the body is none of it.
+    let end = blocks[BAD].len() - 1;
+    blocks[BAD][end] ^= 1;
+    let disk = SimDisk::new(0);
+    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &file(&blocks));
+    let report = jobs::reindex(&options(&disk, false), false, &|_| {}).unwrap();
+    assert_eq!((report.height, report.best), (BAD as u32 - 1, hash_of(&blocks[BAD - 1])));
+}

@@ -1,0 +1,276 @@
+//! Pruning, with small files and a small target: a reindex, a sync, and a machine that stops at any write.
+
+use crate::chain::{chain, hash_of};
+use crate::folder::{self, FOLDER};
+use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use node::jobs::{self, SyncOptions};
+use node::options::{Event, Options, Prune, SetHash, SetInfo, Sizes, real_disk};
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use store::blockfiles::Limits;
+use store::{BlockIndex, IndexEntry};
+
+const BLOCKS: u32 = 900;
+const TARGET_BYTES: u64 = 120 << 10;
+const FILE_BYTES: u32 = 16 << 10;
+const CHUNK_BYTES: u64 = 4 << 10;
+const KEPT: u32 = 288;
+
+fn options(datadir: &Path, disk: Arc<dyn Disk>, prune: Prune) -> Options {
+    let mut options =
+        Options { disk, datadir: datadir.to_path_buf(), par: 2, prune, ..folder::options(&SimDisk::new(0), false) };
+    options.params.prune_after_height = 100;
+    options.sizes = Sizes {
+        limits: Limits { file_bytes_max: FILE_BYTES, chunk_bytes: CHUNK_BYTES },
+        prune_buffer_bytes: CHUNK_BYTES,
+    };
+    options
+}
+
+/// Block files as Core's `-fastprune` would have made them.
+fn write_files(options: &Options, blocks: &[Vec<u8>]) {
+    let (disk, dir) = (&options.disk, options.datadir.join("regtest/blocks"));
+    disk.create_dir_all(&dir).unwrap();
+    let mut file: Vec<u8> = Vec::new();
+    let mut number = 0;
+    for block in blocks.iter().map(Some).chain([None]) {
+        if block.is_none_or(|block| file.len() + 8 + block.len() >= FILE_BYTES as usize) {
+            let open = disk.create(&dir.join(format!("blk{number:05}.dat"))).unwrap();
+            open.write_at(0, &file).unwrap();
+            open.sync().unwrap();
+            (file, number) = (Vec::new(), number + 1);
+        }
+        if let Some(block) = block {
+            file.extend_from_slice(&options.params.magic);
+            file.extend_from_slice(&(block.len() as u32).to_le_bytes());
+            file.extend_from_slice(block);
+        }
+    }
+    for dir in dir.ancestors() {
+        disk.sync_dir(dir).unwrap();
+    }
+}
+
+fn set(options: &Options) -> SetInfo {
+    jobs::set_info(options, SetHash::Serialized, &|_| {}).unwrap()
+}
+
+/// What a pruned folder must be, whoever stopped whom before.
+struct Checked {
+    entries: Vec<IndexEntry>,
+    there: BTreeSet<u32>,
+    usage: u64,
+}
+
+/// Every entry is as Core leaves it, every file that is named is there, and none besides but the last.
+fn check(options: &Options, row: &str) -> Checked {
+    let disk = &options.disk;
+    let layout = store::Layout::new(&options.datadir, "regtest", None);
+    let network = node::folder::open::network(&options.params);
+    let loaded = BlockIndex::open_read_only(disk.clone(), &layout).unwrap().load(&network).unwrap();
+    let key = store::xor::read_key(&**disk, layout.blocks_dir()).unwrap().unwrap();
+    let files = store::blockfiles::BlockFiles::new(disk.clone(), layout.blocks_dir(), &network, key);
+    let undo = store::undofiles::UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key);
+    let (mut named, tip) = (BTreeSet::new(), jobs::info(options).unwrap().height);
+    for entry in &loaded.entries {
+        let height = entry.height;
+        if let Some(at) = entry.data() {
+            named.insert(at.file);
+            assert_eq!(hash_of(&files.read_block(at).unwrap()), entry.hash, "{row}, height {height}");
+            assert!(loaded.files[at.file as usize].height_last >= height, "{row}, height {height}");
+        } else {
+            let places = (entry.file, entry.data_offset, entry.undo_offset);
+            assert_eq!(places, (0, 0, 0), "{row}, height {height}");
+            let was_connected = (entry.status.level() == 5 || height == 0) && entry.tx_count > 0;
+            assert!(was_connected || height > tip, "{row}: {entry:?}");
+        }
+        if let Some(at) = entry.undo() {
+            assert!(entry.data().is_some(), "{row}, height {height}");
+            undo.read(at, &entry.header.prev()).unwrap();
+        }
+    }
+    for (number, info) in (0..).zip(&loaded.files) {
+        assert_eq!(info.size > 0, named.contains(&number) || loaded.is_reindexing && info.size > 0, "{row}, {number}");
+    }
+    let there: BTreeSet<u32> = files.numbers().unwrap().there.into_iter().collect();
+    let usage = loaded.files.iter().map(|info| u64::from(info.size) + u64::from(info.undo_size)).sum();
+    Checked { entries: loaded.entries, there, usage }
+}
+
+/// Of a run that went to the tip.
+fn check_at_tip(options: &Options, blocks: &[Vec<u8>], row: &str) {
+    let Checked { entries, there, usage } = check(options, row);
+    let tip = BLOCKS;
+    let lowest = entries.iter().filter(|entry| entry.data().is_some()).map(|entry| entry.height).min().unwrap();
+    assert!(lowest > 1 && lowest + KEPT <= tip, "{row}: {lowest}");
+    assert!(usage < TARGET_BYTES, "{row}: {usage} bytes");
+    assert_eq!(entries.len(), blocks.len(), "{row}: no header is forgotten");
+    let named: BTreeSet<u32> = entries.iter().filter_map(|entry| entry.data().map(|at| at.file)).collect();
+    assert_eq!(there, named, "{row}");
+    let info = jobs::info(options).unwrap();
+    assert_eq!((info.prune_height, info.height, info.reindexing), (Some(lowest), tip, false), "{row}");
+    assert!(!entries.iter().any(|entry| entry.status.is_failed()), "{row}");
+}
+
+fn refusal(done: Result<impl std::fmt::Debug, node::Fault>) -> String {
+    done.unwrap_err().to_string()
+}
+
+#[test]
+fn a_reindex_prunes_as_it_goes() {
+    let blocks = chain(BLOCKS);
+    let disk = real_disk();
+    let full = tempfile::tempdir().unwrap();
+    let plain = options(full.path(), disk.clone(), Prune::Off);
+    write_files(&plain, &blocks);
+    jobs::reindex(&plain, false, &|_| {}).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let pruned = options(folder.path(), disk, Prune::Target { bytes: TARGET_BYTES });
+    write_files(&pruned, &blocks);
+    std::fs::create_dir_all(folder.path().join("regtest/wallets/old")).unwrap();
+    let said = std::sync::Mutex::new(Vec::new());
+    let report = jobs::reindex(&pruned, false, &|event| said.lock().unwrap().push(format!("{event:?}"))).unwrap();
+    assert_eq!(report.best, hash_of(blocks.last().unwrap()));
+    check_at_tip(&pruned, &blocks, "reindex");
+    assert_eq!(set(&pruned).hash, set(&plain).hash);
+    let said = said.into_inner().unwrap().join("\n");
+    for want in ["wallets in a folder that is pruned", "bitcoind must run with -prune"] {
+        assert!(said.contains(want), "{want} in {said}");
+    }
+
+    // What is there is verified, by Core's meaning of 0: all of it, down and up again.
+    let look = Options { prune: Prune::Off, ..pruned.clone() };
+    let verified = jobs::verify(&look, 4, 0, &|_| {}).unwrap();
+    assert!(verified.blocks >= KEPT && verified.blocks < verified.height, "{verified:?}");
+    check_at_tip(&pruned, &blocks, "verified");
+
+    let core = "You need to rebuild the database using -reindex to go back to unpruned mode.";
+    for (row, why, want) in [
+        ("sync without --prune", refusal(jobs::sync(&look, &alone(), &|_| {})), core),
+        ("import without --prune", refusal(jobs::import(&look, &[], &|_| {})), core),
+        ("reindex", refusal(jobs::reindex(&pruned, false, &|_| {})), "ffwd sync --prune"),
+        ("reindex without --prune", refusal(jobs::reindex(&look, false, &|_| {})), "a pruned folder"),
+        (
+            "rebuild",
+            refusal(jobs::reindex(&pruned, true, &|_| {})),
+            "Prune mode is incompatible with -reindex-chainstate. Use full -reindex instead.",
+        ),
+        ("rebuild without --prune", refusal(jobs::reindex(&look, true, &|_| {})), core),
+    ] {
+        assert!(why.contains(want), "{row}: {why}");
+    }
+    check_at_tip(&pruned, &blocks, "refused");
+
+    // An optional index may need what would go; --prune 1 leaves everything there.
+    std::fs::create_dir_all(folder.path().join("regtest/indexes/blockfilter")).unwrap();
+    let why = refusal(jobs::import(&pruned, &[], &|_| {}));
+    assert!(why.contains("blockfilter") && why.contains("--prune 1"), "{why}");
+    let manual = Options { prune: Prune::Manual, ..pruned.clone() };
+    jobs::import(&manual, &[], &|_| {}).unwrap();
+    check_at_tip(&pruned, &blocks, "manual");
+}
+
+/// No peer at all.
+fn alone() -> SyncOptions {
+    SyncOptions {
+        connect: Some(Vec::new()),
+        addnode: Vec::new(),
+        listen: Vec::new(),
+        proxy: None,
+        exit_at_tip: true,
+        v2transport: false,
+        dnsseed: false,
+        outbound: 8,
+    }
+}
+
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_sync_prunes_as_it_goes_and_goes_on() {
+    let blocks = chain(BLOCKS);
+    let disk = real_disk();
+    let full = tempfile::tempdir().unwrap();
+    let plain = options(full.path(), disk.clone(), Prune::Off);
+    write_files(&plain, &blocks);
+    jobs::reindex(&plain, false, &|_| {}).unwrap();
+    let want = set(&plain).hash;
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let serving = SyncOptions { listen: vec![address], exit_at_tip: false, ..alone() };
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| jobs::sync(&plain, &serving, &|_| {}));
+        let folder = tempfile::tempdir().unwrap();
+        let pruned = options(folder.path(), disk, Prune::Target { bytes: TARGET_BYTES });
+        let client = SyncOptions { connect: Some(vec![address.to_string()]), ..alone() };
+        let half = Options { stop_at_height: Some(600), ..pruned.clone() };
+        // Also where the rest panics: the scope waits for the server.
+        let stop = Stop(plain.stop.clone());
+        assert_eq!(jobs::sync(&half, &client, &|_| {}).unwrap().height, 600);
+        let there = check(&half, "half-way").there;
+        assert!(!there.contains(&0), "files went before the end: {there:?}");
+        assert_eq!(jobs::sync(&pruned, &client, &|_| {}).unwrap().best, hash_of(blocks.last().unwrap()));
+        check_at_tip(&pruned, &blocks, "sync");
+        assert_eq!(set(&pruned).hash, want);
+        drop(stop);
+        server.join().unwrap().unwrap();
+    });
+}
+
+/// Brings a folder that was left anyhow to the tip.
+fn go_on(options: &Options, row: &str) {
+    let info = jobs::info(options).unwrap_or_else(|why| panic!("{row}: {why}"));
+    if info.reindexing || info.headers == 0 {
+        jobs::reindex(options, false, &|_| {}).unwrap_or_else(|why| panic!("{row}: {why}"));
+    } else {
+        jobs::import(options, &[], &|_| {}).unwrap_or_else(|why| panic!("{row}: {why}"));
+    }
+}
+
+/// Between coins, index, flag and files, and everywhere else: what is left opens, and ends where the whole run ends.
+#[test]
+fn a_machine_that_stops_at_any_write_leaves_a_folder_that_goes_on() {
+    let blocks = chain(BLOCKS);
+    let datadir = PathBuf::from(FOLDER);
+    let full = SimDisk::new(0);
+    let of = |disk: &SimDisk| options(&datadir, disk.shared(), Prune::Target { bytes: TARGET_BYTES });
+    // With a commit, and so a removal, at every chance.
+    let eager = |disk: &SimDisk| Options { commit_interval: Duration::ZERO, ..of(disk) };
+    write_files(&of(&full), &blocks);
+    let whole = full.reopen(Loss::Nothing);
+    let removed_at = AtomicU64::new(0);
+    let note = |event| {
+        if matches!(event, Event::Note(text) if text.starts_with("Pruning block files")) {
+            removed_at.store(whole.operations(), Ordering::SeqCst);
+        }
+    };
+    jobs::reindex(&eager(&whole), false, &note).unwrap();
+    check_at_tip(&of(&whole), &blocks, "whole");
+    let (want, count) = (set(&of(&whole)).hash, whole.operations());
+    // Some of all, and each before the first files are gone: their names, the index, the coins.
+    let removed_at = removed_at.into_inner();
+    assert!(removed_at > 0);
+    let tries = if std::env::var_os("SLOW").is_some_and(|slow| slow == "1") { count } else { 12 };
+    let some = (0..count).step_by((count / tries) as usize);
+    for at in some.chain(removed_at.saturating_sub(14)..removed_at) {
+        let sim = full.reopen(Loss::Nothing);
+        sim.fail_at(at, 1, Accident::Stop);
+        let stopped = jobs::reindex(&eager(&sim), false, &|_| {});
+        for loss in [Loss::Unsynced, Loss::Random(at)] {
+            let row = format!("stopped at {at} of {count}, {loss:?}: {:?}", stopped.as_ref().err());
+            let left = sim.reopen(loss);
+            go_on(&of(&left), &row);
+            check_at_tip(&of(&left), &blocks, &row);
+            assert_eq!(set(&of(&left)).hash, want, "{row}");
+        }
+    }
+}
