@@ -9,7 +9,7 @@ use crate::folder::{FOLDER, options};
 use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
-use node::options::{Report, SetHash};
+use node::options::{Event, Report, SetHash};
 use primitives::Hash256;
 use std::path::{Path, PathBuf};
 
@@ -68,10 +68,15 @@ impl Bench {
 
     fn run(&self, job: Job, disk: &SimDisk, is_eager: bool) -> Result<Report, Fault> {
         let options = options(disk, is_eager);
+        // Who is told that room is wanted makes some.
+        let events = |event: Event| match event {
+            Event::Warning(text) if text.contains("Waiting for room") => disk.heal(),
+            _ => {}
+        };
         match job {
-            Job::Reindex => jobs::reindex(&options, false, &|_| ()),
-            Job::Rebuild => jobs::reindex(&options, true, &|_| ()),
-            Job::Import => jobs::import(&options, &[PathBuf::from("/foreign.dat")], &|_| ()),
+            Job::Reindex => jobs::reindex(&options, false, &events),
+            Job::Rebuild => jobs::reindex(&options, true, &events),
+            Job::Import => jobs::import(&options, &[PathBuf::from("/foreign.dat")], &events),
         }
     }
 
@@ -176,7 +181,7 @@ fn a_full_disk_costs_nothing_committed() {
         println!("skipped: SLOW=1 runs it");
         return;
     }
-    every_operation(Accident::NoSpace, 5);
+    every_operation(Accident::NoSpace, 1);
 }
 
 /// `R` in an index beside coins: they are those of the run that set it, unless that run was still at its first steps.
