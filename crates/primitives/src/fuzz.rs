@@ -28,7 +28,10 @@ pub fn fuzz_block(data: &[u8]) {
         (Err(_), None) => {}
         (got, want) => panic!("{:?}, and the plain reader says {}", got.map(|_| ()), want.is_some()),
     }
-    if let Ok(coin) = CoinRef::decode(data) {
+    // An amount that is none of money is read, as by Core, but has no form of its own.
+    if let Ok(coin) = CoinRef::decode(data)
+        && coin.value.in_range()
+    {
         let mut again = Vec::new();
         put_coin(&mut again, coin.code(), coin.value, &coin.script.to_vec());
         let same = CoinRef::decode(&again).expect("what was written is read");

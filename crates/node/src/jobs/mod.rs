@@ -84,6 +84,15 @@ fn engine_with<'f>(folder: &'f Folder<'_>, tip: NodeId, budget_bytes: usize) -> 
     Engine::new(folder.params, folder, &folder.tree, setup)
 }
 
+/// Does something when it goes, after a panic too: another thread is told to end, which nobody waits for in vain then.
+struct AtEnd<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Brings the chain up to date and commits it; tells how far it is meanwhile.
 fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -95,10 +104,11 @@ fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, F
                 folder.teller.progress(|| stats.snapshot());
             }
         });
-        let result = engine.activate();
-        done.store(true, Relaxed);
-        teller.thread().unpark();
-        result
+        let _end = AtEnd(|| {
+            done.store(true, Relaxed);
+            teller.thread().unpark();
+        });
+        engine.activate()
     })
 }
 

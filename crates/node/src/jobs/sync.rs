@@ -4,7 +4,7 @@
 //! and stores it; the other brings the chain up to date.
 
 use super::existing::{self, Purpose};
-use super::{engine, report};
+use super::{AtEnd, engine, report};
 use crate::arrivals::Arrivals;
 use crate::chainview::SharedChain;
 use crate::engine::{Activated, Engine};
@@ -110,12 +110,18 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     let result = std::thread::scope(|scope| {
         let taker = scope.spawn(|| take(&shared, receiver, &own));
         let stats = engine.pipeline.stats();
-        let result =
-            if activated == Activated::Tip { follow(&shared, &mut engine, sync, &stats) } else { Ok(activated) };
-        shared.done.store(true, Relaxed);
-        shared.arrivals.hurry();
-        let taken = taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        taken.and(result)
+        let result = {
+            let _end = AtEnd(|| {
+                shared.done.store(true, Relaxed);
+                shared.arrivals.hurry();
+            });
+            if activated == Activated::Tip { follow(&shared, &mut engine, sync, &stats) } else { Ok(activated) }
+        };
+        taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match shared.fault.lock().expect("nobody panics with it").take() {
+            Some(fault) => Err(fault),
+            None => result,
+        }
     });
     activated = result?;
     super::finish(folder, &mut engine)?;
@@ -152,14 +158,20 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
 }
 
 /// Takes what the network says until the work is done.
-fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) -> Result<(), Fault> {
-    let result = take_events(shared, &events, own);
-    if let Err(fault) = result {
-        // The other thread ends its run and finds this.
+fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) {
+    // The other thread ends its run and finds this.
+    let end_by = |fault: Fault| {
         shared.fault.lock().expect("nobody panics with it").get_or_insert(fault);
         shared.arrivals.hurry();
+    };
+    let _alarm = AtEnd(|| {
+        if std::thread::panicking() {
+            end_by(Fault::own("the thread that takes what arrives panicked"));
+        }
+    });
+    if let Err(fault) = take_events(shared, &events, own) {
+        end_by(fault);
     }
-    Ok(())
 }
 
 fn take_events(shared: &Shared<'_, '_>, events: &Receiver<Event>, own: &store::own::Own) -> Result<(), Fault> {
@@ -169,7 +181,7 @@ fn take_events(shared: &Shared<'_, '_>, events: &Receiver<Event>, own: &store::o
         match events.recv_timeout(Duration::from_millis(100)) {
             Ok(event) => dirty |= take_event(shared, event, own)?,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Disconnected) => return Err(Fault::own("the network's thread ended")),
         }
         want_if_ahead(shared);
         if dirty && last_index.elapsed() > INDEX_INTERVAL {

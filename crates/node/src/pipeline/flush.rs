@@ -175,6 +175,7 @@ impl Pipeline<'_> {
             return self.lock().fault.take().map_or(Ok(()), Err);
         }
         std::thread::scope(|scope| {
+            let _alarm = super::work::Alarm(self);
             for _ in 0..self.settings.par.max(1) {
                 scope.spawn(|| self.worker());
             }

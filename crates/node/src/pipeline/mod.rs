@@ -243,6 +243,7 @@ impl<'b> Pipeline<'b> {
             return self.end_run();
         }
         std::thread::scope(|scope| {
+            let _alarm = work::Alarm(self);
             let workers: Vec<_> = (0..self.settings.par.max(1))
                 .map(|n| {
                     let name = format!("worker.{n:02}");

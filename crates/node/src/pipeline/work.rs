@@ -9,7 +9,7 @@ use coins::LANES;
 use coins::lane::BlockOps;
 use primitives::Hash256;
 use std::cmp::Reverse;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Inputs whose scripts one task checks: some milliseconds of signatures.
@@ -17,16 +17,17 @@ pub(crate) const SCRIPTS_PER_TASK: usize = 256;
 /// Blocks that one worker does in a lane before it lets others choose.
 const LANE_BLOCKS_MAX: usize = 8;
 
-/// Wakes the others when a worker panics, or they would wait for ever.
-struct Alarm<'p, 'b>(&'p Pipeline<'b>);
+/// Ends the others when a thread of the pipeline panics, or they would wait for ever.
+pub(crate) struct Alarm<'p, 'b>(pub(crate) &'p Pipeline<'b>);
 
 impl Drop for Alarm<'_, '_> {
     fn drop(&mut self) {
-        if std::thread::panicking()
-            && let Ok(mut state) = self.0.state.lock()
-        {
+        if std::thread::panicking() {
+            // It may have held the state, which nobody looks at again but for its end.
+            let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.running = state.running.saturating_sub(1);
-            self.0.fail(&mut state, Fault::own("a worker of the pipeline panicked"));
+            state.end_workers = true;
+            self.0.fail(&mut state, Fault::own("a thread of the pipeline panicked"));
         }
     }
 }

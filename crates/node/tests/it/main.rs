@@ -13,6 +13,7 @@ mod folder;
 mod halt;
 mod lost;
 mod memory;
+mod panics;
 mod peers;
 mod pipeline;
 mod prune;

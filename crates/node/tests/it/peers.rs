@@ -132,13 +132,8 @@ enum Until {
     Stop(u32),
 }
 
-/// How a sync from these peers ended, and what it said.
-fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
-    let disk = SimDisk::new(0);
-    disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
-    let stop_at_height = if let Until::Stop(height) = until { Some(height) } else { None };
-    let options = Options { par: 2, stop_at_height, ..options(&disk, false) };
-    let sync = SyncOptions {
+fn sync_options(peers: &[String], until: Until) -> SyncOptions {
+    SyncOptions {
         connect: Some(peers.to_vec()),
         addnode: vec![],
         listen: vec![],
@@ -147,7 +142,16 @@ fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
         v2transport: false,
         dnsseed: false,
         outbound: 8,
-    };
+    }
+}
+
+/// How a sync from these peers ended, and what it said.
+fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
+    let disk = SimDisk::new(0);
+    disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
+    let stop_at_height = if let Until::Stop(height) = until { Some(height) } else { None };
+    let options = Options { par: 2, stop_at_height, ..options(&disk, false) };
+    let sync = sync_options(peers, until);
     let (said, start) = (Mutex::new(Vec::new()), Instant::now());
     let report = jobs::sync(&options, &sync, &|event| match event {
         Event::Note(text) | Event::Warning(text) => said.lock().unwrap().push(text),
@@ -347,4 +351,30 @@ fn a_header_two_hours_and_a_second_ahead_is_taken_a_second_later() {
     assert!(start.elapsed() >= Duration::from_secs(1), "not before its time");
     assert!(said.iter().any(|text| text.contains("kept aside")), "{said:#?}");
     assert!(!said.iter().any(|text| text.contains(" gone: ")), "no offence: {said:#?}");
+}
+
+/// In the thread that connects, and in the one that takes what arrives.
+#[test]
+fn a_panic_ends_a_sync() {
+    for said in ["Enabling script verification", "Peer 1: connected"] {
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut blocks = genesis();
+            extend(&mut blocks, 30, 0);
+            let disk = SimDisk::new(0);
+            disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
+            let (options, peers) = (options(&disk, false), [Far::listen(&blocks, honest(), &open())]);
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let _ = jobs::sync(&options, &sync_options(&peers, Until::Tip), &|event| {
+                    if let Event::Note(text) = event
+                        && text.starts_with(said)
+                    {
+                        panic!("on purpose");
+                    }
+                });
+            }));
+            done.send(panicked.is_err())
+        });
+        assert_eq!(ended.recv_timeout(MINUTE), Ok(true), "{said}");
+    }
 }
