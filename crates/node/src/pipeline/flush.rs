@@ -21,6 +21,9 @@ impl Pipeline<'_> {
 
     /// What the coins may take.
     fn coin_budget(&self) -> usize {
+        if self.settings.budget_bytes == 0 {
+            return 0;
+        }
         let other = self.window_bytes() + self.backend.table_bytes();
         self.settings.budget_bytes.saturating_sub(other).max(8 << 20)
     }

@@ -157,7 +157,8 @@ pub enum Outcome {
 pub struct Settings {
     /// Workers, at least 1.
     pub par: usize,
-    /// Budget of memory for coins, blocks in flight and table indexes, in bytes.
+    /// Budget of memory for coins, blocks in flight and table indexes, in bytes. With 0 every generation is sealed at the
+    /// first chance and let go when it is committed, so that the tables are asked for every older coin.
     pub budget_bytes: usize,
     /// Most blocks in flight, at least 1.
     pub window_blocks: usize,

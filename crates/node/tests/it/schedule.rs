@@ -334,7 +334,7 @@ fn any_order_of_tasks_ends_as_the_model_says() {
             let settings = Settings {
                 par: 1 + random.below(8),
                 window_blocks: windows[random.below(5)],
-                budget_bytes: [1 << 20, 64 << 20][random.below(2)],
+                budget_bytes: [0, 1 << 20, 64 << 20][random.below(3)],
             };
             let (eager, choices) = (random.below(2) == 0, Random(random.next()));
             let choices = (random.below(4) > 0).then_some(choices);
