@@ -156,8 +156,14 @@ impl<'w> Engine<'w> {
         (self.tip, self.tree().hash(self.tip))
     }
 
+    /// To be asked for once at a time: see `Folder::tree`.
     fn tree(&self) -> std::sync::RwLockReadGuard<'w, Tree> {
         self.tree.read().expect("nobody panics with it")
+    }
+
+    fn height_and_hash(&self, node: NodeId) -> (Height, Hash256) {
+        let tree = self.tree();
+        (tree.height(node), tree.hash(node))
     }
 
     /// Brings the chain to the best block that is complete. Bad blocks are refused on the way, and the next best chain
@@ -291,7 +297,7 @@ impl<'w> Engine<'w> {
             };
             recheck::judge(&question, |outpoint| self.coin(outpoint))?
         };
-        let (height, hash) = (self.tree().height(node), self.tree().hash(node));
+        let (height, hash) = self.height_and_hash(node);
         match answer {
             Answer::Refused(error) if error.mutated() => self.lose(node, &error.to_string()).map(|_| ()),
             Answer::Refused(error) => {
@@ -379,7 +385,7 @@ impl<'w> Engine<'w> {
     /// A fault that names the block: what was good once is not any more.
     pub fn check_alone(&self, node: NodeId, bytes: Vec<u8>) -> Result<usize, Fault> {
         self.check_one_beside(node, bytes).map_err(|why| {
-            let (height, hash) = (self.tree().height(node), self.tree().hash(node));
+            let (height, hash) = self.height_and_hash(node);
             let why = match why {
                 Beside::Refused(error) => error.to_string(),
                 Beside::Lost(why) => why,

@@ -205,8 +205,20 @@ impl<'e> Teller<'e> {
 }
 
 impl Folder<'_> {
+    /// The headers, to be read. Nobody may ask for them again while it holds this: with a writer waiting in between, both
+    /// would wait for ever.
     pub(crate) fn tree(&self) -> std::sync::RwLockReadGuard<'_, Tree> {
         self.tree.read().expect("nobody panics with it")
+    }
+
+    pub(crate) fn height_and_hash(&self, id: NodeId) -> (Height, Hash256) {
+        let tree = self.tree();
+        (tree.height(id), tree.hash(id))
+    }
+
+    pub(crate) fn height_and_time(&self, id: NodeId) -> (Height, u32) {
+        let tree = self.tree();
+        (tree.height(id), tree.time(id))
     }
 
     pub(crate) fn tree_mut(&self) -> std::sync::RwLockWriteGuard<'_, Tree> {
@@ -293,7 +305,7 @@ impl Folder<'_> {
     }
 
     pub(crate) fn say_refused(&self, id: NodeId, error: &BlockError) {
-        let (height, hash) = (self.tree().height(id), self.tree().hash(id));
+        let (height, hash) = self.height_and_hash(id);
         self.teller.refused(height, hash, error, true);
         self.newly_refused.lock().expect("nobody panics with it").push((hash, error.to_string()));
     }

@@ -302,7 +302,7 @@ impl<'e> Folder<'e> {
             Err(why) => return Ok(Err(why)),
         };
         let bytes = &bytes[..checked.block_bytes(bytes)];
-        let (height, time) = (self.tree().height(id), self.tree().time(id));
+        let (height, time) = self.height_and_time(id);
         let at = self.with_room(|| {
             let writers = &mut *self.writers();
             if writers.blocks.is_none() {

@@ -220,7 +220,7 @@ impl World for Folder<'_> {
     }
 
     fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
-        let (hash, height) = (self.tree().hash(node), self.tree().height(node));
+        let (height, hash) = self.height_and_hash(node);
         self.active.write().expect("nobody panics with it").pop();
         self.teller.log().line(&format!("Disconnect block: {hash} height={height}"));
         self.teller.height.store(height - 1, Relaxed);
@@ -237,7 +237,7 @@ impl World for Folder<'_> {
 
     fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault> {
         let bad = self.copies.lock().expect("nobody panics with it").entry(node).or_default().pop_front();
-        let (hash, height) = (self.tree().hash(node), self.tree().height(node));
+        let (height, hash) = self.height_and_hash(node);
         let mut found = Vec::new();
         if let Some(at) = bad {
             let path = self.files.path(at.file);
@@ -298,7 +298,7 @@ impl Folder<'_> {
             let is_new = id != node && self.place(id).is_none();
             self.add_copy(id, at);
             if let Some(pos) = at.file_pos().filter(|_| is_new) {
-                let (height, time) = (self.tree().height(id), self.tree().time(id));
+                let (height, time) = self.height_and_time(id);
                 self.writers().infos.add_existing(pos, at.size, height, time);
             }
         }

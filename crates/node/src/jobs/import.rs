@@ -45,7 +45,7 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
                 (taken, waiting_bytes) = (taken + 1, waiting_bytes + bytes.len());
             }
             Err(why) => {
-                let (height, hash) = (folder.tree().height(id), folder.tree().hash(id));
+                let (height, hash) = folder.height_and_hash(id);
                 folder.teller.refused(height, hash, &why, false);
             }
         }

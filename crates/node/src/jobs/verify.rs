@@ -60,7 +60,10 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
         }
         let undo = folder.tree().body(node).undo;
         if level >= 2 && undo != 0 {
-            let prev = folder.tree().hash(folder.tree().parent(node).expect("not genesis"));
+            let prev = {
+                let tree = folder.tree();
+                tree.hash(tree.parent(node).expect("not genesis"))
+            };
             folder.read_undo(node, prev)?;
         }
         if level >= 3 && limit.is_none() {
