@@ -60,8 +60,8 @@ struct Shared<'f, 'e> {
     stored: Mutex<Vec<NodeId>>,
     /// Size of the blocks that arrive, smoothed.
     block_bytes: AtomicU64,
-    /// Height of the tip when blocks were wanted last.
-    wanted_at: AtomicU32,
+    /// Height of the last block that was wanted, where only so many may be ahead of the tip.
+    wanted_to: AtomicU32,
     done: AtomicBool,
     fault: Mutex<Option<Fault>>,
 }
@@ -103,7 +103,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         arrivals,
         stored: Mutex::default(),
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
-        wanted_at: AtomicU32::new(0),
+        wanted_to: AtomicU32::new(0),
         done: AtomicBool::new(false),
         fault: Mutex::default(),
     };
@@ -252,7 +252,7 @@ fn want(shared: &Shared<'_, '_>) {
     // What is stored ahead of the tip cannot be pruned: there must not be much of it.
     let ahead = folder.ahead_max(shared.block_bytes.load(Relaxed)).unwrap_or(u32::MAX);
     let end = stop.min(tree.height(tip).saturating_add(ahead)).clamp(tree.height(fork), tree.height(best));
-    shared.wanted_at.store(tree.height(tip), Relaxed);
+    shared.wanted_to.store(end, Relaxed);
     let mut list = Vec::new();
     for node in tree.path(fork, tree.ancestor(best, end)) {
         if list.len() == WANTS_MAX {
@@ -267,11 +267,13 @@ fn want(shared: &Shared<'_, '_>) {
     shared.network.want(list);
 }
 
-/// Where only so many blocks may be ahead of the tip, more are wanted as it goes up.
+/// Where only so many blocks may be ahead of the tip, more are wanted as it goes up, and as blocks become smaller.
 fn want_if_ahead(shared: &Shared<'_, '_>) {
     let Some(ahead) = shared.folder.ahead_max(shared.block_bytes.load(Relaxed)) else { return };
     let height = shared.folder.teller.height.load(Relaxed);
-    if height.abs_diff(shared.wanted_at.load(Relaxed)) > ahead / 8 {
+    let end = shared.wanted_to.load(Relaxed);
+    let is_short = end.saturating_sub(height) < ahead - ahead / 8;
+    if is_short && end < shared.folder.teller.height_end.load(Relaxed) {
         want(shared);
     }
 }
