@@ -479,7 +479,7 @@ enum Beside {
 }
 
 /// The stored coins of undo data, in the order of the block's inputs; none when it is not of this block.
-fn undo_coins(undo: &[u8], block: &primitives::Block<'_>) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn undo_coins(undo: &[u8], block: &primitives::Block<'_>) -> Option<Vec<Vec<u8>>> {
     let mut reader = UndoReader::new(undo);
     if reader.count().ok()? != block.transaction_count() - 1 {
         return None;

@@ -2,15 +2,14 @@
 
 use super::engine;
 use crate::candidates::Links;
-use crate::engine::Engine;
+use crate::engine::{Engine, World, undo_coins};
 use crate::fault::Fault;
 use crate::folder::Folder;
 use crate::folder::{open, prune};
 use crate::options::{Events, Options, Prune};
 use crate::tree::{GENESIS, NodeId};
 use primitives::coin::{code, is_unspendable, put_coin};
-use primitives::undo::UndoReader;
-use primitives::{Hash256, Tables};
+use primitives::{Block, Hash256, Height, Tables};
 use store::FileInfos;
 use store::chainstate::{self, Chainstate, HeadBlocks};
 use store::index::{self, BlockIndex};
@@ -105,64 +104,85 @@ fn replay(folder: &Folder<'_>, heads: HeadBlocks, unknown: impl Fn(Hash256) -> F
     };
     let engine = engine(folder, fork);
     for node in back {
-        roll(folder, &engine, node, true)?;
+        roll_back(folder, &engine, node)?;
     }
     for node in forward {
-        roll(folder, &engine, node, false)?;
+        roll_forward(folder, &engine, node)?;
     }
     engine.pipeline.flush((new, heads.new))?;
     folder.teller.note("Rolled forward: the coins are whole again");
     Ok(new)
 }
 
-fn roll(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId, back: bool) -> Result<(), Fault> {
-    use crate::engine::World;
-    let (hash, height, prev) = {
-        let tree = folder.tree();
-        (tree.hash(node), tree.height(node), tree.parent(node).map(|parent| tree.hash(parent)))
-    };
-    let damaged = |what: &str| {
-        Fault::refused(format!("block {hash} at height {height} cannot be replayed: {what}; run ffwd reindex"))
-    };
-    let bytes = folder.read(node)?;
-    let mut tables = Tables::new();
-    let block = tables.parse_block(&bytes).map_err(|why| damaged(&why.to_string()))?;
-    let mut txids = Vec::new();
-    block.txids_into(&mut txids);
-    let undo = match prev {
-        Some(prev) if back => folder.read_undo(node, prev)?,
-        _ => Vec::new(),
-    };
-    let mut reader = UndoReader::new(&undo);
-    if back {
-        reader.count().map_err(|why| damaged(&why.to_string()))?;
+/// A block that is replayed: where it stands, and its bytes.
+struct Rolled {
+    hash: Hash256,
+    height: Height,
+    bytes: Vec<u8>,
+}
+
+impl Rolled {
+    fn read(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<Rolled, Fault> {
+        let (height, hash) = folder.height_and_hash(node);
+        let bytes = folder.read(node)?;
+        // It was good once; what is not now must not become coins.
+        engine.check_alone(node, bytes.clone())?;
+        Ok(Rolled { hash, height, bytes })
     }
+
+    fn damaged(&self, what: &str) -> Fault {
+        let Rolled { hash, height, .. } = self;
+        Fault::refused(format!("block {hash} at height {height} cannot be replayed: {what}; run ffwd reindex"))
+    }
+
+    /// The block, and the ids of its transactions.
+    fn parse<'t>(&'t self, tables: &'t mut Tables) -> Result<(Block<'t>, Vec<Hash256>), Fault> {
+        let block = tables.parse_block(&self.bytes).map_err(|why| self.damaged(&why.to_string()))?;
+        let mut txids = Vec::new();
+        block.txids_into(&mut txids);
+        Ok((block, txids))
+    }
+}
+
+/// From its last transaction to its first: what one of them made and a later one spent must go last.
+fn roll_back(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
+    let rolled = Rolled::read(folder, engine, node)?;
+    let mut tables = Tables::new();
+    let (block, txids) = rolled.parse(&mut tables)?;
+    let prev = {
+        let tree = folder.tree();
+        tree.hash(tree.parent(node).expect("the fork is below it"))
+    };
+    let undo = folder.read_undo(node, prev)?;
+    let spent = undo_coins(&undo, &block).ok_or_else(|| rolled.damaged("its undo data does not fit it"))?;
+    for (index, tx) in block.transactions().enumerate().collect::<Vec<_>>().into_iter().rev() {
+        for (vout, _) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
+            engine.pipeline.with_lane(&txids[index], |lane| lane.take(&txids[index], vout as u32));
+        }
+        if index == 0 {
+            continue;
+        }
+        for input in (0..tx.input_count()).rev() {
+            let outpoint = tx.input(input).prevout();
+            let coin = &spent[tx.first_input() + input - 1];
+            engine.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint.txid, outpoint.vout, coin));
+        }
+    }
+    Ok(())
+}
+
+fn roll_forward(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
+    let rolled = Rolled::read(folder, engine, node)?;
+    let mut tables = Tables::new();
+    let (block, txids) = rolled.parse(&mut tables)?;
     for (index, tx) in block.transactions().enumerate() {
-        if index > 0 {
-            if back {
-                reader.count().map_err(|why| damaged(&why.to_string()))?;
-            }
-            for input in tx.inputs() {
-                let spent = input.prevout();
-                if back {
-                    let coin = reader.entry().map_err(|why| damaged(&why.to_string()))?;
-                    let mut stored = Vec::new();
-                    put_coin(&mut stored, coin.code(), coin.value, &coin.script.to_vec());
-                    engine.pipeline.with_lane(&spent.txid, |lane| lane.put_back(&spent.txid, spent.vout, &stored));
-                } else {
-                    engine.pipeline.with_lane(&spent.txid, |lane| lane.take(&spent.txid, spent.vout));
-                }
-            }
+        for spent in tx.inputs().filter(|_| index > 0).map(|input| input.prevout()) {
+            engine.pipeline.with_lane(&spent.txid, |lane| lane.take(&spent.txid, spent.vout));
         }
         for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
-            let vout = vout as u32;
-            if back {
-                engine.pipeline.with_lane(&txids[index], |lane| lane.take(&txids[index], vout));
-            } else {
-                let mut stored = Vec::new();
-                put_coin(&mut stored, code(height, index == 0), output.value(), output.script());
-                engine.pipeline.with_lane(&txids[index], |lane| lane.put_back(&txids[index], vout, &stored));
-            }
+            let mut coin = Vec::new();
+            put_coin(&mut coin, code(rolled.height, index == 0), output.value(), output.script());
+            engine.pipeline.with_lane(&txids[index], |lane| lane.put_back(&txids[index], vout as u32, &coin));
         }
     }
     Ok(())

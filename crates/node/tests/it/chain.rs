@@ -6,14 +6,14 @@ use primitives::{Hash256, Header, Target};
 use std::path::Path;
 
 /// What a block pays at most, in satoshis: halved every 150 blocks.
-fn subsidy(height: u32) -> u64 {
+pub(crate) fn subsidy(height: u32) -> u64 {
     5_000_000_000 >> (height / 150)
 }
 
 /// Blocks after which a coinbase may be spent.
 const MATURITY: u32 = 100;
 /// The genesis block of regtest is of this second.
-const GENESIS_TIME: u32 = 1_296_688_602;
+pub(crate) const GENESIS_TIME: u32 = 1_296_688_602;
 
 /// `count` blocks on regtest's genesis block, the genesis block first. From height 101 on each has a second transaction,
 /// which spends the coinbase of 100 blocks before and makes two coins of it.
@@ -52,11 +52,12 @@ pub(crate) fn id(transaction: &[u8]) -> Hash256 {
 }
 
 pub(crate) fn block(prev: Hash256, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
-    let root = match transactions {
-        [only] => id(only),
-        [first, second] => id(&[id(first).0, id(second).0].concat()),
-        _ => unreachable!("one or two"),
-    };
+    let mut level: Vec<Hash256> = transactions.iter().map(|transaction| id(transaction)).collect();
+    while level.len() > 1 {
+        let pair = |pair: &[Hash256]| id(&[pair[0].0, pair[pair.len() - 1].0].concat());
+        level = level.chunks(2).map(pair).collect();
+    }
+    let root = level[0];
     let target = Target::from_compact(0x207f_ffff).unwrap();
     let header = (0..).map(|nonce| Header::new(4, prev, root, time, 0x207f_ffff, nonce));
     let header = header.into_iter().find(|header| target.is_met_by(&header.hash())).unwrap();
@@ -69,7 +70,7 @@ pub(crate) fn output(value: u64) -> Vec<u8> {
 }
 
 /// The height comes first, as BIP34 wants it: heights up to 16 as one byte, those up to 127 as a push of one, and so on.
-fn coinbase(height: u32) -> Vec<u8> {
+pub(crate) fn coinbase(height: u32) -> Vec<u8> {
     let script = match u16::try_from(height).expect("few blocks").to_le_bytes() {
         [low @ ..=16, 0] => vec![0x50 + low, 0],
         [low @ ..=0x7f, 0] => vec![1, low, 0],
@@ -82,7 +83,7 @@ fn coinbase(height: u32) -> Vec<u8> {
     [&[1, 0, 0, 0][..], &input, &[1], &output(subsidy(height)), &[0; 4]].concat()
 }
 
-fn spend(of: Hash256, value: u64) -> Vec<u8> {
+pub(crate) fn spend(of: Hash256, value: u64) -> Vec<u8> {
     let input = [&[1][..], &of.0, &[0; 4], &[0], &[0xff; 4]].concat();
     let outputs = [&[2][..], &output(value / 2), &output(value / 2)].concat();
     [&[1, 0, 0, 0][..], &input, &outputs, &[0; 4]].concat()

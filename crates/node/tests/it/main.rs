@@ -9,6 +9,7 @@ mod chain;
 mod clock;
 mod crash;
 mod data;
+mod existing;
 mod folder;
 mod halt;
 mod lost;
