@@ -1,15 +1,19 @@
 //! Blocks from peers on their way to the pipeline: what arrived, and who waits for it.
 //!
 //! A body is kept in memory from its arrival to its turn while there is room; without room it is read back from its file.
+//! While the pipeline takes what is here, who brings more waits for room: then the network is the faster one, and reading
+//! and checking a body twice would cost more. While the pipeline waits for a block that is not here nobody waits for it.
 
 use crate::stages::Checked;
 use crate::tree::NodeId;
-use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use primitives::Height;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 use store::blockfiles::BlockBytes;
 
-/// How long the pipeline waits for a block before it lets the run end, so that other things are looked at.
+/// How long the pipeline waits for a block before it lets the run end, so that other things are looked at; and how long
+/// who brings a block waits for room while nothing is taken.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What a kept block takes: tables and ids are about a quarter of a full block.
@@ -24,15 +28,40 @@ pub struct Arrivals {
     changed: Condvar,
 }
 
+struct Kept {
+    bytes: BlockBytes,
+    checked: Arc<Checked>,
+    _held: p2p::Held,
+}
+
 #[derive(Default)]
 struct State {
-    kept: HashMap<NodeId, (BlockBytes, Arc<Checked>, p2p::Held)>,
+    /// The lowest first.
+    kept: BTreeMap<(Height, NodeId), Kept>,
     kept_bytes: usize,
     kept_bytes_max: usize,
     /// Goes up with every arrival.
-    count: u64,
+    arrived_count: u64,
+    /// Goes up with every block that is taken.
+    taken_count: u64,
+    /// The pipeline waits for a block that is not here.
+    is_starved: bool,
+    /// Nothing was taken while somebody waited for room: nobody waits until something is.
+    is_stuck: bool,
     /// Another chain is wanted, or it is time to stop: nobody waits any more.
     hurry: bool,
+}
+
+impl State {
+    fn remove(&mut self, key: (Height, NodeId)) -> Option<Kept> {
+        let kept = self.kept.remove(&key)?;
+        self.kept_bytes -= memory_bytes(kept.bytes.len());
+        Some(kept)
+    }
+
+    fn is_full(&self, more_bytes: usize) -> bool {
+        self.kept_bytes + memory_bytes(more_bytes) > self.kept_bytes_max
+    }
 }
 
 impl Arrivals {
@@ -41,27 +70,68 @@ impl Arrivals {
         Arrivals { state: Mutex::new(State { kept_bytes_max, ..State::default() }), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nobody panics with it")
     }
 
-    /// A block is stored; its bytes are kept if there is room, and room in the window is free when they are gone.
-    pub fn arrived(&self, id: NodeId, bytes: Vec<u8>, checked: Arc<Checked>, held: p2p::Held) {
+    /// Waits until so many bytes can be kept, where that makes sense.
+    fn wait_for_room(&self, bytes: usize) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        if state.kept_bytes + memory_bytes(bytes.len()) <= state.kept_bytes_max {
-            state.kept_bytes += memory_bytes(bytes.len());
-            state.kept.insert(id, (BlockBytes::from(bytes), checked, held));
+        while state.is_full(bytes) && !(state.is_starved || state.is_stuck || state.hurry || state.kept.is_empty()) {
+            let seen = state.taken_count;
+            let (next, waited) = self.changed.wait_timeout(state, PATIENCE).expect("nobody panics with it");
+            state = next;
+            state.is_stuck |= waited.timed_out() && state.taken_count == seen;
         }
-        state.count += 1;
+        state
+    }
+
+    /// A body was found good and is about to be stored: keeps it if there is room. What was held in the download window
+    /// for it is free again when it is gone from here.
+    pub fn keep(&self, (height, id): (Height, NodeId), bytes: BlockBytes, checked: Arc<Checked>, held: p2p::Held) {
+        let mut state = self.wait_for_room(bytes.len());
+        if !state.is_full(bytes.len()) {
+            state.kept_bytes += memory_bytes(bytes.len());
+            state.kept.insert((height, id), Kept { bytes, checked, _held: held });
+        }
+    }
+
+    /// A block is stored: who waits looks again.
+    pub fn arrived(&self) {
+        self.lock().arrived_count += 1;
         self.changed.notify_all();
     }
 
-    /// Takes a block out of memory, if it is there: its bytes, and what checking them gave.
-    pub fn take(&self, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
+    /// Whether a block is here.
+    pub fn has(&self, height: Height, id: NodeId) -> bool {
+        self.lock().kept.contains_key(&(height, id))
+    }
+
+    /// Takes the block that is connected next, if it is here: its bytes, and what checking them gave. What lies below it
+    /// is nobody's next one any more.
+    pub fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
         let mut state = self.lock();
-        let (bytes, checked, _held) = state.kept.remove(&id)?;
-        state.kept_bytes -= memory_bytes(bytes.len());
-        Some((bytes, checked))
+        while let Some((&key, _)) = state.kept.first_key_value()
+            && key.0 < height
+        {
+            state.remove(key);
+        }
+        let taken = state.remove((height, id));
+        state.taken_count += 1;
+        state.is_stuck = false;
+        drop(state);
+        self.changed.notify_all();
+        taken.map(|kept| (kept.bytes, kept.checked))
+    }
+
+    /// Lets everything go: another chain is wanted. All of it can be read from its file.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        state.kept_bytes = 0;
+        let all = std::mem::take(&mut state.kept);
+        drop(state);
+        drop(all);
+        self.changed.notify_all();
     }
 
     /// Ends all waiting until [`Arrivals::calm`].
@@ -77,24 +147,92 @@ impl Arrivals {
 
     /// Waits until `is_there`, asked again after each arrival; says no when patience or the occasion ends.
     pub fn wait(&self, is_there: impl Fn() -> bool) -> bool {
-        let mut state = self.lock();
+        let end = Instant::now() + PATIENCE;
         loop {
-            let seen = state.count;
-            drop(state);
+            let seen = self.lock().arrived_count;
             if is_there() {
                 return true;
             }
-            state = self.lock();
-            if state.hurry {
+            let mut state = self.lock();
+            let left = end.saturating_duration_since(Instant::now());
+            if state.hurry || left.is_zero() {
                 return false;
             }
-            if state.count == seen {
-                let (next, waited) = self.changed.wait_timeout(state, PATIENCE).expect("nobody panics with it");
-                state = next;
-                if waited.timed_out() && state.count == seen {
-                    return false;
-                }
+            if state.arrived_count == seen {
+                state.is_starved = true;
+                self.changed.notify_all();
+                state = self.changed.wait_timeout(state, left).expect("nobody panics with it").0;
+                state.is_starved = false;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(arrivals: &Arrivals, height: Height, bytes: usize) {
+        let checked = Checked { tables: primitives::Tables::new(), txids: Vec::new(), sigops: Vec::new() };
+        let bytes = BlockBytes::from(vec![height as u8; bytes]);
+        arrivals.keep((height, height), bytes, Arc::new(checked), p2p::Held::none());
+        arrivals.arrived();
+    }
+
+    #[test]
+    fn what_nobody_takes_goes() {
+        // Room for three blocks of 100 bytes.
+        let arrivals = Arrivals::new(375);
+        for height in [7, 3, 5] {
+            keep(&arrivals, height, 100);
+        }
+        // Nothing is taken: it is in its file, and the next one need not even wait for that.
+        keep(&arrivals, 6, 100);
+        assert!(!arrivals.has(6, 6));
+        let before = Instant::now();
+        keep(&arrivals, 8, 100);
+        assert!(!arrivals.has(8, 8) && before.elapsed() < PATIENCE);
+        // Blocks 3 and 5 were read from their files, or are of another chain.
+        assert!(arrivals.take(6, 6).is_none());
+        assert!(!arrivals.has(3, 3) && !arrivals.has(5, 5));
+        assert_eq!(arrivals.take(7, 7).unwrap().0[..], [7; 100]);
+        assert_eq!(arrivals.lock().kept_bytes, 0);
+        keep(&arrivals, 9, 100);
+        arrivals.clear();
+        assert!(arrivals.take(9, 9).is_none());
+        assert_eq!(arrivals.lock().kept_bytes, 0);
+    }
+
+    #[test]
+    fn who_brings_waits_while_blocks_are_taken() {
+        let arrivals = Arrivals::new(125);
+        keep(&arrivals, 1, 100);
+        std::thread::scope(|scope| {
+            let brings = scope.spawn(|| (2..50).for_each(|height| keep(&arrivals, height, 100)));
+            for height in 1..50 {
+                while !arrivals.has(height, height) {
+                    std::thread::yield_now();
+                }
+                assert!(arrivals.take(height, height).is_some(), "each of them came through memory");
+            }
+            brings.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_room_while_the_pipeline_starves() {
+        let arrivals = Arrivals::new(125);
+        keep(&arrivals, 2, 100);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| arrivals.wait(|| arrivals.lock().arrived_count == 31));
+            while !arrivals.lock().is_starved {
+                std::thread::yield_now();
+            }
+            (3..33).for_each(|height| keep(&arrivals, height, 100));
+            waits.join().unwrap();
+        });
+        assert!(arrivals.has(2, 2) && !arrivals.has(3, 3));
+        arrivals.hurry();
+        assert!(!arrivals.wait(|| false), "nobody waits in a hurry");
     }
 }

@@ -127,14 +127,10 @@ impl BlockBytes {
         BlockBytes { bytes, start: 0, held: Held::none() }
     }
 
-    /// The bytes as a vector whose first byte is the block's first, and the window's guard.
-    ///
-    /// Bytes that came by the v2 transport are moved by two places for it (one pass over the memory).
-    pub fn into_parts(mut self) -> (Vec<u8>, Held) {
-        if self.start > 0 {
-            self.bytes.drain(..self.start);
-        }
-        (self.bytes, self.held)
+    /// The vector, where in it the block starts, and the window's guard. When the vector is done with it goes to
+    /// [`Held::spares`].
+    pub fn into_parts(self) -> (Vec<u8>, usize, Held) {
+        (self.bytes, self.start, self.held)
     }
 }
 

@@ -50,4 +50,4 @@ pub use fuzz::{fuzz_codec, fuzz_peer};
 pub use net::Network;
 pub use params::NetworkParams;
 pub use reason::Reason;
-pub use window::{Held, Window};
+pub use window::{Held, Spares, Window};

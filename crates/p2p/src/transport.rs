@@ -3,13 +3,14 @@
 //! Received bytes go into a staging buffer of [`STAGING_BYTES`]; a payload that is larger goes from the
 //! socket into its own vector, which is then handed out: the body of a block is not copied again.
 //! A vector never has room for more than what has come and the greater of that and [`STEP_BYTES`] again,
-//! except while a block is owed by the peer.
+//! except while a block is owed by the peer: then it is made in full, or one that was used before is taken.
 //!
 //! The checksum of a v1 block is not computed: its header is hashed by who takes it, and a body that does
 //! not match its header is found there. Every other v1 payload is checked; v2 packets all are.
 
 use crate::rng::Rng;
 use crate::v2::{self, Cipher, Keys};
+use crate::window::Spares;
 use crate::wire::{Command, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, WireError, frame_v1};
 use std::collections::VecDeque;
 
@@ -18,6 +19,9 @@ pub const STAGING_BYTES: usize = 64 << 10;
 
 /// A vector for a payload starts with room for so much.
 pub const STEP_BYTES: usize = 256 << 10;
+
+/// Payloads from this size on get a vector that was used before, if there is one.
+const SPARE_BYTES_MIN: usize = 64 << 10;
 
 /// First bytes of a v1 connection: magic, `version`, zeros. Source: BIP324.
 const V1_PREFIX_BYTES: usize = 16;
@@ -68,7 +72,9 @@ struct Handshake {
 struct Partial {
     /// The v1 frame, none for a v2 packet.
     frame: Option<Frame>,
+    /// As long as there is room; `have_bytes` of it have come.
     bytes: Vec<u8>,
+    have_bytes: usize,
     want_bytes: usize,
 }
 
@@ -79,13 +85,17 @@ pub struct Transport {
     cipher: Option<Box<Cipher>>,
     /// The peer's garbage: authenticated by the first packet.
     aad: Vec<u8>,
+    /// None until the first byte is to come.
     staging: Vec<u8>,
-    /// Bytes of `staging` that are used up.
+    /// What of `staging` has come and is not used up.
     used: usize,
+    filled: usize,
     partial: Option<Partial>,
     /// v1: bytes still to come of a payload that nobody wants.
     skip_bytes: usize,
     block_owed: bool,
+    /// Where vectors for blocks come from.
+    spares: Spares,
     received_bytes: u64,
     out: VecDeque<Vec<u8>>,
     /// Bytes of the first entry of `out` that are sent.
@@ -123,9 +133,11 @@ impl Transport {
             aad: Vec::new(),
             staging: Vec::new(),
             used: 0,
+            filled: 0,
             partial: None,
             skip_bytes: 0,
             block_owed: false,
+            spares: Spares::default(),
             received_bytes: 0,
             out: VecDeque::new(),
             sent: 0,
@@ -150,6 +162,11 @@ impl Transport {
         self.block_owed = owed;
     }
 
+    /// Says where vectors for blocks come from.
+    pub fn set_spares(&mut self, spares: Spares) {
+        self.spares = spares;
+    }
+
     /// Bytes received.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
@@ -157,43 +174,36 @@ impl Transport {
 
     // Receiving.
 
-    /// The vector to which the next bytes are to be appended, at most up to its capacity, which is more
-    /// than its length. Afterwards [`Transport::appended`] is to be called, then [`Transport::next`].
-    pub fn space(&mut self) -> &mut Vec<u8> {
+    /// Where the next bytes are to be put, from its start on; never empty. Afterwards [`Transport::received`] is to be
+    /// called, then [`Transport::next`] until it gives nothing.
+    pub fn space(&mut self) -> &mut [u8] {
         if let Some(partial) = &mut self.partial {
-            partial.reserve(self.block_owed);
-            return &mut partial.bytes;
+            return partial.space(self.block_owed);
         }
-        if self.used > 0 {
-            self.staging.drain(..self.used);
-            self.used = 0;
-        }
-        if self.staging.capacity() == self.staging.len() {
-            self.staging.reserve_exact(STAGING_BYTES);
-        }
-        &mut self.staging
+        // Less than a frame or the garbage of a handshake is left: the buffer never is full.
+        self.staging.resize(STAGING_BYTES, 0);
+        self.staging.copy_within(self.used..self.filled, 0);
+        (self.used, self.filled) = (0, self.filled - self.used);
+        &mut self.staging[self.filled..]
     }
 
-    /// So many bytes were appended to [`Transport::space`].
-    pub fn appended(&mut self, bytes: usize) {
+    /// So many bytes were put into [`Transport::space`].
+    pub fn received(&mut self, bytes: usize) {
         self.received_bytes += bytes as u64;
-        if let Some(partial) = &mut self.partial
-            && partial.bytes.len() > partial.want_bytes
-        {
-            // The allocator gave more room than was asked for: what lies there is the next message's.
-            self.staging = partial.bytes.split_off(partial.want_bytes);
-            self.used = 0;
+        match &mut self.partial {
+            Some(partial) => partial.have_bytes += bytes,
+            None => self.filled += bytes,
         }
     }
 
-    /// Appends `bytes` as a socket would: for tests, where there is none.
+    /// Takes `bytes` as from a socket: for tests, where there is none.
     ///
     /// Returns how many were taken; call [`Transport::next`] until it gives nothing, then go on.
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
         let space = self.space();
-        let taken = bytes.len().min(space.capacity() - space.len());
-        space.extend_from_slice(&bytes[..taken]);
-        self.appended(taken);
+        let taken = bytes.len().min(space.len());
+        space[..taken].copy_from_slice(&bytes[..taken]);
+        self.received(taken);
         taken
     }
 
@@ -221,7 +231,7 @@ impl Transport {
     }
 
     fn staged(&self) -> &[u8] {
-        &self.staging[self.used..]
+        &self.staging[self.used..self.filled]
     }
 
     fn step_v1(&mut self) -> Result<Step, WireError> {
@@ -252,16 +262,19 @@ impl Transport {
 
     /// Starts a payload with what of it is staged.
     fn begin(&mut self, frame: Option<Frame>, want_bytes: usize) {
-        let have = self.staged().len().min(want_bytes);
-        let mut partial = Partial { frame, bytes: Vec::new(), want_bytes };
-        partial.bytes.reserve_exact(if self.block_owed { want_bytes } else { want_bytes.min(have + STEP_BYTES) });
-        partial.bytes.extend_from_slice(&self.staged()[..have]);
-        self.used += have;
-        self.partial = Some(partial);
+        let have_bytes = self.staged().len().min(want_bytes);
+        let mut bytes = match want_bytes {
+            SPARE_BYTES_MIN.. if self.block_owed => self.spares.take(want_bytes),
+            _ if self.block_owed => vec![0; want_bytes],
+            _ => vec![0; want_bytes.min(have_bytes + STEP_BYTES)],
+        };
+        bytes[..have_bytes].copy_from_slice(&self.staged()[..have_bytes]);
+        self.used += have_bytes;
+        self.partial = Some(Partial { frame, bytes, have_bytes, want_bytes });
     }
 
     fn take_whole(&mut self) -> Option<Partial> {
-        self.partial.take_if(|partial| partial.bytes.len() == partial.want_bytes)
+        self.partial.take_if(|partial| partial.have_bytes == partial.want_bytes)
     }
 
     fn step_detect(&mut self) -> Step {
@@ -459,14 +472,16 @@ impl Handshake {
 }
 
 impl Partial {
-    /// Makes room for at least one byte and at most what is wanted.
-    fn reserve(&mut self, in_full: bool) {
-        let have = self.bytes.len();
-        if self.bytes.capacity() > have {
-            return;
+    /// Room for at least one byte and at most what is wanted.
+    fn space(&mut self, in_full: bool) -> &mut [u8] {
+        let have = self.have_bytes;
+        if self.bytes.len() == have {
+            let want = self.want_bytes - have;
+            let more = if in_full { want } else { want.min(have.max(STEP_BYTES)) };
+            self.bytes.reserve_exact(more);
+            self.bytes.resize(have + more, 0);
         }
-        let want = self.want_bytes - have;
-        self.bytes.reserve_exact(if in_full { want } else { want.min(have.max(STEP_BYTES)) });
+        &mut self.bytes[have..]
     }
 }
 

@@ -1,10 +1,14 @@
-//! How many bytes of blocks the node holds: counted by guards that travel with the bytes.
+//! How many bytes of blocks the node holds: counted by guards that travel with the bytes. And memory that came back.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Bytes of vectors that wait to be used again, at most.
+const SPARE_BYTES_MAX: usize = 32 << 20;
+/// New ones are as large as the next multiple of this, so that somewhat larger blocks fit, too.
+const SPARE_STEP_BYTES: usize = 512 << 10;
 
 /// The counter behind every [`Held`], shared with the network thread.
 #[derive(Default, Debug)]
@@ -13,9 +17,47 @@ pub struct Window {
     /// Set by the network thread when it waits for room: the next drop wakes it.
     starved: AtomicBool,
     waker: OnceLock<Waker>,
+    spares: Spares,
+}
+
+/// Vectors of blocks that are done with, for the next ones: their pages are there already.
+#[derive(Clone, Default, Debug)]
+pub struct Spares(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Spares {
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a vector back. What waits longest is freed when there is too much.
+    pub fn give(&self, bytes: Vec<u8>) {
+        let mut spares = self.lock();
+        spares.push(bytes);
+        while spares.iter().map(Vec::capacity).sum::<usize>() > SPARE_BYTES_MAX {
+            spares.remove(0);
+        }
+    }
+
+    /// A vector of `bytes` bytes, whatever they are, in room for twice as many at most; the one that came back last, if
+    /// one fits.
+    pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
+        let mut spares = self.lock();
+        let fits = |spare: &Vec<u8>| spare.capacity() >= bytes && spare.capacity() / 2 <= bytes;
+        let found = spares.iter().rposition(fits).map(|at| spares.remove(at));
+        drop(spares);
+        // Zeros from the allocator cost nothing until they are written over.
+        let mut found = found.unwrap_or_else(|| vec![0; bytes.next_multiple_of(SPARE_STEP_BYTES)]);
+        found.resize(bytes, 0);
+        found
+    }
 }
 
 impl Window {
+    /// Where vectors of blocks go when they are done with.
+    pub(crate) fn spares(&self) -> Spares {
+        self.spares.clone()
+    }
+
     /// Bytes held at this moment.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes.load(Ordering::Acquire)
@@ -50,6 +92,11 @@ impl Held {
     /// A guard of nothing, for blocks that came from elsewhere.
     pub fn none() -> Held {
         Held { bytes: 0, window: None }
+    }
+
+    /// Where the vector of its block goes when it is done with.
+    pub fn spares(&self) -> Spares {
+        self.window.as_ref().map(|window| window.spares()).unwrap_or_default()
     }
 
     /// How many bytes this guard stands for.
@@ -118,5 +165,22 @@ mod tests {
         assert_eq!(window.held_bytes(), 0);
         assert_eq!(far.read(&mut [0; 8]).unwrap(), 1, "woken once");
         assert_eq!(Held::none().bytes(), 0);
+    }
+
+    #[test]
+    fn vectors_come_back() {
+        let spares = Spares::default();
+        let place = |spare: &Vec<u8>| (spare.as_ptr(), spare.capacity());
+        assert_eq!((spares.take(5).len(), spares.take(5).capacity()), (5, SPARE_STEP_BYTES));
+        let (small, large) = (vec![1; 1000], vec![2; 3000]);
+        let (small_place, large_place) = (place(&small), place(&large));
+        spares.give(large);
+        spares.give(small);
+        assert_eq!(place(&spares.take(1600)), large_place, "the small one is too small");
+        assert_ne!(place(&spares.take(400)), small_place, "it is more than twice as large");
+        let again = spares.take(1000);
+        assert_eq!((place(&again), again.len()), (small_place, 1000));
+        (0..40).for_each(|_| spares.give(Vec::with_capacity(1 << 20)));
+        assert_eq!(spares.lock().len(), 32, "so much is kept");
     }
 }

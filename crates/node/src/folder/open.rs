@@ -295,12 +295,18 @@ impl<'e> Folder<'e> {
 
     /// Appends a block to the block files, if it is whole and good as far as it can be alone; gives what checking it gave.
     /// A body that is not is never stored and never marks its header: the reason is returned. What lies behind a block
-    /// is not stored.
-    pub fn store_block(&self, id: NodeId, bytes: &[u8]) -> Result<Result<Arc<Checked>, String>, Fault> {
+    /// is not stored. `keep` is given what checking it gave before anybody can see that it is there.
+    pub fn store_block(
+        &self,
+        id: NodeId,
+        bytes: &[u8],
+        keep: impl FnOnce(Arc<Checked>),
+    ) -> Result<Result<(), String>, Fault> {
         let checked = match self.check_body(id, bytes) {
-            Ok(checked) => checked,
+            Ok(checked) => Arc::new(checked),
             Err(why) => return Ok(Err(why)),
         };
+        keep(checked.clone());
         let bytes = &bytes[..checked.block_bytes(bytes)];
         let (height, time) = self.height_and_time(id);
         let at = self.with_room(|| {
@@ -319,7 +325,7 @@ impl<'e> Folder<'e> {
         let mut tree = self.tree_mut();
         let body = tree.body_mut(id);
         (body.level, body.transactions) = (body.level.max(3), checked.txids.len() as u32);
-        Ok(Ok(Arc::new(checked)))
+        Ok(Ok(()))
     }
 
     /// Checks a body as far as that goes without coins.

@@ -30,15 +30,19 @@ impl Backend for Folder<'_> {
         if let Some(arrivals) = &self.arrivals
             && source.ready.is_empty()
         {
-            let Some(next) = source.plans.front().map(|plan| plan.node) else { return Ok(None) };
+            let Some((height, next)) = source.plans.front().map(|plan| (plan.height, plan.node)) else {
+                return Ok(None);
+            };
             if !arrivals.wait(|| self.place(next).is_some()) {
                 return Ok(None);
             }
-            source.ready.extend(arrivals.take(next).map(|(bytes, checked)| (bytes, Some(checked))));
+            source.ready.extend(arrivals.take(height, next).map(|(bytes, checked)| (bytes, Some(checked))));
         }
         if source.ready.is_empty() {
-            let wanted: Vec<BlockAt> =
-                source.plans.iter().take(PLANS_PER_READ).map_while(|plan| self.place(plan.node)).collect();
+            // The next one is not in memory; it ends where one is that need not be read.
+            let is_kept = |plan: &Plan| self.arrivals.as_ref().is_some_and(|kept| kept.has(plan.height, plan.node));
+            let read = source.plans.iter().take(PLANS_PER_READ).take_while(|plan| !is_kept(plan));
+            let wanted: Vec<BlockAt> = read.map_while(|plan| self.place(plan.node)).collect();
             if wanted.is_empty() {
                 return Ok(None);
             }

@@ -39,7 +39,7 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
         let Some(place) = at.file_pos() else { continue };
         let mut bytes = foreign.read_block(FilePos { ..place })?;
         bytes.truncate(at.size as usize);
-        match folder.store_block(id, &bytes)? {
+        match folder.store_block(id, &bytes, |_| {})? {
             Ok(_) => {
                 engine.links.add(&folder.tree(), id);
                 (taken, waiting_bytes) = (taken + 1, waiting_bytes + bytes.len());

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use store::blockfiles::BlockBytes;
 
 /// Blocks asked for in one list.
 const WANTS_MAX: usize = 4096;
@@ -211,18 +212,21 @@ fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own) -> R
                 shared.network.verdict(hash, BlockVerdict::Stored);
                 return Ok(false);
             };
-            match folder.store_block(id, &bytes)? {
-                Ok(checked) => {
-                    let (bytes, held) = bytes.into_parts();
+            let height = folder.tree().height(id);
+            let (bytes, start, held) = bytes.into_parts();
+            let spares = held.spares();
+            let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| spares.give(done)));
+            let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
+            match folder.store_block(id, &bytes, keep)? {
+                Ok(()) => {
                     let (before, now) = (shared.block_bytes.load(Relaxed), bytes.len() as u64);
                     shared.block_bytes.store((before * 31 + now) / 32, Relaxed);
                     shared.stored.lock().expect("nobody panics with it").push(id);
-                    shared.arrivals.arrived(id, bytes, checked, held);
+                    shared.arrivals.arrived();
                     shared.network.verdict(hash, BlockVerdict::Stored);
                     return Ok(true);
                 }
                 Err(error) => {
-                    let height = folder.tree().height(id);
                     teller.refused(
                         height,
                         hash,
@@ -312,6 +316,7 @@ fn follow(
         let now_invalid = folder.teller.invalid.load(Relaxed);
         if now_invalid != invalid {
             invalid = now_invalid;
+            shared.arrivals.clear();
             for (hash, why) in std::mem::take(&mut *folder.newly_refused.lock().expect("nobody panics with it")) {
                 shared.network.verdict(hash, BlockVerdict::Invalid(why));
             }

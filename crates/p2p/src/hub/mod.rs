@@ -228,7 +228,8 @@ impl Hub {
         self.insert(id, dial.kind, dial.target, transport, now);
     }
 
-    fn insert(&mut self, id: PeerId, kind: Kind, target: Target, transport: Transport, now: Now) {
+    fn insert(&mut self, id: PeerId, kind: Kind, target: Target, mut transport: Transport, now: Now) {
+        transport.set_spares(self.window.spares());
         let greeting = self.greeting();
         let peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.rng);
         self.peers.insert(id, peer);
@@ -300,10 +301,10 @@ impl Hub {
         may
     }
 
-    /// `bytes` were appended to the space of a connection's transport.
+    /// So many bytes were put into the space of a connection's transport.
     pub fn received(&mut self, id: PeerId, bytes: usize, now: Now) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        peer.transport.appended(bytes);
+        peer.transport.received(bytes);
         peer.note_received(now);
         self.progress.received_bytes += bytes as u64;
         loop {

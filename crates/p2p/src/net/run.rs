@@ -9,7 +9,6 @@ use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::window::{Waker, Window};
 use crate::wire::{Inventory, PeerAddress, Target};
-use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -289,8 +288,8 @@ impl Runner {
         while left > 0 && self.hub.may_read(id) {
             let (Some(socket), Some(peer)) = (self.sockets.get(&id), self.hub.peer_mut(id)) else { return };
             let space = peer.transport.space();
-            let room = space.capacity() - space.len();
-            let result = rustix::io::read(socket, spare_capacity(space));
+            let room = space.len();
+            let result = rustix::io::read(socket, space);
             let now = self.now();
             match result {
                 Ok(0) => return self.hub.closed(id, Reason::Closed, now),

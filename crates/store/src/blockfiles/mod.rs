@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use bulk::BulkReader;
-pub use pool::{BlockBytes, Pool};
+pub use pool::{BlockBytes, GiveBack, Pool};
 pub use scan::{FileScan, FoundBlock, Note, Reason};
 pub use write::{BlockWriter, Flush, Limits};
 

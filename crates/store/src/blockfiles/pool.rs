@@ -102,7 +102,12 @@ enum Memory {
     /// Goes back to its pool at the end; `None` only then.
     Pooled(Option<Buffer>, Arc<Pool>),
     Own(Vec<u8>),
+    /// Is given back at the end; `None` only then.
+    Lent(Option<Vec<u8>>, GiveBack),
 }
+
+/// Takes a vector back that was lent.
+pub type GiveBack = Arc<dyn Fn(Vec<u8>) + Send + Sync>;
 
 impl Piece {
     pub(super) fn own(bytes: Vec<u8>) -> Piece {
@@ -113,6 +118,7 @@ impl Piece {
         match &self.memory {
             Memory::Pooled(buffer, _) => buffer.as_ref().expect("taken only at the end"),
             Memory::Own(bytes) => bytes,
+            Memory::Lent(bytes, _) => bytes.as_ref().expect("taken only at the end"),
         }
     }
 
@@ -120,17 +126,20 @@ impl Piece {
         match &mut self.memory {
             Memory::Pooled(buffer, _) => buffer.as_mut().expect("taken only at the end"),
             Memory::Own(bytes) => bytes,
+            Memory::Lent(bytes, _) => bytes.as_mut().expect("taken only at the end"),
         }
     }
 }
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        if let Memory::Pooled(buffer, pool) = &mut self.memory
-            && let Some(buffer) = buffer.take()
-        {
-            pool.lock().idle.push(buffer);
-            pool.came_back.notify_one();
+        match &mut self.memory {
+            Memory::Pooled(buffer, pool) => {
+                pool.lock().idle.extend(buffer.take());
+                pool.came_back.notify_one();
+            }
+            Memory::Lent(bytes, back) => bytes.take().into_iter().for_each(|bytes| back(bytes)),
+            Memory::Own(_) => {}
         }
     }
 }
@@ -149,6 +158,16 @@ impl BlockBytes {
     pub(super) fn new(piece: &Arc<Piece>, start: usize, end: usize) -> BlockBytes {
         assert!(start <= end && end <= piece.bytes().len(), "a block lies in its buffer");
         BlockBytes { piece: piece.clone(), start, end }
+    }
+
+    /// `bytes[start..]`, in a vector that goes `back` with the last who holds it.
+    ///
+    /// # Panics
+    ///
+    /// If `start` lies behind the end.
+    pub fn lent(bytes: Vec<u8>, start: usize, back: GiveBack) -> BlockBytes {
+        let end = bytes.len();
+        BlockBytes::new(&Arc::new(Piece { memory: Memory::Lent(Some(bytes), back) }), start, end)
     }
 
     /// The same bytes in memory of their own, so that the shared buffer can be let go.
@@ -188,6 +207,18 @@ impl fmt::Debug for BlockBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lent_vector_goes_back_with_the_last_holder() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let block = BlockBytes::lent(vec![1, 2, 3], 1, Arc::new(move |bytes| sender.send(bytes).unwrap()));
+        let other = block.clone();
+        assert_eq!(*block, [2, 3]);
+        drop(block);
+        assert!(receiver.try_recv().is_err(), "somebody holds it");
+        drop(other);
+        assert_eq!(receiver.try_recv().unwrap(), [1, 2, 3]);
+    }
 
     #[test]
     fn buffers_come_back() {

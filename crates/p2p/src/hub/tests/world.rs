@@ -242,8 +242,8 @@ impl World {
             }
             let Some(peer) = self.hub.peer_mut(id) else { break };
             let space = peer.transport.space();
-            let count = bytes.len().min(credit).min(space.capacity() - space.len());
-            space.extend_from_slice(&bytes[..count]);
+            let count = bytes.len().min(credit).min(space.len());
+            space[..count].copy_from_slice(&bytes[..count]);
             bytes.drain(..count);
             if bytes.is_empty() {
                 link.to_us.pop_front();
@@ -286,7 +286,7 @@ impl World {
             Event::Block { hash, bytes, .. } => {
                 self.blocks_count += 1;
                 let verdict = self.chain.store(&bytes);
-                let (_, held) = bytes.into_parts();
+                let (_, _, held) = bytes.into_parts();
                 self.kept.push_back((self.time + self.keep, held));
                 self.hub.command(Order::Verdict(hash, verdict), now);
                 let before = self.chain.tip().hash;
@@ -472,8 +472,8 @@ impl Far for OtherHub {
         while !bytes.is_empty() {
             let Some(peer) = self.hub.peer_mut(self.id) else { return };
             let space = peer.transport.space();
-            let count = bytes.len().min(space.capacity() - space.len());
-            space.extend_from_slice(&bytes[..count]);
+            let count = bytes.len().min(space.len());
+            space[..count].copy_from_slice(&bytes[..count]);
             bytes = &bytes[count..];
             self.hub.received(self.id, count, now);
             self.act(now);
