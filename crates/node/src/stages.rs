@@ -141,7 +141,8 @@ pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<J
     let (mut spent, mut scripts) =
         (Vec::with_capacity(block.input_count()), Vec::with_capacity(block.input_count() * 26));
     for index in 1..block.input_count() {
-        spent.push(gather(prepared, &block, index, &answers, &mut scripts));
+        let coin = answer(prepared, &block, index, &answers);
+        spent.push(gather(coin, job.scripts.is_some(), &mut scripts));
     }
     let mut spend = BlockSpend::new(params, job.height, &job.hash, job.parent_mtp);
     for (index, tx) in block.transactions().enumerate() {
@@ -179,19 +180,17 @@ fn answer<'a>(
     answers[lane].coin(prepared.ops.ordinal(input))
 }
 
+/// Takes a stored coin apart. Where scripts do not run, only those are put together whose spending costs signature
+/// operations: the key of an old output is not decompressed.
 #[inline]
-fn gather(
-    prepared: &Prepared,
-    block: &Block<'_>,
-    input: usize,
-    answers: &[RwLockReadGuard<'_, Answers>; LANES],
-    scripts: &mut Vec<u8>,
-) -> Spent {
+fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
     let start = scripts.len() as u32;
     let missing = Spent { value: Amount(0), height: 0, script: start, script_bytes: 0, coinbase: false, found: false };
-    let Some(bytes) = answer(prepared, block, input, answers) else { return missing };
+    let Some(bytes) = coin else { return missing };
     let coin = CoinRef::decode(bytes).expect("coins are checked where they come from");
-    coin.script.append_to(scripts);
+    if runs || coin.script.may_hold_program() {
+        coin.script.append_to(scripts);
+    }
     let script_bytes = scripts.len() as u32 - start;
     Spent { value: coin.value, height: coin.height, script: start, script_bytes, coinbase: coin.coinbase, found: true }
 }

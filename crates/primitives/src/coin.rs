@@ -178,6 +178,12 @@ impl<'a> CompressedScript<'a> {
         (self.kind == RAW).then_some(self.payload)
     }
 
+    /// Whether it can be P2SH or a witness program: pays to a key or the hash of one otherwise.
+    #[inline]
+    pub fn may_hold_program(&self) -> bool {
+        self.kind == 1 || self.kind == RAW
+    }
+
     /// Appends the script.
     #[inline]
     pub fn append_to(&self, out: &mut Vec<u8>) {
@@ -344,6 +350,8 @@ mod tests {
             let coin = CoinRef::decode(&out).unwrap();
             assert_eq!(coin.script.to_vec(), script, "{name}");
             assert_eq!(coin.script.script_bytes(), script.len(), "{name}");
+            let is_to_key = ["P2PKH", "P2PK 02", "P2PK 03", "P2PK 04 on the curve"].contains(&name);
+            assert_eq!(coin.script.may_hold_program(), !is_to_key, "{name}");
         }
     }
 
