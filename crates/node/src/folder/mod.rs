@@ -313,7 +313,7 @@ impl Folder<'_> {
     /// Commits what is in memory when that is due by time, or makes room.
     pub(crate) fn commit_if_due(&self, engine: &mut crate::engine::Engine<'_>) -> Result<(), Fault> {
         let late = self.last_flush.lock().expect("nobody panics with it").elapsed() > self.options.commit_interval;
-        if (late || self.prune_is_due()) && engine.pipeline.has_changes() {
+        if (late && engine.pipeline.has_changes()) || self.prune_is_due() {
             engine.pipeline.flush(engine.tip_and_hash())?;
         }
         Ok(())

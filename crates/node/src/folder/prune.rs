@@ -23,7 +23,7 @@ use store::prune::{self, Selection};
 /// the target if that is less: each costs time, and the files are not growing.
 const BATCH_BYTES_MAX: u64 = 512 << 20;
 /// Part of the target that blocks may take which are stored and not connected.
-const AHEAD_SHARE: u64 = 4;
+const AHEAD_SHARE: u64 = 8;
 
 /// What pruning knows.
 #[derive(Debug, Default)]

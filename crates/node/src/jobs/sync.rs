@@ -63,6 +63,8 @@ struct Shared<'f, 'e> {
     block_bytes: AtomicU64,
     /// Height of the last block that was wanted, where only so many may be ahead of the tip.
     wanted_to: AtomicU32,
+    /// Less was wanted than could be: a commit is to make room first.
+    held_back: AtomicBool,
     done: AtomicBool,
     fault: Mutex<Option<Fault>>,
 }
@@ -105,6 +107,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         stored: Mutex::default(),
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
         wanted_to: AtomicU32::new(0),
+        held_back: AtomicBool::new(false),
         done: AtomicBool::new(false),
         fault: Mutex::default(),
     };
@@ -255,7 +258,14 @@ fn want(shared: &Shared<'_, '_>) {
     let stop = folder.options.stop_at_height.unwrap_or(u32::MAX);
     // What is stored ahead of the tip cannot be pruned: there must not be much of it.
     let ahead = folder.ahead_max(shared.block_bytes.load(Relaxed)).unwrap_or(u32::MAX);
-    let end = stop.min(tree.height(tip).saturating_add(ahead)).clamp(tree.height(fork), tree.height(best));
+    let mut end = stop.min(tree.height(tip).saturating_add(ahead)).clamp(tree.height(fork), tree.height(best));
+    // Until a commit has made room, only what was asked for already comes.
+    let wanted = shared.wanted_to.load(Relaxed).max(tree.height(fork));
+    let is_held_back = folder.prune_is_due() && wanted < end;
+    if is_held_back {
+        end = wanted;
+    }
+    shared.held_back.store(is_held_back, Relaxed);
     shared.wanted_to.store(end, Relaxed);
     let mut list = Vec::new();
     for node in tree.path(fork, tree.ancestor(best, end)) {
@@ -271,9 +281,16 @@ fn want(shared: &Shared<'_, '_>) {
     shared.network.want(list);
 }
 
-/// Where only so many blocks may be ahead of the tip, more are wanted as it goes up, and as blocks become smaller.
+/// Where only so many blocks may be ahead of the tip, more are wanted as it goes up, and as blocks become smaller;
+/// and when a commit has made room.
 fn want_if_ahead(shared: &Shared<'_, '_>) {
     let Some(ahead) = shared.folder.ahead_max(shared.block_bytes.load(Relaxed)) else { return };
+    if shared.held_back.load(Relaxed) {
+        if !shared.folder.prune_is_due() {
+            want(shared);
+        }
+        return;
+    }
     let height = shared.folder.teller.height.load(Relaxed);
     let end = shared.wanted_to.load(Relaxed);
     let is_short = end.saturating_sub(height) < ahead - ahead / 8;

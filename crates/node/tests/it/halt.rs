@@ -6,9 +6,10 @@ use leveldb::fs::SimDisk;
 use node::jobs;
 use std::path::Path;
 
-/// More than three reads of 512 blocks, and three buffers.
-const BLOCKS: u32 = 2000;
-const BAD: usize = 5;
+/// Small blocks are read 512 at a time, into one of three buffers. While block 1000 is judged all three hold blocks in
+/// flight, and the reader waits for one.
+const BLOCKS: u32 = 3000;
+const BAD: usize = 1000;
 
 #[test]
 fn a_refused_block_frees_who_waits_for_a_buffer() {
