@@ -65,12 +65,17 @@ impl Backend for Folder<'_> {
     }
 
     fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
-        let mut keys: Vec<Vec<u8>> = Vec::with_capacity(asked.len());
-        for &(txid, vout) in asked {
-            let mut key = Vec::with_capacity(COIN_KEY_BYTES_MAX);
-            put_coin_key(&mut key, &OutPoint { txid, vout });
-            keys.push(key);
-        }
+        // One vector holds all keys.
+        let mut bytes = Vec::with_capacity(asked.len() * COIN_KEY_BYTES_MAX);
+        let mut start = 0;
+        let put = |&(txid, vout): &(Hash256, u32)| {
+            put_coin_key(&mut bytes, &OutPoint { txid, vout });
+            let range = start..bytes.len();
+            start = range.end;
+            range
+        };
+        let ranges: Vec<_> = asked.iter().map(put).collect();
+        let keys: Vec<&[u8]> = ranges.into_iter().map(|range| &bytes[range]).collect();
         let mut damaged = None;
         self.coins.view().look_up(&keys, |index, coin| match coin {
             // Everything later takes a stored coin for one.
