@@ -7,6 +7,9 @@
 //! From before 1 until after 5 there is a file `ffwd/reindex-begins`: with it, a run that was cut short begins anew, and
 //! does not take the old coins for its own. Without it, should it be lost, they are gone on with, as bitcoind would.
 //!
+//! The headers that the block files do not have lie in `ffwd/reindex-headers` from before 1 until `R` is erased, for the
+//! new index to have them too. (In an index of bare headers bitcoind's own checks would stop it.)
+//!
 //! Then the work; `R` is erased in the commit that lists every block of the files.
 //!
 //! Tested with bitcoind: `R` with a full old index and no chainstate, and `R` alone, are started from and finished; `R`
@@ -20,11 +23,16 @@ use crate::layout::{self, Layout};
 use crate::own::Own;
 use leveldb::Db;
 use leveldb::fs::Disk;
+use primitives::Header;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Stands in the folder of our own files while the first steps are done.
 const BEGINS: &str = "reindex-begins";
+/// Headers of the old index that no block file has, 80 bytes each, parents first.
+const HEADERS: &str = "reindex-headers";
+/// Far more than there are.
+const HEADERS_BYTES_MAX: usize = 1 << 28;
 
 /// What [`begin`] found and did.
 #[derive(Debug)]
@@ -40,12 +48,17 @@ pub struct Begun {
 /// Does steps 1 to 5, each of which may have been done before. Neither index nor chainstate may be open; block files are
 /// not touched. What the files hold should have been compared with the old tip before this.
 ///
+/// `headers`: what [`kept_headers`] is to answer from now on, parents first.
+///
 /// # Errors
 ///
 /// Another program holds the folder, or what the system says; can be called again.
-pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Begun> {
+pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Result<Begun> {
     finish_index_swap(&**disk, layout)?;
     let own = Own::new(disk.clone(), layout.own_dir());
+    if !headers.is_empty() {
+        own.write(HEADERS, &headers.iter().flat_map(|header| header.0).collect::<Vec<u8>>())?;
+    }
     own.write(BEGINS, b"")?;
     let old = match BlockIndex::open(disk.clone(), layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
         Ok(index) => Some(index),
@@ -73,6 +86,30 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Begun> {
 /// What the system says.
 pub fn is_beginning(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     Ok(disk.metadata(&layout.own_dir().join(BEGINS))?.is_some())
+}
+
+/// Headers of the old index that no block file had when this reindex began, parents first. Nobody has looked at them since.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn kept_headers(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Vec<Header>> {
+    let bytes = Own::new(disk.clone(), layout.own_dir()).read(HEADERS, HEADERS_BYTES_MAX)?.unwrap_or_default();
+    Ok(bytes.as_chunks().0.iter().copied().map(Header).collect())
+}
+
+/// Removes our own marks where `R` is gone: the work is done, perhaps by bitcoind, which knows nothing of them.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn forget(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
+    for name in [BEGINS, HEADERS] {
+        if disk.metadata(&layout.own_dir().join(name))?.is_some() {
+            Own::new(disk.clone(), layout.own_dir()).remove(name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Opens the index to go on with a reindex that was stopped, and ends the steps that were cut short; `None` when none

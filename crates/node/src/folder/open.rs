@@ -196,7 +196,7 @@ impl<'e> Folder<'e> {
 
     /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked. Those that
     /// are known as pruned stay so.
-    pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut Links, now: i64) -> Result<(), Fault> {
+    pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut Links, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = self.order(found, now, &place);
         let mut again = Vec::new();
@@ -216,9 +216,22 @@ impl<'e> Folder<'e> {
                 place(first)
             ));
         }
+        *self.orphans.lock().expect("nobody panics with it") = orphans;
+    }
+
+    /// Takes in the found blocks whose parents an older index knew, and says which have none.
+    pub fn take_in_orphans(&self, links: &mut Links, now: i64) {
+        let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
+        let waiting = std::mem::take(&mut *self.orphans.lock().expect("nobody panics with it"));
+        let Ordered { order, orphans } = self.order(waiting, now, &place);
+        for (id, at) in order {
+            if !self.is_block_pruned(id) {
+                self.add_copy(id, at);
+                links.add(&self.tree(), id);
+            }
+        }
         self.say_orphans(&orphans, &place);
         *self.orphans.lock().expect("nobody panics with it") = orphans;
-        Ok(())
     }
 
     /// Headers of found blocks into the tree; gives the blocks in the order in which they link. `place` names one.
@@ -377,19 +390,64 @@ impl<'e> Folder<'e> {
         }
     }
 
-    /// What an index of an interrupted run says of blocks that lie where it says.
-    pub fn keep_work(&self, loaded: &LoadedIndex) {
-        let mut tree = self.tree_mut();
-        for entry in &loaded.entries {
-            let Some(id) = tree.find(&entry.hash) else { continue };
-            let body = *tree.body(id);
-            if entry.data().is_some() && (body.file, body.data) == (entry.file, entry.data_offset) {
-                let body = tree.body_mut(id);
-                (body.undo, body.transactions, body.level) =
-                    (entry.undo_offset, entry.tx_count, entry.status.level() as u8);
-                tree.written(id);
-            }
+    /// The same for those that were kept when this reindex began.
+    pub fn keep_bare_headers(&self, now: i64) -> Result<(), Fault> {
+        for header in store::reindex::kept_headers(&self.disk, &self.layout)? {
+            // What does not hold any more is not taken: the file is not Core's, and has no checksum.
+            let _ = headers::accept(&mut self.tree_mut(), self.params, &header, header.hash(), now);
         }
+        Ok(())
+    }
+
+    /// What an index of an interrupted run says of blocks that lie where it says, also where a scan finds others first:
+    /// such a run found that one false, and looked for what lies inside.
+    pub fn keep_work(&self, loaded: &LoadedIndex, links: &mut Links) -> Result<(), Fault> {
+        for entry in &loaded.entries {
+            let (Some(id), Some(at)) = (self.tree().find(&entry.hash), entry.data()) else { continue };
+            let body = *self.tree().body(id);
+            if (body.file, body.data) != (at.file, at.offset) {
+                let Some(found) = self.files.probe(at)?.filter(|found| found.hash == entry.hash) else { continue };
+                let scanned = self.place(id);
+                self.prefer_copy(id, found.at);
+                links.add(&self.tree(), id);
+                if let Some(scanned) = scanned {
+                    self.take_inside(scanned)?.iter().for_each(|&(id, ..)| links.add(&self.tree(), id));
+                }
+            }
+            let mut tree = self.tree_mut();
+            let body = tree.body_mut(id);
+            (body.undo, body.transactions, body.level) =
+                (entry.undo_offset, entry.tx_count, entry.status.level() as u8);
+            tree.written(id);
+        }
+        Ok(())
+    }
+
+    /// A place that is used before all others of this block.
+    fn prefer_copy(&self, id: NodeId, at: BlockAt) {
+        {
+            let mut copies = self.copies.lock().expect("nobody panics with it");
+            let all = copies.entry(id).or_default();
+            all.retain(|known| *known != at);
+            all.push_front(at);
+        }
+        self.use_copy(id, at);
+    }
+
+    /// Says no where the coins stand on blocks that the files do not hold, or that the index does not call connected.
+    pub fn check_connected(&self, tip: NodeId) -> Result<(), Fault> {
+        let broken = {
+            let tree = self.tree();
+            let is_whole = |&id: &NodeId| tree.body(id).level >= 5;
+            tree.path(GENESIS, tip).into_iter().find(|id| !is_whole(id))
+        };
+        let Some(id) = broken else { return Ok(()) };
+        let (height, hash) = self.height_and_hash(id);
+        let wanted = format!("block {hash} at height {height}, on which the coins stand");
+        let advice = "Put the block file back that this reindex began with; or remove the folder chainstate, and ffwd \
+                      reindex starts anew with the files that are there";
+        let (dir, found) = (self.layout.blocks_dir(), "none where the index says");
+        Err(store::Fault::new(store::FaultKind::Missing, dir, wanted, found, advice).into())
     }
 
     /// Takes a whole index in as it is: headers, places, marks.

@@ -286,6 +286,18 @@ impl Folder<'_> {
     /// Takes in the blocks that lie inside a record that is none: a torn one may reach over its neighbours. `node` is the
     /// block that the record was taken for.
     fn search_inside(&self, node: NodeId, bad: BlockAt) -> Result<Vec<NodeId>, Fault> {
+        let found = self.take_inside(bad)?;
+        for &(id, at, is_first) in &found {
+            if let Some(pos) = at.file_pos().filter(|_| is_first && id != node) {
+                let (height, time) = self.height_and_time(id);
+                self.writers().infos.add_existing(pos, at.size, height, time);
+            }
+        }
+        Ok(found.into_iter().map(|(id, ..)| id).collect())
+    }
+
+    /// The same, uncounted: each block, where it lies, and whether no place of it was known.
+    pub(crate) fn take_inside(&self, bad: BlockAt) -> Result<Vec<(NodeId, BlockAt, bool)>, Fault> {
         let mut blocks = self.files.scan_inside(bad)?.blocks;
         {
             // What proved to be none is not tried again, however many false records it lies in.
@@ -300,18 +312,15 @@ impl Folder<'_> {
         blocks.append(&mut self.orphans.lock().expect("nobody panics with it"));
         let Ordered { order, orphans } = self.order(blocks, open::clock(self.options)?, &place);
         *self.orphans.lock().expect("nobody panics with it") = orphans;
-        for &(id, at) in &order {
-            if self.is_block_pruned(id) {
-                continue;
-            }
-            let is_new = id != node && self.place(id).is_none();
-            self.add_copy(id, at);
-            if let Some(pos) = at.file_pos().filter(|_| is_new) {
-                let (height, time) = self.height_and_time(id);
-                self.writers().infos.add_existing(pos, at.size, height, time);
+        let mut found = Vec::with_capacity(order.len());
+        for (id, at) in order {
+            let is_first = self.place(id).is_none();
+            if !self.is_block_pruned(id) {
+                self.add_copy(id, at);
+                found.push((id, at, is_first));
             }
         }
-        Ok(order.into_iter().map(|(id, _)| id).collect())
+        Ok(found)
     }
 
     /// Writes every entry that changed, and what `extra` does to the flags, in one durable commit; block and undo data

@@ -46,6 +46,9 @@ pub(super) fn open<'e>(
     let block_index = BlockIndex::open(disk.clone(), &layout)?;
     let loaded = block_index.load(&open::network(&options.params))?;
     if purpose == Purpose::Work {
+        if !loaded.is_reindexing {
+            store::reindex::forget(&disk, &layout)?;
+        }
         if options.prune == Prune::Off {
             index::check_not_pruned(&loaded, &layout)?;
         }

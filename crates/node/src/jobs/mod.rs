@@ -1,5 +1,6 @@
 //! The engine's jobs: one function a command. Options in, report out, events on the way.
 
+mod before;
 mod existing;
 mod import;
 mod info;

@@ -31,6 +31,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
             store::Fault::new(store::FaultKind::Refused, &layout.index_dir(), "a whole block index", found, advice);
         return Err(fault.into());
     }
+    store::reindex::forget(&disk, &layout)?;
     index::check_not_pruned(&loaded, &layout)?;
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     // Nobody may use the old coins while the new ones are made.

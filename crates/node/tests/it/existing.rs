@@ -2,10 +2,13 @@
 
 use crate::chain::{GENESIS_TIME, block, chain, coinbase, file, hash_of, id, put, spend, subsidy};
 use crate::folder::{FOLDER, options};
-use leveldb::fs::{Disk, SimDisk};
-use node::jobs;
-use node::options::{SetHash, SetInfo};
+use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use node::options::{Options, Report, SetHash, SetInfo};
+use node::{Fault, jobs};
+use primitives::{Hash256, Header};
 use std::path::{Path, PathBuf};
+use store::index::IndexChanges;
+use store::{FaultKind, IndexEntry};
 
 const BLOCKS: u32 = 110;
 const BLOCK_FILE: &str = "regtest/blocks/blk00000.dat";
@@ -57,12 +60,7 @@ fn a_replay_across_a_fork_ends_with_the_other_branchs_coins() {
     for (row, left) in [("nothing written", on_left), ("all written", on_right)] {
         disk.remove_dir_all(&dir).unwrap();
         left.iter().for_each(|(path, bytes)| put(&disk, path, bytes));
-        let db = leveldb::Db::open(disk.shared(), &dir, leveldb::Options::default()).unwrap();
-        let key = db.get(b"\x0e\0obfuscate_key").unwrap().unwrap();
-        let mut heads = [&[2], &new.0[..], &old.0].concat();
-        simd::xor::xor(&mut heads, key[1..].try_into().unwrap(), 0);
-        db.write(&[(&b"B"[..], None), (&b"H"[..], Some(heads))]).unwrap();
-        drop(db);
+        leave_heads(&disk, new, old);
         let report = jobs::import(&options(&disk, false), &[], &|_| ()).unwrap();
         assert_eq!((report.best, report.height), (new, height + 1), "{row}");
         let got = set(&disk);
@@ -71,4 +69,178 @@ fn a_replay_across_a_fork_ends_with_the_other_branchs_coins() {
     }
     jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
     assert_eq!(set(&disk).hash, want.hash, "a fresh reindex");
+}
+
+/// Every file of the network's folder that a job may not change when it says no.
+fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    let dirs = ["blocks", "blocks/index", "chainstate", "ffwd"].map(|dir| Path::new(FOLDER).join("regtest").join(dir));
+    let there = dirs.iter().filter(|dir| disk.metadata(dir).unwrap().is_some());
+    let is_file = |path: &PathBuf| !disk.metadata(path).unwrap().unwrap().is_dir && !path.ends_with("LOCK");
+    let names = there.flat_map(|dir| disk.list(dir).unwrap().into_iter().map(move |entry| dir.join(entry.name)));
+    let paths: Vec<PathBuf> = names.filter(|path| is_file(path) && !path.ends_with(".lock")).collect();
+    paths.into_iter().map(|path| (path.clone(), disk.open(&path).unwrap().bytes().unwrap().to_vec())).collect()
+}
+
+fn layout() -> store::Layout {
+    store::Layout::new(Path::new(FOLDER), "regtest", None)
+}
+
+/// Changes a byte in the middle of every table of a database.
+fn damage(disk: &SimDisk, dir: &Path) {
+    let tables: Vec<_> =
+        files(disk, dir).into_iter().filter(|(path, _)| path.extension() == Some("ldb".as_ref())).collect();
+    assert!(!tables.is_empty());
+    for (path, bytes) in tables {
+        disk.modify(&path).unwrap().write_at(20, &[bytes[20] ^ 1]).unwrap();
+    }
+}
+
+/// What Core leaves when it is stopped while it writes coins: `H` for `B`.
+fn leave_heads(disk: &SimDisk, new: Hash256, old: Hash256) {
+    let dir = layout().chainstate_dir();
+    let db = leveldb::Db::open(disk.shared(), &dir, leveldb::Options::default()).unwrap();
+    let key = db.get(b"\x0e\0obfuscate_key").unwrap().unwrap();
+    let mut heads = [&[2], &new.0[..], &old.0].concat();
+    simd::xor::xor(&mut heads, key[1..].try_into().unwrap(), 0);
+    db.write(&[(&b"B"[..], None), (&b"H"[..], Some(heads))]).unwrap();
+}
+
+type Change = fn(&SimDisk, &[Vec<u8>]);
+
+/// What may have become of index and coins, and what a refusal names.
+const STATES: [(&str, Change, &str); 6] = [
+    ("whole", |_, _| {}, "height 110"),
+    ("a damaged index", |disk, _| damage(disk, &layout().index_dir()), "block "),
+    ("no index", |disk, _| disk.remove_dir_all(&layout().index_dir()).unwrap(), "block "),
+    ("damaged coins", |disk, _| damage(disk, &layout().chainstate_dir()), "height 110"),
+    ("no coins", |disk, _| disk.remove_dir_all(&layout().chainstate_dir()).unwrap(), "height 110"),
+    ("half coins", |disk, blocks| leave_heads(disk, hash_of(&blocks[110]), hash_of(&blocks[109])), "height 110"),
+];
+
+#[test]
+fn a_lower_result_is_refused_whatever_can_be_read() {
+    let blocks = chain(BLOCKS);
+    let path = Path::new(FOLDER).join(BLOCK_FILE);
+    let replace = |disk: &SimDisk, bytes: &[u8]| {
+        disk.remove_file(&path).unwrap();
+        put(disk, &path, bytes);
+    };
+    let reindex = |disk: &SimDisk, stop: Option<u32>| {
+        let options = Options { stop_at_height: stop, ..options(disk, false) };
+        jobs::reindex(&options, false, &|_| ())
+    };
+    let whole = disk(&file(&blocks));
+    jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
+    let want = set(&whole);
+    for (row, change, named) in STATES {
+        for (files, kept) in [("the last blocks gone", &blocks[..90]), ("pruned", &blocks[60..])] {
+            let row = format!("{row}, {files}");
+            let disk = whole.reopen(Loss::Nothing);
+            change(&disk, &blocks);
+            replace(&disk, &file(kept));
+            let before = everything(&disk);
+            let why = reindex(&disk, None).map(|report| report.height).unwrap_err().to_string();
+            assert!(why.contains(named) && why.contains("Nothing was changed"), "{row}: {why}");
+            assert!(everything(&disk) == before, "{row}");
+            // What is asked for is no loss.
+            if files != "pruned" {
+                assert_eq!(reindex(&disk, Some(80)).unwrap().height, 80, "{row}");
+            }
+        }
+        let disk = whole.reopen(Loss::Nothing);
+        change(&disk, &blocks);
+        assert_eq!(reindex(&disk, None).unwrap().height, BLOCKS, "{row}");
+        assert_eq!(set(&disk).hash, want.hash, "{row}");
+    }
+}
+
+/// A disk that fails to read is no reason to begin anew.
+#[test]
+fn coins_that_cannot_be_read_are_not_given_up() {
+    let blocks = chain(BLOCKS);
+    let whole = disk(&file(&blocks));
+    jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
+    for is_reindexing in [false, true] {
+        let disk = whole.reopen(Loss::Nothing);
+        let index = store::BlockIndex::open(disk.shared(), &layout()).unwrap();
+        index.write(&IndexChanges { reindexing: Some(is_reindexing), ..Default::default() }).unwrap();
+        drop(index);
+        // Reading a folder as a file is an error of the system.
+        let current = layout().chainstate_dir().join("CURRENT");
+        disk.remove_file(&current).unwrap();
+        disk.create_dir_all(&current).unwrap();
+        let before = everything(&disk);
+        let why = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap_err();
+        assert!(matches!(&why, Fault::Store(fault) if fault.kind() == FaultKind::Io), "{why:?}");
+        assert!(everything(&disk) == before, "reindexing: {is_reindexing}");
+    }
+}
+
+/// Half a set of Core's beside `R`: nothing can be built on it.
+#[test]
+fn a_reindex_of_cores_that_left_half_coins_begins_anew() {
+    let blocks = chain(BLOCKS);
+    let disk = disk(&file(&blocks));
+    jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
+    let want = set(&disk);
+    // Coins of another chain, of which none is a part of the result.
+    let dir = layout().chainstate_dir();
+    let db = leveldb::Db::open(disk.shared(), &dir, leveldb::Options::default()).unwrap();
+    let some = db.iter().unwrap().next_record().unwrap().map(|(_, value)| value.to_vec()).unwrap();
+    db.write(&[([&b"C"[..], &[9; 33]].concat(), Some(some))]).unwrap();
+    drop(db);
+    leave_heads(&disk, hash_of(&blocks[110]), hash_of(&blocks[70]));
+    let index = store::BlockIndex::open(disk.shared(), &layout()).unwrap();
+    index.write(&IndexChanges { reindexing: Some(true), ..Default::default() }).unwrap();
+    drop(index);
+    let report = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
+    assert_eq!((report.height_start, report.height), (0, BLOCKS));
+    assert_eq!(set(&disk).hash, want.hash);
+}
+
+/// A header without a body outlives a reindex, wherever that is stopped.
+#[test]
+fn no_header_is_forgotten() {
+    let blocks = chain(BLOCKS + 2);
+    let whole = disk(&file(&blocks[..=BLOCKS as usize]));
+    jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
+    let bare = [BLOCKS + 1, BLOCKS + 2].map(|height| {
+        let header = Header(*blocks[height as usize].first_chunk().unwrap());
+        IndexEntry::header_only(header, header.hash(), height)
+    });
+    let index = store::BlockIndex::open(whole.shared(), &layout()).unwrap();
+    index.write(&IndexChanges { entries: &bare, ..Default::default() }).unwrap();
+    drop(index);
+    for at in 0.. {
+        let disk = whole.reopen(Loss::Nothing);
+        disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+        let done = jobs::reindex(&options(&disk, false), false, &|_| ()).is_ok();
+        let disk = disk.reopen([Loss::Nothing, Loss::Unsynced][at as usize % 2]);
+        let report = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
+        let info = jobs::info(&options(&disk, false)).unwrap();
+        assert_eq!((report.height, info.headers), (BLOCKS, BLOCKS + 2), "stopped at {at}");
+        if done {
+            assert!(at > 20, "{at} operations");
+            break;
+        }
+    }
+}
+
+/// bitcoind may finish what a reindex began: the mark of its first steps must not outlive `R`.
+#[test]
+fn marks_of_a_reindex_go_with_r() {
+    let blocks = chain(BLOCKS);
+    let whole = disk(&file(&blocks));
+    jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
+    let mark = layout().own_dir().join("reindex-begins");
+    for (row, job) in [
+        ("import", (|options| jobs::import(options, &[], &|_| ())) as fn(&Options) -> Result<Report, Fault>),
+        ("rebuild", |options| jobs::reindex(options, true, &|_| ())),
+        ("reindex", |options| jobs::reindex(options, false, &|_| ())),
+    ] {
+        let disk = whole.reopen(Loss::Nothing);
+        put(&disk, &mark, b"");
+        job(&options(&disk, false)).unwrap();
+        assert!(disk.metadata(&mark).unwrap().is_none(), "{row}");
+    }
 }

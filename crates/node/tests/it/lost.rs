@@ -2,9 +2,9 @@
 
 use crate::chain::{chain, file, hash_of};
 use crate::folder::{FOLDER, options};
-use leveldb::fs::{Disk, SimDisk};
+use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
-use node::options::SetHash;
+use node::options::{Report, SetHash};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -29,35 +29,73 @@ fn swallowing(blocks: &[Vec<u8>], height: usize, swallowed: usize, between: &[u8
     records
 }
 
-#[test]
-fn blocks_inside_a_false_record_are_found() {
-    let blocks = chain(BLOCKS);
-    let good = disk(&file(&blocks));
-    let set = |disk: &SimDisk| jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
-    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+/// Files in which blocks lie inside false records, each with the whole chain.
+fn rows(blocks: &[Vec<u8>]) -> [(&'static str, Vec<Vec<u8>>); 5] {
     // The transactions of another block: the body parses, and is not this header's.
     let other = &blocks[40][80..];
-    for (row, records) in [
-        ("bytes that do not parse", swallowing(&blocks, 50, 2, &[0xff; 10])),
-        ("another's transactions", swallowing(&blocks, 50, 2, other)),
-        ("the last blocks", swallowing(&blocks, BLOCKS as usize - 3, 3, other)),
-        ("with a spend", swallowing(&blocks, 101, 1, &[1; 7])),
+    [
+        ("bytes that do not parse", swallowing(blocks, 50, 2, &[0xff; 10])),
+        ("another's transactions", swallowing(blocks, 50, 2, other)),
+        ("the last blocks", swallowing(blocks, BLOCKS as usize - 3, 3, other)),
+        ("with a spend", swallowing(blocks, 101, 1, &[1; 7])),
         ("one inside another", {
             let inner = swallowing(&blocks[60..70], 4, 2, other);
             let inside = file(&inner);
             let outer = [&blocks[59][..80], &[0xfe; 3], &inside].concat();
             [&blocks[..59], &[outer], &blocks[70..], &blocks[59..60]].concat()
         }),
-    ] {
-        let disk = disk(&file(&records));
-        let said = Mutex::new(Vec::new());
-        let report = jobs::reindex(&options(&disk, false), false, &|event| said.lock().unwrap().push(event)).unwrap();
-        let want = (BLOCKS, hash_of(&blocks[BLOCKS as usize]), 0);
-        assert_eq!((report.height, report.best, report.blocks_invalid), want, "{row}: {said:?}");
-        assert_eq!(set(&disk).hash, set(&good).hash, "{row}");
-        let info = jobs::info(&options(&disk, false)).unwrap();
-        assert!(!info.reindexing && info.headers == BLOCKS, "{row}: {info:?}");
-        jobs::verify(&options(&disk, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+    ]
+}
+
+/// Reindexes to the end and looks at all that is there then.
+fn ends_whole(blocks: &[Vec<u8>], good: &SimDisk, disk: &SimDisk, is_eager: bool, row: &str) -> Report {
+    let set = |disk: &SimDisk| jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
+    let said = Mutex::new(Vec::new());
+    let report = jobs::reindex(&options(disk, is_eager), false, &|event| said.lock().unwrap().push(event))
+        .unwrap_or_else(|why| panic!("{row}: {why}"));
+    let want = (BLOCKS, hash_of(&blocks[BLOCKS as usize]), 0);
+    assert_eq!((report.height, report.best, report.blocks_invalid), want, "{row}: {said:?}");
+    assert_eq!(set(disk).hash, set(good).hash, "{row}");
+    let info = jobs::info(&options(disk, false)).unwrap();
+    assert!(!info.reindexing && info.headers == BLOCKS, "{row}: {info:?}");
+    jobs::verify(&options(disk, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+    report
+}
+
+#[test]
+fn blocks_inside_a_false_record_are_found() {
+    let blocks = chain(BLOCKS);
+    let good = disk(&file(&blocks));
+    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    for (row, records) in rows(&blocks) {
+        ends_whole(&blocks, &good, &disk(&file(&records)), false, row);
+    }
+}
+
+/// A run that is gone on with finds them where the first one found them.
+#[test]
+fn blocks_inside_a_false_record_stay_found_when_a_reindex_is_stopped() {
+    let blocks = chain(BLOCKS);
+    let good = disk(&file(&blocks));
+    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    for (row, records) in rows(&blocks) {
+        let first = disk(&file(&records));
+        let path = Path::new(FOLDER).join("regtest/blocks/blk00000.dat");
+        first.open(&path).unwrap().sync().unwrap();
+        path.ancestors().skip(1).for_each(|dir| first.sync_dir(dir).unwrap());
+        let whole = first.reopen(Loss::Nothing);
+        jobs::reindex(&options(&whole, true), false, &|_| ()).unwrap();
+        let (count, mut highest) = (whole.operations(), 0);
+        for at in (0..20).map(|step| count * step / 20).chain(count - 8..count) {
+            let stopped = first.reopen(Loss::Nothing);
+            stopped.fail_at(at, 1, Accident::Stop);
+            // It may have fewer operations this time, and end well.
+            let _ = jobs::reindex(&options(&stopped, true), false, &|_| ());
+            let left = stopped.reopen(Loss::Unsynced);
+            let report = ends_whole(&blocks, &good, &left, true, &format!("{row}, stopped at {at} of {count}"));
+            highest = highest.max(report.height_start);
+        }
+        assert!(highest >= 95, "{row}: gone on with from {highest} at most");
     }
 }
 

@@ -222,7 +222,7 @@ fn core_finishes_what_reindex_began() {
                 store::chainstate::empty(&*disk(), &layout).unwrap();
                 BlockIndex::open(disk(), &layout).unwrap().clear_for_reindex().unwrap();
             }
-            _ => drop(reindex::begin(&disk(), &layout).unwrap()),
+            _ => drop(reindex::begin(&disk(), &layout, &[]).unwrap()),
         }
         let core = Core::start(made.path(), &[]).unwrap();
         for _ in 0..300 {

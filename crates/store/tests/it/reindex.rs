@@ -52,7 +52,7 @@ fn every_state_between_can_be_started_from() {
         let sim = SimDisk::new(at);
         let (disk, entry) = folder(&sim);
         sim.fail_at(sim.operations() + at, 1, Accident::Stop);
-        let result = reindex::begin(&disk, &layout());
+        let result = reindex::begin(&disk, &layout(), &[entry.header]);
         for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
             let disk = sim.reopen(loss).shared();
             let row = format!("stopped at {at}, {loss:?}");
@@ -79,7 +79,10 @@ fn every_state_between_can_be_started_from() {
                 );
                 drop(Chainstate::open(disk.clone(), &layout().chainstate_dir()).unwrap());
             }
-            let begun = reindex::begin(&disk, &layout()).unwrap();
+            if found.0 {
+                assert_eq!(reindex::kept_headers(&disk, &layout()).unwrap(), [entry.header], "{row}");
+            }
+            let begun = reindex::begin(&disk, &layout(), &[]).unwrap();
             assert!(
                 !begun.was_damaged && begun.index.is_reindexing().unwrap() && begun.index.is_empty().unwrap(),
                 "{row}"
@@ -114,10 +117,10 @@ fn a_damaged_index_gives_way_to_a_new_one() {
         disk.modify(&current).unwrap().write_at(0, b"MANIFEST-999999\n").unwrap();
         disk.open(&current).unwrap().sync().unwrap();
         sim.fail_at(sim.operations() + at, 1, Accident::Stop);
-        let result = reindex::begin(&disk, &layout());
+        let result = reindex::begin(&disk, &layout(), &[]);
         for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
             let disk = sim.reopen(loss).shared();
-            let begun = reindex::begin(&disk, &layout()).unwrap();
+            let begun = reindex::begin(&disk, &layout(), &[]).unwrap();
             assert!(
                 begun.index.is_reindexing().unwrap() && begun.index.is_empty().unwrap(),
                 "stopped at {at}, {loss:?}"
@@ -144,4 +147,19 @@ fn a_folder_without_r_is_not_resumed() {
     let empty = SimDisk::new(0).shared();
     layout().create(&*empty).unwrap();
     assert!(reindex::resume(&empty, &layout()).unwrap().is_none());
+}
+
+/// bitcoind ends a reindex and knows nothing of our marks.
+#[test]
+fn the_marks_of_a_reindex_can_be_taken_away() {
+    let sim = SimDisk::new(0);
+    let (disk, entry) = folder(&sim);
+    drop(reindex::begin(&disk, &layout(), &[entry.header, entry.header]).unwrap());
+    assert_eq!(reindex::kept_headers(&disk, &layout()).unwrap(), [entry.header, entry.header]);
+    put_file(&*disk, &layout().own_dir().join("reindex-begins"), b"", [0; 8]);
+    for _ in 0..2 {
+        reindex::forget(&disk, &layout()).unwrap();
+        assert!(!reindex::is_beginning(&*disk, &layout()).unwrap());
+        assert!(reindex::kept_headers(&disk, &layout()).unwrap().is_empty());
+    }
 }

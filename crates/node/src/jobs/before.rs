@@ -1,0 +1,227 @@
+//! What lay in a folder before a reindex of it, and whether the block files reach as far: looked at before anything goes.
+
+use crate::fault::Fault;
+use crate::folder::Teller;
+use crate::folder::open::{self, Locked};
+use crate::options::{Options, Prune};
+use crate::tree::{GENESIS, NodeId, Tree};
+use primitives::{Hash256, Header, Height};
+use std::collections::HashSet;
+use store::FaultKind;
+use store::blockfiles::FoundBlock;
+use store::chainstate::Chainstate;
+use store::index::{BlockIndex, LoadedIndex};
+
+/// What lay in the folder before.
+pub(super) struct Before {
+    /// The block index, where it can be read.
+    pub(super) loaded: Option<LoadedIndex>,
+    /// The block that the coins stand at, or are on their way to; none where they cannot be read.
+    pub(super) best: Option<Hash256>,
+    /// The flag `R` is set, and the coins are those of the run that set it.
+    pub(super) resumes: bool,
+}
+
+/// How far the block files reach.
+struct Reach {
+    /// Headers of blocks that link to the genesis block.
+    tree: Tree,
+    /// The best of them.
+    best: NodeId,
+    /// A header is ahead of the clock.
+    is_ahead: bool,
+}
+
+/// What the result must not lie below.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// A height that was connected.
+    Height(Height),
+    /// A block whose height nobody knows.
+    Block(Hash256),
+}
+
+impl Before {
+    /// Looks, and says no to a pruned folder; changes nothing but what a crash left half.
+    pub(super) fn look(locked: &Locked, options: &Options, teller: &Teller<'_>) -> Result<Before, Fault> {
+        let Locked { disk, layout, .. } = locked;
+        store::reindex::finish_index_swap(&**disk, layout)?;
+        store::chainstate::finish_swap(&**disk, layout)?;
+        let mut before = Before { loaded: None, best: None, resumes: false };
+        if BlockIndex::exists(&**disk, layout)? {
+            let index = BlockIndex::open_read_only(disk.clone(), layout);
+            before.loaded = readable(index.and_then(|index| index.load(&open::network(&options.params))), teller)?;
+        }
+        let is_reindexing = before.loaded.as_ref().is_some_and(|loaded| loaded.is_reindexing);
+        if before.loaded.is_some() && !is_reindexing {
+            store::reindex::forget(disk, layout)?;
+        }
+        let dir = layout.chainstate_dir();
+        if Chainstate::exists(&**disk, &dir)? {
+            let coins = Chainstate::open_read_only(disk.clone(), &dir);
+            let known = coins.and_then(|coins| Ok((coins.best_block()?, coins.head_blocks()?)));
+            if let Some((best, heads)) = readable(known, teller)? {
+                before.best = best.or(heads.map(|heads| heads.new));
+                // Stopped between the first steps: they are done again. And what Core left half is begun anew.
+                before.resumes = is_reindexing && heads.is_none() && !store::reindex::is_beginning(&**disk, layout)?;
+            }
+        }
+        before.check_pruned(locked, options)?;
+        Ok(before)
+    }
+
+    fn check_pruned(&self, locked: &Locked, options: &Options) -> Result<(), Fault> {
+        let Some(loaded) = &self.loaded else { return Ok(()) };
+        if self.resumes && options.prune == Prune::Off {
+            store::index::check_not_pruned(loaded, &locked.layout)?;
+        }
+        if loaded.is_pruned && !self.resumes {
+            let advice = "A reindex needs every block from the first on. Go on from what is there with ffwd sync --prune or \
+                          bitcoind -prune; to have all coins built anew, fetch the blocks again: ffwd sync --prune in an \
+                          empty folder";
+            let (wanted, found) = ("all block files", "a pruned folder");
+            let dir = locked.layout.blocks_dir();
+            return Err(store::Fault::new(FaultKind::Refused, dir, wanted, found, advice).into());
+        }
+        Ok(())
+    }
+
+    /// Says no where the block files reach less far than the coins that are there; where those cannot be read, than what
+    /// was ever connected; and without an index, where they lack a block on which the coins stand.
+    pub(super) fn compare(
+        &self,
+        options: &Options,
+        found: &[FoundBlock],
+        now: i64,
+        locked: &Locked,
+    ) -> Result<(), Fault> {
+        let Some(wanted) = self.wanted() else { return Ok(()) };
+        let stop = options.stop_at_height.unwrap_or(u32::MAX);
+        let mut reach = reach(options, found, &[], now);
+        if !reach.has(wanted, stop) {
+            let inside = self.found_by_the_index(found, locked)?;
+            reach = self::reach(options, found, &inside, now);
+        }
+        if reach.has(wanted, stop) {
+            return Ok(());
+        }
+        let (reached, stand) = (reach.height(), wanted.words());
+        if reach.is_ahead {
+            return Err(Fault::refused(format!(
+                "by this machine's clock, {}, the blocks behind height {reached} are more than two hours in the future, and the coins stand at {stand}: set the clock, then run this again. Nothing was changed",
+                crate::log::date(now.unsigned_abs()),
+            )));
+        }
+        let wanted = format!("block files up to {stand}, where the coins stand");
+        let advice = "A block file is missing or damaged, or the folder was pruned: put the files back, or let ffwd sync or \
+                      bitcoind fetch the blocks again. To have what the files give and lose the rest, remove the folders \
+                      chainstate and blocks/index first. Nothing was changed";
+        let found = format!("blocks up to height {reached}");
+        let dir = locked.layout.blocks_dir();
+        Err(store::Fault::new(FaultKind::Refused, dir, wanted, found, advice).into())
+    }
+
+    fn wanted(&self) -> Option<Wanted> {
+        let Some(loaded) = &self.loaded else { return self.best.map(Wanted::Block) };
+        if loaded.is_reindexing {
+            return None;
+        }
+        let Some(best) = self.best else {
+            let connected =
+                loaded.entries.iter().filter(|entry| entry.status.level() >= 5 && !entry.status.is_failed());
+            return connected.map(|entry| entry.height).max().map(Wanted::Height);
+        };
+        let entry = loaded.entries.iter().find(|entry| entry.hash == best);
+        Some(entry.map_or(Wanted::Block(best), |entry| Wanted::Height(entry.height)))
+    }
+
+    /// Headers that no block file has: those of the old index, and those that an earlier run kept.
+    pub(super) fn bare_headers(&self, found: &[FoundBlock], locked: &Locked) -> Result<Vec<Header>, Fault> {
+        let mut seen: HashSet<Hash256> = found.iter().map(|block| block.hash).collect();
+        let known = self.loaded.iter().flat_map(|loaded| loaded.entries.iter().map(|entry| (entry.hash, entry.header)));
+        let kept = store::reindex::kept_headers(&locked.disk, &locked.layout)?;
+        let all = known.chain(kept.into_iter().map(|header| (header.hash(), header)));
+        Ok(all.filter(|&(hash, _)| seen.insert(hash)).map(|(_, header)| header).collect())
+    }
+
+    /// Blocks that a scan does not see, where the index says that they lie: inside what was taken for another.
+    fn found_by_the_index(&self, found: &[FoundBlock], locked: &Locked) -> Result<Vec<FoundBlock>, Fault> {
+        let Some(loaded) = &self.loaded else { return Ok(Vec::new()) };
+        let seen: HashSet<Hash256> = found.iter().map(|block| block.hash).collect();
+        let mut inside = Vec::new();
+        for entry in loaded.entries.iter().filter(|entry| !seen.contains(&entry.hash)) {
+            let Some(at) = entry.data() else { continue };
+            match locked.files.probe(at) {
+                Ok(block) => inside.extend(block.filter(|block| block.hash == entry.hash)),
+                Err(why) if why.kind() == FaultKind::Missing => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Ok(inside)
+    }
+}
+
+impl Wanted {
+    fn words(self) -> String {
+        match self {
+            Wanted::Height(height) => format!("height {height}"),
+            Wanted::Block(hash) => format!("block {hash}"),
+        }
+    }
+}
+
+impl Reach {
+    fn height(&self) -> Height {
+        self.tree.height(self.best)
+    }
+
+    /// Whether a result that ends at `stop` at the latest does not lie below what is wanted.
+    fn has(&self, wanted: Wanted, stop: Height) -> bool {
+        match wanted {
+            Wanted::Height(height) => self.height() >= height.min(stop),
+            Wanted::Block(hash) => self.tree.find(&hash).is_some() || self.height() >= stop,
+        }
+    }
+}
+
+/// What can be read. What is damaged, or of an old form, is what a reindex is for; anything else that keeps from reading
+/// is a reason to stop.
+fn readable<T>(read: store::Result<T>, teller: &Teller<'_>) -> Result<Option<T>, Fault> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::Refused) => {
+            teller.warn(format!("{why}. It is made anew"));
+            Ok(None)
+        }
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// The best complete chain of the files, and of `inside`, by headers.
+fn reach(options: &Options, found: &[FoundBlock], inside: &[FoundBlock], now: i64) -> Reach {
+    let tree = crate::headers::genesis_tree(&options.params);
+    let mut reach = Reach { tree, best: GENESIS, is_ahead: false };
+    let mut rest: Vec<&FoundBlock> = found.iter().chain(inside).collect();
+    // Blocks lie in the order of the chain but for a window, so few passes do.
+    loop {
+        let before = rest.len();
+        rest.retain(|block| {
+            let tree = &mut reach.tree;
+            match crate::headers::accept(tree, &options.params, &block.header, block.hash, now) {
+                Ok(id) => {
+                    if tree.work(id) > tree.work(reach.best) {
+                        reach.best = id;
+                    }
+                    false
+                }
+                Err(error) => {
+                    reach.is_ahead |= error.class() == consensus::Class::TimeFuture;
+                    error.class() == consensus::Class::MissingPrev
+                }
+            }
+        });
+        if rest.len() == before {
+            return reach;
+        }
+    }
+}
