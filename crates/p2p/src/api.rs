@@ -188,6 +188,8 @@ pub enum Event {
         peer: PeerId,
         /// Where it was, as text.
         address: String,
+        /// Whether it had connected to us.
+        inbound: bool,
         /// Why; [`Reason::is_offence`] says whether the peer misbehaved.
         reason: Reason,
     },

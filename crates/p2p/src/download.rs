@@ -10,10 +10,14 @@
 //!   are longer) at the speed it shows: [`IN_FLIGHT_COUNT_MIN`] to [`IN_FLIGHT_COUNT_MAX`],
 //!   [`IN_FLIGHT_COUNT_START`] at first.
 //! - When a peer could deliver more, but everything in the window is in flight, the lowest block is held
-//!   up: after [`REPEAT_AFTER`], or four times what the other would need, the other is asked too, never a
-//!   third. After the stall timeout (2 s, doubled with each peer let go up to 64 s, times 0.85 with each
-//!   block stored) the peer that holds it up is let go, unless its speed is at least half the others' mean
-//!   or theirs is not known, or it was named by a person.
+//!   up: after [`REPEAT_AFTER`], or four times what the other would need, the other is asked too; one more each
+//!   [`THIRD_AFTER`] while all who were asked hold it up. After the stall timeout (2 s, doubled with each peer let
+//!   go up to 64 s, times 0.85 with each block stored) a peer that holds it up is let go, unless its speed is at
+//!   least half the others' mean or theirs is not known, or it was named by a person.
+//! - A peer that connected to us is asked only for what no peer has that we connected to and may still ask: whoever
+//!   likes can connect to us. Source: Core prefers outbound peers, too (`m_num_preferred_download_peers`).
+//! - A peer's speed is that of blocks that were asked for; whatever else it sends makes it no faster.
+//! - What a peer says that it lacks, and all below, is not asked of it for [`LACKS_MIN`], doubled up to [`LACKS_MAX`].
 //! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is let go, one at a time, if
 //!   another can take its place and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
 //! - The only peer with requests in flight is never let go for being slow: only when no byte came for 10 min.
@@ -41,6 +45,12 @@ pub const HORIZON: Duration = Duration::from_secs(1);
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 /// A block that is held up is asked of a second peer after this time.
 pub const REPEAT_AFTER: Duration = Duration::from_secs(1);
+/// A block that two peers hold up is asked of a third after this time, and so on.
+pub const THIRD_AFTER: Duration = Duration::from_secs(10);
+/// What a peer said that it lacks is not asked of it again for this time at first.
+pub const LACKS_MIN: Duration = Duration::from_secs(1);
+/// And for this time at most.
+pub const LACKS_MAX: Duration = Duration::from_secs(600);
 /// So many of the lowest blocks are asked a second time at once.
 pub const REPEAT_COUNT_MAX: usize = 16;
 /// First and least stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_DEFAULT`.
@@ -69,6 +79,17 @@ pub struct Limits {
     pub window_bytes: usize,
     /// Blocks beyond the lowest that has not arrived.
     pub window_count: usize,
+}
+
+/// How a peer came to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A person named it: it is never let go for being slow.
+    Named,
+    /// We sought it.
+    Sought,
+    /// It connected to us.
+    Inbound,
 }
 
 /// What of the list a peer can serve.
@@ -111,7 +132,7 @@ struct Entry {
 #[derive(Debug)]
 struct Request {
     want: Want,
-    /// At most two.
+    /// Who was asked, in order.
     owners: Vec<PeerId>,
 }
 
@@ -214,9 +235,9 @@ impl Download {
 
     // Who can serve.
 
-    /// A peer whose blocks may be asked for. `received_bytes` is its transport's counter.
-    pub fn add_peer(&mut self, peer: PeerId, replaceable: bool, received_bytes: u64, now: Duration) {
-        let link = Link::new(replaceable, received_bytes, now);
+    /// A peer whose blocks may be asked for. `received_bytes` is the counter that [`Download::sample`] will see.
+    pub fn add_peer(&mut self, peer: PeerId, source: Source, received_bytes: u64, now: Duration) {
+        let link = Link::new(source, received_bytes, now);
         self.links.insert(peer, link);
     }
 
@@ -297,14 +318,18 @@ impl Download {
     }
 
     /// The peer that has the block and is expected to deliver it first, if one has a free place;
-    /// for the lowest block there is always a place, for everything else waits for it.
+    /// for the lowest block there is always a place, for everything else waits for it. A peer that connected to us
+    /// comes into question only where no other has the block.
     fn soonest(&self, place: usize, except: &[PeerId]) -> Option<PeerId> {
         let height = self.entries[place].want.height;
         let is_free =
             |link: &Link| link.in_flight.len() < link.limit || (place == self.first_open && except.is_empty());
+        let has = |id: &PeerId, link: &Link| !except.contains(id) && link.has(place, height);
+        let is_sought = |link: &Link| link.source != Source::Inbound;
+        let from_sought = self.links.iter().any(|(id, link)| is_sought(link) && has(id, link));
         self.links
             .iter()
-            .filter(|(id, link)| !except.contains(id) && is_free(link) && link.has(place, height))
+            .filter(|(id, link)| has(id, link) && is_free(link) && (is_sought(link) || !from_sought))
             .min_by(|(_, a), (_, b)| a.expected_s(self.block_bytes).total_cmp(&b.expected_s(self.block_bytes)))
             .map(|(id, _)| *id)
     }
@@ -316,9 +341,8 @@ impl Download {
             return;
         };
         let owners = self.requests.get(&head).map_or_else(Vec::new, |request| request.owners.clone());
-        let other = self.soonest(self.first_open, &owners);
-        let (&[owner], Some(other)) = (&owners[..], other) else {
-            // Asked twice already: it stays held up, by both.
+        let (Some(&owner), Some(other)) = (owners.first(), self.soonest(self.first_open, &owners)) else {
+            // Asked twice already: it stays held up, by all.
             if owners.len() < 2 {
                 self.held_up = None;
             }
@@ -333,14 +357,17 @@ impl Download {
         };
         let expected = self.links[&other].expected_s(self.block_bytes);
         let after = Duration::try_from_secs_f64(4.0 * expected).unwrap_or(STALL_TIMEOUT_MAX).max(REPEAT_AFTER);
-        if now.saturating_sub(since) < after {
+        let third_after = THIRD_AFTER * u32::try_from(owners.len() - 1).unwrap_or(u32::MAX);
+        if now.saturating_sub(since) < after.max(third_after) {
             return;
         }
-        for place in self.first_open..self.entries.len().min(self.first_open + REPEAT_COUNT_MAX) {
+        let count = if owners.len() == 1 { REPEAT_COUNT_MAX } else { 1 };
+        for place in self.first_open..self.entries.len().min(self.first_open + count) {
             let want = self.entries[place].want;
             let link = &self.links[&other];
             let free = link.in_flight.len() < link.limit && link.has(place, want.height);
-            if let Some(request) = self.requests.get_mut(&want.hash).filter(|r| free && r.owners == [owner]) {
+            let same = |r: &&mut Request| r.owners == owners || r.owners == [owner];
+            if let Some(request) = self.requests.get_mut(&want.hash).filter(|r| free && same(r)) {
                 request.owners.push(other);
                 self.ask(other, want, now);
                 out.entry(other).or_default().push(want);
@@ -356,6 +383,7 @@ impl Download {
         if !link.answered(hash, now) {
             return Arrival::Unasked;
         }
+        link.gave();
         self.block_bytes += (bytes as f64 - self.block_bytes) / 16.0;
         let Some(request) = self.requests.remove(hash) else { return Arrival::Twice };
         let Some(&place) = self.index.get(hash) else { return Arrival::Twice };
@@ -366,14 +394,14 @@ impl Download {
         Arrival::Wanted(request.want)
     }
 
-    /// `peer` says that it does not have a block: it is taken for pruned up to there.
+    /// `peer` says that it does not have a block: it is taken for pruned up to there, for a while.
     pub fn not_found(&mut self, peer: PeerId, hash: &Hash256, now: Duration) {
         let Some(link) = self.links.get_mut(&peer) else { return };
         if !link.answered(hash, now) {
             return;
         }
         if let Some(request) = self.requests.get(hash) {
-            link.lacks_below = link.lacks_below.max(request.want.height.saturating_add(1));
+            link.lacks(request.want.height, now);
         }
         self.disown(peer, hash);
     }
@@ -399,7 +427,7 @@ impl Download {
 
     // The clock.
 
-    /// Measures speeds. `paused` says that nothing was read since the last call, because the node is behind.
+    /// Measures speeds, by counters of the bytes of blocks that came. `paused` says that nothing was read since the last call, because the node is behind.
     pub fn sample(
         &mut self,
         paused: bool,
@@ -415,6 +443,7 @@ impl Download {
             link.set_round_trip(round_trip);
             link.measure(bytes, self.sampled_at, passed, paused, now);
             link.set_limit(self.block_bytes);
+            link.forget_lacks(now);
         }
         if paused {
             self.held_up = None;
@@ -444,12 +473,12 @@ impl Download {
         if held < self.stall_timeout || self.busy_count() + self.idle_count() < 2 {
             return None;
         }
-        let owner = *self.requests.get(&head)?.owners.first()?;
-        let link = self.links.get(&owner).filter(|link| link.replaceable)?;
-        let mean = self.mean_speed_of_others(owner)?;
-        if link.speed.is_some_and(|own| own * 2.0 >= mean) {
-            return None;
-        }
+        let stalls = |owner: &&PeerId| {
+            let (link, mean) = (self.links.get(*owner), self.mean_speed_of_others(**owner));
+            let keeps_pace = |link: &Link, mean: f64| link.speed.is_some_and(|own| own * 2.0 >= mean);
+            link.zip(mean).is_some_and(|(link, mean)| link.source != Source::Named && !keeps_pace(link, mean))
+        };
+        let owner = *self.requests.get(&head)?.owners.iter().find(stalls)?;
         self.stall_timeout = (self.stall_timeout * 2).min(STALL_TIMEOUT_MAX);
         Some((owner, Reason::BlockStalled(held)))
     }
@@ -471,7 +500,7 @@ impl Download {
             return None;
         }
         let (id, link) = self.links.iter().find(|(_, link)| {
-            link.replaceable && link.slow_since.is_some_and(|since| now.saturating_sub(since) >= SLOW_AFTER)
+            link.source != Source::Named && link.slow_since.is_some_and(|since| now.saturating_sub(since) >= SLOW_AFTER)
         })?;
         self.slow_checked_at = now;
         let mean = self.mean_speed_of_others(*id)?;

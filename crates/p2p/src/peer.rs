@@ -11,7 +11,9 @@ use crate::hub::PeerHeaders;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::transport::{Received, Transport};
-use crate::wire::{AddressEntry, Command, Inventory, Message, PROTOCOL_VERSION, Target, Version, services};
+use crate::wire::{
+    AddressEntry, Command, FRAME_BYTES, Inventory, Message, PROTOCOL_VERSION, Target, Version, services,
+};
 use primitives::{Hash256, Header};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -153,6 +155,10 @@ pub struct Peer {
     ping: Option<(u64, Duration)>,
     bucket: AddressBucket,
     getaddr_answered: bool,
+    /// Whether `sendheaders` was sent.
+    asked_for_headers: bool,
+    /// Bytes of whole messages that were no blocks that anybody asked for.
+    other_bytes: u64,
 }
 
 impl Peer {
@@ -193,6 +199,8 @@ impl Peer {
             ping: None,
             bucket: AddressBucket { tokens: 1.0, filled_at: at },
             getaddr_answered: false,
+            asked_for_headers: false,
+            other_bytes: 0,
         };
         if kind != Kind::Inbound {
             peer.send_version(now);
@@ -286,7 +294,9 @@ impl Peer {
         is_own_nonce: &impl Fn(u64) -> bool,
     ) -> Result<Option<Input>, Reason> {
         let command = received.command;
-        if command == Command::Block {
+        if command != Command::Block {
+            self.note_other_bytes(received.payload().len());
+        } else {
             return Ok(self.ready.then_some(Input::Block(received)));
         }
         let message = Message::parse(command, received.payload())
@@ -329,7 +339,6 @@ impl Peer {
             }
             Message::Verack if self.version.is_some() => {
                 self.ready = true;
-                self.send(&Message::SendHeaders);
                 self.ping(now);
                 Ok(Some(Input::Ready))
             }
@@ -385,6 +394,23 @@ impl Peer {
         let room = SERVE_COUNT_MAX - self.serve.len();
         self.serve.extend(blocks.into_iter().take(room));
         (!self.serve.is_empty()).then_some(Input::GetData)
+    }
+
+    /// Asks that new blocks be announced by headers, once. Core asks a peer whose chain has minimum work.
+    pub fn ask_for_headers(&mut self) {
+        if !std::mem::replace(&mut self.asked_for_headers, true) {
+            self.send(&Message::SendHeaders);
+        }
+    }
+
+    /// A message of so many bytes was no block that anybody asked for.
+    pub fn note_other_bytes(&mut self, payload_bytes: usize) {
+        self.other_bytes += (payload_bytes + FRAME_BYTES) as u64;
+    }
+
+    /// Bytes that came and may be of blocks: a message is counted while it comes, and taken off if it was something else.
+    pub fn block_bytes(&self) -> u64 {
+        self.transport.received_bytes().saturating_sub(self.other_bytes)
     }
 
     /// Asks for addresses, and takes as many more as an answer may have. Source: Core's handling of `version`.

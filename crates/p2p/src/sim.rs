@@ -174,6 +174,11 @@ impl Chain {
         missing.take(count).map(|node| Want { hash: node.info.hash, height: node.info.height }).collect()
     }
 
+    /// Headers in the tree, refused ones too.
+    pub fn header_count(&self) -> usize {
+        self.lock().nodes.len()
+    }
+
     /// Stores a block whose body matches its header.
     pub fn store(&self, bytes: &[u8]) -> BlockVerdict {
         let (head, body) = bytes.split_first_chunk::<80>().expect("the caller saw a header");

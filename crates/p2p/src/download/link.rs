@@ -1,6 +1,9 @@
 //! One peer as the scheduler sees it: what it was asked for, and how fast it answers.
 
-use super::{HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN, IN_FLIGHT_COUNT_START, Reach, STALL_TIMEOUT_MIN};
+use super::{
+    HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN, IN_FLIGHT_COUNT_START, LACKS_MAX, LACKS_MIN, Reach,
+    STALL_TIMEOUT_MIN, Source,
+};
 use primitives::{Hash256, Height};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,11 +34,14 @@ pub(super) struct Link {
     pub(super) slow_since: Option<Duration>,
     /// Blocks below this height it said it does not have.
     pub(super) lacks_below: Height,
-    pub(super) replaceable: bool,
+    /// Until when that is believed, and for how long it was the last time.
+    lacks_until: Duration,
+    lacks_for: Duration,
+    pub(super) source: Source,
 }
 
 impl Link {
-    pub(super) fn new(replaceable: bool, received_bytes: u64, now: Duration) -> Link {
+    pub(super) fn new(source: Source, received_bytes: u64, now: Duration) -> Link {
         Link {
             reach: Reach::default(),
             in_flight: VecDeque::new(),
@@ -49,7 +55,9 @@ impl Link {
             bytes_at: now,
             slow_since: None,
             lacks_below: 0,
-            replaceable,
+            lacks_until: Duration::ZERO,
+            lacks_for: Duration::ZERO,
+            source,
         }
     }
 
@@ -79,6 +87,30 @@ impl Link {
         true
     }
 
+    /// It said that it does not have the block at this height: it is taken for pruned up to there, for a while. It may
+    /// only have been too early with its announcement.
+    pub(super) fn lacks(&mut self, height: Height, now: Duration) {
+        if self.lacks_below == 0 {
+            self.lacks_for = (self.lacks_for * 2).clamp(LACKS_MIN, LACKS_MAX);
+            self.lacks_until = now + self.lacks_for;
+        }
+        self.lacks_below = self.lacks_below.max(height.saturating_add(1));
+    }
+
+    /// It gave a block: what it lacked before it only lacked for a moment.
+    pub(super) fn gave(&mut self) {
+        if self.lacks_below == 0 {
+            self.lacks_for = Duration::ZERO;
+        }
+    }
+
+    /// What it lacked some time ago it may have now.
+    pub(super) fn forget_lacks(&mut self, now: Duration) {
+        if now >= self.lacks_until {
+            self.lacks_below = 0;
+        }
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.idle_since.is_none()
     }
@@ -91,8 +123,9 @@ impl Link {
 
     /// Measures the time from `since` on, which is `passed` ago.
     pub(super) fn measure(&mut self, bytes: u64, since: Duration, passed: Duration, paused: bool, now: Duration) {
+        // What turned out to be no block is taken off again: that is not counted a second time.
         let came = bytes.saturating_sub(self.sampled_bytes);
-        self.sampled_bytes = bytes;
+        self.sampled_bytes = self.sampled_bytes.max(bytes);
         if came > 0 {
             self.bytes_at = now;
         }

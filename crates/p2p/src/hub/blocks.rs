@@ -55,6 +55,9 @@ impl Hub {
     /// On a known header it is dropped; otherwise its header is looked at as an announcement.
     fn on_unasked_block(&mut self, id: PeerId, received: &Received, header: &Header, now: Now) -> Result<(), Reason> {
         self.progress.blocks_dropped_count += 1;
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.note_other_bytes(received.payload().len());
+        }
         if self.chain.header(&header.hash()).is_some() {
             return Ok(());
         }
@@ -172,9 +175,8 @@ impl Hub {
     pub(super) fn tick_download(&mut self, now: Now) {
         let paused = std::mem::take(&mut self.paused);
         let peers = &self.peers;
-        self.download.sample(paused, now.since_start, |id| {
-            peers.get(&id).map(|peer| (peer.transport.received_bytes(), peer.round_trip))
-        });
+        self.download
+            .sample(paused, now.since_start, |id| peers.get(&id).map(|peer| (peer.block_bytes(), peer.round_trip)));
         if self.window.held_bytes() > hard_bytes(&self.config)
             && let Some(id) = self.download.first_is_queued_at()
         {

@@ -6,7 +6,12 @@
 //! - Proof of work and continuity first; headers whose chain has too little work to be stored go through
 //!   [`crate::low_work`].
 //! - A peer that was asked and neither answers nor sends anything is passed over, and let go where another
-//!   can take its place.
+//!   can take its place. So is one that takes longer for its whole chain than [`STREAM_TIMEOUT`] and
+//!   [`STREAM_TIMEOUT_HEADER`] for each header that is expected, where another waits to be asked; and one whose
+//!   low-work sync fails is passed over for [`ANSWER_TIMEOUT`].
+//! - An announced block that is not known has one further peer asked, whichever are being asked.
+//! - The peers' chains are told when every peer that we connected to has told its own, or had its time; what peers say
+//!   that connected to us is heard, and waited for by nobody.
 //! - Headers whose time is too far ahead are kept aside and given to the tree again when it has come.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessHeadersMessage` and what it calls.
@@ -29,6 +34,12 @@ pub const STREAM_INTERVAL: Duration = Duration::from_secs(60);
 pub const QUIET_TIMEOUT: Duration = Duration::from_secs(20);
 /// And may take so long for one answer. Source: Core's `HEADERS_RESPONSE_TIME`.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2 * 60);
+/// A peer may take so long for its whole chain, and besides. Source: Core's `HEADERS_DOWNLOAD_TIMEOUT_BASE`.
+pub const STREAM_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// So long for each header that is expected. Source: Core's `HEADERS_DOWNLOAD_TIMEOUT_PER_HEADER`.
+pub const STREAM_TIMEOUT_HEADER: Duration = Duration::from_millis(1);
+/// Seconds between two blocks, by which headers are expected.
+const SPACING_S: u64 = 600;
 /// Messages of headers that stand on nothing known, in a row.
 pub const UNCONNECTED_COUNT_MAX: u32 = 50;
 /// Lists of headers kept aside because of their time.
@@ -57,6 +68,10 @@ pub struct PeerHeaders {
     deferred: bool,
     /// It did not answer: it is not asked before this time.
     passed_until: Option<Duration>,
+    /// It took too long, or contradicted itself: what it sends before this time starts nothing.
+    rests_until: Option<Duration>,
+    /// Since when it has been asked for one piece of its chain after the other.
+    stream_since: Option<Duration>,
     low_work: Option<Box<LowWorkSync>>,
     unconnected_count: u32,
     /// The last block it announced that is not in the tree.
@@ -71,7 +86,18 @@ impl PeerHeaders {
     }
 
     fn is_passed_over(&self, now: Now) -> bool {
-        self.passed_until.is_some_and(|until| until > now.since_start)
+        self.rests(now) || self.passed_until.is_some_and(|until| until > now.since_start)
+    }
+
+    fn rests(&self, now: Now) -> bool {
+        self.rests_until.is_some_and(|until| until > now.since_start)
+    }
+
+    /// Forgets what it was asked, for this time.
+    fn pass_over(&mut self, until: Duration) {
+        (self.asked_at, self.low_work, self.stream_since) = (None, None, None);
+        self.passed_until = Some(until);
+        self.started = false;
     }
 }
 
@@ -90,6 +116,8 @@ pub(super) struct HeaderSync {
     ask_all: bool,
     first_asked_at: Option<Duration>,
     aside: Vec<Aside>,
+    /// The announced block for which a further peer was asked.
+    asked_for: Option<Hash256>,
     /// It was said once that headers are far ahead of the clock.
     said_far: bool,
     /// See [`Event::HeadersDone`].
@@ -190,6 +218,9 @@ impl Hub {
         if state.unconnected_count > UNCONNECTED_COUNT_MAX {
             return Err(Reason::HeadersUnconnected);
         }
+        if state.rests(now) {
+            return Ok(());
+        }
         let best = self.chain.best_header().hash;
         self.ask_headers(id, self.chain.locator(&best), now);
         Ok(())
@@ -209,7 +240,12 @@ impl Hub {
         let mut sync = self.headers_of(id).low_work.take()?;
         let outcome = sync.process(headers, hashes, full, &*chain);
         if !outcome.success {
-            return None;
+            // Asked again at once, a peer that shows one chain and gives another would be asked for ever.
+            self.others_to_tell(id, now).next()?;
+            let until = now.since_start + ANSWER_TIMEOUT;
+            self.headers_of(id).pass_over(until);
+            self.headers_of(id).rests_until = Some(until);
+            return Some(Vec::new());
         }
         self.headers_of(id).asked_at = None;
         if outcome.more {
@@ -241,6 +277,9 @@ impl Hub {
         if !full {
             self.headers_of(id).told_all = true;
             return self.require_minimum_work(id).map(|()| false);
+        }
+        if self.headers_of(id).rests(now) {
+            return Ok(false);
         }
         let median = self.chain.median_time_past(&parent.hash).unwrap_or(0);
         let network = self.config.network;
@@ -295,7 +334,8 @@ impl Hub {
             return self.require_minimum_work(id);
         }
         self.headers_of(id).told_all = false;
-        if self.stream_count() < STREAM_COUNT_MAX {
+        // One place more than streams are begun: for who was asked because of an announcement.
+        if self.stream_count(id) <= STREAM_COUNT_MAX && !self.headers_of(id).rests(now) {
             let from = verdict.last.map_or(hashes[hashes.len() - 1], |last| last.hash);
             self.ask_headers(id, self.chain.locator(&from), now);
         } else {
@@ -304,8 +344,10 @@ impl Hub {
         Ok(())
     }
 
-    fn stream_count(&self) -> usize {
-        self.peers.values().filter(|peer| peer.headers.is_streaming()).count()
+    /// Streams that a peer has to share places with: who connected to us takes no place of those that we chose.
+    fn stream_count(&self, id: PeerId) -> usize {
+        let sought = self.peers.get(&id).is_some_and(Peer::is_outbound);
+        self.peers.values().filter(|peer| peer.headers.is_streaming() && (peer.is_outbound() || !sought)).count()
     }
 
     pub(super) fn note_best_known(&mut self, id: PeerId, info: HeaderInfo) {
@@ -357,10 +399,16 @@ impl Hub {
             }
         }
         if unknown.is_some() {
-            self.headers_of(id).unknown = unknown;
-            if self.headers.ask_all || self.headers_of(id).started {
+            let is_further = self.headers.asked_for != unknown && self.stream_count(id) <= STREAM_COUNT_MAX;
+            let peer = self.peers.get_mut(&id).expect("it just spoke");
+            peer.headers.unknown = unknown;
+            if self.headers.ask_all || peer.headers.started {
                 let best = self.chain.best_header().hash;
                 self.ask_headers(id, self.chain.locator(&best), now);
+            } else if is_further && peer.is_outbound() && !peer.headers.is_passed_over(now) {
+                // Who is being asked may be slow on purpose: the network's own pace brings another. As Core does.
+                self.headers.asked_for = unknown;
+                self.ask_from_best(id, now);
             }
         }
         Ok(())
@@ -375,7 +423,7 @@ impl Hub {
             self.tick_peer_headers(id, now);
         }
         let best = self.chain.best_header();
-        let told = self.peers.values().any(|peer| peer.headers.told_all);
+        let told = self.peers.values().any(|peer| peer.is_outbound() && peer.headers.told_all);
         self.headers.ask_all |= told && best.work >= self.chain.minimum_work();
         if self.headers.ask_all {
             self.ask_those_not_asked(now);
@@ -427,7 +475,12 @@ impl Hub {
 
     fn tick_peer_headers(&mut self, id: PeerId, now: Now) {
         let at = now.since_start;
-        let Some(peer) = self.peers.get(&id) else { return };
+        let minimum = self.chain.minimum_work();
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        // Source: Bitcoin Core b88bffe, `MaybeSendSendHeaders`.
+        if peer.ready && peer.best_known.is_some_and(|best| best.work > minimum) {
+            peer.ask_for_headers();
+        }
         if let Some(asked) = peer.headers.asked_at {
             let quiet = at.saturating_sub(asked.max(peer.last_received())) > QUIET_TIMEOUT;
             if quiet || at.saturating_sub(asked) > ANSWER_TIMEOUT {
@@ -437,13 +490,44 @@ impl Hub {
                     self.drop_peer(id, Reason::HeadersStalled, now);
                     return;
                 }
-                let state = self.headers_of(id);
-                (state.asked_at, state.low_work) = (None, None);
-                state.passed_until = Some(at + ANSWER_TIMEOUT);
-                state.started = false;
+                self.headers_of(id).pass_over(at + ANSWER_TIMEOUT);
             }
         }
-        self.tick_lagging(id, now);
+        self.tick_stream(id, now);
+        if self.peers.contains_key(&id) {
+            self.tick_lagging(id, now);
+        }
+    }
+
+    /// Ends a stream that takes longer than its chain is worth, where another peer waits to be asked.
+    fn tick_stream(&mut self, id: PeerId, now: Now) {
+        let at = now.since_start;
+        let best = self.chain.best_header();
+        let missing = now.unix.saturating_sub(u64::from(best.header.time())) / SPACING_S;
+        let timeout = STREAM_TIMEOUT + STREAM_TIMEOUT_HEADER * u32::try_from(missing).unwrap_or(u32::MAX);
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let streams = peer.headers.is_streaming();
+        peer.headers.stream_since = streams.then(|| peer.headers.stream_since.unwrap_or(at));
+        let late = peer.headers.stream_since.is_some_and(|since| at.saturating_sub(since) > timeout);
+        let (kind, enough) = (peer.kind, best.work >= self.chain.minimum_work());
+        if !late || self.others_to_tell(id, now).all(|peer| peer.headers.is_streaming()) {
+            return;
+        }
+        if kind == Kind::Automatic && !enough {
+            return self.drop_peer(id, Reason::HeadersStalled, now);
+        }
+        let until = at + STREAM_TIMEOUT;
+        self.headers_of(id).pass_over(until);
+        self.headers_of(id).rests_until = Some(until);
+    }
+
+    /// Other peers that we connected to, that have not told their chains and may be asked or are being asked.
+    fn others_to_tell(&self, id: PeerId, now: Now) -> impl Iterator<Item = &Peer> {
+        self.peers.values().filter(move |peer| {
+            let state = &peer.headers;
+            let of_use = peer.ready && peer.is_outbound() && peer.kind != Kind::AddressFetch && peer.serves_blocks();
+            peer.id != id && of_use && (!state.told_all || state.deferred) && !state.is_passed_over(now)
+        })
     }
 
     /// Source: Bitcoin Core b88bffe, `ConsiderEviction`.
@@ -474,8 +558,9 @@ impl Hub {
         for id in fresh {
             self.ask_from_best(id, now);
         }
-        let deferred = self.peers.values().find(|peer| peer.headers.deferred).map(|peer| peer.id);
-        if let Some(id) = deferred.filter(|_| self.stream_count() < STREAM_COUNT_MAX) {
+        let waits = |peer: &&Peer| peer.headers.deferred && !peer.headers.rests(now);
+        let deferred = self.peers.values().find(waits).map(|peer| peer.id);
+        if let Some(id) = deferred.filter(|id| self.stream_count(*id) < STREAM_COUNT_MAX) {
             self.ask_from_best(id, now);
         }
     }
@@ -484,9 +569,6 @@ impl Hub {
         let at = now.since_start;
         let since = self.headers.first_asked_at.map_or(Duration::ZERO, |first| at.saturating_sub(first));
         let minutes = usize::try_from(since.as_secs() / STREAM_INTERVAL.as_secs()).unwrap_or(usize::MAX);
-        if self.stream_count() >= minutes.saturating_add(1).min(STREAM_COUNT_MAX) {
-            return;
-        }
         let may = |peer: &&Peer| {
             let state = &peer.headers;
             let idle = !state.is_streaming() && (!state.told_all || state.deferred) && !state.is_passed_over(now);
@@ -494,6 +576,9 @@ impl Hub {
         };
         let outbound = self.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
         let Some(id) = outbound.or_else(|| self.peers.values().find(may)).map(|peer| peer.id) else { return };
+        if self.stream_count(id) >= minutes.saturating_add(1).min(STREAM_COUNT_MAX) {
+            return;
+        }
         self.headers.first_asked_at.get_or_insert(at);
         self.ask_from_best(id, now);
     }
@@ -501,15 +586,19 @@ impl Hub {
     fn tell_done(&mut self, now: Now) {
         let mut told = false;
         let mut waiting = self.outbound.has_young(YOUNG, now);
-        for peer in self.peers.values().filter(|peer| peer.kind != Kind::AddressFetch) {
+        for peer in self.peers.values().filter(|peer| peer.is_outbound() && peer.kind != Kind::AddressFetch) {
             let state = &peer.headers;
             told |= state.told_all;
-            let answering = peer.ready && !state.told_all && !state.is_passed_over(now) && peer.is_outbound();
+            if peer.ready && (state.told_all || state.is_passed_over(now)) {
+                self.outbound.heard(peer.kind);
+            }
+            let answering = peer.ready && !state.told_all && !state.is_passed_over(now);
             let age = now.since_start.saturating_sub(peer.connected_at());
-            let young = !peer.ready && peer.is_outbound() && age < YOUNG;
+            let young = !peer.ready && age < YOUNG;
             waiting |= answering || young || state.low_work.is_some();
         }
-        let done = told && !waiting;
+        let enough = self.chain.best_header().work >= self.chain.minimum_work();
+        let done = told && enough && !waiting && !self.outbound.may_bring_more(now);
         if done && !self.headers.done {
             self.event(Event::HeadersDone);
         }

@@ -15,7 +15,7 @@ pub use serve::ServedBlock;
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
 use crate::chain::ChainView;
-use crate::download::{Download, Turn};
+use crate::download::{Download, Source, Turn};
 use crate::peer::{Greeting, Input, Kind, Now, Peer};
 use crate::reason::Reason;
 use crate::rng::Rng;
@@ -239,7 +239,8 @@ impl Hub {
     pub fn not_connected(&mut self, id: PeerId, why: String, now: Now) {
         let Some(dial) = self.outbound.take(id) else { return };
         self.outbound.failed(dial.kind, false, now);
-        self.event(Event::PeerGone { peer: id, address: dial.target.to_string(), reason: Reason::Io(why) });
+        let (address, reason) = (dial.target.to_string(), Reason::Io(why));
+        self.event(Event::PeerGone { peer: id, address, inbound: false, reason });
     }
 
     /// The socket of a connection was closed or failed.
@@ -265,7 +266,8 @@ impl Hub {
         let offence = reason.is_offence() || matches!(reason, Reason::OnInvalidChain(_));
         self.outbound.failed(peer.kind, offence, now);
         self.actions.push_back(Action::Close { peer: id });
-        self.event(Event::PeerGone { peer: id, address: peer.target.to_string(), reason });
+        let (address, inbound) = (peer.target.to_string(), !peer.is_outbound());
+        self.event(Event::PeerGone { peer: id, address, inbound, reason });
     }
 
     /// Ends all connections: we stop.
@@ -375,8 +377,12 @@ impl Hub {
             self.addresses.succeeded(address, offered, now.unix);
         }
         if peer.serves_blocks() && peer.kind != Kind::AddressFetch {
-            let replaceable = peer.kind == Kind::Automatic;
-            self.download.add_peer(id, replaceable, peer.transport.received_bytes(), now.since_start);
+            let source = match peer.kind {
+                Kind::Inbound => Source::Inbound,
+                Kind::Manual(_) => Source::Named,
+                Kind::Automatic | Kind::AddressFetch => Source::Sought,
+            };
+            self.download.add_peer(id, source, peer.block_bytes(), now.since_start);
         }
         self.outbound.succeeded(peer.kind);
         self.event(Event::PeerConnected { peer: id, info });
@@ -413,6 +419,7 @@ impl Hub {
         for id in self.peer_ids() {
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             match peer.tick(now, &mut self.rng) {
+                Ok(()) if outbound::is_fetched(peer, now) => self.drop_peer(id, Reason::AddressesFetched, now),
                 Ok(()) => self.serve_next(id, now),
                 Err(reason) => self.drop_peer(id, reason, now),
             }

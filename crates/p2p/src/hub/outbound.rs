@@ -2,7 +2,7 @@
 
 use super::{Action, Hub};
 use crate::api::{Config, Outbound, PeerId};
-use crate::peer::{Kind, Now};
+use crate::peer::{Kind, Now, Peer};
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -26,6 +26,10 @@ pub const SEEDS_AT_ONCE: usize = 3;
 pub const ENOUGH_PEERS: usize = 2;
 /// Addresses that are taken of one seed's answer.
 pub const SEED_ADDRESS_COUNT_MAX: usize = 256;
+/// A connection for addresses ends after so long, whatever came. Source: Core's ten times `AVG_ADDRESS_BROADCAST_INTERVAL`.
+pub const ADDRESS_FETCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// For so long from the start a named peer that has told nothing yet is waited for, before the others' tip is the tip.
+pub const NAMED_PATIENCE: Duration = Duration::from_secs(60);
 /// How long ago the addresses of a seed are taken to have been seen, in seconds.
 const SEED_AGE_S: u64 = 3 * 24 * 3600;
 
@@ -44,6 +48,8 @@ struct Named {
     taken: bool,
     next_at: Duration,
     wait: Duration,
+    /// It may still tell of a chain: it has neither told one nor refused to.
+    awaited: bool,
 }
 
 /// What is being done about connections.
@@ -54,6 +60,9 @@ pub(super) struct Dialer {
     dialed_at: Option<Duration>,
     seeds_left: Vec<&'static str>,
     seeds_asked_at: Option<Duration>,
+    /// Names that are being looked up.
+    resolving_count: usize,
+    started_at: Duration,
 }
 
 impl Dialer {
@@ -64,7 +73,7 @@ impl Dialer {
         };
         let named = only.iter().chain(&config.add_nodes).map(|text| {
             let target = Target::parse(text, config.network.port)?;
-            Ok(Named { target, taken: false, next_at: now.since_start, wait: RETRY_MIN })
+            Ok(Named { target, taken: false, next_at: now.since_start, wait: RETRY_MIN, awaited: true })
         });
         let automatic = config.outbound == Outbound::Automatic;
         Ok(Dialer {
@@ -74,6 +83,8 @@ impl Dialer {
             dialed_at: None,
             seeds_left: config.network.dns_seeds.to_vec(),
             seeds_asked_at: None,
+            resolving_count: 0,
+            started_at: now.since_start,
         })
     }
 
@@ -88,6 +99,7 @@ impl Dialer {
         named.taken = false;
         if offence {
             named.wait = RETRY_MAX;
+            named.awaited = false;
         }
         named.next_at = now.since_start + named.wait;
         named.wait = (named.wait * 2).min(RETRY_MAX);
@@ -111,9 +123,30 @@ impl Dialer {
         self.dials.values().any(|dial| now.since_start.saturating_sub(dial.begun_at) < age)
     }
 
+    /// A named peer has told of its chain, or does not.
+    pub(super) fn heard(&mut self, kind: Kind) {
+        if let Kind::Manual(place) = kind
+            && let Some(named) = self.named.get_mut(place)
+        {
+            named.awaited = false;
+        }
+    }
+
+    /// Whether peers may still come that know of a better chain: named ones, or those that a seed is just asked for.
+    pub(super) fn may_bring_more(&self, now: Now) -> bool {
+        let early = now.since_start.saturating_sub(self.started_at) < NAMED_PATIENCE;
+        self.resolving_count > 0 || (early && self.named.iter().any(|named| named.awaited))
+    }
+
     fn automatic_count(&self) -> usize {
         self.dials.values().filter(|dial| dial.kind == Kind::Automatic).count()
     }
+}
+
+/// Whether a connection that was made for addresses has had its time.
+pub(super) fn is_fetched(peer: &Peer, now: Now) -> bool {
+    let age = now.since_start.saturating_sub(peer.connected_at());
+    peer.kind == Kind::AddressFetch && age > ADDRESS_FETCH_TIMEOUT
 }
 
 /// Whether an automatic peer is of use: witnesses, and every block, or after the initial download the last ones.
@@ -139,6 +172,7 @@ impl Hub {
 
     /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
     pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
+        self.outbound.resolving_count = self.outbound.resolving_count.saturating_sub(1);
         let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
         let entries: Vec<_> = found
             .iter()
@@ -244,6 +278,7 @@ impl Hub {
             if self.config.proxy.is_some() {
                 self.dial(Kind::AddressFetch, Target::Name(name, port), false, now);
             } else {
+                self.outbound.resolving_count += 1;
                 self.actions.push_back(Action::Resolve { name, port });
             }
         }

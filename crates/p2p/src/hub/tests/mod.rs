@@ -2,5 +2,6 @@
 
 mod bad;
 mod good;
+mod slow;
 mod sought;
 mod world;

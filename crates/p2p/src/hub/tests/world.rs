@@ -63,7 +63,7 @@ pub(super) struct World {
     pub(super) chain: Arc<Chain>,
     pub(super) window: Arc<Window>,
     pub(super) time: Duration,
-    places: BTreeMap<String, Place>,
+    pub(super) places: BTreeMap<String, Place>,
     links: BTreeMap<PeerId, Link>,
     dialing: VecDeque<(Duration, PeerId, String)>,
     /// Reasons for which connections ended, by address.

@@ -1,0 +1,221 @@
+//! Peers that hold things up without an offence: what is slow on purpose, what goes on for ever, what is never sent.
+
+use super::world::*;
+use crate::api::{Config, Outbound};
+use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
+use crate::hub::headers::{STREAM_INTERVAL, STREAM_TIMEOUT};
+use crate::hub::outbound::NAMED_PATIENCE;
+use crate::sim::{Chain, child, made_on};
+use crate::wire::{Inventory, Message};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+const S: Duration = Duration::from_secs(1);
+const BAD: [&str; 3] = ["1.1.1.1:18444", "1.2.1.1:18444", "1.3.1.1:18444"];
+const GOOD: &str = "2.2.2.2:18444";
+
+fn chain_of(count: usize, body_bytes: usize) -> Arc<Chain> {
+    Arc::new(Chain::having(&made_on(&Chain::new().best_header(), count, 1, body_bytes)))
+}
+
+/// An honest peer beside three places for others, which are connected to first.
+fn world(served: &Arc<Chain>, minimum: usize) -> World {
+    let mut world = World::new(Chain::with_minimum(minimum), &[BAD[0], BAD[1], BAD[2], GOOD]);
+    world.honest(GOOD, served);
+    world
+}
+
+/// Runs until every header of the chain is there.
+fn headers_to(world: &mut World, served: &Chain, limit: Duration) {
+    let want = served.best_header().hash;
+    let reached = world.run_until(limit, |world| world.chain.best_header().hash == want);
+    assert!(reached, "at {} after {limit:?}; {:?}", world.chain.best_header().height, world.gone);
+}
+
+/// What a stream may take at most in this simulation: 15 minutes and a millisecond a header, a header each ten minutes.
+fn stream_timeout() -> Duration {
+    STREAM_TIMEOUT + Duration::from_millis((START_UNIX - u64::from(crate::sim::GENESIS_TIME)) / 600)
+}
+
+#[test]
+fn three_that_dribble_headers_give_way_to_a_fast_one() {
+    // 2,000 headers in 108 s: each answer comes in time, and the chain in 37 minutes.
+    let served = chain_of(40_500, 0);
+    let mut world = world(&served, 40_000);
+    for bad in BAD {
+        world.honest(bad, &served).rate = 1500.0;
+    }
+    headers_to(&mut world, &served, stream_timeout() + 30 * S);
+    assert!(world.time > 2 * STREAM_INTERVAL, "all three were asked first: {:?}", world.time);
+    assert_eq!(world.gone, [], "slow is no offence");
+}
+
+#[test]
+fn an_announcement_has_one_further_peer_asked() {
+    let served = chain_of(40_500, 0);
+    let mut world = world(&served, 40_000);
+    for bad in BAD {
+        world.honest(bad, &served).rate = 1500.0;
+    }
+    let chain = Arc::clone(&served);
+    world.place(GOOD, move || {
+        Box::new(Server::bent(
+            Arc::clone(&chain),
+            Box::new(|server, message, _| {
+                // It is pinged every two minutes, and a block is found then.
+                if let Message::Ping(_) = message {
+                    let hash = server.chain.tip().hash;
+                    server.send(&Message::Inv(vec![Inventory { kind: Inventory::BLOCK, hash }]));
+                }
+                false
+            }),
+        ))
+    });
+    headers_to(&mut world, &served, 150 * S);
+}
+
+/// Makes headers for ever, and counts how many messages of them it was asked for.
+fn endless(world: &mut World, address: &str, salt: u64) -> Rc<RefCell<usize>> {
+    let count = Rc::new(RefCell::new(0));
+    let log = Rc::clone(&count);
+    world.place(address, move || {
+        let (log, genesis) = (Rc::clone(&log), Chain::new().best_header());
+        let (mut at, mut salt) = (genesis, salt);
+        Box::new(Server::bent(
+            Arc::new(Chain::new()),
+            Box::new(move |server, message, _| {
+                let Message::GetHeaders(locator, _) = message else { return false };
+                *log.borrow_mut() += 1;
+                if locator[0] == genesis.hash {
+                    // Another chain each time.
+                    (at, salt) = (genesis, salt + 1000);
+                }
+                let made = made_on(&at, HEADERS_COUNT_MAX, salt, 0);
+                for header in &made.headers {
+                    at = child(&at, *header);
+                }
+                server.send(&Message::Headers(made.headers));
+                true
+            }),
+        ))
+    });
+    count
+}
+
+#[test]
+fn three_with_endless_headers_of_little_work_give_way() {
+    let served = chain_of(20_500, 0);
+    let genesis_count = Chain::new().header_count();
+    for (row, rate, limit) in [
+        // 26,000 headers in the time that a stream has: never enough work.
+        ("for ever", 2000.0, stream_timeout() + 60 * S),
+        // In 55 s they have enough work, and then do not give the same headers again.
+        ("another chain the second time", 60_000.0, 200 * S),
+    ] {
+        let minimum = if row == "for ever" { 30_000 } else { 20_000 };
+        let served = if row == "for ever" { chain_of(30_500, 0) } else { Arc::clone(&served) };
+        let mut world = world(&served, minimum);
+        let mut counts = Vec::new();
+        for (salt, bad) in BAD.iter().enumerate() {
+            counts.push(endless(&mut world, bad, 99 + salt as u64));
+            world.places.get_mut(*bad).unwrap().rate = rate;
+        }
+        headers_to(&mut world, &served, limit);
+        let limit = (rate * world.time.as_secs_f64() / 162_000.0) as usize + 3;
+        for count in counts {
+            assert!(*count.borrow() <= limit.min(60), "{row}: asked {} times", count.borrow());
+        }
+        let stored = world.chain.header_count() - genesis_count;
+        assert_eq!(stored, served.tip().height as usize, "{row}: nothing of the others is kept");
+    }
+}
+
+#[test]
+fn inbound_peers_that_swallow_requests_do_not_slow_a_sync() {
+    let served = chain_of(250, 20_000);
+    let config = Config { outbound: Outbound::Only(vec![GOOD.into()]), v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    world.honest(GOOD, &served).rate = 500_000.0;
+    for i in 0..4 {
+        let bend: Bend = Box::new(|_, message, _| matches!(message, Message::GetData(_)));
+        let mut server = Server::bent(Arc::clone(&served), bend);
+        server.greet(world.now());
+        world.connect_inbound(&format!("4.4.4.{i}"), Box::new(server)).unwrap();
+    }
+    // 5 MB at 0.5 MB/s.
+    world.sync_to(served.tip().hash, 13 * S);
+    assert_eq!(world.reason(GOOD), None);
+}
+
+#[test]
+fn among_inbound_peers_one_honest_is_enough() {
+    let served = chain_of(200, 2000);
+    let config = Config { outbound: Outbound::Only(vec![]), v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    for i in 0..5 {
+        let bend: Bend = Box::new(move |_, message, _| i < 4 && matches!(message, Message::GetData(_)));
+        let mut server = Server::bent(Arc::clone(&served), bend);
+        server.greet(world.now());
+        world.connect_inbound(&format!("4.4.4.{i}"), Box::new(server)).unwrap();
+    }
+    world.sync_to(served.tip().hash, 120 * S);
+    assert_eq!(world.reason("4.4.4.4:1"), None);
+}
+
+#[test]
+fn the_end_of_the_headers_waits_for_who_was_named_and_for_nobody_who_came() {
+    let served = chain_of(20, 10);
+    let quick = |world: &mut World| world.run_until(5 * S, |world| world.hub.progress().headers_done);
+    // Nobody is at the other's address.
+    let mut world = World::new(Chain::new(), &[BAD[0], GOOD]);
+    world.honest(GOOD, &served);
+    assert!(!quick(&mut world));
+    world.run(NAMED_PATIENCE - 6 * S);
+    assert!(!world.hub.progress().headers_done);
+    world.run(2 * S);
+    assert!(world.hub.progress().headers_done && world.done_count == 1);
+    // It comes at its second try, and ends the wait.
+    let mut world = World::new(Chain::new(), &[BAD[0], GOOD]);
+    world.honest(GOOD, &served);
+    world.run(S / 2);
+    world.honest(BAD[0], &served);
+    assert!(quick(&mut world));
+    // What an inbound peer says is no end, and its silence none either.
+    let inbound = |connect: &[&str], says: bool| {
+        let mut world = World::new(Chain::new(), connect);
+        world.honest(GOOD, &served);
+        let bend: Bend = Box::new(move |_, message, _| !says && matches!(message, Message::GetHeaders(..)));
+        let mut server = Server::bent(Arc::new(Chain::new()), bend);
+        server.greet(world.now());
+        world.connect_inbound("4.4.4.4", Box::new(server)).unwrap();
+        quick(&mut world)
+    };
+    assert!(!inbound(&[], true) && inbound(&[GOOD], false));
+    // A chain below minimum work is none.
+    let mut world = World::new(Chain::with_minimum(21), &[GOOD]);
+    world.honest(GOOD, &served);
+    assert!(!quick(&mut world));
+}
+
+#[test]
+fn announcements_by_headers_are_asked_of_who_has_minimum_work() {
+    for (minimum, want) in [(19, true), (21, false)] {
+        let served = chain_of(20, 10);
+        let mut world = World::new(Chain::with_minimum(minimum), &[GOOD]);
+        let asked = Rc::new(RefCell::new(Vec::new()));
+        let (chain, log) = (Arc::clone(&served), Rc::clone(&asked));
+        world.place(GOOD, move || {
+            let log = Rc::clone(&log);
+            let bend: Bend = Box::new(move |_, message, _| {
+                log.borrow_mut().push(message.encode().0);
+                false
+            });
+            Box::new(Server::bent(Arc::clone(&chain), bend))
+        });
+        world.run(3 * S);
+        let said = asked.borrow().iter().filter(|command| **command == crate::wire::Command::SendHeaders).count();
+        assert_eq!(said, usize::from(want), "{:?}", asked.borrow());
+    }
+}
