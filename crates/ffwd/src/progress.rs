@@ -111,6 +111,11 @@ fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
 fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     let mut parts =
         vec![format!("height {} of {}", text::count(progress.height.into()), text::count(progress.height_end.into()))];
+    if let Some(height) = progress.presync {
+        parts.push(format!("headers looked at up to {}", text::count(height.into())));
+    } else if progress.headers > progress.height_end {
+        parts.push(format!("{} headers", text::count(progress.headers.into())));
+    }
     if rates.bytes > 0.0 {
         parts.push(format!("{} blocks/s", text::rate(rates.blocks)));
         parts.push(format!("{} MB/s", text::rate(rates.bytes / 1e6)));
@@ -353,6 +358,14 @@ mod tests {
             "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 5,270,000 coins in 456 of 1,024 MiB, 3 peers, network-bound, 2 min 21 s to go"
         );
         assert_eq!(line(&at(0.0, 0, 0), &Rates::default(), 4 << 20), "height 0 of 1,000,000, 0 coins in 0 of 4 MiB");
+        for (headers, presync, want) in [
+            (0, Some(123_456), "height 0 of 1, headers looked at up to 123,456, 0 coins in 0 of 4 MiB"),
+            (234_567, None, "height 0 of 1, 234,567 headers, 0 coins in 0 of 4 MiB"),
+            (1, None, "height 0 of 1, 0 coins in 0 of 4 MiB"),
+        ] {
+            let progress = Progress { headers, presync, height_end: 1, ..Progress::default() };
+            assert_eq!(line(&progress, &Rates::default(), 4 << 20), want);
+        }
         assert!(stopping(5_270_000).contains("up to 6.00 s"), "{}", stopping(5_270_000));
     }
 }

@@ -1,11 +1,12 @@
 //! The chain as peers see it: headers, locators, blocks to serve. Never waits for the pipeline.
 
+use crate::folder::Writers;
 use crate::headers;
 use crate::tree::{Fate, GENESIS, NodeId, Tree};
-use consensus::{Class, Params};
+use consensus::{BlockError, Class, Params, Rule};
 use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{Hash256, Header, Height, Tables, U256, Work};
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::FilePos;
 use store::blockfiles::BlockFiles;
@@ -22,6 +23,7 @@ pub struct SharedChain {
     pub(crate) tree: Arc<RwLock<Tree>>,
     pub(crate) active: Arc<RwLock<Vec<NodeId>>>,
     pub(crate) files: Arc<BlockFiles>,
+    pub(crate) writers: Arc<Mutex<Writers>>,
     pub(crate) pruned: bool,
 }
 
@@ -42,11 +44,13 @@ impl SharedChain {
         self.active().get(tree.height(id) as usize) == Some(&id)
     }
 
-    /// On the chain, or not far off it.
+    /// On the chain, or not far off it and found good once. Source: Bitcoin Core b88bffe, `BlockRequestAllowed`.
     fn is_shown(&self, tree: &Tree, id: NodeId) -> bool {
         let tip = self.tip_id();
         self.is_active(tree, id)
-            || (tree.fate(id) == Fate::Open && tree.height(id) + STALE_DEPTH_MAX > tree.height(tip))
+            || (tree.fate(id) == Fate::Open
+                && tree.body(id).level >= 5
+                && tree.height(id) + STALE_DEPTH_MAX > tree.height(tip))
     }
 }
 
@@ -155,6 +159,14 @@ impl ChainView for SharedChain {
         let mut verdict = HeadersVerdict { new_count: 0, last: None, refused: None };
         for (index, (header, hash)) in headers.iter().zip(hashes).enumerate() {
             let before = tree.len();
+            // Core looks at the parent's fate before a header is kept, too.
+            let is_cut_off = tree.find(hash).is_none()
+                && tree.find(&header.prev()).is_some_and(|parent| tree.fate(parent) != Fate::Open);
+            if is_cut_off {
+                let reason = BlockError::from(Rule::BadPrevblk).to_string();
+                verdict.refused = Some(HeaderRefusal::Invalid { index, hash: *hash, reason });
+                break;
+            }
             let refused = match headers::accept(&mut tree, &self.params, header, *hash, now) {
                 Ok(id) if tree.fate(id) != Fate::Open => HeaderRefusal::Invalid {
                     index,
@@ -202,6 +214,10 @@ impl ChainView for SharedChain {
             let body = tree.body(id);
             (body.data != 0).then_some((FilePos { file: body.file, offset: body.data }, body.size))?
         };
+        // What was stored just now may still be in the writer's buffer.
+        if let Some(blocks) = self.writers.lock().expect("nobody panics with it").blocks.as_mut() {
+            blocks.write_out().ok()?;
+        }
         let mut bytes = self.files.read_block(at).ok()?;
         bytes.truncate(size as usize);
         if witness { Some(bytes) } else { stripped(&bytes) }

@@ -118,6 +118,7 @@ pub struct Engine<'w> {
     /// Where the chain last came to rest.
     held: NodeId,
     script_reason: Option<Option<ScriptCheckReason>>,
+    times: headers::Times,
     /// Which bodies are there.
     pub links: Links,
     /// Coins in memory, and who works on them.
@@ -143,7 +144,20 @@ impl<'w> Engine<'w> {
     pub fn new(params: &'w Params, world: &'w dyn World, tree: &'w RwLock<Tree>, setup: Setup) -> Engine<'w> {
         let (pipeline, tip) = (Pipeline::new(world, params, setup.pipeline, setup.secret), setup.tip);
         let (assume, stop_at, script_reason) = (setup.assume, setup.stop_at, None);
-        Engine { params, world, tree, assume, stop_at, tip, held: tip, script_reason, links: Links::new(), pipeline }
+        let times = headers::Times::default();
+        Engine {
+            params,
+            world,
+            tree,
+            assume,
+            stop_at,
+            tip,
+            held: tip,
+            script_reason,
+            times,
+            links: Links::new(),
+            pipeline,
+        }
     }
 
     /// The last block that is connected.
@@ -223,9 +237,9 @@ impl<'w> Engine<'w> {
     }
 
     fn plan(&mut self, target: NodeId) -> Vec<Plan> {
-        let tree = self.tree();
+        let tree = self.tree.read().expect("nobody panics with it");
         let context = ChainContext::new(&tree, self.params, &self.assume, target);
-        self.pipeline.set_times(headers::median_times(&tree, target));
+        self.pipeline.set_times(self.times.to(&tree, target));
         let mut plans = Vec::new();
         for node in tree.path(self.tip, target) {
             let reason = context.script_reason(node);

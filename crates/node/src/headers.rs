@@ -64,6 +64,28 @@ pub fn median_times(tree: &Tree, tip: NodeId) -> Arc<Vec<u32>> {
     )
 }
 
+/// [`median_times`] of one chain after the other, for which only what is new is looked at.
+#[derive(Default)]
+pub struct Times {
+    tip: NodeId,
+    known: Arc<Vec<u32>>,
+}
+
+impl Times {
+    /// Median times past by height, from genesis to `tip`.
+    pub fn to(&mut self, tree: &Tree, tip: NodeId) -> Arc<Vec<u32>> {
+        let fork = if self.known.is_empty() { GENESIS } else { tree.fork(self.tip, tip) };
+        let known = Arc::make_mut(&mut self.known);
+        known.truncate(tree.height(fork) as usize + 1);
+        if known.is_empty() {
+            known.push(tree.median_time_past(GENESIS));
+        }
+        known.extend(tree.path(fork, tip).into_iter().map(|id| tree.median_time_past(id)));
+        self.tip = tip;
+        self.known.clone()
+    }
+}
+
 /// What decides whether scripts are run.
 #[derive(Clone, Debug)]
 pub struct AssumeValid {
@@ -127,5 +149,28 @@ impl<'a> ChainContext<'a> {
         let (height, hash) = (self.tree.height(id), self.tree.hash(id));
         let bip34 = self.bip34.as_ref().filter(|_| height > self.params.bip34_height);
         (bip30::is_enforced(self.params, height, &hash, bip34), bip30::can_be_broken(self.params))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_are_kept_are_those_that_are_made() {
+        let mut tree = Tree::new(&Header::new(1, Hash256::ZERO, Hash256::ZERO, 5, 0x207f_ffff, 0));
+        let mut grow = |from: NodeId, count: u32| {
+            (0..count).fold(from, |parent, i| {
+                let time = (i * 7919) % 1000;
+                let header = Header::new(4, tree.hash(parent), Hash256::ZERO, time, 0x207f_ffff, count);
+                tree.insert(&header, header.hash(), parent)
+            })
+        };
+        let a = grow(GENESIS, 40);
+        let (b, c) = (grow(a, 25), grow(a, 10));
+        let mut times = Times::default();
+        for tip in [a, b, b, c, a, GENESIS, c] {
+            assert_eq!(times.to(&tree, tip), median_times(&tree, tip));
+        }
     }
 }

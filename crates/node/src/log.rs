@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The log, appended to.
 pub struct Log(Mutex<Option<BufWriter<File>>>);
@@ -82,6 +82,37 @@ impl Log {
     }
 }
 
+/// Keeps lines down that anybody who connects to us can cause, as many as they like.
+#[derive(Default)]
+pub struct Crowd {
+    since: Option<Instant>,
+    said: u32,
+    left_out: u64,
+}
+
+/// Lines of a crowd in a minute.
+const CROWD_LINES_MAX: u32 = 30;
+
+impl Crowd {
+    /// Whether there is room for one more line.
+    pub fn may_speak(&mut self, log: &Log) -> bool {
+        self.may_speak_at(Instant::now(), log)
+    }
+
+    fn may_speak_at(&mut self, now: Instant, log: &Log) -> bool {
+        if self.since.is_none_or(|since| now.duration_since(since) > Duration::from_secs(60)) {
+            if self.left_out > 0 {
+                log.line(&format!("{} more lines about inbound connections were left out", self.left_out));
+            }
+            *self = Crowd { since: Some(now), ..Crowd::default() };
+        }
+        let may = self.said < CROWD_LINES_MAX;
+        self.said += u32::from(may);
+        self.left_out += u64::from(!may);
+        may
+    }
+}
+
 /// Seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`.
 pub fn date(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -99,6 +130,18 @@ pub fn date(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_says_so_much_a_minute() {
+        let (mut crowd, log, start) = (Crowd::default(), Log::none(), Instant::now());
+        let said = |crowd: &mut Crowd, seconds| {
+            let at = start + Duration::from_secs(seconds);
+            (0..100).filter(|_| crowd.may_speak_at(at, &log)).count()
+        };
+        assert_eq!((said(&mut crowd, 0), said(&mut crowd, 59), said(&mut crowd, 61)), (30, 0, 30));
+    }
+
     #[test]
     fn dates() {
         for (seconds, text) in [

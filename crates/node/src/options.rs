@@ -174,6 +174,10 @@ pub struct Progress {
     pub stats: Snapshot,
     /// Peers, while there are any.
     pub peers: u32,
+    /// Height of the best header, while there are peers.
+    pub headers: Height,
+    /// Height up to which a header chain was looked at whose work is not known to be enough; none of it is kept yet.
+    pub presync: Option<Height>,
 }
 
 /// Who is told.

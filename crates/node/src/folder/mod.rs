@@ -56,7 +56,7 @@ pub struct Folder<'e> {
     pub(crate) index_write: Mutex<()>,
     pub(crate) merge: Mutex<Option<CoinsMerge>>,
     pub(crate) undo_files: UndoFiles,
-    pub(crate) writers: Mutex<Writers>,
+    pub(crate) writers: Arc<Mutex<Writers>>,
     pub(crate) source: Mutex<Source>,
     pub(crate) commit: RwLock<Option<CoinsCommit>>,
     /// Where each block lies: the place in use first, other copies behind it.
@@ -121,8 +121,14 @@ pub struct Teller<'e> {
     pub invalid: AtomicU64,
     /// Transactions up to the last connected block; 0 where that is not known.
     pub transactions: AtomicU64,
+    /// Bodies that proved to be none, of which there is no other copy.
+    pub lost: AtomicU64,
     /// Peers.
     pub peers: AtomicU32,
+    /// Height of the best header.
+    pub headers: AtomicU32,
+    /// Height that the furthest presync has reached; 0 while there is none.
+    pub presync: AtomicU32,
     /// Set once stopping has been said.
     said_stop: AtomicBool,
 }
@@ -142,7 +148,10 @@ impl<'e> Teller<'e> {
             blocks: AtomicU64::new(0),
             invalid: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             peers: AtomicU32::new(0),
+            headers: AtomicU32::new(0),
+            presync: AtomicU32::new(0),
             said_stop: AtomicBool::new(false),
         }
     }
@@ -161,12 +170,12 @@ impl<'e> Teller<'e> {
         (self.events)(Event::Warning(text));
     }
 
-    /// A block that is not taken.
+    /// A block that is not taken; `counts` says that the block is refused, and not this body of it alone.
     pub fn refused(&self, height: Height, hash: Hash256, error: &dyn std::fmt::Display, counts: bool) {
         let why = error.to_string();
         self.log.line(&format!("[error] Block validation error: {why}"));
-        self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
         if counts {
+            self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
             self.invalid.fetch_add(1, Relaxed);
         }
         (self.events)(Event::Refused { height, hash, why });
@@ -199,6 +208,8 @@ impl<'e> Teller<'e> {
                 seconds: self.seconds(),
                 stats: stats(),
                 peers: self.peers.load(Relaxed),
+                headers: self.headers.load(Relaxed),
+                presync: Some(self.presync.load(Relaxed)).filter(|&height| height > 0),
             })));
         }
     }

@@ -166,7 +166,7 @@ impl<'e> Folder<'e> {
             merge: Mutex::new(None),
             index_write: Mutex::new(()),
             undo_files: UndoFiles::new(disk.clone(), layout.blocks_dir(), &net, key),
-            writers: Mutex::new(Writers { infos, undo, blocks: None, is_pruned: false }),
+            writers: Arc::new(Mutex::new(Writers { infos, undo, blocks: None, is_pruned: false })),
             pruning: Default::default(),
             source: Mutex::new(Source {
                 plans: Default::default(),

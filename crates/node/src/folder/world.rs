@@ -201,11 +201,15 @@ impl Backend for Folder<'_> {
 
 impl World for Folder<'_> {
     fn start(&self, plans: Vec<Plan>) {
-        if let Some(last) = plans.last() {
+        let sizes: Vec<u64> = {
+            let tree = self.tree();
+            plans.iter().map(|plan| u64::from(tree.body(plan.node).size)).collect()
+        };
+        // Where blocks are still to come, who fetches them says how much there is.
+        if let Some(last) = plans.last().filter(|_| !sizes.contains(&0)) {
             self.teller.height_end.store(last.height, Relaxed);
+            self.teller.bytes_end.store(self.teller.bytes.load(Relaxed) + sizes.iter().sum::<u64>(), Relaxed);
         }
-        let bytes: u64 = plans.iter().map(|plan| u64::from(self.tree().body(plan.node).size)).sum();
-        self.teller.bytes_end.store(self.teller.bytes.load(Relaxed) + bytes, Relaxed);
         let mut source = self.source.lock().expect("nobody panics with it");
         (source.plans, source.ready) = (plans.into(), Default::default());
     }
@@ -265,6 +269,7 @@ impl World for Folder<'_> {
         match next {
             Some(at) => self.use_copy(node, at),
             None => {
+                self.teller.lost.fetch_add(1, Relaxed);
                 let mut tree = self.tree_mut();
                 let body = tree.body_mut(node);
                 (body.file, body.data, body.undo, body.size, body.transactions) = (0, 0, 0, 0, 0);

@@ -1,17 +1,19 @@
 //! `sync`: blocks from peers, to the tip that they have, and on from there.
 //!
-//! Two threads beside the network's own and the pipeline's workers: one takes what arrives, looks whether it is whole,
-//! and stores it; the other brings the chain up to date.
+//! Three threads beside the network's own and the pipeline's workers: one takes what arrives, looks whether it is whole,
+//! and stores it; one brings the chain up to date; one tells how far it is.
 
 use super::existing::{self, Purpose};
-use super::{AtEnd, engine, report};
+use super::{AtEnd, engine_with, report};
 use crate::arrivals::Arrivals;
 use crate::chainview::SharedChain;
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::folder::{Folder, open};
+use crate::log::Crowd;
 use crate::options::{Events, Options, Report};
-use crate::tree::{Fate, NodeId};
+use crate::stats::Stats;
+use crate::tree::{Fate, GENESIS, NodeId};
 use consensus::Chain;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Want};
 use std::net::SocketAddr;
@@ -25,6 +27,10 @@ use store::blockfiles::BlockBytes;
 const WANTS_MAX: usize = 4096;
 /// What a block is taken for before one has arrived.
 const BLOCK_BYTES_FIRST: u64 = 1_000_000;
+/// Blocks that are planned for one run of the pipeline: what is planned costs memory and time for each.
+const RUN_BLOCKS_MAX: u32 = 16_384;
+/// How far it is is looked at so often.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
 /// The index is made durable so often, so that a restart does not fetch the same blocks again.
 const INDEX_INTERVAL: Duration = Duration::from_secs(30);
 /// File of the address memory, and its greatest size.
@@ -65,8 +71,27 @@ struct Shared<'f, 'e> {
     wanted_to: AtomicU32,
     /// Less was wanted than could be: a commit is to make room first.
     held_back: AtomicBool,
+    /// Where the run of the pipeline ends that goes on; [`GENESIS`] while there is none.
+    run_to: AtomicU32,
     done: AtomicBool,
     fault: Mutex<Option<Fault>>,
+}
+
+impl Shared<'_, '_> {
+    /// The thread that connects ends its run and finds this.
+    fn end_by(&self, fault: Fault) {
+        self.fault.lock().expect("nobody panics with it").get_or_insert(fault);
+        self.arrivals.hurry();
+    }
+
+    /// Tells the thread that connects when this one panics: to be kept until it ends.
+    fn alarm(&self, whose: &'static str) -> AtEnd<impl FnMut()> {
+        AtEnd(move || {
+            if std::thread::panicking() {
+                self.end_by(Fault::own(format!("the thread that {whose} panicked")));
+            }
+        })
+    }
 }
 
 /// Brings the folder to the tip that its peers have.
@@ -84,15 +109,18 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         tree: folder.tree.clone(),
         active: folder.active.clone(),
         files: folder.files.clone(),
+        writers: folder.writers.clone(),
         pruned: folder.is_pruning(),
     });
     let own = store::own::Own::new(folder.disk.clone(), folder.layout.own_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
     let height_start = folder.tree().height(existing.tip);
-    let mut engine = engine(folder, existing.tip);
+    // The window is of the same memory.
+    let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
+    let mut engine = engine_with(folder, existing.tip, budget_bytes);
     engine.links = existing.links;
     // What is stored already is connected before anybody is asked.
-    let mut activated = engine.activate()?;
+    let mut activated = super::activate(folder, &mut engine)?;
     let (sender, receiver) = channel();
     let network = Network::start(config, chain, sender).map_err(|why| {
         Fault::refused(format!("the network cannot be started: {why}; is another program on that port (--listen)?"))
@@ -108,30 +136,40 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
         wanted_to: AtomicU32::new(0),
         held_back: AtomicBool::new(false),
+        run_to: AtomicU32::new(GENESIS),
         done: AtomicBool::new(false),
         fault: Mutex::default(),
     };
+    let stats = engine.pipeline.stats();
     let result = std::thread::scope(|scope| {
         let taker = scope.spawn(|| take(&shared, receiver, &own));
-        let stats = engine.pipeline.stats();
+        let teller = scope.spawn(|| tell(&shared, &stats));
         let result = {
             let _end = AtEnd(|| {
                 shared.done.store(true, Relaxed);
                 shared.arrivals.hurry();
+                teller.thread().unpark();
             });
-            if activated == Activated::Tip { follow(&shared, &mut engine, sync, &stats) } else { Ok(activated) }
+            if activated == Activated::Tip { follow(&shared, &mut engine, sync) } else { Ok(activated) }
         };
-        taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        match shared.fault.lock().expect("nobody panics with it").take() {
+        let events = taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let result = match shared.fault.lock().expect("nobody panics with it").take() {
             Some(fault) => Err(fault),
             None => result,
-        }
+        };
+        result.map(|activated| (activated, events))
     });
-    activated = result?;
+    let (ended, events) = result?;
+    activated = ended;
     super::finish(folder, &mut engine)?;
-    let report = report(folder, &engine, height_start, activated == Activated::Stopped);
     shared.network.stop();
-    Ok(report)
+    // The last thing that the network says.
+    let told =
+        events.try_iter().filter_map(|event| if let Event::Addresses(bytes) = event { Some(bytes) } else { None });
+    if let Some(bytes) = told.last() {
+        own.write(ADDRESSES, &bytes)?;
+    }
+    Ok(report(folder, &engine, height_start, activated == Activated::Stopped))
 }
 
 fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses: Vec<u8>) -> Config {
@@ -161,29 +199,23 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config
 }
 
-/// Takes what the network says until the work is done.
-fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) {
-    // The other thread ends its run and finds this.
-    let end_by = |fault: Fault| {
-        shared.fault.lock().expect("nobody panics with it").get_or_insert(fault);
-        shared.arrivals.hurry();
-    };
-    let _alarm = AtEnd(|| {
-        if std::thread::panicking() {
-            end_by(Fault::own("the thread that takes what arrives panicked"));
-        }
-    });
+/// Takes what the network says until the work is done, and leaves the rest.
+fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) -> Receiver<Event> {
+    let _alarm = shared.alarm("takes what arrives");
     if let Err(fault) = take_events(shared, &events, own) {
-        end_by(fault);
+        shared.end_by(fault);
     }
+    events
 }
 
 fn take_events(shared: &Shared<'_, '_>, events: &Receiver<Event>, own: &store::own::Own) -> Result<(), Fault> {
     let mut last_index = Instant::now();
-    let mut dirty = false;
+    let (mut dirty, mut crowd) = (false, Crowd::default());
+    // Headers that are known already are news to nobody.
+    want(shared);
     while !shared.done.load(Relaxed) {
         match events.recv_timeout(Duration::from_millis(100)) {
-            Ok(event) => dirty |= take_event(shared, event, own)?,
+            Ok(event) => dirty |= take_event(shared, event, own, &mut crowd)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Fault::own("the network's thread ended")),
         }
@@ -197,17 +229,31 @@ fn take_events(shared: &Shared<'_, '_>, events: &Receiver<Event>, own: &store::o
 }
 
 /// Says whether something was stored.
-fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own) -> Result<bool, Fault> {
+fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own, crowd: &mut Crowd) -> Result<bool, Fault> {
     let (folder, teller) = (shared.folder, &shared.folder.teller);
     match event {
         Event::PeerConnected { peer, info } => {
             let way = if info.inbound { "from" } else { "to" };
             let transport = if info.v2 { "v2" } else { "v1" };
-            teller.note(format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent));
+            if !info.inbound || crowd.may_speak(teller.log()) {
+                teller.note(format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent));
+            }
         }
-        Event::PeerGone { peer, address, reason } => teller.note(format!("Peer {peer}: {address} gone: {reason}")),
-        Event::Note(text) => teller.note(text),
-        Event::Headers { .. } | Event::WantMore | Event::HeadersDone => want(shared),
+        Event::PeerGone { peer, address, inbound, reason } => {
+            if !inbound || crowd.may_speak(teller.log()) {
+                teller.note(format!("Peer {peer}: {address} gone: {reason}"));
+            }
+        }
+        Event::Note(text) => {
+            if crowd.may_speak(teller.log()) {
+                teller.note(text);
+            }
+        }
+        Event::Headers { .. } => {
+            hurry_if_elsewhere(shared);
+            want(shared);
+        }
+        Event::WantMore | Event::HeadersDone => want(shared),
         Event::Addresses(bytes) => own.write(ADDRESSES, &bytes)?,
         Event::Block { hash, bytes, .. } => {
             let known = folder.tree().find(&hash);
@@ -299,16 +345,69 @@ fn want_if_ahead(shared: &Shared<'_, '_>) {
     }
 }
 
-/// Connects what arrives until the work is done.
-fn follow(
-    shared: &Shared<'_, '_>,
-    engine: &mut Engine<'_>,
-    sync: &SyncOptions,
-    stats: &crate::stats::Stats,
-) -> Result<Activated, Fault> {
+/// Ends the wait for the next block of a chain that is not the best any more.
+fn hurry_if_elsewhere(shared: &Shared<'_, '_>) {
+    let run_to = shared.run_to.load(Relaxed);
+    let is_elsewhere = {
+        let tree = shared.folder.tree();
+        run_to != GENESIS && !tree.is_ancestor(run_to, tree.best())
+    };
+    if is_elsewhere {
+        shared.arrivals.hurry();
+    }
+}
+
+/// Tells how far it is until the work is done.
+fn tell(shared: &Shared<'_, '_>, stats: &Stats) {
+    let _alarm = shared.alarm("tells how far it is");
     let folder = shared.folder;
-    let (mut told, mut invalid) = (engine.tip(), folder.teller.invalid.load(Relaxed));
+    while !shared.done.load(Relaxed) {
+        std::thread::park_timeout(TELL_INTERVAL);
+        if folder.is_stopping() {
+            shared.arrivals.hurry();
+        }
+        measure(shared);
+        folder.teller.progress(|| stats.snapshot());
+    }
+}
+
+/// What there is to do: the blocks of the best header chain, each taken to be as large as those that came of late.
+fn measure(shared: &Shared<'_, '_>) {
+    let (folder, teller) = (shared.folder, &shared.folder.teller);
+    let progress = shared.network.progress();
+    teller.peers.store((progress.outbound_count + progress.inbound_count) as u32, Relaxed);
+    let (best, work) = {
+        let tree = folder.tree();
+        (tree.height(tree.best()), tree.work(tree.best()))
+    };
+    teller.headers.store(best, Relaxed);
+    teller.presync.store(progress.presync_height.unwrap_or(0), Relaxed);
+    if work >= folder.options.minimum_chain_work {
+        let end = best.min(folder.options.stop_at_height.unwrap_or(u32::MAX));
+        let left = u64::from(end.saturating_sub(teller.height.load(Relaxed)));
+        teller.height_end.store(end, Relaxed);
+        teller.bytes_end.store(teller.bytes.load(Relaxed) + left * shared.block_bytes.load(Relaxed), Relaxed);
+    }
+}
+
+/// The next blocks of the best header chain, where it stands on the tip; they may be there or still come.
+fn next_run(folder: &Folder<'_>, tip: NodeId) -> Option<NodeId> {
+    let tree = folder.tree();
+    let best = tree.best();
+    let enough = tree.work(best) >= folder.options.minimum_chain_work;
+    let end = tree.height(best).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
+    (best != tip && enough && tree.is_ancestor(tip, best)).then(|| tree.ancestor(best, end))
+}
+
+/// Connects what arrives until the work is done.
+fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) -> Result<Activated, Fault> {
+    let folder = shared.folder;
+    // Blocks that were refused, and bodies that are to be fetched again.
+    let count = || (folder.teller.invalid.load(Relaxed), folder.teller.lost.load(Relaxed));
+    let (mut told, mut seen) = (engine.tip(), count());
     loop {
+        // Whoever hurries from here on is heard.
+        shared.arrivals.calm();
         if let Some(fault) = shared.fault.lock().expect("nobody panics with it").take() {
             return Err(fault);
         }
@@ -318,21 +417,20 @@ fn follow(
         for id in std::mem::take(&mut *shared.stored.lock().expect("nobody panics with it")) {
             engine.links.add(&folder.tree(), id);
         }
-        let progress = shared.network.progress();
-        folder.teller.peers.store((progress.outbound_count + progress.inbound_count) as u32, Relaxed);
-        folder.teller.progress(|| stats.snapshot());
         match engine.activate()? {
             Activated::Tip => {}
             ended => return Ok(ended),
         }
-        let best = folder.tree().best();
-        let enough = folder.tree().work(best) >= folder.options.minimum_chain_work;
-        if best != engine.tip() && enough && folder.tree().is_ancestor(engine.tip(), best) && engine.stream(best)? {
-            return Ok(Activated::Stopped);
+        if let Some(run_to) = next_run(folder, engine.tip()) {
+            shared.run_to.store(run_to, Relaxed);
+            let stopped = engine.stream(run_to)?;
+            shared.run_to.store(GENESIS, Relaxed);
+            if stopped {
+                return Ok(Activated::Stopped);
+            }
         }
-        let now_invalid = folder.teller.invalid.load(Relaxed);
-        if now_invalid != invalid {
-            invalid = now_invalid;
+        if seen != count() {
+            seen = count();
             shared.arrivals.clear();
             for (hash, why) in std::mem::take(&mut *folder.newly_refused.lock().expect("nobody panics with it")) {
                 shared.network.verdict(hash, BlockVerdict::Invalid(why));
@@ -348,7 +446,9 @@ fn follow(
         // Of two with the same work the first that came stays, whichever header was first.
         let at_tip = {
             let tree = folder.tree();
-            tree.work(engine.tip()) >= tree.work(tree.best()) && tree.fate(engine.tip()) == Fate::Open
+            let work = tree.work(engine.tip());
+            let enough = work >= tree.work(tree.best()) && work >= folder.options.minimum_chain_work;
+            enough && tree.fate(engine.tip()) == Fate::Open
         };
         if at_tip && sync.exit_at_tip && headers_done && shared.stored.lock().expect("nobody panics with it").is_empty()
         {

@@ -11,6 +11,7 @@ mod crash;
 mod data;
 mod existing;
 mod folder;
+mod following;
 mod halt;
 mod lost;
 mod memory;

@@ -16,30 +16,65 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// A chain on regtest's genesis block, which comes first.
-type Blocks = Vec<Vec<u8>>;
-/// What a peer says when it is asked for this block: other bytes, or what it has.
+pub(crate) type Blocks = Vec<Vec<u8>>;
 /// Open from the start, or when somebody opens it.
-type Gate = Arc<AtomicBool>;
-type Bend = Arc<dyn Fn(&Hash256) -> Option<Vec<u8>> + Send + Sync>;
+pub(crate) type Gate = Arc<AtomicBool>;
+/// What a peer says when it is asked for this block: other bytes, or what it has.
+pub(crate) type Bend = Arc<dyn Fn(&Hash256) -> Option<Vec<u8>> + Send + Sync>;
+/// Commands and payloads.
+pub(crate) type Messages = Vec<(&'static str, Vec<u8>)>;
+/// What a peer answers to a message instead of what it should.
+pub(crate) type Manner = Arc<dyn Fn(&str) -> Option<Messages> + Send + Sync>;
 
 /// A peer that speaks v1 and has a chain.
-struct Far {
+pub(crate) struct Far {
     blocks: Blocks,
     /// Only now does it take part.
     gate: Gate,
     places: HashMap<Hash256, usize>,
     bend: Bend,
+    manner: Manner,
+    /// It takes so long for each block.
+    pace: Duration,
 }
 
 impl Far {
-    /// Listens until the test ends; the address.
-    fn listen(blocks: &Blocks, bend: Bend, gate: &Gate) -> String {
+    /// An honest one.
+    pub(crate) fn new(blocks: &Blocks) -> Far {
         let places = blocks.iter().enumerate().map(|(place, block)| (hash_of(block), place)).collect();
-        let far = Arc::new(Far { blocks: blocks.clone(), gate: Arc::clone(gate), places, bend });
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (gate, manner) = (open(), Arc::new(|_: &str| None));
+        Far { blocks: blocks.clone(), gate, places, bend: honest(), manner, pace: Duration::ZERO }
+    }
+
+    /// One that answers as it likes.
+    pub(crate) fn with_manner(self, manner: Manner) -> Far {
+        Far { manner, ..self }
+    }
+
+    /// One that never sends this block.
+    pub(crate) fn without(mut self, hash: Hash256) -> Far {
+        let bend: Bend = Arc::new(move |asked| (*asked == hash).then(Vec::new));
+        self.bend = bend;
+        self
+    }
+
+    /// One that takes its time for each block.
+    pub(crate) fn with_pace(self, pace: Duration) -> Far {
+        Far { pace, ..self }
+    }
+
+    /// Listens until the test ends; the address.
+    pub(crate) fn listen(blocks: &Blocks, bend: Bend, gate: &Gate) -> String {
+        Far { bend, gate: Arc::clone(gate), ..Far::new(blocks) }.listen_at("127.0.0.1:0")
+    }
+
+    /// Listens there until the test ends; the address.
+    pub(crate) fn listen_at(self, address: &str) -> String {
+        let far = Arc::new(self);
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -61,7 +96,14 @@ impl Far {
             let mut payload = vec![0; u32::from_le_bytes(head[16..20].try_into().unwrap()) as usize];
             stream.read_exact(&mut payload)?;
             let command = std::str::from_utf8(&head[4..16]).unwrap_or_default().trim_end_matches('\0');
-            for (command, payload) in self.answer(command, &payload) {
+            let answers = (self.manner)(command).unwrap_or_else(|| self.answer(command, &payload));
+            for (command, payload) in answers {
+                if command == "block" && payload.is_empty() {
+                    continue;
+                }
+                if command == "block" {
+                    std::thread::sleep(self.pace);
+                }
                 let mut name = [0; 12];
                 name[..command.len()].copy_from_slice(command.as_bytes());
                 let size = (payload.len() as u32).to_le_bytes();
@@ -71,7 +113,7 @@ impl Far {
         }
     }
 
-    fn answer(&self, command: &str, payload: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    fn answer(&self, command: &str, payload: &[u8]) -> Messages {
         match command {
             "version" => vec![("version", self.version()), ("verack", vec![])],
             "ping" => vec![("pong", payload.to_vec())],
@@ -113,17 +155,17 @@ impl Far {
     }
 }
 
-fn honest() -> Bend {
+pub(crate) fn honest() -> Bend {
     Arc::new(|_| None)
 }
 
-fn open() -> Gate {
+pub(crate) fn open() -> Gate {
     Arc::new(AtomicBool::new(true))
 }
 
 /// When a sync is enough.
 #[derive(Clone, Copy, PartialEq)]
-enum Until {
+pub(crate) enum Until {
     /// At the tip that the peers have.
     Tip,
     /// When it is told to be there.
@@ -132,7 +174,7 @@ enum Until {
     Stop(u32),
 }
 
-fn sync_options(peers: &[String], until: Until) -> SyncOptions {
+pub(crate) fn sync_options(peers: &[String], until: Until) -> SyncOptions {
     SyncOptions {
         connect: Some(peers.to_vec()),
         addnode: vec![],
@@ -146,7 +188,7 @@ fn sync_options(peers: &[String], until: Until) -> SyncOptions {
 }
 
 /// How a sync from these peers ended, and what it said.
-fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
+pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
     let disk = SimDisk::new(0);
     disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
     let stop_at_height = if let Until::Stop(height) = until { Some(height) } else { None };
@@ -194,7 +236,7 @@ fn subsidy(height: u32) -> u64 {
 }
 
 /// Adds blocks of a coinbase alone up to this height.
-fn extend(blocks: &mut Blocks, to: u32, salt: u32) {
+pub(crate) fn extend(blocks: &mut Blocks, to: u32, salt: u32) {
     for height in blocks.len() as u32..=to {
         let (prev, time) = (hash_of(&blocks[height as usize - 1]), time_of(height));
         blocks.push(block(prev, time, &[coinbase(height, salt, subsidy(height))]));
@@ -205,7 +247,7 @@ fn time_of(height: u32) -> u32 {
     1_296_688_602 + 600 * height
 }
 
-fn genesis() -> Blocks {
+pub(crate) fn genesis() -> Blocks {
     vec![Params::new(Chain::Regtest).genesis.to_vec()]
 }
 

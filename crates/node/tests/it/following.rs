@@ -1,0 +1,232 @@
+//! The whole of `sync` as a server, as one that follows, and as one that decides where the tip is.
+
+use crate::folder::{FOLDER, options};
+use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
+use leveldb::fs::{Disk, SimDisk};
+use node::jobs::{self, SyncOptions};
+use node::options::{Event, Options, Progress, Report};
+use primitives::Work;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A sync in a thread of its own, told to stop when this goes.
+struct Running {
+    options: Options,
+    said: Arc<Mutex<Vec<Event>>>,
+    thread: Option<JoinHandle<Result<Report, node::Fault>>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.options.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Running {
+    fn start(options: Options, sync: SyncOptions) -> Running {
+        let said = Arc::<Mutex<Vec<Event>>>::default();
+        let (heard, given) = (Arc::clone(&said), options.clone());
+        let thread = std::thread::spawn(move || jobs::sync(&given, &sync, &|event| heard.lock().unwrap().push(event)));
+        Running { options, said, thread: Some(thread) }
+    }
+
+    /// What was said first that this finds.
+    fn wait<T>(&self, what: &str, find: impl Fn(&Event) -> Option<T>) -> T {
+        let begin = Instant::now();
+        loop {
+            if let Some(found) = self.said.lock().unwrap().iter().find_map(&find) {
+                return found;
+            }
+            assert!(begin.elapsed() < LIMIT, "{what}: {:#?}", self.notes());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Where it listens.
+    fn address(&self) -> String {
+        self.wait("it listens", |event| match event {
+            Event::Note(text) => text.strip_prefix("Listening on ").map(str::to_owned),
+            _ => None,
+        })
+    }
+
+    fn is_at(&self, height: u32) {
+        self.wait(&format!("it is at {height}"), |event| match event {
+            Event::Progress(progress) => (progress.height == height).then_some(()),
+            _ => None,
+        });
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let said = self.said.lock().unwrap();
+        said.iter().filter_map(|event| if let Event::Note(text) = event { Some(text.clone()) } else { None }).collect()
+    }
+
+    fn progress(&self) -> Vec<Progress> {
+        let said = self.said.lock().unwrap();
+        said.iter()
+            .filter_map(|event| if let Event::Progress(p) = event { Some((**p).clone()) } else { None })
+            .collect()
+    }
+
+    /// Waits until it ends by itself.
+    fn ends(mut self) -> Report {
+        let (begin, thread) = (Instant::now(), self.thread.take().unwrap());
+        while !thread.is_finished() {
+            if begin.elapsed() > LIMIT {
+                self.options.stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let report = thread.join().unwrap().unwrap();
+        assert!(begin.elapsed() < LIMIT, "it does not end: {:#?}", self.notes());
+        report
+    }
+
+    /// Has it stop.
+    fn stop(mut self) -> Report {
+        self.options.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap().unwrap()
+    }
+}
+
+/// An empty folder.
+fn fresh() -> Options {
+    let disk = SimDisk::new(0);
+    disk.create_dir_all(Path::new(FOLDER)).unwrap();
+    Options { par: 2, ..options(&disk, false) }
+}
+
+fn blocks(count: u32) -> Blocks {
+    let mut blocks = genesis();
+    extend(&mut blocks, count, 0);
+    blocks
+}
+
+/// A sync that goes on, and takes connections.
+fn listening(peers: &[String]) -> SyncOptions {
+    SyncOptions { exit_at_tip: false, listen: vec!["127.0.0.1:0".parse().unwrap()], ..sync_options(peers, Until::Tip) }
+}
+
+/// What it was given a moment ago still lies in the writer's buffer.
+#[test]
+fn what_was_stored_just_now_is_served() {
+    let server = Running::start(fresh(), listening(&[Far::new(&blocks(30)).listen_at("127.0.0.1:0")]));
+    server.is_at(30);
+    let client = Running::start(fresh(), sync_options(&[server.address()], Until::Tip));
+    assert_eq!(client.ends().height, 30, "{:#?}", server.notes());
+    assert_eq!(server.stop().height, 30);
+}
+
+#[test]
+fn the_address_memory_is_left_in_the_folder() {
+    let (options, peers) = (fresh(), [Far::new(&blocks(5)).listen_at("127.0.0.1:0")]);
+    Running::start(options.clone(), sync_options(&peers, Until::Tip)).ends();
+    let own =
+        store::own::Own::new(options.disk.clone(), store::Layout::new(Path::new(FOLDER), "regtest", None).own_dir());
+    let bytes = own.read("addresses", 1 << 20).unwrap().expect("it is there");
+    assert!(bytes.starts_with(b"ffwdaddr"));
+}
+
+/// It has nothing, and says so.
+fn empty_headers() -> Manner {
+    Arc::new(|command| (command == "getheaders").then(|| vec![("headers", vec![0])]))
+}
+
+#[test]
+fn the_tip_is_not_where_one_peer_says_before_another_was_reached() {
+    let evil = Far::new(&blocks(0)).with_manner(empty_headers()).listen_at("127.0.0.1:0");
+    // Nobody is there at first.
+    let honest = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let sync = Running::start(fresh(), sync_options(&[evil.clone(), honest.clone()], Until::Tip));
+    sync.wait("the honest peer refuses", |event| match event {
+        Event::Note(text) => (text.contains(&honest) && text.contains(" gone: ")).then_some(()),
+        _ => None,
+    });
+    sync.wait("the evil peer is there", |event| match event {
+        Event::Note(text) => text.contains(&format!("connected to {evil}")).then_some(()),
+        _ => None,
+    });
+    Far::new(&blocks(20)).listen_at(&honest);
+    assert_eq!(sync.ends().height, 20);
+}
+
+#[test]
+fn a_tip_below_minimum_work_is_none() {
+    let sync_with = |minimum: u32| {
+        let one = Work::of_bits(0x207f_ffff);
+        let minimum_chain_work = (0..minimum).fold(one, |sum, _| sum.saturating_add(one));
+        let peers = [Far::new(&blocks(20)).listen_at("127.0.0.1:0")];
+        Running::start(Options { minimum_chain_work, ..fresh() }, sync_options(&peers, Until::Tip))
+    };
+    assert_eq!(sync_with(20).ends().height, 20);
+    let sync = sync_with(21);
+    sync.wait("the peer is there", |event| match event {
+        Event::Note(text) => text.contains("connected to").then_some(()),
+        _ => None,
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    let report = sync.stop();
+    assert_eq!((report.height, report.stopped), (0, true), "it waits for a better one");
+}
+
+/// It is told how far it is while blocks come, and how much is left.
+#[test]
+fn a_download_tells_how_far_it_is() {
+    let peers = [Far::new(&blocks(40)).with_pace(Duration::from_millis(50)).listen_at("127.0.0.1:0")];
+    let sync = Running::start(fresh(), SyncOptions { exit_at_tip: false, ..sync_options(&peers, Until::Tip) });
+    sync.is_at(40);
+    let on_the_way: Vec<Progress> = sync.progress().into_iter().filter(|p| p.bytes > 0 && p.height < 40).collect();
+    assert!(on_the_way.len() >= 2, "{:#?}", sync.progress());
+    assert!(on_the_way.windows(2).all(|two| two[0].height <= two[1].height));
+    assert!(on_the_way[0].height < on_the_way[on_the_way.len() - 1].height);
+    for progress in &on_the_way {
+        assert!(progress.bytes < progress.bytes_end && progress.peers == 1, "{progress:?}");
+        assert_eq!((progress.height_end, progress.headers, progress.presync), (40, 40, None));
+    }
+    sync.stop();
+}
+
+/// A body that is damaged on the disk after it was stored is fetched again.
+#[test]
+fn a_body_that_is_lost_is_asked_for_again() {
+    let (options, chain) = (fresh(), blocks(40));
+    // All but the first come, and stay in the files.
+    let first = crate::chain::hash_of(&chain[1]);
+    let far = Far::new(&chain).without(first);
+    let sync = Running::start(options.clone(), sync_options(&[far.listen_at("127.0.0.1:0")], Until::Tip));
+    let path = Path::new(FOLDER).join("regtest/blocks/blk00000.dat");
+    let begin = Instant::now();
+    let last = crate::chain::file(&chain[40..]);
+    // The index is written at the end; what was stored by then is in it.
+    while begin.elapsed() < Duration::from_secs(3) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(sync.stop().height, 0);
+    options.stop.store(false, Ordering::Relaxed);
+    let stored = options.disk.open(&path).unwrap().bytes().unwrap().to_vec();
+    assert!(stored.windows(last.len()).any(|bytes| bytes == last), "the last block is there");
+    let damaged = crate::chain::file(&chain[20..21]);
+    let at = stored.windows(damaged.len()).position(|bytes| bytes == damaged).expect("and the twentieth");
+    // In its only transaction.
+    let place = at + damaged.len() - 10;
+    options.disk.modify(&path).unwrap().write_at(place as u64, &[stored[place] ^ 1]).unwrap();
+    let peers = [Far::new(&chain).listen_at("127.0.0.1:0")];
+    let sync = Running::start(options, sync_options(&peers, Until::Tip));
+    let refused = sync.wait("the body is refused", |event| match event {
+        Event::Refused { height, why, .. } => Some((*height, why.clone())),
+        _ => None,
+    });
+    assert!(refused.0 == 20 && refused.1.contains("this body only"), "{refused:?}");
+    let report = sync.ends();
+    assert_eq!((report.height, report.blocks_invalid), (40, 0));
+}
