@@ -6,10 +6,32 @@
 use super::Pipeline;
 use super::state::{Background, Ready, State};
 use crate::fault::Fault;
+use crate::stats::Stage;
 use std::cmp::Reverse;
 
-/// Given how many things can be done now (1 at least), says which is done next, from 0.
-pub type Choose = Box<dyn FnMut(usize) -> usize + Send>;
+/// Something that can be done now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// A block more comes in.
+    Feed,
+    /// The budget of memory is looked at.
+    Memory,
+    /// A piece of work for the disk.
+    Disk {
+        /// Which: [`Stage::Sync`], [`Stage::Write`] or [`Stage::Merge`].
+        stage: Stage,
+    },
+    /// A task of a block in flight.
+    Block {
+        /// The block's number in this pipeline, from 0.
+        seq: u64,
+        /// What is done to it.
+        stage: Stage,
+    },
+}
+
+/// Given what can be done now (one thing at least), says which of it is done next.
+pub type Choose = Box<dyn FnMut(&[Choice]) -> usize + Send>;
 
 enum Step {
     Feed,
@@ -61,26 +83,42 @@ impl Pipeline<'_> {
 
     /// Takes one of the things that can be done.
     fn choose(&self, state: &mut State, blocks: bool) -> Option<Step> {
-        let feed = usize::from(blocks && !state.fed_all && self.has_room(state));
-        let (background, ready) = (state.background.len(), if blocks { state.ready.len() } else { 0 });
-        let most = feed + background + ready;
-        if most == 0 {
+        let mut choices: Vec<Choice> =
+            state.background.iter().map(|work| Choice::Disk { stage: work.stage() }).collect();
+        let background = choices.len();
+        if blocks {
+            // Sorted, for a heap's own order says nothing.
+            let mut tasks = std::mem::take(&mut state.ready).into_sorted_vec();
+            tasks.reverse();
+            choices
+                .extend(tasks.iter().map(|Reverse((seq, task, _))| Choice::Block { seq: *seq, stage: task.stage() }));
+            if !state.fed_all && self.has_room(state) {
+                choices.push(Choice::Feed);
+            }
+            if !choices.is_empty() {
+                choices.push(Choice::Memory);
+            }
+            let chosen = self.chosen(&choices)?;
+            let step = match choices[chosen] {
+                Choice::Feed => Some(Step::Feed),
+                Choice::Memory => Some(Step::LookAtMemory),
+                Choice::Disk { .. } => state.background.remove(chosen).map(Step::Background),
+                Choice::Block { .. } => Some(Step::Foreground(tasks.remove(chosen - background))),
+            };
+            state.ready = tasks.into();
+            return step;
+        }
+        let chosen = self.chosen(&choices)?;
+        state.background.remove(chosen).map(Step::Background)
+    }
+
+    fn chosen(&self, choices: &[Choice]) -> Option<usize> {
+        if choices.is_empty() {
             return None;
         }
-        let look = usize::from(blocks);
         let mut choose = self.chosen.as_ref()?.lock().expect("nobody panics with it");
-        let mut chosen = choose(most + look);
-        assert!(chosen < most + look, "one of what can be done is chosen");
-        if chosen < background {
-            return state.background.remove(chosen).map(Step::Background);
-        }
-        chosen -= background;
-        if chosen < ready {
-            let mut tasks = std::mem::take(&mut state.ready).into_vec();
-            let task = tasks.swap_remove(chosen);
-            state.ready = tasks.into();
-            return Some(Step::Foreground(task));
-        }
-        Some(if chosen - ready < feed { Step::Feed } else { Step::LookAtMemory })
+        let chosen = choose(choices);
+        assert!(chosen < choices.len(), "one of what can be done is chosen");
+        Some(chosen)
     }
 }

@@ -32,7 +32,7 @@ use script::Flags;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use store::blockfiles::BlockBytes;
 
-pub use chosen::Choose;
+pub use chosen::{Choice, Choose};
 use state::State;
 
 /// A block to be connected, and what its chain says about it.

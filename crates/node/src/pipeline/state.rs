@@ -47,6 +47,17 @@ pub(crate) enum Background {
     Merge,
 }
 
+impl Background {
+    /// The stage whose time it is.
+    pub(crate) fn stage(self) -> Stage {
+        match self {
+            Background::Sync => Stage::Sync,
+            Background::WritePart { .. } | Background::FinishFlush => Stage::Write,
+            Background::Merge => Stage::Merge,
+        }
+    }
+}
+
 /// The heap's order: the lowest block first, and of one block the later stage. Last, since when it waits.
 pub(crate) type Ready = Reverse<(u64, Task, Instant)>;
 
@@ -167,13 +178,18 @@ impl State {
         &mut self.flights[index]
     }
 
+    /// Sequence number of the next block to come.
+    pub(crate) fn end(&self) -> u64 {
+        self.first + self.flights.len() as u64
+    }
+
     pub(crate) fn has(&self, seq: u64) -> bool {
-        seq >= self.first && seq - self.first < self.flights.len() as u64
+        (self.first..self.end()).contains(&seq)
     }
 
     /// Adds a block behind all others.
     pub(crate) fn admit(&mut self, flight: Arc<Flight>) {
-        let seq = self.first + self.flights.len() as u64;
+        let seq = self.end();
         self.flight_bytes += flight.bytes;
         self.flights.push_back(Progress {
             flight,

@@ -21,5 +21,6 @@ mod pipeline;
 mod prune;
 mod same_files;
 mod schedule;
+mod stall;
 mod steps;
 mod traps;

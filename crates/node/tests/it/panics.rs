@@ -106,8 +106,8 @@ impl Backend for Panics {
     }
 }
 
-fn jobs() -> Vec<Job> {
-    let blocks = chain(110);
+/// Blocks on genesis, which comes first, as a pipeline takes them.
+pub(crate) fn jobs(blocks: &[Vec<u8>]) -> Vec<Job> {
     let time = |height: usize| Header(*blocks[height].first_chunk().unwrap()).time();
     let job = |(height, block): (usize, &Vec<u8>)| Job {
         node: height as NodeId,
@@ -131,7 +131,7 @@ fn jobs() -> Vec<Job> {
 fn run(call: Call, nth: u32, par: usize) -> bool {
     let params = Params::new(Chain::Regtest);
     let world = Panics { memory: Memory::default(), call, left: AtomicU32::new(nth) };
-    world.memory.jobs.lock().unwrap().extend(jobs());
+    world.memory.jobs.lock().unwrap().extend(jobs(&chain(110)));
     let settings = Settings { par, window_blocks: 20, budget_bytes: 64 << 20 };
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let pipeline = Pipeline::new(&world, &params, settings, HashKey([1; 4]));

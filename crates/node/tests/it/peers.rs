@@ -212,7 +212,7 @@ pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Opti
 }
 
 /// A coinbase that says its height as BIP34 wants it, and a number that makes it another one.
-fn coinbase(height: u32, number: u32, value: u64) -> Vec<u8> {
+pub(crate) fn coinbase(height: u32, number: u32, value: u64) -> Vec<u8> {
     let height = match height {
         1..=16 => vec![0x50 + height as u8],
         17..=127 => vec![1, height as u8],
@@ -225,7 +225,7 @@ fn coinbase(height: u32, number: u32, value: u64) -> Vec<u8> {
 }
 
 /// Spends the first output of a transaction; `number` makes it another one.
-fn spend(of: Hash256, value: u64, number: u32) -> Vec<u8> {
+pub(crate) fn spend(of: Hash256, value: u64, number: u32) -> Vec<u8> {
     let input = [&[1][..], &of.0, &[0; 4], &[0], &[0xff; 4]].concat();
     // A number of satoshis is given away.
     [&[1, 0, 0, 0][..], &input, &[1], &output(value - u64::from(number)), &[0; 4]].concat()

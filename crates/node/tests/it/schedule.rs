@@ -60,6 +60,8 @@ enum Flaw {
     NeverMade,
     /// Takes more than there is.
     TooMuch,
+    /// Has a transaction again that an earlier block has, whose coins may be there.
+    MadeAgain,
 }
 
 /// A chain as it grows: what is spendable in it, and what was.
@@ -69,6 +71,7 @@ pub(crate) struct Branch {
     height: u32,
     set: Set,
     spent: Vec<(OutPoint, Coin)>,
+    made: Vec<(Hash256, Vec<u8>)>,
 }
 
 fn varint(out: &mut Vec<u8>, n: usize) {
@@ -132,6 +135,10 @@ impl Branch {
             if old.is_empty() {
                 break;
             }
+            if index == flawed && flaw == Flaw::MadeAgain && !self.made.is_empty() {
+                transactions.push(self.made[random.below(self.made.len())].clone());
+                continue;
+            }
             let mut inputs = Vec::new();
             let mut sum = 0;
             for _ in 0..1 + random.below(4.min(old.len())) {
@@ -149,7 +156,7 @@ impl Branch {
                         inputs.push((self.spent[random.below(self.spent.len())].0, vec![]));
                     }
                     Flaw::SpentTwice if spent.len() > inputs.len() => inputs.push((spent[0].0, vec![])),
-                    Flaw::NeverMade | Flaw::SpentBefore | Flaw::SpentTwice => {
+                    Flaw::NeverMade | Flaw::SpentBefore | Flaw::SpentTwice | Flaw::MadeAgain => {
                         let txid = Hash256(std::array::from_fn(|_| random.next() as u8));
                         inputs.push((OutPoint { txid, vout: 3 }, vec![]));
                     }
@@ -176,6 +183,7 @@ impl Branch {
         if flaw == Flaw::None {
             (self.tip, self.height, self.set) = (header.hash(), height, set);
             self.spent.extend(spent);
+            self.made.extend_from_slice(&transactions[1..]);
         }
         let mut block = header.0.to_vec();
         varint(&mut block, transactions.len());
@@ -243,7 +251,7 @@ pub(crate) struct Story {
 /// A base of 130 blocks; then branches, some with an invalid block below others, each longer than what was best before.
 pub(crate) fn story(random: &mut Random) -> Story {
     let params = Params::new(Chain::Regtest);
-    let mut best = Branch { tip: params.genesis_hash, height: 0, set: Set::new(), spent: Vec::new() };
+    let mut best = Branch { tip: params.genesis_hash, height: 0, set: Set::new(), spent: vec![], made: vec![] };
     let mut groups = vec![(0..130).map(|_| best.block(random, Flaw::None)).collect::<Vec<_>>()];
     let mut invalid = 0;
     let mut forks = vec![best.clone()];
@@ -259,8 +267,8 @@ pub(crate) fn story(random: &mut Random) -> Story {
         }
         best = branch.clone();
         if random.below(2) == 0 {
-            let flaws = [Flaw::SpentBefore, Flaw::SpentTwice, Flaw::NeverMade, Flaw::TooMuch];
-            let flaw = flaws[random.below(4)];
+            let flaws = [Flaw::SpentBefore, Flaw::SpentTwice, Flaw::NeverMade, Flaw::TooMuch, Flaw::MadeAgain];
+            let flaw = flaws[random.below(5)];
             let bad = branch.block(random, flaw);
             // Blocks above it, which look good and are spent and created before the verdict.
             branch.tip = Header(*bad.first_chunk().unwrap()).hash();
@@ -296,7 +304,7 @@ fn check(story: &Story, settings: Settings, eager: bool, choices: Option<Random>
     };
     let mut engine = Engine::new(&params, &memory, &tree, setup);
     if let Some(mut random) = choices {
-        engine.pipeline.choose_by(Box::new(move |count| random.below(count)));
+        engine.pipeline.choose_by(Box::new(move |choices| random.below(choices.len())));
     }
     for block in story.groups.iter().flat_map(|group| group.iter().map(Some).chain([None])) {
         let Some(block) = block else {
