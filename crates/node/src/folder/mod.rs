@@ -321,10 +321,11 @@ impl Folder<'_> {
         self.newly_refused.lock().expect("nobody panics with it").push((hash, error.to_string()));
     }
 
-    /// Commits what is in memory when that is due by time, or makes room.
+    /// Commits what is in memory when that is due by time or memory, or makes room on the disk.
     pub(crate) fn commit_if_due(&self, engine: &mut crate::engine::Engine<'_>) -> Result<(), Fault> {
         let late = self.last_flush.lock().expect("nobody panics with it").elapsed() > self.options.commit_interval;
-        if (late && engine.pipeline.has_changes()) || self.prune_is_due() {
+        let is_wanted = late || engine.pipeline.is_full();
+        if (is_wanted && engine.pipeline.has_changes()) || self.prune_is_due() {
             engine.pipeline.flush(engine.tip_and_hash())?;
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! Generations on their way to the disk, and the budget of memory.
 //!
-//! One generation at a time is sealed and not yet durable. A seal is a mark behind a block that no lane has finished;
-//! each lane seals its part when it has done that block, and the writer starts once that block is committed.
+//! One generation at a time is sealed and not yet durable. A seal is a mark behind a block that no lane has finished, which
+//! may be the next one to come; each lane seals its part when it has done that block, and the writer starts once that
+//! block is committed.
 
 use super::Pipeline;
 use super::state::{Background, Seal, State, WRITE_PARTS};
@@ -30,7 +31,9 @@ impl Pipeline<'_> {
 
     /// Whether one more block may come in.
     pub(crate) fn has_room(&self, state: &State) -> bool {
-        let memory_is_short = state.seal.is_some() && self.stats.lane_bytes().1 > self.coin_budget();
+        // A mark behind the block to come waits for that block.
+        let is_marked = state.seal.as_ref().is_some_and(|seal| seal.at < state.end());
+        let memory_is_short = is_marked && self.stats.lane_bytes().1 > self.coin_budget();
         state.flights.is_empty()
             || (state.flight_bytes < self.window_bytes()
                 && state.flights.len() < self.settings.window_blocks
@@ -39,7 +42,7 @@ impl Pipeline<'_> {
 
     /// Keeps the budget: lets old generations go, or seals the current one.
     pub(crate) fn look_at_memory(&self, state: &mut State) {
-        if state.halted || state.flights.is_empty() {
+        if state.halted {
             return;
         }
         let budget = self.coin_budget();
@@ -49,11 +52,16 @@ impl Pipeline<'_> {
         }
         // At half the budget the current generation is sealed, so that the next has the other half while it is written.
         let wanted = current > budget / 2 || (current > 0 && self.backend.flush_is_due());
-        let at = state.lane_next.iter().copied().max().expect("there are lanes");
-        if wanted && state.seal.is_none() && state.has(at) {
+        if wanted && state.seal.is_none() {
             // No lane has finished block `at`: each seals its part when it does.
+            let at = state.lane_next.iter().copied().max().expect("there are lanes");
             state.seal = Some(Seal::new(at));
         }
+    }
+
+    /// Between runs: whether the current generation has its share of the budget.
+    pub fn is_full(&self) -> bool {
+        self.stats.lane_bytes().0 > self.coin_budget() / 2
     }
 
     /// Lets go of the oldest generation that is committed.
@@ -72,6 +80,7 @@ impl Pipeline<'_> {
     pub(crate) fn seal_lane(&self, state: &mut State, lane: &mut Lane, index: usize) {
         let seal = state.seal.as_mut().expect("the caller saw it");
         let part = lane.seal();
+        self.stats.set_lane(index, lane);
         seal.parts[index] = Some(part);
         seal.lanes_left -= 1;
     }

@@ -9,7 +9,7 @@ impl Pipeline<'_> {
     /// Takes every block in flight back, the highest first, and forgets it. Nobody may be working.
     pub(crate) fn rewind(&self, state: &mut State) {
         assert_eq!(state.running, 0, "nobody works while the lanes are rewound");
-        let last = state.first + state.flights.len() as u64;
+        let end = state.end();
         // A generation whose last block is in flight is not being written: it is opened again on the way down.
         let open_again = match &state.seal {
             Some(seal) if !seal.writing && seal.at >= state.first => state.seal.take(),
@@ -21,7 +21,7 @@ impl Pipeline<'_> {
         drop(open_again); // The lanes' own handles must be the only ones.
         for (index, lane) in self.lanes.iter().enumerate() {
             let mut lane = lane.lock().expect("no worker panics with it");
-            for seq in (state.first..last).rev() {
+            for seq in (state.first..end).rev() {
                 if sealed[index] && sealed_at == Some(seq) {
                     lane.unseal();
                 }

@@ -71,6 +71,11 @@ pub(crate) fn output(value: u64) -> Vec<u8> {
 
 /// The height comes first, as BIP34 wants it: heights up to 16 as one byte, those up to 127 as a push of one, and so on.
 pub(crate) fn coinbase(height: u32) -> Vec<u8> {
+    coinbase_to(height, &[output(subsidy(height))])
+}
+
+/// The same with other outputs.
+pub(crate) fn coinbase_to(height: u32, outputs: &[Vec<u8>]) -> Vec<u8> {
     let script = match u16::try_from(height).expect("few blocks").to_le_bytes() {
         [low @ ..=16, 0] => vec![0x50 + low, 0],
         [low @ ..=0x7f, 0] => vec![1, low, 0],
@@ -80,7 +85,7 @@ pub(crate) fn coinbase(height: u32) -> Vec<u8> {
         }
     };
     let input = [&[1][..], &[0; 32], &[0xff; 4], &[script.len() as u8], &script, &[0xff; 4]].concat();
-    [&[1, 0, 0, 0][..], &input, &[1], &output(subsidy(height)), &[0; 4]].concat()
+    [&[1, 0, 0, 0][..], &input, &[outputs.len() as u8], &outputs.concat(), &[0; 4]].concat()
 }
 
 pub(crate) fn spend(of: Hash256, value: u64) -> Vec<u8> {

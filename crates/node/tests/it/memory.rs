@@ -10,7 +10,8 @@ use node::tree::NodeId;
 use primitives::{Hash256, OutPoint, coin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Everything that a pipeline writes, and the blocks that it reads.
 #[derive(Default)]
@@ -24,6 +25,10 @@ pub(crate) struct Memory {
     pub(crate) eager: AtomicBool,
     /// Bodies by block, the first copy first.
     pub(crate) bodies: Mutex<HashMap<NodeId, VecDeque<Vec<u8>>>>,
+    /// How long each block takes to come.
+    pub(crate) delay: Option<Duration>,
+    /// Bytes of coins when there were most.
+    pub(crate) coin_bytes_max: AtomicUsize,
     plans: Mutex<VecDeque<Plan>>,
     undo: Mutex<HashMap<NodeId, Vec<u8>>>,
     /// What was refused or lost, and why.
@@ -64,6 +69,7 @@ impl World for Memory {
 
 impl Backend for Memory {
     fn next(&self, _is_wanted: &dyn Fn() -> bool) -> Result<Option<Job>, Fault> {
+        self.delay.iter().for_each(|delay| std::thread::sleep(*delay));
         if let Some(plan) = self.plans.lock().unwrap().pop_front() {
             let bytes = self.bodies.lock().unwrap()[&plan.node][0].clone();
             return Ok(Some(plan.job(bytes.into(), true, Some([1; 4]))));
@@ -87,6 +93,7 @@ impl Backend for Memory {
     }
 
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
+        self.coin_bytes_max.fetch_max(block.coins.1, Ordering::Relaxed);
         // Magic and size before the payload, a checksum behind it.
         let undo = block.judged.undo.as_ref().map(|record| record[8..record.len() - 32].to_vec());
         self.undo.lock().unwrap().extend(undo.clone().map(|undo| (block.job.node, undo)));

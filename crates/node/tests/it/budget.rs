@@ -1,0 +1,61 @@
+//! The budget of memory and the commits by time hold where blocks come more slowly than they are worked on, too.
+
+use crate::chain::{block, chain, coinbase_to, hash_of};
+use crate::memory::Memory;
+use crate::panics::jobs;
+use coins::table::HashKey;
+use consensus::{Chain, Params};
+use node::pipeline::{Choice, Outcome, Pipeline, Settings};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Runs `blocks`, genesis first, of which the next comes only when all before it are done.
+fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool, threads: bool) -> (u32, usize) {
+    let params = Params::new(Chain::Regtest);
+    let mut memory = Memory::default();
+    memory.delay = threads.then_some(Duration::from_millis(3));
+    memory.eager.store(eager, Relaxed);
+    memory.jobs.lock().unwrap().extend(jobs(blocks));
+    let mut pipeline = Pipeline::new(&memory, &params, settings, HashKey([1; 4]));
+    if !threads {
+        pipeline.choose_by(Box::new(|choices| {
+            let is_work = |choice: &Choice| matches!(choice, Choice::Block { .. } | Choice::Disk { .. });
+            let feed = || choices.iter().position(|choice| *choice == Choice::Feed);
+            choices.iter().position(is_work).or_else(feed).unwrap_or(0)
+        }));
+    }
+    pipeline.set_times(Arc::new((0..blocks.len() as u32).collect()));
+    let outcome = pipeline.run().unwrap();
+    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    (memory.commits.load(Relaxed), memory.coin_bytes_max.load(Relaxed))
+}
+
+#[test]
+fn commits_are_made_however_slowly_blocks_come() {
+    let blocks = chain(110);
+    for (row, par, threads) in [("one thread plays", 1, false), ("one worker", 1, true), ("three workers", 3, true)] {
+        let settings = Settings { par, window_blocks: 64, budget_bytes: 64 << 20 };
+        let (commits, _) = run(&blocks, settings, true, threads);
+        assert!(commits > 10, "{row}: {commits} commits");
+    }
+}
+
+#[test]
+fn memory_stays_bounded_however_slowly_blocks_come() {
+    // 900 kB of coins each.
+    let params = Params::new(Chain::Regtest);
+    let mut blocks = vec![params.genesis.to_vec()];
+    for height in 1..=60 {
+        let script = [&[0xfd][..], &9000u16.to_le_bytes(), &[0x61; 9000]].concat();
+        let outputs: Vec<Vec<u8>> = (0..100u64).map(|n| [&n.to_le_bytes()[..], &script].concat()).collect();
+        let prev = hash_of(&blocks[height as usize - 1]);
+        blocks.push(block(prev, 1_296_688_602 + 600 * height, &[coinbase_to(height, &outputs)]));
+    }
+    // What is left for coins is 8 MiB; blocks in flight, six at most, make theirs on top of it.
+    let settings = Settings { par: 2, window_blocks: 64, budget_bytes: 24 << 20 };
+    for threads in [false, true] {
+        let (commits, most) = run(&blocks, settings, false, threads);
+        assert!(commits > 5 && most <= 15 << 20, "threads {threads}: {commits} commits, {most} bytes");
+    }
+}
