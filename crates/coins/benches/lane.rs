@@ -1,0 +1,144 @@
+//! What a block does to the set, beside a plain map: `cargo bench -p coins`. Small, and only checked, without `--bench`.
+//!
+//! The stream is made from a seed in the mix of the baseline work: 1.9 inputs and 3.3 outputs a transaction, coins of
+//! 22 to 34 bytes of script, an input spends any of the coins that are there. A row is the median of the blocks at the end
+//! of the stream, on one thread, in nanoseconds a coin that is spent or created (`ns/op`). Ids are not in it.
+
+use coins::lane::BlockOps;
+use coins::ops::{LANES, Ops};
+use coins::table::HashKey;
+use coins::{Answers, Lane};
+use primitives::coin::{code, put_coin};
+use primitives::{Amount, Hash256, Tables};
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+const SECRET: HashKey = HashKey([1, 2, 3, 4]);
+const TRANSACTIONS: usize = 2500;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.0) * n as u128) >> 64) as usize
+    }
+}
+
+type Name = (Hash256, u32);
+
+/// A block and its ids; it spends from `coins`, and adds what it makes.
+fn block(height: u32, random: &mut Random, coins: &mut Vec<Name>) -> (Vec<u8>, Vec<Hash256>) {
+    let mut bytes = vec![0; 80];
+    primitives::encode::put_compact_size(&mut bytes, TRANSACTIONS as u64);
+    let (mut txids, mut made) = (Vec::new(), Vec::new());
+    for index in 0..TRANSACTIONS {
+        let start = bytes.len();
+        let inputs =
+            if index == 0 { 1 } else { (1 + random.below(10) / 5 + random.below(9) / 8).min(coins.len().max(1)) };
+        bytes.extend(1u32.to_le_bytes());
+        bytes.push(inputs as u8);
+        for _ in 0..inputs {
+            let is_own = index == 0 || coins.is_empty();
+            let name =
+                if is_own { (Hash256::ZERO, u32::MAX - height) } else { coins.swap_remove(random.below(coins.len())) };
+            bytes.extend(name.0.0);
+            bytes.extend(name.1.to_le_bytes());
+            bytes.extend([0, 0xff, 0xff, 0xff, 0xff]);
+        }
+        let outputs = 1 + random.below(5) + usize::from(random.below(10) < 3);
+        bytes.push(outputs as u8);
+        for _ in 0..outputs {
+            bytes.extend((1 + random.below(1 << 30) as u64).to_le_bytes());
+            let script = [22, 23, 25, 34][random.below(4)];
+            bytes.push(script as u8);
+            bytes.extend(std::iter::repeat_n(0x51, script));
+        }
+        bytes.extend([0; 4]);
+        let txid = Hash256(simd::sha256::sha256(&bytes[start..]));
+        made.extend((0..outputs as u32).map(|vout| (txid, vout)));
+        txids.push(txid);
+    }
+    coins.extend(made);
+    (bytes, txids)
+}
+
+fn main() {
+    let full = std::env::args().any(|word| word == "--bench");
+    for blocks in if full { &[100, 800][..] } else { &[4][..] } {
+        rows(*blocks);
+    }
+}
+
+fn rows(blocks: u32) {
+    let (mut random, mut names) = (Random(7), Vec::new());
+    let mut lanes: Vec<Lane> = (0..LANES).map(|lane| Lane::new(lane, SECRET)).collect();
+    let mut map: HashMap<Name, Vec<u8>> = HashMap::new();
+    let (mut builds, mut applies, mut plains, mut rewinds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut tables = Tables::new();
+    let (mut coins, mut bytes_held) = (0, 0);
+    for height in 1..=blocks {
+        let (bytes, txids) = block(height, &mut random, &mut names);
+        let parsed = tables.parse_block(&bytes).expect("a block");
+        let count = parsed.input_count() + parsed.output_count() - 1;
+        let each = |since: Instant| since.elapsed() / count as u32;
+        let since = Instant::now();
+        let ops = black_box(Ops::build(&parsed, &txids));
+        builds.push(each(since));
+        let told =
+            |lane: usize| BlockOps { block: parsed, txids: &txids, ops: ops.lane(lane), height, overwrites: false };
+        let apply = |lanes: &mut [Lane]| -> Vec<Answers> {
+            lanes.iter_mut().enumerate().map(|(number, lane)| lane.apply(&told(number))).collect()
+        };
+        let since = Instant::now();
+        let answers = apply(&mut lanes);
+        applies.push(each(since));
+        if height == blocks {
+            coins = lanes.iter().map(Lane::len).sum();
+            bytes_held = lanes.iter().map(Lane::memory_bytes).sum();
+            let since = Instant::now();
+            for (number, (lane, answers)) in lanes.iter_mut().zip(&answers).enumerate() {
+                lane.rewind(&told(number), answers);
+            }
+            rewinds.push(each(since));
+        }
+        let since = Instant::now();
+        let mut spent = 0;
+        for (index, tx) in parsed.transactions().enumerate() {
+            for input in tx.inputs().filter(|_| index > 0) {
+                let prevout = input.prevout();
+                spent += map.remove(&(prevout.txid, prevout.vout)).map_or(0, |coin| coin.len());
+            }
+            for (vout, output) in tx.outputs().enumerate() {
+                let mut coin = Vec::new();
+                put_coin(&mut coin, code(height, index == 0), Amount(output.value().0), output.script());
+                map.insert((txids[index], vout as u32), coin);
+            }
+        }
+        plains.push(each(since));
+        let answered: usize = (1..parsed.input_count())
+            .map(|input| {
+                let lane = coins::ops::lane_of(parsed.input(input).prevout_bytes()[0]);
+                answers[lane].coin(ops.ordinal(input)).map_or(0, <[u8]>::len)
+            })
+            .sum();
+        assert_eq!(answered, spent, "the same coins were spent at height {height}");
+    }
+    assert_eq!(coins, map.len() + 1, "the same coins are left, and the tombstone of a coin that block 1 had not");
+    println!("{coins} coins after {blocks} blocks, {:.1} bytes each", bytes_held as f64 / coins as f64);
+    for (name, mut times) in [
+        ("operations listed and sorted", builds),
+        ("spend and create, lanes", applies),
+        ("spend and create, one HashMap", plains),
+        ("the last block taken back", rewinds),
+    ] {
+        let mut last = times.split_off(times.len() - times.len().div_ceil(4));
+        last.sort();
+        println!("  {name:32} {:7.1} ns/op (least {:.1})", ns(last[last.len() / 2]), ns(last[0]));
+    }
+}
+
+fn ns(time: Duration) -> f64 {
+    time.as_nanos() as f64
+}
