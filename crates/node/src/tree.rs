@@ -241,6 +241,23 @@ impl Tree {
         body
     }
 
+    /// Forgets a body that proved to be none. No block is called connected that stands on one which is not there:
+    /// bitcoind's own check stops at that.
+    pub fn lose_body(&mut self, id: NodeId) {
+        let body = self.body_mut(id);
+        *body = Body { level: 2, dirty: true, ..Body::default() };
+        let mut above = vec![false; self.nodes.len()];
+        above[id as usize] = true;
+        // A child always has a greater number than its parent.
+        for at in id as usize + 1..self.nodes.len() {
+            above[at] = above[self.nodes[at].parent as usize];
+            if above[at] && self.bodies[at].level > 3 {
+                self.bodies[at].level = 3;
+                self.bodies[at].dirty = true;
+            }
+        }
+    }
+
     /// Clears the mark that its entry must be written.
     pub fn written(&mut self, id: NodeId) {
         self.bodies[id as usize].dirty = false;
@@ -418,6 +435,21 @@ mod tests {
         let fates: Vec<Fate> = [a, b, c, other, late].map(|id| tree.fate(id)).into();
         assert_eq!(fates, [Fate::Open, Fate::Failed, Fate::FailedParent, Fate::Open, Fate::FailedParent]);
         assert_eq!(tree.fail(b), 0);
+    }
+
+    #[test]
+    fn a_lost_body_takes_the_level_of_what_stands_on_it() {
+        let mut tree = tree();
+        let a = child(&mut tree, GENESIS, 1, 1);
+        let (b, other) = (child(&mut tree, a, 2, 2), child(&mut tree, GENESIS, 3, 3));
+        let c = child(&mut tree, b, 4, 4);
+        for id in [a, b, c, other] {
+            *tree.body_mut(id) = Body { data: 8, transactions: 1, level: 5, ..Body::default() };
+            tree.written(id);
+        }
+        tree.lose_body(b);
+        let of = |id| (tree.body(id).level, tree.body(id).transactions, tree.body(id).data, tree.body(id).dirty);
+        assert_eq!([a, b, c, other].map(of), [(5, 1, 8, false), (2, 0, 0, true), (3, 1, 8, true), (5, 1, 8, false)]);
     }
 
     /// Median of n times: the one at n / 2 of the sorted list, up to eleven.

@@ -249,6 +249,9 @@ impl World for Folder<'_> {
     }
 
     fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault> {
+        if self.rebuilds {
+            return Err(self.body_fault(node, why));
+        }
         let bad = self.copies.lock().expect("nobody panics with it").entry(node).or_default().pop_front();
         let (height, hash) = self.height_and_hash(node);
         let mut found = Vec::new();
@@ -270,9 +273,7 @@ impl World for Folder<'_> {
             Some(at) => self.use_copy(node, at),
             None => {
                 self.teller.lost.fetch_add(1, Relaxed);
-                let mut tree = self.tree_mut();
-                let body = tree.body_mut(node);
-                (body.file, body.data, body.undo, body.size, body.transactions) = (0, 0, 0, 0, 0);
+                self.tree_mut().lose_body(node);
             }
         }
         Ok(Lost { has_copy: next.is_some(), found })
@@ -288,6 +289,17 @@ impl World for Folder<'_> {
 }
 
 impl Folder<'_> {
+    /// What the index calls a sound body is none any more: a fault of the disk.
+    fn body_fault(&self, node: NodeId, why: &str) -> Fault {
+        let (height, hash) = self.height_and_hash(node);
+        let at = self.place(node);
+        let path = at.map_or(self.layout.blocks_dir().to_path_buf(), |at| self.files.path(at.file));
+        let wanted = format!("block {hash} at height {height}, which was sound when it was stored");
+        let advice = "The disk or the file is damaged; nothing was marked and nothing changed. Put the file back from a \
+                      copy, or run ffwd reindex and then ffwd sync, which fetches the block again";
+        store::Fault::new(store::FaultKind::Damaged, &path, wanted, why, advice).at(at.map_or(0, |at| at.offset)).into()
+    }
+
     /// Takes in the blocks that lie inside a record that is none: a torn one may reach over its neighbours. `node` is the
     /// block that the record was taken for.
     fn search_inside(&self, node: NodeId, bad: BlockAt) -> Result<Vec<NodeId>, Fault> {
@@ -345,6 +357,9 @@ impl Folder<'_> {
             (flush, writers.infos.take_changed(), writers.is_pruned.then_some(true), ids, entries)
         };
         flush.run()?;
+        if entries.is_empty() && infos.is_empty() && reindexing.is_none() && pruned.is_none() {
+            return Ok(());
+        }
         let last_file = Some(self.writers().infos.last_file());
         let changes = IndexChanges { entries: &entries, files: &infos, last_file, reindexing, pruned };
         self.with_room(|| self.index.write(&changes))?;

@@ -56,15 +56,10 @@ impl Before {
         if before.loaded.is_some() && !is_reindexing {
             store::reindex::forget(disk, layout)?;
         }
-        let dir = layout.chainstate_dir();
-        if Chainstate::exists(&**disk, &dir)? {
-            let coins = Chainstate::open_read_only(disk.clone(), &dir);
-            let known = coins.and_then(|coins| Ok((coins.best_block()?, coins.head_blocks()?)));
-            if let Some((best, heads)) = readable(known, teller)? {
-                before.best = best.or(heads.map(|heads| heads.new));
-                // Stopped between the first steps: they are done again. And what Core left half is begun anew.
-                before.resumes = is_reindexing && heads.is_none() && !store::reindex::is_beginning(&**disk, layout)?;
-            }
+        if let Some(coins) = stands_at(locked, teller)? {
+            before.best = coins.best;
+            // Stopped between the first steps: they are done again. And what Core left half is begun anew.
+            before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
         }
         before.check_pruned(locked, options)?;
         Ok(before)
@@ -182,6 +177,42 @@ impl Reach {
             Wanted::Block(hash) => self.tree.find(&hash).is_some() || self.height() >= stop,
         }
     }
+}
+
+/// Where a set stands.
+struct Stands {
+    /// The block, or that which it is on its way to; none for an empty set.
+    best: Option<Hash256>,
+    /// Core was stopped while it wrote it.
+    is_half: bool,
+}
+
+/// Where the coins of a folder stand, if there are any that can be read.
+fn stands_at(locked: &Locked, teller: &Teller<'_>) -> Result<Option<Stands>, Fault> {
+    let dir = locked.layout.chainstate_dir();
+    if !Chainstate::exists(&*locked.disk, &dir)? {
+        return Ok(None);
+    }
+    let coins = Chainstate::open_read_only(locked.disk.clone(), &dir);
+    let stands = coins.and_then(|coins| {
+        let heads = coins.head_blocks()?;
+        Ok(Stands { best: coins.best_block()?.or(heads.map(|heads| heads.new)), is_half: heads.is_some() })
+    });
+    readable(stands, teller)
+}
+
+/// Height of the highest block that was ever connected and is not marked.
+fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
+    let connected = loaded.entries.iter().filter(|entry| entry.status.level() >= 5 && !entry.status.is_failed());
+    connected.map(|entry| entry.height).max()
+}
+
+/// Height that coins made anew from this index must reach: that of the old ones, or where nobody can say that, of what
+/// was ever connected.
+pub(super) fn height_of_coins(locked: &Locked, loaded: &LoadedIndex, teller: &Teller<'_>) -> Result<Height, Fault> {
+    let best = stands_at(locked, teller)?.and_then(|coins| coins.best);
+    let entry = best.and_then(|best| loaded.entries.iter().find(|entry| entry.hash == best));
+    Ok(entry.map(|entry| entry.height).or_else(|| connected_height(loaded)).unwrap_or(0))
 }
 
 /// What can be read. What is damaged, or of an old form, is what a reindex is for; anything else that keeps from reading

@@ -1,11 +1,13 @@
 //! `reindex --chainstate-only`: the coins from the blocks that the index knows, beside the old ones, swapped in when whole.
 
-use super::{activate, engine, report};
-use crate::engine::Activated;
+use super::{activate, before, engine, report};
+use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::folder::Folder;
 use crate::folder::open;
 use crate::options::{Events, Options, Prune, Report};
+use primitives::Height;
+use std::sync::atomic::Ordering::Relaxed;
 use store::FileInfos;
 use store::chainstate::{self, Chainstate, Rebuilt};
 use store::index::{self, BlockIndex};
@@ -38,6 +40,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let old = layout.chainstate_dir();
     disk.create_dir_all(&old).map_err(store::Fault::from)?;
     let old_lock = disk.lock(&old.join("LOCK")).map_err(store::Fault::from)?;
+    let height_before = before::height_of_coins(&locked, &loaded, &teller)?;
     let coins = Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir())?;
     let best = coins.best_block()?;
     let infos = FileInfos::new(loaded.files.clone());
@@ -61,6 +64,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         engine.pipeline.flush(engine.tip_and_hash())?;
         folder.write_index(None)?;
         if !stopped {
+            check_height(&folder, &engine, height_before)?;
             folder.coins.settle()?;
         }
         (report(&folder, &engine, height_start, stopped), stopped)
@@ -74,4 +78,17 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         return Ok(Report { seconds: teller.seconds(), ..done });
     }
     Ok(done)
+}
+
+/// Says no to coins that stand lower than the old ones, unless that was asked for, or a block proved to be invalid.
+fn check_height(folder: &Folder<'_>, engine: &Engine<'_>, height_before: Height) -> Result<(), Fault> {
+    let (height, best) = folder.height_and_hash(engine.tip());
+    let wanted = height_before.min(folder.options.stop_at_height.unwrap_or(u32::MAX));
+    if height >= wanted || folder.teller.invalid.load(Relaxed) > 0 {
+        return Ok(());
+    }
+    let wanted = format!("blocks up to height {wanted}, where the coins stand");
+    let found = format!("a chain that ends at height {height} (block {best})");
+    let advice = "The index lacks blocks that were connected: run ffwd reindex. The coins stay as they were";
+    Err(store::Fault::new(store::FaultKind::Refused, &folder.layout.index_dir(), wanted, found, advice).into())
 }

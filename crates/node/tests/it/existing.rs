@@ -72,7 +72,7 @@ fn a_replay_across_a_fork_ends_with_the_other_branchs_coins() {
 }
 
 /// Every file of the network's folder that a job may not change when it says no.
-fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let dirs = ["blocks", "blocks/index", "chainstate", "ffwd"].map(|dir| Path::new(FOLDER).join("regtest").join(dir));
     let there = dirs.iter().filter(|dir| disk.metadata(dir).unwrap().is_some());
     let is_file = |path: &PathBuf| !disk.metadata(path).unwrap().unwrap().is_dir && !path.ends_with("LOCK");
@@ -81,12 +81,12 @@ fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), disk.open(&path).unwrap().bytes().unwrap().to_vec())).collect()
 }
 
-fn layout() -> store::Layout {
+pub(crate) fn layout() -> store::Layout {
     store::Layout::new(Path::new(FOLDER), "regtest", None)
 }
 
 /// Changes a byte in the middle of every table of a database.
-fn damage(disk: &SimDisk, dir: &Path) {
+pub(crate) fn damage(disk: &SimDisk, dir: &Path) {
     let tables: Vec<_> =
         files(disk, dir).into_iter().filter(|(path, _)| path.extension() == Some("ldb".as_ref())).collect();
     assert!(!tables.is_empty());

@@ -95,7 +95,7 @@ fn blocks_inside_a_false_record_stay_found_when_a_reindex_is_stopped() {
             let report = ends_whole(&blocks, &good, &left, true, &format!("{row}, stopped at {at} of {count}"));
             highest = highest.max(report.height_start);
         }
-        assert!(highest >= 95, "{row}: gone on with from {highest} at most");
+        assert!(highest >= 70, "{row}: gone on with from {highest} at most");
     }
 }
 

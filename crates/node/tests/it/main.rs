@@ -20,6 +20,7 @@ mod panics;
 mod peers;
 mod pipeline;
 mod prune;
+mod rebuild;
 mod same_files;
 mod schedule;
 mod stall;
