@@ -13,6 +13,7 @@ mod folder;
 mod lab;
 mod options;
 mod others;
+mod peers_core;
 mod prune;
 mod run;
 mod sets;

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A sync in a thread of its own, told to stop when this goes.
-struct Running {
-    options: Options,
+pub(crate) struct Running {
+    pub(crate) options: Options,
     said: Arc<Mutex<Vec<Event>>>,
     thread: Option<JoinHandle<Result<Report, node::Fault>>>,
 }
@@ -32,7 +32,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(options: Options, sync: SyncOptions) -> Running {
+    pub(crate) fn start(options: Options, sync: SyncOptions) -> Running {
         let said = Arc::<Mutex<Vec<Event>>>::default();
         let (heard, given) = (Arc::clone(&said), options.clone());
         let thread = std::thread::spawn(move || jobs::sync(&given, &sync, &|event| heard.lock().unwrap().push(event)));
@@ -52,14 +52,14 @@ impl Running {
     }
 
     /// Where it listens.
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.wait("it listens", |event| match event {
             Event::Note(text) => text.strip_prefix("Listening on ").map(str::to_owned),
             _ => None,
         })
     }
 
-    fn is_at(&self, height: u32) {
+    pub(crate) fn is_at(&self, height: u32) {
         self.wait(&format!("it is at {height}"), |event| match event {
             Event::Progress(progress) => (progress.height == height).then_some(()),
             _ => None,
@@ -93,27 +93,27 @@ impl Running {
     }
 
     /// Has it stop.
-    fn stop(mut self) -> Report {
+    pub(crate) fn stop(mut self) -> Report {
         self.options.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap().unwrap()
     }
 }
 
 /// An empty folder.
-fn fresh() -> Options {
+pub(crate) fn fresh() -> Options {
     let disk = SimDisk::new(0);
     disk.create_dir_all(Path::new(FOLDER)).unwrap();
     Options { par: 2, ..options(&disk, false) }
 }
 
-fn blocks(count: u32) -> Blocks {
+pub(crate) fn blocks(count: u32) -> Blocks {
     let mut blocks = genesis();
     extend(&mut blocks, count, 0);
     blocks
 }
 
 /// A sync that goes on, and takes connections.
-fn listening(peers: &[String]) -> SyncOptions {
+pub(crate) fn listening(peers: &[String]) -> SyncOptions {
     SyncOptions { exit_at_tip: false, listen: vec!["127.0.0.1:0".parse().unwrap()], ..sync_options(peers, Until::Tip) }
 }
 
@@ -229,4 +229,69 @@ fn a_body_that_is_lost_is_asked_for_again() {
     assert!(refused.0 == 20 && refused.1.contains("this body only"), "{refused:?}");
     let report = sync.ends();
     assert_eq!((report.height, report.blocks_invalid), (40, 0));
+}
+
+/// One follows a peer, another follows the first: a block more, and a reorg of twenty.
+#[test]
+fn a_second_follows_the_first_through_a_reorg() {
+    let chain = blocks(30);
+    let far = Far::new(&chain);
+    let shared = Arc::clone(&far.shared);
+    let first = Running::start(fresh(), listening(&[far.listen_at("127.0.0.1:0")]));
+    let second = Running::start(fresh(), listening(&[first.address()]));
+    second.is_at(30);
+    let mut longer = chain.clone();
+    extend(&mut longer, 31, 0);
+    shared.switch(&longer, 1);
+    second.is_at(31);
+    let mut other = chain[..=11].to_vec();
+    extend(&mut other, 33, 1);
+    shared.switch(&other, 22);
+    second.is_at(33);
+    let best = crate::chain::hash_of(&other[33]);
+    for sync in [second, first] {
+        let (notes, report) = (sync.notes(), sync.stop());
+        assert_eq!((report.height, report.best, report.blocks_invalid), (33, best, 0), "{notes:#?}");
+    }
+}
+
+/// Its half of a block is nothing; who closes and comes back, and is slow besides, is no hindrance.
+#[test]
+fn a_slow_peer_and_one_that_closes_within_a_block() {
+    let chain = blocks(60);
+    let closes = Far::new(&chain).that_closes().listen_at("127.0.0.1:0");
+    let slow = Far::new(&chain).with_pace(Duration::from_millis(400)).listen_at("127.0.0.1:0");
+    let good = Far::new(&chain).listen_at("127.0.0.1:0");
+    let begin = Instant::now();
+    let sync = Running::start(fresh(), sync_options(&[closes.clone(), slow, good], Until::Tip));
+    sync.wait("the one goes", |event| match event {
+        Event::Note(text) => (text.contains(&closes) && text.contains(" gone: ")).then_some(()),
+        _ => None,
+    });
+    let notes = sync.notes();
+    let report = sync.ends();
+    assert_eq!((report.height, report.blocks_invalid), (60, 0), "{notes:#?}");
+    // The slow one alone would take 24 s.
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+}
+
+/// Beside those that are sought or named by `--connect`, and in place of none.
+#[test]
+fn a_peer_that_is_added_is_connected_to() {
+    let added = vec![Far::new(&blocks(20)).listen_at("127.0.0.1:0")];
+    for connect in [Some(vec![]), None] {
+        let sync = SyncOptions { connect, addnode: added.clone(), ..sync_options(&[], Until::Tip) };
+        assert_eq!(Running::start(fresh(), sync).ends().height, 20);
+    }
+}
+
+/// With nothing but empty answers there is nothing to do, and with an honest peer beside it everything.
+#[test]
+fn a_peer_that_always_answers_with_no_headers() {
+    let evil = Far::new(&blocks(20)).with_manner(empty_headers()).listen_at("127.0.0.1:0");
+    let good = Far::new(&blocks(20)).listen_at("127.0.0.1:0");
+    let sync = Running::start(fresh(), sync_options(&[evil.clone(), good], Until::Tip));
+    let (notes, report) = (sync.notes(), sync.ends());
+    assert_eq!(report.height, 20);
+    assert!(!notes.iter().any(|text| text.contains(&evil) && text.contains(" gone: ")), "no offence: {notes:#?}");
 }

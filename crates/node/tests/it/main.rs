@@ -23,6 +23,7 @@ mod prune;
 mod rebuild;
 mod same_files;
 mod schedule;
+mod served;
 mod stall;
 mod steps;
 mod traps;

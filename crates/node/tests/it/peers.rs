@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -29,24 +29,80 @@ pub(crate) type Messages = Vec<(&'static str, Vec<u8>)>;
 /// What a peer answers to a message instead of what it should.
 pub(crate) type Manner = Arc<dyn Fn(&str) -> Option<Messages> + Send + Sync>;
 
+/// A chain, and where each block of it is.
+struct Served {
+    blocks: Blocks,
+    places: HashMap<Hash256, usize>,
+}
+
+impl Served {
+    fn new(blocks: &Blocks) -> Served {
+        let places = blocks.iter().enumerate().map(|(place, block)| (hash_of(block), place)).collect();
+        Served { blocks: blocks.clone(), places }
+    }
+}
+
+/// What peers with one chain serve, and to whom.
+pub(crate) struct Shared {
+    served: RwLock<Served>,
+    streams: Mutex<Vec<Arc<Mutex<TcpStream>>>>,
+}
+
+impl Shared {
+    /// From now on another chain, whose last `count` headers everybody is told.
+    pub(crate) fn switch(&self, blocks: &Blocks, count: usize) {
+        *self.served.write().unwrap() = Served::new(blocks);
+        let headers = headers_of(&blocks[blocks.len() - count..]);
+        for stream in &*self.streams.lock().unwrap() {
+            // Who is gone hears nothing.
+            let _ = send(stream, "headers", &headers);
+        }
+    }
+}
+
+pub(crate) fn send(stream: &Mutex<TcpStream>, command: &str, payload: &[u8]) -> std::io::Result<()> {
+    let mut name = [0; 12];
+    name[..command.len()].copy_from_slice(command.as_bytes());
+    let (magic, size) = (Params::new(Chain::Regtest).magic, (payload.len() as u32).to_le_bytes());
+    let check = simd::sha256::sha256d(payload);
+    stream.lock().unwrap().write_all(&[&magic[..], &name, &size, &check[..4], payload].concat())
+}
+
+pub(crate) fn headers_of(blocks: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode::put_compact_size(&mut out, blocks.len() as u64);
+    for block in blocks {
+        out.extend(&block[..80]);
+        out.push(0);
+    }
+    out
+}
+
 /// A peer that speaks v1 and has a chain.
 pub(crate) struct Far {
-    blocks: Blocks,
+    pub(crate) shared: Arc<Shared>,
     /// Only now does it take part.
     gate: Gate,
-    places: HashMap<Hash256, usize>,
     bend: Bend,
     manner: Manner,
     /// It takes so long for each block.
     pace: Duration,
+    /// It closes in the middle of each.
+    closes: bool,
 }
 
 impl Far {
     /// An honest one.
     pub(crate) fn new(blocks: &Blocks) -> Far {
-        let places = blocks.iter().enumerate().map(|(place, block)| (hash_of(block), place)).collect();
-        let (gate, manner) = (open(), Arc::new(|_: &str| None));
-        Far { blocks: blocks.clone(), gate, places, bend: honest(), manner, pace: Duration::ZERO }
+        let shared = Arc::new(Shared { served: RwLock::new(Served::new(blocks)), streams: Mutex::default() });
+        Far {
+            shared,
+            gate: open(),
+            bend: honest(),
+            manner: Arc::new(|_: &str| None),
+            pace: Duration::ZERO,
+            closes: false,
+        }
     }
 
     /// One that answers as it likes.
@@ -58,6 +114,12 @@ impl Far {
     pub(crate) fn without(mut self, hash: Hash256) -> Far {
         let bend: Bend = Arc::new(move |asked| (*asked == hash).then(Vec::new));
         self.bend = bend;
+        self
+    }
+
+    /// One that closes in the middle of each block.
+    pub(crate) fn that_closes(mut self) -> Far {
+        self.closes = true;
         self
     }
 
@@ -90,6 +152,8 @@ impl Far {
         while !self.gate.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }
+        let out = Arc::new(Mutex::new(stream.try_clone()?));
+        self.shared.streams.lock().unwrap().push(Arc::clone(&out));
         loop {
             let mut head = [0; 24];
             stream.read_exact(&mut head)?;
@@ -104,11 +168,12 @@ impl Far {
                 if command == "block" {
                     std::thread::sleep(self.pace);
                 }
-                let mut name = [0; 12];
-                name[..command.len()].copy_from_slice(command.as_bytes());
-                let size = (payload.len() as u32).to_le_bytes();
-                let check = simd::sha256::sha256d(&payload);
-                stream.write_all(&[&head[..4], &name, &size, &check[..4], &payload].concat())?;
+                if command == "block" && self.closes {
+                    let half = [&head[..4], b"block\0\0\0\0\0\0\0", &[0, 1, 0, 0, 0, 0, 0, 0], &payload[..90]].concat();
+                    stream.write_all(&half)?;
+                    return stream.shutdown(std::net::Shutdown::Both);
+                }
+                send(&out, command, &payload)?;
             }
         }
     }
@@ -122,7 +187,8 @@ impl Far {
                 .chunks_exact(36)
                 .filter_map(|entry| {
                     let hash = Hash256(*entry[4..].first_chunk().unwrap());
-                    (self.bend)(&hash).or_else(|| self.places.get(&hash).map(|&place| self.blocks[place].clone()))
+                    let served = self.shared.served.read().unwrap();
+                    (self.bend)(&hash).or_else(|| served.places.get(&hash).map(|&place| served.blocks[place].clone()))
                 })
                 .map(|block| ("block", block))
                 .collect(),
@@ -136,22 +202,16 @@ impl Far {
         out.extend([0; 8 + 26 + 26]);
         out.extend(7u64.to_le_bytes());
         out.push(0);
-        out.extend((self.blocks.len() as i32 - 1).to_le_bytes());
+        out.extend((self.shared.served.read().unwrap().blocks.len() as i32 - 1).to_le_bytes());
         out.push(1);
         out
     }
 
     fn headers(&self, payload: &[u8]) -> Vec<u8> {
         let locator = payload[5..payload.len() - 32].chunks_exact(32);
-        let known = locator.filter_map(|hash| self.places.get(&Hash256(*hash.first_chunk().unwrap()))).next();
-        let rest = &self.blocks[known.map_or(1, |place| place + 1)..];
-        let mut out = Vec::new();
-        encode::put_compact_size(&mut out, rest.len() as u64);
-        for block in rest {
-            out.extend(&block[..80]);
-            out.push(0);
-        }
-        out
+        let served = self.shared.served.read().unwrap();
+        let known = locator.filter_map(|hash| served.places.get(&Hash256(*hash.first_chunk().unwrap()))).next();
+        headers_of(&served.blocks[known.map_or(1, |place| place + 1)..])
     }
 }
 
@@ -261,7 +321,7 @@ fn two_that_look_like_one(height: u32, of: Hash256) -> [Vec<u8>; 2] {
 }
 
 /// A block whose coinbase commits to its witness; the same without it; the same with another one.
-fn committed(prev: Hash256, height: u32) -> [Vec<u8>; 3] {
+pub(crate) fn committed(prev: Hash256, height: u32) -> [Vec<u8>; 3] {
     let reserved = [5; 32];
     // The only wtxid is the coinbase's, which counts as zero.
     let commitment = simd::sha256::sha256d(&[[0; 32], reserved].concat());

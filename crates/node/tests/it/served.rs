@@ -1,0 +1,149 @@
+//! What `sync --listen` gives to who asks: headers and blocks of the chain, of a recent stale one, and nothing else.
+
+use crate::chain::hash_of;
+use crate::following::{Running, blocks, fresh, listening};
+use crate::peers::{Blocks, Far, committed, extend, headers_of, send};
+use node::options::Options;
+use primitives::{Hash256, Work};
+use std::io::Read;
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Somebody who connects and asks.
+struct Client {
+    input: TcpStream,
+    output: Mutex<TcpStream>,
+}
+
+impl Client {
+    fn new(address: &str) -> Client {
+        let input = TcpStream::connect(address).unwrap();
+        input.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let client = Client { output: Mutex::new(input.try_clone().unwrap()), input };
+        let mut version = 70016i32.to_le_bytes().to_vec();
+        version.extend([0; 8 + 8 + 26 + 26]);
+        version.extend(77u64.to_le_bytes());
+        version.extend([0, 0, 0, 0, 0, 0]);
+        client.say("version", &version);
+        client.say("verack", &[]);
+        client
+    }
+
+    fn say(&self, command: &str, payload: &[u8]) {
+        send(&self.output, command, payload).unwrap();
+    }
+
+    fn hear(&mut self) -> (String, Vec<u8>) {
+        let mut head = [0; 24];
+        self.input.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_le_bytes(head[16..20].try_into().unwrap()) as usize];
+        self.input.read_exact(&mut payload).unwrap();
+        (std::str::from_utf8(&head[4..16]).unwrap().trim_end_matches('\0').to_owned(), payload)
+    }
+
+    /// What one of these commands brings, up to the answer to a ping behind the question.
+    fn ask(&mut self, command: &str, payload: &[u8], answers: &[&str]) -> Vec<(String, Vec<u8>)> {
+        self.say(command, payload);
+        // Blocks are read beside: what was asked for comes before the answer to this second question, or long after.
+        self.say("ping", b"question");
+        let (mut out, mut ponged) = (Vec::new(), false);
+        while !ponged || (out.is_empty() && !answers.contains(&"pong")) {
+            let (command, payload) = self.hear();
+            ponged |= command == "pong" && payload == b"question";
+            if answers.contains(&&*command) && command != "pong" {
+                out.push((command, payload));
+            }
+        }
+        out
+    }
+
+    /// The headers that follow a locator, or none where no message comes.
+    fn headers(&mut self, locator: &[Hash256], stop: Hash256, is_answered: bool) -> Option<Vec<u8>> {
+        let mut payload = 70016i32.to_le_bytes().to_vec();
+        payload.push(locator.len() as u8);
+        locator.iter().for_each(|hash| payload.extend(hash.0));
+        payload.extend(stop.0);
+        let answers: &[&str] = if is_answered { &["headers"] } else { &["headers", "pong"] };
+        self.ask("getheaders", &payload, answers).pop().map(|(_, payload)| payload)
+    }
+
+    /// A block, or none where it is not given.
+    fn block(&mut self, kind: u32, hash: Hash256) -> Option<Vec<u8>> {
+        let payload = [&[1][..], &kind.to_le_bytes(), &hash.0].concat();
+        let (command, payload) = self.ask("getdata", &payload, &["block", "notfound"]).pop().unwrap();
+        (command == "block").then_some(payload)
+    }
+}
+
+const WITNESS_BLOCK: u32 = 0x4000_0002;
+const BLOCK: u32 = 2;
+
+fn hashes(blocks: &Blocks) -> Vec<Hash256> {
+    blocks.iter().map(|block| hash_of(block)).collect()
+}
+
+#[test]
+fn headers_and_blocks_of_the_chain_and_of_a_stale_one() {
+    let mut chain = blocks(20);
+    let [with, without, _] = committed(hash_of(&chain[20]), 21);
+    chain.push(with.clone());
+    extend(&mut chain, 30, 0);
+    let far = Far::new(&chain);
+    let shared = Arc::clone(&far.shared);
+    let server = Running::start(fresh(), listening(&[far.listen_at("127.0.0.1:0")]));
+    server.is_at(30);
+    let mut client = Client::new(&server.address());
+    let (of, none) = (hashes(&chain), Hash256::ZERO);
+    for (row, locator, stop, want) in [
+        ("from the start", vec![of[0]], none, &chain[1..]),
+        ("from the middle", vec![of[12]], none, &chain[13..]),
+        ("the first that is known counts", vec![Hash256([9; 32]), of[25], of[3]], none, &chain[26..]),
+        ("nothing known", vec![Hash256([9; 32])], none, &chain[1..]),
+        ("up to a block", vec![of[12]], of[15], &chain[13..=15]),
+        ("the tip", vec![of[30]], none, &[]),
+        ("one alone", vec![], of[7], &chain[7..8]),
+    ] {
+        assert_eq!(client.headers(&locator, stop, true), Some(headers_of(want)), "{row}");
+    }
+    assert_eq!(client.headers(&[], Hash256([9; 32]), false), None, "an unknown one alone");
+    assert_eq!(client.block(WITNESS_BLOCK, of[21]), Some(with), "as it is");
+    assert_eq!(client.block(BLOCK, of[21]), Some(without), "without witness");
+    assert_eq!(client.block(BLOCK, of[30]), Some(chain[30].clone()));
+    assert_eq!(client.block(WITNESS_BLOCK, Hash256([9; 32])), None, "an unknown one");
+
+    // The header of a block that nobody has.
+    let mut fork = chain[..=5].to_vec();
+    extend(&mut fork, 6, 7);
+    client.say("headers", &headers_of(&fork[6..]));
+    let of_fork = hash_of(&fork[6]);
+    assert_eq!(client.headers(&[], of_fork, false), None, "known and never found good");
+    assert_eq!(client.block(WITNESS_BLOCK, of_fork), None);
+    assert_eq!(client.headers(&[of_fork], none, true), Some(headers_of(&chain[1..])), "nor part of the chain");
+
+    // A better chain: what was the chain is shown for a while.
+    let mut other = chain[..=11].to_vec();
+    extend(&mut other, 33, 1);
+    shared.switch(&other, 22);
+    server.is_at(33);
+    assert_eq!(client.headers(&[of[20], of[11]], none, true), Some(headers_of(&other[12..])), "from the fork on");
+    assert_eq!(client.headers(&[], of[30], true), Some(headers_of(&chain[30..])), "a stale one alone");
+    assert_eq!(client.block(WITNESS_BLOCK, of[30]), Some(chain[30].clone()), "and its block");
+    server.stop();
+}
+
+#[test]
+fn below_minimum_work_there_are_no_headers() {
+    let chain = blocks(20);
+    let one = Work::of_bits(0x207f_ffff);
+    let minimum_chain_work = (0..40).fold(one, |sum, _| sum.saturating_add(one));
+    // It has blocks already, from a time when they were enough.
+    let sync = Running::start(fresh(), listening(&[Far::new(&chain).listen_at("127.0.0.1:0")]));
+    sync.is_at(20);
+    let poor = Options { minimum_chain_work, stop: Arc::default(), ..sync.options.clone() };
+    sync.stop();
+    let server = Running::start(poor, listening(&[]));
+    let mut client = Client::new(&server.address());
+    assert_eq!(client.headers(&[hash_of(&chain[0])], Hash256::ZERO, true), Some(vec![0]));
+    server.stop();
+}
