@@ -11,6 +11,7 @@
 
 use primitives::encode::{Reader, VARINT_BYTES_MAX, write_varint};
 use simd::bucket::{Bucket, Buckets, PLACES};
+use simd::memory::Buffer;
 
 /// Units of an address within its chunk, as a power of two: 2^18 units of 4 bytes are 1 MiB.
 const CHUNK_UNITS_LOG2: u32 = 18;
@@ -21,6 +22,8 @@ const CHUNK_BYTES_MIN: usize = 8 << 10;
 /// A table grows when more of its places are taken: 27 of 32, in parts of the whole.
 const LOAD_MAX: (usize, usize) = (27, 32);
 const BUCKETS_MIN: usize = 4;
+/// Memory comes in pages.
+const PAGE_BYTES: usize = 4096;
 
 const FLAGS_AT: usize = 0;
 const COIN_BYTES_AT: usize = 1;
@@ -112,7 +115,9 @@ pub struct Place {
 pub struct Table {
     buckets: Buckets,
     count: usize,
-    chunks: Vec<Vec<u8>>,
+    chunks: Vec<Buffer>,
+    /// Bytes of the last chunk that records have.
+    used: usize,
     /// Lists of freed records by size in units: the head of each.
     free: Vec<u32>,
     /// Bytes of all chunks.
@@ -128,9 +133,10 @@ impl Table {
     /// An empty table; `shard` only shifts the moments at which it grows.
     pub fn new(shard: usize) -> Table {
         Table {
-            buckets: Buckets::new(0),
+            buckets: Buckets::cut(0),
             count: 0,
             chunks: Vec::new(),
+            used: 0,
             free: Vec::new(),
             chunk_bytes: 0,
             stagger: shard % 16,
@@ -149,7 +155,7 @@ impl Table {
 
     /// Bytes allocated for buckets and records.
     pub fn memory_bytes(&self) -> usize {
-        self.buckets.len() * size_of::<Bucket>() + self.chunk_bytes
+        (self.buckets.len() * size_of::<Bucket>()).next_multiple_of(PAGE_BYTES) + self.chunk_bytes
     }
 
     /// Asks for the bucket of a key, ahead of need.
@@ -371,7 +377,7 @@ impl Table {
             0 => BUCKETS_MIN * (16 + self.stagger) / 16,
             have => have * 2,
         };
-        let mut wider = Buckets::new(buckets);
+        let mut wider = Buckets::cut(buckets);
         for bucket in self.buckets.iter() {
             let mut taken = !bucket.match_empty() & ((1 << PLACES) - 1);
             while taken != 0 {
@@ -399,17 +405,14 @@ impl Table {
             return address;
         }
         let bytes = units * UNIT;
-        if self.chunks.last().is_none_or(|chunk| chunk.capacity() - chunk.len() < bytes) {
-            let next = (self.chunk_bytes / 16).next_multiple_of(4096).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-            let chunk = Vec::with_capacity(next.max(bytes));
-            self.chunk_bytes += chunk.capacity();
-            self.chunks.push(chunk);
+        if self.chunks.last().is_none_or(|chunk| chunk.len() - self.used < bytes) {
+            let next = chunk_bytes(self.chunk_bytes).max(bytes.next_multiple_of(PAGE_BYTES));
+            self.chunk_bytes += next;
+            self.chunks.push(Buffer::cut(next));
+            self.used = 0;
         }
-        let number = self.chunks.len() - 1;
-        let chunk = &mut self.chunks[number];
-        let at = chunk.len();
-        chunk.resize(at + bytes, 0);
-        join(number, at)
+        self.used += bytes;
+        join(self.chunks.len() - 1, self.used - bytes)
     }
 
     #[inline]
@@ -422,6 +425,13 @@ impl Table {
         self.chunks[chunk][at..at + 4].copy_from_slice(&self.free[units].to_le_bytes());
         self.free[units] = address;
     }
+}
+
+/// Bytes of the next chunk behind so many: a sixteenth of them or somewhat more, by quarters of a power of two, for
+/// memory is cut for each size on its own.
+fn chunk_bytes(have: usize) -> usize {
+    let want = (have / 16).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+    want.next_multiple_of((1 << want.ilog2()) / 4).next_multiple_of(PAGE_BYTES)
 }
 
 /// Puts an address into the first bucket with room, from the key's own on.

@@ -3,9 +3,12 @@
 //! [`Buffer`] is bytes, [`Array`] is the same for a type whose zero bytes are a value ([`Zeroed`]).
 //! A page costs nothing until it is touched. Tables that are read at random gain a third to a half
 //! from 2 MiB pages (fewer TLB misses); the system gives them where it can (`MADV_HUGEPAGE`).
+//! Smaller buffers have huge pages too when they are cut from a larger one ([`Buffer::cut`]).
 //!
 //! Absent on purpose: growth (a table grows by a new one, records by a further buffer), file maps
 //! (see [`crate::map`]).
+
+mod slabs;
 
 use std::io;
 use std::marker::PhantomData;
@@ -29,14 +32,20 @@ pub enum Pages {
 
 /// Zeroed bytes in pages of their own, aligned to 2 MiB when they are that many.
 pub struct Buffer {
-    /// The first byte: inside `map` at the first multiple of 2 MiB, or dangling where `bytes` is 0.
-    /// Aligned to 4 KiB at least.
+    /// The first byte: inside `memory` (of a map at the first multiple of 2 MiB), or dangling where
+    /// `bytes` is 0. Aligned to 4 KiB at least.
     start: NonNull<u8>,
     bytes: usize,
     /// What `start` points into; None where `bytes` is 0. Held for its memory alone. May be larger
-    /// than `bytes`: what is not touched costs nothing.
-    #[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code))]
-    map: Option<MmapMut>,
+    /// than `bytes`: what is not touched costs nothing. Boxed, for tables have many buffers in a row.
+    memory: Option<Box<Memory>>,
+}
+
+/// Where the bytes of a buffer lie.
+enum Memory {
+    Map(#[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code))] MmapMut),
+    /// A piece of a larger buffer, which nobody else uses until this is dropped.
+    Cut(#[expect(dead_code, reason = "held for what its drop does")] slabs::Cut),
 }
 
 // SAFETY: the buffer owns the bytes that `start` points to, as a boxed slice would.
@@ -69,7 +78,7 @@ impl Buffer {
     pub fn with_pages(bytes: usize, pages: Pages) -> io::Result<Buffer> {
         if bytes == 0 {
             let start = NonNull::without_provenance(const { NonZero::new(ALIGNMENT).expect("not 0") });
-            return Ok(Buffer { start, bytes, map: None });
+            return Ok(Buffer { start, bytes, memory: None });
         }
         let slack = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 0 };
         let total = bytes.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -80,7 +89,14 @@ impl Buffer {
         }
         let start = NonNull::from_mut(&mut map[skip..skip + bytes]).cast::<u8>();
         assert!(start.addr().get().is_multiple_of(ALIGNMENT), "the system maps whole pages");
-        Ok(Buffer { start, bytes, map: Some(map) })
+        Ok(Buffer { start, bytes, memory: Some(Box::new(Memory::Map(map))) })
+    }
+
+    /// As [`Buffer::new`]; where it is too small for a huge page of its own it shares one with others
+    /// of its size. For many buffers of a few sizes that are read at random. Takes whole pages of 4 KiB.
+    #[must_use]
+    pub fn cut(bytes: usize) -> Buffer {
+        if bytes == 0 || bytes > slabs::PIECE_BYTES_MAX { Buffer::new(bytes) } else { slabs::cut(bytes) }
     }
 
     /// The bytes as 32-bit numbers of this machine's byte order; an incomplete last one is left out.
@@ -125,7 +141,7 @@ impl Buffer {
     /// Gives the pages of `range` back; true if they read as zero from now on.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn release(&mut self, range: Range<usize>) -> bool {
-        let Some(map) = &self.map else { return false };
+        let Some(Memory::Map(map)) = self.memory.as_deref() else { return false };
         let skip = self.start.addr().get() - map.as_ptr().addr();
         let (offset, bytes) = (skip + range.start, range.end - range.start);
         // SAFETY: the range is inside the private anonymous mapping, which `&mut self` holds alone.
@@ -158,7 +174,7 @@ impl Deref for Buffer {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `bytes` bytes of `map` (or none), zeroed by the system, borrowed as long as `self`.
+        // SAFETY: `bytes` bytes of `memory` (or none), zeroed first, borrowed as long as `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -166,7 +182,7 @@ impl Deref for Buffer {
 impl DerefMut for Buffer {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; the borrow is exclusive, and nobody else has the map.
+        // SAFETY: as above; the borrow is exclusive, and nobody else has these bytes.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -230,6 +246,13 @@ impl<T: Zeroed> Array<T> {
     pub fn new(count: usize) -> Array<T> {
         let bytes = count.checked_mul(size_of::<T>()).expect("an array fits the address space");
         Array { buffer: Buffer::new(bytes), items: PhantomData }
+    }
+
+    /// As [`Array::new`], of memory as [`Buffer::cut`] gives it.
+    #[must_use]
+    pub fn cut(count: usize) -> Array<T> {
+        let bytes = count.checked_mul(size_of::<T>()).expect("an array fits the address space");
+        Array { buffer: Buffer::cut(bytes), items: PhantomData }
     }
 
     /// As [`Array::new`], with a choice of pages.
