@@ -5,14 +5,16 @@ use crate::candidates::Links;
 use crate::engine::{Engine, World, undo_coins};
 use crate::fault::Fault;
 use crate::folder::Folder;
-use crate::folder::{open, prune};
+use crate::folder::open::{self, Locked};
+use crate::folder::prune;
 use crate::options::{Events, Options, Prune};
 use crate::tree::{GENESIS, NodeId};
 use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::{Block, Hash256, Height, Tables};
-use store::FileInfos;
+use std::path::Path;
 use store::chainstate::{self, Chainstate, HeadBlocks};
 use store::index::{self, BlockIndex};
+use store::{FaultKind, FileInfos};
 
 /// A folder, its links, and the block that its coins stand at.
 pub(super) struct Existing<'e> {
@@ -43,6 +45,7 @@ pub(super) fn open<'e>(
     chainstate::check_no_snapshot(&*disk, &layout)?;
     chainstate::finish_swap(&*disk, &layout)?;
     store::reindex::finish_index_swap(&*disk, &layout)?;
+    check_there(&locked, purpose, options.params.genesis_hash)?;
     let block_index = BlockIndex::open(disk.clone(), &layout)?;
     let loaded = block_index.load(&open::network(&options.params))?;
     if purpose == Purpose::Work {
@@ -63,22 +66,21 @@ pub(super) fn open<'e>(
     folder.writers().is_pruned = loaded.is_pruned;
     let mut links = Links::new();
     folder.take_index(&loaded, &mut links)?;
+    if purpose == Purpose::Look && loaded.entries.is_empty() {
+        return Err(nothing_to_look_at(&folder.layout.index_dir(), "a block index", "an empty one"));
+    }
+    let tip = match heads {
+        Some(heads) => replay(&folder, heads)?,
+        None => {
+            let start = open::start_of(&folder.tree(), best);
+            start.ok_or_else(|| super::apart(best.unwrap_or_default()))?
+        }
+    };
+    // Not before it is known that the folder can be gone on with.
     if loaded.entries.is_empty() {
         folder.write_genesis()?;
         folder.mark_genesis();
     }
-    let unknown = |hash: Hash256| {
-        Fault::refused(format!(
-            "the coins stand at block {hash}, which the block index does not know: the two do not belong together; run ffwd reindex"
-        ))
-    };
-    let tip = match heads {
-        Some(heads) => replay(&folder, heads, unknown)?,
-        None => {
-            let start = open::start_of(&folder.tree(), best);
-            start.ok_or_else(|| unknown(best.unwrap_or_default()))?
-        }
-    };
     folder.set_active(tip);
     folder.link_connected(&mut links, tip);
     if purpose == Purpose::Work {
@@ -87,12 +89,40 @@ pub(super) fn open<'e>(
     Ok(Existing { folder, links, tip })
 }
 
+/// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before
+/// anything is made that was not there.
+fn check_there(locked: &Locked, purpose: Purpose, genesis: Hash256) -> Result<(), Fault> {
+    let Locked { disk, layout, .. } = locked;
+    let has_index = BlockIndex::exists(&**disk, layout)?;
+    if purpose == Purpose::Look && !has_index {
+        return Err(nothing_to_look_at(&layout.index_dir(), "a block index", "none"));
+    }
+    let dir = layout.chainstate_dir();
+    if !Chainstate::exists(&**disk, &dir)? {
+        return match purpose {
+            Purpose::Work => Ok(()),
+            Purpose::Look => Err(nothing_to_look_at(&dir, "a chainstate", "none")),
+        };
+    }
+    if !has_index {
+        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        let best = coins.best_block()?.or(coins.head_blocks()?.map(|heads| heads.new));
+        return best.filter(|best| *best != genesis).map_or(Ok(()), |best| Err(super::apart(best)));
+    }
+    Ok(())
+}
+
+fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault {
+    let advice = "Run ffwd reindex where block files are, or ffwd sync";
+    store::Fault::new(FaultKind::Missing, dir, wanted, found, advice).into()
+}
+
 /// Finishes a flush of Core's that was cut short: rolls back to the fork with undo data, then forward again. Creations
 /// overwrite, and spends may miss, for any part of it may be there already.
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
-fn replay(folder: &Folder<'_>, heads: HeadBlocks, unknown: impl Fn(Hash256) -> Fault) -> Result<NodeId, Fault> {
-    let find = |hash: Hash256| folder.tree().find(&hash).ok_or_else(|| unknown(hash));
+fn replay(folder: &Folder<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
+    let find = |hash: Hash256| folder.tree().find(&hash).ok_or_else(|| super::apart(hash));
     let new = find(heads.new)?;
     let old = heads.old.map_or(Ok(GENESIS), find)?;
     folder

@@ -61,7 +61,11 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
     let mut info =
         FolderInfo { chain: options.params.chain.name(), best: options.params.genesis_hash, ..Default::default() };
     let has_files = !locked.files.numbers()?.there.is_empty();
-    if !BlockIndex::exists(&**disk, layout)? {
+    let loaded = match BlockIndex::exists(&**disk, layout)? {
+        true => BlockIndex::open_read_only(disk.clone(), layout)?.load(&open::network(&options.params))?,
+        false => LoadedIndex::default(),
+    };
+    if loaded.entries.is_empty() && !loaded.is_reindexing {
         info.next_step = if has_files {
             "ffwd reindex: there are block files and no index"
         } else {
@@ -70,7 +74,6 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
         .into();
         return Ok(info);
     }
-    let loaded = BlockIndex::open_read_only(disk.clone(), layout)?.load(&open::network(&options.params))?;
     info.headers = loaded.entries.iter().map(|entry| entry.height).max().unwrap_or(0);
     info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
     info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
@@ -88,8 +91,7 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
         info.chainstate_bytes = coins.view().table_bytes();
         half = coins.head_blocks()?.is_some();
         if let Some(best) = coins.best_block()? {
-            info.best = best;
-            info.height = loaded.entries.iter().find(|entry| entry.hash == best).map_or(0, |entry| entry.height);
+            (info.best, info.height) = (best, super::height_of(&loaded, best)?);
         }
     }
     info.prune_height = loaded.is_pruned.then(|| prune_height(&loaded, info.best));

@@ -23,9 +23,10 @@ use crate::options::{Events, Options, Report, SetHash, SetInfo};
 use crate::pipeline::Settings;
 use crate::tree::NodeId;
 use coins::table::HashKey;
+use primitives::{Hash256, Height};
 use std::sync::atomic::Ordering::Relaxed;
 use store::chainstate::Chainstate;
-use store::index::BlockIndex;
+use store::index::{BlockIndex, LoadedIndex};
 
 /// Rebuilds index, undo data and coins from the block files, or the coins alone.
 pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<Report, Fault> {
@@ -53,10 +54,22 @@ pub fn set_info(options: &Options, hash: SetHash, _events: Events<'_>) -> Result
     if let Some(best) = coins.best_block()? {
         let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
         let loaded = index.load(&open::network(&options.params))?;
-        info.best = best;
-        info.height = loaded.entries.iter().find(|entry| entry.hash == best).map_or(0, |entry| entry.height);
+        (info.best, info.height) = (best, height_of(&loaded, best)?);
     }
     Ok(info)
+}
+
+/// Height of the block that the coins stand at.
+fn height_of(loaded: &LoadedIndex, best: Hash256) -> Result<Height, Fault> {
+    let entry = loaded.entries.iter().find(|entry| entry.hash == best);
+    entry.map(|entry| entry.height).ok_or_else(|| apart(best))
+}
+
+/// The coins stand at a block that the index does not know.
+fn apart(best: Hash256) -> Fault {
+    Fault::refused(format!(
+        "the coins stand at block {best}, which the block index does not know: the two do not belong together; run ffwd reindex"
+    ))
 }
 
 /// A secret for the coin tables of this run.

@@ -244,3 +244,65 @@ fn marks_of_a_reindex_go_with_r() {
         assert!(disk.metadata(&mark).unwrap().is_none(), "{row}");
     }
 }
+
+/// Index and coins that are not of one folder: said, and nothing is written before it is known.
+#[test]
+fn what_does_not_belong_together_is_left_as_it_is() {
+    let blocks = chain(BLOCKS);
+    let whole = disk(&file(&blocks));
+    jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
+    type Job = fn(&Options) -> Result<(), Fault>;
+    let import: Job = |options| jobs::import(options, &[], &|_| ()).map(drop);
+    let verify: Job = |options| jobs::verify(options, 4, 0, &|_| ()).map(drop);
+    let coins_info: Job = |options| jobs::set_info(options, SetHash::Serialized, &|_| ()).map(drop);
+    let info: Job = |options| jobs::info(options).map(drop);
+    let no_index: Change = |disk, _| disk.remove_dir_all(&layout().index_dir()).unwrap();
+    let empty_index: Change = |disk, _| {
+        disk.remove_dir_all(&layout().index_dir()).unwrap();
+        drop(store::BlockIndex::open(disk.shared(), &layout()).unwrap());
+    };
+    let no_coins: Change = |disk, _| disk.remove_dir_all(&layout().chainstate_dir()).unwrap();
+    let neither: Change = |disk, _| {
+        disk.remove_dir_all(&layout().index_dir()).unwrap();
+        disk.remove_dir_all(&layout().chainstate_dir()).unwrap();
+    };
+    let other_coins: Change = |disk, _| {
+        let coins = store::Chainstate::open(disk.shared(), &layout().chainstate_dir()).unwrap();
+        coins.begin_commit(Hash256([7; 32]), 0, 0).unwrap().unwrap().finish().unwrap();
+    };
+    let other_half: Change = |disk, _| leave_heads(disk, Hash256([7; 32]), Hash256([8; 32]));
+    let apart = "do not belong together; run ffwd reindex";
+    for (row, change, job, want) in [
+        ("import, no index", no_index, import, apart),
+        ("import, an empty index", empty_index, import, apart),
+        ("import, other coins", other_coins, import, apart),
+        ("import, other half coins", other_half, import, apart),
+        ("verify, no index", no_index, verify, "ffwd reindex"),
+        ("verify, an empty index", empty_index, verify, "ffwd reindex"),
+        ("verify, no coins", no_coins, verify, "ffwd reindex"),
+        ("verify, neither", neither, verify, "ffwd reindex"),
+        ("verify, other coins", other_coins, verify, apart),
+        ("coins info, other coins", other_coins, coins_info, apart),
+        ("info, other coins", other_coins, info, apart),
+    ] {
+        let disk = whole.reopen(Loss::Nothing);
+        change(&disk, &blocks);
+        let is_table = |(path, _): &(PathBuf, Vec<u8>)| path.extension().is_some();
+        let before: Vec<_> = everything(&disk).into_iter().filter(is_table).collect();
+        let dirs = [layout().index_dir(), layout().chainstate_dir()].map(|dir| disk.metadata(&dir).unwrap());
+        let why = job(&options(&disk, false)).unwrap_err().to_string();
+        assert!(why.contains(want), "{row}: {why}");
+        assert!(everything(&disk).into_iter().filter(is_table).collect::<Vec<_>>() == before, "{row}");
+        assert_eq!(
+            [layout().index_dir(), layout().chainstate_dir()].map(|dir| disk.metadata(&dir).unwrap()),
+            dirs,
+            "{row}"
+        );
+    }
+    for (row, change) in [("no index", no_index), ("an empty index", empty_index)] {
+        let disk = whole.reopen(Loss::Nothing);
+        change(&disk, &blocks);
+        let info = jobs::info(&options(&disk, false)).unwrap();
+        assert!(info.next_step.contains("ffwd reindex"), "{row}: {info:?}");
+    }
+}
