@@ -215,8 +215,9 @@ pub enum Event {
     ///
     /// Said once per list, and only if the list was not empty.
     WantMore,
-    /// Every peer has told its whole header chain (or had its time for it), and at least one did:
-    /// with the best header's block connected, this is the tip that the peers have.
+    /// Every peer that we connected to has told its whole header chain (or had its time for it), at least one did,
+    /// and the best chain has minimum work: with its last block connected, this is the tip that the peers have.
+    /// Named peers that cannot be reached have [`crate::hub::outbound::NAMED_PATIENCE`].
     ///
     /// Said whenever this becomes true; [`Progress::headers_done`] has the present state.
     HeadersDone,

@@ -314,13 +314,14 @@ fn want(shared: &Shared<'_, '_>) {
     shared.held_back.store(is_held_back, Relaxed);
     shared.wanted_to.store(end, Relaxed);
     let mut list = Vec::new();
-    for node in tree.path(fork, tree.ancestor(best, end)) {
-        if list.len() == WANTS_MAX {
-            break;
-        }
-        if tree.body(node).data == 0 {
-            list.push(Want { hash: tree.hash(node), height: tree.height(node) });
-        }
+    let mut from = fork;
+    // Piece by piece: there may be a million headers, and few are wanted.
+    while tree.height(from) < end && list.len() < WANTS_MAX {
+        let to = tree.ancestor(best, end.min(tree.height(from).saturating_add(WANTS_MAX as u32)));
+        let missing = tree.path(from, to).into_iter().filter(|&node| tree.body(node).data == 0);
+        let room = WANTS_MAX - list.len();
+        list.extend(missing.take(room).map(|node| Want { hash: tree.hash(node), height: tree.height(node) }));
+        from = to;
     }
     folder.teller.height_end.store(tree.height(best).min(stop), Relaxed);
     drop(tree);

@@ -40,7 +40,7 @@ impl Running {
     }
 
     /// What was said first that this finds.
-    fn wait<T>(&self, what: &str, find: impl Fn(&Event) -> Option<T>) -> T {
+    pub(crate) fn wait<T>(&self, what: &str, find: impl Fn(&Event) -> Option<T>) -> T {
         let begin = Instant::now();
         loop {
             if let Some(found) = self.said.lock().unwrap().iter().find_map(&find) {
@@ -294,4 +294,18 @@ fn a_peer_that_always_answers_with_no_headers() {
     let (notes, report) = (sync.notes(), sync.ends());
     assert_eq!(report.height, 20);
     assert!(!notes.iter().any(|text| text.contains(&evil) && text.contains(" gone: ")), "no offence: {notes:#?}");
+}
+
+/// Headers that are all known are news to nobody: their blocks are asked for all the same, and at once.
+#[test]
+fn a_sync_goes_on_where_one_ended_whoever_is_missing() {
+    let (options, chain) = (fresh(), blocks(40));
+    let good = || Far::new(&chain).listen_at("127.0.0.1:0");
+    let half = Options { stop_at_height: Some(10), ..options.clone() };
+    assert_eq!(Running::start(half, sync_options(&[good()], Until::Stop(10))).ends().height, 10);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let whole = Options { stop_at_height: Some(40), stop: Arc::default(), ..options };
+    let begin = Instant::now();
+    assert_eq!(Running::start(whole, sync_options(&[nobody, good()], Until::Stop(40))).ends().height, 40);
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }

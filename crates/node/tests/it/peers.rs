@@ -291,7 +291,7 @@ pub(crate) fn spend(of: Hash256, value: u64, number: u32) -> Vec<u8> {
     [&[1, 0, 0, 0][..], &input, &[1], &output(value - u64::from(number)), &[0; 4]].concat()
 }
 
-fn subsidy(height: u32) -> u64 {
+pub(crate) fn subsidy(height: u32) -> u64 {
     5_000_000_000 >> (height / 150)
 }
 
@@ -303,7 +303,7 @@ pub(crate) fn extend(blocks: &mut Blocks, to: u32, salt: u32) {
     }
 }
 
-fn time_of(height: u32) -> u32 {
+pub(crate) fn time_of(height: u32) -> u32 {
     1_296_688_602 + 600 * height
 }
 

@@ -1,9 +1,10 @@
 //! What `sync --listen` gives to who asks: headers and blocks of the chain, of a recent stale one, and nothing else.
 
-use crate::chain::hash_of;
+use crate::chain::{block, hash_of};
 use crate::following::{Running, blocks, fresh, listening};
-use crate::peers::{Blocks, Far, committed, extend, headers_of, send};
-use node::options::Options;
+use crate::peers::{Blocks, Far, coinbase, committed, extend, headers_of, send, subsidy, time_of};
+use node::jobs;
+use node::options::{Event, Options};
 use primitives::{Hash256, Work};
 use std::io::Read;
 use std::net::TcpStream;
@@ -146,4 +147,34 @@ fn below_minimum_work_there_are_no_headers() {
     let mut client = Client::new(&server.address());
     assert_eq!(client.headers(&[hash_of(&chain[0])], Hash256::ZERO, true), Some(vec![0]));
     server.stop();
+}
+
+/// What stands on a refused block is not even kept.
+#[test]
+fn a_header_on_a_refused_block_is_not_kept() {
+    let mut chain = blocks(4);
+    let prev = hash_of(&chain[4]);
+    chain.push(block(prev, time_of(5), &[coinbase(5, 0, subsidy(5) + 1)]));
+    extend(&mut chain, 8, 0);
+    let server = Running::start(fresh(), listening(&[Far::new(&chain).listen_at("127.0.0.1:0")]));
+    server.wait("the fifth is refused", |event| match event {
+        Event::Refused { height, .. } => (*height == 5).then_some(()),
+        _ => None,
+    });
+    let mut longer = chain.clone();
+    extend(&mut longer, 9, 0);
+    let mut client = Client::new(&server.address());
+    // It hears our ping, and then is let go.
+    client.headers(&[], Hash256([9; 32]), false);
+    client.say("headers", &headers_of(&longer[9..]));
+    let mut rest = Vec::new();
+    client.input.read_to_end(&mut rest).unwrap();
+    let said = server.wait("it is let go", |event| match event {
+        Event::Note(text) => text.contains("bad-prevblk").then(|| text.clone()),
+        _ => None,
+    });
+    assert!(said.contains(&hash_of(&longer[9]).to_string()), "{said}");
+    let options = Options { stop: Arc::default(), ..server.options.clone() };
+    assert_eq!(server.stop().height, 4);
+    assert_eq!(jobs::info(&options).unwrap().failed.len(), 4, "the fifth to the eighth");
 }

@@ -28,7 +28,7 @@ pub const ENOUGH_PEERS: usize = 2;
 pub const SEED_ADDRESS_COUNT_MAX: usize = 256;
 /// A connection for addresses ends after so long, whatever came. Source: Core's ten times `AVG_ADDRESS_BROADCAST_INTERVAL`.
 pub const ADDRESS_FETCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// For so long from the start a named peer that has told nothing yet is waited for, before the others' tip is the tip.
+/// For so long from the start a named peer that cannot be reached is waited for, before the others' tip is the tip.
 pub const NAMED_PATIENCE: Duration = Duration::from_secs(60);
 /// How long ago the addresses of a seed are taken to have been seen, in seconds.
 const SEED_AGE_S: u64 = 3 * 24 * 3600;
@@ -132,10 +132,13 @@ impl Dialer {
         }
     }
 
-    /// Whether peers may still come that know of a better chain: named ones, or those that a seed is just asked for.
+    /// Whether peers may still come that know of a better chain: named ones that were not reached, or those that a seed
+    /// is just asked for.
     pub(super) fn may_bring_more(&self, now: Now) -> bool {
         let early = now.since_start.saturating_sub(self.started_at) < NAMED_PATIENCE;
-        self.resolving_count > 0 || (early && self.named.iter().any(|named| named.awaited))
+        let is_named = |dial: &Dial| matches!(dial.kind, Kind::Manual(_));
+        let unreached = self.named.iter().any(|named| named.awaited && !named.taken);
+        self.resolving_count > 0 || (early && (unreached || self.dials.values().any(is_named)))
     }
 
     fn automatic_count(&self) -> usize {

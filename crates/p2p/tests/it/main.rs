@@ -86,7 +86,7 @@ fn a_silent_and_a_closing_peer_do_not_stop_it() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let connect = [silent.local_addr().unwrap(), closing_address, nobody, address].map(|address| address.to_string());
     let node = sync(&connect, true, None, chain.tip().hash, 10 * S);
-    // Who was named is waited for, for a minute, before what the others have is called all.
+    // Who was named and cannot be reached is waited for, for a minute, before what the others have is called all.
     assert!(!node.network.progress().headers_done, "{}", node.state());
     let gone = node.gone.lock().unwrap().clone();
     assert!(gone.iter().all(|(_, reason)| !reason.is_offence()), "{gone:?}");

@@ -181,3 +181,19 @@ fn a_much_slower_peer_is_replaced() {
     let left = have.iter().filter(|peer| slow(peer)).count();
     assert!(!went.is_empty() && left <= 1, "{left} slow peers are left; went: {went:?}");
 }
+
+#[test]
+fn a_connection_for_addresses_ends_whatever_comes() {
+    let mut config = automatic(vec![]);
+    config.network.dns_seeds = &["seed.example."];
+    // Names are not looked up then: the seed is asked as a peer.
+    config.proxy = Some("127.0.0.1:9050".to_owned());
+    let mut world = World::with_config(Chain::new(), config);
+    let (name, served) = (format!("seed.example:{}", NETWORK.port), served());
+    // It answers pings, and gives no address.
+    world.honest(&name, &served);
+    world.run(299 * S);
+    assert_eq!(world.reason(&name), None);
+    world.run(3 * S);
+    assert_eq!(world.reason(&name), Some(&Reason::AddressesFetched));
+}
