@@ -166,7 +166,8 @@ fn sync(file: &dyn DiskFile, is_broken: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Files that were written and must reach the disk. Can be run on another thread while appending goes on.
+/// Files that were written and must reach the disk. Can be run on another thread while appending goes on. Dropped before
+/// it has run to its end, it stops the writers that it came from.
 #[must_use = "nothing is durable before it has run"]
 #[derive(Debug, Default)]
 pub struct Flush {
@@ -176,9 +177,9 @@ pub struct Flush {
 
 impl Flush {
     /// Both in one.
-    pub fn and(mut self, other: Flush) -> Flush {
-        self.files.extend(other.files);
-        self.dirs.extend(other.dirs);
+    pub fn and(mut self, mut other: Flush) -> Flush {
+        self.files.append(&mut other.files);
+        self.dirs.append(&mut other.dirs);
         self
     }
 
@@ -188,13 +189,22 @@ impl Flush {
     ///
     /// What the system says. A failed sync is never tried again: the writer refuses all further work, and what was
     /// written since the last flush must be written anew by a new writer that starts from the index.
-    pub fn run(self) -> Result<()> {
-        for (file, is_broken) in &self.files {
-            sync(&**file, is_broken)?;
+    pub fn run(mut self) -> Result<()> {
+        while let Some((file, is_broken)) = self.files.pop() {
+            sync(&*file, &is_broken)?;
         }
-        for (disk, dir, is_broken) in &self.dirs {
-            disk.sync_dir(dir).inspect_err(|_| is_broken.store(true, Ordering::Release))?;
+        while let Some((disk, dir, is_broken)) = self.dirs.pop() {
+            disk.sync_dir(&dir).inspect_err(|_| is_broken.store(true, Ordering::Release))?;
         }
         Ok(())
+    }
+}
+
+/// What is left was not made durable, and no later flush knows of it.
+impl Drop for Flush {
+    fn drop(&mut self) {
+        let files = self.files.iter().map(|(_, is_broken)| is_broken);
+        let dirs = self.dirs.iter().map(|(.., is_broken)| is_broken);
+        files.chain(dirs).for_each(|is_broken| is_broken.store(true, Ordering::Release));
     }
 }

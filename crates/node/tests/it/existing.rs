@@ -3,12 +3,14 @@
 use crate::chain::{GENESIS_TIME, block, chain, coinbase, file, hash_of, id, put, spend, subsidy};
 use crate::folder::{FOLDER, options};
 use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
-use node::options::{Options, Report, SetHash, SetInfo};
-use node::{Fault, jobs};
+use node::Fault;
+use node::jobs::{self, SyncOptions};
+use node::options::{Event, Options, Report, SetHash, SetInfo};
 use primitives::{Hash256, Header};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use store::index::IndexChanges;
-use store::{FaultKind, IndexEntry};
+use store::{FaultKind, IndexEntry, Status};
 
 const BLOCKS: u32 = 110;
 const BLOCK_FILE: &str = "regtest/blocks/blk00000.dat";
@@ -304,5 +306,54 @@ fn what_does_not_belong_together_is_left_as_it_is() {
         change(&disk, &blocks);
         let info = jobs::info(&options(&disk, false)).unwrap();
         assert!(info.next_step.contains("ffwd reindex"), "{row}: {info:?}");
+    }
+}
+
+/// What bitcoind calls invalid (`invalidateblock`) stays so until everything is judged anew.
+#[test]
+fn marks_of_invalid_blocks_stay_until_a_full_reindex() {
+    let blocks = chain(BLOCKS);
+    let whole = disk(&file(&blocks));
+    let below = 104;
+    let stopped = Options { stop_at_height: Some(below), ..options(&whole, false) };
+    jobs::reindex(&stopped, false, &|_| ()).unwrap();
+    let index = store::BlockIndex::open(whole.shared(), &layout()).unwrap();
+    let network = node::folder::open::network(&stopped.params);
+    let first = index.load(&network).unwrap().entries[below as usize + 1];
+    let failed = IndexEntry { status: first.status.with(Status::FAILED_VALID), ..first };
+    index.write(&IndexChanges { entries: &[failed], ..Default::default() }).unwrap();
+    drop(index);
+    let sync: fn(&Options) -> Result<Report, Fault> = |options| {
+        let sync = SyncOptions {
+            connect: Some(vec![]),
+            addnode: vec![],
+            listen: vec![],
+            proxy: None,
+            exit_at_tip: false,
+            v2transport: true,
+            dnsseed: false,
+            outbound: 8,
+        };
+        // It says how far it is as soon as it waits for peers.
+        let stop = |event| {
+            if matches!(event, Event::Progress(_)) {
+                options.stop.store(true, Ordering::Relaxed);
+            }
+        };
+        jobs::sync(options, &sync, &stop)
+    };
+    for (row, job) in [
+        ("sync", sync),
+        ("import", |options| jobs::import(options, &[], &|_| ())),
+        ("rebuild", |options| jobs::reindex(options, true, &|_| ())),
+    ] {
+        let disk = whole.reopen(Loss::Nothing);
+        assert_eq!(job(&options(&disk, false)).unwrap().height, below, "{row}");
+        let info = jobs::info(&options(&disk, false)).unwrap();
+        assert_eq!((info.height, info.headers), (below, BLOCKS), "{row}");
+        assert_eq!(info.failed.first(), Some(&(below + 1, first.hash)), "{row}: {:?}", info.failed);
+        assert_eq!(jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap().height, BLOCKS, "{row}");
+        let info = jobs::info(&options(&disk, false)).unwrap();
+        assert!(info.failed.is_empty() && info.height == BLOCKS, "{row}, reindexed: {info:?}");
     }
 }

@@ -151,6 +151,25 @@ fn a_full_disk_pauses_and_a_failed_sync_stops() {
     }
 }
 
+/// What a flush took along and did not make durable must not be named by any index: the writer takes nothing more.
+#[test]
+fn a_flush_that_was_not_run_stops_the_writer() {
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let mut infos = FileInfos::default();
+    let mut blocks = writer(&disk, &infos);
+    let made = chain(2, |_| 1000);
+    blocks.append(&mut infos, &made[0], 0, 0).unwrap();
+    drop(blocks.begin_flush().unwrap());
+    let again = blocks.append(&mut infos, &made[1], 1, 0).and_then(|_| blocks.flush());
+    assert_eq!(again.unwrap_err().kind(), FaultKind::Io);
+    // One with nothing in it is no loss.
+    let mut blocks = writer(&disk, &infos);
+    drop(blocks.begin_flush().unwrap());
+    blocks.flush().unwrap();
+}
+
 /// Whatever the instant and whatever is lost: what was flushed is there, and appending goes on where the last flush
 /// ended, as the index would say.
 #[test]
