@@ -326,9 +326,10 @@ impl Lane {
         self.current = sealed.tables.into_iter().map(own).collect();
     }
 
-    /// Lets go of the generations up to and with `number`; they must be committed.
-    pub fn let_go(&mut self, number: u64) {
-        self.older.retain(|generation| generation.number > number);
+    /// Takes out the generations up to and with `number`; they must be committed. Dropping them gives their memory back.
+    #[must_use = "dropping what went takes time"]
+    pub fn let_go(&mut self, number: u64) -> Vec<Generation> {
+        self.older.extract_if(.., |generation| generation.number <= number).collect()
     }
 
     /// Numbers of the older generations, newest first.

@@ -14,6 +14,11 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The disk is full: with room, the same work can be done.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Fault::Store(fault) if fault.is_no_space())
+    }
+
     /// A mistake of this program, or of the machine.
     pub fn own(what: impl Into<String>) -> Fault {
         Fault::Own(what.into())

@@ -10,8 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 use store::blockfiles::Limits;
 
-/// Coins are committed at the latest when so much work would be lost.
-pub const COMMIT_INTERVAL: Duration = Duration::from_secs(600);
+/// So long after the last commit was begun the next one is: ten minutes of work at most would be lost, and writing a
+/// commit takes its part of them.
+pub const COMMIT_INTERVAL: Duration = Duration::from_secs(480);
 
 /// The machine's own file system.
 pub fn real_disk() -> Arc<dyn Disk> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Stage {
-    /// Waiting for blocks from files or peers.
+    /// Blocks read from files, or taken from peers.
     Read,
     /// Parsing, hashing, rules of the block alone.
     Decode,
@@ -79,11 +79,14 @@ pub struct Stats {
     outputs: AtomicU64,
     scripts: AtomicU64,
     asked: AtomicU64,
+    probed: AtomicU64,
     spends: AtomicU64,
     flushes: AtomicU64,
     lane_current: [AtomicUsize; LANES],
     lane_all: [AtomicUsize; LANES],
     lane_coins: [AtomicUsize; LANES],
+    coins_max: AtomicU64,
+    coin_bytes_max: AtomicU64,
 }
 
 /// A copy of the counters at one moment.
@@ -92,7 +95,7 @@ pub struct Snapshot {
     /// Busy time of each stage, over all threads, in the order of [`STAGES`].
     pub busy: [Duration; STAGES.len()],
     /// How long its tasks lay ready before a worker took them, summed: divided by the time that passed, the mean depth of
-    /// its queue. Nothing where a stage has no queue (reading, and work for the disk).
+    /// its queue. Of reading, how long it waited for peers, or for buffers that blocks in flight hold.
     pub waited: [Duration; STAGES.len()],
     /// Tasks of each stage.
     pub tasks: [u64; STAGES.len()],
@@ -110,6 +113,8 @@ pub struct Snapshot {
     pub scripts: u64,
     /// Spends that the tables were asked for.
     pub asked: u64,
+    /// Names of new coins that the tables were asked for, for BIP30.
+    pub probed: u64,
     /// Spends.
     pub spends: u64,
     /// Generations made durable.
@@ -118,6 +123,10 @@ pub struct Snapshot {
     pub coins: u64,
     /// Bytes of coins in memory.
     pub coin_bytes: u64,
+    /// Records in memory when there were most.
+    pub coins_max: u64,
+    /// Bytes of coins in memory when there were most.
+    pub coin_bytes_max: u64,
 }
 
 impl Stats {
@@ -146,6 +155,16 @@ impl Stats {
         result
     }
 
+    /// Reading took so long, of which so much was waiting; gives the rest.
+    pub(crate) fn add_read(&self, passed: Duration, waited: Duration) -> Duration {
+        let busy = passed.saturating_sub(waited);
+        for (sum, time) in [(&self.busy_ns, busy), (&self.waited_ns, waited)] {
+            sum[Stage::Read as usize].fetch_add(time.as_nanos() as u64, Relaxed);
+        }
+        self.tasks[Stage::Read as usize].fetch_add(1, Relaxed);
+        busy
+    }
+
     /// A task is taken that was ready since then.
     pub(crate) fn add_waited(&self, stage: Stage, since: Instant) {
         self.waited_ns[stage as usize].fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
@@ -171,6 +190,10 @@ impl Stats {
         self.asked.fetch_add(asked as u64, Relaxed);
     }
 
+    pub(crate) fn add_probed(&self, names: usize) {
+        self.probed.fetch_add(names as u64, Relaxed);
+    }
+
     pub(crate) fn add_scripts(&self, inputs: usize) {
         self.scripts.fetch_add(inputs as u64, Relaxed);
     }
@@ -191,9 +214,12 @@ impl Stats {
         (sum(&self.lane_current), sum(&self.lane_all))
     }
 
-    /// Records in memory and bytes allocated for them, as the lanes last said.
+    /// Records in memory and bytes allocated for them, as the lanes last said; notes the most. For each block.
     pub(crate) fn coins(&self) -> (usize, usize) {
-        (self.lane_coins.iter().map(|lane| lane.load(Relaxed)).sum(), self.lane_bytes().1)
+        let now: (usize, usize) = (self.lane_coins.iter().map(|lane| lane.load(Relaxed)).sum(), self.lane_bytes().1);
+        self.coins_max.fetch_max(now.0 as u64, Relaxed);
+        self.coin_bytes_max.fetch_max(now.1 as u64, Relaxed);
+        now
     }
 
     /// The counters now.
@@ -210,10 +236,13 @@ impl Stats {
             outputs: get(&self.outputs),
             scripts: get(&self.scripts),
             asked: get(&self.asked),
+            probed: get(&self.probed),
             spends: get(&self.spends),
             flushes: get(&self.flushes),
             coins: self.lane_coins.iter().map(|lane| lane.load(Relaxed) as u64).sum(),
             coin_bytes: self.lane_bytes().1 as u64,
+            coins_max: get(&self.coins_max),
+            coin_bytes_max: get(&self.coin_bytes_max),
         }
     }
 }

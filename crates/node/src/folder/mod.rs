@@ -6,6 +6,7 @@
 mod bench;
 pub mod open;
 pub(crate) mod prune;
+mod room;
 mod world;
 
 use crate::fault::Fault;
@@ -54,10 +55,15 @@ pub struct Folder<'e> {
     pub(crate) index: BlockIndex,
     /// Held while the index is written, so that older entries never follow newer ones.
     pub(crate) index_write: Mutex<()>,
-    pub(crate) merge: Mutex<Option<CoinsMerge>>,
+    pub(crate) merge: Mutex<Option<Arc<CoinsMerge>>>,
+    /// A commit waits for it.
+    pub(crate) merge_is_needed: AtomicBool,
+    pub(crate) waits: room::Waits,
     pub(crate) undo_files: UndoFiles,
     pub(crate) writers: Arc<Mutex<Writers>>,
     pub(crate) source: Mutex<Source>,
+    /// Buffers of what is read.
+    pub(crate) pool: Arc<Pool>,
     pub(crate) commit: RwLock<Option<CoinsCommit>>,
     /// Where each block lies: the place in use first, other copies behind it.
     pub(crate) copies: Mutex<HashMap<NodeId, VecDeque<BlockAt>>>,
@@ -98,7 +104,6 @@ pub(crate) struct Source {
     /// Bytes, and what checking them gave where they came from a peer just now.
     pub(crate) ready: VecDeque<(BlockBytes, Option<Arc<Checked>>)>,
     pub(crate) reader: BulkReader,
-    pub(crate) pool: Arc<Pool>,
 }
 
 /// Tells the user and the log what happens.
@@ -270,31 +275,6 @@ impl Folder<'_> {
     /// Where a block lies.
     pub fn place(&self, id: NodeId) -> Option<BlockAt> {
         self.copies.lock().expect("nobody panics with it").get(&id).and_then(|all| all.front().copied())
-    }
-
-    /// Does `work` again and again while the disk is full; says so, and that it goes on.
-    pub(crate) fn with_room<R>(&self, mut work: impl FnMut() -> Result<R, store::Fault>) -> Result<R, Fault> {
-        let mut said = false;
-        loop {
-            match work() {
-                Err(fault) if fault.is_no_space() && !self.options.stop.load(Relaxed) => {
-                    if !said {
-                        self.teller.warn(format!(
-                            "{fault}. Waiting for room; Ctrl-C stops, and nothing that was committed is lost"
-                        ));
-                        said = true;
-                    }
-                    std::thread::sleep(Duration::from_secs(1));
-                }
-                Err(fault) => return Err(fault.into()),
-                Ok(done) => {
-                    if said {
-                        self.teller.note("There is room again: going on");
-                    }
-                    return Ok(done);
-                }
-            }
-        }
     }
 
     /// Says once that it stops on demand.

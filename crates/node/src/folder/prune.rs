@@ -184,7 +184,7 @@ impl Folder<'_> {
         self.writers().undo.forget(&selected.files);
         self.undo_files.forget_open_files();
         self.files.forget_open_files();
-        prune::remove_files(&*self.disk, &self.layout, &selected.files)?;
+        self.with_room(|| prune::remove_files(&*self.disk, &self.layout, &selected.files))?;
         if self.pruning.files.fetch_add(selected.files.len() as u64, Relaxed) == 0 {
             let kept = prune::BLOCKS_KEPT_MIN;
             self.teller.note(format!("Pruning block files whose blocks are all {kept} or more below height {height}"));

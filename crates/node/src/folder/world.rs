@@ -12,8 +12,9 @@ use coins::table::Change;
 use consensus::{BlockError, ScriptCheckReason};
 use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef, put_coin_key};
 use primitives::{Hash256, OutPoint};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::blockfiles::BlockAt;
 use store::index::IndexChanges;
 use store::{FilePos, IndexEntry, Status};
@@ -22,9 +23,11 @@ use store::{FilePos, IndexEntry, Status};
 const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
 /// Most plans that are looked at for one read.
 const PLANS_PER_READ: usize = 512;
+/// What stays free beside what is about to be written: as much as Core wants before it goes on.
+const SPARE_BYTES: u64 = 50 << 20;
 
 impl Backend for Folder<'_> {
-    fn next(&self, is_wanted: &dyn Fn() -> bool) -> Result<Option<Job>, Fault> {
+    fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault> {
         let mut source = self.source.lock().expect("nobody panics with it");
         let source = &mut *source;
         if let Some(arrivals) = &self.arrivals
@@ -33,7 +36,10 @@ impl Backend for Folder<'_> {
             let Some((height, next)) = source.plans.front().map(|plan| (plan.height, plan.node)) else {
                 return Ok(None);
             };
-            if !arrivals.wait(|| self.place(next).is_some()) {
+            let begun = Instant::now();
+            let has_come = arrivals.wait(|| self.place(next).is_some());
+            *waited += begun.elapsed();
+            if !has_come {
                 return Ok(None);
             }
             source.ready.extend(arrivals.take(height, next).map(|(bytes, checked)| (bytes, Some(checked))));
@@ -50,7 +56,7 @@ impl Backend for Folder<'_> {
             if let Some(blocks) = self.writers().blocks.as_mut() {
                 blocks.write_out()?;
             }
-            let Some(read) = source.reader.read(&wanted, is_wanted) else { return Ok(None) };
+            let Some(read) = source.reader.read(&wanted, is_wanted, waited) else { return Ok(None) };
             for block in read {
                 source.ready.push_back((block?, None));
             }
@@ -136,12 +142,23 @@ impl Backend for Folder<'_> {
     }
 
     fn sync(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {
+        // From here on what is connected belongs to the next commit.
+        *self.last_flush.lock().expect("nobody panics with it") = Instant::now();
         self.teller.log().flush();
         self.write_index(None)
     }
 
     fn begin_commit(&self, tip: (NodeId, Hash256), records: u64, bytes: u64) -> Result<bool, Fault> {
-        let commit = self.with_room(|| self.coins.begin_commit(tip.1, records, bytes))?;
+        // Piece by piece, beside the blocks, rather than here and now.
+        let is_blocked = !self.coins.has_room(records, bytes) && self.coins.wants_merge();
+        self.merge_is_needed.store(is_blocked, Relaxed);
+        if is_blocked {
+            return Ok(false);
+        }
+        let commit = self.with_room(|| {
+            self.check_room(bytes)?;
+            self.coins.begin_commit(tip.1, records, bytes)
+        })?;
         let begun = commit.is_some();
         *self.commit.write().expect("nobody panics with it") = commit;
         Ok(begun)
@@ -170,28 +187,32 @@ impl Backend for Folder<'_> {
     fn finish_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault> {
         let commit = self.commit.write().expect("nobody panics with it").take().expect("a commit was begun");
         commit.finish()?;
-        *self.last_flush.lock().expect("nobody panics with it") = Instant::now();
+        self.waits.end(&self.teller);
         self.prune(tip.0)
     }
 
+    fn drop_commit(&self, fault: Fault) -> Result<(), Fault> {
+        *self.commit.write().expect("nobody panics with it") = None;
+        self.wait_for_room(fault)
+    }
+
     fn merge(&self) -> Result<bool, Fault> {
-        let mut merge = self.merge.lock().expect("nobody panics with it");
-        if merge.is_none() {
-            *merge = self.coins.plan_merge()?;
+        match self.merge_some() {
+            Err(fault) if fault.is_no_space() => {
+                // It left nothing, and is planned again; but for a commit it can be done without.
+                if !self.merge_is_needed.load(Relaxed) {
+                    return Ok(false);
+                }
+                self.wait_for_room(fault).map(|()| true)
+            }
+            done => done,
         }
-        let Some(running) = merge.as_ref() else { return Ok(false) };
-        if !running.step()? {
-            let done = merge.take().expect("it is running");
-            done.finish()?;
-        }
-        Ok(true)
     }
 
     fn table_bytes(&self) -> usize {
         let tree = self.tree().memory_bytes();
-        let pool = self.source.try_lock().map_or(0, |source| source.pool.made_bytes());
         // The tree's first 110 MiB are everybody's; see DESIGN.
-        self.coins.index_bytes() as usize + tree.saturating_sub(110 << 20) + pool
+        self.coins.index_bytes() as usize + tree.saturating_sub(110 << 20) + self.pool.made_bytes()
     }
 
     fn stopping(&self) -> bool {
@@ -298,6 +319,59 @@ impl Folder<'_> {
         let advice = "The disk or the file is damaged; nothing was marked and nothing changed. Put the file back from a \
                       copy, or run ffwd reindex and then ffwd sync, which fetches the block again";
         store::Fault::new(store::FaultKind::Damaged, &path, wanted, why, advice).at(at.map_or(0, |at| at.offset)).into()
+    }
+
+    /// Merges a piece, beside others who do, or ends the merge; says whether there may be more to do.
+    fn merge_some(&self) -> Result<bool, Fault> {
+        let lock = || self.merge.lock().expect("nobody panics with it");
+        let merge = {
+            let mut merge = lock();
+            if merge.is_none()
+                && let Some(planned) = self.coins.plan_merge()?
+            {
+                self.check_room(planned.bytes())?;
+                *merge = Some(Arc::new(planned));
+            }
+            let Some(running) = &*merge else { return Ok(false) };
+            Arc::clone(running)
+        };
+        match merge.step() {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(why) => {
+                // Nobody may end it any more; what was written goes with the last handle.
+                lock().take_if(|running| Arc::ptr_eq(running, &merge));
+                return Err(why.into());
+            }
+        }
+        // Who comes back last ends it. Handles are made under the lock only: with one left beside this there is nobody else.
+        let mut running = lock();
+        if !running.as_ref().is_some_and(|running| Arc::ptr_eq(running, &merge)) {
+            return Ok(true); // Another one found no room.
+        }
+        drop(merge);
+        let done = running.take().expect("just seen");
+        match Arc::try_unwrap(done) {
+            Ok(done) => done.finish()?,
+            Err(busy) => {
+                *running = Some(busy);
+                return Ok(false);
+            }
+        }
+        self.waits.end(&self.teller);
+        Ok(true)
+    }
+
+    /// Says no where the disk has less than `bytes` free and some to spare.
+    fn check_room(&self, bytes: u64) -> Result<(), store::Fault> {
+        let free = self.disk.free_space_bytes(self.coins.path())?;
+        let wanted = bytes.saturating_add(SPARE_BYTES);
+        if free >= wanted {
+            return Ok(());
+        }
+        let (wanted, found) = (format!("{wanted} bytes of room for coins"), format!("{free} bytes free"));
+        let advice = "Make room; the work goes on by itself";
+        Err(store::Fault::new(store::FaultKind::NoSpace, self.coins.path(), wanted, found, advice))
     }
 
     /// Takes in the blocks that lie inside a record that is none: a torn one may reach over its neighbours. `node` is the

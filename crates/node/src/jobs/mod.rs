@@ -130,8 +130,8 @@ fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, F
 fn finish(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
     engine.pipeline.flush(engine.tip_and_hash())?;
     folder.write_index(None)?;
-    folder.coins.settle()?;
-    folder.index.settle()?;
+    folder.with_room(|| folder.coins.settle())?;
+    folder.with_room(|| folder.index.settle())?;
     Ok(())
 }
 

@@ -65,12 +65,12 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         folder.write_index(None)?;
         if !stopped {
             check_height(&folder, &engine, height_before)?;
-            folder.coins.settle()?;
+            folder.with_room(|| folder.coins.settle())?;
         }
         (report(&folder, &engine, height_start, stopped), stopped)
     };
     if !stopped {
-        folder.index.settle()?;
+        folder.with_room(|| folder.index.settle())?;
         let Folder { coins, teller, _locks, .. } = folder;
         drop(coins);
         chainstate::swap_rebuilt(&*disk, &layout)?;

@@ -101,8 +101,8 @@ fn work(folder: &Folder<'_>, mut links: crate::candidates::Links, before: &Befor
     if !stopped {
         folder.write_index(Some(false))?;
         store::reindex::forget(&folder.disk, &folder.layout)?;
-        folder.coins.settle()?;
-        folder.index.settle()?;
+        folder.with_room(|| folder.coins.settle())?;
+        folder.with_room(|| folder.index.settle())?;
     }
     if folder.teller.blocks.load(Relaxed) == 0 && height_start == 0 {
         folder.teller.warn("No block of the files could be connected: are they this network's?");

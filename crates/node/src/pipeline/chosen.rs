@@ -58,7 +58,7 @@ impl Pipeline<'_> {
                     drop(state);
                     self.feed_one();
                 }
-                Some(Step::LookAtMemory) => self.look_at_memory(&mut state),
+                Some(Step::LookAtMemory) => drop(self.look_at_memory(&mut state)),
                 Some(Step::Background(work)) => drop(self.perform(state, true, || self.background(work))),
                 Some(Step::Foreground(Reverse((seq, task, _)))) => {
                     drop(self.perform(state, false, || self.foreground(seq, task)));
@@ -84,7 +84,7 @@ impl Pipeline<'_> {
     /// Takes one of the things that can be done.
     fn choose(&self, state: &mut State, blocks: bool) -> Option<Step> {
         let mut choices: Vec<Choice> =
-            state.background.iter().map(|work| Choice::Disk { stage: work.stage() }).collect();
+            state.background.iter().map(|(work, _)| Choice::Disk { stage: work.stage() }).collect();
         let background = choices.len();
         if blocks {
             // Sorted, for a heap's own order says nothing.
@@ -102,14 +102,14 @@ impl Pipeline<'_> {
             let step = match choices[chosen] {
                 Choice::Feed => Some(Step::Feed),
                 Choice::Memory => Some(Step::LookAtMemory),
-                Choice::Disk { .. } => state.background.remove(chosen).map(Step::Background),
+                Choice::Disk { .. } => state.background.remove(chosen).map(|(work, _)| Step::Background(work)),
                 Choice::Block { .. } => Some(Step::Foreground(tasks.remove(chosen - background))),
             };
             state.ready = tasks.into();
             return step;
         }
         let chosen = self.chosen(&choices)?;
-        state.background.remove(chosen).map(Step::Background)
+        state.background.remove(chosen).map(|(work, _)| Step::Background(work))
     }
 
     fn chosen(&self, choices: &[Choice]) -> Option<usize> {

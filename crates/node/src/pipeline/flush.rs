@@ -5,10 +5,10 @@
 //! block is committed.
 
 use super::Pipeline;
-use super::state::{Background, Seal, State, WRITE_PARTS};
+use super::state::{Background, Seal, State};
 use crate::fault::Fault;
-use crate::stats::Stage;
-use coins::{LANES, Lane};
+use coins::{Generation, LANES, Lane};
+use std::sync::MutexGuard;
 
 /// Share of the budget that blocks in flight may take, and its bounds in bytes.
 const WINDOW_SHARE: usize = 4;
@@ -31,25 +31,29 @@ impl Pipeline<'_> {
 
     /// Whether one more block may come in.
     pub(crate) fn has_room(&self, state: &State) -> bool {
-        // A mark behind the block to come waits for that block.
-        let is_marked = state.seal.as_ref().is_some_and(|seal| seal.at < state.end());
-        let memory_is_short = is_marked && self.stats.lane_bytes().1 > self.coin_budget();
         state.flights.is_empty()
             || (state.flight_bytes < self.window_bytes()
                 && state.flights.len() < self.settings.window_blocks
-                && !memory_is_short)
+                && !self.is_memory_short(state))
     }
 
-    /// Keeps the budget: lets old generations go, or seals the current one.
-    pub(crate) fn look_at_memory(&self, state: &mut State) {
+    /// Whether the coins take more than they may, and it helps to wait for a generation that is being written.
+    pub(crate) fn is_memory_short(&self, state: &State) -> bool {
+        // A mark behind the block to come waits for that block.
+        let is_marked = state.seal.as_ref().is_some_and(|seal| seal.at < state.end());
+        is_marked && self.stats.lane_bytes().1 > self.coin_budget()
+    }
+
+    /// Keeps the budget: lets old generations go, or seals the current one. What went is to be dropped without the lock:
+    /// giving so much memory back takes its time.
+    #[must_use = "to be dropped when the state is unlocked"]
+    pub(crate) fn look_at_memory(&self, state: &mut State) -> Vec<Generation> {
         if state.halted {
-            return;
+            return Vec::new();
         }
         let budget = self.coin_budget();
         let (current, all) = self.stats.lane_bytes();
-        if all > budget && state.committed_generation > 0 {
-            self.let_go(state);
-        }
+        let gone = if all > budget && state.committed_generation > 0 { self.let_go(state) } else { Vec::new() };
         // At half the budget the current generation is sealed, so that the next has the other half while it is written.
         let wanted = current > budget / 2 || (current > 0 && self.backend.flush_is_due());
         if wanted && state.seal.is_none() {
@@ -57,6 +61,18 @@ impl Pipeline<'_> {
             let at = state.lane_next.iter().copied().max().expect("there are lanes");
             state.seal = Some(Seal::new(at));
         }
+        gone
+    }
+
+    /// The same, unlocking the state where something went.
+    pub(crate) fn keep_budget<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let gone = self.look_at_memory(&mut state);
+        if gone.is_empty() {
+            return state;
+        }
+        drop(state);
+        drop(gone);
+        self.lock()
     }
 
     /// Between runs: whether the current generation has its share of the budget.
@@ -65,15 +81,19 @@ impl Pipeline<'_> {
     }
 
     /// Lets go of the oldest generation that is committed.
-    fn let_go(&self, state: &State) {
+    fn let_go(&self, state: &State) -> Vec<Generation> {
         let oldest = |lane: &Lane| lane.older().map(|generation| generation.number).min();
-        let lanes: Vec<_> = self.lanes.iter().filter_map(|lane| lane.try_lock().ok()).collect();
-        let Some(number) = lanes.iter().filter_map(|lane| oldest(lane)).min() else { return };
-        if number <= state.committed_generation {
-            for mut lane in lanes {
-                lane.let_go(number);
+        let lanes: Vec<_> =
+            self.lanes.iter().enumerate().filter_map(|(index, lane)| Some((index, lane.try_lock().ok()?))).collect();
+        let mut gone = Vec::new();
+        let number = lanes.iter().filter_map(|(_, lane)| oldest(lane)).min();
+        if let Some(number) = number.filter(|number| *number <= state.committed_generation) {
+            for (index, mut lane) in lanes {
+                gone.append(&mut lane.let_go(number));
+                self.stats.set_lane(index, &lane);
             }
         }
+        gone
     }
 
     /// Seals one lane's part. Its worker calls this right after the last block of the generation.
@@ -97,64 +117,8 @@ impl Pipeline<'_> {
         let seal = state.seal.as_mut().expect("the caller saw it");
         assert_eq!(seal.lanes_left, 0, "a committed block went through every lane");
         (seal.writing, seal.tip) = (true, Some(tip));
-        state.background.push_back(Background::Sync);
+        state.add_background(Background::Sync);
         self.work.notify_all();
-    }
-
-    /// Everything that the coins stand on is made durable before them.
-    pub(crate) fn sync(&self) -> Result<(), Fault> {
-        let tip = self.lock().seal.as_ref().and_then(|seal| seal.tip).expect("a flush has a tip");
-        self.stats.timed(Stage::Sync, || self.backend.sync(tip))?;
-        let (records, bytes) = {
-            let state = self.lock();
-            let parts = state.seal.iter().flat_map(|seal| seal.parts.iter().flatten());
-            parts.fold((0, 0), |(records, bytes), part| (records + part.len(), bytes + part.memory_bytes()))
-        };
-        if !self.backend.begin_commit(tip, records as u64, bytes as u64)? {
-            // A merge has to make room first: it is under way, and this comes after it.
-            self.lock().background.push_back(Background::Sync);
-            return Ok(());
-        }
-        let mut state = self.lock();
-        state.background.extend((0..WRITE_PARTS).map(|part| Background::WritePart { part }));
-        self.work.notify_all();
-        Ok(())
-    }
-
-    pub(crate) fn write_part(&self, part: usize) -> Result<(), Fault> {
-        const LANES_PER_PART: usize = LANES / WRITE_PARTS;
-        let lanes: Vec<coins::Generation> = {
-            let state = self.lock();
-            let seal = state.seal.as_ref().expect("a part is written while there is a seal");
-            let lanes = &seal.parts[part * LANES_PER_PART..(part + 1) * LANES_PER_PART];
-            lanes.iter().map(|lane| lane.clone().expect("every lane is sealed")).collect()
-        };
-        self.stats.timed(Stage::Write, || self.backend.write_part(part * LANES_PER_PART, &lanes))?;
-        drop(lanes);
-        let mut state = self.lock();
-        let seal = state.seal.as_mut().expect("see above");
-        seal.writes_left -= 1;
-        if seal.writes_left == 0 {
-            state.background.push_back(Background::FinishFlush);
-            self.work.notify_one();
-        }
-        Ok(())
-    }
-
-    pub(crate) fn finish_flush(&self) -> Result<(), Fault> {
-        let tip = self.lock().seal.as_ref().and_then(|seal| seal.tip).expect("a flush has a tip");
-        self.stats.timed(Stage::Write, || self.backend.finish_commit(tip))?;
-        let mut state = self.lock();
-        let seal = state.seal.take().expect("see above");
-        let number = seal.parts.iter().flatten().map(|part| part.number).max().expect("every lane is sealed");
-        state.committed_generation = number;
-        self.stats.add_flush();
-        if !state.merging {
-            state.merging = true;
-            state.background.push_back(Background::Merge);
-        }
-        self.room.notify_all();
-        Ok(())
     }
 
     /// Between runs: seals everything, writes it with all workers, waits.

@@ -15,6 +15,7 @@
 //! Absent on purpose: which chain (the caller's), files (the [`Backend`]'s), rules (`stages`).
 
 mod chosen;
+mod disk;
 mod flush;
 mod rewind;
 mod state;
@@ -30,6 +31,7 @@ use consensus::{BlockError, Params};
 use primitives::{Hash256, Header, Height};
 use script::Flags;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
+use std::time::Duration;
 use store::blockfiles::BlockBytes;
 
 pub use chosen::{Choice, Choose};
@@ -87,8 +89,8 @@ pub struct Connected<'a> {
 pub trait Backend: Sync {
     /// The next block in the order of the chain; `None` when there is none for now and the run should end.
     /// Called from one thread, which may sleep here, and asks `is_wanted` while it waits for what blocks in flight hold:
-    /// after a failure they do not go on.
-    fn next(&self, is_wanted: &dyn Fn() -> bool) -> Result<Option<Job>, Fault>;
+    /// after a failure they do not go on. What it waits, for those or for peers, is added to `waited`.
+    fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault>;
 
     /// Looks up coins in the tables. `asked` holds outpoint keys (txid, vout), sorted by their chainstate keys;
     /// `found` is called with the index of each that is there, and its stored bytes.
@@ -103,8 +105,8 @@ pub trait Backend: Sync {
     /// Makes everything that was connected durable but the coins: block and undo data, then the index.
     fn sync(&self, tip: (NodeId, Hash256)) -> Result<(), Fault>;
 
-    /// Begins a commit of coins as of `tip`, of about so many records and bytes. Says no while a merge must be
-    /// finished first.
+    /// Begins a commit of coins as of `tip`, of about so many records and bytes. Says no while merges must be done
+    /// first.
     fn begin_commit(&self, tip: (NodeId, Hash256), records: u64, bytes: u64) -> Result<bool, Fault>;
 
     /// Writes the changes of some neighbouring lanes, from `first_lane` on, of the generation that is being committed;
@@ -114,7 +116,18 @@ pub trait Backend: Sync {
     /// Makes the commit durable.
     fn finish_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault>;
 
-    /// Does one piece of background work (merging tables); says whether more is waiting.
+    /// Writing or finishing a commit failed with this fault, for want of room, and nobody writes it any more: drops it, and
+    /// waits for room. Then it is begun again.
+    ///
+    /// # Errors
+    ///
+    /// There is no use in waiting.
+    fn drop_commit(&self, fault: Fault) -> Result<(), Fault> {
+        Err(fault)
+    }
+
+    /// Does one piece of background work (merging tables), several at the same time; says whether there may be more for
+    /// the one who asks.
     fn merge(&self) -> Result<bool, Fault>;
 
     /// Bytes that the tables hold in memory (indexes, filters, tables being built): part of the budget.

@@ -42,6 +42,7 @@ pub(crate) const WRITE_PARTS: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Background {
     Sync,
+    Begin,
     WritePart { part: usize },
     FinishFlush,
     Merge,
@@ -52,7 +53,7 @@ impl Background {
     pub(crate) fn stage(self) -> Stage {
         match self {
             Background::Sync => Stage::Sync,
-            Background::WritePart { .. } | Background::FinishFlush => Stage::Write,
+            Background::Begin | Background::WritePart { .. } | Background::FinishFlush => Stage::Write,
             Background::Merge => Stage::Merge,
         }
     }
@@ -93,6 +94,10 @@ pub(crate) struct Seal {
     /// The writer has begun: it is never rewound.
     pub(crate) writing: bool,
     pub(crate) writes_left: usize,
+    /// The commit waits for a merge.
+    pub(crate) is_parked: bool,
+    /// A part found no room: the commit begins anew when the others have come back.
+    pub(crate) no_room: Option<Fault>,
 }
 
 impl Seal {
@@ -104,6 +109,8 @@ impl Seal {
             lanes_left: LANES,
             writing: false,
             writes_left: WRITE_PARTS,
+            is_parked: false,
+            no_room: None,
         }
     }
 }
@@ -115,8 +122,8 @@ pub(crate) struct State {
     pub(crate) lane_next: [u64; LANES],
     pub(crate) lane_busy: [bool; LANES],
     pub(crate) ready: BinaryHeap<Ready>,
-    /// Work for the disk, in order, and how many workers are at it.
-    pub(crate) background: VecDeque<Background>,
+    /// Work for the disk, in order, since when it waits, and how many workers are at it.
+    pub(crate) background: VecDeque<(Background, Instant)>,
     pub(crate) background_running: usize,
     /// Tasks that workers are doing.
     pub(crate) running: usize,
@@ -131,7 +138,8 @@ pub(crate) struct State {
     pub(crate) seal: Option<Seal>,
     /// Greatest number of a generation that is committed.
     pub(crate) committed_generation: u64,
-    pub(crate) merging: bool,
+    /// How many merge, or are about to.
+    pub(crate) merging: usize,
     /// The last block that was committed in this pipeline.
     pub(crate) tip: Option<(u32, Hash256)>,
     /// The same, for the caller to take.
@@ -158,7 +166,7 @@ impl State {
             fault: None,
             seal: None,
             committed_generation: 0,
-            merging: false,
+            merging: 0,
             tip: None,
             new_tip: None,
         }
@@ -171,6 +179,10 @@ impl State {
 
     pub(crate) fn push(&mut self, seq: u64, task: Task) {
         self.ready.push(Reverse((seq, task, Instant::now())));
+    }
+
+    pub(crate) fn add_background(&mut self, work: Background) {
+        self.background.push_back((work, Instant::now()));
     }
 
     pub(crate) fn progress(&mut self, seq: u64) -> &mut Progress {

@@ -1,6 +1,6 @@
 //! Workers and their tasks.
 
-use super::state::{Background, Progress, State, Task};
+use super::state::{Progress, State, Task};
 use super::{Connected, Flight, Outcome, Pipeline, Refusal};
 use crate::fault::Fault;
 use crate::stages::{self, Prepared};
@@ -10,7 +10,7 @@ use coins::lane::BlockOps;
 use primitives::Hash256;
 use std::cmp::Reverse;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Inputs whose scripts one task checks: some milliseconds of signatures.
 pub(crate) const SCRIPTS_PER_TASK: usize = 256;
@@ -39,7 +39,7 @@ impl Pipeline<'_> {
             let mut state = self.lock();
             while !state.halted && state.fault.is_none() && !self.has_room(&state) {
                 state = self.room.wait_timeout(state, Duration::from_millis(100)).expect("see lock").0;
-                self.look_at_memory(&mut state);
+                state = self.keep_budget(state);
             }
             if self.backend.stopping() {
                 (state.halted, state.stopped) = (true, true);
@@ -54,7 +54,9 @@ impl Pipeline<'_> {
 
     /// One block more.
     pub(crate) fn feed_one(&self) {
-        let (next, busy) = self.stats.measured(Stage::Read, || self.backend.next(&|| !self.is_halted()));
+        let (begun, mut waited) = (Instant::now(), Duration::ZERO);
+        let next = self.backend.next(&|| !self.is_halted(), &mut waited);
+        let busy = self.stats.add_read(begun.elapsed(), waited);
         let mut state = self.lock();
         match next {
             Ok(Some(job)) => {
@@ -86,7 +88,7 @@ impl Pipeline<'_> {
                 (state.halted, state.stopped) = (true, true);
             }
             state = self.room.wait_timeout(state, Duration::from_millis(50)).expect("see lock").0;
-            self.look_at_memory(&mut state);
+            state = self.keep_budget(state);
         }
     }
 
@@ -165,24 +167,6 @@ impl Pipeline<'_> {
         }
         self.room.notify_one();
         state
-    }
-
-    /// Work for the disk: some workers at most while blocks are in flight, for they sleep in it; all of them otherwise.
-    fn next_background(&self, state: &mut State) -> Option<Background> {
-        let most = if state.flights.is_empty() || state.halted { usize::MAX } else { (self.settings.par / 4).max(1) };
-        if state.fault.is_some() || state.background_running >= most {
-            return None;
-        }
-        state.background.pop_front()
-    }
-
-    pub(crate) fn background(&self, work: Background) -> Result<(), Fault> {
-        match work {
-            Background::Sync => self.sync(),
-            Background::WritePart { part } => self.write_part(part),
-            Background::FinishFlush => self.finish_flush(),
-            Background::Merge => self.merge(),
-        }
     }
 
     pub(crate) fn foreground(&self, seq: u64, task: Task) -> Result<(), Fault> {
@@ -289,6 +273,7 @@ impl Pipeline<'_> {
         if !probes.unknown.is_empty() {
             sort_as_keys(&mut probes.unknown, |name| *name);
             let mut exists = false;
+            self.stats.add_probed(probes.unknown.len());
             self.backend.look_up(&probes.unknown, &mut |_, _| exists = true)?;
             probes.exists |= exists;
         }
@@ -372,25 +357,17 @@ impl Pipeline<'_> {
             state.tip = Some((flight.job.node, flight.job.hash));
             state.new_tip = state.tip;
             self.after_commit(&mut state, seq);
-            self.look_at_memory(&mut state);
+            let gone = self.look_at_memory(&mut state);
             self.room.notify_one();
             seq += 1;
             let more = state.flights.front().is_some_and(Progress::is_good) && !state.halted;
+            state.committing = more;
+            drop(state);
+            drop((gone, done)); // Not under the lock.
             if !more {
-                state.committing = false;
                 return Ok(());
             }
         }
-    }
-
-    fn merge(&self) -> Result<(), Fault> {
-        let more = self.stats.timed(Stage::Merge, || self.backend.merge())?;
-        let mut state = self.lock();
-        state.merging = more;
-        if more {
-            state.background.push_back(Background::Merge);
-        }
-        Ok(())
     }
 }
 

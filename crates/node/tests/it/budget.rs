@@ -1,11 +1,16 @@
 //! The budget of memory and the commits by time hold where blocks come more slowly than they are worked on, too.
 
-use crate::chain::{block, chain, coinbase_to, hash_of};
+use crate::chain::{block, chain, coinbase_to, file, hash_of, put};
+use crate::folder::{FOLDER, options};
 use crate::memory::Memory;
 use crate::panics::jobs;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
+use leveldb::fs::SimDisk;
+use node::jobs;
+use node::options::Options;
 use node::pipeline::{Choice, Outcome, Pipeline, Settings};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -38,6 +43,18 @@ fn commits_are_made_however_slowly_blocks_come() {
         let settings = Settings { par, window_blocks: 64, budget_bytes: 64 << 20 };
         let (commits, _) = run(&blocks, settings, true, threads);
         assert!(commits > 10, "{row}: {commits} commits");
+    }
+}
+
+#[test]
+fn commits_are_made_by_time() {
+    let blocks = file(&chain(110));
+    for (interval, is_often) in [(Duration::from_micros(200), true), (Duration::from_secs(3600), false)] {
+        let disk = SimDisk::new(0);
+        put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &blocks);
+        let options = Options { commit_interval: interval, ..options(&disk, false) };
+        let report = jobs::reindex(&options, false, &|_| ()).unwrap();
+        assert_eq!(report.stats.flushes > 1, is_often, "{interval:?}: {} commits", report.stats.flushes);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A world in memory for the pipeline: blocks from a list, tables in a map.
 
+use crate::schedule::Random;
 use coins::Generation;
 use coins::table::Change;
 use consensus::{BlockError, ScriptCheckReason};
@@ -27,6 +28,10 @@ pub(crate) struct Memory {
     pub(crate) bodies: Mutex<HashMap<NodeId, VecDeque<Vec<u8>>>>,
     /// How long each block takes to come.
     pub(crate) delay: Option<Duration>,
+    /// At random a commit is to wait for merges, or finds no room.
+    pub(crate) moods: Mutex<Option<Random>>,
+    merges_left: AtomicU32,
+    syncs: AtomicU32,
     /// Bytes of coins when there were most.
     pub(crate) coin_bytes_max: AtomicUsize,
     plans: Mutex<VecDeque<Plan>>,
@@ -68,7 +73,7 @@ impl World for Memory {
 }
 
 impl Backend for Memory {
-    fn next(&self, _is_wanted: &dyn Fn() -> bool) -> Result<Option<Job>, Fault> {
+    fn next(&self, _is_wanted: &dyn Fn() -> bool, _: &mut Duration) -> Result<Option<Job>, Fault> {
         self.delay.iter().for_each(|delay| std::thread::sleep(*delay));
         if let Some(plan) = self.plans.lock().unwrap().pop_front() {
             let bytes = self.bodies.lock().unwrap()[&plan.node][0].clone();
@@ -106,16 +111,26 @@ impl Backend for Memory {
     }
 
     fn sync(&self, _: (NodeId, Hash256)) -> Result<(), Fault> {
+        let (syncs, commits) = (self.syncs.fetch_add(1, Ordering::Relaxed), self.commits.load(Ordering::Relaxed));
+        assert_eq!(syncs, commits, "once for each commit, however often that is begun");
         Ok(())
     }
 
     fn begin_commit(&self, tip: (NodeId, Hash256), _: u64, _: u64) -> Result<bool, Fault> {
         let connected = self.connected.lock().unwrap();
         assert!(connected.is_empty() || connected.iter().any(|(node, _)| *node == tip.0), "coins never lead");
+        assert!(self.pending.lock().unwrap().is_empty(), "one commit at a time");
+        if let Some(random) = &mut *self.moods.lock().unwrap()
+            && random.below(3) == 0
+        {
+            self.merges_left.fetch_add(1 + random.below(4) as u32, Ordering::Relaxed);
+            return Ok(false);
+        }
         Ok(true)
     }
 
     fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault> {
+        self.need_room(40)?;
         let mut pending = self.pending.lock().unwrap();
         for (within, table) in lanes.iter().flat_map(|lane| &lane.tables).enumerate() {
             for (tail, change) in table.sorted() {
@@ -129,6 +144,7 @@ impl Backend for Memory {
     }
 
     fn finish_commit(&self, _: (NodeId, Hash256)) -> Result<(), Fault> {
+        self.need_room(5)?;
         let mut tables = self.tables.lock().unwrap();
         for (key, value) in self.pending.lock().unwrap().drain(..) {
             match value {
@@ -140,8 +156,15 @@ impl Backend for Memory {
         Ok(())
     }
 
+    fn drop_commit(&self, fault: Fault) -> Result<(), Fault> {
+        assert!(fault.is_no_space());
+        self.pending.lock().unwrap().clear();
+        Ok(())
+    }
+
     fn merge(&self) -> Result<bool, Fault> {
-        Ok(false)
+        let one_less = |left: u32| left.checked_sub(1);
+        Ok(self.merges_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok())
     }
 
     fn table_bytes(&self) -> usize {
@@ -154,6 +177,16 @@ impl Backend for Memory {
 }
 
 impl Memory {
+    /// One time in so many there is none.
+    fn need_room(&self, times: usize) -> Result<(), Fault> {
+        let is_full = self.moods.lock().unwrap().as_mut().is_some_and(|random| random.below(times) == 0);
+        if !is_full {
+            return Ok(());
+        }
+        let kind = store::FaultKind::NoSpace;
+        Err(store::Fault::new(kind, std::path::Path::new("/"), "room", "none", "").into())
+    }
+
     /// Core's hash of the set in the tables.
     pub(crate) fn hash_serialized(&self) -> Hash256 {
         let mut coins: Vec<(OutPoint, Vec<u8>)> = Vec::new();

@@ -55,9 +55,9 @@ impl Panics {
 }
 
 impl Backend for Panics {
-    fn next(&self, enough: &dyn Fn() -> bool) -> Result<Option<Job>, Fault> {
+    fn next(&self, enough: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault> {
         self.met(Call::Next);
-        let next = self.memory.next(enough)?;
+        let next = self.memory.next(enough, waited)?;
         // Meanwhile the workers run out of work: who waits has to be told when another one panics.
         if next.as_ref().is_some_and(|job| job.height < 8) {
             std::thread::sleep(Duration::from_millis(5));

@@ -9,6 +9,7 @@ use super::{BlockAt, BlockBytes, BlockFiles, RECORD_HEADER_BYTES};
 use crate::fault::Result;
 use simd::xor::xor;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Bytes between two blocks that are rather read than skipped.
 const GAP_BYTES_MAX: u64 = 64 * 1024;
@@ -44,11 +45,16 @@ impl BulkReader {
 
     /// Reads the first blocks of `wanted`, as many as fit one buffer and at least one (none only of an empty list);
     /// answers come in the order of `wanted`. Waits for a buffer; `None` once the pool is closed, or when `is_wanted`,
-    /// asked meanwhile, says no.
+    /// asked meanwhile, says no. How long it waited is added to `waited`.
     ///
     /// A block is as long as `wanted` says, and its record must say so too. Whatever fails costs only the blocks that
     /// it touches: a read that fails is made again block by block.
-    pub fn read(&self, wanted: &[BlockAt], is_wanted: &dyn Fn() -> bool) -> Option<Vec<Result<BlockBytes>>> {
+    pub fn read(
+        &self,
+        wanted: &[BlockAt],
+        is_wanted: &dyn Fn() -> bool,
+        waited: &mut Duration,
+    ) -> Option<Vec<Result<BlockBytes>>> {
         let (count, runs, places) = plan(wanted, self.pool.buffer_bytes());
         let wanted = &wanted[..count];
         let bytes = runs.last().map_or(0, |run| run.at + run.bytes());
@@ -59,7 +65,10 @@ impl BulkReader {
                 Err(why) => return Some(vec![Err(why)]),
             }
         } else {
-            self.pool.take(is_wanted)?
+            let begun = Instant::now();
+            let piece = self.pool.take(is_wanted);
+            *waited += begun.elapsed();
+            piece?
         };
         let is_read: Vec<bool> = runs.iter().map(|run| self.read_run(run, &mut piece).is_ok()).collect();
         let piece = Arc::new(piece);

@@ -5,6 +5,7 @@ use leveldb::fs::SimDisk;
 use primitives::Hash256;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use store::blockfiles::{BlockAt, BlockFiles, BulkReader, FoundBlock, Pool, Reason};
 use store::{FaultKind, FilePos};
 
@@ -321,14 +322,14 @@ fn bulk_reads_give_every_block_in_the_order_asked_for() {
             let list: Vec<BlockAt> = order.iter().map(|&i: &usize| wanted[i]).collect();
             let mut at = 0;
             while at < list.len() {
-                let got = reader.read(&list[at..], &|| true).unwrap();
+                let got = reader.read(&list[at..], &|| true, &mut Duration::default()).unwrap();
                 assert!(!got.is_empty());
                 for block in got {
                     assert_eq!(block.unwrap()[..], blocks[order[at]][..], "{row}, block {at}, {buffer_bytes}");
                     at += 1;
                 }
             }
-            assert_eq!(reader.read(&[], &|| true).unwrap().len(), 0);
+            assert_eq!(reader.read(&[], &|| true, &mut Duration::default()).unwrap().len(), 0);
             assert!(pool.made_bytes() <= 2 * buffer_bytes);
             pool.close();
         }
@@ -349,7 +350,7 @@ fn a_bulk_read_that_fails_costs_only_its_block() {
     let before_all = BlockAt { offset: 3, ..at(0) };
     let missing = BlockAt { file: 9, ..at(0) };
     let list = [at(0), at(1), at(2), at(3), at(4), wrong_size, before_all, missing];
-    let got = reader.read(&list, &|| true).unwrap();
+    let got = reader.read(&list, &|| true, &mut Duration::default()).unwrap();
     let texts: Vec<String> =
         got.iter().map(|answer| answer.as_ref().map_or_else(ToString::to_string, |_| "good".to_owned())).collect();
     let want = ["good", "good", "magic", "good", "there", "found one of", "behind a record", "blk00009.dat"];

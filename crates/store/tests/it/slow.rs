@@ -5,7 +5,7 @@ use leveldb::fs::RealDisk;
 use primitives::coin::put_coin_key;
 use primitives::{Hash256, OutPoint};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::blockfiles::{BlockAt, BlockFiles, BulkReader, Pool};
 use store::index::IndexChanges;
 use store::{BlockIndex, Chainstate, IndexEntry, Layout, Status};
@@ -128,7 +128,7 @@ fn a_gigabyte_of_blocks() {
         let reader = BulkReader::new(files.clone(), Pool::new(16 << 20, 4));
         let (start, mut at, mut bytes) = (Instant::now(), 0, 0);
         while at < wanted.len() {
-            for block in reader.read(&wanted[at..], &|| true).unwrap() {
+            for block in reader.read(&wanted[at..], &|| true, &mut Duration::default()).unwrap() {
                 let block = block.unwrap();
                 assert_eq!(block.len(), made.len());
                 bytes += block.len();
