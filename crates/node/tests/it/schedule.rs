@@ -1,7 +1,7 @@
 //! Random chains in random orders of tasks: every order ends with the set, the undo data and the verdicts of a plain model.
 //!
-//! One thread plays all workers (`Pipeline::choose_by`), so that a seed gives the same order again; half of the runs use
-//! threads instead. `SLOW=1` runs for ten minutes.
+//! One thread plays all workers (`Pipeline::choose_by`), so that a seed gives the same order again; about half of the runs
+//! use threads instead. `SLOW=1` runs for ten minutes.
 
 use crate::memory::Memory;
 use coins::table::HashKey;
@@ -10,13 +10,14 @@ use node::engine::{Activated, Engine, Setup};
 use node::headers::{self, AssumeValid};
 use node::pipeline::Settings;
 use primitives::{Amount, Hash256, Header, OutPoint, Target, Work, coin};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::RwLock;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const BITS: u32 = 0x207f_ffff;
 const FIRST_TIME: u32 = 1_700_000_000;
+const OP_RETURN: u8 = 0x6a;
 const NOW: i64 = 1_795_262_400;
 
 /// SplitMix64.
@@ -49,7 +50,7 @@ struct Coin {
 type Set = BTreeMap<OutPoint, Coin>;
 
 /// What is wrong with a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Flaw {
     None,
     /// Spends a coin that an earlier block of its chain spent.
@@ -62,6 +63,47 @@ enum Flaw {
     TooMuch,
     /// Has a transaction again that an earlier block has, whose coins may be there.
     MadeAgain,
+    /// Has a transaction without outputs.
+    NoOutputs,
+    /// Its coinbase says another height.
+    OtherHeight,
+    /// Its body has another Merkle root.
+    OtherBody,
+    /// Its coinbase takes more than it may.
+    TooMuchReward,
+    /// A script says no.
+    ScriptFails,
+}
+
+const FLAWS: [Flaw; 10] = [
+    Flaw::SpentBefore,
+    Flaw::SpentTwice,
+    Flaw::NeverMade,
+    Flaw::TooMuch,
+    Flaw::MadeAgain,
+    Flaw::NoOutputs,
+    Flaw::OtherHeight,
+    Flaw::OtherBody,
+    Flaw::TooMuchReward,
+    Flaw::ScriptFails,
+];
+
+impl Flaw {
+    /// What the verdict says among other things: Core's reject reason.
+    fn reason(self) -> &'static str {
+        match self {
+            Flaw::None => unreachable!("nobody refuses it"),
+            Flaw::SpentBefore | Flaw::NeverMade | Flaw::SpentTwice | Flaw::MadeAgain => {
+                "bad-txns-inputs-missingorspent"
+            }
+            Flaw::TooMuch => "bad-txns-in-belowout",
+            Flaw::NoOutputs => "bad-txns-vout-empty",
+            Flaw::OtherHeight => "bad-cb-height",
+            Flaw::OtherBody => "bad-txnmrklroot",
+            Flaw::TooMuchReward => "bad-cb-amount",
+            Flaw::ScriptFails => "block-script-verify-flag-failed",
+        }
+    }
 }
 
 /// A chain as it grows: what is spendable in it, and what was.
@@ -161,12 +203,14 @@ impl Branch {
                         inputs.push((OutPoint { txid, vout: 3 }, vec![]));
                     }
                     Flaw::TooMuch => wanted += 1,
-                    Flaw::None => {}
+                    Flaw::ScriptFails => inputs[0].1 = vec![OP_RETURN],
+                    _ => {}
                 }
             }
             let outputs = 1 + random.below(4) as u64;
             let fee = if flaw == Flaw::TooMuch { 0 } else { (random.next() % 3).min(wanted) };
             let each = (wanted - fee) / outputs;
+            let outputs = if index == flawed && flaw == Flaw::NoOutputs { 0 } else { outputs };
             let outputs: Vec<(u64, Vec<u8>)> = (0..outputs)
                 .map(|n| (if n == 0 { wanted - fee - each * (outputs - 1) } else { each }, script(random)))
                 .collect();
@@ -179,7 +223,14 @@ impl Branch {
             }
             transactions.push((txid, bytes));
         }
-        let header = self.mined(random, height, fees, &mut transactions, &mut set);
+        let said_height = if flaw == Flaw::OtherHeight { height + 1 } else { height };
+        let reward = fees + u64::from(flaw == Flaw::TooMuchReward);
+        let header = self.mined(random, (height, said_height), reward, &mut transactions, &mut set);
+        if flaw == Flaw::OtherBody {
+            let last = transactions.last_mut().expect("there is a coinbase");
+            let at = last.1.len() - 1; // A byte of its lock time.
+            last.1[at] ^= 1;
+        }
         if flaw == Flaw::None {
             (self.tip, self.height, self.set) = (header.hash(), height, set);
             self.spent.extend(spent);
@@ -194,20 +245,17 @@ impl Branch {
     fn mined(
         &self,
         random: &mut Random,
-        height: u32,
+        (height, said_height): (u32, u32),
         fees: u64,
         transactions: &mut Vec<(Hash256, Vec<u8>)>,
         set: &mut Set,
     ) -> Header {
         let subsidy = (5_000_000_000u64 >> (height / 150)) + fees;
-        let mut push = match height {
-            1..=16 => vec![0x50 + height as u8],
-            17..=127 => vec![1, height as u8],
-            _ => vec![2, height as u8, (height >> 8) as u8],
+        let mut push = match said_height {
+            1..=16 => vec![0x50 + said_height as u8],
+            17..=127 => vec![1, said_height as u8],
+            _ => vec![2, said_height as u8, (said_height >> 8) as u8],
         };
-        if height > 127 && height < 256 && height as u8 > 127 {
-            push = vec![2, height as u8, 0];
-        }
         push.extend([4]);
         push.extend((random.next() as u32).to_le_bytes()); // Branches make coinbases of their own.
         let null = OutPoint { txid: Hash256::ZERO, vout: u32::MAX };
@@ -245,7 +293,8 @@ impl Branch {
 pub(crate) struct Story {
     pub(crate) groups: Vec<Vec<Vec<u8>>>,
     pub(crate) end: Branch,
-    invalid: usize,
+    /// What is wrong with the blocks that are refused, in order.
+    flaws: Vec<Flaw>,
 }
 
 /// A base of 130 blocks; then branches, some with an invalid block below others, each longer than what was best before.
@@ -253,7 +302,7 @@ pub(crate) fn story(random: &mut Random) -> Story {
     let params = Params::new(Chain::Regtest);
     let mut best = Branch { tip: params.genesis_hash, height: 0, set: Set::new(), spent: vec![], made: vec![] };
     let mut groups = vec![(0..130).map(|_| best.block(random, Flaw::None)).collect::<Vec<_>>()];
-    let mut invalid = 0;
+    let mut made = Vec::new();
     let mut forks = vec![best.clone()];
     for _ in 0..1 + random.below(5) {
         let mut branch = forks[random.below(forks.len())].clone();
@@ -267,43 +316,70 @@ pub(crate) fn story(random: &mut Random) -> Story {
         }
         best = branch.clone();
         if random.below(2) == 0 {
-            let flaws = [Flaw::SpentBefore, Flaw::SpentTwice, Flaw::NeverMade, Flaw::TooMuch, Flaw::MadeAgain];
-            let flaw = flaws[random.below(5)];
+            let flaw = FLAWS[random.below(FLAWS.len())];
             let bad = branch.block(random, flaw);
             // Blocks above it, which look good and are spent and created before the verdict.
             branch.tip = Header(*bad.first_chunk().unwrap()).hash();
             branch.height += 1;
             group.push(bad);
-            invalid += 1;
+            made.push(flaw);
             for _ in 0..random.below(10) {
                 group.push(branch.block(random, Flaw::None));
             }
         }
         groups.push(group);
     }
-    Story { groups, end: best, invalid }
+    Story { groups, end: best, flaws: made }
 }
 
-/// Undo data by block.
-type Undo = HashMap<Hash256, Option<Vec<u8>>>;
+/// What runs of one story have in common.
+#[derive(Default)]
+struct Same {
+    /// Undo data by block.
+    undo: HashMap<Hash256, Option<Vec<u8>>>,
+    /// What was refused or lost and why, in order.
+    reasons: Option<Vec<String>>,
+}
 
-/// Runs a story and compares its end with the model's.
-///
-/// `undo` is what earlier runs wrote for each block: it is the same in all.
-fn check(story: &Story, settings: Settings, eager: bool, choices: Option<Random>, undo: &mut Undo) {
+/// One way to run a story.
+struct Way {
+    settings: Settings,
+    eager: bool,
+    /// The order in which one thread does everything; threads where there is none.
+    choices: Option<Random>,
+    moods: Option<Random>,
+}
+
+impl Way {
+    fn any(random: &mut Random) -> Way {
+        let settings = Settings {
+            par: 1 + random.below(8),
+            window_blocks: [1, 2, 5, 30, 200][random.below(5)],
+            budget_bytes: [0, 1 << 20, 64 << 20][random.below(3)],
+        };
+        let eager = random.below(2) == 0;
+        let (choices, moods) = (Random(random.next()), Random(random.next()));
+        let choices = (random.below(2) == 0).then_some(choices);
+        Way { settings, eager, choices, moods: (random.below(2) == 0).then_some(moods) }
+    }
+}
+
+/// Runs a story and compares its end with the model's, and with what other runs gave.
+fn check(story: &Story, way: Way, same: &mut Same) {
     let params = Params::new(Chain::Regtest);
     let tree = RwLock::new(headers::genesis_tree(&params));
     let memory = Memory::default();
-    memory.eager.store(eager, Ordering::Relaxed);
+    memory.eager.store(way.eager, Ordering::Relaxed);
+    *memory.moods.lock().unwrap() = way.moods;
     let setup = Setup {
-        pipeline: settings,
+        pipeline: way.settings,
         assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
         stop_at: None,
         tip: 0,
         secret: HashKey([1, 2, 3, 4]),
     };
     let mut engine = Engine::new(&params, &memory, &tree, setup);
-    if let Some(mut random) = choices {
+    if let Some(mut random) = way.choices {
         engine.pipeline.choose_by(Box::new(move |choices| random.below(choices.len())));
     }
     for block in story.groups.iter().flat_map(|group| group.iter().map(Some).chain([None])) {
@@ -323,37 +399,34 @@ fn check(story: &Story, settings: Settings, eager: bool, choices: Option<Random>
     drop(engine);
     assert_eq!((tree.read().unwrap().height(tip), best), (story.end.height, story.end.tip));
     assert_eq!(*memory.tables.lock().unwrap(), story.end.table());
-    assert_eq!(memory.reasons.lock().unwrap().len(), story.invalid, "{:?}", memory.reasons.lock().unwrap());
+    let reasons = std::mem::take(&mut *memory.reasons.lock().unwrap());
+    let want: Vec<&str> = story.flaws.iter().map(|flaw| flaw.reason()).collect();
+    let all = reasons.len() == want.len() && reasons.iter().zip(&want).all(|(reason, want)| reason.contains(want));
+    assert!(all, "{reasons:?}, want {want:?}");
+    assert_eq!(*same.reasons.get_or_insert_with(|| reasons.clone()), reasons, "the same verdicts each time");
     for (node, bytes) in memory.connected.lock().unwrap().iter() {
         let hash = tree.read().unwrap().hash(*node);
-        assert_eq!(undo.entry(hash).or_insert_with(|| bytes.clone()), bytes, "undo data are the same each time");
+        assert_eq!(same.undo.entry(hash).or_insert_with(|| bytes.clone()), bytes, "undo data are the same each time");
     }
 }
 
 #[test]
 fn any_order_of_tasks_ends_as_the_model_says() {
     let end = std::env::var_os("SLOW").map(|_| Instant::now() + Duration::from_secs(600));
-    let (mut runs, mut invalid) = (0u32, 0);
+    let (mut runs, mut invalid, mut flaws) = (0u32, 0, HashSet::new());
     for seed in 0.. {
         let mut random = Random(seed);
-        let (story, mut undo) = (story(&mut random), Undo::new());
+        let (story, mut same) = (story(&mut random), Same::default());
         for _ in 0..4 {
-            let windows = [1, 2, 5, 30, 200];
-            let settings = Settings {
-                par: 1 + random.below(8),
-                window_blocks: windows[random.below(5)],
-                budget_bytes: [0, 1 << 20, 64 << 20][random.below(3)],
-            };
-            let (eager, choices) = (random.below(2) == 0, Random(random.next()));
-            let choices = (random.below(4) > 0).then_some(choices);
-            check(&story, settings, eager, choices, &mut undo);
+            check(&story, Way::any(&mut random), &mut same);
             runs += 1;
         }
-        invalid += story.invalid;
-        if end.map_or(seed >= 5, |end| Instant::now() >= end) {
+        invalid += story.flaws.len();
+        flaws.extend(story.flaws.iter().copied());
+        if end.map_or(seed >= 9, |end| Instant::now() >= end) {
             break;
         }
     }
-    println!("{runs} runs, {invalid} invalid blocks in their stories");
-    assert!(invalid > 0, "some blocks are refused");
+    println!("{runs} runs, {invalid} invalid blocks in their stories, of {} kinds", flaws.len());
+    assert!(flaws.len() > 5, "blocks are refused at many stages: {flaws:?}");
 }
