@@ -125,6 +125,7 @@ class Folder:
                 self._read_log(path, records)
         # Of each key the record with the greatest sequence counts.
         self.records = {key: value for key, (_, kind, value) in sorted(records.items()) if kind == PUT}
+        self.deleted = sorted(key for key, (_, kind, _) in records.items() if kind != PUT)
 
     def _read_manifest(self):
         current = (self.path / "CURRENT").read_text()
@@ -199,6 +200,17 @@ class Folder:
             raise Damaged(f"sequence {sequence} above the manifest's {self.last_sequence}")
         if key not in records or records[key][0] < sequence:
             records[key] = (sequence, kind, value)
+
+    def overlaps(self):
+        """Pairs of levels that hold tables over a common range of keys."""
+        spans = {}
+        for level, tables in self.levels.items():
+            keys = [key[:-8] for _, first, last in tables.values() for key in (first, last)]
+            if keys:
+                spans[level] = (min(keys), max(keys))
+        levels = sorted(spans)
+        pairs = [(a, b) for a in levels for b in levels if a < b]
+        return [(a, b) for a, b in pairs if spans[a][0] <= spans[b][1] and spans[b][0] <= spans[a][1]]
 
     def tables(self):
         """How many tables each level has."""

@@ -1,10 +1,11 @@
 //! What lies beside blocks and chainstate is somebody else's: no command changes a byte of it.
 
-use crate::run::{run, start};
+use crate::run::{Ran, run, start};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// Files of Core, of its wallets, indexes and crashes, and of the user. Names of folders of the network, from Core b88bffe.
 const FILES: [&str; 31] = [
@@ -100,19 +101,47 @@ fn everything(folder: &Path) -> u64 {
     made["height"].as_u64().unwrap()
 }
 
+/// A folder whose files are watched.
+struct Watched {
+    folder: TempDir,
+    before: BTreeMap<PathBuf, Vec<u8>>,
+    blocks: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Watched {
+    fn new(folder: TempDir) -> Watched {
+        let (before, blocks) = (others(folder.path()), blocks(folder.path()));
+        Watched { folder, before, blocks }
+    }
+
+    /// What is somebody else's is as it was; block files too, but where blocks are added.
+    fn same(&self, row: &str, adds_blocks: bool) {
+        let now = others(self.folder.path());
+        let differ = self.before.iter().filter(|&(path, bytes)| now.get(path) != Some(bytes)).map(|(path, _)| path);
+        let differ: Vec<_> = differ.chain(now.keys().filter(|path| !self.before.contains_key(*path))).collect();
+        assert!(differ.is_empty(), "{row}: {differ:?}");
+        assert!(adds_blocks || blocks(self.folder.path()) == self.blocks, "{row}: a block file changed");
+    }
+
+    fn run(&self, line: &str) -> Ran {
+        run(self.folder.path(), &format!("{line} --datadir @ --chain regtest --json"))
+    }
+}
+
+/// More blocks of the same chain, as a file beside the folder's.
+fn more_blocks(folder: &Path) {
+    let longer = tempfile::tempdir().unwrap();
+    run(longer.path(), "lab chain --out @ --blocks 2 --seed 3 --utxos 1000 --tail 0 --json").good();
+    fs::copy(longer.path().join("regtest/blocks/blk00000.dat"), folder.join("more.dat")).unwrap();
+}
+
 #[test]
 fn no_command_touches_what_is_not_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let height = everything(folder.path());
-    let (before, block_files) = (others(folder.path()), blocks(folder.path()));
-    assert!(before.len() > FILES.len() && block_files.len() == 4, "{:?}", block_files.keys());
-    let same = |row: &str| {
-        let now = others(folder.path());
-        let differ = before.iter().filter(|&(path, bytes)| now.get(path) != Some(bytes)).map(|(path, _)| path);
-        let differ: Vec<_> = differ.chain(now.keys().filter(|path| !before.contains_key(*path))).collect();
-        assert!(differ.is_empty(), "{row}: {differ:?}");
-        assert!(blocks(folder.path()) == block_files, "{row}: a block file changed");
-    };
+    more_blocks(folder.path());
+    let mut watched = Watched::new(folder);
+    assert!(watched.before.len() > FILES.len() && watched.blocks.len() == 4, "{:?}", watched.blocks.keys());
     let stop = height - 2;
     for line in [
         &format!("reindex --stopatheight {stop}"),
@@ -124,17 +153,39 @@ fn no_command_touches_what_is_not_its_own() {
         "coins info",
         "reindex",
     ] {
-        run(folder.path(), &format!("{line} --datadir @ --chain regtest --json")).good();
-        same(line);
+        watched.run(line).good();
+        watched.same(line, false);
+    }
+    // Core's optional indexes may need what pruning would take.
+    for line in ["reindex --prune 550", "sync --prune 550 --connect 0", "import @/more.dat --prune 550"] {
+        let ran = watched.run(line);
+        assert!(ran.code == Some(1) && ran.err.contains("indexes"), "{line}: {ran:?}");
+        watched.same(line, false);
     }
     // A sync that waits for peers, listens, and is told to end.
-    let mut child = start(folder.path(), "sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:0");
+    let path = watched.folder.path();
+    let mut child = start(path, "sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:0");
     let mut said = BufReader::new(child.child().stderr.take().unwrap());
     said.read_line(&mut String::new()).unwrap();
     child.signal("INT");
     drop(said);
     assert_eq!(child.ended().code, Some(0));
-    same("sync until Ctrl-C");
+    watched.same("sync until Ctrl-C", false);
+    let got = watched.run("import @/more.dat").good();
+    watched.same("import", true);
+    fs::remove_dir_all(watched.folder.path().join("regtest/indexes")).unwrap();
+    watched = Watched::new(watched.folder);
+    let top = got["height"].as_u64().unwrap();
+    for line in [
+        &format!("sync --prune 550 --connect 0 --stopatheight {top}"),
+        "import @/more.dat --prune 550",
+        "reindex --prune 550",
+    ] {
+        let ran = watched.run(line);
+        assert_eq!(ran.good()["height"], top, "{line}");
+        assert!(ran.err.contains("wallets in a folder that is pruned"), "{line}: {ran:?}");
+        watched.same(line, false);
+    }
 }
 
 #[test]
