@@ -11,24 +11,26 @@ use serde_json::value::RawValue;
 use std::io::Write;
 use std::time::Duration;
 
-/// Busy time of each stage, over all threads, how many tasks that were, and how long they lay ready before a worker took
-/// them: divided by the seconds of the run, the mean depth of the stage's queue.
+/// Busy time of each stage, over all threads, how many tasks that were, how long they lay ready before a worker took them,
+/// and how many of them did on average.
 #[derive(Serialize)]
 struct StageTime {
     busy_seconds: f64,
     tasks: u64,
     waiting_seconds: f64,
+    queue_depth: f64,
 }
 
 /// The stages in their order.
-struct Stages<'a>(&'a Snapshot);
+struct Stages<'a>(&'a Report);
 
 impl Serialize for Stages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(STAGES.iter().enumerate().map(|(index, (_, name))| {
-            let (busy, waiting) = (self.0.busy[index].as_secs_f64(), self.0.waited[index].as_secs_f64());
-            let tasks = self.0.tasks[index];
-            (name, StageTime { busy_seconds: seconds(busy), tasks, waiting_seconds: seconds(waiting) })
+            let stats = &self.0.stats;
+            let (busy_seconds, waiting) = (seconds(stats.busy[index].as_secs_f64()), stats.waited[index].as_secs_f64());
+            let (waiting_seconds, queue_depth) = (seconds(waiting), seconds(waiting / self.0.seconds.max(1e-6)));
+            (name, StageTime { busy_seconds, tasks: stats.tasks[index], waiting_seconds, queue_depth })
         }))
     }
 }
@@ -82,9 +84,15 @@ struct JobObject<'a> {
     seconds: f64,
     height_start: u32,
     blocks_invalid: u64,
+    bytes: u64,
     scripts_verified: u64,
     coins_asked: u64,
     coins_spent: u64,
+    names_asked: u64,
+    coins_in_memory: u64,
+    coins_in_memory_max: u64,
+    coin_bytes: u64,
+    coin_bytes_max: u64,
     flushes: u64,
     stopped: bool,
     stages: Stages<'a>,
@@ -110,12 +118,18 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
         seconds: seconds(report.seconds),
         height_start: report.height_start,
         blocks_invalid: report.blocks_invalid,
+        bytes: stats.bytes,
         scripts_verified: stats.scripts,
         coins_asked: stats.asked,
         coins_spent: stats.spends,
+        names_asked: stats.probed,
+        coins_in_memory: stats.coins,
+        coins_in_memory_max: stats.coins_max,
+        coin_bytes: stats.coin_bytes,
+        coin_bytes_max: stats.coin_bytes_max,
         flushes: stats.flushes,
         stopped: report.stopped,
-        stages: Stages(stats),
+        stages: Stages(report),
     })
 }
 
@@ -141,7 +155,9 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&
     lines.extend(set.map(set_rows).into_iter().flatten());
     lines.push(row("time", format!("{}: {}", text::duration(report.seconds), rates(report))));
     lines.push(row("busy", busy(stats)));
+    lines.push(row("queues", queues(report)));
     lines.push(row("look-ups", look_ups(stats)));
+    lines.push(row("memory", memory(stats)));
     if report.stopped {
         lines.push("stopped before the end; the same command goes on from here".to_owned());
     }
@@ -187,6 +203,23 @@ fn busy(stats: &Snapshot) -> String {
         return "no stage took 5 ms".to_owned();
     }
     stages.iter().map(|(time, name)| format!("{name} {}", text::busy(*time))).collect::<Vec<_>>().join(", ")
+}
+
+/// How many tasks of a stage lay ready on average, or how much of the time reading waited; the longest first.
+fn queues(report: &Report) -> String {
+    let depth = |waited: Duration| waited.as_secs_f64() / report.seconds.max(1e-6);
+    let mut stages: Vec<(f64, &str)> =
+        STAGES.iter().enumerate().map(|(i, (_, name))| (depth(report.stats.waited[i]), *name)).collect();
+    stages.retain(|(depth, _)| *depth >= 0.1);
+    stages.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if stages.is_empty() {
+        return "nothing waited for long".to_owned();
+    }
+    stages.iter().map(|(depth, name)| format!("{name} {depth:.1}")).collect::<Vec<_>>().join(", ")
+}
+
+fn memory(stats: &Snapshot) -> String {
+    format!("at most {} coins in {} MiB", text::count(stats.coins_max), text::count(stats.coin_bytes_max >> 20))
 }
 
 fn look_ups(stats: &Snapshot) -> String {
@@ -364,7 +397,7 @@ mod tests {
     #[test]
     fn objects_have_their_fields() {
         const JOB: &str = "blocks blocks_invalid bestblock bogosize chain coins_asked coins_spent flushes height height_start \
-                           inputs outputs scripts_verified seconds stages stopped total_amount transactions txouts";
+                           inputs outputs bytes names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages stopped total_amount transactions txouts";
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
         let info =
@@ -410,8 +443,8 @@ mod tests {
             "\"total_amount\":8750.00000001,",
             "\"chain\":\"regtest\",\"height\":206,\"bestblock\":\"0707",
             "\"muhash\":\"0909",
-            "\"stages\":{\"read\":{\"busy_seconds\":0.0,\"tasks\":0,\"waiting_seconds\":0.0},",
-            "\"decode\":{\"busy_seconds\":1.5,\"tasks\":206,\"waiting_seconds\":0.25}",
+            "\"stages\":{\"read\":{\"busy_seconds\":0.0,\"tasks\":0,\"waiting_seconds\":0.0,\"queue_depth\":0.0},",
+            "\"decode\":{\"busy_seconds\":1.5,\"tasks\":206,\"waiting_seconds\":0.25,\"queue_depth\":0.5}",
         ] {
             assert!(text.contains(want), "{want} in {text}");
         }

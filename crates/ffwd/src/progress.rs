@@ -6,7 +6,7 @@
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use node::options::{Event, Options, Progress};
-use node::stats::{STAGES, Snapshot, Stage};
+use node::stats::{STAGES, Stage};
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,15 +44,15 @@ struct Sample {
 
 impl Sample {
     fn of(progress: &Progress) -> Sample {
-        let busy = |stage| busy_of(&progress.stats, stage);
+        let (busy, waited) = (|stage| of(&progress.stats.busy, stage), |stage| of(&progress.stats.waited, stage));
         let (seconds, height, bytes) = (progress.seconds, progress.height, progress.bytes);
-        Sample { seconds, height, bytes, read: busy(Stage::Read), wait: busy(Stage::Wait) }
+        Sample { seconds, height, bytes, read: busy(Stage::Read) + waited(Stage::Read), wait: busy(Stage::Wait) }
     }
 }
 
-/// Busy time of a stage.
-fn busy_of(stats: &Snapshot, stage: Stage) -> Duration {
-    STAGES.iter().position(|(one, _)| *one == stage).map_or(Duration::ZERO, |index| stats.busy[index])
+/// Time of a stage.
+fn of(times: &[Duration; STAGES.len()], stage: Stage) -> Duration {
+    STAGES.iter().position(|(one, _)| *one == stage).map_or(Duration::ZERO, |index| times[index])
 }
 
 /// What the work waits for, by who waits: workers without work wait for the source, or for memory that is being written.
@@ -127,6 +127,9 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
         text::count(mib),
         text::count(of)
     ));
+    if let Some(missed) = (progress.stats.asked * 100).checked_div(progress.stats.spends) {
+        parts.push(format!("{missed} % of spends missed it"));
+    }
     if progress.peers > 0 {
         parts.push(format!("{} peers", progress.peers));
     }
@@ -352,10 +355,11 @@ mod tests {
     fn a_line_says_everything() {
         let mut progress = at(10.0, 1_234, 2_000_000_000);
         (progress.stats.coins, progress.stats.coin_bytes, progress.peers) = (5_270_000, 456 << 20, 3);
+        (progress.stats.spends, progress.stats.asked) = (1_000, 25);
         let rates = Rates { blocks: 123.4, bytes: 56.7e6, limit: "network" };
         assert_eq!(
             line(&progress, &rates, 1024 << 20),
-            "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 5,270,000 coins in 456 of 1,024 MiB, 3 peers, network-bound, 2 min 21 s to go"
+            "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 5,270,000 coins in 456 of 1,024 MiB, 2 % of spends missed it, 3 peers, network-bound, 2 min 21 s to go"
         );
         assert_eq!(line(&at(0.0, 0, 0), &Rates::default(), 4 << 20), "height 0 of 1,000,000, 0 coins in 0 of 4 MiB");
         for (headers, presync, want) in [

@@ -42,6 +42,7 @@ fn a_chain_is_made_reindexed_and_plotted() {
         hashes.push(got["hash_serialized_3"].clone());
     }
     assert_eq!(hashes[0], hashes[1]);
+    check_bench_lines(&folder.path().join("a/regtest/debug.log"), 2 * made["height"].as_u64().unwrap());
 
     let plot = go("lab plot @/a/regtest/debug.log --out @/report.html --svg --csv --json").good();
     assert_eq!(plot["runs"].as_array().unwrap().len(), 2, "{plot}");
@@ -53,6 +54,30 @@ fn a_chain_is_made_reindexed_and_plotted() {
         ran.code == Some(1) && ran.err.contains("nothing to plot") && !folder.path().join("none.html").exists(),
         "{ran:?}"
     );
+}
+
+/// What `--debug bench` says of each block, in Core's order, and nothing else.
+fn check_bench_lines(log: &Path, blocks: u64) {
+    const NAMES: [&str; 9] = [
+        "  - Load block from disk: ",
+        "    - Sanity checks: ",
+        "      - Connect ",
+        "    - Verify ",
+        "    - Write undo data: ",
+        "    - Index writing: ",
+        "  - Connect total: ",
+        "UpdateTip: new best=",
+        "- Connect block: ",
+    ];
+    let text = fs::read_to_string(log).unwrap();
+    let lines: Vec<&str> =
+        text.lines().filter(|line| line.contains("[bench] ") || line.contains("UpdateTip: ")).collect();
+    assert_eq!(lines.len() as u64, blocks * NAMES.len() as u64);
+    for (line, name) in lines.iter().zip(NAMES.iter().cycle()) {
+        let (_, said) = line.split_once("[bench] ").or(line.split_once("Z ")).unwrap();
+        let is_time = line.contains("UpdateTip") || said.contains("ms");
+        assert!(said.starts_with(name) && is_time, "{line}: want {name}");
+    }
 }
 
 #[test]
