@@ -1,17 +1,23 @@
 //! The traps for re-implementers, and btcd's suite: every case ends where Core ends, whatever the threads, window, cache.
 //!
-//! Absent here: cases whose records are damaged, which the tests of the command run through real files.
+//! Cases whose records are damaged run through a block file and the whole job.
 
+use crate::chain::{file, put};
 use crate::data;
+use crate::folder::{FOLDER, options};
 use crate::memory::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
+use leveldb::fs::SimDisk;
 use node::engine::{Activated, Engine, Setup};
 use node::headers::{self, AssumeValid};
+use node::jobs;
+use node::options::{Options, SetHash};
 use node::pipeline::Settings;
 use node::tree::Tree;
 use primitives::{Hash256, Header, Work, hex};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::RwLock;
 use std::sync::atomic::Ordering;
 
@@ -23,6 +29,8 @@ struct End {
     best: Hash256,
     set: Hash256,
     reasons: Vec<String>,
+    /// Coins that the tables were asked for.
+    asked: u64,
 }
 
 /// Takes blocks in file order, and brings the chain to the best of them.
@@ -75,9 +83,29 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     engine.check_beside(&mut |_, _| {}).unwrap();
     let (tip, best) = engine.tip_and_hash();
     engine.pipeline.flush((tip, best)).unwrap();
+    let asked = engine.pipeline.stats().snapshot().asked;
     drop(engine);
     reasons.append(&mut memory.reasons.lock().unwrap());
-    End { height: tree.read().unwrap().height(tip), best, set: memory.hash_serialized(), reasons }
+    End { height: tree.read().unwrap().height(tip), best, set: memory.hash_serialized(), reasons, asked }
+}
+
+/// Reindexes a file of records, of which those that begin with `raw:` are bytes as they lie there.
+fn run_file(base: &[Vec<u8>], records: &[&str], settings: Settings, eager: bool) -> End {
+    let mut bytes = file(base);
+    for record in records {
+        match record.strip_prefix("raw:") {
+            Some(raw) => bytes.extend(hex::decode(raw).unwrap()),
+            None => bytes.extend(file(&[hex::decode(record).unwrap()])),
+        }
+    }
+    let disk = SimDisk::new(0);
+    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &bytes);
+    let (par, dbcache_bytes) = (settings.par, settings.budget_bytes);
+    let options = Options { par, dbcache_bytes, ..options(&disk, eager) };
+    let report = jobs::reindex(&options, false, &|_| ()).unwrap();
+    let set = jobs::set_info(&options, SetHash::Serialized, &|_| ()).unwrap();
+    let (height, best, asked) = (report.height, report.best, report.stats.asked);
+    End { height, best, set: set.hash.unwrap().1, reasons: Vec::new(), asked }
 }
 
 /// An engine that verifies every script, on top of nothing.
@@ -119,26 +147,32 @@ fn every_trap_ends_where_core_ends() {
         case["blocks"].as_array().unwrap().iter().map(|block| hex::decode(block.as_str().unwrap())).collect()
     };
     let base = blocks_of(&lines.next().unwrap()).unwrap();
-    let mut ran = 0;
+    let (mut ran, mut ran_files) = (0, 0);
+    let mut asked = HashMap::<usize, u64>::new();
     for case in lines {
         let name = case["name"].as_str().unwrap();
-        let Some(own) = blocks_of(&case) else { continue }; // Raw bytes of a file.
-        let blocks: Vec<Vec<u8>> = base.iter().cloned().chain(own).collect();
+        let own = blocks_of(&case);
+        let is_file = own.is_none();
+        let records: Vec<&str> = case["blocks"].as_array().unwrap().iter().map(|b| b.as_str().unwrap()).collect();
+        let blocks: Vec<Vec<u8>> = base.iter().cloned().chain(own.into_iter().flatten()).collect();
         for (settings, eager) in combinations() {
-            let end = run(&blocks, settings, eager);
+            let end = if is_file { run_file(&base, &records, settings, eager) } else { run(&blocks, settings, eager) };
+            *asked.entry(settings.budget_bytes).or_default() += end.asked;
             let (want, core) = (&case["want"], &case["core"]);
             let got = (u64::from(end.height), end.best.to_string(), end.set.to_string());
             let text = |field: &str| want[field].as_str().unwrap().to_owned();
             let all = (want["height"].as_u64().unwrap(), text("bestblock"), text("hash_serialized_3"));
             assert_eq!(got, all, "{name}, {settings:?}, eager {eager}: {:?}", end.reasons);
             let reason = core["reason"].as_str().unwrap();
-            if !reason.is_empty() && !reason.contains("parse") && case.get("core_loses_blocks").is_none() {
+            if !is_file && !reason.is_empty() && !reason.contains("parse") && case.get("core_loses_blocks").is_none() {
                 assert!(end.reasons.iter().any(|r| r.contains(reason)), "{name}: {:?}, want {reason}", end.reasons);
             }
         }
         ran += 1;
+        ran_files += u32::from(is_file);
     }
-    assert!(ran > 100, "{ran} cases ran");
+    assert!(ran > 100 && ran_files > 1, "{ran} cases ran, {ran_files} of them as files");
+    assert!(asked[&0] > 50, "without memory the tables are asked: {asked:?}");
 }
 
 /// All of btcd's blocks as one file: Core ends at this height and set.
