@@ -372,7 +372,7 @@ fn tell(shared: &Shared<'_, '_>, stats: &Stats) {
     }
 }
 
-/// What there is to do: the blocks of the best header chain, each taken to be as large as those that came of late.
+/// What there is to do: the blocks of the best header chain, each that is to come taken to be as large as those of late.
 fn measure(shared: &Shared<'_, '_>) {
     let (folder, teller) = (shared.folder, &shared.folder.teller);
     let progress = shared.network.progress();
@@ -385,10 +385,26 @@ fn measure(shared: &Shared<'_, '_>) {
     teller.presync.store(progress.presync_height.unwrap_or(0), Relaxed);
     if work >= folder.options.minimum_chain_work {
         let end = best.min(folder.options.stop_at_height.unwrap_or(u32::MAX));
-        let left = u64::from(end.saturating_sub(teller.height.load(Relaxed)));
+        let done = teller.bytes.load(Relaxed);
         teller.height_end.store(end, Relaxed);
-        teller.bytes_end.store(teller.bytes.load(Relaxed) + left * shared.block_bytes.load(Relaxed), Relaxed);
+        teller.bytes_end.store(done + bytes_left(shared, end), Relaxed);
     }
+}
+
+/// Bytes of the blocks up to `end` that are not connected: of those next, what is stored is known.
+fn bytes_left(shared: &Shared<'_, '_>, end: u32) -> u64 {
+    let block_bytes = shared.block_bytes.load(Relaxed);
+    let tip = shared.folder.active.read().expect("nobody panics with it").last().copied().unwrap_or(GENESIS);
+    let tree = shared.folder.tree();
+    let best = tree.best();
+    let near = end.min(tree.height(best)).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
+    let mut bytes = 0;
+    if near > tree.height(tip) && tree.is_ancestor(tip, best) {
+        let size = |node: NodeId| Some(u64::from(tree.body(node).size)).filter(|&size| size > 0);
+        let path = tree.path(tip, tree.ancestor(best, near));
+        bytes = path.into_iter().map(|node| size(node).unwrap_or(block_bytes)).sum();
+    }
+    bytes + u64::from(end.saturating_sub(near.max(tree.height(tip)))) * block_bytes
 }
 
 /// The next blocks of the best header chain, where it stands on the tip; they may be there or still come.

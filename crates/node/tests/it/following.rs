@@ -88,7 +88,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         let report = thread.join().unwrap().unwrap();
-        assert!(begin.elapsed() < LIMIT, "it does not end: {:#?}", self.notes());
+        assert!(begin.elapsed() < LIMIT, "it does not end: {:#?}, {:#?}", self.notes(), self.progress().last());
         report
     }
 

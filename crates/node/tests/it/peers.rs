@@ -152,6 +152,7 @@ impl Far {
         while !self.gate.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }
+        stream.set_nodelay(true)?;
         let out = Arc::new(Mutex::new(stream.try_clone()?));
         self.shared.streams.lock().unwrap().push(Arc::clone(&out));
         loop {
@@ -211,7 +212,8 @@ impl Far {
         let locator = payload[5..payload.len() - 32].chunks_exact(32);
         let served = self.shared.served.read().unwrap();
         let known = locator.filter_map(|hash| served.places.get(&Hash256(*hash.first_chunk().unwrap()))).next();
-        headers_of(&served.blocks[known.map_or(1, |place| place + 1)..])
+        let rest = &served.blocks[known.map_or(1, |place| place + 1)..];
+        headers_of(&rest[..rest.len().min(p2p::HEADERS_COUNT_MAX)])
     }
 }
 
@@ -292,7 +294,7 @@ pub(crate) fn spend(of: Hash256, value: u64, number: u32) -> Vec<u8> {
 }
 
 pub(crate) fn subsidy(height: u32) -> u64 {
-    5_000_000_000 >> (height / 150)
+    5_000_000_000_u64.checked_shr(height / 150).unwrap_or(0)
 }
 
 /// Adds blocks of a coinbase alone up to this height.

@@ -123,9 +123,11 @@ impl Link {
 
     /// Measures the time from `since` on, which is `passed` ago.
     pub(super) fn measure(&mut self, bytes: u64, since: Duration, passed: Duration, paused: bool, now: Duration) {
-        // What turned out to be no block is taken off again: that is not counted a second time.
+        let busy_all_along = self.is_busy() && self.busy_since.is_some_and(|busy| busy <= since);
         let came = bytes.saturating_sub(self.sampled_bytes);
-        self.sampled_bytes = self.sampled_bytes.max(bytes);
+        // What turned out to be no block is taken off again, and what was counted too much does not count later on; but
+        // what came before it was asked for blocks, headers above all, is forgotten.
+        self.sampled_bytes = if busy_all_along { self.sampled_bytes.max(bytes) } else { bytes };
         if came > 0 {
             self.bytes_at = now;
         }
@@ -136,7 +138,6 @@ impl Link {
             return;
         }
         let sample = came as f64 / passed.as_secs_f64();
-        let busy_all_along = self.is_busy() && self.busy_since.is_some_and(|busy| busy <= since);
         self.speed = match self.speed {
             // While little is asked for, what comes says only that it could be as much.
             Some(speed) if !busy_all_along => Some(speed.max(sample)),

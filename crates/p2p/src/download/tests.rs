@@ -214,6 +214,22 @@ fn bytes_that_are_no_blocks_make_no_speed() {
 }
 
 #[test]
+fn headers_before_the_first_request_take_nothing_off_the_speed() {
+    let mut download = Download::default();
+    download.add_peer(A, Source::Sought, 0, at(0));
+    // Half of a message of headers, which is whole and no block by the time blocks are asked for.
+    download.sample(false, at(250), |_| Some((150_000, None)));
+    download.want(list(0..100));
+    download.set_reach(A, Reach { count: 100, height_min: 0 });
+    download.assign(0, LIMITS, at(300));
+    for i in 2..10 {
+        download.sample(false, at(i * 250), |_| Some((10_000 * (i - 1), None)));
+    }
+    let speed = download.links[&A].speed.unwrap();
+    assert!((39_000.0..41_000.0).contains(&speed), "10 kB in 250 ms: {speed}");
+}
+
+#[test]
 fn limited_peers_are_asked_from_their_height_on() {
     let mut download = download(50, &[A]);
     download.set_reach(A, Reach { count: 45, height_min: 40 });
