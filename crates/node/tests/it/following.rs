@@ -309,3 +309,11 @@ fn a_sync_goes_on_where_one_ended_whoever_is_missing() {
     assert_eq!(Running::start(whole, sync_options(&[nobody, good()], Until::Stop(40))).ends().height, 40);
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
+
+/// The pipeline is given so many blocks at a time, and then the next.
+#[test]
+fn a_chain_that_is_longer_than_one_run() {
+    let count = 16_384 + 100;
+    let sync = Running::start(fresh(), sync_options(&[Far::new(&blocks(count)).listen_at("127.0.0.1:0")], Until::Tip));
+    assert_eq!(sync.ends().height, count);
+}

@@ -184,7 +184,8 @@ impl Far {
             "version" => vec![("version", self.version()), ("verack", vec![])],
             "ping" => vec![("pong", payload.to_vec())],
             "getheaders" => vec![("headers", self.headers(payload))],
-            "getdata" => payload[1..]
+            // Behind the count, of one byte or of three.
+            "getdata" => payload[payload.len() % 36..]
                 .chunks_exact(36)
                 .filter_map(|entry| {
                     let hash = Hash256(*entry[4..].first_chunk().unwrap());
