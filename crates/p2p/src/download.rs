@@ -5,7 +5,8 @@
 //!
 //! - The lowest block that nobody was asked for goes to the peer that is expected to deliver it first.
 //! - Nothing is asked for that lies `window_count` above the lowest block that has not arrived, nor so
-//!   much that the bytes held and those expected exceed `window_bytes`; but that lowest block always is.
+//!   much that the bytes held and those expected exceed `window_bytes`; but that lowest block always is, if the
+//!   node has done with what came: everything in the window may stand on it.
 //! - A peer has so many requests in flight as it can answer in [`HORIZON`] (or two round trips, if they
 //!   are longer) at the speed it shows: [`IN_FLIGHT_COUNT_MIN`] to [`IN_FLIGHT_COUNT_MAX`],
 //!   [`IN_FLIGHT_COUNT_START`] at first.
@@ -287,7 +288,7 @@ impl Download {
             if place != self.first_open && all_busy {
                 break;
             }
-            if place != self.first_open && !self.has_room(held_bytes, limits) {
+            if !(place == self.first_open && self.node_waits()) && !self.has_room(held_bytes, limits) {
                 self.window_full = true;
                 break;
             }
@@ -305,6 +306,11 @@ impl Download {
             self.held_up = None;
         }
         out.into_iter().collect()
+    }
+
+    /// Whether the node has done with every block that came.
+    pub fn node_waits(&self) -> bool {
+        self.unjudged.is_empty()
     }
 
     fn has_room(&self, held_bytes: usize, limits: Limits) -> bool {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Bytes of vectors that wait to be used again, at most.
-const SPARE_BYTES_MAX: usize = 32 << 20;
+const SPARE_BYTES_MAX: usize = 16 << 20;
 /// New ones are as large as the next multiple of this, so that somewhat larger blocks fit, too.
 const SPARE_STEP_BYTES: usize = 512 << 10;
 
@@ -181,6 +181,6 @@ mod tests {
         let again = spares.take(1000);
         assert_eq!((place(&again), again.len()), (small_place, 1000));
         (0..40).for_each(|_| spares.give(Vec::with_capacity(1 << 20)));
-        assert_eq!(spares.lock().len(), 32, "so much is kept");
+        assert_eq!(spares.lock().len(), 16, "so much is kept");
     }
 }

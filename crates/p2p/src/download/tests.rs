@@ -72,6 +72,9 @@ fn the_window_bounds_blocks_and_bytes_but_never_the_lowest() {
     by_bytes.remove_peer(A);
     by_bytes.add_peer(B, Source::Sought, 0, at(2));
     by_bytes.set_reach(B, Reach { count: 100, height_min: 0 });
+    assert!(by_bytes.assign(900_000, limits, at(2)).is_empty(), "the node has not done with what came");
+    by_bytes.judged(&hash(1));
+    by_bytes.judged(&hash(2));
     assert_eq!(all(&by_bytes.assign(900_000, limits, at(2))), [0], "whatever is held");
 }
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 /// Unasked blocks that stand on no known header, from one peer.
 pub const UNASKED_COUNT_MAX: u32 = 16;
 
-/// While the node holds more than this, only the peer that owes the lowest block is read.
+/// While the node holds more than this, only the peer that owes the lowest block is read, and only if the node has done
+/// with what came.
 pub(super) fn soft_bytes(config: &Config) -> usize {
     config.window_bytes.saturating_add(8 << 20)
 }

@@ -295,7 +295,8 @@ impl Hub {
             return true;
         }
         let may = match self.download.turn_of_first(id) {
-            Turn::Next => true,
+            // What came and waits for the node's verdict comes first: it may be the slower one.
+            Turn::Next => self.download.node_waits(),
             Turn::Queued => held <= blocks::hard_bytes(&self.config),
             Turn::Elsewhere => false,
         };
