@@ -288,7 +288,8 @@ impl Download {
             if place != self.first_open && all_busy {
                 break;
             }
-            if !(place == self.first_open && self.node_waits()) && !self.has_room(held_bytes, limits) {
+            let is_lowest = place == self.first_open && self.node_waits();
+            if !(is_lowest || self.has_room(held_bytes, limits)) {
                 self.window_full = true;
                 break;
             }
