@@ -4,6 +4,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::Key;
 use leveldb::fs::{Disk, DiskFile};
 use simd::xor::xor;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SPARE_BYTES: u64 = 50 * 1024 * 1024;
 /// What is collected before it is written.
 const PENDING_BYTES: usize = 1024 * 1024;
+/// So much of what was written last stays in the page cache, where it can be read again; what came before it makes room for
+/// what is read more often, the coins.
+const CACHED_BYTES: u64 = 32 * 1024 * 1024;
 /// Files written and not yet synced; beyond them the oldest is synced on the spot, so that few stay open.
 const UNSYNCED_FILES_MAX: usize = 64;
 
@@ -42,6 +46,7 @@ pub(crate) struct Writing {
     /// Room is reserved in pieces of this many bytes.
     chunk_bytes: u64,
     unsynced: Vec<Arc<dyn DiskFile>>,
+    cached: Cached,
     is_dir_changed: bool,
     /// A sync failed: what the files hold is not known any more.
     is_broken: Arc<AtomicBool>,
@@ -49,8 +54,16 @@ pub(crate) struct Writing {
 
 impl Writing {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, key: Key, chunk_bytes: u64) -> Writing {
-        let (unsynced, is_broken) = (Vec::new(), Arc::new(AtomicBool::new(false)));
-        Writing { disk, dir: dir.to_path_buf(), key, chunk_bytes, unsynced, is_dir_changed: false, is_broken }
+        Writing {
+            disk,
+            dir: dir.to_path_buf(),
+            key,
+            chunk_bytes,
+            unsynced: Vec::new(),
+            cached: Cached::default(),
+            is_dir_changed: false,
+            is_broken: Arc::new(AtomicBool::new(false)),
+        }
     }
 
     /// Opens `path`, of which `used` bytes are in use, or makes it when none are.
@@ -113,6 +126,7 @@ impl Writing {
             return Ok(());
         }
         tail.file.write_at(tail.pending_at, &tail.pending)?;
+        self.cached.add(&tail.file, tail.pending_at, tail.pending.len() as u64);
         tail.pending_at += tail.pending.len() as u64;
         tail.pending.clear();
         self.mark(&tail.file)
@@ -158,6 +172,28 @@ impl Writing {
             return Err(Fault::new(FaultKind::Io, &self.dir, wanted, found, advice));
         }
         Ok(())
+    }
+}
+
+/// What was written of late, and lies in the page cache.
+#[derive(Debug, Default)]
+struct Cached {
+    pieces: VecDeque<(Arc<dyn DiskFile>, u64, u64)>,
+    bytes: u64,
+}
+
+impl Cached {
+    /// A piece was written: it is on its way to the disk; what is older than some others is let go.
+    fn add(&mut self, file: &Arc<dyn DiskFile>, offset: u64, len: u64) {
+        file.let_go(offset, len);
+        self.pieces.push_back((file.clone(), offset, len));
+        self.bytes += len;
+        while self.bytes > CACHED_BYTES
+            && let Some((file, offset, len)) = self.pieces.pop_front()
+        {
+            file.let_go(offset, len);
+            self.bytes -= len;
+        }
     }
 }
 

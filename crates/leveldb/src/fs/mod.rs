@@ -232,6 +232,10 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// No space, or what the system says.
     fn allocate(&self, offset: u64, len: u64) -> DiskResult<()>;
 
+    /// Says that these bytes will not be read soon: the system may begin to write them to the disk, and forgets those that
+    /// are there. Nothing that is read or synced changes by it.
+    fn let_go(&self, offset: u64, len: u64);
+
     /// Makes contents and length durable (fdatasync). After an error, see the module's rules.
     ///
     /// # Errors

@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, FallocateFlags, RenameFlags};
+use rustix::fs::{Advice, CWD, FallocateFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file};
@@ -159,6 +160,11 @@ impl DiskFile for RealFile {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(why) => Err(DiskError::new("reserve room in", &self.path, why).at(offset)),
         }
+    }
+
+    fn let_go(&self, offset: u64, len: u64) {
+        // Linux begins to write what is dirty and drops what is clean. It is advice: where it is refused, nothing is lost.
+        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::DontNeed);
     }
 
     fn sync(&self) -> DiskResult<()> {

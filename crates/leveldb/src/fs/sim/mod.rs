@@ -379,6 +379,8 @@ impl DiskFile for SimFile {
         })
     }
 
+    fn let_go(&self, _offset: u64, _len: u64) {}
+
     fn sync(&self) -> DiskResult<()> {
         self.run("sync", |state, inode| match state.step()? {
             Step::Whole => {
