@@ -10,7 +10,7 @@ use crate::pipeline::{Flight, Job, Refusal};
 use coins::{Answers, LANES, Ops, ops::lane_of};
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use primitives::coin::CoinRef;
-use primitives::{Amount, Block, Hash256, Height, Tables, undo};
+use primitives::{Amount, Block, Hash256, Header, Height, Tables, undo};
 use std::cell::RefCell;
 use std::sync::{Arc, RwLockReadGuard};
 
@@ -90,7 +90,10 @@ thread_local! {
 pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
     let checked = match &job.checked {
         Some(checked) => Arc::clone(checked),
-        None => Arc::new(check(params, job)?),
+        None => {
+            let Job { header, hash, height, parent_mtp, .. } = *job;
+            Arc::new(check(params, &Subject { header, hash, height, parent_mtp }, &job.bytes, job.contextual)?)
+        }
     };
     let block = checked.block(&job.bytes);
     if block.header() != job.header {
@@ -100,10 +103,19 @@ pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
     Ok(Prepared { checked, ops })
 }
 
-fn check(params: &Params, job: &Job) -> Result<Checked, Refusal> {
+/// Whose body it is that is checked, and where it stands.
+pub(crate) struct Subject {
+    pub(crate) header: Header,
+    pub(crate) hash: Hash256,
+    pub(crate) height: Height,
+    pub(crate) parent_mtp: u32,
+}
+
+/// Takes a body apart and checks every rule that needs no coins; those of its place in the chain where they are asked for.
+pub(crate) fn check(params: &Params, of: &Subject, bytes: &[u8], contextual: bool) -> Result<Checked, Refusal> {
     let mut tables = Tables::new();
-    let parsed = tables.parse_block(&job.bytes).map_err(Refusal::Unparsable)?;
-    if parsed.header() != job.header {
+    let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
+    if parsed.header() != of.header {
         return Err(Refusal::WrongBody);
     }
     let mut txids = Vec::new();
@@ -111,19 +123,38 @@ fn check(params: &Params, job: &Job) -> Result<Checked, Refusal> {
     let mut sigops = Vec::new();
     SCRATCH
         .with_borrow_mut(|(scratch, wtxids)| {
-            block::check(params, &parsed, &job.hash, &txids, &mut sigops, scratch)?;
-            if !job.contextual {
+            block::check(params, &parsed, &of.hash, &txids, &mut sigops, scratch)?;
+            if !contextual {
                 return Ok(());
             }
             wtxids.clear();
-            if block::needs_wtxids(params, &parsed, job.height) {
+            if block::needs_wtxids(params, &parsed, of.height) {
                 parsed.wtxids_into(&txids, wtxids);
             }
-            let context = block::Context { height: job.height, median_time_past: job.parent_mtp };
+            let context = block::Context { height: of.height, median_time_past: of.parent_mtp };
             block::check_context(params, &parsed, &context, &txids, wtxids, scratch)
         })
         .map_err(Refusal::Rule)?;
     Ok(Checked { tables, txids, sigops })
+}
+
+/// As [`check`], for a body from a peer. One that cannot be its header's is told so first, as Core does
+/// ([`block::mutation`]): none is that passes the checks.
+pub(crate) fn check_arrived(params: &Params, of: &Subject, bytes: &[u8]) -> Result<Checked, Refusal> {
+    let first = match check(params, of, bytes, true) {
+        Err(Refusal::Rule(error)) => error,
+        other => return other,
+    };
+    let mut tables = Tables::new();
+    let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
+    let (mut txids, mut wtxids) = (Vec::new(), Vec::new());
+    parsed.txids_into(&mut txids);
+    if block::needs_wtxids(params, &parsed, of.height) {
+        parsed.wtxids_into(&txids, &mut wtxids);
+    }
+    let segwit = of.height >= params.segwit_height;
+    let mutation = block::mutation(&parsed, segwit, &txids, &wtxids, &mut block::Scratch::default());
+    Err(Refusal::Rule(mutation.unwrap_or(first)))
 }
 
 /// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.

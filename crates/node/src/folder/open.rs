@@ -6,7 +6,8 @@ use crate::fault::Fault;
 use crate::headers;
 use crate::log::Log;
 use crate::options::{Events, Options};
-use crate::stages::Checked;
+use crate::pipeline::Refusal;
+use crate::stages::{self, Checked, Subject};
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::{Class, Params};
 use leveldb::fs::Disk;
@@ -345,41 +346,16 @@ impl<'e> Folder<'e> {
 
     /// Checks a body as far as that goes without coins.
     fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<Checked, String> {
-        let mut tables = primitives::Tables::new();
-        let parsed = match tables.parse_block(bytes) {
-            Ok(parsed) => parsed,
-            Err(why) => return Err(format!("its {} bytes are no block: {why}", bytes.len())),
-        };
-        let (txids, sigops) = self.check_parsed(id, &parsed).map_err(|error| error.to_string())?;
-        Ok(Checked { tables, txids, sigops })
-    }
-
-    /// Ids and legacy signature operations of its transactions.
-    fn check_parsed(
-        &self,
-        id: NodeId,
-        parsed: &primitives::Block<'_>,
-    ) -> Result<(Vec<Hash256>, Vec<u32>), consensus::BlockError> {
-        use consensus::{block, block::Context};
-        let (hash, height, mtp) = {
+        let subject = {
             let tree = self.tree();
-            let parent = tree.parent(id).unwrap_or(GENESIS);
-            (tree.hash(id), tree.height(id), tree.median_time_past(parent))
+            let parent_mtp = tree.median_time_past(tree.parent(id).unwrap_or(GENESIS));
+            Subject { header: tree.header(id), hash: tree.hash(id), height: tree.height(id), parent_mtp }
         };
-        let (mut txids, mut wtxids, mut sigops) = (Vec::new(), Vec::new(), Vec::new());
-        let mut scratch = block::Scratch::default();
-        parsed.txids_into(&mut txids);
-        if block::needs_wtxids(self.params, parsed, height) {
-            parsed.wtxids_into(&txids, &mut wtxids);
-        }
-        let segwit = height >= self.params.segwit_height;
-        if let Some(error) = block::mutation(parsed, segwit, &txids, &wtxids, &mut scratch) {
-            return Err(error);
-        }
-        block::check(self.params, parsed, &hash, &txids, &mut sigops, &mut scratch)?;
-        let context = Context { height, median_time_past: mtp };
-        block::check_context(self.params, parsed, &context, &txids, &wtxids, &mut scratch)?;
-        Ok((txids, sigops))
+        stages::check_arrived(self.params, &subject, bytes).map_err(|refusal| match refusal {
+            Refusal::Rule(error) => error.to_string(),
+            Refusal::Unparsable(why) => format!("its {} bytes are no block: {why}", bytes.len()),
+            Refusal::WrongBody => "its header is another's".to_owned(),
+        })
     }
 
     /// Headers that an older index knew, so that none of them is forgotten.
