@@ -82,6 +82,18 @@ pub struct ChainTxData {
     pub tx_rate: f64,
 }
 
+impl ChainTxData {
+    /// Transactions that the chain has at a time, seconds since 1970; none where that lies before [`ChainTxData::time`] or
+    /// nothing is known of the chain.
+    pub fn transactions_at(&self, time: i64) -> Option<f64> {
+        (self.tx_count > 0 && time >= self.time)
+            .then(|| self.tx_count as f64 + (time - self.time) as f64 * self.tx_rate)
+    }
+}
+
+/// A block of the last two hours is counted by heights, for times are the miners'.
+const RECENT_S: i64 = 2 * 60 * 60;
+
 /// How headers are synced without keeping them first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadersSyncParams {
@@ -228,6 +240,26 @@ impl Params {
         Ok(self)
     }
 
+    /// How much of the chain is done, 0 to 1, with a block up to which there are `transactions`: 0 where those are not known.
+    /// `blocks_left` are below the best header behind it; times are seconds since 1970.
+    ///
+    /// Source: Bitcoin Core b88bffe, `ChainstateManager::GuessVerificationProgress`.
+    pub fn progress(&self, transactions: u64, block_time: u32, blocks_left: Height, now: i64) -> f64 {
+        if transactions == 0 {
+            return 0.0;
+        }
+        let data = &self.chain_tx_data;
+        let block_time = i64::from(block_time);
+        let total = if transactions <= data.tx_count {
+            data.tx_count as f64 + (now - data.time) as f64 * data.tx_rate
+        } else if (now - block_time).abs() <= RECENT_S {
+            transactions as f64 + f64::from(blocks_left) * f64::from(self.pow_target_spacing) * data.tx_rate
+        } else {
+            transactions as f64 + (now - block_time) as f64 * data.tx_rate
+        };
+        (transactions as f64 / total).min(1.0)
+    }
+
     /// Moves a buried deployment, as `-testactivationheight=name@height` does on regtest.
     ///
     /// # Errors
@@ -295,6 +327,31 @@ mod tests {
     use super::*;
     use crate::header::check_proof_of_work;
     use primitives::{Amount, Tables};
+
+    #[test]
+    fn progress_is_a_share_of_transactions() {
+        let data = ChainTxData { time: 1_000_000, tx_count: 10_000, tx_rate: 0.5 };
+        let params = Params { chain_tx_data: data, ..Params::new(Chain::Main) };
+        let now = 1_020_000;
+        for (row, transactions, block_time, blocks_left, want) in [
+            ("not known", 0, 0, 0, 0.0),
+            // 10,000 and half of 20,000 are 20,000.
+            ("long ago", 5_000, 900_000, 9, 0.25),
+            ("the last that was counted", 10_000, 999_000, 9, 0.5),
+            // 18,000 and half of the 10,000 s since.
+            ("later", 18_000, 1_010_000, 9, 18.0 / 23.0),
+            // Two blocks left: 1,200 s.
+            ("of late", 19_000, 1_019_000, 2, 19_000.0 / 19_600.0),
+            ("the last", 19_000, 1_026_000, 0, 1.0),
+            ("from the future", 19_000, 1_050_000, 0, 1.0),
+        ] {
+            let got = params.progress(transactions, block_time, blocks_left, now);
+            assert!((got - want).abs() < 1e-9, "{row}: {got} for {want}");
+        }
+        assert_eq!(data.transactions_at(1_020_000), Some(20_000.0));
+        assert_eq!(data.transactions_at(999_999), None, "nothing is said about earlier times");
+        assert_eq!(Params::new(Chain::Regtest).chain_tx_data.transactions_at(1_020_000), None);
+    }
 
     #[test]
     fn genesis_blocks_hash() {

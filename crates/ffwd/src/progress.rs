@@ -1,6 +1,7 @@
 //! Long work, seen from outside: a bar on a terminal, a line now and then elsewhere; always on standard error.
 //!
-//! The time to go is the bytes that are left over the bytes a second of late, never a share of heights: early blocks are small.
+//! The time to go is the work that is left over the work a second of late, never a share of heights: early blocks are small.
+//! Work is bytes and inputs; where the network is the limit, bytes alone.
 //! Absent on purpose: standard output, which holds results alone.
 
 use crate::text;
@@ -21,14 +22,23 @@ const WINDOW_SHARE: f64 = 0.1;
 const SAMPLE_S: f64 = 0.3;
 /// Coins a second for the time that a commit is said to take: well below what one core writes, for disks are slow.
 const COMMIT_COINS_PER_S: u64 = 1_000_000;
+/// One input costs as much time as so many bytes: in a reindex, what is done for each input took 1.3 us of one processor, and
+/// reading and decoding 2.2 ns a byte (`bench/record/2026-11-21-baseline.md`).
+const INPUT_BYTES: f64 = 600.0;
 /// A thread that spends this share of the time waiting is waiting.
 const WAITING_SHARE: f64 = 0.5;
+
+/// What the work waits for where it waits for peers.
+const NETWORK: &str = "network";
 
 /// Speeds of late.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Rates {
     blocks: f64,
     bytes: f64,
+    inputs: f64,
+    /// Inputs a byte since the start.
+    density: f64,
     limit: &'static str,
 }
 
@@ -38,6 +48,7 @@ struct Sample {
     seconds: f64,
     height: u32,
     bytes: u64,
+    inputs: u64,
     read: Duration,
     wait: Duration,
 }
@@ -45,8 +56,14 @@ struct Sample {
 impl Sample {
     fn of(progress: &Progress) -> Sample {
         let (busy, waited) = (|stage| of(&progress.stats.busy, stage), |stage| of(&progress.stats.waited, stage));
-        let (seconds, height, bytes) = (progress.seconds, progress.height, progress.bytes);
-        Sample { seconds, height, bytes, read: busy(Stage::Read) + waited(Stage::Read), wait: busy(Stage::Wait) }
+        Sample {
+            seconds: progress.seconds,
+            height: progress.height,
+            bytes: progress.bytes,
+            inputs: progress.stats.inputs,
+            read: busy(Stage::Read) + waited(Stage::Read),
+            wait: busy(Stage::Wait),
+        }
     }
 }
 
@@ -64,7 +81,7 @@ fn limit(first: &Sample, last: &Sample, workers: usize, peers: u32) -> &'static 
     } else if share(first.read, last.read) < WAITING_SHARE || peers == 0 {
         "disk"
     } else {
-        "network"
+        NETWORK
     }
 }
 
@@ -96,15 +113,20 @@ impl Window {
         Rates {
             blocks: f64::from(now.height.saturating_sub(first.height)) / seconds,
             bytes: now.bytes.saturating_sub(first.bytes) as f64 / seconds,
+            inputs: now.inputs.saturating_sub(first.inputs) as f64 / seconds,
+            density: now.inputs as f64 / now.bytes.max(1) as f64,
             limit: limit(&first, &now, workers, progress.peers),
         }
     }
 }
 
-/// Seconds that the bytes which are left will take; none where that cannot be told.
+/// Seconds that the work which is left will take; none where that cannot be told. How many inputs the blocks that are left
+/// have is not known: as many a byte as those before.
 fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
-    let left = progress.bytes_end.checked_sub(progress.bytes)?;
-    (progress.bytes_end > 0 && rates.bytes > 0.0).then(|| left as f64 / rates.bytes)
+    let left = progress.bytes_end.checked_sub(progress.bytes)? as f64;
+    let of_input = if rates.limit == NETWORK { 0.0 } else { INPUT_BYTES };
+    let known = progress.bytes_end > 0 && rates.bytes > 0.0;
+    known.then(|| left * (1.0 + rates.density * of_input) / (rates.bytes + rates.inputs * of_input))
 }
 
 /// Everything about the progress, in one line.
@@ -325,9 +347,13 @@ mod tests {
 
     #[test]
     fn time_to_go_is_told_only_when_it_is_known() {
-        let rates = Rates { blocks: 1.0, bytes: 1e6, limit: "disk" };
+        let rates = Rates { blocks: 1.0, bytes: 1e6, limit: "disk", ..Rates::default() };
+        // 5,000 inputs in a megabyte so far, twice as many of late: 4 MB of work a megabyte, and 7 MB a second.
+        let dense = Rates { inputs: 10_000.0, density: 0.005, ..rates };
         for (row, progress, rates, want) in [
             ("known", at(1.0, 1, 9_000_000_000), rates, Some(1_000.0)),
+            ("more inputs of late", at(1.0, 1, 9_000_000_000), dense, Some(4_000.0 / 7.0)),
+            ("bytes alone", at(1.0, 1, 9_000_000_000), Rates { limit: NETWORK, ..dense }, Some(1_000.0)),
             ("no speed", at(1.0, 1, 0), Rates::default(), None),
             ("no end", Progress { bytes_end: 0, ..at(1.0, 1, 0) }, rates, None),
             ("beyond the end", Progress { bytes_end: 5, ..at(1.0, 1, 6) }, rates, None),
@@ -356,7 +382,7 @@ mod tests {
         let mut progress = at(10.0, 1_234, 2_000_000_000);
         (progress.stats.coins, progress.stats.coin_bytes, progress.peers) = (5_270_000, 456 << 20, 3);
         (progress.stats.spends, progress.stats.asked) = (1_000, 25);
-        let rates = Rates { blocks: 123.4, bytes: 56.7e6, limit: "network" };
+        let rates = Rates { blocks: 123.4, bytes: 56.7e6, limit: NETWORK, ..Rates::default() };
         assert_eq!(
             line(&progress, &rates, 1024 << 20),
             "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 5,270,000 coins in 456 of 1,024 MiB, 2 % of spends missed it, 3 peers, network-bound, 2 min 21 s to go"

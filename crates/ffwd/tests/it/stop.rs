@@ -42,6 +42,12 @@ fn ctrl_c_commits_and_the_next_run_goes_on() {
     let got = run(folder.path(), REINDEX).good();
     assert_eq!((&got["height_start"], &got["bestblock"]), (&stopped["height"], &made["bestblock"]), "{got}");
     assert_eq!(got["txouts"], made["txouts"], "{got}");
+    // The last line counts the transactions of both runs, and genesis.
+    let verified = run(folder.path(), "verify --level 1 --blocks 0 --datadir @ --chain regtest --json").good();
+    let text = fs::read_to_string(&log).unwrap();
+    let last = text.lines().rev().find(|line| line.contains("UpdateTip: ")).unwrap();
+    let count = verified["transactions"].as_u64().unwrap() + 1;
+    assert!(last.contains(&format!(" tx={count} ")) && last.contains(" progress=0."), "{count}: {last}");
 }
 
 /// The height from which a run went on, as it said.

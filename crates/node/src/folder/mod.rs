@@ -124,7 +124,7 @@ pub struct Teller<'e> {
     pub blocks: AtomicU64,
     /// Blocks refused.
     pub invalid: AtomicU64,
-    /// Transactions up to the last connected block; 0 where that is not known.
+    /// Transactions up to the last connected block, genesis included.
     pub transactions: AtomicU64,
     /// Bodies that proved to be none, of which there is no other copy.
     pub lost: AtomicU64,
@@ -186,10 +186,6 @@ impl<'e> Teller<'e> {
         (self.events)(Event::Refused { height, hash, why });
     }
 
-    pub(crate) fn add_transactions(&self, count: u64) -> u64 {
-        self.transactions.fetch_add(count, Relaxed) + count
-    }
-
     /// The log alone.
     pub fn log(&self) -> &Log {
         &self.log
@@ -230,6 +226,13 @@ impl Folder<'_> {
     pub(crate) fn height_and_hash(&self, id: NodeId) -> (Height, Hash256) {
         let tree = self.tree();
         (tree.height(id), tree.hash(id))
+    }
+
+    /// Transactions of the chain up to a block, genesis and itself included; the index knows how many each has.
+    pub(crate) fn transactions_up_to(&self, id: NodeId) -> u64 {
+        let tree = self.tree();
+        let chain = std::iter::successors(Some(id), |&id| tree.parent(id));
+        chain.map(|id| u64::from(tree.body(id).transactions)).sum()
     }
 
     pub(crate) fn height_and_time(&self, id: NodeId) -> (Height, u32) {

@@ -14,7 +14,7 @@ use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef, put_coin_ke
 use primitives::{Hash256, OutPoint};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use store::blockfiles::BlockAt;
 use store::index::IndexChanges;
 use store::{FilePos, IndexEntry, Status};
@@ -258,6 +258,7 @@ impl World for Folder<'_> {
         self.active.write().expect("nobody panics with it").pop();
         self.teller.log().line(&format!("Disconnect block: {hash} height={height}"));
         self.teller.height.store(height - 1, Relaxed);
+        self.teller.transactions.fetch_sub(u64::from(self.tree().body(node).transactions), Relaxed);
         Ok(())
     }
 
@@ -481,17 +482,20 @@ impl Folder<'_> {
         let job = block.job;
         self.teller.height.store(job.height, Relaxed);
         self.teller.blocks.fetch_add(1, Relaxed);
-        let done = self.teller.bytes.fetch_add(job.bytes.len() as u64, Relaxed) + job.bytes.len() as u64;
-        let end = self.teller.bytes_end.load(Relaxed).max(done).max(1);
+        self.teller.bytes.fetch_add(job.bytes.len() as u64, Relaxed);
+        let count = block.prepared.txids.len() as u64;
+        let transactions = self.teller.transactions.fetch_add(count, Relaxed) + count;
+        let now = (self.options.clock)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
         let tree = self.tree();
+        let (time, blocks_left) = (tree.time(job.node), tree.height(tree.best()).saturating_sub(job.height));
         self.teller.log().update_tip(&Tip {
             hash: job.hash,
             height: job.height,
             version: tree.version(job.node),
             work: tree.work(job.node),
-            transactions: self.teller.add_transactions(block.prepared.txids.len() as u64),
-            time: tree.time(job.node),
-            progress: done as f64 / end as f64,
+            transactions,
+            time,
+            progress: self.params.progress(transactions, time, blocks_left, now),
             cache_bytes: block.coins.1 as u64,
             cache_coins: block.coins.0 as u64,
         });

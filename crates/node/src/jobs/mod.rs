@@ -88,6 +88,7 @@ fn engine<'f>(folder: &'f Folder<'_>, tip: NodeId) -> Engine<'f> {
 /// The same with another budget.
 fn engine_with<'f>(folder: &'f Folder<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
     let options = folder.options;
+    folder.teller.transactions.store(folder.transactions_up_to(tip), Relaxed);
     let setup = Setup {
         pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
