@@ -1,7 +1,7 @@
 //! `sync`: blocks from peers, to the tip that they have, and on from there.
 //!
 //! Three threads beside the network's own and the pipeline's workers: one takes what arrives, looks whether it is whole,
-//! and stores it; one brings the chain up to date; one tells how far it is.
+//! and stores it, with helpers where there are many processors; one brings the chain up to date; one tells how far it is.
 
 use super::existing::{self, Purpose};
 use super::{AtEnd, engine_with, report};
@@ -16,10 +16,12 @@ use crate::stats::{Snapshot, Stats};
 use crate::tree::{Fate, GENESIS, NodeId};
 use consensus::Chain;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Want};
+use primitives::Hash256;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use store::blockfiles::BlockBytes;
 
@@ -72,6 +74,8 @@ struct Shared<'f, 'e> {
     block_bytes: AtomicU64,
     /// Height of the last block that was wanted, where only so many may be ahead of the tip.
     wanted_to: AtomicU32,
+    /// Blocks were stored since the index was written.
+    dirty: AtomicBool,
     /// Less was wanted than could be: a commit is to make room first.
     held_back: AtomicBool,
     /// Where the run of the pipeline ends that goes on; [`GENESIS`] while there is none.
@@ -138,6 +142,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         stored: Mutex::default(),
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
         wanted_to: AtomicU32::new(0),
+        dirty: AtomicBool::new(false),
         held_back: AtomicBool::new(false),
         run_to: AtomicU32::new(GENESIS),
         done: AtomicBool::new(false),
@@ -145,8 +150,8 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     };
     let stats = engine.pipeline.stats();
     let result = std::thread::scope(|scope| {
-        let taker = scope.spawn(|| take(&shared, receiver, &own));
-        let teller = scope.spawn(|| tell(&shared, &stats));
+        let taker = spawn(scope, "arrive", || take(&shared, receiver, &own));
+        let teller = spawn(scope, "tell", || tell(&shared, &stats));
         let result = {
             let _end = AtEnd(|| {
                 shared.done.store(true, Relaxed);
@@ -202,38 +207,91 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config
 }
 
+fn spawn<'s, T: Send + 's>(
+    scope: &'s Scope<'s, '_>,
+    name: impl Into<String>,
+    work: impl FnOnce() -> T + Send + 's,
+) -> ScopedJoinHandle<'s, T> {
+    std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work).expect("threads start")
+}
+
 /// Takes what the network says until the work is done, and leaves the rest.
 fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) -> Receiver<Event> {
     let _alarm = shared.alarm("takes what arrives");
-    if let Err(fault) = take_events(shared, &events, own) {
-        shared.end_by(fault);
-    }
+    std::thread::scope(|scope| {
+        let storers: Vec<Sender<Arrived>> = (0..storer_count(shared.folder.options.par))
+            .map(|n| {
+                let (sender, blocks) = channel();
+                spawn(scope, format!("arrive.{n:02}"), move || store_all(shared, blocks));
+                sender
+            })
+            .collect();
+        if let Err(fault) = take_events(shared, &events, own, &storers) {
+            shared.end_by(fault);
+        }
+    });
     events
 }
 
-fn take_events(shared: &Shared<'_, '_>, events: &Receiver<Event>, own: &store::own::Own) -> Result<(), Fault> {
-    let mut last_index = Instant::now();
-    let (mut dirty, mut crowd) = (false, Crowd::default());
+/// Threads that check and store blocks in place of the one that takes what arrives: one of them keeps up with four or
+/// five workers, and with few workers nobody has the processor for it.
+fn storer_count(par: usize) -> usize {
+    if par < 8 { 0 } else { (par / 4).min(8) }
+}
+
+/// A block that was asked for.
+struct Arrived {
+    hash: Hash256,
+    bytes: p2p::BlockBytes,
+}
+
+/// Stores what arrives until nothing more comes; after the end of the work nothing is stored.
+fn store_all(shared: &Shared<'_, '_>, blocks: Receiver<Arrived>) {
+    let _alarm = shared.alarm("stores blocks");
+    for arrived in blocks {
+        if shared.done.load(Relaxed) {
+            return;
+        }
+        if let Err(fault) = store(shared, arrived) {
+            return shared.end_by(fault);
+        }
+    }
+}
+
+fn take_events(
+    shared: &Shared<'_, '_>,
+    events: &Receiver<Event>,
+    own: &store::own::Own,
+    storers: &[Sender<Arrived>],
+) -> Result<(), Fault> {
+    let (mut last_index, mut crowd) = (Instant::now(), Crowd::default());
     // Headers that are known already are news to nobody.
     want(shared);
     while !shared.done.load(Relaxed) {
         match events.recv_timeout(Duration::from_millis(100)) {
-            Ok(event) => dirty |= take_event(shared, event, own, &mut crowd)?,
+            Ok(event) => take_event(shared, event, own, storers, &mut crowd)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Fault::own("the network's thread ended")),
         }
         want_if_ahead(shared);
-        if dirty && last_index.elapsed() > INDEX_INTERVAL {
-            shared.folder.write_index(None)?;
-            (dirty, last_index) = (false, Instant::now());
+        if last_index.elapsed() > INDEX_INTERVAL {
+            if shared.dirty.swap(false, Relaxed) {
+                shared.folder.write_index(None)?;
+            }
+            last_index = Instant::now();
         }
     }
     Ok(())
 }
 
-/// Says whether something was stored.
-fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own, crowd: &mut Crowd) -> Result<bool, Fault> {
-    let (folder, teller) = (shared.folder, &shared.folder.teller);
+fn take_event(
+    shared: &Shared<'_, '_>,
+    event: Event,
+    own: &store::own::Own,
+    storers: &[Sender<Arrived>],
+    crowd: &mut Crowd,
+) -> Result<(), Fault> {
+    let teller = &shared.folder.teller;
     match event {
         Event::PeerConnected { peer, info } => {
             let way = if info.inbound { "from" } else { "to" };
@@ -259,38 +317,46 @@ fn take_event(shared: &Shared<'_, '_>, event: Event, own: &store::own::Own, crow
         Event::WantMore | Event::HeadersDone => want(shared),
         Event::Addresses(bytes) => own.write(ADDRESSES, &bytes)?,
         Event::Block { hash, bytes, .. } => {
-            let known = folder.tree().find(&hash);
-            let Some(id) = known.filter(|&id| folder.place(id).is_none()) else {
-                shared.network.verdict(hash, BlockVerdict::Stored);
-                return Ok(false);
-            };
-            let height = folder.tree().height(id);
-            let (bytes, start, held) = bytes.into_parts();
-            let spares = held.spares();
-            let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| spares.give(done)));
-            let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
-            match folder.store_block(id, &bytes, keep)? {
-                Ok(()) => {
-                    let (before, now) = (shared.block_bytes.load(Relaxed), bytes.len() as u64);
-                    shared.block_bytes.store((before * 31 + now) / 32, Relaxed);
-                    shared.stored.lock().expect("nobody panics with it").push(id);
-                    shared.arrivals.arrived();
-                    shared.network.verdict(hash, BlockVerdict::Stored);
-                    return Ok(true);
-                }
-                Err(error) => {
-                    teller.refused(
-                        height,
-                        hash,
-                        &format!("{error} (this body only, from a peer: its header is not marked)"),
-                        false,
-                    );
-                    shared.network.verdict(hash, BlockVerdict::BadBody(error.to_string()));
-                }
+            let arrived = Arrived { hash, bytes };
+            // A block that comes twice comes to the same storer. One that has ended has said why.
+            match storers.get(usize::from(hash.0[0]) % storers.len().max(1)) {
+                Some(storer) => drop(storer.send(arrived)),
+                None => store(shared, arrived)?,
             }
         }
     }
-    Ok(false)
+    Ok(())
+}
+
+/// Checks a block and stores it, if that was not done before.
+fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<(), Fault> {
+    let folder = shared.folder;
+    let known = folder.tree().find(&hash);
+    let Some(id) = known.filter(|&id| folder.place(id).is_none()) else {
+        shared.network.verdict(hash, BlockVerdict::Stored);
+        return Ok(());
+    };
+    let height = folder.tree().height(id);
+    let (bytes, start, held) = bytes.into_parts();
+    let spares = held.spares();
+    let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| spares.give(done)));
+    let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
+    match folder.store_block(id, &bytes, keep)? {
+        Ok(()) => {
+            let (before, now) = (shared.block_bytes.load(Relaxed), bytes.len() as u64);
+            shared.block_bytes.store((before * 31 + now) / 32, Relaxed);
+            shared.dirty.store(true, Relaxed);
+            shared.stored.lock().expect("nobody panics with it").push(id);
+            shared.arrivals.arrived();
+            shared.network.verdict(hash, BlockVerdict::Stored);
+        }
+        Err(error) => {
+            let why = format!("{error} (this body only, from a peer: its header is not marked)");
+            folder.teller.refused(height, hash, &why, false);
+            shared.network.verdict(hash, BlockVerdict::BadBody(error));
+        }
+    }
+    Ok(())
 }
 
 /// Asks for the blocks of the best header chain that are not there.

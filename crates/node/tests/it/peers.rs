@@ -255,7 +255,8 @@ pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Opti
     let disk = SimDisk::new(0);
     disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
     let stop_at_height = if let Until::Stop(height) = until { Some(height) } else { None };
-    let options = Options { par: 2, stop_at_height, ..options(&disk, false) };
+    // With that many workers several threads store blocks; `following` has one.
+    let options = Options { par: 16, stop_at_height, ..options(&disk, false) };
     let sync = sync_options(peers, until);
     let (said, start) = (Mutex::new(Vec::new()), Instant::now());
     let report = jobs::sync(&options, &sync, &|event| match event {
