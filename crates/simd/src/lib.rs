@@ -6,6 +6,7 @@
 //! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
 //! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
 //! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
+//! - [`secp256k1`]: statements about points of that curve, many at a time in vector lanes.
 //! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`prefetch`]: a cache line, early.
 //! - [`bucket`]: one cache line of a hash table.
 //!
@@ -16,6 +17,7 @@ pub mod crc32c;
 pub mod map;
 pub mod memory;
 pub mod prefetch;
+pub mod secp256k1;
 pub mod sha256;
 pub mod xor;
 

@@ -1,0 +1,94 @@
+//! Points in lanes, two vectors of them side by side: what one waits for fills the other's time.
+//!
+//! A point is (x / z^2, y / z^3) (Jacobian coordinates). The formulas are incomplete, on purpose: they do not see the
+//! cases that need others. Each of those ends with z = 0, and stays there:
+//!
+//! - The sum of a point and itself, or its negative: h = 0, and z3 = z h.
+//! - Whatever is added to z = 0: z3 = z h.
+//! - Doubling z = 0: z3 = 2 y z. (No point has y = 0: the order is odd.)
+//!
+//! So where z is not zero in the end, no case was met, and the result is exact. Where it is, nothing is known.
+
+use super::field::{Fe, dot_columns, mul, mul_columns, square, square_columns};
+
+/// Vectors side by side.
+pub(super) const WAYS: usize = 2;
+
+/// One value for each of [`WAYS`] vectors.
+pub(super) type Ways<T> = [T; WAYS];
+
+/// Evaluates an expression for each way.
+macro_rules! each {
+    ($way:ident, $value:expr) => {
+        [
+            {
+                let $way = 0usize;
+                $value
+            },
+            {
+                let $way = 1usize;
+                $value
+            },
+        ]
+    };
+}
+pub(super) use each;
+
+/// Points in Jacobian coordinates, one a lane.
+#[derive(Clone, Copy)]
+pub(super) struct Point {
+    pub(super) x: Fe,
+    pub(super) y: Fe,
+    pub(super) z: Fe,
+}
+
+/// Points with z = 1, one a lane; of another curve where a caller says so.
+#[derive(Clone, Copy)]
+pub(super) struct Flat {
+    pub(super) x: Fe,
+    pub(super) y: Fe,
+    /// The lanes where the negative is meant.
+    pub(super) negative: u8,
+}
+
+/// Twice each point: 3 products, 4 squares.
+///
+/// With b = y^2, d = 4 x b, e = 3 x^2: x3 = e^2 - 2 d, y3 = e (d - x3) - 8 b^2, z3 = 2 y z.
+/// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): 36 for e, 48 for d, 24 for z3,
+/// -2 to 12 for x3, -96 to 12 for y3.
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(super) fn double(p: &Ways<Point>) -> Ways<Point> {
+    let b = each!(i, square(&p[i].y));
+    let e = each!(i, square_columns(&p[i].x).thrice().carry());
+    let d = each!(i, mul_columns(&p[i].x, &b[i]).shifted::<2>().carry());
+    let x = each!(i, square_columns(&e[i]).minus_columns(d[i].columns().twice()).carry());
+    let z = each!(i, mul_columns(&p[i].y, &p[i].z).twice().carry());
+    let c = each!(i, square_columns(&b[i]).shifted::<3>());
+    let f = each!(i, d[i].columns().minus(&x[i]).carry());
+    let y = each!(i, mul_columns(&e[i], &f[i]).minus_columns(c[i]).carry());
+    each!(i, Point { x: x[i], y: y[i], z: z[i] })
+}
+
+/// The sums, and the factor from each old z to the new one: 8 products, 3 squares.
+///
+/// `scale` is z, or where `q` lies on another curve than `p`, z times what leads from the one to the other: see
+/// [`super::ladder`].
+/// With u = q.x scale^2, s = q.y scale^3, h = u - x, r = s - y, v = x h^2:
+/// x3 = r^2 - h^3 - 2 v, y3 = r (v - x3) - y h^3, z3 = z h.
+/// Bounds of what is carried, in units of 2^52: -1 to 12 for h, -13 to 12 for r, -12 to 0 for -h^3, -2 to 13 for x3, 0 to
+/// 21 for y3.
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(super) fn add(p: &Ways<Point>, scale: &Ways<Fe>, q: &Ways<Flat>) -> (Ways<Point>, Ways<Fe>) {
+    let zz = each!(i, square(&scale[i]));
+    let h = each!(i, mul_columns(&q[i].x, &zz[i]).minus(&p[i].x).carry());
+    let zzz = each!(i, mul(&scale[i], &zz[i]));
+    let r = each!(i, mul_columns(&q[i].y, &zzz[i]).negative_where(q[i].negative).minus(&p[i].y).carry());
+    let hh = each!(i, square(&h[i]));
+    let z = each!(i, mul(&p[i].z, &h[i]));
+    let minus_hhh = each!(i, mul_columns(&h[i], &hh[i]).negative_where(0xff).carry());
+    let v = each!(i, mul(&p[i].x, &hh[i]));
+    let x = each!(i, square_columns(&r[i]).plus(&minus_hhh[i]).minus_columns(v[i].columns().twice()).carry());
+    let f = each!(i, v[i].columns().minus(&x[i]).carry());
+    let y = each!(i, dot_columns(&r[i], &f[i], &p[i].y, &minus_hhh[i]).carry());
+    (each!(i, Point { x: x[i], y: y[i], z: z[i] }), h)
+}

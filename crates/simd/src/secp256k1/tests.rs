@@ -1,0 +1,489 @@
+//! The lanes beside the plain twin. Beside libsecp256k1 they run in the crate that uses them.
+
+use super::batch::is_high;
+use super::digits::{BASE_BITS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
+use super::field::{self, Columns, Fe, LANES, dot_columns, mul, mul_columns, square, square_columns};
+use super::ladder::{BETA, sums};
+use super::plain::{Affine, Field, GENERATOR, Jacobian, Modulus, Order, Prime, Residue, Scalar, invert_all, to_affine};
+use super::point::{self, Flat, Point, Ways, each};
+use super::power::{inverses, roots};
+use super::tables::{BASES, look_up};
+use super::{Claim, Lanes, Y};
+use crate::rng::{Rng, rounds};
+
+/// Says that a test of lanes has none.
+fn lanes() -> Option<Lanes> {
+    let lanes = Lanes::detect();
+    if lanes.is_none() {
+        println!("skipped: this processor has no AVX-512 IFMA");
+    }
+    lanes
+}
+
+fn words(rng: &mut Rng) -> [u64; 4] {
+    let edge = [0, 1, u64::MAX, u64::MAX - 1, 1 << 63, 0xffff_fffe_ffff_fc2f];
+    std::array::from_fn(|_| if rng.below(4) == 0 { edge[rng.below(edge.len())] } else { rng.next() })
+}
+
+fn scalar(rng: &mut Rng) -> Scalar {
+    Scalar::reduced(words(rng))
+}
+
+/// Numbers of 256 bits around every bound.
+fn edges<M: Modulus>() -> Vec<[u64; 4]> {
+    let modulus = M::MODULUS;
+    let near = |offset: i64| [modulus[0].wrapping_add_signed(offset), modulus[1], modulus[2], modulus[3]];
+    let mut edges = vec![[0; 4], [1, 0, 0, 0], [2, 0, 0, 0], [u64::MAX; 4]];
+    edges.extend([-2, -1, 0, 1, 2].map(near));
+    edges.extend((0..256).step_by(13).map(|bit| std::array::from_fn(|i| u64::from(i == bit / 64) << (bit % 64))));
+    edges
+}
+
+/// The double-and-add that everything here comes down to; infinity is none.
+fn multiple(point: Affine, scalar: Scalar) -> Option<Affine> {
+    let mut sum: Option<Jacobian> = None;
+    for bit in (0..256).rev() {
+        sum = sum.map(Jacobian::double);
+        if scalar.words()[bit / 64] >> (bit % 64) & 1 == 1 {
+            let added = sum.map(|sum| sum.add(point)).filter(|sum| !sum.z.is_zero());
+            let complete = || plus(sum.map(|sum| to_affine(&[sum])[0]), Some(point)).map(Affine::jacobian);
+            sum = added.or_else(complete);
+        }
+    }
+    sum.map(|sum| to_affine(&[sum])[0])
+}
+
+/// The complete sum.
+fn plus(a: Option<Affine>, b: Option<Affine>) -> Option<Affine> {
+    let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
+    let sum = if a == b {
+        a.jacobian().double()
+    } else if a.x == b.x {
+        return None;
+    } else {
+        a.jacobian().add(b)
+    };
+    Some(to_affine(&[sum])[0])
+}
+
+fn negative(point: Affine) -> Affine {
+    Affine { y: -point.y, ..point }
+}
+
+fn small<M: Modulus>(number: u64) -> Residue<M> {
+    Residue::reduced([number, 0, 0, 0])
+}
+
+#[test]
+fn plain_numbers_obey_their_laws() {
+    fn laws<M: Modulus + PartialEq + std::fmt::Debug>(rng: &mut Rng) {
+        let edges = edges::<M>();
+        for round in 0..rounds(2000) {
+            let [a, b, c]: [Residue<M>; 3] = std::array::from_fn(|_| {
+                Residue::reduced(if rng.below(3) == 0 { edges[rng.below(edges.len())] } else { words(rng) })
+            });
+            assert!(Residue::<M>::from_words(a.words()).is_some(), "{a:?} is reduced");
+            assert_eq!((a + b) * c, a * c + b * c, "round {round}: {a:?} {b:?} {c:?}");
+            assert_eq!((a * b) * c, a * (b * c));
+            assert_eq!(a - b + b, a);
+            assert_eq!(a + -a, Residue::ZERO);
+            assert_eq!(a.half() + a.half(), a);
+            if !a.is_zero() && round % 20 == 0 {
+                assert_eq!(a * a.inverse(), Residue::ONE);
+            }
+        }
+        let modulus = M::MODULUS;
+        assert_eq!(Residue::<M>::from_words(modulus), None);
+        assert_eq!(Residue::<M>::reduced(modulus), Residue::ZERO);
+        // 2^256, from the modulus itself: the complement and one.
+        let complement = Residue::<M>::reduced(modulus.map(|word| !word)) + Residue::ONE;
+        let two_to_128 = Residue::<M>::reduced([0, 0, 1, 0]);
+        assert_eq!(two_to_128.square(), complement);
+        let mut numbers: Vec<Residue<M>> = (1..20).map(small).collect();
+        invert_all(&mut numbers);
+        assert!((1..20).zip(numbers).all(|(number, inverse)| small::<M>(number) * inverse == Residue::ONE));
+    }
+    let mut rng = Rng(1);
+    laws::<Prime>(&mut rng);
+    laws::<Order>(&mut rng);
+}
+
+#[test]
+fn constants_are_those_of_the_curve() {
+    let on_curve = |p: Affine| p.y.square() == p.x.square() * p.x + small(7);
+    assert!(on_curve(GENERATOR));
+    assert_eq!(multiple(GENERATOR, -Scalar::ONE), Some(negative(GENERATOR)), "the order");
+    // Source: SEC 2 gives no multiples; twice the generator is in libsecp256k1's and others' tests.
+    let twice = plus(Some(GENERATOR), Some(GENERATOR)).unwrap();
+    assert_eq!(twice.x.words()[3], 0xc604_7f94_41ed_7d6d);
+    let beta = Field::constant(BETA);
+    assert_eq!(beta * beta + beta + Field::ONE, Field::ZERO);
+    assert_eq!(LAMBDA * LAMBDA + LAMBDA + Scalar::ONE, Scalar::ZERO);
+    let lambda = multiple(GENERATOR, LAMBDA).unwrap();
+    assert_eq!((lambda.x, lambda.y), (GENERATOR.x * beta, GENERATOR.y));
+    for (number, high) in [(small(1), false), (-small::<Order>(1), true), (small::<Order>(1).half(), true)] {
+        assert_eq!(is_high(number), high, "{number:?}");
+    }
+    assert!(!is_high(small::<Order>(1).half() - Scalar::ONE) && !is_high(Scalar::ZERO));
+}
+
+/// What an element stands for, lane by lane, computed from its limbs by the twin.
+fn values(element: Fe) -> [Field; LANES] {
+    let limbs = element.limbs();
+    let weight = Field::reduced([1 << 52, 0, 0, 0]);
+    std::array::from_fn(|lane| limbs.iter().rev().fold(Field::ZERO, |sum, limb| sum * weight + small(limb[lane])))
+}
+
+/// Elements with every shape of limbs that the invariant allows, and edges.
+fn elements(rng: &mut Rng) -> Fe {
+    let edges = edges::<Prime>();
+    let (limb, top) = ((1 << 52) - 1, (1 << 50) - 1);
+    let mut limbs = [[0; LANES]; 5];
+    for lane in 0..LANES {
+        let full = std::array::from_fn(|i| if i == 4 { top } else { limb });
+        let new: [u64; 5] = match rng.below(4) {
+            0 => full,
+            1 => std::array::from_fn(|i| [0, full[i], rng.next() & full[i]][rng.below(3)]),
+            2 => {
+                let w = edges[rng.below(edges.len())];
+                let wide = |i: usize| u128::from(w[i]) | u128::from(w.get(i + 1).copied().unwrap_or(0)) << 64;
+                std::array::from_fn(|i| (wide(i * 52 / 64) >> (i * 52 % 64)) as u64 & limb)
+            }
+            _ => std::array::from_fn(|i| rng.next() & full[i]),
+        };
+        (0..5).for_each(|i| limbs[i][lane] = new[i]);
+    }
+    Fe::from_limbs(&limbs)
+}
+
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn field_in_lanes(rng: &mut Rng) {
+    let same = |name: &str, columns: Columns, want: &dyn Fn(usize) -> Field| {
+        let element = columns.carry();
+        let (got, reduced) = (values(element), element.reduced());
+        for lane in 0..LANES {
+            assert_eq!(got[lane], want(lane), "{name}, lane {lane}");
+            assert_eq!(Field::from_words(reduced.to_lanes()[lane]), Some(want(lane)), "{name}, reduced, lane {lane}");
+        }
+        let zero = (0..LANES).fold(0, |mask, lane| mask | u8::from(want(lane).is_zero()) << lane);
+        let odd = (0..LANES).fold(0, |mask, lane| mask | u8::from(want(lane).is_odd()) << lane);
+        assert_eq!((element.is_zero(), element.is_odd()), (zero, odd), "{name}");
+    };
+    let [a, b, c, d] = std::array::from_fn(|_| elements(rng));
+    let [va, vb, vc, vd] = [a, b, c, d].map(values);
+    let times = |number: u64| small::<Prime>(number);
+    same("itself", a.columns(), &|i| va[i]);
+    same("product", mul_columns(&a, &b), &|i| va[i] * vb[i]);
+    same("square", square_columns(&a), &|i| va[i].square());
+    same("two products", dot_columns(&a, &b, &c, &d), &|i| va[i] * vb[i] + vc[i] * vd[i]);
+    same("plus", mul_columns(&a, &b).plus(&c), &|i| va[i] * vb[i] + vc[i]);
+    same("minus", a.columns().minus(&b), &|i| va[i] - vb[i]);
+    same("minus itself", a.columns().minus(&a), &|_| Field::ZERO);
+    same("thrice a square", square_columns(&a).thrice(), &|i| va[i].square() * times(3));
+    same("four products", mul_columns(&a, &b).shifted::<2>(), &|i| va[i] * vb[i] * times(4));
+    same("twice", mul_columns(&a, &b).twice(), &|i| va[i] * vb[i] * times(2));
+    let eight = square_columns(&b).shifted::<3>();
+    same("product minus eight squares", mul_columns(&a, &c).minus_columns(eight), &|i| {
+        va[i] * vc[i] - vb[i].square() * times(8)
+    });
+    same("minus eight squares", Fe::small(0).columns().minus_columns(eight), &|i| -vb[i].square() * times(8));
+    let mask = rng.next() as u8;
+    let sign = |i: usize, value: Field| if mask >> i & 1 == 1 { -value } else { value };
+    same("signed product minus", mul_columns(&a, &b).negative_where(mask).minus(&c), &|i| {
+        sign(i, va[i] * vb[i]) - vc[i]
+    });
+    same("signed", a.negative_where(mask).columns(), &|i| sign(i, va[i]));
+    same("blend", a.where_else(mask, &b).columns(), &|i| if mask >> i & 1 == 1 { va[i] } else { vb[i] });
+    let equal = (0..LANES).fold(0, |mask, i| mask | u8::from(va[i] == vb[i]) << i);
+    assert_eq!((a.equals(&b), a.equals(&a.columns().carry())), (equal, 0xff));
+}
+
+#[test]
+fn field_is_the_twins() {
+    let Some(_) = lanes() else { return };
+    let mut rng = Rng(2);
+    for _ in 0..rounds(3000) {
+        // SAFETY: the processor has the lanes.
+        unsafe { field_in_lanes(&mut rng) };
+    }
+}
+
+#[test]
+fn words_and_lanes() {
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn there_and_back(rng: &mut Rng) {
+        let numbers: [[u64; 4]; LANES] = std::array::from_fn(|_| Field::reduced(words(rng)).words());
+        assert_eq!(Fe::from_lanes(&numbers).to_lanes(), numbers);
+        assert_eq!(values(Fe::splat(numbers[0])), [Field::reduced(numbers[0]); LANES]);
+        let rows: [[u64; 8]; 8] = std::array::from_fn(|_| std::array::from_fn(|_| rng.next()));
+        let columns = super::tables::transposed([0, 1, 2, 3, 4, 5, 6, 7].map(|row| field::load(&rows[row])));
+        for (at, column) in columns.into_iter().enumerate() {
+            assert_eq!(field::store(column), rows.map(|row| row[at]));
+        }
+    }
+    let Some(_) = lanes() else { return };
+    // SAFETY: the processor has the lanes.
+    (0..100).for_each(|round| unsafe { there_and_back(&mut Rng(round)) });
+}
+
+#[test]
+fn powers_are_the_twins() {
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn compare(rng: &mut Rng) {
+        let numbers = [(); super::power::WAYS].map(|()| elements(rng));
+        let (inverses, squares) = (inverses(&numbers), [0, 1, 2, 3].map(|way| square(&numbers[way])));
+        let roots = roots(&squares);
+        for way in 0..numbers.len() {
+            assert_eq!(values(inverses[way]), values(numbers[way]).map(Field::inverse));
+            assert_eq!(square(&roots[way]).equals(&squares[way]), 0xff);
+        }
+    }
+    let Some(_) = lanes() else { return };
+    // SAFETY: the processor has the lanes.
+    (0..20).for_each(|round| unsafe { compare(&mut Rng(round)) });
+}
+
+/// A point in coordinates with a random z.
+fn disguised(point: Affine, z: Field) -> Jacobian {
+    Jacobian { x: point.x * z.square(), y: point.y * z.square() * z, z }
+}
+
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn in_lanes(points: &[Jacobian; LANES]) -> Point {
+    let lanes = |number: fn(&Jacobian) -> Field| Fe::from_lanes(&points.each_ref().map(|point| number(point).words()));
+    Point { x: lanes(|p| p.x), y: lanes(|p| p.y), z: lanes(|p| p.z) }
+}
+
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn out_of_lanes(point: &Point) -> [Option<Affine>; LANES] {
+    let [x, y, z] = [point.x, point.y, point.z].map(values);
+    std::array::from_fn(|i| (!z[i].is_zero()).then(|| to_affine(&[Jacobian { x: x[i], y: y[i], z: z[i] }])[0]))
+}
+
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn points_in_lanes(rng: &mut Rng) {
+    let random = |rng: &mut Rng| multiple(GENERATOR, small(1 + rng.next() % 1000)).unwrap();
+    let mut p = [GENERATOR; 2 * LANES];
+    let (mut q, mut mask) = (p, [0u8; 2]);
+    for lane in 0..p.len() {
+        (p[lane], q[lane]) = (random(rng), random(rng));
+        match rng.below(4) {
+            0 => q[lane] = p[lane],
+            1 => q[lane] = negative(p[lane]),
+            _ => {}
+        }
+        mask[lane / LANES] |= (rng.below(2) as u8) << (lane % LANES);
+    }
+    let disguise = p.map(|point| disguised(point, Field::reduced(words(rng)) + small(1)));
+    let (first, second) = (disguise.first_chunk().unwrap(), disguise.last_chunk().unwrap());
+    let points: Ways<Point> = [in_lanes(first), in_lanes(second)];
+    let flat = q.map(Affine::jacobian);
+    let flat = [in_lanes(flat.first_chunk().unwrap()), in_lanes(flat.last_chunk().unwrap())];
+    let flat = each!(i, Flat { x: flat[i].x, y: flat[i].y, negative: mask[i] });
+    let doubled = point::double(&points);
+    let (sum, ratio) = point::add(&points, &each!(i, points[i].z), &flat);
+    let after = point::double(&point::add(&point::double(&sum), &each!(i, sum[i].z), &flat).0);
+    for way in 0..2 {
+        let (doubled, sum_of) = (out_of_lanes(&doubled[way]), out_of_lanes(&sum[way]));
+        let after = out_of_lanes(&after[way]);
+        assert_eq!(mul(&points[way].z, &ratio[way]).equals(&sum[way].z), 0xff);
+        for lane in 0..LANES {
+            let p = p[way * LANES + lane];
+            let q = q[way * LANES + lane];
+            let q = if mask[way] >> lane & 1 == 1 { negative(q) } else { q };
+            assert_eq!(doubled[lane], plus(Some(p), Some(p)));
+            // Where the twins' sum needs another formula, z is zero, and stays zero.
+            assert_eq!(sum_of[lane], if p.x == q.x { None } else { plus(Some(p), Some(q)) });
+            assert!(p.x != q.x || after[lane].is_none());
+        }
+    }
+}
+
+#[test]
+fn points_are_the_twins() {
+    let Some(_) = lanes() else { return };
+    // SAFETY: the processor has the lanes.
+    (0..20).for_each(|round| unsafe { points_in_lanes(&mut Rng(round)) });
+}
+
+#[test]
+fn tables_hold_odd_multiples() {
+    let Some(_) = lanes() else { return };
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn entries(base: usize, digits: &Digits) -> [Affine; LANES] {
+        let flat = look_up(&BASES[base], digits);
+        assert_eq!(flat.negative, digits.negative);
+        let (x, y) = (values(flat.x), values(flat.y));
+        std::array::from_fn(|i| Affine { x: x[i], y: y[i] })
+    }
+    let high = multiple(GENERATOR, Scalar::constant([0, 0, 1, 0])).unwrap();
+    for (base, point) in [GENERATOR, high].into_iter().enumerate() {
+        let twice = plus(Some(point), Some(point));
+        let mut want = Some(point);
+        for place in 0..1 << (BASE_BITS - 1) {
+            // The other lanes read other places.
+            let places = std::array::from_fn(|lane| if lane == place % 8 { place as u16 } else { lane as u16 });
+            // SAFETY: the processor has the lanes.
+            let got = unsafe { entries(base, &Digits { places, negative: place as u8 }) };
+            assert_eq!(Some(got[place % 8]), want, "base {base}, place {place}");
+            want = plus(want, twice);
+        }
+    }
+}
+
+/// The scalar that digits stand for.
+fn sum_of(digits: &[Digits], lane: usize, bits: usize) -> Scalar {
+    digits.iter().rev().fold(Scalar::ZERO, |sum, digits| {
+        assert!(usize::from(digits.places[lane]) < 1 << (bits - 1));
+        let digit = small::<Order>(2 * u64::from(digits.places[lane]) + 1);
+        let digit = if digits.negative >> lane & 1 == 1 { -digit } else { digit };
+        sum * small(1 << bits) + digit
+    })
+}
+
+#[test]
+fn digits_stand_for_their_scalars() {
+    let mut rng = Rng(3);
+    let mut all: Vec<Scalar> = edges::<Order>().into_iter().map(Scalar::reduced).collect();
+    all.extend(all.clone().into_iter().map(|scalar| scalar * LAMBDA));
+    all.extend(all.clone().into_iter().map(|scalar| scalar + LAMBDA + Scalar::ONE));
+    all.extend(all.clone().into_iter().map(Scalar::half));
+    all.extend((0..rounds(5000)).map(|_| scalar(&mut rng)));
+    let two_to_128 = Scalar::constant([0, 0, 1, 0]);
+    let mut recoded = Recoded::ONES;
+    for (at, &number) in all.iter().enumerate() {
+        let (lane, other) = (at % LANES, all[rng.below(all.len())]);
+        recoded.set(lane, number, other);
+        let [low, high] = &recoded.base;
+        assert_eq!(sum_of(low, lane, BASE_BITS) + two_to_128 * sum_of(high, lane, BASE_BITS), number);
+        let [one, lambda] = &recoded.key;
+        assert_eq!(sum_of(one, lane, KEY_BITS) + LAMBDA * sum_of(lambda, lane, KEY_BITS), other);
+        assert_eq!(one.len(), KEY_WINDOWS);
+    }
+}
+
+#[test]
+fn sums_are_the_twins_or_unknown() {
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn both(keys: &[Affine; 2 * LANES], digits: &Ways<Recoded>) -> [Option<Affine>; 2 * LANES] {
+        let lanes = |way: usize, number: fn(&Affine) -> Field| {
+            Fe::from_lanes(&std::array::from_fn(|lane| number(&keys[way * LANES + lane]).words()))
+        };
+        let sums = sums(&each!(i, [lanes(i, |key| key.x), lanes(i, |key| key.y)]), digits);
+        let sums = each!(i, out_of_lanes(&sums[i]));
+        std::array::from_fn(|at| sums[at / LANES][at % LANES])
+    }
+    let Some(_) = lanes() else { return };
+    let (mut rng, mut unknown) = (Rng(4), 0);
+    let few = [Scalar::ZERO, Scalar::ONE, -Scalar::ONE, LAMBDA, -LAMBDA, LAMBDA * LAMBDA, small(2), small(31)];
+    for round in 0..rounds(60) {
+        let mut digits = [Recoded::ONES, Recoded::ONES];
+        let (mut keys, mut want) = ([GENERATOR; 2 * LANES], [None; 2 * LANES]);
+        for at in 0..keys.len() {
+            let hard = round % 2 == 1;
+            let mut pick = |hard| if hard { few[rng.below(few.len())] } else { scalar(&mut rng) };
+            let (base, key, secret) = (pick(hard && at % 3 == 0), pick(hard && at % 5 == 0), pick(hard));
+            let secret = if secret.is_zero() { small(3) } else { secret };
+            keys[at] = multiple(GENERATOR, secret).unwrap();
+            digits[at / LANES].set(at % LANES, base, key);
+            want[at] = multiple(GENERATOR, base + key * secret);
+        }
+        // SAFETY: the processor has the lanes.
+        let got = unsafe { both(&keys, &digits) };
+        for at in 0..keys.len() {
+            assert!(got[at].is_none() || got[at] == want[at], "round {round}, lane {at}");
+            unknown += usize::from(got[at].is_none());
+            assert!(round % 2 == 1 || got[at].is_some(), "round {round}, lane {at}: chance does not meet exceptions");
+        }
+    }
+    assert!(unknown > 0 || cfg!(miri), "some keys made exceptions");
+}
+
+fn bytes<M: Modulus>(number: Residue<M>) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for (to, word) in bytes.chunks_mut(8).zip(number.words().iter().rev()) {
+        to.copy_from_slice(&word.to_be_bytes());
+    }
+    bytes
+}
+
+/// A true claim of each kind.
+fn claims(rng: &mut Rng) -> [Claim; 4] {
+    let (secret, nonce, message) = (scalar(rng), scalar(rng), scalar(rng));
+    let (key, point) = (multiple(GENERATOR, secret).unwrap(), multiple(GENERATOR, nonce).unwrap());
+    let r = Scalar::reduced(point.x.words());
+    let mut s = nonce.inverse() * (message + r * secret);
+    if is_high(s) {
+        s = -s;
+    }
+    let ecdsa = |y| Claim::Ecdsa { x: bytes(key.x), y, r: bytes(r), s: bytes(s), message: bytes(message) };
+    let even = |point: Affine, scalar: Scalar| if point.y.is_odd() { -scalar } else { scalar };
+    let s = even(point, nonce) + message * even(key, secret);
+    let schnorr = Claim::Schnorr { x: bytes(key.x), r: bytes(point.x), s: bytes(s), challenge: bytes(message) };
+    let lifted = if key.y.is_odd() { negative(key) } else { key };
+    let sum = plus(multiple(GENERATOR, message), Some(lifted)).unwrap();
+    let tweak = Claim::Tweak { x: bytes(key.x), tweak: bytes(message), sum: bytes(sum.x), odd: sum.y.is_odd() };
+    [ecdsa(if key.y.is_odd() { Y::Odd } else { Y::Even }), ecdsa(Y::Given(bytes(key.y))), schnorr, tweak]
+}
+
+/// The numbers of a claim.
+fn numbers(claim: &mut Claim) -> Vec<&mut [u8; 32]> {
+    match claim {
+        Claim::Ecdsa { x, y: Y::Given(y), r, s, message } => vec![x, y, r, s, message],
+        Claim::Ecdsa { x, r, s, message, .. } => vec![x, r, s, message],
+        Claim::Schnorr { x, r, s, challenge } => vec![x, r, s, challenge],
+        Claim::Tweak { x, tweak, sum, .. } => vec![x, tweak, sum],
+    }
+}
+
+#[test]
+fn true_claims_are_proven_and_no_others() {
+    let Some(lanes) = lanes() else { return };
+    let mut rng = Rng(5);
+    let good: Vec<Claim> = (0..rounds(40)).flat_map(|_| claims(&mut rng)).collect();
+    for count in [0, 3, 4, 8, 9, 15, 16, 17, 31, 32, 35, 64, good.len()] {
+        let count = count.min(good.len());
+        assert_eq!(lanes.prove(&good[..count]), vec![true; count], "{count} claims");
+    }
+    for count in [1, 2, 33, 34] {
+        let proven = lanes.prove(&good[..count]);
+        assert!(proven.iter().filter(|&&proven| proven).count() == count / 32 * 32, "{count} claims");
+    }
+    let (mut claims, mut want) = (Vec::new(), Vec::new());
+    for (at, claim) in good.iter().enumerate() {
+        let mut bad = *claim;
+        match &mut bad {
+            Claim::Ecdsa { y, .. } if at % 9 == 0 => {
+                *y = match *y {
+                    Y::Even => Y::Odd,
+                    Y::Odd => Y::Even,
+                    Y::Given(mut y) => {
+                        y[31] ^= 1;
+                        Y::Given(y)
+                    }
+                }
+            }
+            Claim::Tweak { odd, .. } if at % 2 == 0 => *odd = !*odd,
+            bad => {
+                let mut numbers = numbers(bad);
+                let which = rng.below(numbers.len());
+                numbers[which][rng.below(32)] ^= 1 << rng.below(8);
+            }
+        }
+        claims.extend([*claim, bad]);
+        want.extend([true, false]);
+    }
+    assert_eq!(lanes.prove(&claims), want);
+    for edge in edges::<Prime>().into_iter().chain(edges::<Order>()) {
+        let edge = bytes(Residue::<Prime>::constant(edge));
+        let mut claims = Vec::new();
+        for claim in &good[..4] {
+            for which in 0..numbers(&mut claim.clone()).len() {
+                let mut bad = *claim;
+                *numbers(&mut bad)[which] = edge;
+                claims.push(bad);
+            }
+        }
+        assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{edge:02x?}");
+    }
+}
