@@ -155,12 +155,18 @@ impl Checker for Immediate {
 }
 
 /// Decides many checks at once.
-pub trait Batch {
-    /// Whether each of `checks` holds, in order; exactly what [`Check::holds`] says.
+pub trait Batch: Sync {
+    /// Which of `checks` hold, in order. `true`: it holds, as [`Check::holds`] says. `false`: it does not, or the batch
+    /// could not tell; what depends on it has to be run again with [`Immediate`].
     fn verify(&self, checks: &[Check]) -> Vec<bool>;
+
+    /// Whether it is so much faster than single checks that all pairs of a CHECKMULTISIG are better recorded than tried.
+    fn takes_pairs(&self) -> bool {
+        false
+    }
 }
 
-/// One check after another, with libsecp256k1.
+/// One check after another, with libsecp256k1: it can tell always.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OneByOne;
 

@@ -41,6 +41,9 @@ impl Group {
     }
 
     /// Goes through keys and signatures as CHECKMULTISIG does.
+    ///
+    /// When it says yes, it would with more pairs that hold, too (taking the first key that fits never costs a later
+    /// signature its key): pairs that a batch could not tell do no harm.
     fn holds(self, results: &[bool]) -> bool {
         let mut signature = 0;
         for key in 0..self.keys {
@@ -82,6 +85,11 @@ impl Deferred {
     /// that the pairs which would never have been tried do not matter.
     pub fn with_pairs() -> Deferred {
         Deferred { pairs: true, ..Deferred::default() }
+    }
+
+    /// Records what `batch` likes to be given.
+    pub fn for_batch(batch: &dyn Batch) -> Deferred {
+        Deferred { pairs: batch.takes_pairs(), ..Deferred::default() }
     }
 
     /// Everything recorded so far, for a [`Batch`].

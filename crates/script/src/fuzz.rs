@@ -2,10 +2,11 @@
 //!
 //! Layout: flags u32 LE | value i64 LE | script length u16 LE | script | transaction. Every input spends the same coin.
 
-use crate::check::{Immediate, OneByOne};
+use crate::check::{Batch, Immediate, OneByOne};
 use crate::deferred::{Deferred, verify_all};
 use crate::error::ScriptError;
 use crate::flags::Flags;
+use crate::lanes::Compared;
 use crate::sighash::{Precomputed, SpentOutput};
 use crate::sigops;
 use crate::verify::{Scratch, verify, verify_by_interpreter};
@@ -27,8 +28,10 @@ pub fn fuzz_script(data: &[u8]) -> Option<Result<(), ScriptError>> {
         let verdict = verify(&precomputed, index, flags, &mut Immediate, &mut scratch);
         let plain = verify_by_interpreter(&precomputed, index, flags, &mut Immediate, &mut scratch);
         assert_eq!(verdict, plain, "with templates and without, under {flags:?}");
-        for mut deferred in [Deferred::new(), Deferred::with_pairs()] {
-            let later = verify_all([(&precomputed, index)], flags, &OneByOne, &mut deferred, &mut scratch);
+        let ways: [(&dyn Batch, Deferred); 3] =
+            [(&OneByOne, Deferred::new()), (&OneByOne, Deferred::with_pairs()), (&Compared, Deferred::with_pairs())];
+        for (batch, mut deferred) in ways {
+            let later = verify_all([(&precomputed, index)], flags, batch, &mut deferred, &mut scratch);
             assert_eq!(later.map_err(|(_, why)| why), verdict, "deferred, under {flags:?}");
         }
         let legacy = sigops::count(input.script_sig(), false);

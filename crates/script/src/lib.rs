@@ -15,6 +15,7 @@ pub mod flags;
 #[doc(hidden)]
 pub mod fuzz;
 mod interpreter;
+pub mod lanes;
 mod number;
 pub mod opcode;
 pub mod sighash;
@@ -30,5 +31,6 @@ pub use error::ScriptError;
 pub use flags::Flags;
 #[doc(hidden)]
 pub use fuzz::fuzz_script;
+pub use lanes::Lanes;
 pub use sighash::{Precomputed, SpentOutput};
 pub use verify::{Scratch, verify};

@@ -22,8 +22,9 @@ mod signed;
 mod wallet;
 
 use primitives::{Amount, Tables, hex};
+use script::lanes::Compared;
 use script::verify::verify_by_interpreter;
-use script::{Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, SpentOutput, verify, verify_all};
+use script::{Batch, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, SpentOutput, verify, verify_all};
 use std::io::{BufRead, BufWriter, Write};
 
 /// An input, the transaction around it, and the coins that it spends.
@@ -81,8 +82,10 @@ impl Case {
         let plain = verify_by_interpreter(&tx, self.input, flags, &mut Immediate, scratch);
         assert_eq!(verdict, plain, "{}", self.to_line());
         let inputs = [(&tx, self.input)];
-        let later = verify_all(inputs, flags, &OneByOne, &mut Deferred::with_pairs(), scratch);
-        assert_eq!(later.map_err(|(_, why)| why), verdict, "{}", self.to_line());
+        for batch in [&OneByOne as &dyn Batch, &Compared] {
+            let later = verify_all(inputs, flags, batch, &mut Deferred::with_pairs(), scratch);
+            assert_eq!(later.map_err(|(_, why)| why), verdict, "{}", self.to_line());
+        }
         verdict.map_or_else(|why| why.name(), |()| "OK")
     }
 }

@@ -25,6 +25,8 @@ pub(crate) mod tagged {
     pub(crate) static BRANCH: LazyLock<Sha256> = LazyLock::new(|| tag("TapBranch"));
     /// The tweak: internal key and root.
     pub(crate) static TWEAK: LazyLock<Sha256> = LazyLock::new(|| tag("TapTweak"));
+    /// A signature's challenge. Source: BIP-0340.
+    pub(crate) static CHALLENGE: LazyLock<Sha256> = LazyLock::new(|| tag("BIP0340/challenge"));
 }
 
 /// Where in a tapscript a signature is checked.

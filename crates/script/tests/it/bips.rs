@@ -4,7 +4,7 @@
 use crate::data;
 use primitives::{Amount, Tables, hex};
 use script::sighash::{leaf_hash, taproot};
-use script::{Check, Flags, Immediate, Precomputed, Scratch, SpentOutput, verify};
+use script::{Check, Flags, Immediate, Lanes, Precomputed, Scratch, SpentOutput, verify};
 use serde_json::Value;
 use simd::sha256::sha256;
 
@@ -22,7 +22,11 @@ fn bip_0340() {
         let signature: [u8; 64] = field(5).try_into().unwrap();
         let want = fields[6] == "TRUE";
         if let Ok(sighash) = field(4).try_into() {
-            assert_eq!(Check::Schnorr { signature, key, sighash }.holds(), want, "{line}");
+            let check = Check::Schnorr { signature, key, sighash };
+            assert_eq!(check.holds(), want, "{line}");
+            if let Some(lanes) = Lanes::detect() {
+                assert_eq!(lanes.prove(&[check]), [want], "in lanes: {line}");
+            }
             of_32 += 1;
         } else {
             let key = secp256k1::XOnlyPublicKey::from_byte_array(key).unwrap();
@@ -68,7 +72,14 @@ fn bip_0341_outputs() {
             assert_eq!(Value::from(hashes), middle["leafHashes"]);
             assert_eq!(hex::encode(&root), middle["merkleRoot"].as_str().unwrap());
         }
-        let holds = |odd| Check::Tweak { output, odd, internal, tweak }.holds();
+        let holds = |odd| {
+            let check = Check::Tweak { output, odd, internal, tweak };
+            assert!(
+                Lanes::detect().is_none_or(|lanes| lanes.prove(&[check]) == [check.holds()]),
+                "in lanes: {check:?}"
+            );
+            check.holds()
+        };
         assert!(holds(false) != holds(true), "one parity fits");
         for block in expected["scriptPathControlBlocks"].as_array().into_iter().flatten() {
             assert!(holds(data::unhex(block)[0] & 1 == 1), "{block}");

@@ -2,8 +2,10 @@
 
 use crate::data;
 use primitives::{Block, Tables, Transaction};
+use script::lanes::Compared;
 use script::{
-    Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, ScriptError, SpentOutput, verify, verify_all,
+    Batch, Check, Deferred, Flags, Immediate, Lanes, OneByOne, Precomputed, Scratch, ScriptError, SpentOutput, verify,
+    verify_all,
 };
 
 /// A block's name without endings, and how many inputs it has beside the coinbase.
@@ -105,6 +107,26 @@ fn flip(tx: &Precomputed<'_>, input: usize, flags: Flags, at: &std::ops::Range<u
     }
 }
 
+/// Every check of every input is proven by the lanes, but for keys in forms that they do not take.
+fn proven_in_lanes<'t>(
+    name: &str,
+    inputs: impl Iterator<Item = (&'t Precomputed<'t>, usize)>,
+    flags: Flags,
+    scratch: &mut Scratch,
+) {
+    let Some(lanes) = Lanes::detect() else { return };
+    let mut deferred = Deferred::new();
+    for (tx, input) in inputs {
+        deferred.run(tx, input, flags, scratch).unwrap();
+    }
+    let proven = lanes.prove(deferred.checks());
+    assert_eq!(proven.len(), deferred.checks().len());
+    for (check, proven) in deferred.checks().iter().zip(proven) {
+        let is_hybrid = matches!(check, Check::Ecdsa { key, .. } if matches!(key.as_slice()[0], 6 | 7));
+        assert!(proven != is_hybrid, "{name}: {check:?}");
+    }
+}
+
 #[test]
 fn real_blocks() {
     let mut random = 7;
@@ -121,6 +143,7 @@ fn real_blocks() {
             let verdict = verify(tx, input, flags, &mut Immediate, &mut scratch);
             assert_eq!(verdict, Ok(()), "{name}: {}, input {input}", tx.transaction().txid());
         }
+        proven_in_lanes(name, all(), flags, &mut scratch);
         let mut flipped = 0;
         let step = if data::slow() { 1 } else { inputs / 60 + 1 };
         for (tx, input) in all().skip(step / 2).step_by(step) {
@@ -141,20 +164,24 @@ fn real_blocks_in_one_batch() {
         let Some(mut bytes) = data::bytes(&format!("blocks/{name}.blk")) else { return };
         let coins = data::bytes(&format!("blocks/{name}.spent.xz")).unwrap();
         let (coins, flags, mut scratch) = (data::outputs(&coins), flags_of(name), Scratch::new());
-        let run = |bytes: &[u8], mut deferred: Deferred, scratch: &mut Scratch| {
+        let run = |bytes: &[u8], batch: &dyn Batch, mut deferred: Deferred, scratch: &mut Scratch| {
             let mut tables = Tables::new();
             let block = tables.parse_block(bytes).unwrap();
             let spendings = spendings(&block, &coins);
             let all = spendings.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
-            let verdict = verify_all(all, flags, &OneByOne, &mut deferred, scratch);
+            let verdict = verify_all(all, flags, batch, &mut deferred, scratch);
             (verdict, deferred.checks().len())
         };
-        let (verdict, checks) = run(&bytes, Deferred::new(), &mut scratch);
+        let (verdict, checks) = run(&bytes, &OneByOne, Deferred::new(), &mut scratch);
         assert_eq!(verdict, Ok(()), "{name}");
         assert!(checks * 2 > coins.len(), "{name}: {checks} checks were put off");
-        let (verdict, with_pairs) = run(&bytes, Deferred::with_pairs(), &mut scratch);
+        let (verdict, with_pairs) = run(&bytes, &OneByOne, Deferred::with_pairs(), &mut scratch);
         assert_eq!(verdict, Ok(()), "{name}, with pairs");
         assert!(with_pairs >= checks, "{name}: {with_pairs} checks with pairs");
+        for batch in [script::lanes::best(), &Compared] {
+            let (verdict, checks) = run(&bytes, batch, Deferred::with_pairs(), &mut scratch);
+            assert_eq!((verdict, checks), (Ok(()), with_pairs), "{name}, in lanes");
+        }
         let place = {
             let mut tables = Tables::new();
             let block = tables.parse_block(&bytes).unwrap();
@@ -165,8 +192,14 @@ fn real_blocks_in_one_batch() {
             start + signatures(tx.transaction(), input)[0].start + 10
         };
         bytes[place] ^= 1;
-        for deferred in [Deferred::new(), Deferred::with_pairs()] {
-            let (verdict, _) = run(&bytes, deferred, &mut scratch);
+        let ways: [(&dyn Batch, Deferred); 4] = [
+            (&OneByOne, Deferred::new()),
+            (&OneByOne, Deferred::with_pairs()),
+            (&Compared, Deferred::new()),
+            (script::lanes::best(), Deferred::with_pairs()),
+        ];
+        for (batch, deferred) in ways {
+            let (verdict, _) = run(&bytes, batch, deferred, &mut scratch);
             assert_eq!(verdict.map_err(|(at, _)| at), Err(bad), "{name}");
         }
     }

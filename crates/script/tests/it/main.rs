@@ -6,6 +6,7 @@ mod assembler;
 mod bips;
 mod blocks;
 mod data;
+mod lanes;
 mod random;
 mod script_vectors;
 mod sighash_vectors;

@@ -3,8 +3,9 @@
 use crate::assembler::{In, script, transaction};
 use crate::data;
 use primitives::{Amount, Tables};
+use script::lanes::Compared;
 use script::sighash::leaf_hash;
-use script::{Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, SpentOutput, verify, verify_all};
+use script::{Batch, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, SpentOutput, verify, verify_all};
 use secp256k1::{Parity, Scalar, XOnlyPublicKey};
 use serde_json::Value;
 use simd::sha256::sha256;
@@ -80,9 +81,11 @@ fn run(case: &Case, flags: Flags, scratch: &mut Scratch) -> &'static str {
     let precomputed = Precomputed::new(tx, &spent);
     let name = |verdict: Result<(), script::ScriptError>| verdict.map_or_else(|why| why.name(), |()| "OK");
     let now = name(verify(&precomputed, 0, flags, &mut Immediate, scratch));
-    for mut deferred in [Deferred::new(), Deferred::with_pairs()] {
-        let later = verify_all([(&precomputed, 0)], flags, &OneByOne, &mut deferred, scratch);
-        assert_eq!(name(later.map_err(|(_, why)| why)), now, "deferred, {flags:?}");
+    for batch in [&OneByOne as &dyn Batch, &Compared] {
+        for mut deferred in [Deferred::new(), Deferred::with_pairs()] {
+            let later = verify_all([(&precomputed, 0)], flags, batch, &mut deferred, scratch);
+            assert_eq!(name(later.map_err(|(_, why)| why)), now, "deferred, {flags:?}");
+        }
     }
     now
 }

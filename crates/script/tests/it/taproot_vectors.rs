@@ -3,7 +3,8 @@
 use crate::assembler::{In, transaction};
 use crate::data;
 use primitives::Tables;
-use script::{Flags, Immediate, Precomputed, Scratch, verify};
+use script::lanes::Compared;
+use script::{Deferred, Flags, Immediate, Precomputed, Scratch, verify, verify_all};
 use serde_json::Value;
 
 /// Every combination of the flags of consensus that is consistent.
@@ -44,7 +45,7 @@ fn every_case_of_script_assets() {
     let all = combinations();
     assert_eq!(all.len(), 64);
     let mut scratch = Scratch::new();
-    let (mut successes, mut failures, mut runs) = (0, 0, 0);
+    let (mut successes, mut failures, mut runs, mut checks) = (0, 0, 0, 0);
     for case in cases.as_array().unwrap() {
         let flags = data::flags(case["flags"].as_str().unwrap());
         let prevouts: Vec<u8> = case["prevouts"].as_array().unwrap().iter().flat_map(data::unhex).collect();
@@ -64,6 +65,10 @@ fn every_case_of_script_assets() {
                 runs += 1;
             };
             want(flags);
+            let mut deferred = Deferred::with_pairs();
+            let later = verify_all([(&precomputed, input)], flags, &Compared, &mut deferred, &mut Scratch::new());
+            assert_eq!(later.is_ok(), good, "{kind} in lanes: {later:?}, {}", case["comment"]);
+            checks += deferred.checks().len();
             // A success holds under fewer flags, a final one under all; a failure under more.
             let binds = |other: &Flags| if good { is_final || flags.has(*other) } else { other.has(flags) };
             for &other in all.iter().filter(|other| binds(other)) {
@@ -72,5 +77,6 @@ fn every_case_of_script_assets() {
         }
     }
     assert_eq!((successes, failures), (2760, 2483), "cases");
-    println!("{runs} runs");
+    assert!(checks > successes, "{checks} checks in lanes");
+    println!("{runs} runs, {checks} checks in lanes");
 }

@@ -3,7 +3,8 @@
 use crate::assembler::script;
 use crate::data;
 use primitives::{Amount, Hash256, OutPoint, Tables};
-use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput, verify};
+use script::lanes::Compared;
+use script::{Deferred, Flags, Immediate, Precomputed, Scratch, SpentOutput, verify, verify_all};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -42,7 +43,12 @@ impl Case {
             })
             .collect();
         let precomputed = Precomputed::new(tx, &spent);
-        (0..tx.input_count()).all(|input| verify(&precomputed, input, flags, &mut Immediate, scratch).is_ok())
+        let inputs = || 0..tx.input_count();
+        let accepted = inputs().all(|input| verify(&precomputed, input, flags, &mut Immediate, scratch).is_ok());
+        let all = inputs().map(|input| (&precomputed, input));
+        let later = verify_all(all, flags, &Compared, &mut Deferred::with_pairs(), scratch);
+        assert_eq!(later.is_ok(), accepted, "in lanes: {later:?}");
+        accepted
     }
 }
 

@@ -14,8 +14,6 @@ use super::{Claim, Lanes, Y};
 
 /// Questions that are answered together: as many vectors as [`power`] takes.
 const CHUNK: usize = LANES * power::WAYS;
-/// The fewest questions that are worth the way through the ladder.
-const QUESTIONS_MIN: usize = 3;
 
 /// Whether `base G + key P` has this x, and this parity of y.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +38,10 @@ pub(super) fn prove(_lanes: Lanes, claims: &[Claim]) -> Vec<bool> {
     // Those that want y's parity cost an inversion: keep them together.
     questions.sort_by_key(|question| question.sum_odd.is_some());
     for chunk in questions.chunks(CHUNK) {
-        if chunk.len() >= QUESTIONS_MIN {
-            // SAFETY: a value of `Lanes` is made only where the processor has AVX-512 F and IFMA.
-            let answers = unsafe { answers(chunk) };
-            for (at, question) in chunk.iter().enumerate() {
-                proven[question.claim] = answers >> at & 1 == 1;
-            }
+        // SAFETY: a value of `Lanes` is made only where the processor has AVX-512 F and IFMA.
+        let answers = unsafe { answers(chunk) };
+        for (at, question) in chunk.iter().enumerate() {
+            proven[question.claim] = answers >> at & 1 == 1;
         }
     }
     proven

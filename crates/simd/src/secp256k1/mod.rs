@@ -99,10 +99,7 @@ impl Lanes {
         None
     }
 
-    /// Which of the claims are proven, in order.
-    ///
-    /// Thirty-two at a time; of a last part, those that are fewer than three are not tried, as sixteen lanes take as long
-    /// as two single signatures.
+    /// Which of the claims are proven, in order. One takes as long as sixteen.
     #[must_use]
     pub fn prove(self, claims: &[Claim]) -> Vec<bool> {
         #[cfg(target_arch = "x86_64")]

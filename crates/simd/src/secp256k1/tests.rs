@@ -441,13 +441,9 @@ fn true_claims_are_proven_and_no_others() {
     let Some(lanes) = lanes() else { return };
     let mut rng = Rng(5);
     let good: Vec<Claim> = (0..rounds(40)).flat_map(|_| claims(&mut rng)).collect();
-    for count in [0, 3, 4, 8, 9, 15, 16, 17, 31, 32, 35, 64, good.len()] {
+    for count in [0, 1, 2, 3, 4, 8, 9, 15, 16, 17, 31, 32, 33, 64, good.len()] {
         let count = count.min(good.len());
         assert_eq!(lanes.prove(&good[..count]), vec![true; count], "{count} claims");
-    }
-    for count in [1, 2, 33, 34] {
-        let proven = lanes.prove(&good[..count]);
-        assert!(proven.iter().filter(|&&proven| proven).count() == count / 32 * 32, "{count} claims");
     }
     let (mut claims, mut want) = (Vec::new(), Vec::new());
     for (at, claim) in good.iter().enumerate() {

@@ -1,0 +1,120 @@
+//! Checks in vector lanes (see [`simd::secp256k1`]), and which batch is the best on this machine.
+//!
+//! The lanes prove what holds, and say nothing about the rest: for that the script runs again, with libsecp256k1.
+//!
+//! Absent on purpose: keys in forms that are rare (hybrid ones). They are not proven.
+
+use crate::check::{Batch, Check, KeyBytes, OneByOne};
+use crate::sighash::{Writer, tagged};
+use simd::secp256k1::{self, Claim, Y};
+use std::sync::LazyLock;
+
+/// The fewest checks for the lanes: sixteen take there as long as two one by one.
+const CHECKS_MIN: usize = 3;
+
+/// The fastest batch that this processor can run.
+pub fn best() -> &'static dyn Batch {
+    static LANES: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
+    match &*LANES {
+        Some(lanes) => lanes,
+        None => &OneByOne,
+    }
+}
+
+/// Many checks at a time, in vector lanes.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes(secp256k1::Lanes);
+
+impl Lanes {
+    /// The lanes, if this processor has them.
+    pub fn detect() -> Option<Lanes> {
+        secp256k1::Lanes::detect().map(Lanes)
+    }
+
+    /// Which checks the lanes prove, however few they are.
+    pub fn prove(self, checks: &[Check]) -> Vec<bool> {
+        let claims: Vec<Option<Claim>> = checks.iter().map(claim).collect();
+        let taken: Vec<Claim> = claims.iter().flatten().copied().collect();
+        let mut proven = self.0.prove(&taken).into_iter();
+        claims.iter().map(|claim| claim.is_some() && proven.next().expect("one for each claim")).collect()
+    }
+}
+
+impl Batch for Lanes {
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        if checks.len() < CHECKS_MIN { OneByOne.verify(checks) } else { self.prove(checks) }
+    }
+
+    fn takes_pairs(&self) -> bool {
+        true
+    }
+}
+
+/// The lanes, however few the checks are, under the eyes of libsecp256k1; without lanes, [`OneByOne`]. To test with.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Compared;
+
+impl Batch for Compared {
+    /// # Panics
+    ///
+    /// When something is proven that does not hold.
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        let Some(lanes) = Lanes::detect() else { return OneByOne.verify(checks) };
+        let proven = lanes.prove(checks);
+        for (check, &proven) in checks.iter().zip(&proven) {
+            assert!(!proven || check.holds(), "proven, and does not hold: {check:02x?}");
+        }
+        proven
+    }
+}
+
+/// What the lanes are to prove; nothing for keys in forms that are rare.
+fn claim(check: &Check) -> Option<Claim> {
+    Some(match check {
+        Check::Ecdsa { signature, key, sighash } => {
+            let (r, s) = halves(signature);
+            let (x, y) = coordinates(key)?;
+            Claim::Ecdsa { x, y, r, s, message: *sighash }
+        }
+        Check::Schnorr { signature, key, sighash } => {
+            let (r, s) = halves(signature);
+            Claim::Schnorr { x: *key, r, s, challenge: challenge(&r, key, sighash) }
+        }
+        Check::Tweak { output, odd, internal, tweak } => {
+            Claim::Tweak { x: *internal, tweak: *tweak, sum: *output, odd: *odd }
+        }
+    })
+}
+
+/// What ties a Schnorr signature to key and message. Source: BIP-0340.
+fn challenge(r: &[u8; 32], key: &[u8; 32], sighash: &[u8; 32]) -> [u8; 32] {
+    let mut writer = Writer::after(tagged::CHALLENGE.clone());
+    [r, key, sighash].into_iter().for_each(|bytes| writer.put(bytes));
+    writer.finish().finalize()
+}
+
+fn halves(signature: &[u8; 64]) -> ([u8; 32], [u8; 32]) {
+    let (first, second) = signature.split_first_chunk().expect("64 bytes");
+    (*first, second.try_into().expect("32 bytes are left"))
+}
+
+/// A key with a first byte of 2 or 3, compressed, or 4, with both coordinates.
+fn coordinates(key: &KeyBytes) -> Option<([u8; 32], Y)> {
+    let (first, x, rest) = match key.as_slice() {
+        [first, rest @ ..] => {
+            let (x, rest) = rest.split_first_chunk()?;
+            (*first, *x, rest)
+        }
+        [] => return None,
+    };
+    Some((
+        x,
+        match (first, rest) {
+            (2, []) => Y::Even,
+            (3, []) => Y::Odd,
+            (4, y) => Y::Given(y.try_into().ok()?),
+            _ => return None,
+        },
+    ))
+}

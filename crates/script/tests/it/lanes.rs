@@ -1,0 +1,427 @@
+//! The lanes beside libsecp256k1: on random signatures, on changed ones, and on those made to meet every exception.
+
+use crate::data;
+use script::check::KeyBytes;
+use script::{Batch, Check, Lanes, OneByOne, lanes};
+use secp256k1::{Keypair, Message, Parity, PublicKey, Scalar, SecretKey, XOnlyPublicKey, ecdsa, schnorr};
+
+/// Source: SEC 2, secp256k1.
+const ORDER: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
+const PRIME: &str = "fffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f";
+/// What multiplies a point to (beta x, y). Source: libsecp256k1, `scalar_impl.h`.
+const LAMBDA: &str = "5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72";
+
+fn literal(hex: &str) -> [u8; 32] {
+    primitives::hex::literal(hex)
+}
+
+fn random(state: &mut u64) -> [u8; 32] {
+    std::array::from_fn(|_| data::next(state) as u8)
+}
+
+fn joined(first: [u8; 32], second: [u8; 32]) -> [u8; 64] {
+    *[first, second].as_flattened().first_chunk().unwrap()
+}
+
+/// Numbers modulo the order, none of them zero, by libsecp256k1's secrets.
+#[derive(Clone, Copy, Debug)]
+struct Number(SecretKey);
+
+impl Number {
+    fn new(bytes: [u8; 32]) -> Number {
+        Number(SecretKey::from_secret_bytes(bytes).unwrap())
+    }
+
+    fn small(number: u64) -> Number {
+        let mut bytes = [0; 32];
+        bytes[24..].copy_from_slice(&number.to_be_bytes());
+        Number::new(bytes)
+    }
+
+    fn random(state: &mut u64) -> Number {
+        Number::new(random(state))
+    }
+
+    fn bytes(self) -> [u8; 32] {
+        self.0.to_secret_bytes()
+    }
+
+    fn times(self, other: Number) -> Number {
+        Number(self.0.mul_tweak(&Scalar::from(other.0)).unwrap())
+    }
+
+    fn plus(self, other: Number) -> Option<Number> {
+        self.0.add_tweak(&Scalar::from(other.0)).ok().map(Number)
+    }
+
+    fn negated(self) -> Number {
+        Number(self.0.negate())
+    }
+
+    /// By Fermat.
+    fn inverse(self) -> Number {
+        let mut exponent = literal(ORDER);
+        exponent[31] -= 2;
+        let mut power = Number::small(1);
+        for byte in exponent {
+            for bit in (0..8).rev() {
+                power = power.times(power);
+                power = if byte >> bit & 1 == 1 { power.times(self) } else { power };
+            }
+        }
+        power
+    }
+
+    fn point(self) -> PublicKey {
+        PublicKey::from_secret_key(&self.0)
+    }
+}
+
+fn x_of(point: &PublicKey) -> [u8; 32] {
+    point.serialize()[1..].try_into().unwrap()
+}
+
+/// The key in one of its forms, hybrid ones included.
+fn written(key: &PublicKey, form: u64) -> KeyBytes {
+    let mut full = key.serialize_uncompressed();
+    match form {
+        0 => return KeyBytes::new(&full).unwrap(),
+        1 => full[0] = 6 | full[64] & 1,
+        _ => return KeyBytes::new(&key.serialize()).unwrap(),
+    }
+    KeyBytes::new(&full).unwrap()
+}
+
+/// A signature that holds, whose verification computes `base G + key P`, and P is `secret G`. None where the sum is
+/// infinity.
+fn ecdsa_by_sum(secret: Number, base: Option<Number>, key: Number) -> Option<Check> {
+    let sum = match base {
+        Some(base) => base.plus(key.times(secret))?,
+        None => key.times(secret),
+    };
+    let r = x_of(&sum.point());
+    let r = Number(SecretKey::from_secret_bytes(r).ok()?);
+    let s = r.times(key.inverse());
+    let sighash = base.map_or([0; 32], |base| base.times(s).bytes());
+    let mut signature = ecdsa::Signature::from_compact(&joined(r.bytes(), s.bytes())).unwrap();
+    signature.normalize_s();
+    let key = KeyBytes::new(&secret.point().serialize()).unwrap();
+    Some(Check::Ecdsa { signature: signature.serialize_compact(), key, sighash })
+}
+
+/// The same for a tweak, `base G + P`.
+fn tweak_by_sum(secret: Number, base: Number) -> Option<Check> {
+    let internal = secret.point().x_only_public_key().0;
+    let (output, parity) = internal.add_tweak(&Scalar::from(base.0)).ok()?;
+    Some(Check::Tweak {
+        output: output.to_byte_array(),
+        odd: parity == Parity::Odd,
+        internal: internal.to_byte_array(),
+        tweak: base.bytes(),
+    })
+}
+
+/// A random check that holds.
+fn good(state: &mut u64) -> Check {
+    let (secret, sighash) = (Number::random(state), random(state));
+    match data::next(state) % 4 {
+        0 => {
+            let pair = Keypair::from_secret_key(&secret.0);
+            let signature = schnorr::sign_no_aux_rand(&sighash, &pair).to_byte_array();
+            Check::Schnorr { signature, key: pair.x_only_public_key().0.to_byte_array(), sighash }
+        }
+        1 => tweak_by_sum(secret, Number::random(state)).unwrap(),
+        _ => {
+            let signature = ecdsa::sign(Message::from_digest(sighash), &secret.0).serialize_compact();
+            // The signature of every other nonce has a high R: both parities of everything come by.
+            Check::Ecdsa { signature, key: written(&secret.point(), data::next(state) % 8 * 2), sighash }
+        }
+    }
+}
+
+/// The numbers of a check. A key in ECDSA may have any first byte: that is changed, too.
+fn fields(check: &mut Check) -> Vec<&mut [u8]> {
+    match check {
+        Check::Ecdsa { signature, sighash, .. } => {
+            let (r, s) = signature.split_at_mut(32);
+            vec![r, s, sighash]
+        }
+        Check::Schnorr { signature, key, sighash } => {
+            let (r, s) = signature.split_at_mut(32);
+            vec![r, s, key, sighash]
+        }
+        Check::Tweak { output, internal, tweak, .. } => vec![output, internal, tweak],
+    }
+}
+
+/// 32 bytes at a bound, or near one.
+fn edge(state: &mut u64) -> [u8; 32] {
+    let mut bytes = match data::next(state) % 6 {
+        0 => [0; 32],
+        1 => [0xff; 32],
+        2 => literal(ORDER),
+        3 => literal(PRIME),
+        4 => literal(LAMBDA),
+        _ => Number::small(2).inverse().bytes(),
+    };
+    let by = [0, 0, 1, 2, 0xff, 0xfe][data::next(state) as usize % 6];
+    bytes[31] = bytes[31].wrapping_add(by);
+    bytes
+}
+
+/// Changes a check somewhere: a bit, a number, or the key.
+fn change(check: &mut Check, state: &mut u64) {
+    let choice = data::next(state) % 8;
+    if let Check::Ecdsa { key, .. } = check {
+        let mut bytes = key.as_slice().to_vec();
+        match choice {
+            0 => bytes[0] = data::next(state) as u8 % 8,
+            1 => bytes[1..33].copy_from_slice(&edge(state)),
+            2 => {
+                let at = data::next(state) as usize % bytes.len();
+                bytes[at] ^= 1 << (data::next(state) % 8);
+            }
+            3 if bytes.len() == 65 => bytes[33..].copy_from_slice(&edge(state)),
+            _ => {}
+        }
+        *key = KeyBytes::new(&bytes).unwrap();
+        if choice < 4 {
+            return;
+        }
+    }
+    if let (Check::Tweak { odd, .. }, 0) = (&mut *check, choice) {
+        *odd = !*odd;
+        return;
+    }
+    let mut fields = fields(check);
+    let which = data::next(state) as usize % fields.len();
+    if choice < 6 {
+        fields[which][data::next(state) as usize % 32] ^= 1 << (data::next(state) % 8);
+    } else {
+        fields[which].copy_from_slice(&edge(state));
+    }
+}
+
+fn lanes_of_this_machine() -> Option<Lanes> {
+    let lanes = Lanes::detect();
+    if lanes.is_none() {
+        println!("skipped: this processor has no lanes");
+    }
+    lanes
+}
+
+/// Proves `checks` and asks libsecp256k1; nothing may be proven that does not hold. Returns how many hold, and how many
+/// of these were not proven.
+fn compare(lanes: Lanes, checks: &[Check]) -> (usize, usize) {
+    let (proven, holds) = (lanes.prove(checks), OneByOne.verify(checks));
+    assert_eq!(proven.len(), checks.len());
+    for ((check, &proven), &holds) in checks.iter().zip(&proven).zip(&holds) {
+        assert!(holds || !proven, "proven, and does not hold: {check:?}");
+    }
+    let count = |holds: &[bool]| holds.iter().filter(|&&holds| holds).count();
+    (count(&holds), count(&holds) - count(&proven))
+}
+
+/// Chance does not meet what the lanes leave out: every good check is proven. With SLOW=1, half a million checks.
+#[test]
+fn random_checks() {
+    let Some(lanes) = lanes_of_this_machine() else { return };
+    let mut state = 11;
+    let (mut all, mut good_ones) = (0, 0);
+    for round in 0..if data::slow() { 4000 } else { 24 } {
+        let mut checks: Vec<Check> = (0..1 + round % 131).map(|_| good(&mut state)).collect();
+        assert_eq!(compare(lanes, &checks), (checks.len(), 0), "good ones, round {round}");
+        for check in &mut checks {
+            if data::next(&mut state) % 3 != 0 {
+                change(check, &mut state);
+            }
+        }
+        let (holds, unproven) = compare(lanes, &checks);
+        // A key may be changed to its hybrid form, which holds and is not taken.
+        assert!(unproven * 20 <= checks.len() + 40, "round {round}: {unproven} of {holds} not proven");
+        all += 2 * checks.len();
+        good_ones += holds + checks.len();
+    }
+    println!("{all} checks, {good_ones} of them good");
+    assert!(good_ones * 2 > all && good_ones < all);
+}
+
+/// Every number of lanes filled, every lane bad alone.
+#[test]
+fn lanes_partly_filled() {
+    let Some(lanes) = lanes_of_this_machine() else { return };
+    let mut state = 12;
+    let checks: Vec<Check> = (0..36).map(|_| good(&mut state)).collect();
+    for count in 0..=checks.len() {
+        assert_eq!(lanes.prove(&checks[..count]), vec![true; count], "{count} checks");
+        assert_eq!(Batch::verify(&lanes, &checks[..count]), vec![true; count], "{count} checks, as a batch");
+    }
+    for bad in 0..checks.len() {
+        let mut checks = checks.clone();
+        fields(&mut checks[bad])[0][31] ^= 1;
+        let want: Vec<bool> = (0..checks.len()).map(|at| at != bad).collect();
+        assert_eq!(lanes.prove(&checks), want, "check {bad} is bad");
+        let bad_ones = vec![checks[bad]; checks.len()];
+        assert_eq!(lanes.prove(&bad_ones), vec![false; checks.len()], "all as check {bad}");
+    }
+}
+
+/// Numbers that lead the ladder to where its formulas do not hold, if anything does.
+fn special() -> Vec<Number> {
+    let lambda = Number::new(literal(LAMBDA));
+    let two_to_128 = (0..128).fold(Number::small(1), |power, _| power.times(Number::small(2)));
+    let mut special: Vec<Number> = (1..=9).chain([15, 16, 17, 31, 32, 33, 63, 4095, 4096]).map(Number::small).collect();
+    special.push(two_to_128);
+    special.extend(special.clone().iter().map(|number| number.inverse()));
+    special.extend(special.clone().iter().map(|number| number.times(lambda)));
+    special.extend([Number::small(1).plus(lambda).unwrap(), lambda.times(lambda)]);
+    special.extend(special.clone().iter().map(|number| number.negated()));
+    special
+}
+
+/// Numbers whose digits leave the ladder's sum small all the way: odd ones, and odd ones with odd multiples of lambda.
+fn small_digits() -> [Vec<Number>; 2] {
+    let lambda = Number::new(literal(LAMBDA));
+    let odd: Vec<Number> = [1, 3, 31, 33, 255, 257, 4095, 4097].map(Number::small).to_vec();
+    let both = |sign: fn(Number) -> Number| {
+        let all = odd.iter().flat_map(|&a| odd.iter().map(move |&b| (a, b)));
+        all.filter_map(move |(a, b)| a.plus(sign(b).times(lambda))).collect::<Vec<Number>>()
+    };
+    let mut keys = [both(|number| number), both(Number::negated)].concat();
+    keys.extend(keys.clone().iter().map(|number| number.negated()));
+    let mut bases = odd;
+    bases.extend(bases.clone().iter().map(|number| number.negated()));
+    [bases, keys]
+}
+
+/// Sums of small multiples of the generator, of lambda times it, and of each other: additions of equal and of opposite
+/// points. Whatever the lanes say, nothing is proven that does not hold.
+#[test]
+fn sums_that_meet_exceptions() {
+    let Some(lanes) = lanes_of_this_machine() else { return };
+    let (special, [bases, keys]) = (special(), small_digits());
+    let lambda = Number::new(literal(LAMBDA));
+    let mut state = 13;
+    let mut checks: Vec<Check> = Vec::new();
+    let pick = |from: &[Number], state: &mut u64| from[data::next(state) as usize % from.len()];
+    for _ in 0..if data::slow() { 50_000 } else { 1500 } {
+        let (secret, key) = (pick(&special, &mut state), pick(&special, &mut state));
+        let base = match data::next(&mut state) % 4 {
+            0 => Some(key.times(secret)), // The sum's halves are equal.
+            1 => None,                    // Nothing was signed: zero times G.
+            _ => Some(pick(&special, &mut state)),
+        };
+        checks.extend(ecdsa_by_sum(secret, base, key));
+        checks.extend(tweak_by_sum(secret, pick(&special, &mut state)));
+        let mut secret = pick(&bases, &mut state);
+        for _ in 0..data::next(&mut state) % 3 {
+            secret = secret.times(lambda);
+        }
+        checks.extend(ecdsa_by_sum(secret, Some(pick(&bases, &mut state)), pick(&keys, &mut state)));
+    }
+    // Random keys, with which the halves are equal, or nothing is signed.
+    for _ in 0..100 {
+        let (secret, key) = (Number::random(&mut state), Number::random(&mut state));
+        checks.extend(ecdsa_by_sum(secret, Some(key.times(secret)), key));
+        checks.extend(ecdsa_by_sum(secret, None, key));
+        checks.extend(tweak_by_sum(secret, secret));
+    }
+    let (holds, unproven) = compare(lanes, &checks);
+    assert_eq!(holds, checks.len(), "all hold");
+    println!("{holds} sums, {unproven} not proven");
+    assert!(unproven > 0 && unproven * 4 < holds, "{unproven} of {holds} not proven");
+    let changed: Vec<Check> = checks
+        .iter()
+        .map(|check| {
+            let mut check = *check;
+            change(&mut check, &mut state);
+            check
+        })
+        .collect();
+    compare(lanes, &changed);
+}
+
+/// Signatures whose sum is infinity have no r: none is proven, whatever r claims.
+#[test]
+fn sums_that_are_infinity() {
+    let Some(lanes) = lanes_of_this_machine() else { return };
+    let (mut checks, mut state) = (Vec::new(), 14);
+    let special = special();
+    for at in 0..200 {
+        let secret = if at % 2 == 0 { Number::random(&mut state) } else { special[at / 2 % special.len()] };
+        // z = -r d, so that z / s + r / s d = 0, for any r and s.
+        let r = [Number::small(1), secret.times(secret), Number::random(&mut state)][at % 3];
+        let s = Number::small(1 + at as u64);
+        let sighash = r.times(secret).negated().bytes();
+        let signature = joined(r.bytes(), s.bytes());
+        checks.push(Check::Ecdsa { signature, key: written(&secret.point(), at as u64 % 3), sighash });
+        // t = -d, where P = d G has an even y.
+        let (internal, parity) = secret.point().x_only_public_key();
+        let tweak = if parity == Parity::Even { secret.negated() } else { secret }.bytes();
+        for output in [[0; 32], internal.to_byte_array(), literal(PRIME)] {
+            checks.push(Check::Tweak { output, odd: at % 2 == 0, internal: internal.to_byte_array(), tweak });
+        }
+        // s = e d: the same for Schnorr. The challenge is hashed from r.
+        let key = internal.to_byte_array();
+        let even = if parity == Parity::Even { secret } else { secret.negated() };
+        for r in [[0; 32], key, literal(PRIME)] {
+            let tag = simd::sha256::sha256(b"BIP0340/challenge");
+            let challenge = simd::sha256::sha256(&[tag, tag, r, key, [9; 32]].concat());
+            let s = Number::new(challenge).times(even).bytes();
+            let signature = joined(r, s);
+            checks.push(Check::Schnorr { signature, key, sighash: [9; 32] });
+        }
+    }
+    assert_eq!(compare(lanes, &checks), (0, 0));
+}
+
+/// A tweak of zero changes nothing: the sum is the key itself.
+#[test]
+fn tweak_of_zero() {
+    let Some(lanes) = lanes_of_this_machine() else { return };
+    let mut state = 15;
+    let tweak = |tweak: [u8; 32], state: &mut u64| {
+        let internal: XOnlyPublicKey = Number::random(state).point().x_only_public_key().0;
+        let key = internal.to_byte_array();
+        Check::Tweak { output: key, odd: false, internal: key, tweak }
+    };
+    let checks: Vec<Check> = (0..20).map(|_| tweak([0; 32], &mut state)).collect();
+    assert_eq!(compare(lanes, &checks), (20, 0));
+    let checks: Vec<Check> = (0..20).map(|_| tweak(literal(ORDER), &mut state)).collect();
+    assert_eq!(compare(lanes, &checks), (0, 0), "the order is no tweak");
+}
+
+/// High S never passes libsecp256k1; a sum with x = r + n does.
+#[test]
+fn forms_that_are_left_out() {
+    let Some(lanes) = lanes_of_this_machine() else { return };
+    let mut state = 16;
+    let mut checks = Vec::new();
+    while checks.len() < 20 {
+        let check = good(&mut state);
+        if let Check::Ecdsa { signature, key, sighash } = check {
+            let s = Number::new(signature[32..].try_into().unwrap()).negated().bytes();
+            let signature = joined(*signature.first_chunk().unwrap(), s);
+            checks.push(Check::Ecdsa { signature, key, sighash });
+        }
+    }
+    assert_eq!(compare(lanes, &checks), (0, 0), "high S");
+    // A point whose x is above the order, by trying; then the key for it: P = (s R - z G) / r.
+    let mut above = literal(ORDER);
+    let point = loop {
+        above[31] += 1;
+        let key = [&[2][..], &above].concat();
+        if let Ok(point) = PublicKey::from_slice(&key) {
+            break point;
+        }
+    };
+    let r = Number::small(u64::from(above[31] - literal(ORDER)[31]));
+    let (s, z) = (Number::small(77), Number::random(&mut state));
+    let scaled = |point: PublicKey, by: Number| point.mul_tweak(&Scalar::from(by.0)).unwrap();
+    let key = scaled(point, s).combine(&z.negated().point()).unwrap();
+    let key = KeyBytes::new(&scaled(key, r.inverse()).serialize()).unwrap();
+    let signature = joined(r.bytes(), s.bytes());
+    let check = Check::Ecdsa { signature, key, sighash: z.bytes() };
+    assert_eq!(compare(lanes, &[check; 5]), (5, 5), "x = r + n holds, and is not proven");
+    assert_eq!(lanes::best().verify(&[check]), [true], "a few checks are asked one by one");
+}
