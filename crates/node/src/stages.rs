@@ -12,6 +12,7 @@ use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use primitives::coin::CoinRef;
 use primitives::{Amount, Block, Hash256, Header, Height, Tables, undo};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::{Arc, RwLockReadGuard};
 
 /// A body that was taken apart, and found good as far as it can be alone.
@@ -83,7 +84,8 @@ impl Judged {
 
 thread_local! {
     static SCRATCH: RefCell<(block::Scratch, Vec<Hash256>)> = RefCell::default();
-    static SCRIPTS: RefCell<(script::Deferred, script::Scratch)> = RefCell::default();
+    static SCRIPTS: RefCell<(script::Deferred, script::Scratch)> =
+        RefCell::new((script::Deferred::for_batch(script::lanes::best()), script::Scratch::new()));
 }
 
 /// Takes a block apart and checks every rule that needs no coins; a body that was checked when it arrived is not again.
@@ -245,7 +247,31 @@ fn undo_of(prepared: &Prepared, block: &Block<'_>, answers: &[RwLockReadGuard<'_
     out
 }
 
-/// Runs the scripts of `count` inputs from number `first` on, the coinbase's not counted.
+/// A transaction's inputs in a piece of the block.
+struct Part {
+    /// Number of the transaction.
+    index: usize,
+    /// Number of its first input in the block, the coinbase's not counted.
+    from: usize,
+    /// Which of its inputs.
+    inputs: Range<usize>,
+}
+
+/// The transactions of `count` inputs from number `first` on.
+fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
+    let (mut parts, mut at) = (Vec::new(), first);
+    let mut index = transaction_of(block, first + 1);
+    while at < end {
+        let tx = block.transaction(index);
+        let from = tx.first_input() - 1;
+        let high = (end - from).min(tx.input_count());
+        parts.push(Part { index, from, inputs: at - from..high });
+        (at, index) = (from + high, index + 1);
+    }
+    parts
+}
+
+/// Runs the scripts of `count` inputs from number `first` on, the coinbase's not counted; their signatures in one batch.
 ///
 /// # Errors
 ///
@@ -256,26 +282,32 @@ pub(crate) fn scripts(flight: &Flight, first: usize, count: usize) -> Result<usi
     let flags = flight.job.scripts.expect("only where scripts are wanted");
     let block = prepared.block(&flight.job.bytes);
     let end = (first + count).min(judged.spent.len());
-    let mut index = transaction_of(&block, first + 1);
-    let mut at = first;
-    SCRIPTS.with_borrow_mut(|(deferred, scratch)| {
-        while at < end {
-            let tx = block.transaction(index);
-            let from = tx.first_input() - 1;
-            let spent: Vec<script::SpentOutput<'_>> = judged.spent[from..from + tx.input_count()]
-                .iter()
-                .map(|spent| script::SpentOutput { value: spent.value, script: script_of(&judged.scripts, spent) })
-                .collect();
-            let precomputed = script::Precomputed::new(tx, &spent);
-            let (low, high) = (at - from, (end - from).min(tx.input_count()));
-            let inputs = (low..high).map(|input| (&precomputed, input));
-            script::verify_all(inputs, flags, &script::OneByOne, deferred, scratch).map_err(|(place, error)| {
-                let rule = Rule::BlockScriptVerifyFlagFailed { error };
-                BlockError::in_input(rule, index, prepared.txids[index], low + place)
-            })?;
-            (at, index) = (from + high, index + 1);
-        }
-        Ok(end - first)
+    let parts = parts(&block, first, end);
+    let spent: Vec<Vec<script::SpentOutput<'_>>> = parts
+        .iter()
+        .map(|part| {
+            let spent = &judged.spent[part.from..][..block.transaction(part.index).input_count()];
+            let output = |spent: &'_ Spent| script::SpentOutput {
+                value: spent.value,
+                script: script_of(&judged.scripts, spent),
+            };
+            spent.iter().map(output).collect()
+        })
+        .collect();
+    let txs: Vec<script::Precomputed<'_>> = parts
+        .iter()
+        .zip(&spent)
+        .map(|(part, spent)| script::Precomputed::new(block.transaction(part.index), spent))
+        .collect();
+    let inputs = parts.iter().zip(&txs).flat_map(|(part, tx)| part.inputs.clone().map(move |input| (tx, input)));
+    let verdict = SCRIPTS.with_borrow_mut(|(deferred, scratch)| {
+        script::verify_all(inputs, flags, script::lanes::best(), deferred, scratch)
+    });
+    verdict.map(|()| end - first).map_err(|(place, error)| {
+        let rule = Rule::BlockScriptVerifyFlagFailed { error };
+        let input = first + place;
+        let part = parts.iter().rev().find(|part| part.from <= input).expect("parts cover all inputs");
+        BlockError::in_input(rule, part.index, prepared.txids[part.index], input - part.from)
     })
 }
 

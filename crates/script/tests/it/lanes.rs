@@ -232,7 +232,7 @@ fn random_checks() {
         let mut checks: Vec<Check> = (0..1 + round % 131).map(|_| good(&mut state)).collect();
         assert_eq!(compare(lanes, &checks), (checks.len(), 0), "good ones, round {round}");
         for check in &mut checks {
-            if data::next(&mut state) % 3 != 0 {
+            if !data::next(&mut state).is_multiple_of(3) {
                 change(check, &mut state);
             }
         }

@@ -138,21 +138,18 @@ fn values(element: Fe) -> [Field; LANES] {
 fn elements(rng: &mut Rng) -> Fe {
     let edges = edges::<Prime>();
     let (limb, top) = ((1 << 52) - 1, (1 << 50) - 1);
-    let mut limbs = [[0; LANES]; 5];
-    for lane in 0..LANES {
-        let full = std::array::from_fn(|i| if i == 4 { top } else { limb });
-        let new: [u64; 5] = match rng.below(4) {
-            0 => full,
-            1 => std::array::from_fn(|i| [0, full[i], rng.next() & full[i]][rng.below(3)]),
-            2 => {
-                let w = edges[rng.below(edges.len())];
-                let wide = |i: usize| u128::from(w[i]) | u128::from(w.get(i + 1).copied().unwrap_or(0)) << 64;
-                std::array::from_fn(|i| (wide(i * 52 / 64) >> (i * 52 % 64)) as u64 & limb)
-            }
-            _ => std::array::from_fn(|i| rng.next() & full[i]),
-        };
-        (0..5).for_each(|i| limbs[i][lane] = new[i]);
-    }
+    let full: [u64; 5] = std::array::from_fn(|i| if i == 4 { top } else { limb });
+    let lanes: [[u64; 5]; LANES] = std::array::from_fn(|_| match rng.below(4) {
+        0 => full,
+        1 => std::array::from_fn(|i| [0, full[i], rng.next() & full[i]][rng.below(3)]),
+        2 => {
+            let w = edges[rng.below(edges.len())];
+            let wide = |i: usize| u128::from(w[i]) | u128::from(w.get(i + 1).copied().unwrap_or(0)) << 64;
+            std::array::from_fn(|i| (wide(i * 52 / 64) >> (i * 52 % 64)) as u64 & limb)
+        }
+        _ => std::array::from_fn(|i| rng.next() & full[i]),
+    });
+    let limbs = std::array::from_fn(|i| lanes.map(|limbs| limbs[i]));
     Fe::from_limbs(&limbs)
 }
 
@@ -161,8 +158,8 @@ fn field_in_lanes(rng: &mut Rng) {
     let same = |name: &str, columns: Columns, want: &dyn Fn(usize) -> Field| {
         let element = columns.carry();
         let (got, reduced) = (values(element), element.reduced());
-        for lane in 0..LANES {
-            assert_eq!(got[lane], want(lane), "{name}, lane {lane}");
+        for (lane, got) in got.into_iter().enumerate() {
+            assert_eq!(got, want(lane), "{name}, lane {lane}");
             assert_eq!(Field::from_words(reduced.to_lanes()[lane]), Some(want(lane)), "{name}, reduced, lane {lane}");
         }
         let zero = (0..LANES).fold(0, |mask, lane| mask | u8::from(want(lane).is_zero()) << lane);
