@@ -6,7 +6,7 @@
 
 use super::digits::Recoded;
 use super::field::{Fe, LANES, mul, square};
-use super::ladder;
+use super::ladder::{self, Room};
 use super::plain::{Field, GENERATOR, Scalar, invert_all, words_of};
 use super::point::{Point, WAYS};
 use super::power::{self, inverses, roots};
@@ -37,9 +37,10 @@ pub(super) fn prove(_lanes: Lanes, claims: &[Claim]) -> Vec<bool> {
     let mut questions = questions(claims);
     // Those that want y's parity cost an inversion: keep them together.
     questions.sort_by_key(|question| question.sum_odd.is_some());
+    let mut room = Room::new();
     for chunk in questions.chunks(CHUNK) {
         // SAFETY: a value of `Lanes` is made only where the processor has AVX-512 F and IFMA.
-        let answers = unsafe { answers(chunk) };
+        let answers = unsafe { answers(chunk, &mut room) };
         for (at, question) in chunk.iter().enumerate() {
             proven[question.claim] = answers >> at & 1 == 1;
         }
@@ -146,7 +147,7 @@ fn tweaked(x: &[u8; 32], tweak: &[u8; 32], sum: &[u8; 32], odd: bool) -> Option<
 
 /// A bit for each question whose answer is yes.
 #[target_feature(enable = "avx512f,avx512ifma")]
-fn answers(questions: &[Question]) -> u32 {
+fn answers(questions: &[Question], room: &mut Room) -> u32 {
     let (keys, mut proven) = lift(questions);
     let mut sums = [[Fe::small(1); 3]; power::WAYS];
     for (at, part) in questions.chunks(LANES * WAYS).enumerate() {
@@ -155,7 +156,7 @@ fn answers(questions: &[Question]) -> u32 {
         for (lane, question) in part.iter().enumerate() {
             digits[lane / LANES].set(lane % LANES, question.base, question.key);
         }
-        let points = ladder::sums(&[keys[first], keys[first + 1]], &digits);
+        let points = ladder::sums(&[keys[first], keys[first + 1]], &digits, room);
         for (way, Point { x, y, z }) in points.into_iter().enumerate() {
             sums[first + way] = [x, y, z];
         }

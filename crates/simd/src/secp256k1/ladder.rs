@@ -6,11 +6,10 @@
 //! are brought to the same z, and z is given to the result in the end.
 //! The generator's points are of our curve: there [`add`] takes `Z z` for its scale.
 
-use super::digits::{BASE_BITS, BASE_WINDOWS, KEY_BITS, KEY_WINDOWS, Recoded};
-use super::field::{Fe, mul, square};
+use super::digits::{BASE_BITS, BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
+use super::field::{Fe, LANES, load, mul, square, store};
 use super::point::{Flat, Point, WAYS, Ways, add, double, each};
-use super::tables::{BASES, look_up};
-use std::arch::x86_64::*;
+use super::tables::{BASES, look_up, transposed};
 
 /// Odd multiples in a key's table.
 const MULTIPLES: usize = 1 << (KEY_BITS - 1);
@@ -19,84 +18,104 @@ const MULTIPLES: usize = 1 << (KEY_BITS - 1);
 pub(super) const BETA: [u64; 4] =
     [0xc139_6c28_7195_01ee, 0x9cf0_4975_12f5_8995, 0x6e64_479e_ac34_34e9, 0x7ae9_6a2b_657c_0710];
 
-/// An odd multiple of the lanes' keys, on the stretched curve.
+/// One cache line.
 #[derive(Clone, Copy)]
-#[repr(C)]
-struct Multiple {
-    x: Fe,
-    /// beta times x: lambda times the point.
-    x_lambda: Fe,
-    y: Fe,
+#[repr(C, align(64))]
+struct Line([u64; 8]);
+
+/// Odd multiples 1, 3, .. of the keys of a vector, on the stretched curve: lane, multiple, two lines.
+///
+/// Lines: limbs of x and the three lowest of y; the two highest of y and the limbs of beta x, which with the same y is
+/// lambda times the multiple. Of a lane only the lines are touched that its digits name: with tables in lanes, where every
+/// place is compared and blended, a signature takes 5 % longer.
+type KeyTable = [[[Line; 2]; MULTIPLES]; LANES];
+
+/// Memory for the keys' tables, and for making them.
+pub(super) struct Room {
+    tables: Box<Ways<KeyTable>>,
+    points: Vec<Ways<Point>>,
+    /// From each point's z to the next one's.
+    ratios: Vec<Ways<Fe>>,
 }
 
-/// Odd multiples 1, 3, .. of the lanes' keys.
-struct KeyTable([Multiple; MULTIPLES]);
-
-/// The table of each way, and how far its curve is stretched.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn key_tables(keys: &Ways<[Fe; 2]>) -> (Ways<KeyTable>, Ways<Fe>) {
-    let one = Fe::small(1);
-    let points = each!(i, Point { x: keys[i][0], y: keys[i][1], z: one });
-    let twice = double(&points);
-    // On the curve that is stretched by twice.z, 2 P has z = 1.
-    let step = each!(i, Flat { x: twice[i].x, y: twice[i].y, negative: 0 });
-    let zz = each!(i, square(&twice[i].z));
-    let x = each!(i, mul(&points[i].x, &zz[i]));
-    let zzz = each!(i, mul(&zz[i], &twice[i].z));
-    let y = each!(i, mul(&points[i].y, &zzz[i]));
-    let mut point = each!(i, Point { x: x[i], y: y[i], z: one });
-    let mut points = [point; MULTIPLES];
-    let mut ratios = [[one; WAYS]; MULTIPLES]; // From each z to the next.
-    for at in 1..MULTIPLES {
-        let z = each!(i, point[i].z);
-        (point, ratios[at - 1]) = add(&point, &z, &step);
-        points[at] = point;
+impl Room {
+    pub(super) fn new() -> Room {
+        let tables = Box::new([[[[Line([0; 8]); 2]; MULTIPLES]; LANES]; WAYS]);
+        Room { tables, points: Vec::with_capacity(MULTIPLES), ratios: Vec::with_capacity(MULTIPLES) }
     }
-    let stretch = each!(i, mul(&point[i].z, &twice[i].z));
-    (stretched(&points, &ratios), stretch)
-}
 
-/// Brings all multiples to the z of the last; `ratios` lead from each to the next.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn stretched(points: &[Ways<Point>; MULTIPLES], ratios: &[Ways<Fe>; MULTIPLES]) -> Ways<KeyTable> {
-    let beta = Fe::splat(BETA);
-    let empty = Multiple { x: beta, x_lambda: beta, y: beta };
-    let mut tables = [KeyTable([empty; MULTIPLES]), KeyTable([empty; MULTIPLES])];
-    let mut factor = [Fe::small(1); WAYS];
-    for at in (0..MULTIPLES).rev() {
-        for way in 0..WAYS {
-            let point = &points[at][way];
-            let (mut x, mut y) = (point.x, point.y);
-            if at + 1 < MULTIPLES {
-                factor[way] = if at + 2 < MULTIPLES { mul(&factor[way], &ratios[at][way]) } else { ratios[at][way] };
-                let squared = square(&factor[way]);
-                (x, y) = (mul(&x, &squared), mul(&y, &mul(&squared, &factor[way])));
-            }
-            tables[way].0[at] = Multiple { x, x_lambda: mul(&x, &beta), y };
-        }
-    }
-    tables
-}
-
-impl KeyTable {
-    /// The multiples at the lanes' places, of the points or of lambda times them.
-    #[inline]
+    /// Makes the tables, and returns how far each way's curve is stretched.
     #[target_feature(enable = "avx512f,avx512ifma")]
-    fn look_up(&self, digits: &super::digits::Digits, lambda: bool) -> Flat {
-        let places = digits.places.map(|place| u64::from(place) % MULTIPLES as u64);
-        let places = super::field::load(&places);
-        let mut found = self.0[0];
-        for (at, multiple) in self.0.iter().enumerate().skip(1) {
-            let here = _mm512_cmpeq_epi64_mask(places, _mm512_set1_epi64(at as i64));
-            if lambda {
-                found.x_lambda = multiple.x_lambda.where_else(here, &found.x_lambda);
-            } else {
-                found.x = multiple.x.where_else(here, &found.x);
-            }
-            found.y = multiple.y.where_else(here, &found.y);
+    fn fill(&mut self, keys: &Ways<[Fe; 2]>) -> Ways<Fe> {
+        let one = Fe::small(1);
+        let mut twice = each!(i, Point { x: keys[i][0], y: keys[i][1], z: one });
+        double(&mut twice);
+        // On the curve that is stretched by twice.z, 2 P has z = 1.
+        let step = each!(i, Flat { x: twice[i].x, y: twice[i].y, negative: 0 });
+        let zz = each!(i, square(&twice[i].z));
+        let zzz = each!(i, mul(&zz[i], &twice[i].z));
+        let mut point = each!(i, Point { x: mul(&keys[i][0], &zz[i]), y: mul(&keys[i][1], &zzz[i]), z: one });
+        self.points.clear();
+        self.ratios.clear();
+        self.points.push(point);
+        for _ in 1..MULTIPLES {
+            let z = each!(i, point[i].z);
+            self.ratios.push(add(&mut point, &z, &step));
+            self.points.push(point);
         }
-        Flat { x: if lambda { found.x_lambda } else { found.x }, y: found.y, negative: digits.negative }
+        self.stretch();
+        each!(i, mul(&point[i].z, &twice[i].z))
     }
+
+    /// Brings all multiples to the z of the last, and writes the tables.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn stretch(&mut self) {
+        let beta = Fe::splat(BETA);
+        let mut factor = [Fe::small(1); WAYS];
+        for (at, points) in self.points.iter().enumerate().rev() {
+            let [mut x, mut y] = [each!(i, points[i].x), each!(i, points[i].y)];
+            if let Some(ratios) = self.ratios.get(at) {
+                factor = each!(i, mul(&factor[i], &ratios[i]));
+                let squared = each!(i, square(&factor[i]));
+                x = each!(i, mul(&x[i], &squared[i]));
+                let cubed = each!(i, mul(&squared[i], &factor[i]));
+                y = each!(i, mul(&y[i], &cubed[i]));
+            }
+            let x_lambda = each!(i, mul(&x[i], &beta));
+            for (way, table) in self.tables.iter_mut().enumerate() {
+                write(table, at, x[way], x_lambda[way], y[way]);
+            }
+        }
+    }
+}
+
+/// Writes a multiple into each lane's lines.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn write(table: &mut KeyTable, at: usize, x: Fe, x_lambda: Fe, y: Fe) {
+    let ([x, l, y], none) = ([x, x_lambda, y].map(Fe::vectors), Fe::small(0).vectors()[0]);
+    let first = transposed([x[0], x[1], x[2], x[3], x[4], y[0], y[1], y[2]]);
+    let second = transposed([y[3], y[4], l[0], l[1], l[2], l[3], l[4], none]);
+    for lane in 0..LANES {
+        let [Line(to_first), Line(to_second)] = &mut table[lane][at];
+        store(first[lane], to_first);
+        store(second[lane], to_second);
+    }
+}
+
+/// The multiples at the lanes' places, or lambda times them.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn multiples(table: &KeyTable, digits: &Digits, lambda: bool) -> Flat {
+    let mut rows = [[Fe::small(0).vectors()[0]; LANES]; 2];
+    for lane in 0..LANES {
+        let [Line(first), Line(second)] = &table[lane][usize::from(digits.places[lane]) % MULTIPLES];
+        (rows[0][lane], rows[1][lane]) = (load(first), load(second));
+    }
+    let [[x0, x1, x2, x3, x4, y0, y1, y2], [y3, y4, l0, l1, l2, l3, l4, _]] =
+        [transposed(rows[0]), transposed(rows[1])];
+    let x = if lambda { [l0, l1, l2, l3, l4] } else { [x0, x1, x2, x3, x4] };
+    Flat { x: Fe::from_vectors(x), y: Fe::from_vectors([y0, y1, y2, y3, y4]), negative: digits.negative }
 }
 
 /// The sums of the lanes' multiples of the generator and of their keys (x and y).
@@ -104,29 +123,30 @@ impl KeyTable {
 /// Where z is zero nothing is known (see [`super::point`]); so it is, too, where the key is no point of the curve and yet
 /// z is not zero: whoever calls has to look.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn sums(keys: &Ways<[Fe; 2]>, digits: &Ways<Recoded>) -> Ways<Point> {
+pub(super) fn sums(keys: &Ways<[Fe; 2]>, digits: &Ways<Recoded>, room: &mut Room) -> Ways<Point> {
     let bases = &*BASES;
-    let (tables, stretch) = key_tables(keys);
+    let stretch = room.fill(keys);
+    let tables = &room.tables;
     let last = KEY_WINDOWS - 1;
-    let first = each!(i, tables[i].look_up(&digits[i].key[0][last], false));
+    let first = each!(i, multiples(&tables[i], &digits[i].key[0][last], false));
     let mut sum = each!(i, Point { x: first[i].x, y: first[i].y.negative_where(first[i].negative), z: Fe::small(1) });
     for bit in (0..=last * KEY_BITS).rev() {
         if bit != last * KEY_BITS {
-            sum = double(&sum);
+            double(&mut sum);
         }
         if bit % KEY_BITS == 0 {
             let window = bit / KEY_BITS;
             for half in usize::from(window == last)..2 {
-                let multiple = each!(i, tables[i].look_up(&digits[i].key[half][window], half == 1));
+                let multiple = each!(i, multiples(&tables[i], &digits[i].key[half][window], half == 1));
                 let z = each!(i, sum[i].z);
-                (sum, _) = add(&sum, &z, &multiple);
+                add(&mut sum, &z, &multiple);
             }
         }
         if bit % BASE_BITS == 0 && bit / BASE_BITS < BASE_WINDOWS {
             for (half, base) in bases.iter().enumerate() {
                 let multiple = each!(i, look_up(base, &digits[i].base[half][bit / BASE_BITS]));
                 let scale = each!(i, mul(&sum[i].z, &stretch[i]));
-                (sum, _) = add(&sum, &scale, &multiple);
+                add(&mut sum, &scale, &multiple);
             }
         }
     }

@@ -51,25 +51,27 @@ pub(super) struct Flat {
     pub(super) negative: u8,
 }
 
-/// Twice each point: 3 products, 4 squares.
+/// Doubles each point: 3 products, 4 squares.
 ///
 /// With b = y^2, d = 4 x b, e = 3 x^2: x3 = e^2 - 2 d, y3 = e (d - x3) - 8 b^2, z3 = 2 y z.
 /// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): 36 for e, 48 for d, 24 for z3,
 /// -2 to 12 for x3, -96 to 12 for y3.
+///
+/// The order is such that what waits for the step before has another step in between.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn double(p: &Ways<Point>) -> Ways<Point> {
-    let b = each!(i, square(&p[i].y));
+pub(super) fn double(p: &mut Ways<Point>) {
     let e = each!(i, square_columns(&p[i].x).thrice().carry());
-    let d = each!(i, mul_columns(&p[i].x, &b[i]).shifted::<2>().carry());
-    let x = each!(i, square_columns(&e[i]).minus_columns(d[i].columns().twice()).carry());
+    let b = each!(i, square(&p[i].y));
     let z = each!(i, mul_columns(&p[i].y, &p[i].z).twice().carry());
+    let d = each!(i, mul_columns(&p[i].x, &b[i]).shifted::<2>().carry());
     let c = each!(i, square_columns(&b[i]).shifted::<3>());
+    let x = each!(i, square_columns(&e[i]).minus_columns(d[i].columns().twice()).carry());
     let f = each!(i, d[i].columns().minus(&x[i]).carry());
     let y = each!(i, mul_columns(&e[i], &f[i]).minus_columns(c[i]).carry());
-    each!(i, Point { x: x[i], y: y[i], z: z[i] })
+    *p = each!(i, Point { x: x[i], y: y[i], z: z[i] });
 }
 
-/// The sums, and the factor from each old z to the new one: 8 products, 3 squares.
+/// Adds, and returns the factors from each old z to the new one: 8 products, 3 squares.
 ///
 /// `scale` is z, or where `q` lies on another curve than `p`, z times what leads from the one to the other: see
 /// [`super::ladder`].
@@ -78,17 +80,18 @@ pub(super) fn double(p: &Ways<Point>) -> Ways<Point> {
 /// Bounds of what is carried, in units of 2^52: -1 to 12 for h, -13 to 12 for r, -12 to 0 for -h^3, -2 to 13 for x3, 0 to
 /// 21 for y3.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn add(p: &Ways<Point>, scale: &Ways<Fe>, q: &Ways<Flat>) -> (Ways<Point>, Ways<Fe>) {
+pub(super) fn add(p: &mut Ways<Point>, scale: &Ways<Fe>, q: &Ways<Flat>) -> Ways<Fe> {
     let zz = each!(i, square(&scale[i]));
-    let h = each!(i, mul_columns(&q[i].x, &zz[i]).minus(&p[i].x).carry());
     let zzz = each!(i, mul(&scale[i], &zz[i]));
+    let h = each!(i, mul_columns(&q[i].x, &zz[i]).minus(&p[i].x).carry());
     let r = each!(i, mul_columns(&q[i].y, &zzz[i]).negative_where(q[i].negative).minus(&p[i].y).carry());
     let hh = each!(i, square(&h[i]));
     let z = each!(i, mul(&p[i].z, &h[i]));
-    let minus_hhh = each!(i, mul_columns(&h[i], &hh[i]).negative_where(0xff).carry());
     let v = each!(i, mul(&p[i].x, &hh[i]));
+    let minus_hhh = each!(i, mul_columns(&h[i], &hh[i]).negative_where(0xff).carry());
     let x = each!(i, square_columns(&r[i]).plus(&minus_hhh[i]).minus_columns(v[i].columns().twice()).carry());
     let f = each!(i, v[i].columns().minus(&x[i]).carry());
     let y = each!(i, dot_columns(&r[i], &f[i], &p[i].y, &minus_hhh[i]).carry());
-    (each!(i, Point { x: x[i], y: y[i], z: z[i] }), h)
+    *p = each!(i, Point { x: x[i], y: y[i], z: z[i] });
+    h
 }

@@ -3,7 +3,7 @@
 use super::batch::is_high;
 use super::digits::{BASE_BITS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
 use super::field::{self, Columns, Fe, LANES, dot_columns, mul, mul_columns, square, square_columns};
-use super::ladder::{BETA, sums};
+use super::ladder::{BETA, Room, sums};
 use super::plain::{Affine, Field, GENERATOR, Jacobian, Modulus, Order, Prime, Residue, Scalar, invert_all, to_affine};
 use super::point::{self, Flat, Point, Ways, each};
 use super::power::{inverses, roots};
@@ -215,7 +215,9 @@ fn words_and_lanes() {
         let rows: [[u64; 8]; 8] = std::array::from_fn(|_| std::array::from_fn(|_| rng.next()));
         let columns = super::tables::transposed([0, 1, 2, 3, 4, 5, 6, 7].map(|row| field::load(&rows[row])));
         for (at, column) in columns.into_iter().enumerate() {
-            assert_eq!(field::store(column), rows.map(|row| row[at]));
+            let mut words = [0; 8];
+            field::store(column, &mut words);
+            assert_eq!(words, rows.map(|row| row[at]));
         }
     }
     let Some(_) = lanes() else { return };
@@ -277,9 +279,14 @@ fn points_in_lanes(rng: &mut Rng) {
     let flat = q.map(Affine::jacobian);
     let flat = [in_lanes(flat.first_chunk().unwrap()), in_lanes(flat.last_chunk().unwrap())];
     let flat = each!(i, Flat { x: flat[i].x, y: flat[i].y, negative: mask[i] });
-    let doubled = point::double(&points);
-    let (sum, ratio) = point::add(&points, &each!(i, points[i].z), &flat);
-    let after = point::double(&point::add(&point::double(&sum), &each!(i, sum[i].z), &flat).0);
+    let (mut doubled, mut sum) = (points, points);
+    point::double(&mut doubled);
+    let ratio = point::add(&mut sum, &each!(i, points[i].z), &flat);
+    let mut after = sum;
+    point::double(&mut after);
+    let z = each!(i, after[i].z);
+    point::add(&mut after, &z, &flat);
+    point::double(&mut after);
     for way in 0..2 {
         let (doubled, sum_of) = (out_of_lanes(&doubled[way]), out_of_lanes(&sum[way]));
         let after = out_of_lanes(&after[way]);
@@ -366,7 +373,8 @@ fn sums_are_the_twins_or_unknown() {
         let lanes = |way: usize, number: fn(&Affine) -> Field| {
             Fe::from_lanes(&std::array::from_fn(|lane| number(&keys[way * LANES + lane]).words()))
         };
-        let sums = sums(&each!(i, [lanes(i, |key| key.x), lanes(i, |key| key.y)]), digits);
+        let keys = each!(i, [lanes(i, |key| key.x), lanes(i, |key| key.y)]);
+        let sums = sums(&keys, digits, &mut Room::new());
         let sums = each!(i, out_of_lanes(&sums[i]));
         std::array::from_fn(|at| sums[at / LANES][at % LANES])
     }
