@@ -4,7 +4,7 @@
 //! A row is the least and the median of several runs on this thread, in microseconds an input (`us`). `all` parses
 //! the transaction, hashes and checks on the spot. `own` is the same with checks that are only recorded: the
 //! interpreter's and the hashes' own part. `plain` is `own` without templates. `secp` is libsecp256k1 on those checks
-//! alone.
+//! alone, `lanes` are the vector lanes on the same. `batch` is `all` in one batch, as a node does it.
 
 #![allow(clippy::unwrap_used, reason = "it serves measurements")]
 
@@ -20,7 +20,10 @@ mod wallet;
 
 use primitives::{Tables, Transaction};
 use script::verify::verify_by_interpreter;
-use script::{Batch, Checker, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, SpentOutput, verify};
+use script::{
+    Batch, Checker, Deferred, Flags, Immediate, Lanes, OneByOne, Precomputed, Scratch, SpentOutput, lanes, verify,
+    verify_all,
+};
 use std::hint::black_box;
 use std::time::Instant;
 use wallet::{Kind, Spending, spending};
@@ -109,10 +112,33 @@ impl Bench {
         self.time(&format!("{name} secp ({} checks)", checks.len()), inputs, || {
             assert_eq!(OneByOne.verify(checks).len(), checks.len());
         });
+        if let Some(lanes) = Lanes::detect() {
+            self.time(&format!("{name} lanes ({} checks)", checks.len()), inputs, || {
+                assert_eq!(lanes.prove(checks).len(), checks.len());
+            });
+        }
+        let mut deferred = Deferred::for_batch(lanes::best());
+        self.time(&format!("{name} batch"), inputs, || {
+            batch(spendings, &coins, &mut deferred);
+        });
         if self.full {
             println!("{name}: libsecp256k1's share {:.1} %", 100.0 * (all - own) / all);
         }
     }
+}
+
+/// Verifies all inputs in one batch.
+fn batch(spendings: &[Spending], coins: &[Vec<SpentOutput<'_>>], deferred: &mut Deferred) {
+    let mut tables: Vec<Tables> = spendings.iter().map(|_| Tables::new()).collect();
+    let parts = tables.iter_mut().zip(spendings).zip(coins);
+    let txs: Vec<Precomputed<'_>> = parts
+        .map(|((tables, spending), coins)| {
+            Precomputed::new(tables.parse_transaction(black_box(&spending.bytes)).unwrap(), coins)
+        })
+        .collect();
+    let inputs = txs.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
+    let verdict = verify_all(inputs, Flags::CONSENSUS, lanes::best(), deferred, &mut Scratch::new());
+    assert_eq!(verdict, Ok(()));
 }
 
 /// Work: transactions of one input and two outputs, 64 different ones.

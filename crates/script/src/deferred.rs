@@ -172,7 +172,19 @@ impl Checker for Deferred {
     }
 }
 
-/// Verifies inputs in order, their checks in one batch. `deferred` is cleared first and lends its memory.
+/// Checks that [`verify_all`] gives to a batch as soon as there are so many: enough to fill it, and a bound on memory
+/// where scripts ask for many pairs.
+const CHECKS_MAX: usize = 1024;
+
+/// An input that waits for the batch.
+struct Waiting<'t> {
+    place: usize,
+    tx: &'t Precomputed<'t>,
+    input: usize,
+    recorded: Recorded,
+}
+
+/// Verifies inputs in order, their checks in batches. `deferred` is cleared first and lends its memory.
 ///
 /// # Errors
 ///
@@ -186,23 +198,38 @@ pub fn verify_all<'t>(
 ) -> Result<(), (usize, ScriptError)> {
     deferred.clear();
     let mut waiting = Vec::new();
-    let mut verdict = Ok(());
     for (place, (tx, input)) in inputs.into_iter().enumerate() {
         match deferred.run(tx, input, flags, scratch) {
-            Ok(recorded) => waiting.push((place, tx, input, recorded)),
+            Ok(recorded) => waiting.push(Waiting { place, tx, input, recorded }),
             Err(why) => {
-                verdict = Err((place, why)); // An earlier one may still prove bad.
-                break;
+                settle(&waiting, flags, batch, deferred, scratch)?; // An earlier one may still prove bad.
+                return Err((place, why));
             }
         }
-    }
-    let results = batch.verify(deferred.checks());
-    for (place, tx, input, recorded) in waiting {
-        if !deferred.hold(&recorded, &results) {
-            verify(tx, input, flags, &mut Immediate, scratch).map_err(|why| (place, why))?;
+        if deferred.checks.len() >= CHECKS_MAX {
+            settle(&waiting, flags, batch, deferred, scratch)?;
+            waiting.clear();
+            deferred.clear();
         }
     }
-    verdict
+    settle(&waiting, flags, batch, deferred, scratch)
+}
+
+/// Decides all that waits, in order; what the batch does not vouch for runs again with checks on the spot.
+fn settle(
+    waiting: &[Waiting<'_>],
+    flags: Flags,
+    batch: &dyn Batch,
+    deferred: &Deferred,
+    scratch: &mut Scratch,
+) -> Result<(), (usize, ScriptError)> {
+    let results = batch.verify(deferred.checks());
+    for Waiting { place, tx, input, recorded } in waiting {
+        if !deferred.hold(recorded, &results) {
+            verify(tx, *input, flags, &mut Immediate, scratch).map_err(|why| (*place, why))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

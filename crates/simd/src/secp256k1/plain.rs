@@ -191,6 +191,9 @@ impl<M: Modulus> Residue<M> {
 
 /// Inverts all of them with a single inversion: Montgomery's trick. None may be zero.
 pub(super) fn invert_all<M: Modulus>(numbers: &mut [Residue<M>]) {
+    if numbers.is_empty() {
+        return;
+    }
     let mut product = Residue::<M>::ONE;
     let before: Vec<Residue<M>> = numbers
         .iter()

@@ -366,18 +366,20 @@ fn digits_stand_for_their_scalars() {
     }
 }
 
+/// What the ladder says, where it knows.
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn known_sums(keys: &[Affine; 2 * LANES], digits: &Ways<Recoded>) -> [Option<Affine>; 2 * LANES] {
+    let lanes = |way: usize, number: fn(&Affine) -> Field| {
+        Fe::from_lanes(&std::array::from_fn(|lane| number(&keys[way * LANES + lane]).words()))
+    };
+    let keys = each!(i, [lanes(i, |key| key.x), lanes(i, |key| key.y)]);
+    let sums = sums(&keys, digits, &mut Room::new());
+    let sums = each!(i, out_of_lanes(&sums[i]));
+    std::array::from_fn(|at| sums[at / LANES][at % LANES])
+}
+
 #[test]
 fn sums_are_the_twins_or_unknown() {
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn both(keys: &[Affine; 2 * LANES], digits: &Ways<Recoded>) -> [Option<Affine>; 2 * LANES] {
-        let lanes = |way: usize, number: fn(&Affine) -> Field| {
-            Fe::from_lanes(&std::array::from_fn(|lane| number(&keys[way * LANES + lane]).words()))
-        };
-        let keys = each!(i, [lanes(i, |key| key.x), lanes(i, |key| key.y)]);
-        let sums = sums(&keys, digits, &mut Room::new());
-        let sums = each!(i, out_of_lanes(&sums[i]));
-        std::array::from_fn(|at| sums[at / LANES][at % LANES])
-    }
     let Some(_) = lanes() else { return };
     let (mut rng, mut unknown) = (Rng(4), 0);
     let few = [Scalar::ZERO, Scalar::ONE, -Scalar::ONE, LAMBDA, -LAMBDA, LAMBDA * LAMBDA, small(2), small(31)];
@@ -394,7 +396,7 @@ fn sums_are_the_twins_or_unknown() {
             want[at] = multiple(GENERATOR, base + key * secret);
         }
         // SAFETY: the processor has the lanes.
-        let got = unsafe { both(&keys, &digits) };
+        let got = unsafe { known_sums(&keys, &digits) };
         for at in 0..keys.len() {
             assert!(got[at].is_none() || got[at] == want[at], "round {round}, lane {at}");
             unknown += usize::from(got[at].is_none());
@@ -487,4 +489,45 @@ fn true_claims_are_proven_and_no_others() {
         }
         assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{edge:02x?}");
     }
+}
+
+/// A key's x with no point: the ladder adds nonsense, and signatures are made to fit what it says.
+#[test]
+fn keys_off_the_curve_prove_nothing() {
+    let Some(lanes) = lanes() else { return };
+    let (mut rng, mut claims) = (Rng(6), Vec::new());
+    let root = [0xffff_ffff_bfff_ff0c, u64::MAX, u64::MAX, u64::MAX >> 2];
+    while claims.len() < rounds(200) {
+        let mut digits = [Recoded::ONES, Recoded::ONES];
+        let (mut keys, mut scalars) = ([GENERATOR; 2 * LANES], Vec::new());
+        for (at, key) in keys.iter_mut().enumerate() {
+            *key = loop {
+                let x = Field::reduced(words(&mut rng));
+                let square = x.square() * x + small(7);
+                let y = square.power(root);
+                if y.square() != square {
+                    assert_eq!(y.square(), -square, "it has no root");
+                    break Affine { x, y: if y.is_odd() { -y } else { y } };
+                }
+            };
+            let (base, key) = (scalar(&mut rng), if at % 2 == 0 { Scalar::ONE } else { scalar(&mut rng) });
+            digits[at / LANES].set(at % LANES, base, key);
+            scalars.push((base, key));
+        }
+        // SAFETY: the processor has the lanes.
+        let sums = unsafe { known_sums(&keys, &digits) };
+        for ((key, sum), (base, times)) in keys.into_iter().zip(sums).zip(scalars) {
+            let sum = sum.expect("z is not zero by chance");
+            let (r, x) = (Scalar::from_words(sum.x.words()).expect("nearly all are below the order"), bytes(key.x));
+            let s = r * times.inverse();
+            if times == Scalar::ONE {
+                let (tweak, odd) = (bytes(base), sum.y.is_odd());
+                claims.push(Claim::Tweak { x, tweak, sum: bytes(sum.x), odd });
+            } else if !is_high(s) {
+                let (r, s, message) = (bytes(r), bytes(s), bytes(base * s));
+                claims.push(Claim::Ecdsa { x, y: Y::Even, r, s, message });
+            }
+        }
+    }
+    assert_eq!(lanes.prove(&claims), vec![false; claims.len()]);
 }
