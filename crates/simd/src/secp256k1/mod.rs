@@ -5,7 +5,7 @@
 //! a complete implementation. So nothing here can refuse what is good, and all care goes to one direction.
 //!
 //! Every claim comes down to one question: are x, and where that counts y's parity, of `u1 G + u2 P` as claimed? Sixteen
-//! of them take one way through the [`ladder`], lane beside lane, doing the same steps:
+//! of them take one way through the ladder, lane beside lane, doing the same steps:
 //!
 //! - `plain`: numbers modulo the prime and the order, one at a time, and the plain twin of it all.
 //! - `field`, `power`: the field in lanes. `point`: doubling and adding. `digits`: scalars, cut into odd digits.
