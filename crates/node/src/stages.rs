@@ -257,7 +257,7 @@ struct Part {
     inputs: Range<usize>,
 }
 
-/// The transactions of `count` inputs from number `first` on.
+/// The transactions that have the inputs from number `first` up to `end`.
 fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
     let (mut parts, mut at) = (Vec::new(), first);
     let mut index = transaction_of(block, first + 1);
