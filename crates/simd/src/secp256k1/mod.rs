@@ -21,6 +21,7 @@ mod digits;
 mod field;
 #[cfg(target_arch = "x86_64")]
 mod ladder;
+#[cfg(target_arch = "x86_64")]
 mod plain;
 #[cfg(target_arch = "x86_64")]
 mod point;
