@@ -71,6 +71,11 @@ impl Db {
     /// [`Error::Exists`] if CURRENT, a table or a log lies there; the lock is held; the disk.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
         disk.create_dir_all(dir)?;
+        // Before there is a CURRENT: with one, nobody asks again whether the folder's name is durable.
+        if let Some(parent) = dir.parent() {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            disk.sync_dir_once(parent)?;
+        }
         let lock = disk.lock(&dir.join(LOCK))?;
         let shared = Arc::new(Shared::new(disk, dir));
         for entry in shared.disk.list(dir)? {
@@ -84,10 +89,6 @@ impl Db {
         let version = Version::default();
         let mut manifest = Manifest::new(0, 0);
         manifest.begin(&shared, &version)?;
-        if let Some(parent) = dir.parent() {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            shared.disk.sync_dir(parent)?;
-        }
         Ok(Db::new(shared, options, version, Some(manifest), Some(lock)))
     }
 

@@ -1,11 +1,12 @@
 //! `debug.log` in the network's folder, in Core's form, so that tools that read Core's log read ours.
 //!
 //! A line is `YYYY-MM-DDTHH:MM:SSZ text`. Source: Bitcoin Core b88bffe, logging.cpp, `UpdateTipLog`.
-//! A log that cannot be written is no reason to stop: it is given up.
+//! A log that cannot be written is no reason to stop: it is given up; on a full disk only the lines are for which there is
+//! no room.
 
 use primitives::{Hash256, Work};
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -51,8 +52,10 @@ impl Log {
     pub fn line(&self, text: &str) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let mut log = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(out) = log.as_mut()
-            && writeln!(out, "{} {text}", date(now)).is_err()
+        // In one piece: it is there as a whole, or not at all.
+        let line = format!("{} {text}\n", date(now));
+        if let Some(Err(why)) = log.as_mut().map(|out| out.write_all(line.as_bytes()))
+            && !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
         {
             *log = None;
         }
@@ -140,6 +143,18 @@ mod tests {
             (0..100).filter(|_| crowd.may_speak_at(at, &log)).count()
         };
         assert_eq!((said(&mut crowd, 0), said(&mut crowd, 59), said(&mut crowd, 61)), (30, 0, 30));
+    }
+
+    /// What the system says of a log that is full, and of one that cannot be written.
+    #[test]
+    fn a_log_goes_on_when_there_is_room_again() {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let read_only = File::open("/dev/null").unwrap();
+        for (row, file, stays) in [("full", full, true), ("not to be written", read_only, false)] {
+            let log = Log(Mutex::new(Some(BufWriter::with_capacity(8, file))));
+            log.line("a line");
+            assert_eq!(log.0.lock().unwrap().is_some(), stays, "{row}");
+        }
     }
 
     #[test]

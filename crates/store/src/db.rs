@@ -168,7 +168,7 @@ pub(crate) fn empty_folder(disk: &dyn Disk, dir: &Path) -> Result<()> {
         for path in names(step)? {
             disk.remove_file(&path)?;
         }
-        disk.sync_dir(dir)?;
+        disk.sync_dir_once(dir)?;
     }
     Ok(())
 }

@@ -133,11 +133,19 @@ fn advice_for(kind: FaultKind) -> &'static str {
     }
 }
 
+/// How much room an operation takes; a name, and what the system keeps beside it, takes a little.
+fn room(bytes: Option<u64>) -> String {
+    bytes.map_or("a few KiB".to_owned(), |bytes| format!("{bytes} bytes"))
+}
+
 impl From<DiskError> for Fault {
     fn from(error: DiskError) -> Fault {
         let kind = kind_of(&error.source);
-        let fault = Fault::new(kind, &error.path, format!("to {} it", error.action), error.source.to_string(), "")
-            .advise(advice_for(kind));
+        let wanted = match kind {
+            FaultKind::NoSpace => format!("to {} it, which takes {}", error.action, room(error.bytes)),
+            _ => format!("to {} it", error.action),
+        };
+        let fault = Fault::new(kind, &error.path, wanted, error.source.to_string(), advice_for(kind));
         match error.offset {
             Some(offset) => fault.at(offset),
             None => fault,
@@ -150,7 +158,9 @@ impl From<LockError> for Fault {
         let wanted = "the lock that keeps two programs out of one folder";
         if let Some(source) = &error.source {
             let kind = kind_of(source);
-            return Fault::new(kind, &error.path, wanted, source.to_string(), advice_for(kind));
+            let takes =
+                if kind == FaultKind::NoSpace { format!(", which takes {}", room(None)) } else { String::new() };
+            return Fault::new(kind, &error.path, wanted.to_owned() + &takes, source.to_string(), advice_for(kind));
         }
         let holder = match (error.pid, &error.program) {
             (Some(pid), Some(program)) => format!("it held by process {pid} ({program})"),
@@ -180,9 +190,21 @@ mod tests {
             let fault = Fault::from(DiskError::new("read", path, io::Error::from(row)).at(7));
             assert_eq!((fault.kind(), fault.is_no_space()), (kind, kind == FaultKind::NoSpace), "{row:?}");
             let text = fault.to_string();
-            assert!(text.starts_with("/d/blk00000.dat at byte 7: wanted to read it, found "), "{text}");
+            assert!(text.starts_with("/d/blk00000.dat at byte 7: wanted to read it"), "{text}");
+            assert_eq!(text.contains("which takes a few KiB, found"), kind == FaultKind::NoSpace, "{text}");
             assert!(text.contains(want), "{row:?}: {text}");
         }
+    }
+
+    #[test]
+    fn a_full_disk_says_how_much_is_wanted() {
+        let full = || DiskError::new("write", Path::new("/d/f"), io::Error::from(io::ErrorKind::StorageFull));
+        let fault = Fault::from(full().taking(4096));
+        assert!(fault.to_string().contains("wanted to write it, which takes 4096 bytes, found"), "{fault}");
+        let fault = Fault::from(full().of_last_try());
+        assert!(!fault.is_no_space() && fault.to_string().contains("make room, then start again"), "{fault}");
+        let missing = DiskError::new("sync", Path::new("/d/f"), io::Error::from(io::ErrorKind::NotFound));
+        assert_eq!(Fault::from(missing.of_last_try()).kind(), FaultKind::Missing);
     }
 
     #[test]

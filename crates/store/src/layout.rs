@@ -119,17 +119,20 @@ impl Layout {
         Ok(())
     }
 
-    /// Makes the network's folder, blocks/ and ffwd/ as far as they are missing. The folder of the index is left to
+    /// Makes the network's folder, blocks/ (the index's too, where that is another) and ffwd/ as far as they are missing. The folder of the index is left to
     /// whoever opens it: where it is there before xor.dat, Core writes a zero key.
     ///
     /// # Errors
     ///
     /// No space, no permission, or what the system says.
     pub fn create(&self, disk: &dyn Disk) -> Result<()> {
-        for dir in [self.net_dir.clone(), self.blocks_dir.clone(), self.own_dir()] {
+        let roots = [self.datadir.clone(), self.blocksdir_root()];
+        for dir in [self.net_dir.clone(), self.blocks_dir.clone(), self.net_dir.join("blocks"), self.own_dir()] {
             disk.create_dir_all(&dir)?;
-            if let Some(parent) = dir.parent() {
-                disk.sync_dir(parent)?;
+            // All names below what was there before.
+            let is_below = |above: &&Path| roots.iter().any(|root| above.starts_with(root));
+            for above in dir.ancestors().skip(1).take_while(is_below) {
+                disk.sync_dir_once(above)?;
             }
         }
         Ok(())
@@ -189,7 +192,7 @@ fn check_folder(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leveldb::fs::SimDisk;
+    use leveldb::fs::{Loss, SimDisk};
     use std::ffi::OsStr;
 
     #[test]
@@ -241,5 +244,21 @@ mod tests {
         layout.check(&*disk).unwrap();
         assert!(disk.metadata(Path::new("/big/regtest/blocks")).unwrap().is_some());
         assert!(disk.metadata(Path::new("/d/regtest/blocks/index")).unwrap().is_none());
+    }
+
+    /// Also where two of them are new: what is committed inside must not go with a name above it.
+    #[test]
+    fn new_folders_stay_after_a_crash() {
+        let sim = SimDisk::new(0);
+        for root in ["/d", "/big"] {
+            sim.create_dir_all(Path::new(root)).unwrap();
+        }
+        sim.sync_dir(Path::new("/")).unwrap();
+        let layout = Layout::new(Path::new("/d"), "regtest", Some(Path::new("/big")));
+        layout.create(&sim).unwrap();
+        let sim = sim.reopen(Loss::Unsynced);
+        for dir in ["/big/regtest/blocks", "/d/regtest/blocks", "/d/regtest/ffwd"] {
+            assert!(sim.metadata(Path::new(dir)).unwrap().is_some(), "{dir}");
+        }
     }
 }

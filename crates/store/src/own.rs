@@ -38,10 +38,11 @@ impl Own {
         if self.disk.metadata(&self.dir)?.is_none() {
             self.disk.create_dir_all(&self.dir)?;
             if let Some(parent) = self.dir.parent() {
-                self.disk.sync_dir(parent)?;
+                self.disk.sync_dir_once(parent)?;
             }
         }
-        write_whole(&*self.disk, &self.dir.join(name), &self.dir.join(format!("{name}.new")), bytes)
+        write_whole(&*self.disk, &self.dir.join(name), &self.dir.join(format!("{name}.new")), bytes)?;
+        Ok(self.disk.sync_dir(&self.dir)?)
     }
 
     /// Removes the file `name`, if there is one.
@@ -76,7 +77,7 @@ pub(crate) fn read_small(disk: &dyn Disk, path: &Path, bytes_max: usize) -> Resu
     Ok(Some(bytes))
 }
 
-/// Puts `bytes` where `path` is, in one step, by way of `beside`, a name in the same folder.
+/// Puts `bytes` where `path` is, in one step, by way of `beside`, a name in the same folder. The caller syncs that folder.
 pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, beside: &Path, bytes: &[u8]) -> Result<()> {
     if disk.metadata(beside)?.is_some() {
         disk.remove_file(beside)?;
@@ -84,9 +85,7 @@ pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, beside: &Path, bytes: &[
     let file = disk.create(beside)?;
     file.write_at(0, bytes)?;
     file.sync()?;
-    disk.rename(beside, path)?;
-    disk.sync_dir(path.parent().unwrap_or(Path::new(".")))?;
-    Ok(())
+    Ok(disk.rename(beside, path)?)
 }
 
 #[cfg(test)]

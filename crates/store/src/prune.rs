@@ -136,7 +136,7 @@ pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32]) -> Result<(
         }
     }
     if !files.is_empty() {
-        disk.sync_dir(layout.blocks_dir())?;
+        disk.sync_dir_once(layout.blocks_dir())?;
     }
     Ok(())
 }

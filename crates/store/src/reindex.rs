@@ -155,7 +155,7 @@ pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     for entry in entries.iter().filter(|entry| !entry.is_dir && layout::undo_file_number(&entry.name).is_some()) {
         disk.remove_file(&layout.blocks_dir().join(&entry.name))?;
     }
-    disk.sync_dir(layout.blocks_dir())?;
+    disk.sync_dir_once(layout.blocks_dir())?;
     Ok(())
 }
 
@@ -170,7 +170,7 @@ fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockI
     drop(index);
     let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
     match disk.exchange(&new, &dir) {
-        Ok(()) => disk.sync_dir(parent)?,
+        Ok(()) => disk.sync_dir_once(parent)?,
         Err(why) if why.is_unsupported() => {
             let aside = old_index_dir(layout);
             if disk.metadata(&aside)?.is_some() {
@@ -178,7 +178,7 @@ fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockI
             }
             disk.rename(&dir, &aside)?;
             disk.rename(&new, &dir)?;
-            disk.sync_dir(parent)?;
+            disk.sync_dir_once(parent)?;
         }
         Err(why) => return Err(why.into()),
     }
@@ -196,13 +196,13 @@ pub fn finish_index_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
     if disk.metadata(&dir)?.is_none() && disk.metadata(&aside)?.is_some() && Db::exists(disk, &new)? {
         disk.rename(&new, &dir)?;
-        disk.sync_dir(parent)?;
+        disk.sync_dir_once(parent)?;
     }
     for left in [new, aside] {
         if disk.metadata(&left)?.is_some() {
             empty_folder(disk, &left)?;
             disk.remove_dir_all(&left)?;
-            disk.sync_dir(parent)?;
+            disk.sync_dir_once(parent)?;
         }
     }
     Ok(())

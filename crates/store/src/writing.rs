@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::Key;
-use leveldb::fs::{Disk, DiskFile};
+use leveldb::fs::{Disk, DiskError, DiskFile};
 use simd::xor::xor;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -198,7 +198,7 @@ impl Cached {
 }
 
 fn sync(file: &dyn DiskFile, is_broken: &AtomicBool) -> Result<()> {
-    file.sync().inspect_err(|_| is_broken.store(true, Ordering::Release))?;
+    file.sync().map_err(DiskError::of_last_try).inspect_err(|_| is_broken.store(true, Ordering::Release))?;
     Ok(())
 }
 
@@ -230,7 +230,7 @@ impl Flush {
             sync(&*file, &is_broken)?;
         }
         while let Some((disk, dir, is_broken)) = self.dirs.pop() {
-            disk.sync_dir(&dir).inspect_err(|_| is_broken.store(true, Ordering::Release))?;
+            disk.sync_dir_once(&dir).inspect_err(|_| is_broken.store(true, Ordering::Release))?;
         }
         Ok(())
     }

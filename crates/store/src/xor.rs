@@ -36,6 +36,8 @@ pub fn open_key(disk: &dyn Disk, blocks_dir: &Path, xor_wanted: bool) -> Result<
             let key = if xor_wanted && is_first_run(disk, blocks_dir)? { random_key(&path)? } else { NO_KEY };
             // Hidden, so that after a crash the folder is still one that Core has never used.
             write_whole(disk, &path, &blocks_dir.join(".xor.dat.new"), &key)?;
+            // Once it is there it is never written again.
+            disk.sync_dir_once(blocks_dir)?;
             key
         }
     };

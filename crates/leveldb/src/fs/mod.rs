@@ -38,6 +38,8 @@ pub struct DiskError {
     pub path: PathBuf,
     /// Where in the file, in bytes, if the operation has a place.
     pub offset: Option<u64>,
+    /// Bytes of room that the operation takes, if it says so.
+    pub bytes: Option<u64>,
     /// What the system said.
     pub source: io::Error,
 }
@@ -45,13 +47,30 @@ pub struct DiskError {
 impl DiskError {
     /// Makes an error for `action` on `path`.
     pub fn new(action: &'static str, path: &Path, source: impl Into<io::Error>) -> DiskError {
-        DiskError { action, path: path.to_path_buf(), offset: None, source: source.into() }
+        DiskError { action, path: path.to_path_buf(), offset: None, bytes: None, source: source.into() }
     }
 
     /// The same error, naming the place in the file.
     #[must_use]
     pub fn at(mut self, offset: u64) -> DiskError {
         self.offset = Some(offset);
+        self
+    }
+
+    /// The same error, naming the room that the operation takes, in bytes.
+    #[must_use]
+    pub fn taking(mut self, bytes: u64) -> DiskError {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// The same error, for a sync whose work is not done anew after a failure: room alone does not mend that.
+    #[must_use]
+    pub fn of_last_try(mut self) -> DiskError {
+        if self.is_no_space() {
+            let why = format!("{} in a sync, which is never tried again: make room, then start again", self.source);
+            self.source = io::Error::other(why);
+        }
         self
     }
 
@@ -175,6 +194,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the system says.
     fn sync_dir(&self, path: &Path) -> DiskResult<()>;
+
+    /// The same where names would not be made anew after a failure: then a full disk is an error like any other.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync_dir_once(&self, path: &Path) -> DiskResult<()> {
+        self.sync_dir(path).map_err(DiskError::of_last_try)
+    }
 
     /// Bytes that an unprivileged program can still write below `path`.
     ///

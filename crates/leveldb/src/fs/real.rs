@@ -99,7 +99,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> DiskResult<()> {
-        wrap("sync folder", path, File::open(path).and_then(|dir| dir.sync_all()))
+        wrap("sync the names in", path, File::open(path).and_then(|dir| dir.sync_all()))
     }
 
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64> {
@@ -144,7 +144,7 @@ impl DiskFile for RealFile {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()> {
         let written = self.file.write_all_at(data, offset);
-        written.map_err(|why| DiskError::new("write", &self.path, why).at(offset))
+        written.map_err(|why| DiskError::new("write", &self.path, why).at(offset).taking(data.len() as u64))
     }
 
     fn set_len(&self, len: u64) -> DiskResult<()> {
@@ -158,7 +158,7 @@ impl DiskFile for RealFile {
             // A file system without reservations: the length alone, as zeros.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.len()? < end => self.set_len(end),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(why) => Err(DiskError::new("reserve room in", &self.path, why).at(offset)),
+            Err(why) => Err(DiskError::new("reserve room in", &self.path, why).at(offset).taking(len)),
         }
     }
 

@@ -62,9 +62,16 @@ pub fn clock(options: &Options) -> Result<i64, Fault> {
     i64::try_from(now).map_err(|_| wrong("is beyond all bounds"))
 }
 
-/// Checks the folder and takes its locks, before anything is read. `needs_blocks`: without block files there is nothing
-/// to do.
-pub fn lock(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
+/// Checks the folder and takes its locks, before anything is read; waits for room where there is none for them.
+/// `needs_blocks`: without block files there is nothing to do.
+pub fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result<Locked, Fault> {
+    // The log lies in the folder.
+    let teller = Teller::new(events, Log::none());
+    teller.with_room(&options.stop, || lock_now(options, needs_blocks))
+}
+
+/// The same, and waits for nothing.
+pub fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
     let disk = options.disk.clone();
     let net = network(&options.params);
     let layout = Layout::new(&options.datadir, net.folder, options.blocksdir.as_deref());
@@ -504,23 +511,21 @@ impl<'e> Folder<'e> {
         let net = network(self.params);
         let genesis = &self.params.genesis;
         let header = Header(*genesis.first_chunk().expect("a block has a header"));
-        let at = {
+        let has_files = !self.files.numbers()?.there.is_empty();
+        let at = self.with_room(|| {
             let writers = &mut *self.writers();
-            let mut blocks = BlockWriter::new(
-                self.disk.clone(),
-                self.layout.blocks_dir(),
-                &net,
-                self.key,
-                &writers.infos,
-                self.options.sizes.limits,
-            )?;
-            if !self.files.numbers()?.there.is_empty() {
-                blocks.start_new_file()?;
+            // Only once: with room made, it goes on in the file that it began.
+            if writers.blocks.is_none() {
+                let (dir, limits) = (self.layout.blocks_dir(), self.options.sizes.limits);
+                let mut blocks = BlockWriter::new(self.disk.clone(), dir, &net, self.key, &writers.infos, limits)?;
+                if has_files {
+                    blocks.start_new_file()?;
+                }
+                writers.blocks = Some(blocks);
             }
-            let at = blocks.append(&mut writers.infos, genesis, 0, header.time())?;
-            writers.blocks = Some(blocks);
-            at
-        };
+            let blocks = writers.blocks.as_mut().expect("just made");
+            blocks.append(&mut writers.infos, genesis, 0, header.time())
+        })?;
         self.add_copy(GENESIS, BlockAt { file: at.file, offset: u64::from(at.offset), size: genesis.len() as u32 });
         Ok(())
     }

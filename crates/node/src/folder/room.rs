@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Between two tries, at first and at most.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Whether work that is begun again waits for room, and how long it waited last.
@@ -40,27 +40,49 @@ fn pause(tries: u32) {
     std::thread::sleep(PAUSE_MAX.min(PAUSE_MIN * 2u32.pow(tries.min(16))));
 }
 
-impl Folder<'_> {
-    /// Does `work` again and again while the disk is full; says so, and that it goes on.
-    pub(crate) fn with_room<R>(&self, mut work: impl FnMut() -> Result<R, store::Fault>) -> Result<R, Fault> {
+impl Teller<'_> {
+    /// Does `work` again and again while the disk is full; says so, and that it goes on. `stop` ends that. Work that may
+    /// not be done twice says another fault: a sync that failed.
+    pub(crate) fn with_room<R, E: Into<Fault>>(
+        &self,
+        stop: &AtomicBool,
+        mut work: impl FnMut() -> Result<R, E>,
+    ) -> Result<R, Fault> {
         let mut tries = 0;
         loop {
-            match work() {
-                Err(fault) if fault.is_no_space() && !self.options.stop.load(Relaxed) => {
+            match work().map_err(Into::into) {
+                Err(fault) if fault.is_no_space() && !stop.load(Relaxed) => {
                     if tries == 0 {
-                        tell(&self.teller, &fault);
+                        tell(self, &fault);
                     }
                     pause(tries);
                     tries += 1;
                 }
-                Err(fault) => return Err(fault.into()),
-                Ok(done) => {
-                    if tries > 0 {
-                        tell_end(&self.teller);
+                done => {
+                    if tries > 0 && done.is_ok() {
+                        tell_end(self);
                     }
-                    return Ok(done);
+                    return done;
                 }
             }
+        }
+    }
+}
+
+impl Folder<'_> {
+    /// [`Teller::with_room`], until this job is to stop.
+    pub(crate) fn with_room<R>(&self, work: impl FnMut() -> Result<R, store::Fault>) -> Result<R, Fault> {
+        self.teller.with_room(&self.options.stop, work)
+    }
+
+    /// Does `work` that can be done without, and says what that means where the disk is full.
+    pub(crate) fn if_room(&self, else_: &str, work: impl FnOnce() -> Result<(), store::Fault>) -> Result<(), Fault> {
+        match work() {
+            Err(fault) if fault.is_no_space() => {
+                self.teller.warn(format!("{fault}. {else_}"));
+                Ok(())
+            }
+            done => Ok(done?),
         }
     }
 

@@ -53,9 +53,7 @@ impl Backend for Folder<'_> {
                 return Ok(None);
             }
             // What was stored just now may still be in the writer's buffer.
-            if let Some(blocks) = self.writers().blocks.as_mut() {
-                blocks.write_out()?;
-            }
+            self.write_out_blocks()?;
             let Some(read) = source.reader.read(&wanted, is_wanted, waited) else { return Ok(None) };
             for block in read {
                 source.ready.push_back((block?, None));
@@ -239,9 +237,7 @@ impl World for Folder<'_> {
         let at = self
             .place(node)
             .ok_or_else(|| Fault::own(format!("the place of block {} is not known", self.tree().hash(node))))?;
-        if let Some(blocks) = self.writers().blocks.as_mut() {
-            blocks.write_out()?;
-        }
+        self.write_out_blocks()?;
         let mut bytes = self.files.read_block(at.file_pos().ok_or_else(|| Fault::own("a block lies beyond 4 GiB"))?)?;
         bytes.truncate(at.size as usize);
         Ok(bytes)
@@ -249,7 +245,7 @@ impl World for Folder<'_> {
 
     fn read_undo(&self, node: NodeId, prev: Hash256) -> Result<Vec<u8>, Fault> {
         let body = *self.tree().body(node);
-        self.writers().undo.write_out()?;
+        self.with_room(|| self.writers().undo.write_out())?;
         Ok(self.undo_files.read(FilePos { file: body.file, offset: body.undo }, &prev)?)
     }
 
@@ -320,6 +316,11 @@ impl Folder<'_> {
         let advice = "The disk or the file is damaged; nothing was marked and nothing changed. Put the file back from a \
                       copy, or run ffwd reindex and then ffwd sync, which fetches the block again";
         store::Fault::new(store::FaultKind::Damaged, &path, wanted, why, advice).at(at.map_or(0, |at| at.offset)).into()
+    }
+
+    /// Stored blocks are seen by readers from here on.
+    fn write_out_blocks(&self) -> Result<(), Fault> {
+        self.with_room(|| self.writers().blocks.as_mut().map_or(Ok(()), |blocks| blocks.write_out()))
     }
 
     /// Merges a piece, beside others who do, or ends the merge; says whether there may be more to do.

@@ -45,8 +45,8 @@ impl Before {
     /// Looks, and says no to a pruned folder; changes nothing but what a crash left half.
     pub(super) fn look(locked: &Locked, options: &Options, teller: &Teller<'_>) -> Result<Before, Fault> {
         let Locked { disk, layout, .. } = locked;
-        store::reindex::finish_index_swap(&**disk, layout)?;
-        store::chainstate::finish_swap(&**disk, layout)?;
+        teller.with_room(&options.stop, || store::reindex::finish_index_swap(&**disk, layout))?;
+        teller.with_room(&options.stop, || store::chainstate::finish_swap(&**disk, layout))?;
         let mut before = Before { loaded: None, best: None, resumes: false };
         if BlockIndex::exists(&**disk, layout)? {
             let index = BlockIndex::open_read_only(disk.clone(), layout);
@@ -54,7 +54,7 @@ impl Before {
         }
         let is_reindexing = before.loaded.as_ref().is_some_and(|loaded| loaded.is_reindexing);
         if before.loaded.is_some() && !is_reindexing {
-            store::reindex::forget(disk, layout)?;
+            teller.with_room(&options.stop, || store::reindex::forget(disk, layout))?;
         }
         if let Some(coins) = stands_at(locked, teller)? {
             before.best = coins.best;

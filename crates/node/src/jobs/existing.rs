@@ -39,27 +39,27 @@ pub(super) fn open<'e>(
     job: &str,
     purpose: Purpose,
 ) -> Result<Existing<'e>, Fault> {
-    let locked = open::lock(options, false)?;
-    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let locked = open::lock(options, events, false)?;
+    let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
     let teller = open::teller(events, &layout, job);
     chainstate::check_no_snapshot(&*disk, &layout)?;
-    chainstate::finish_swap(&*disk, &layout)?;
-    store::reindex::finish_index_swap(&*disk, &layout)?;
+    teller.with_room(stop, || chainstate::finish_swap(&*disk, &layout))?;
+    teller.with_room(stop, || store::reindex::finish_index_swap(&*disk, &layout))?;
     check_there(&locked, purpose, options.params.genesis_hash)?;
-    let block_index = BlockIndex::open(disk.clone(), &layout)?;
+    let block_index = teller.with_room(stop, || BlockIndex::open(disk.clone(), &layout))?;
     let loaded = block_index.load(&open::network(&options.params))?;
     if purpose == Purpose::Work {
         if !loaded.is_reindexing {
-            store::reindex::forget(&disk, &layout)?;
+            teller.with_room(stop, || store::reindex::forget(&disk, &layout))?;
         }
         if options.prune == Prune::Off {
             index::check_not_pruned(&loaded, &layout)?;
         }
         prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| teller.warn(warning));
-        prune::finish_removal(&*disk, &layout, &loaded)?;
+        teller.with_room(stop, || prune::finish_removal(&*disk, &layout, &loaded))?;
     }
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
-    let coins = Chainstate::open(disk, &layout.chainstate_dir())?;
+    let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
     let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
     let infos = FileInfos::new(loaded.files.clone());
     let folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
@@ -224,14 +224,14 @@ fn roll_forward(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Resul
 /// Ends a reindex that was cut short in this folder. Does the same for blocks that no index lists: somebody brought the
 /// files alone, or the run that stored them ended before its first commit.
 pub(super) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<(), Fault> {
-    if must_reindex(options)? {
+    if must_reindex(options, events)? {
         super::reindex(options, false, events)?;
     }
     Ok(())
 }
 
-fn must_reindex(options: &Options) -> Result<bool, Fault> {
-    let locked = open::lock(options, false)?;
+fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
+    let locked = open::lock(options, events, false)?;
     let (disk, layout) = (&locked.disk, &locked.layout);
     if BlockIndex::exists(&**disk, layout)? {
         let index = BlockIndex::open_read_only(disk.clone(), layout)?;

@@ -56,7 +56,7 @@ impl fmt::Display for FolderInfo {
 
 /// Looks into a folder.
 pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
-    let locked = open::lock(options, false)?;
+    let locked = open::lock_now(options, false)?;
     let (disk, layout) = (&locked.disk, &locked.layout);
     let mut info =
         FolderInfo { chain: options.params.chain.name(), best: options.params.genesis_hash, ..Default::default() };

@@ -34,8 +34,8 @@ pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> 
 }
 
 /// Counts and hashes the set of coins as it lies in the tables.
-pub fn set_info(options: &Options, hash: SetHash, _events: Events<'_>) -> Result<SetInfo, Fault> {
-    let locked = open::lock(options, false)?;
+pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
+    let locked = open::lock(options, events, false)?;
     let dir = locked.layout.chainstate_dir();
     if !Chainstate::exists(&*locked.disk, &dir)? {
         let advice = "Make one: ffwd sync, or ffwd reindex where block files are";

@@ -19,12 +19,12 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
              That is ffwd reindex with --prune, or leave --prune away here",
         ));
     }
-    let locked = open::lock(options, true)?;
-    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let locked = open::lock(options, events, true)?;
+    let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
     let teller = open::teller(events, &layout, "reindex --chainstate-only");
     chainstate::check_no_snapshot(&*disk, &layout)?;
-    let rebuilt = chainstate::rebuilt(&*disk, &layout)?;
-    let block_index = BlockIndex::open(disk.clone(), &layout)?;
+    let rebuilt = teller.with_room(stop, || chainstate::rebuilt(&*disk, &layout))?;
+    let block_index = teller.with_room(stop, || BlockIndex::open(disk.clone(), &layout))?;
     let loaded = block_index.load(&open::network(&options.params))?;
     if loaded.is_reindexing || loaded.entries.is_empty() {
         let found = if loaded.is_reindexing { "one whose reindex is not finished" } else { "an empty one" };
@@ -33,15 +33,15 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
             store::Fault::new(store::FaultKind::Refused, &layout.index_dir(), "a whole block index", found, advice);
         return Err(fault.into());
     }
-    store::reindex::forget(&disk, &layout)?;
+    teller.with_room(stop, || store::reindex::forget(&disk, &layout))?;
     index::check_not_pruned(&loaded, &layout)?;
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     // Nobody may use the old coins while the new ones are made.
     let old = layout.chainstate_dir();
-    disk.create_dir_all(&old).map_err(store::Fault::from)?;
-    let old_lock = disk.lock(&old.join("LOCK")).map_err(store::Fault::from)?;
+    teller.with_room(stop, || disk.create_dir_all(&old).map_err(store::Fault::from))?;
+    let old_lock = teller.with_room(stop, || disk.lock(&old.join("LOCK")).map_err(store::Fault::from))?;
     let height_before = before::height_of_coins(&locked, &loaded, &teller)?;
-    let coins = Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir())?;
+    let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir()))?;
     let best = coins.best_block()?;
     let infos = FileInfos::new(loaded.files.clone());
     let mut folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         folder.with_room(|| folder.index.settle())?;
         let Folder { coins, teller, _locks, .. } = folder;
         drop(coins);
-        chainstate::swap_rebuilt(&*disk, &layout)?;
+        teller.with_room(stop, || chainstate::swap_rebuilt(&*disk, &layout))?;
         drop(old_lock);
         return Ok(Report { seconds: teller.seconds(), ..done });
     }

@@ -19,14 +19,15 @@ use store::index::BlockIndex;
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
     let now = open::clock(options)?;
-    let locked = open::lock(options, true)?;
-    let teller = open::teller(events, &locked.layout, "reindex");
+    let locked = open::lock(options, events, true)?;
+    let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
+    let teller = open::teller(events, &layout, "reindex");
     let before = Before::look(&locked, options, &teller)?;
-    prune::check(options, &*locked.disk, &locked.layout)?.into_iter().for_each(|warning| teller.warn(warning));
+    prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| teller.warn(warning));
     let scan = match &before.loaded {
         // Only a run of this command that was stopped leaves both: its gaps are known.
         Some(loaded) if loaded.is_pruned => {
-            prune::finish_removal(&*locked.disk, &locked.layout, loaded)?;
+            teller.with_room(stop, || prune::finish_removal(&*disk, &layout, loaded))?;
             open::scan_files(&locked.files, &locked.files.numbers()?.there, options.par, &teller)?
         }
         _ => open::scan(&locked.files, options.par, &teller)?,
@@ -35,10 +36,12 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
 
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
-        (BlockIndex::open(locked.disk.clone(), &locked.layout)?, undo_only(&loaded.files))
+        let index = teller.with_room(stop, || BlockIndex::open(disk.clone(), &layout))?;
+        (index, undo_only(&loaded.files))
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
-        let begun = store::reindex::begin(&locked.disk, &locked.layout, &before.bare_headers(&scan.blocks, &locked)?)?;
+        let headers = before.bare_headers(&scan.blocks, &locked)?;
+        let begun = teller.with_room(stop, || store::reindex::begin(&disk, &layout, &headers))?;
         if begun.was_damaged {
             teller.warn("The old block index was damaged and gave way to a new one");
         }
@@ -47,7 +50,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         }
         (begun.index, FileInfos::default())
     };
-    let coins = Chainstate::open(locked.disk.clone(), &locked.layout.chainstate_dir())?;
+    let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
     let folder = Folder::assemble(options, teller, locked, index, coins, infos);
     let mut links = crate::candidates::Links::new();
     if let Some(loaded) = before.loaded.as_ref().filter(|_| before.resumes) {
@@ -100,7 +103,7 @@ fn work(folder: &Folder<'_>, mut links: crate::candidates::Links, before: &Befor
     engine.pipeline.flush(engine.tip_and_hash())?;
     if !stopped {
         folder.write_index(Some(false))?;
-        store::reindex::forget(&folder.disk, &folder.layout)?;
+        folder.with_room(|| store::reindex::forget(&folder.disk, &folder.layout))?;
         folder.with_room(|| folder.coins.settle())?;
         folder.with_room(|| folder.index.settle())?;
     }

@@ -175,9 +175,14 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     let told =
         events.try_iter().filter_map(|event| if let Event::Addresses(bytes) = event { Some(bytes) } else { None });
     if let Some(bytes) = told.last() {
-        own.write(ADDRESSES, &bytes)?;
+        keep_addresses(folder, &own, &bytes)?;
     }
     Ok(report(folder, &engine, height_start, activated == Activated::Stopped))
+}
+
+/// Addresses are an aid: on a full disk they are not waited for.
+fn keep_addresses(folder: &Folder<'_>, own: &store::own::Own, bytes: &[u8]) -> Result<(), Fault> {
+    folder.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
 }
 
 fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses: Vec<u8>) -> Config {
@@ -315,7 +320,7 @@ fn take_event(
             want(shared);
         }
         Event::WantMore | Event::HeadersDone => want(shared),
-        Event::Addresses(bytes) => own.write(ADDRESSES, &bytes)?,
+        Event::Addresses(bytes) => keep_addresses(shared.folder, own, &bytes)?,
         Event::Block { hash, bytes, .. } => {
             let arrived = Arrived { hash, bytes };
             // A block that comes twice comes to the same storer. One that has ended has said why.

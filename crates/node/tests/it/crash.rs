@@ -5,14 +5,15 @@
 //! else every one of a first reindex, and some of the others.
 
 use crate::chain::{chain, file, hash_of, put};
+use crate::existing::leave_heads;
 use crate::folder::{FOLDER, options};
 use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
-use node::options::{Event, Report, SetHash};
+use node::options::{Event, Events, Options, Report, SetHash};
 use primitives::Hash256;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering;
 
 const BLOCKS: u32 = 110;
 
@@ -22,6 +23,8 @@ enum Job {
     Reindex,
     Rebuild,
     Import,
+    /// An import of nothing, where Core left half coins.
+    Replay,
 }
 
 struct Case {
@@ -39,8 +42,6 @@ const FULL_FOR: u64 = 20;
 struct Bench {
     blocks: Vec<Vec<u8>>,
     set: Hash256,
-    /// Operations of the disk before the first block was connected in the last run that came so far.
-    works_from: AtomicU64,
 }
 
 fn is_slow() -> bool {
@@ -50,7 +51,7 @@ fn is_slow() -> bool {
 impl Bench {
     fn new() -> Bench {
         let blocks = chain(BLOCKS);
-        let mut bench = Bench { blocks, set: Hash256::ZERO, works_from: AtomicU64::new(0) };
+        let mut bench = Bench { blocks, set: Hash256::ZERO };
         let disk = bench.disk(Job::Reindex);
         bench.run(Job::Reindex, &disk, false).unwrap();
         bench.set = bench.hash(&disk);
@@ -63,7 +64,7 @@ impl Bench {
         let bytes = file(&self.blocks);
         match job {
             Job::Import => put(&disk, Path::new("/foreign.dat"), &bytes),
-            Job::Reindex | Job::Rebuild => {
+            Job::Reindex | Job::Rebuild | Job::Replay => {
                 put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &bytes);
             }
         }
@@ -76,16 +77,22 @@ impl Bench {
         let options = options(disk, is_eager);
         // Who is told that room is wanted makes some.
         let events = |event: Event| match event {
-            Event::Warning(text) if text.contains("Waiting for room") => disk.heal(),
-            Event::Note(text) if text.starts_with("Enabling script") => {
-                self.works_from.store(disk.operations(), Relaxed)
+            Event::Warning(text) if text.contains("Waiting for room") => {
+                let says_how_much = text.contains(" bytes") || text.contains("a few KiB");
+                assert!(text.starts_with(FOLDER) && says_how_much, "{text}");
+                disk.heal();
             }
             _ => {}
         };
+        self.run_with(job, &options, &events)
+    }
+
+    fn run_with(&self, job: Job, options: &Options, events: Events<'_>) -> Result<Report, Fault> {
         match job {
-            Job::Reindex => jobs::reindex(&options, false, &events),
-            Job::Rebuild => jobs::reindex(&options, true, &events),
-            Job::Import => jobs::import(&options, &[PathBuf::from("/foreign.dat")], &events),
+            Job::Reindex => jobs::reindex(options, false, events),
+            Job::Rebuild => jobs::reindex(options, true, events),
+            Job::Import => jobs::import(options, &[PathBuf::from("/foreign.dat")], events),
+            Job::Replay => jobs::import(options, &[], events),
         }
     }
 
@@ -114,22 +121,31 @@ impl Bench {
     }
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     Case { name: "a first reindex", job: Job::Reindex, is_eager: false, stride: 1 },
     Case { name: "a reindex with many commits", job: Job::Reindex, is_eager: true, stride: 67 },
     Case { name: "a reindex of a whole folder", job: Job::Reindex, is_eager: false, stride: 5 },
     Case { name: "a rebuild", job: Job::Rebuild, is_eager: false, stride: 5 },
     Case { name: "an import", job: Job::Import, is_eager: false, stride: 11 },
     Case { name: "an import with many commits", job: Job::Import, is_eager: true, stride: 89 },
+    Case { name: "a replay", job: Job::Replay, is_eager: false, stride: 5 },
 ];
 
 /// The disk that a case starts from; a second job finds what a first one left.
 fn start(bench: &Bench, case: &Case) -> SimDisk {
     let disk = bench.disk(case.job);
-    if case.name.ends_with("whole folder") || case.job == Job::Rebuild {
+    if case.name.ends_with("whole folder") || matches!(case.job, Job::Rebuild | Job::Replay) {
         bench.run(Job::Reindex, &disk, false).unwrap();
     }
+    if case.job == Job::Replay {
+        leave_heads(&disk, hash_of(&bench.blocks[BLOCKS as usize]), hash_of(&bench.blocks[100]));
+    }
     disk
+}
+
+/// A full disk is waited out from the first step to the last, but for syncs whose work is not done anew.
+fn check_last_try(why: &Fault, row: &str) {
+    assert!(why.to_string().contains("in a sync, which is never tried again"), "{row}: {why}");
 }
 
 /// Runs every case with the accident at every operation, or at some.
@@ -138,12 +154,6 @@ fn every_operation(accident: Accident, strides: u64) {
     for case in &CASES {
         let begin = std::time::Instant::now();
         let (first, mut at, mut tried) = (start(&bench, case), 0, 0);
-        let works_from = {
-            let disk = first.reopen(Loss::Nothing);
-            let from = disk.operations();
-            bench.run(case.job, &disk, case.is_eager).unwrap();
-            bench.works_from.load(Relaxed) - from
-        };
         loop {
             let disk = first.reopen(Loss::Random(at));
             let from = disk.operations() + at;
@@ -151,17 +161,8 @@ fn every_operation(accident: Accident, strides: u64) {
             disk.fail_at(from, times, accident);
             let result = bench.run(case.job, &disk, case.is_eager);
             let was_met = disk.operations() > from;
-            // From the first block on a full disk is waited out. Not so a sync of block and undo files that failed; and
-            // taking something away, or putting a rebuilt chainstate in its place, wants no room.
-            if let (Accident::NoSpace, Err(why)) = (accident, &result)
-                && at >= works_from
-            {
-                let why = why.to_string();
-                let is_swap = case.job == Job::Rebuild && why.contains("regtest/chainstate: wanted to sync folder");
-                let is_allowed = is_swap
-                    || why.contains("wanted to remove it")
-                    || (why.contains("regtest/blocks") && why.contains("wanted to sync") && !why.contains("index"));
-                assert!(is_allowed, "{}, no space at {at}: {why}", case.name);
+            if let (Accident::NoSpace, Err(why)) = (accident, &result) {
+                check_last_try(why, &format!("{}, no space at {at}", case.name));
             }
             assert!(was_met || result.is_ok(), "{}: {result:?}", case.name);
             assert!(result.is_err() || accident != Accident::Stop || !was_met, "{}: it stopped at {at}", case.name);
@@ -202,10 +203,66 @@ fn a_failing_disk_is_a_fault_and_costs_nothing_committed() {
     every_operation(Accident::Io, 3);
 }
 
-/// The run waits for room and goes on; at its first steps it ends with a fault, and the next one goes on.
+/// The run waits for room and goes on; after a sync that may not be repeated it ends, and the next one goes on.
 #[test]
 fn a_full_disk_is_waited_out() {
     every_operation(Accident::NoSpace, if is_slow() { 1 } else { 3 });
+}
+
+/// Wherever it is that there is no room once, the same run ends with the right tip and the right set.
+#[test]
+fn a_run_that_found_no_room_once_ends_as_any_other() {
+    let bench = Bench::new();
+    for case in &CASES {
+        let (first, mut at, mut waited) = (start(&bench, case), 0, 0);
+        loop {
+            let row = format!("{}, no space at {at}", case.name);
+            let disk = first.reopen(Loss::Nothing);
+            let from = disk.operations() + at;
+            disk.fail_at(from, 1, Accident::NoSpace);
+            let result = bench.run(case.job, &disk, case.is_eager);
+            let was_met = disk.operations() > from;
+            disk.heal();
+            match result {
+                Ok(report) => {
+                    let tip = (BLOCKS, hash_of(bench.blocks.last().unwrap()));
+                    assert_eq!((report.height, report.best), tip, "{row}");
+                    assert_eq!(bench.hash(&disk), bench.set, "{row}");
+                    waited += 1;
+                }
+                Err(why) => check_last_try(&why, &row),
+            }
+            if !was_met {
+                break;
+            }
+            at += if is_slow() { 1 } else { case.stride };
+        }
+        assert!(waited > 3, "{}: {waited} runs", case.name);
+    }
+}
+
+/// From the first step on; what was there stays as it was.
+#[test]
+fn a_stop_ends_the_wait_for_room() {
+    let bench = Bench::new();
+    for case in CASES.iter().filter(|case| !case.is_eager) {
+        let first = start(&bench, case);
+        for at in [0, 10, 40] {
+            let row = format!("{}, no space from {at}", case.name);
+            let disk = first.reopen(Loss::Nothing);
+            let options = options(&disk, false);
+            disk.fail_at(disk.operations() + at, u64::MAX, Accident::NoSpace);
+            let events = |event: Event| {
+                if matches!(event, Event::Warning(text) if text.contains("Waiting for room")) {
+                    options.stop.store(true, Ordering::Relaxed);
+                }
+            };
+            let why = bench.run_with(case.job, &options, &events).unwrap_err();
+            assert!(why.is_no_space() || why.to_string().contains("never tried again"), "{row}: {why}");
+            disk.heal();
+            bench.check_end(case.job, &disk, false, &row);
+        }
+    }
 }
 
 /// `R` in an index beside coins: they are those of the run that set it, unless that run was still at its first steps.

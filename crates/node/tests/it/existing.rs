@@ -98,7 +98,7 @@ pub(crate) fn damage(disk: &SimDisk, dir: &Path) {
 }
 
 /// What Core leaves when it is stopped while it writes coins: `H` for `B`.
-fn leave_heads(disk: &SimDisk, new: Hash256, old: Hash256) {
+pub(crate) fn leave_heads(disk: &SimDisk, new: Hash256, old: Hash256) {
     let dir = layout().chainstate_dir();
     let db = leveldb::Db::open(disk.shared(), &dir, leveldb::Options::default()).unwrap();
     let key = db.get(b"\x0e\0obfuscate_key").unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::folder::{FOLDER, options};
 use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
-use leveldb::fs::{Disk, SimDisk};
+use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Progress, Report};
 use primitives::Work;
@@ -135,6 +135,38 @@ fn the_address_memory_is_left_in_the_folder() {
         store::own::Own::new(options.disk.clone(), store::Layout::new(Path::new(FOLDER), "regtest", None).own_dir());
     let bytes = own.read("addresses", 1 << 20).unwrap().expect("it is there");
     assert!(bytes.starts_with(b"ffwdaddr"));
+}
+
+/// They are an aid: a full disk costs them, and not the sync.
+#[test]
+fn a_sync_does_not_wait_for_room_for_addresses() {
+    // The last that a sync does on the disk: a file is made, written, synced and renamed, then its folder synced.
+    for back in 1..=5 {
+        let said = Mutex::new(Vec::new());
+        let run = |disk: &SimDisk| {
+            let options = options(disk, false);
+            // It ends as soon as it may.
+            options.stop.store(true, Ordering::Relaxed);
+            jobs::sync(&options, &sync_options(&[], Until::Tip), &|event| {
+                if let Event::Warning(text) = event {
+                    said.lock().unwrap().push(text);
+                }
+            })
+        };
+        let disk = SimDisk::new(0);
+        disk.create_dir_all(Path::new(FOLDER)).unwrap();
+        run(&disk).unwrap();
+        let twin = disk.reopen(Loss::Nothing);
+        let (from, twin_from) = (disk.operations(), twin.operations());
+        run(&disk).unwrap();
+        twin.fail_at(twin_from + (disk.operations() - from) - back, 1, Accident::NoSpace);
+        run(&twin).unwrap();
+        let said = said.into_inner().unwrap();
+        assert!(
+            said.iter().any(|text| text.contains("The addresses of peers stay")),
+            "{back} before the end: {said:?}"
+        );
+    }
 }
 
 /// It has nothing, and says so.

@@ -9,7 +9,7 @@ use crate::db::empty_folder;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::Layout;
 use leveldb::Db;
-use leveldb::fs::Disk;
+use leveldb::fs::{Disk, DiskError};
 use std::path::{Path, PathBuf};
 
 /// Says that a chainstate is being rebuilt, or was.
@@ -68,8 +68,8 @@ pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     remove_if_there(disk, &aside)?;
     disk.create_dir_all(&layout.own_dir())?;
     disk.rename(&dir, &aside)?;
-    disk.sync_dir(layout.net_dir())?;
-    disk.sync_dir(&layout.own_dir())?;
+    disk.sync_dir_once(layout.net_dir())?;
+    disk.sync_dir_once(&layout.own_dir())?;
     remove_if_there(disk, &aside)?;
     Ok(true)
 }
@@ -89,11 +89,11 @@ pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
         return Ok(Rebuilt::Started);
     }
     disk.create_dir_all(&dir)?;
-    disk.sync_dir(layout.net_dir())?;
-    disk.sync_dir(&layout.own_dir())?;
+    disk.sync_dir_once(layout.net_dir())?;
+    disk.sync_dir_once(&layout.own_dir())?;
     let marker = disk.create(&dir.join(MARKER))?;
-    marker.sync()?;
-    disk.sync_dir(&dir)?;
+    marker.sync().map_err(DiskError::of_last_try)?;
+    disk.sync_dir_once(&dir)?;
     Ok(Rebuilt::Absent)
 }
 
@@ -102,9 +102,12 @@ pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
 ///
 /// # Errors
 ///
-/// What the system says; [`finish_swap`] tells how far it got.
+/// What the system says; can be called again.
 pub fn swap_rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     let (new, old) = (layout.rebuilt_chainstate_dir(), layout.chainstate_dir());
+    if disk.metadata(&new.join(MARKER))?.is_none() {
+        return finish_swap(disk, layout); // It was swapped before.
+    }
     if disk.metadata(&old)?.is_none() {
         disk.rename(&new, &old)?;
         sync_both(disk, layout)?;
@@ -145,7 +148,7 @@ pub fn finish_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     let marker = old.join(MARKER);
     if disk.metadata(&marker)?.is_some() {
         disk.remove_file(&marker)?;
-        disk.sync_dir(&old)?;
+        disk.sync_dir_once(&old)?;
     }
     Ok(())
 }
@@ -155,8 +158,8 @@ fn aside(layout: &Layout) -> PathBuf {
 }
 
 fn sync_both(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    disk.sync_dir(layout.net_dir())?;
-    disk.sync_dir(&layout.own_dir())?;
+    disk.sync_dir_once(layout.net_dir())?;
+    disk.sync_dir_once(&layout.own_dir())?;
     Ok(())
 }
 
@@ -164,7 +167,7 @@ fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
     if disk.metadata(path)?.is_some() {
         disk.remove_dir_all(path)?;
         if let Some(parent) = path.parent() {
-            disk.sync_dir(parent)?;
+            disk.sync_dir_once(parent)?;
         }
     }
     Ok(())

@@ -142,7 +142,9 @@ fn a_full_disk_pauses_and_a_failed_sync_stops() {
             if flushed.is_ok() && failed.is_empty() {
                 break;
             }
-            assert!(failed.contains(&kind), "{accident:?} at {at}: {failed:?}");
+            // A sync is not tried again, whatever kept it.
+            let is_last_try = flushed.is_err_and(|why| why.to_string().contains("never tried again"));
+            assert!(failed.contains(&kind) || is_last_try, "{accident:?} at {at}: {failed:?}");
             if again.is_ok() && infos.get(0).blocks == 5 {
                 let files = BlockFiles::new(disk, Path::new(DIR), &regtest(), KEY);
                 assert_eq!(files.scan(0).unwrap().blocks.len(), 5, "{accident:?} at {at}");

@@ -248,7 +248,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> DiskResult<()> {
-        self.run("sync folder", path, |state| {
+        self.run("sync the names in", path, |state| {
             let (is_done, answer) = state.step_whole()?;
             let inode = state.find(path)?;
             state.dir(inode)?;
@@ -350,7 +350,7 @@ impl DiskFile for SimFile {
             state.file(inode)?.change(What::Write { offset, data });
             answer
         });
-        result.map_err(|why| why.at(offset))
+        result.map_err(|why| why.at(offset).taking(data.len() as u64))
     }
 
     fn set_len(&self, len: u64) -> DiskResult<()> {
