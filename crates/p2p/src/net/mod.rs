@@ -127,3 +127,38 @@ impl Drop for Network {
         self.halt();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Outbound;
+    use std::io::Read as _;
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Whoever looks a name up or connects may come back after the end: a stop does not wait for him, and what he brings
+    /// goes with him.
+    #[test]
+    fn what_comes_after_a_stop_is_nobodys() {
+        let config = Config { outbound: Outbound::Only(Vec::new()), ..Config::new(crate::params::REGTEST) };
+        let (sender, events) = channel();
+        let chain = Arc::new(crate::sim::Chain::new());
+        let network = Network::start(config, chain.clone(), sender).unwrap();
+        let orders = network.orders.clone();
+        // One comes right behind the stop, the others when nobody is there any more.
+        orders.send(Order::Stop);
+        orders.send(Order::Resolved("seed.example".to_owned(), vec!["30.1.7.7:18444".parse().unwrap()]));
+        network.halt();
+        orders.send(Order::Resolved("seed.example".to_owned(), Vec::new()));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        orders.send(Order::Dialed(PeerId(1), Ok(near)));
+        let (mut far, _) = listener.accept().unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        assert_eq!(far.read(&mut [0]).unwrap(), 0, "it is closed");
+        let last = events.iter().last();
+        assert!(matches!(last, Some(Event::Addresses(_))), "the end of all that is said: {last:?}");
+        assert_eq!(Arc::strong_count(&chain), 1, "nobody calls the chain any more");
+    }
+}

@@ -2,10 +2,11 @@
 
 use super::world::*;
 use crate::addresses::Addresses;
-use crate::api::{Config, Event};
+use crate::api::{Config, Event, PeerId};
 use crate::chain::ChainView as _;
-use crate::hub::Action;
-use crate::peer::Kind;
+use crate::hub::outbound::{NAMED_PATIENCE, RETRY_MIN};
+use crate::hub::{Action, Hub};
+use crate::peer::{Kind, Now};
 use crate::reason::Reason;
 use crate::sim::{Chain, made_on};
 use crate::wire::{AddressEntry, Command, Message, NetAddress, PeerAddress, services};
@@ -108,6 +109,51 @@ fn addresses_come_from_seeds_then_from_peers_and_are_remembered() {
     let bytes = std::iter::from_fn(|| world.hub.next_action())
         .find_map(|action| if let Action::Event(Event::Addresses(bytes)) = action { Some(bytes) } else { None });
     assert_eq!(Addresses::from_bytes(&bytes.unwrap(), now.unix).unwrap().count(), 2);
+}
+
+/// A seed may bring peers with a better chain: until it has answered, this is not the tip that all have.
+#[test]
+fn a_name_that_is_being_looked_up_is_waited_for() {
+    let (near, served) = (address(40, 1), served());
+    let mut config = Config { add_nodes: vec![near.to_string()], ..automatic(vec![]) };
+    config.network.dns_seeds = &["seed.example."];
+    let mut world = World::with_config(Chain::new(), config);
+    world.resolving = Some(Vec::new());
+    world.honest(&near.to_string(), &served);
+    world.sync_to(served.tip().hash, 10 * S);
+    // Longer than anything else is waited for.
+    world.run(2 * NAMED_PATIENCE);
+    assert_eq!(world.resolving.take().as_deref(), Some(&["seed.example".to_owned()][..]));
+    assert_eq!((world.done_count, world.hub.progress().headers_done), (0, false));
+    let now = world.now();
+    world.hub.resolved("seed.example", &[], now);
+    world.run(S);
+    assert_eq!((world.done_count, world.hub.progress().headers_done), (1, true));
+}
+
+/// Its name, too, may take longer to look up than it is waited for: then it has its turn again, and not before.
+#[test]
+fn a_named_peer_is_not_dialed_again_while_it_is() {
+    let config = Config { add_nodes: vec!["peer.example:18444".to_owned()], ..automatic(vec![]) };
+    let mut hub = World::with_config(Chain::new(), config).hub;
+    let now = |seconds: u64| Now { since_start: Duration::from_secs(seconds), unix: START_UNIX + seconds };
+    let dials = |hub: &mut Hub| -> Vec<PeerId> {
+        let actions = std::iter::from_fn(|| hub.next_action());
+        actions.filter_map(|action| if let Action::Dial { peer, .. } = action { Some(peer) } else { None }).collect()
+    };
+    (0..600).for_each(|seconds| hub.tick(now(seconds)));
+    let begun = dials(&mut hub);
+    assert_eq!(begun.len(), 1, "one at a time");
+    hub.not_connected(begun[0], "no such name".to_owned(), now(600));
+    hub.tick(now(600));
+    assert_eq!(dials(&mut hub), [], "not at once");
+    hub.tick(now(600 + RETRY_MIN.as_secs()));
+    let again = dials(&mut hub);
+    assert!(again.len() == 1 && again != begun, "{again:?}");
+    // The first one's answer, once more: nobody waits for it.
+    hub.not_connected(begun[0], "no such name".to_owned(), now(602));
+    (602..1200).for_each(|seconds| hub.tick(now(seconds)));
+    assert_eq!(dials(&mut hub), []);
 }
 
 #[test]

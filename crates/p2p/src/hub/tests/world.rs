@@ -76,6 +76,8 @@ pub(super) struct World {
     /// How long the node keeps the bytes of a block.
     pub(super) keep: Duration,
     kept: VecDeque<(Duration, Held)>,
+    /// Names that are being looked up, where that takes for ever; else there is nothing under any name.
+    pub(super) resolving: Option<Vec<String>>,
 }
 
 impl World {
@@ -110,6 +112,7 @@ impl World {
             held_max: 0,
             keep: Duration::ZERO,
             kept: VecDeque::new(),
+            resolving: None,
         }
     }
 
@@ -274,7 +277,10 @@ impl World {
                     let blocks = ServedBlock::read(&*self.chain, &blocks, v2);
                     self.hub.served(peer, blocks, self.now());
                 }
-                Action::Resolve { name, .. } => self.hub.resolved(&name, &[], self.now()),
+                Action::Resolve { name, .. } => match &mut self.resolving {
+                    Some(names) => names.push(name),
+                    None => self.hub.resolved(&name, &[], self.now()),
+                },
                 Action::Event(event) => self.node(event),
             }
         }
