@@ -14,7 +14,7 @@ use store::blockfiles::BlockBytes;
 
 /// How long the pipeline waits for a block before it lets the run end, so that other things are looked at; and how long
 /// who brings a block waits for room while nothing is taken.
-const PATIENCE: Duration = Duration::from_millis(200);
+pub const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What a kept block takes: tables and ids are about a quarter of a full block.
 fn memory_bytes(block_bytes: usize) -> usize {
@@ -22,8 +22,8 @@ fn memory_bytes(block_bytes: usize) -> usize {
 }
 
 /// What arrived and was not connected yet.
-#[derive(Default)]
 pub struct Arrivals {
+    patience: Duration,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -65,9 +65,9 @@ impl State {
 }
 
 impl Arrivals {
-    /// Keeps at most so many bytes in memory.
-    pub fn new(kept_bytes_max: usize) -> Arrivals {
-        Arrivals { state: Mutex::new(State { kept_bytes_max, ..State::default() }), changed: Condvar::new() }
+    /// Keeps at most so many bytes in memory, and has patience for so long: [`PATIENCE`].
+    pub fn new(kept_bytes_max: usize, patience: Duration) -> Arrivals {
+        Arrivals { patience, state: Mutex::new(State { kept_bytes_max, ..State::default() }), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -79,7 +79,7 @@ impl Arrivals {
         let mut state = self.lock();
         while state.is_full(bytes) && !(state.is_starved || state.is_stuck || state.hurry || state.kept.is_empty()) {
             let seen = state.taken_count;
-            let (next, waited) = self.changed.wait_timeout(state, PATIENCE).expect("nobody panics with it");
+            let (next, waited) = self.changed.wait_timeout(state, self.patience).expect("nobody panics with it");
             state = next;
             state.is_stuck |= waited.timed_out() && state.taken_count == seen;
         }
@@ -147,7 +147,7 @@ impl Arrivals {
 
     /// Waits until `is_there`, asked again after each arrival; says no when patience or the occasion ends.
     pub fn wait(&self, is_there: impl Fn() -> bool) -> bool {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + self.patience;
         loop {
             let seen = self.lock().arrived_count;
             if is_there() {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn what_nobody_takes_goes() {
         // Room for three blocks of 100 bytes.
-        let arrivals = Arrivals::new(375);
+        let arrivals = Arrivals::new(375, PATIENCE);
         for height in [7, 3, 5] {
             keep(&arrivals, height, 100);
         }
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn who_brings_waits_while_blocks_are_taken() {
-        let arrivals = Arrivals::new(125);
+        let arrivals = Arrivals::new(125, PATIENCE);
         keep(&arrivals, 1, 100);
         std::thread::scope(|scope| {
             let brings = scope.spawn(|| (2..50).for_each(|height| keep(&arrivals, height, 100)));
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_room_while_the_pipeline_starves() {
-        let arrivals = Arrivals::new(125);
+        let arrivals = Arrivals::new(125, PATIENCE);
         keep(&arrivals, 2, 100);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| arrivals.wait(|| arrivals.lock().arrived_count == 31));

@@ -71,18 +71,24 @@ pub enum Prune {
     },
 }
 
-/// How files grow. The default is Core's; tests take less.
+/// How files grow, and how long a sync waits. What is Core's is so by default; tests take less, or more.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// How large block files become.
     pub limits: Limits,
     /// Room that pruning leaves below its target, in bytes.
     pub prune_buffer_bytes: u64,
+    /// How long the pipeline waits for a block from peers before other things are looked at.
+    pub arrival_patience: Duration,
 }
 
 impl Default for Sizes {
     fn default() -> Sizes {
-        Sizes { limits: Limits::default(), prune_buffer_bytes: store::prune::BUFFER_BYTES }
+        Sizes {
+            limits: Limits::default(),
+            prune_buffer_bytes: store::prune::BUFFER_BYTES,
+            arrival_patience: crate::arrivals::PATIENCE,
+        }
     }
 }
 

@@ -107,7 +107,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     existing::finish_reindex(options, events)?;
     let mut existing = existing::open(options, events, "sync", Purpose::Work)?;
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
-    let arrivals = Arc::new(Arrivals::new(window_bytes / 2));
+    let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
     existing.folder.arrivals = Some(arrivals.clone());
     let folder = &existing.folder;
     let chain = Arc::new(SharedChain {
@@ -535,6 +535,8 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         }
         if let Some(run_to) = next_run(folder, engine.tip()) {
             shared.run_to.store(run_to, Relaxed);
+            // A better chain may have come since it was planned, when nobody knew of it.
+            hurry_if_elsewhere(shared);
             let stopped = engine.stream(run_to)?;
             shared.run_to.store(GENESIS, Relaxed);
             if stopped {

@@ -4,7 +4,7 @@ use crate::folder::{FOLDER, options};
 use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
 use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
-use node::options::{Event, Options, Progress, Report};
+use node::options::{Event, Options, Progress, Report, Sizes};
 use primitives::Work;
 use std::net::TcpListener;
 use std::path::Path;
@@ -285,6 +285,23 @@ fn a_second_follows_the_first_through_a_reorg() {
         let (notes, report) = (sync.notes(), sync.stop());
         assert_eq!((report.height, report.best, report.blocks_invalid), (33, best, 0), "{notes:#?}");
     }
+}
+
+/// Block 10 of the first chain never comes, and the run that waits for it has more patience than this test.
+#[test]
+fn a_run_that_waits_for_a_block_of_another_chain_ends_at_once() {
+    let chain = blocks(20);
+    let far = Far::new(&chain).without(crate::chain::hash_of(&chain[10]));
+    let shared = Arc::clone(&far.shared);
+    let sizes = Sizes { arrival_patience: 20 * LIMIT, ..Sizes::default() };
+    let sync = Running::start(Options { sizes, ..fresh() }, listening(&[far.listen_at("127.0.0.1:0")]));
+    sync.is_at(9);
+    let mut other = genesis();
+    extend(&mut other, 25, 1);
+    shared.switch(&other, 25);
+    sync.is_at(25);
+    let report = sync.stop();
+    assert_eq!((report.height, report.best), (25, crate::chain::hash_of(&other[25])));
 }
 
 /// Its half of a block is nothing; who closes and comes back, and is slow besides, is no hindrance.

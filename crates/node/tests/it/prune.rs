@@ -27,6 +27,7 @@ fn options(datadir: &Path, disk: Arc<dyn Disk>, prune: Prune) -> Options {
     options.sizes = Sizes {
         limits: Limits { file_bytes_max: FILE_BYTES, chunk_bytes: CHUNK_BYTES },
         prune_buffer_bytes: CHUNK_BYTES,
+        ..Sizes::default()
     };
     options
 }
