@@ -119,8 +119,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Makes the network's folder, blocks/ (the index's too, where that is another) and ffwd/ as far as they are missing. The folder of the index is left to
-    /// whoever opens it: where it is there before xor.dat, Core writes a zero key.
+    /// Makes the network's folder, blocks/ (the index's too, where that is another) and ffwd/ as far as they are missing. The
+    /// folder of the index is left to whoever opens it: where it is there before xor.dat, Core writes a zero key.
     ///
     /// # Errors
     ///

@@ -542,6 +542,14 @@ impl<'e> Folder<'e> {
 pub fn teller<'e>(events: Events<'e>, layout: &Layout, job: &str) -> Teller<'e> {
     let log = Log::open(layout.net_dir());
     log.line(&format!("ffwd version v{} ({job})", env!("CARGO_PKG_VERSION")));
+    // The widest is the last; few messages at a time are left to narrower ones.
+    if let Some(sha256) = simd::sha256::Lanes::available().last() {
+        log.line(&format!("Using the '{sha256:?}' SHA256 implementation"));
+    }
+    log.line(match script::lanes::Lanes::detect() {
+        Some(_) => "Using vector lanes (AVX-512 IFMA) for signatures, libsecp256k1 for those that they do not prove",
+        None => "Using libsecp256k1 for signatures",
+    });
     Teller::new(events, log)
 }
 
