@@ -1,0 +1,286 @@
+//! `sync`: blocks from peers, to the tip that they have, and on from there.
+//!
+//! Three threads beside the network's own and the pipeline's workers: one takes what arrives, looks whether it is whole,
+//! and stores it, with helpers where there are many processors (`take`); one brings the chain up to date (here); one tells
+//! how far it is (`progress`). Which blocks are asked for is decided in `want`.
+
+mod progress;
+mod take;
+mod want;
+
+use super::existing::{self, Purpose};
+use super::{AtEnd, engine_with, report};
+use crate::arrivals::Arrivals;
+use crate::chainview::SharedChain;
+use crate::engine::{Activated, Engine};
+use crate::fault::Fault;
+use crate::folder::{Folder, open};
+use crate::options::{Events, Options, Report};
+use crate::tree::{Fate, GENESIS, NodeId};
+use consensus::Chain;
+use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// What a block is taken for before one has arrived.
+const BLOCK_BYTES_FIRST: u64 = 1_000_000;
+/// Blocks that are planned for one run of the pipeline: what is planned costs memory and time for each.
+const RUN_BLOCKS_MAX: u32 = 16_384;
+/// File of the address memory, and its greatest size.
+const ADDRESSES: &str = "addresses";
+const ADDRESSES_BYTES_MAX: usize = 8 << 20;
+
+/// What sync is told beside what all jobs are.
+#[derive(Clone, Debug)]
+pub struct SyncOptions {
+    /// `--connect`: only these; an empty list for none at all.
+    pub connect: Option<Vec<String>>,
+    /// `--addnode`.
+    pub addnode: Vec<String>,
+    /// `--listen`.
+    pub listen: Vec<SocketAddr>,
+    /// `--proxy`.
+    pub proxy: Option<String>,
+    /// End at the tip that the peers have.
+    pub exit_at_tip: bool,
+    /// `--v2transport`.
+    pub v2transport: bool,
+    /// `--dnsseed`.
+    pub dnsseed: bool,
+    /// Outbound connections, 8 to 12.
+    pub outbound: usize,
+}
+
+/// What the two threads share.
+struct Shared<'f, 'e> {
+    folder: &'f Folder<'e>,
+    network: Network,
+    arrivals: Arc<Arrivals>,
+    /// Bodies that arrived, for the engine's links.
+    stored: Mutex<Vec<NodeId>>,
+    /// Size of the blocks that arrive, smoothed.
+    block_bytes: AtomicU64,
+    /// Height of the last block that was wanted, where only so many may be ahead of the tip.
+    wanted_to: AtomicU32,
+    /// Blocks were stored since the index was written.
+    dirty: AtomicBool,
+    /// Less was wanted than could be: a commit is to make room first.
+    held_back: AtomicBool,
+    /// Where the run of the pipeline ends that goes on; [`GENESIS`] while there is none.
+    run_to: AtomicU32,
+    done: AtomicBool,
+    fault: Mutex<Option<Fault>>,
+}
+
+impl Shared<'_, '_> {
+    /// The thread that connects ends its run and finds this.
+    fn end_by(&self, fault: Fault) {
+        self.fault.lock().expect("nobody panics with it").get_or_insert(fault);
+        self.arrivals.hurry();
+    }
+
+    /// Tells the thread that connects when this one panics: to be kept until it ends.
+    fn alarm(&self, whose: &'static str) -> AtEnd<impl FnMut()> {
+        AtEnd(move || {
+            if std::thread::panicking() {
+                self.end_by(Fault::own(format!("the thread that {whose} panicked")));
+            }
+        })
+    }
+}
+
+/// Brings the folder to the tip that its peers have.
+pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
+    open::clock(options)?;
+    existing::finish_reindex(options, events)?;
+    let mut existing = existing::open(options, events, "sync", Purpose::Work)?;
+    let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
+    let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
+    existing.folder.arrivals = Some(arrivals.clone());
+    let folder = &existing.folder;
+    let chain = Arc::new(SharedChain {
+        params: options.params.clone(),
+        minimum_work: options.minimum_chain_work,
+        tree: folder.tree.clone(),
+        active: folder.active.clone(),
+        files: folder.files.clone(),
+        writers: folder.writers.clone(),
+        pruned: folder.is_pruning(),
+    });
+    let own = store::own::Own::new(folder.disk.clone(), folder.layout.own_dir());
+    let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
+    let height_start = folder.tree().height(existing.tip);
+    // The window is of the same memory.
+    let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
+    let mut engine = engine_with(folder, existing.tip, budget_bytes);
+    engine.links = existing.links;
+    // What is stored already is connected before anybody is asked.
+    let mut activated = super::activate(folder, &mut engine)?;
+    let (sender, receiver) = channel();
+    let network = Network::start(config, chain, sender).map_err(|why| {
+        Fault::refused(format!("the network cannot be started: {why}; is another program on that port (--listen)?"))
+    })?;
+    for address in network.listening() {
+        folder.teller.note(format!("Listening on {address}"));
+    }
+    let shared = Shared {
+        folder,
+        network,
+        arrivals,
+        stored: Mutex::default(),
+        block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
+        wanted_to: AtomicU32::new(0),
+        dirty: AtomicBool::new(false),
+        held_back: AtomicBool::new(false),
+        run_to: AtomicU32::new(GENESIS),
+        done: AtomicBool::new(false),
+        fault: Mutex::default(),
+    };
+    let stats = engine.pipeline.stats();
+    let result = std::thread::scope(|scope| {
+        let taker = spawn(scope, "arrive", || take::take(&shared, receiver, &own));
+        let teller = spawn(scope, "tell", || progress::tell(&shared, &stats));
+        let result = {
+            let _end = AtEnd(|| {
+                shared.done.store(true, Relaxed);
+                shared.arrivals.hurry();
+                teller.thread().unpark();
+            });
+            if activated == Activated::Tip { follow(&shared, &mut engine, sync) } else { Ok(activated) }
+        };
+        let events = taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let result = match shared.fault.lock().expect("nobody panics with it").take() {
+            Some(fault) => Err(fault),
+            None => result,
+        };
+        result.map(|activated| (activated, events))
+    });
+    let (ended, events) = result?;
+    activated = ended;
+    super::finish(folder, &mut engine)?;
+    shared.network.stop();
+    // The last thing that the network says.
+    let told =
+        events.try_iter().filter_map(|event| if let Event::Addresses(bytes) = event { Some(bytes) } else { None });
+    if let Some(bytes) = told.last() {
+        keep_addresses(folder, &own, &bytes)?;
+    }
+    Ok(report(folder, &engine, height_start, activated == Activated::Stopped))
+}
+
+/// Addresses are an aid: on a full disk they are not waited for.
+fn keep_addresses(folder: &Folder<'_>, own: &store::own::Own, bytes: &[u8]) -> Result<(), Fault> {
+    folder.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
+}
+
+fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses: Vec<u8>) -> Config {
+    let params = &options.params;
+    let known = match params.chain {
+        Chain::Main => p2p::params::MAIN,
+        Chain::Test => p2p::params::TEST,
+        Chain::Testnet4 => p2p::params::TESTNET4,
+        Chain::Signet => p2p::params::SIGNET,
+        Chain::Regtest => p2p::params::REGTEST,
+    };
+    // A custom signet has another magic, and none of the known seeds.
+    let dns_seeds = if params.magic == known.magic { known.dns_seeds } else { &[] };
+    let mut config = Config::new(NetworkParams { magic: params.magic, dns_seeds, ..known });
+    if let Some(only) = &sync.connect {
+        config.outbound = Outbound::Only(only.clone());
+    }
+    config.add_nodes = sync.addnode.clone();
+    config.listen = sync.listen.clone();
+    config.proxy = sync.proxy.clone();
+    config.v2transport = sync.v2transport;
+    config.dns_seed = sync.dnsseed;
+    config.outbound_count = sync.outbound;
+    config.version = env!("CARGO_PKG_VERSION").to_owned();
+    config.addresses = addresses;
+    config.window_bytes = window_bytes;
+    config
+}
+
+fn spawn<'s, T: Send + 's>(
+    scope: &'s Scope<'s, '_>,
+    name: impl Into<String>,
+    work: impl FnOnce() -> T + Send + 's,
+) -> ScopedJoinHandle<'s, T> {
+    std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work).expect("threads start")
+}
+
+/// The next blocks of the best header chain, where it stands on the tip; they may be there or still come.
+fn next_run(folder: &Folder<'_>, tip: NodeId) -> Option<NodeId> {
+    let tree = folder.tree();
+    let best = tree.best();
+    let enough = tree.work(best) >= folder.options.minimum_chain_work;
+    let end = tree.height(best).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
+    (best != tip && enough && tree.is_ancestor(tip, best)).then(|| tree.ancestor(best, end))
+}
+
+/// Connects what arrives until the work is done.
+fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) -> Result<Activated, Fault> {
+    let folder = shared.folder;
+    // Blocks that were refused, and bodies that are to be fetched again.
+    let count = || (folder.teller.invalid.load(Relaxed), folder.teller.lost.load(Relaxed));
+    let (mut told, mut seen) = (engine.tip(), count());
+    loop {
+        // Whoever hurries from here on is heard.
+        shared.arrivals.calm();
+        if let Some(fault) = shared.fault.lock().expect("nobody panics with it").take() {
+            return Err(fault);
+        }
+        if folder.is_stopping() {
+            return Ok(Activated::Stopped);
+        }
+        for id in std::mem::take(&mut *shared.stored.lock().expect("nobody panics with it")) {
+            engine.links.add(&folder.tree(), id);
+        }
+        match engine.activate()? {
+            Activated::Tip => {}
+            ended => return Ok(ended),
+        }
+        if let Some(run_to) = next_run(folder, engine.tip()) {
+            shared.run_to.store(run_to, Relaxed);
+            // A better chain may have come since it was planned, when nobody knew of it.
+            want::hurry_if_elsewhere(shared);
+            let stopped = engine.stream(run_to)?;
+            shared.run_to.store(GENESIS, Relaxed);
+            if stopped {
+                return Ok(Activated::Stopped);
+            }
+        }
+        if seen != count() {
+            seen = count();
+            shared.arrivals.clear();
+            for (hash, why) in std::mem::take(&mut *folder.newly_refused.lock().expect("nobody panics with it")) {
+                shared.network.verdict(hash, BlockVerdict::Invalid(why));
+            }
+            want::want(shared);
+        }
+        if engine.tip() != told {
+            told = engine.tip();
+            shared.network.new_tip();
+        }
+        // Asked before the tree is: headers that come in between are not taken for the end.
+        let headers_done = shared.network.progress().headers_done;
+        // Of two with the same work the first that came stays, whichever header was first.
+        let at_tip = {
+            let tree = folder.tree();
+            let work = tree.work(engine.tip());
+            let enough = work >= tree.work(tree.best()) && work >= folder.options.minimum_chain_work;
+            enough && tree.fate(engine.tip()) == Fate::Open
+        };
+        if at_tip && sync.exit_at_tip && headers_done && shared.stored.lock().expect("nobody panics with it").is_empty()
+        {
+            return Ok(Activated::Tip);
+        }
+        // Where blocks come one by one, none is in flight behind which the pipeline could commit by itself.
+        folder.commit_if_due(engine)?;
+        // Nothing to connect: wait for the next arrival.
+        let waiting = || !shared.stored.lock().expect("nobody panics with it").is_empty();
+        shared.arrivals.wait(waiting);
+    }
+}

@@ -1,0 +1,102 @@
+//! The thread that tells how far it is: what there is to do, counted in bytes of blocks.
+
+use super::{RUN_BLOCKS_MAX, Shared};
+use crate::folder::Folder;
+use crate::stats::{Snapshot, Stats};
+use crate::tree::{GENESIS, NodeId};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Bytes of a transaction on the main network: 735 GB over 1.31 thousand million; and for how many seen ones that counts.
+const TRANSACTION_BYTES: f64 = 560.0;
+const TRANSACTIONS_KNOWN: f64 = 1e6;
+/// How far it is is looked at so often.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Tells how far it is until the work is done.
+pub(super) fn tell(shared: &Shared<'_, '_>, stats: &Stats) {
+    let _alarm = shared.alarm("tells how far it is");
+    let folder = shared.folder;
+    while !shared.done.load(Relaxed) {
+        std::thread::park_timeout(TELL_INTERVAL);
+        if folder.is_stopping() {
+            shared.arrivals.hurry();
+        }
+        measure(shared, &stats.snapshot());
+        folder.teller.progress(|| stats.snapshot());
+    }
+}
+
+/// What there is to do: the blocks of the best header chain.
+fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
+    let (folder, teller) = (shared.folder, &shared.folder.teller);
+    let progress = shared.network.progress();
+    teller.peers.store((progress.outbound_count + progress.inbound_count) as u32, Relaxed);
+    let (best, work) = {
+        let tree = folder.tree();
+        (tree.height(tree.best()), tree.work(tree.best()))
+    };
+    teller.headers.store(best, Relaxed);
+    teller.presync.store(progress.presync_height.unwrap_or(0), Relaxed);
+    if work >= folder.options.minimum_chain_work {
+        let end = best.min(folder.options.stop_at_height.unwrap_or(u32::MAX));
+        let done = teller.bytes.load(Relaxed);
+        teller.height_end.store(end, Relaxed);
+        let left = bytes_left_by_transactions(folder, end, stats).unwrap_or_else(|| bytes_left(shared, end));
+        teller.bytes_end.store(done + left, Relaxed);
+    }
+}
+
+/// Bytes of the blocks up to `end` that are not connected, by the transactions that the network is known to have had until
+/// then: early blocks say nothing of the size of later ones. None near the end, where the blocks of late say more.
+fn bytes_left_by_transactions(folder: &Folder<'_>, end: u32, stats: &Snapshot) -> Option<u64> {
+    let far = folder.teller.height.load(Relaxed).saturating_add(RUN_BLOCKS_MAX);
+    let time = {
+        let tree = folder.tree();
+        (far < end).then(|| tree.time(tree.ancestor(tree.best(), end)))?
+    };
+    let all = folder.params.chain_tx_data.transactions_at(i64::from(time))?;
+    let left = (all - folder.teller.transactions.load(Relaxed) as f64).max(0.0);
+    Some(bytes_of_transactions(left, stats.bytes, stats.transactions))
+}
+
+/// What so many transactions take. Those that were seen so far, in so many bytes of blocks, count beside what is known, so
+/// that the first blocks do not decide.
+fn bytes_of_transactions(count: f64, seen_bytes: u64, seen: u64) -> u64 {
+    let (bytes, seen) = (seen_bytes as f64, seen as f64);
+    (count * (bytes + TRANSACTION_BYTES * TRANSACTIONS_KNOWN) / (seen + TRANSACTIONS_KNOWN)) as u64
+}
+
+/// The same, each block that is to come taken to be as large as those of late; of those next, what is stored is known.
+fn bytes_left(shared: &Shared<'_, '_>, end: u32) -> u64 {
+    let block_bytes = shared.block_bytes.load(Relaxed);
+    let tip = shared.folder.active.read().expect("nobody panics with it").last().copied().unwrap_or(GENESIS);
+    let tree = shared.folder.tree();
+    let best = tree.best();
+    let near = end.min(tree.height(best)).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
+    let mut bytes = 0;
+    if near > tree.height(tip) && tree.is_ancestor(tip, best) {
+        let size = |node: NodeId| Some(u64::from(tree.body(node).size)).filter(|&size| size > 0);
+        let path = tree.path(tip, tree.ancestor(best, near));
+        bytes = path.into_iter().map(|node| size(node).unwrap_or(block_bytes)).sum();
+    }
+    bytes + u64::from(end.saturating_sub(near.max(tree.height(tip)))) * block_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_blocks_do_not_decide() {
+        for (row, count, seen_bytes, seen, want) in [
+            ("nothing seen", 1.3e9, 0, 0, 728_000_000_000),
+            ("blocks without transactions", 1.3e9, 230 * 10_000, 10_000, 723_000_000_000),
+            ("half a chain of small ones", 6.5e8, 300 * 650_000_000, 650_000_000, 195_000_000_000),
+            ("none left", 0.0, 560, 1, 0),
+        ] {
+            let got = bytes_of_transactions(count, seen_bytes, seen);
+            assert!(got.abs_diff(want) <= want / 200, "{row}: {got} for {want}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The thread that takes what the network says, and those that check and store blocks.
+
+use super::want::{hurry_if_elsewhere, want, want_if_ahead};
+use super::{Shared, keep_addresses, spawn};
+use crate::fault::Fault;
+use crate::log::Crowd;
+use p2p::{BlockVerdict, Event};
+use primitives::Hash256;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use store::blockfiles::BlockBytes;
+
+/// The index is made durable so often, so that a restart does not fetch the same blocks again.
+const INDEX_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Takes what the network says until the work is done, and leaves the rest.
+pub(super) fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) -> Receiver<Event> {
+    let _alarm = shared.alarm("takes what arrives");
+    std::thread::scope(|scope| {
+        let storers: Vec<Sender<Arrived>> = (0..storer_count(shared.folder.options.par))
+            .map(|n| {
+                let (sender, blocks) = channel();
+                spawn(scope, format!("arrive.{n:02}"), move || store_all(shared, blocks));
+                sender
+            })
+            .collect();
+        if let Err(fault) = take_events(shared, &events, own, &storers) {
+            shared.end_by(fault);
+        }
+    });
+    events
+}
+
+/// Threads that check and store blocks in place of the one that takes what arrives: one of them keeps up with four or
+/// five workers, and with few workers nobody has the processor for it.
+fn storer_count(par: usize) -> usize {
+    if par < 8 { 0 } else { (par / 4).min(8) }
+}
+
+/// A block that was asked for.
+struct Arrived {
+    hash: Hash256,
+    bytes: p2p::BlockBytes,
+}
+
+/// Stores what arrives until nothing more comes; after the end of the work nothing is stored.
+fn store_all(shared: &Shared<'_, '_>, blocks: Receiver<Arrived>) {
+    let _alarm = shared.alarm("stores blocks");
+    for arrived in blocks {
+        if shared.done.load(Relaxed) {
+            return;
+        }
+        if let Err(fault) = store(shared, arrived) {
+            return shared.end_by(fault);
+        }
+    }
+}
+
+fn take_events(
+    shared: &Shared<'_, '_>,
+    events: &Receiver<Event>,
+    own: &store::own::Own,
+    storers: &[Sender<Arrived>],
+) -> Result<(), Fault> {
+    let (mut last_index, mut crowd) = (Instant::now(), Crowd::default());
+    // Headers that are known already are news to nobody.
+    want(shared);
+    while !shared.done.load(Relaxed) {
+        match events.recv_timeout(Duration::from_millis(100)) {
+            Ok(event) => take_event(shared, event, own, storers, &mut crowd)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Fault::own("the network's thread ended")),
+        }
+        want_if_ahead(shared);
+        if last_index.elapsed() > INDEX_INTERVAL {
+            if shared.dirty.swap(false, Relaxed) {
+                shared.folder.write_index(None)?;
+            }
+            last_index = Instant::now();
+        }
+    }
+    Ok(())
+}
+
+fn take_event(
+    shared: &Shared<'_, '_>,
+    event: Event,
+    own: &store::own::Own,
+    storers: &[Sender<Arrived>],
+    crowd: &mut Crowd,
+) -> Result<(), Fault> {
+    let teller = &shared.folder.teller;
+    match event {
+        Event::PeerConnected { peer, info } => {
+            let way = if info.inbound { "from" } else { "to" };
+            let transport = if info.v2 { "v2" } else { "v1" };
+            if !info.inbound || crowd.may_speak(teller.log()) {
+                teller.note(format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent));
+            }
+        }
+        Event::PeerGone { peer, address, inbound, reason } => {
+            if !inbound || crowd.may_speak(teller.log()) {
+                teller.note(format!("Peer {peer}: {address} gone: {reason}"));
+            }
+        }
+        Event::Note(text) => {
+            if crowd.may_speak(teller.log()) {
+                teller.note(text);
+            }
+        }
+        Event::Headers { .. } => {
+            hurry_if_elsewhere(shared);
+            want(shared);
+        }
+        Event::WantMore | Event::HeadersDone => want(shared),
+        Event::Addresses(bytes) => keep_addresses(shared.folder, own, &bytes)?,
+        Event::Block { hash, bytes, .. } => {
+            let arrived = Arrived { hash, bytes };
+            // A block that comes twice comes to the same storer. One that has ended has said why.
+            match storers.get(usize::from(hash.0[0]) % storers.len().max(1)) {
+                Some(storer) => drop(storer.send(arrived)),
+                None => store(shared, arrived)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks a block and stores it, if that was not done before.
+fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<(), Fault> {
+    let folder = shared.folder;
+    let known = folder.tree().find(&hash);
+    let Some(id) = known.filter(|&id| folder.place(id).is_none()) else {
+        shared.network.verdict(hash, BlockVerdict::Stored);
+        return Ok(());
+    };
+    let height = folder.tree().height(id);
+    let (bytes, start, held) = bytes.into_parts();
+    let spares = held.spares();
+    let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| spares.give(done)));
+    let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
+    match folder.store_block(id, &bytes, keep)? {
+        Ok(()) => {
+            let (before, now) = (shared.block_bytes.load(Relaxed), bytes.len() as u64);
+            shared.block_bytes.store((before * 31 + now) / 32, Relaxed);
+            shared.dirty.store(true, Relaxed);
+            shared.stored.lock().expect("nobody panics with it").push(id);
+            shared.arrivals.arrived();
+            shared.network.verdict(hash, BlockVerdict::Stored);
+        }
+        Err(error) => {
+            let why = format!("{error} (this body only, from a peer: its header is not marked)");
+            folder.teller.refused(height, hash, &why, false);
+            shared.network.verdict(hash, BlockVerdict::BadBody(error));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! Which blocks are asked for: those of the best header chain that are not there, as far ahead as may be.
+
+use super::Shared;
+use crate::tree::GENESIS;
+use p2p::Want;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Blocks asked for in one list.
+const WANTS_MAX: usize = 4096;
+
+/// Asks for the blocks of the best header chain that are not there.
+pub(super) fn want(shared: &Shared<'_, '_>) {
+    let folder = shared.folder;
+    let tree = folder.tree();
+    let best = tree.best();
+    if tree.work(best) < folder.options.minimum_chain_work {
+        return;
+    }
+    let active = folder.active.read().expect("nobody panics with it");
+    let tip = active.last().copied().unwrap_or(GENESIS);
+    let fork = tree.fork(tip, best);
+    let stop = folder.options.stop_at_height.unwrap_or(u32::MAX);
+    // What is stored ahead of the tip cannot be pruned: there must not be much of it.
+    let ahead = folder.ahead_max(shared.block_bytes.load(Relaxed)).unwrap_or(u32::MAX);
+    let mut end = stop.min(tree.height(tip).saturating_add(ahead)).clamp(tree.height(fork), tree.height(best));
+    // Until a commit has made room, only what was asked for already comes.
+    let wanted = shared.wanted_to.load(Relaxed).max(tree.height(fork));
+    let is_held_back = folder.prune_is_due() && wanted < end;
+    if is_held_back {
+        end = wanted;
+    }
+    shared.held_back.store(is_held_back, Relaxed);
+    shared.wanted_to.store(end, Relaxed);
+    let mut list = Vec::new();
+    let mut from = fork;
+    // Piece by piece: there may be a million headers, and few are wanted.
+    while tree.height(from) < end && list.len() < WANTS_MAX {
+        let to = tree.ancestor(best, end.min(tree.height(from).saturating_add(WANTS_MAX as u32)));
+        let missing = tree.path(from, to).into_iter().filter(|&node| tree.body(node).data == 0);
+        let room = WANTS_MAX - list.len();
+        list.extend(missing.take(room).map(|node| Want { hash: tree.hash(node), height: tree.height(node) }));
+        from = to;
+    }
+    folder.teller.height_end.store(tree.height(best).min(stop), Relaxed);
+    drop(tree);
+    shared.network.want(list);
+}
+
+/// Where only so many blocks may be ahead of the tip, more are wanted as it goes up, and as blocks become smaller;
+/// and when a commit has made room.
+pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
+    let Some(ahead) = shared.folder.ahead_max(shared.block_bytes.load(Relaxed)) else { return };
+    if shared.held_back.load(Relaxed) {
+        if !shared.folder.prune_is_due() {
+            want(shared);
+        }
+        return;
+    }
+    let height = shared.folder.teller.height.load(Relaxed);
+    let end = shared.wanted_to.load(Relaxed);
+    let is_short = end.saturating_sub(height) < ahead - ahead / 8;
+    if is_short && end < shared.folder.teller.height_end.load(Relaxed) {
+        want(shared);
+    }
+}
+
+/// Ends the wait for the next block of a chain that is not the best any more.
+pub(super) fn hurry_if_elsewhere(shared: &Shared<'_, '_>) {
+    let run_to = shared.run_to.load(Relaxed);
+    let is_elsewhere = {
+        let tree = shared.folder.tree();
+        run_to != GENESIS && !tree.is_ancestor(run_to, tree.best())
+    };
+    if is_elsewhere {
+        shared.arrivals.hurry();
+    }
+}
