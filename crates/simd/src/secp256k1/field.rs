@@ -117,6 +117,7 @@ fn fold(mut t: Wide) -> Columns {
         t[i + 1] = _mm512_add_epi64(t[i + 1], _mm512_srli_epi64::<52>(t[i]));
         t[i] = _mm512_and_si512(t[i], limb);
     }
+    debug_assert!(t[5..].iter().all(|&column| within(column, 0, LIMB)));
     for i in 0..5 {
         t[i] = _mm512_madd52lo_epu64(t[i], t[i + 5], c16);
     }
@@ -194,6 +195,7 @@ impl Columns {
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     pub(super) fn carry(self) -> Fe {
+        debug_assert!(self.is_valid());
         let mut t = self.0;
         let top = _mm512_add_epi64(t[4], splat(PRIMES_ADDED << 48));
         let above = _mm512_srai_epi64::<48>(top);
@@ -271,6 +273,13 @@ impl Columns {
             *limb = _mm512_mask_sub_epi64(*limb, mask, splat(0), *limb);
         }
         self
+    }
+
+    /// The limbs' bounds hold in every lane.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn is_valid(&self) -> bool {
+        (0..4).all(|i| within(self.0[i], -1 << 60, 1 << 60)) && within(self.0[4], -1 << 59, 1 << 60)
     }
 }
 
@@ -416,9 +425,15 @@ impl Fe {
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn is_valid(&self) -> bool {
-        let too_large = |limb, bits: u32| _mm512_cmpgt_epu64_mask(limb, splat((1 << bits) - 1));
-        (0..4).all(|i| too_large(self.0[i], 52) == 0) && too_large(self.0[4], 50) == 0
+        (0..4).all(|i| within(self.0[i], 0, LIMB)) && within(self.0[4], 0, LIMB >> 2)
     }
+}
+
+/// Every lane is at least `low` and at most `high`, as a signed number.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn within(vector: __m512i, low: i64, high: i64) -> bool {
+    _mm512_cmplt_epi64_mask(vector, splat(low)) | _mm512_cmpgt_epi64_mask(vector, splat(high)) == 0
 }
 
 /// Carries limbs that are not negative; limb 4 takes what comes.

@@ -1,5 +1,8 @@
 //! The lanes beside the plain twin. Beside libsecp256k1 they run in the crate that uses them.
 
+mod bounds;
+mod steps;
+
 use super::batch::is_high;
 use super::digits::{BASE_BITS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
 use super::field::{self, Columns, Fe, LANES, dot_columns, mul, mul_columns, square, square_columns};

@@ -1,0 +1,141 @@
+//! Numbers at the bounds: limbs as large as they may be, multiples of the prime, scalars whose halves are longest.
+
+use super::*;
+
+/// The largest limbs of an element.
+const FULL: [u64; 5] = [(1 << 52) - 1, (1 << 52) - 1, (1 << 52) - 1, (1 << 52) - 1, (1 << 50) - 1];
+/// The prime's limbs.
+const PRIME: [u64; 5] = [0xf_fffe_ffff_fc2f, FULL[0], FULL[0], FULL[0], (1 << 48) - 1];
+
+/// Elements whose limbs are none, full or random, full more often than not.
+fn extremes(rng: &mut Rng) -> Fe {
+    let limbs = FULL.map(|full| [(); LANES].map(|()| [full, full, 0, rng.next() & full][rng.below(4)]));
+    Fe::from_limbs(&if rng.below(4) == 0 { FULL.map(|full| [full; LANES]) } else { limbs })
+}
+
+/// The formulas are polynomials: what they say holds for any numbers, not only for points. Their columns are largest
+/// where the limbs are.
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn formulas_at_the_bounds(rng: &mut Rng) {
+    let points: Ways<Point> = each!(_i, Point { x: extremes(rng), y: extremes(rng), z: extremes(rng) });
+    let scale = each!(_i, extremes(rng));
+    let added = each!(_i, Flat { x: extremes(rng), y: extremes(rng), negative: rng.next() as u8 });
+    let (mut doubled, mut sums) = (points, points);
+    point::double(&mut doubled);
+    let ratios = point::add(&mut sums, &scale, &added);
+    for way in 0..points.len() {
+        let numbers = |point: &Point| [point.x, point.y, point.z].map(values);
+        let ([x, y, z], ratios) = (numbers(&points[way]), values(ratios[way]));
+        let (doubled, sums) = (numbers(&doubled[way]), numbers(&sums[way]));
+        let [scale, add_x, add_y] = [scale[way], added[way].x, added[way].y].map(values);
+        for lane in 0..LANES {
+            let point = Jacobian { x: x[lane], y: y[lane], z: z[lane] };
+            let twice = point.double();
+            assert_eq!(doubled.map(|number| number[lane]), [twice.x, twice.y, twice.z], "lane {lane}");
+            let negative = added[way].negative >> lane & 1 == 1;
+            let other = Affine { x: add_x[lane], y: if negative { -add_y[lane] } else { add_y[lane] } };
+            // The twin's scale is its z: what is left of z is put behind.
+            let sum = Jacobian { z: scale[lane], ..point }.add(other);
+            let ratio = other.x * scale[lane].square() - point.x;
+            assert_eq!(sums.map(|number| number[lane]), [sum.x, sum.y, point.z * ratio], "lane {lane}");
+            assert_eq!(ratios[lane], ratio, "lane {lane}");
+        }
+    }
+}
+
+#[test]
+fn formulas_hold_for_the_largest_limbs() {
+    let Some(_) = lanes() else { return };
+    let mut rng = Rng(21);
+    for _ in 0..rounds(2000) {
+        // SAFETY: the processor has the lanes.
+        unsafe { formulas_at_the_bounds(&mut rng) };
+    }
+}
+
+/// `times` times the prime, more by `offset`, carried into limbs.
+fn near_multiple(times: u64, offset: i64) -> [u64; 5] {
+    let mut carry = i128::from(offset);
+    let mut limbs = PRIME.map(|limb| {
+        carry += i128::from(times * limb);
+        let low = (carry & i128::from(FULL[0])) as u64;
+        carry >>= 52;
+        low
+    });
+    limbs[4] += (carry << 52) as u64;
+    limbs
+}
+
+/// All that lies below 2^258 and near a multiple of the prime, as columns and as elements.
+#[test]
+fn multiples_of_the_prime_are_zero() {
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn judge(limbs: &[[u64; LANES]; 5], offsets: &[i64; LANES]) {
+        let number =
+            |offset: i64| if offset < 0 { -small::<Prime>(offset.unsigned_abs()) } else { small(offset as u64) };
+        let want = offsets.map(number);
+        let mask = |is: fn(&Field) -> bool| (0..LANES).fold(0, |mask, i| mask | u8::from(is(&want[i])) << i);
+        let element = Fe::from_limbs(limbs);
+        for element in [element, element.columns().carry()] {
+            assert_eq!(element.reduced().to_lanes(), want.map(Field::words), "{offsets:?}");
+            assert_eq!(element.is_zero(), mask(|number| number.is_zero()), "{offsets:?}");
+            assert_eq!(element.is_odd(), mask(|number| number.is_odd()), "{offsets:?}");
+            let others = Fe::from_lanes(&want.map(Field::words));
+            assert_eq!((element.equals(&others), others.equals(&element)), (0xff, 0xff), "{offsets:?}");
+            let next = Fe::from_lanes(&want.map(|number| (number + Field::ONE).words()));
+            assert_eq!((element.equals(&next), next.equals(&element)), (0, 0), "{offsets:?}");
+        }
+    }
+    let Some(_) = lanes() else { return };
+    let fold = 0x1_0000_03d1; // What 2^256 is more than the prime.
+    for times in 0..=4 {
+        for offsets in [
+            [0, 1, 2, 3, 4, 5, 6, 7],
+            [fold - 2, fold - 1, fold, fold + 1, 2 * fold - 1, 2 * fold, 3 * fold - 1, 3 * fold],
+            [0, -1, -2, -3, -fold, -fold - 1, -2 * fold, 1 - fold],
+        ] {
+            // Below zero there is nothing, and four times the prime reaches nearly to 2^258.
+            let offsets = offsets.map(|offset: i64| if times == 0 { offset.abs() } else { offset });
+            let lanes = offsets.map(|offset| near_multiple(times, offset));
+            let limbs = std::array::from_fn(|limb| lanes.map(|limbs| limbs[limb]));
+            assert!(lanes.iter().all(|limbs| limbs[4] <= FULL[4]), "{times} times, {offsets:?}");
+            // SAFETY: the processor has the lanes.
+            unsafe { judge(&limbs, &offsets) };
+        }
+    }
+}
+
+/// Scalars near the middle between points of the lattice that the key's scalar is cut with: their halves are longest.
+#[test]
+fn longest_halves() {
+    const A1: Scalar = Scalar::constant([0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd, 0, 0]);
+    const A2: Scalar = Scalar::constant([0x57c1_108d_9d44_cfd8, 0x14ca_50f7_a8e2_f3f6, 1, 0]);
+    const B1: Scalar = Scalar::constant([0x6f54_7fa9_0abf_e4c3, 0xe443_7ed6_010e_8828, 0, 0]);
+    let half = |a: Scalar| {
+        let w = a.words(); // The number's half, not the residue's.
+        Scalar::constant([w[0] >> 1 | w[1] << 63, w[1] >> 1 | w[2] << 63, w[2] >> 1, 0])
+    };
+    assert_eq!(A1, LAMBDA * B1, "a point of the lattice");
+    assert_eq!(A2, -LAMBDA * A1, "another");
+    let mut recoded = Recoded::ONES;
+    for signs in 0..4 {
+        let sign = |bit: usize, number: Scalar| if signs >> bit & 1 == 1 { -number } else { number };
+        // Half of each of the two vectors, (a1, b1) and (a2, a1), where b1 is negative.
+        let one = sign(0, half(A1)) + sign(1, half(A2));
+        let lambda = sign(0, -half(B1)) + sign(1, half(A1));
+        for offset in 0..25u64 {
+            let near = |number: Scalar, by: u64| number + small(by) - small(2);
+            let short = near(one, offset % 5) + LAMBDA * near(lambda, offset / 5);
+            let scalar = short + short + Scalar::ONE + LAMBDA; // What is cut is half of the scalar less one and lambda.
+            let lane = offset as usize % LANES;
+            recoded.set(lane, scalar, scalar);
+            let [first, second] = &recoded.key;
+            assert_eq!(sum_of(first, lane, KEY_BITS) + LAMBDA * sum_of(second, lane, KEY_BITS), scalar);
+            // Halves are below 2^128: of the 130 bits, the highest two are 01 or 10.
+            for half in [first, second] {
+                let digits = &half[KEY_WINDOWS - 1];
+                assert!(digits.places[lane] < 1 << (KEY_BITS - 2), "{signs}, {offset}: {digits:?}");
+            }
+        }
+    }
+}
