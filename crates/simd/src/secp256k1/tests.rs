@@ -419,7 +419,12 @@ fn bytes<M: Modulus>(number: Residue<M>) -> [u8; 32] {
 
 /// A true claim of each kind.
 fn claims(rng: &mut Rng) -> [Claim; 4] {
-    let (secret, nonce, message) = (scalar(rng), scalar(rng), scalar(rng));
+    claims_about(scalar(rng), rng)
+}
+
+/// The same with this message, challenge and tweak.
+fn claims_about(message: Scalar, rng: &mut Rng) -> [Claim; 4] {
+    let (secret, nonce) = (scalar(rng), scalar(rng));
     let (key, point) = (multiple(GENERATOR, secret).unwrap(), multiple(GENERATOR, nonce).unwrap());
     let r = Scalar::reduced(point.x.words());
     let mut s = nonce.inverse() * (message + r * secret);
@@ -469,7 +474,7 @@ fn true_claims_are_proven_and_no_others() {
                     }
                 }
             }
-            Claim::Tweak { odd, .. } if at % 2 == 0 => *odd = !*odd,
+            Claim::Tweak { odd, .. } if at % 8 == 3 => *odd = !*odd,
             bad => {
                 let mut numbers = numbers(bad);
                 let which = rng.below(numbers.len());
@@ -491,6 +496,49 @@ fn true_claims_are_proven_and_no_others() {
             }
         }
         assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{edge:02x?}");
+    }
+}
+
+/// The sum's y decides between a point and its negative, which have the same x.
+#[test]
+fn parities_are_looked_at() {
+    let Some(lanes) = lanes() else { return };
+    let mut rng = Rng(7);
+    let negated = |number: &mut [u8; 32]| *number = bytes(-Scalar::from_bytes(number).unwrap());
+    let (mut all, mut want) = (Vec::new(), Vec::new());
+    for _ in 0..rounds(20) {
+        for claim in claims(&mut rng) {
+            let mut opposite = claim;
+            match &mut opposite {
+                Claim::Ecdsa { .. } => continue, // Its y is of no matter.
+                Claim::Schnorr { s, challenge, .. } => [s, challenge].into_iter().for_each(negated),
+                Claim::Tweak { odd, .. } => *odd = !*odd,
+            }
+            all.extend([claim, opposite]);
+            want.extend([true, false]);
+        }
+    }
+    assert_eq!(lanes.prove(&all), want);
+}
+
+/// What was signed may be any 32 bytes, and so may a challenge; a tweak is below the order.
+#[test]
+fn messages_are_reduced() {
+    let Some(lanes) = lanes() else { return };
+    let mut rng = Rng(8);
+    for message in [0, 1, 2, 1 << 60] {
+        let mut claims = claims_about(small(message), &mut rng);
+        assert_eq!(lanes.prove(&claims), [true; 4], "{message}");
+        let mut above = Order::MODULUS;
+        above[0] += message;
+        let above = bytes(Residue::<Order>::constant(above));
+        for claim in &mut claims {
+            let (Claim::Ecdsa { message, .. }
+            | Claim::Schnorr { challenge: message, .. }
+            | Claim::Tweak { tweak: message, .. }) = claim;
+            *message = above;
+        }
+        assert_eq!(lanes.prove(&claims), [true, true, true, false], "{message} and the order");
     }
 }
 
