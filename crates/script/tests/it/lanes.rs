@@ -10,6 +10,7 @@ use secp256k1::{Keypair, Message, Parity, PublicKey, Scalar, SecretKey, XOnlyPub
 /// Source: SEC 2, secp256k1.
 const ORDER: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
 const PRIME: &str = "fffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f";
+const ZERO: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// What multiplies a point to (beta x, y). Source: libsecp256k1, `scalar_impl.h`.
 const LAMBDA: &str = "5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72";
 
@@ -368,6 +369,130 @@ fn sums_that_meet_exceptions() {
         })
         .collect();
     compare(lanes, &changed);
+}
+
+/// Powers of two, runs of ones and sparse numbers, times lambda or not, and their inverses and negatives.
+fn sparse(state: &mut u64) -> Number {
+    let power = |state: &mut u64| {
+        let mut bytes = [0; 32];
+        let bit = data::next(state) as usize % 255;
+        bytes[31 - bit / 8] = 1 << (bit % 8);
+        Number::new(bytes)
+    };
+    let mut number = power(state);
+    for _ in 0..data::next(state) % 3 {
+        let other = power(state);
+        let other = if data::next(state).is_multiple_of(2) { other } else { other.negated() };
+        number = number.plus(other).unwrap_or(number);
+    }
+    if data::next(state).is_multiple_of(3) {
+        number = number.plus(Number::small(1).negated()).unwrap_or(number);
+    }
+    for choice in 0..3 {
+        number = match (data::next(state) % 3, choice) {
+            (0, 0) => number.times(Number::new(literal(LAMBDA))),
+            (0, 1) => number.inverse(),
+            (0, _) => number.negated(),
+            _ => number,
+        };
+    }
+    number
+}
+
+/// A number that has to do with those before it, or none of them.
+fn related(to: &[Number], state: &mut u64) -> Number {
+    let other = to[data::next(state) as usize % to.len()];
+    match data::next(state) % 8 {
+        0 => other,
+        1 => other.negated(),
+        2 => other.inverse(),
+        3 => other.times(Number::new(literal(LAMBDA))),
+        4 => other.times(Number::small(1 + data::next(state) % 64)),
+        5 => other.plus(sparse(state)).unwrap_or(other),
+        6 => Number::random(state),
+        _ => sparse(state),
+    }
+}
+
+/// A Schnorr signature with this nonce.
+fn schnorr_of(secret: Number, nonce: Number, sighash: [u8; 32]) -> Option<Check> {
+    let even = |number: Number| {
+        let (x, parity) = number.point().x_only_public_key();
+        (x.to_byte_array(), if parity == Parity::Even { number } else { number.negated() })
+    };
+    let ((key, secret), (r, nonce)) = (even(secret), even(nonce));
+    let tag = simd::sha256::sha256(b"BIP0340/challenge");
+    let challenge = Number::new(simd::sha256::sha256(&[tag, tag, r, key, sighash].concat()));
+    let s = nonce.plus(challenge.times(secret))?.bytes();
+    Some(Check::Schnorr { signature: joined(r, s), key, sighash })
+}
+
+/// Something near: another parity, the negative of a number, the next one, or one more by the order.
+fn nudge(check: &mut Check, state: &mut u64) {
+    let choice = data::next(state) % 5;
+    match check {
+        Check::Ecdsa { key, .. } if choice == 0 => {
+            let mut bytes = key.as_slice().to_vec();
+            bytes[0] ^= 1;
+            *key = KeyBytes::new(&bytes).unwrap();
+            return;
+        }
+        Check::Tweak { odd, .. } if choice == 0 => {
+            *odd = !*odd;
+            return;
+        }
+        _ => {}
+    }
+    let mut fields = fields(check);
+    let which = data::next(state) as usize % fields.len();
+    let number: &mut [u8; 32] = (&mut *fields[which]).try_into().unwrap();
+    let subtract = |from: &str, number: &[u8; 32]| {
+        let mut borrow = false;
+        let mut difference: [u8; 32] = literal(from);
+        for (to, &by) in difference.iter_mut().zip(number).rev() {
+            let (less, first) = to.overflowing_sub(by);
+            let (less, second) = less.overflowing_sub(u8::from(borrow));
+            (*to, borrow) = (less, first | second);
+        }
+        difference
+    };
+    *number = match choice {
+        1 => subtract(ORDER, number),
+        2 => subtract(PRIME, number),
+        3 => subtract(ORDER, &subtract(ZERO, number)), // The order more.
+        _ => {
+            number[31] = number[31].wrapping_add([1, 0xff][data::next(state) as usize % 2]);
+            return;
+        }
+    };
+}
+
+/// Signatures of which keys, nonces and scalars have to do with each other and with windows, halves and lambda.
+#[test]
+fn related_numbers() {
+    let Some(lanes) = lanes_of_this_machine() else { return };
+    let mut state = 17;
+    let (mut all, mut good, mut missed) = (0, 0, 0);
+    for _ in 0..if data::slow() { 400 } else { 4 } {
+        let mut checks: Vec<Check> = Vec::new();
+        for _ in 0..100 {
+            let secret = related(&[Number::small(1), Number::random(&mut state)], &mut state);
+            let key = related(&[Number::small(1), secret], &mut state);
+            let base = related(&[key, secret, key.times(secret)], &mut state);
+            checks.extend(ecdsa_by_sum(secret, Some(base), key));
+            checks.extend(tweak_by_sum(secret, base));
+            checks.extend(schnorr_of(secret, base, random(&mut state)));
+        }
+        let (holds, unproven) = compare(lanes, &checks);
+        assert_eq!(holds, checks.len(), "all hold");
+        for check in &mut checks {
+            nudge(check, &mut state);
+        }
+        let (nudged, _) = compare(lanes, &checks);
+        (all, good, missed) = (all + 2 * checks.len(), good + holds + nudged, missed + unproven);
+    }
+    println!("{all} checks, {good} of them good, {missed} of these not proven");
+    assert!(good < all * 2 / 3 && missed * 20 < all, "{good} of {all} good, {missed} not proven");
 }
 
 /// Signatures whose sum is infinity have no r: none is proven, whatever r claims.

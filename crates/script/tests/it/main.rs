@@ -7,6 +7,7 @@ mod bips;
 mod blocks;
 mod data;
 mod lanes;
+mod pieces;
 mod random;
 mod script_vectors;
 mod sighash_vectors;
