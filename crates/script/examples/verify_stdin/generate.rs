@@ -66,7 +66,8 @@ impl Generator {
         match self.below(16) {
             0..=3 => self.changed_spending(),
             4 => self.deleted_signature(),
-            5..=9 => self.signed_script(),
+            5..=7 => self.signed_script(),
+            8..=10 => self.chained_checks(),
             _ => self.random_script(),
         }
     }
