@@ -96,8 +96,8 @@ fn meetings(rng: &mut Rng) -> Vec<Meeting> {
 /// A claim that is false, and leads the ladder the way of `meeting`. Where the points are equal, x and z of the sum are
 /// zero both, so that x fits any r.
 fn false_claim(meeting: &Meeting, point: Affine, rng: &mut Rng) -> Claim {
-    let r_and_s = std::iter::repeat_with(|| scalar(rng)).map(|r| (r, r * meeting.key.inverse()));
-    let (r, s) = r_and_s.filter(|&(_, s)| !is_high(s)).next().expect("every other one is low");
+    let mut r_and_s = std::iter::repeat_with(|| scalar(rng)).map(|r| (r, r * meeting.key.inverse()));
+    let (r, s) = r_and_s.find(|&(_, s)| !is_high(s)).expect("every other one is low");
     let y = Y::Given(bytes(point.y));
     Claim::Ecdsa { x: bytes(point.x), y, r: bytes(r), s: bytes(s), message: bytes(meeting.base * s) }
 }
