@@ -1,12 +1,15 @@
 """Random blocks of regtest: good ones, and ones that break a rule or only seem to. blocks.py gives them to two judges.
 
-Scripts here need no signatures. What a block does to the coins is counted here by the plainest means, for blocks that
+What a block does to the coins is counted here by the plainest means, for blocks that
 both judges take. Rules by BIP and by Bitcoin Core b88bffe, validation.cpp and consensus/tx_verify.cpp.
 """
 
 import hashlib
 import struct
 import time
+
+import signed
+from signed import bytes_of, compact, hash160, hash256, push
 
 COIN = 100_000_000
 MAX_MONEY = 21_000_000 * COIN
@@ -20,35 +23,6 @@ TRUE = b"\x51"
 COMMITMENT = bytes.fromhex("6a24aa21a9ed")
 NO_INDEX = 0xFFFFFFFF
 FINAL = 0xFFFFFFFF
-
-
-def hash256(data):
-    return hashlib.sha256(hashlib.sha256(data).digest()).digest()
-
-
-def hash160(data):
-    return hashlib.new("ripemd160", hashlib.sha256(data).digest()).digest()
-
-
-def compact(count):
-    if count < 253:
-        return bytes([count])
-    if count < 1 << 16:
-        return b"\xfd" + struct.pack("<H", count)
-    return b"\xfe" + struct.pack("<I", count)
-
-
-def bytes_of(data):
-    return compact(len(data)) + data
-
-
-def push(data):
-    """A script that pushes `data` by the shortest opcode for its length."""
-    if len(data) < 76:
-        return bytes([len(data)]) + data
-    if len(data) < 256:
-        return b"\x4c" + bytes([len(data)]) + data
-    return b"\x4d" + struct.pack("<H", len(data)) + data
 
 
 def number(value):
@@ -72,9 +46,13 @@ def merkle(leaves):
 class Kind:
     """A script and what spends it."""
 
-    def __init__(self, name, script, script_sig=b"", witness=(), sequence=None, lock_time=None, is_good=True):
+    def __init__(
+        self, name, script, script_sig=b"", witness=(), sequence=None, lock_time=None, is_good=True, sign=None
+    ):
         self.name, self.script, self.script_sig, self.witness = name, script, script_sig, list(witness)
         self.sequence, self.lock_time, self.is_good = sequence, lock_time, is_good
+        # As signed.py gives it; scriptSig and witness are empty then.
+        self.sign = sign
 
 
 def p2sh(name, redeem, witness=(), **more):
@@ -87,6 +65,9 @@ def p2wsh(name, script, before=(), **more):
 
 def random_kind(draw, height):
     """Scripts, most of which can be spent."""
+    if draw.random() < 0.4:
+        script, sign = signed.random_form(draw)
+        return Kind("signed", script, sign=sign)
     blocks = draw.choice([0, 1, 2, 5])
     at = max(1, height - draw.choice([0, 1, 5]))
     csv = number(blocks) + b"\xb2\x75\x51"
@@ -139,6 +120,20 @@ class Transaction:
 
     def __init__(self):
         self.version, self.inputs, self.outputs, self.lock_time = 2, [], [], 0
+        # The coins, by outpoint, as far as they are known.
+        self.spent = {}
+
+    def sign(self, places, spoil=False):
+        """Signs inputs as it is now; who changes it later breaks them."""
+        coins = [self.spent.get(given[:2]) for given in self.inputs]
+        for at in places if None not in coins else []:
+            txid, index, script_sig, sequence, witness = self.inputs[at]
+            if coins[at].kind.sign:
+                script_sig, witness = coins[at].kind.sign((self, at, coins), spoil)
+                self.inputs[at] = (txid, index, script_sig, sequence, witness)
+
+    def sign_all(self):
+        self.sign(range(len(self.inputs)))
 
     def serialized(self, with_witness):
         is_segwit = with_witness and any(one[4] for one in self.inputs)
@@ -150,7 +145,7 @@ class Transaction:
             parts.append(txid + struct.pack("<I", index) + bytes_of(script_sig) + struct.pack("<I", sequence))
         parts.append(compact(len(self.outputs)))
         for value, kind in self.outputs:
-            parts.append(struct.pack("<Q", value & 0xFFFFFFFFFFFFFFFF) + bytes_of(kind.script))
+            parts.append(signed.output(value, kind))
         if is_segwit:
             for one in self.inputs:
                 parts.append(compact(len(one[4])) + b"".join(bytes_of(item) for item in one[4]))
@@ -272,6 +267,7 @@ def spend(block, outpoint, coin, transaction):
     kind = coin.kind
     sequence = draw_sequence(block.draw) if kind.sequence is None else kind.sequence
     transaction.inputs.append((*outpoint, kind.script_sig, sequence, kind.witness))
+    transaction.spent[outpoint] = coin
     if kind.lock_time is not None:
         transaction.lock_time = kind.lock_time
 
@@ -328,6 +324,7 @@ def fill(block, count):
             value = left if part == parts - 1 else left // 2
             left -= value
             transaction.outputs.append((value, random_kind(draw, block.height)))
+        transaction.sign_all()
         block.add(transaction)
 
 
@@ -401,6 +398,7 @@ def spent_in_the_past(block):
             again = Transaction()
             spend(block, key, node.parent.coins[key], again)
             again.outputs = [(0, Kind("true", TRUE))]
+            again.sign_all()
             block.transactions.append(again)
             return
         node = node.parent
@@ -410,6 +408,7 @@ def spend_to_true(block, outpoint, coin):
     one = Transaction()
     spend(block, outpoint, coin, one)
     one.outputs = [(coin.value, Kind("true", TRUE))]
+    one.sign_all()
     block.add(one)
 
 
@@ -514,6 +513,17 @@ def short_commitment(block):
 @spoiler
 def witness_in_coinbase(block):
     block.late.append(lambda: block.coinbase.inputs[0][4].append(b"x"))
+
+
+@spoiler
+def wrong_signature(block):
+    """Of the last transaction with signatures, so that no later one spends what it makes; some of them still hold."""
+    for one in reversed(block.transactions[1:]):
+        coins = [one.spent.get(given[:2]) for given in one.inputs]
+        places = [at for at, coin in enumerate(coins) if coin and coin.kind.sign]
+        if places:
+            one.sign([block.draw.choice(places)], True)
+            return
 
 
 @spoiler
