@@ -104,6 +104,11 @@ class Kernel:
         except pbk.ProcessBlockException:
             pass
 
+    def close(self):
+        """Ends the log first, which would hear the next kernel too."""
+        self.log = None
+        self.manager = self.context = None
+
     def tip(self):
         chain = self.manager.get_active_chain()
         return bytes(chain.block_tree_entries[chain.height].block_hash)
@@ -224,6 +229,7 @@ class Round:
         if theirs != counted:
             self.fail(f"coins and their sum: ffwd {theirs}, counted {counted}")
         self.same_tip("a reindex", self.ffwd("reindex")[0], want)
+        self.kernel.close()
 
     def same_tip(self, what, found, want):
         if found["bestblock"] != tell(want.hash):

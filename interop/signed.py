@@ -447,7 +447,7 @@ def tapscript_of_unknown_key(signer):
 @form
 def tapscript_budget(signer):
     """One signature in 50 bytes of witness: here checked more often than that."""
-    count = signer.draw.choice([2, 8, 10, 11, 12, 13, 14])
+    count = signer.draw.choice([2, 8, 10, 12, 12, 12, 13])
     script = (b"\x76" + push(signer.key(0, 32)) + b"\xad") * count + b"\x75\x51"
     return taproot_script(signer, script, lambda at, spoil, leaf: [signer.tap(at, spoil, signer.keys[0], leaf)])
 
