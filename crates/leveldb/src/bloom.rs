@@ -5,6 +5,8 @@
 //!
 //! Source: Bitcoin Core b88bffe, leveldb/util/bloom.cc and hash.cc.
 
+use std::ops::Range;
+
 use crate::coding::fixed32;
 
 /// The name under which a table's metaindex lists its filter block.
@@ -120,16 +122,19 @@ impl<'a> FilterBlock<'a> {
         (index < self.count).then(|| self.starts + index * 4)
     }
 
-    /// The bytes of the filter for the data block at `offset`; `None` where none covers it.
+    /// Where the filter for the data block at `offset` lies; `None` where none covers it.
     #[inline]
-    pub(crate) fn filter(&self, offset: u64) -> Option<&'a [u8]> {
+    pub(crate) fn range(&self, offset: u64) -> Option<Range<usize>> {
         let place = self.place(offset)?;
         let start = usize::try_from(fixed32(self.contents.get(place..place + 4)?)).ok()?;
         let end = usize::try_from(fixed32(self.contents.get(place + 4..place + 8)?)).ok()?;
-        if end > self.starts {
-            return None;
-        }
-        self.contents.get(start..end)
+        (end <= self.starts).then_some(start..end)
+    }
+
+    /// The bytes of the filter for the data block at `offset`; `None` where none covers it.
+    #[inline]
+    pub(crate) fn filter(&self, offset: u64) -> Option<&'a [u8]> {
+        self.contents.get(self.range(offset)?)
     }
 
     /// Whether the data block at `offset` may hold a key of this hash; `false` is certain.

@@ -1,6 +1,7 @@
 //! Look-ups at one instant: single, in sorted batches, and in order.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::block::{Block, Found};
 use crate::bloom::hash;
@@ -18,6 +19,12 @@ pub struct Snapshot(pub(crate) Arc<Version>);
 const GROUP: usize = 32;
 /// Runs that a single look-up asks at once: as many as there are, but for folders of other programs.
 const RUNS_AT_ONCE: usize = 9;
+
+/// Batches with fewer keys are not tried for pages that are not in memory.
+const PROBE_MIN: usize = 16;
+/// Major faults among the first [`GROUP`] keys from which on it is worth to read ahead, and for how many batches.
+const FAULTS_MIN: u64 = 2;
+const SLOW_BATCHES: u32 = 64;
 
 /// A key of a batch that no run has answered yet.
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +125,18 @@ impl Snapshot {
             }
             let mut walk = RunWalk { run, file: 0, block: 0 };
             let mut kept = 0;
+            let pace = &run.files[0].pace;
+            let mut probe = None;
+            if pace.is_slow() {
+                walk.clone().read_ahead(keys, &pending)?;
+            } else if pending.len() >= PROBE_MIN {
+                probe = Some(simd::faults::major_faults());
+            }
             for start in (0..pending.len()).step_by(GROUP) {
                 let end = pending.len().min(start + GROUP);
+                if start > 0 && probe.take().is_some_and(|before| pace.found(simd::faults::major_faults() - before)) {
+                    walk.clone().read_ahead(keys, &pending[start..])?;
+                }
                 let places = walk.group(keys, &pending[start..end])?;
                 for index in start..end {
                     let want = pending[index];
@@ -185,7 +202,32 @@ pub struct RunInfo {
     pub bytes: u64,
 }
 
+/// Whether the reads of a run wait for the disk.
+///
+/// A read of a page that is not in memory waits for it, one after another; the disk could do many at once. So where a batch
+/// meets such pages, the blocks of all its keys are asked for before the first is read. To ask for what is there already
+/// costs more than to read it: that is why the first keys of a batch are tried without, now and then.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(AtomicU32);
+
+impl Pace {
+    /// Whether to read ahead for this batch; each answer counts.
+    fn is_slow(&self) -> bool {
+        self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// Whether so many major faults among the first keys of a batch are enough to read ahead from here on.
+    fn found(&self, faults: u64) -> bool {
+        let is_slow = faults >= FAULTS_MIN;
+        if is_slow {
+            self.0.store(SLOW_BATCHES, Relaxed);
+        }
+        is_slow
+    }
+}
+
 /// Walks through one run with the keys of a batch.
+#[derive(Clone)]
 struct RunWalk<'a> {
     run: &'a SortedRun,
     file: usize,
@@ -227,6 +269,27 @@ impl<'a> RunWalk<'a> {
             }
         }
         Ok(places)
+    }
+
+    /// Asks the disk for all blocks that may hold the keys, in their order: first for the filters, then for the blocks that
+    /// those name.
+    #[cold]
+    fn read_ahead<K: AsRef<[u8]>>(self, keys: &[K], wants: &[Want]) -> Result<()> {
+        let mut walk = self.clone();
+        for want in wants {
+            if let Some(Spot { table, block }) = walk.spot(keys[want.index].as_ref())? {
+                table.read_filter_ahead(block);
+            }
+        }
+        let mut walk = self;
+        for want in wants {
+            if let Some(Spot { table, block }) = walk.spot(keys[want.index].as_ref())?
+                && table.may_hold(block, want.hash)
+            {
+                table.read_block_ahead(block);
+            }
+        }
+        Ok(())
     }
 
     fn spot(&mut self, key: &[u8]) -> Result<Option<Spot<'a>>> {
@@ -278,5 +341,58 @@ impl Iter {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::RealDisk;
+    use crate::{Db, Options};
+
+    #[test]
+    fn a_slow_run_is_read_ahead_for_some_batches() {
+        let pace = Pace::default();
+        assert!(!pace.is_slow() && !pace.found(FAULTS_MIN - 1) && !pace.is_slow());
+        assert!(pace.found(FAULTS_MIN));
+        assert_eq!((0..2 * SLOW_BATCHES).filter(|_| pace.is_slow()).count(), SLOW_BATCHES as usize);
+    }
+
+    /// Read ahead or not, a batch has the same answers: what is asked of the disk is advice.
+    #[test]
+    #[cfg_attr(miri, ignore = "maps of files")]
+    fn read_ahead_or_not_the_answers_are_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { table_bytes: 40_000, ..Options::default() };
+        let db = Db::create(RealDisk::shared(), &folder.path().join("db"), options).unwrap();
+        let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+        for run in 0..3_u32 {
+            let mut records: Vec<_> =
+                (run * 1000..run * 1000 + 4000).map(|n| (key(n), Some([n.to_le_bytes()[0]; 40]))).collect();
+            records.extend((0..500).map(|n| (key(n * 7 + run), None)));
+            records.sort_by_key(|record| record.0);
+            records.dedup_by_key(|record| record.0);
+            db.write(&records).unwrap();
+        }
+        let snapshot = db.snapshot();
+        let mut keys: Vec<_> = (0..9000).step_by(3).map(key).collect();
+        keys.sort_unstable();
+        let ask = || {
+            let mut answers = vec![None; keys.len()];
+            snapshot.get_sorted_batch(&keys, |index, value| answers[index] = value.map(<[u8]>::to_vec)).unwrap();
+            answers
+        };
+        let plain = ask();
+        assert!(plain.iter().flatten().count() > 1000 && plain.contains(&None));
+        for run in &snapshot.0.runs {
+            assert!(run.files[0].pace.found(FAULTS_MIN));
+        }
+        assert_eq!(ask(), plain);
+        for run in &snapshot.0.runs {
+            assert!(
+                (1..SLOW_BATCHES).all(|_| run.files[0].pace.is_slow()) && !run.files[0].pace.is_slow(),
+                "it was used"
+            );
+        }
     }
 }

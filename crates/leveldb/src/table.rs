@@ -227,6 +227,22 @@ impl Table {
         }
     }
 
+    /// Asks the disk for the filter of block `index`.
+    pub(crate) fn read_filter_ahead(&self, index: usize) {
+        if let Some((range, filters)) = self.filter.as_ref().zip(self.filters())
+            && let Some(filter) = filters.range(self.handle(index).offset)
+        {
+            self.bytes.advise_will_need(range.start + filter.start..range.start.saturating_add(filter.end));
+        }
+    }
+
+    /// Asks the disk for block `index`.
+    pub(crate) fn read_block_ahead(&self, index: usize) {
+        if let Some(range) = self.handle(index).range(&self.bytes) {
+            self.bytes.advise_will_need(range.start..range.end + TRAILER_BYTES);
+        }
+    }
+
     /// Asks for the end of block `index`, where its restarts are.
     #[inline]
     pub(crate) fn prefetch_restarts(&self, index: usize) {

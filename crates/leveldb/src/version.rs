@@ -11,6 +11,7 @@ use crate::edit::{FileMeta, LEVELS};
 use crate::error::{Damage, Result};
 use crate::fs::{Bytes, Disk};
 use crate::levels::RunSize;
+use crate::lookup::Pace;
 use crate::table::Table;
 
 /// What all parts of an open database share.
@@ -60,6 +61,8 @@ pub(crate) struct TableFile {
     opening: Mutex<()>,
     /// The manifest lists it no more: the file goes with this value.
     is_obsolete: AtomicBool,
+    /// Of the run that begins with this table.
+    pub(crate) pace: Pace,
 }
 
 impl TableFile {
@@ -71,6 +74,7 @@ impl TableFile {
             table: OnceLock::new(),
             opening: Mutex::new(()),
             is_obsolete: AtomicBool::new(false),
+            pace: Pace::default(),
         }
     }
 

@@ -14,6 +14,7 @@
 
 pub mod bucket;
 pub mod crc32c;
+pub mod faults;
 pub mod map;
 pub mod memory;
 pub mod prefetch;

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use memmap2::{Mmap, MmapOptions};
 
@@ -55,10 +55,17 @@ impl Map {
         self.advise(memmap2::Advice::Sequential);
     }
 
-    /// Asks the system to start reading the whole map now.
-    pub fn advise_will_need(&self) {
+    /// Asks the system to start reading these bytes now, without waiting for them.
+    ///
+    /// What lies outside the map is left out.
+    pub fn advise_will_need(&self, range: Range<usize>) {
         #[cfg(unix)]
-        self.advise(memmap2::Advice::WillNeed);
+        if let Some(map) = &self.map {
+            let end = range.end.min(map.len());
+            if range.start < end {
+                let _ = map.advise_range(memmap2::Advice::WillNeed, range.start, end - range.start);
+            }
+        }
     }
 
     /// Passes a hint on; a system that does not take it is not at fault.
@@ -99,7 +106,9 @@ mod tests {
             let map = map(&file, len).unwrap();
             map.advise_random();
             map.advise_sequential();
-            map.advise_will_need();
+            for range in [0..10_000, 0..0, 4095..4098, 9_999..usize::MAX, usize::MAX..usize::MAX] {
+                map.advise_will_need(range);
+            }
             assert_eq!(map[..], bytes[..usize::try_from(len).unwrap()], "{len} bytes");
         }
         let kept = map(&file, 10_000).unwrap();

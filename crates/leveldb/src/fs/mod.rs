@@ -21,7 +21,7 @@ mod tests;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -352,6 +352,13 @@ impl Bytes {
     pub fn advise_random(&self) {
         if let Inner::Mapped(map) = &self.0 {
             map.advise_random();
+        }
+    }
+
+    /// Asks the system to start reading a part now.
+    pub fn advise_will_need(&self, range: Range<usize>) {
+        if let Inner::Mapped(map) = &self.0 {
+            map.advise_will_need(range);
         }
     }
 
