@@ -3,7 +3,7 @@
 //! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
 
 use crate::text;
-use node::jobs::{FolderInfo, VerifyReport};
+use node::jobs::{Failed, FolderInfo, VerifyReport};
 use node::options::{Report, SetInfo};
 use node::stats::{STAGES, Snapshot};
 use serde::{Serialize, Serializer};
@@ -159,7 +159,7 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&
     lines.push(row("look-ups", look_ups(stats)));
     lines.push(row("memory", memory(stats)));
     if report.stopped {
-        lines.push("stopped before the end; the same command goes on from here".to_owned());
+        lines.push("stopped; the same command goes on from here".to_owned());
     }
     lines.join("\n")
 }
@@ -308,6 +308,7 @@ pub(crate) fn verify_lines(chain: &str, report: &VerifyReport) -> String {
 struct FailedObject {
     height: u32,
     hash: String,
+    descendants: u64,
 }
 
 #[derive(Serialize)]
@@ -343,7 +344,7 @@ pub(crate) fn info_json(info: &FolderInfo) -> String {
         failed: info
             .failed
             .iter()
-            .map(|(height, hash)| FailedObject { height: *height, hash: hash.to_string() })
+            .map(|&Failed { height, hash, descendants }| FailedObject { height, hash: hash.to_string(), descendants })
             .collect(),
         next_step: &info.next_step,
     })
@@ -400,8 +401,11 @@ mod tests {
                            inputs outputs bytes names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages stopped total_amount transactions txouts";
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
-        let info =
-            FolderInfo { failed: vec![(5, Hash256([3; 32]))], next_step: "nothing".into(), ..FolderInfo::default() };
+        let info = FolderInfo {
+            failed: vec![Failed { height: 5, hash: Hash256([3; 32]), descendants: 2 }],
+            next_step: "nothing".into(),
+            ..FolderInfo::default()
+        };
         for (row, text, want) in [
             ("job", job_json("regtest", &report(), Some(&set(None))), JOB.to_owned()),
             (
@@ -468,7 +472,7 @@ mod tests {
             "412 blocks, 188 inputs, 0.20 MB a second",
             "decode 1.50 s",
             "1 of 94 spent coins (1.1 %); 0 flushes",
-            "stopped before the end",
+            "stopped; the same command goes on",
         ] {
             assert!(lines.contains(want), "{want} in\n{lines}");
         }

@@ -119,6 +119,20 @@ impl Layout {
         Ok(())
     }
 
+    /// Whether nothing of this network is there: neither blocks, nor an index, nor coins.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn is_unused(&self, disk: &dyn Disk) -> Result<bool> {
+        for dir in [self.blocks_dir.clone(), self.net_dir.join("blocks"), self.chainstate_dir()] {
+            if disk.metadata(&dir)?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Makes the network's folder, blocks/ (the index's too, where that is another) and ffwd/ as far as they are missing. The
     /// folder of the index is left to whoever opens it: where it is there before xor.dat, Core writes a zero key.
     ///
@@ -181,7 +195,10 @@ fn file_number(name: &std::ffi::OsStr, prefix: &str) -> Option<u32> {
 
 fn check_folder(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
     match disk.metadata(dir)? {
-        None => Err(Fault::new(FaultKind::Missing, dir, what, "nothing", "Is the drive there, and the path right?")),
+        None => {
+            let advice = "Is the drive there, and the path right? A new one is to be made first: mkdir";
+            Err(Fault::new(FaultKind::Missing, dir, what, "nothing", advice))
+        }
         Some(known) if !known.is_dir => {
             Err(Fault::new(FaultKind::Refused, dir, what, "a file", "Name the folder, not a file in it"))
         }
@@ -240,8 +257,10 @@ mod tests {
         disk.create(Path::new("/big")).unwrap();
         assert_eq!(layout.check(&*disk).unwrap_err().kind(), FaultKind::Refused);
         disk.remove_file(Path::new("/big")).unwrap();
+        assert!(layout.is_unused(&*disk).unwrap());
         layout.create(&*disk).unwrap();
         layout.check(&*disk).unwrap();
+        assert!(!layout.is_unused(&*disk).unwrap());
         assert!(disk.metadata(Path::new("/big/regtest/blocks")).unwrap().is_some());
         assert!(disk.metadata(Path::new("/d/regtest/blocks/index")).unwrap().is_none());
     }

@@ -170,6 +170,22 @@ fn folders_that_cannot_be_used_are_named() {
     }
 }
 
+#[test]
+fn looking_into_an_empty_folder_makes_nothing_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (line, code, want) in [
+        ("info", 0, "the folder is empty"),
+        ("coins info", 1, "wanted a chainstate, found none"),
+        ("verify", 1, "wanted a block index, found none"),
+    ] {
+        for chain in ["main", "regtest"] {
+            let ran = run(folder.path(), &format!("{line} --datadir @ --chain {chain}"));
+            assert!(ran.code == Some(code) && (ran.out + &ran.err).contains(want), "{line}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{line} --chain {chain}");
+        }
+    }
+}
+
 /// Somebody who may read nothing that is not for all.
 const NOBODY: u32 = 65_534;
 

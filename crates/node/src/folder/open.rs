@@ -74,7 +74,7 @@ pub fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result
 pub fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
     let disk = options.disk.clone();
     let net = network(&options.params);
-    let layout = Layout::new(&options.datadir, net.folder, options.blocksdir.as_deref());
+    let layout = layout(options);
     layout.check(&*disk)?;
     if needs_blocks && disk.metadata(layout.blocks_dir()).map_err(store::Fault::from)?.is_none() {
         return Err(no_blocks(&layout));
@@ -99,6 +99,18 @@ fn no_blocks(layout: &Layout) -> Fault {
     let found = "no block file (blk00000.dat and so on)";
     let advice = "Name the folder that has them with --datadir, --blocksdir, --chain; or fetch them with ffwd sync";
     store::Fault::new(store::FaultKind::Missing, layout.blocks_dir(), "block files", found, advice).into()
+}
+
+/// Whether nothing of this network is in the folder; makes nothing.
+pub fn is_unused(options: &Options) -> Result<bool, Fault> {
+    let layout = layout(options);
+    layout.check(&*options.disk)?;
+    Ok(layout.is_unused(&*options.disk)?)
+}
+
+/// Where everything lies.
+pub fn layout(options: &Options) -> Layout {
+    Layout::new(&options.datadir, options.params.chain.net_dir(), options.blocksdir.as_deref())
 }
 
 /// Everything that scanning the block files gave.

@@ -39,6 +39,9 @@ pub(super) fn open<'e>(
     job: &str,
     purpose: Purpose,
 ) -> Result<Existing<'e>, Fault> {
+    if purpose == Purpose::Look && open::is_unused(options)? {
+        return Err(nothing_to_look_at(&open::layout(options).index_dir(), "a block index", "none"));
+    }
     let locked = open::lock(options, events, false)?;
     let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
     let teller = open::teller(events, &layout, job);

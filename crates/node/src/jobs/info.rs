@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use crate::folder::open;
 use crate::options::Options;
 use primitives::{Hash256, Height};
+use std::collections::HashMap;
 use std::fmt;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockIndex, LoadedIndex};
@@ -29,10 +30,21 @@ pub struct FolderInfo {
     pub reindexing: bool,
     /// Block files were pruned: the lowest height from which on all blocks up to the coins' are there.
     pub prune_height: Option<Height>,
-    /// Blocks that are marked invalid.
-    pub failed: Vec<(Height, Hash256)>,
+    /// Blocks that are marked invalid and stand on blocks that are not.
+    pub failed: Vec<Failed>,
     /// What would be done next.
     pub next_step: String,
+}
+
+/// A block that is marked invalid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failed {
+    /// Its height.
+    pub height: Height,
+    /// Its hash.
+    pub hash: Hash256,
+    /// Blocks and headers that are marked because they stand on it.
+    pub descendants: u64,
 }
 
 impl fmt::Display for FolderInfo {
@@ -47,8 +59,12 @@ impl fmt::Display for FolderInfo {
         if let Some(height) = self.prune_height {
             writeln!(f, "pruned       blocks from height {height} on are there: bitcoind must run with -prune")?;
         }
-        for (height, hash) in &self.failed {
-            writeln!(f, "invalid      block {hash} at height {height}")?;
+        for Failed { height, hash, descendants } in &self.failed {
+            write!(f, "invalid      block {hash} at height {height}")?;
+            match descendants {
+                0 => writeln!(f)?,
+                above => writeln!(f, ", and what stands on it: {above}")?,
+            }
         }
         write!(f, "next         {}", self.next_step)
     }
@@ -56,10 +72,14 @@ impl fmt::Display for FolderInfo {
 
 /// Looks into a folder.
 pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
-    let locked = open::lock_now(options, false)?;
-    let (disk, layout) = (&locked.disk, &locked.layout);
     let mut info =
         FolderInfo { chain: options.params.chain.name(), best: options.params.genesis_hash, ..Default::default() };
+    if open::is_unused(options)? {
+        info.next_step = "ffwd sync: the folder is empty".into();
+        return Ok(info);
+    }
+    let locked = open::lock_now(options, false)?;
+    let (disk, layout) = (&locked.disk, &locked.layout);
     let has_files = !locked.files.numbers()?.there.is_empty();
     let loaded = match BlockIndex::exists(&**disk, layout)? {
         true => BlockIndex::open_read_only(disk.clone(), layout)?.load(&open::network(&options.params))?,
@@ -78,12 +98,7 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
     info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
     info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
     info.reindexing = loaded.is_reindexing;
-    info.failed = loaded
-        .entries
-        .iter()
-        .filter(|entry| entry.status.is_failed())
-        .map(|entry| (entry.height, entry.hash))
-        .collect();
+    info.failed = failed(&loaded);
     let dir = layout.chainstate_dir();
     let mut half = false;
     if Chainstate::exists(&**disk, &dir)? {
@@ -105,6 +120,21 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
         () => format!("ffwd sync: from height {} on, or bitcoind", info.height),
     };
     Ok(info)
+}
+
+/// Blocks that are marked, without those that stand on another of them.
+fn failed(loaded: &LoadedIndex) -> Vec<Failed> {
+    let (mut failed, mut root_of) = (Vec::<Failed>::new(), HashMap::<Hash256, usize>::new());
+    // Parents stand before their children.
+    for entry in loaded.entries.iter().filter(|entry| entry.status.is_failed()) {
+        let root = root_of.get(&entry.header.prev()).copied();
+        match root {
+            Some(root) => failed[root].descendants += 1,
+            None => failed.push(Failed { height: entry.height, hash: entry.hash, descendants: 0 }),
+        }
+        root_of.insert(entry.hash, root.unwrap_or(failed.len() - 1));
+    }
+    failed
 }
 
 /// Lowest height from which on all blocks up to `best` are there. Source: Core's getblockchaininfo, `pruneheight`.

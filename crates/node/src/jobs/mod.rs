@@ -10,7 +10,7 @@ mod sync;
 mod verify;
 
 pub use import::import;
-pub use info::{FolderInfo, info};
+pub use info::{Failed, FolderInfo, info};
 pub use sync::{SyncOptions, sync};
 pub use verify::{VerifyReport, verify};
 
@@ -35,12 +35,17 @@ pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> 
 
 /// Counts and hashes the set of coins as it lies in the tables.
 pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
+    let no_coins = |dir: &std::path::Path| {
+        let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+        Fault::from(store::Fault::new(store::FaultKind::Missing, dir, "a chainstate", "none", advice))
+    };
+    if open::is_unused(options)? {
+        return Err(no_coins(&open::layout(options).chainstate_dir()));
+    }
     let locked = open::lock(options, events, false)?;
     let dir = locked.layout.chainstate_dir();
     if !Chainstate::exists(&*locked.disk, &dir)? {
-        let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
-        let fault = store::Fault::new(store::FaultKind::Missing, &dir, "a chainstate", "none", advice);
-        return Err(fault.into());
+        return Err(no_coins(&dir));
     }
     let coins = Chainstate::open_read_only(locked.disk.clone(), &dir)?;
     if coins.head_blocks()?.is_some() {
@@ -110,6 +115,15 @@ impl<F: FnMut()> Drop for AtEnd<F> {
 
 /// Brings the chain up to date and commits it; tells how far it is meanwhile.
 fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
+    telling(folder, engine, Engine::activate)
+}
+
+/// Tells how far it is while `work` is done.
+fn telling<'f, T>(
+    folder: &Folder<'_>,
+    engine: &mut Engine<'f>,
+    work: impl FnOnce(&mut Engine<'f>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
     let done = std::sync::atomic::AtomicBool::new(false);
     let stats = engine.pipeline.stats();
     std::thread::scope(|scope| {
@@ -123,7 +137,7 @@ fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, F
             done.store(true, Relaxed);
             teller.thread().unpark();
         });
-        engine.activate()
+        work(engine)
     })
 }
 

@@ -5,7 +5,7 @@ use crate::chain::{block, file, hash_of, id, output};
 use crate::folder::options;
 use consensus::{Chain, Params};
 use leveldb::fs::{Disk, SimDisk};
-use node::jobs::{self, SyncOptions};
+use node::jobs::{self, Failed, SyncOptions};
 use node::options::{Event, Options, Report};
 use primitives::{Hash256, encode};
 use std::collections::HashMap;
@@ -437,7 +437,7 @@ fn a_longer_chain_that_is_invalid_at_its_300th_block() {
     let [refused] = refused[..] else { panic!("once in {said:#?}") };
     assert!(refused.starts_with(&format!("refused 300 {bad}: bad-cb-amount")), "{refused}");
     let failed = jobs::info(&options).unwrap().failed;
-    assert!(failed.contains(&(300, bad)) && failed.len() == 41, "it and what stands on it: {}", failed.len());
+    assert_eq!(failed, [Failed { height: 300, hash: bad, descendants: 40 }], "it and what stands on it");
     assert!(said.iter().any(|text| text.contains(" gone: ") && text.contains(&peers[0])), "{said:#?}");
     assert!(!said.iter().any(|text| text.contains(" gone: ") && text.contains(&peers[1])), "{said:#?}");
 }
