@@ -115,11 +115,12 @@ fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     Ok(reporter)
 }
 
-/// The first Ctrl-C asks for an orderly end, the second one ends. SIGTERM and SIGHUP count like Ctrl-C.
+/// The first Ctrl-C asks for an orderly end, the second one ends; where nothing is to be committed the first one does.
+/// SIGTERM and SIGHUP count like Ctrl-C.
 fn heed_ctrl_c(options: &Options, reporter: &Arc<Reporter>) -> Result<(), Failure> {
     let (stop, reporter) = (options.stop.clone(), reporter.clone());
     let handler = move || {
-        if stop.swap(true, Ordering::SeqCst) {
+        if reporter.may_end_at_once() || stop.swap(true, Ordering::SeqCst) {
             std::process::exit(INTERRUPTED.into());
         }
         reporter.stopping();
@@ -146,6 +147,7 @@ fn work(
         heap.end();
     }
     let report = done?;
+    reporter.only_looks();
     let set = if report.stopped { None } else { Some(jobs::set_info(options, hash.into(), &events)?) };
     let chain = options.params.chain.name();
     output::print(&if common.json {
@@ -159,6 +161,7 @@ fn work(
 fn verify(given: &Verify) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
     let (options, reporter) = (&settings.options, begin(&settings)?);
+    reporter.only_looks();
     let done = jobs::verify(options, given.level, given.blocks, &|event| reporter.event(event));
     reporter.finish();
     let (report, chain) = (done?, options.params.chain.name());
@@ -172,6 +175,8 @@ fn verify(given: &Verify) -> Result<ExitCode, Failure> {
 
 fn info(given: &Info) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
+    settings.said().iter().for_each(|note| progress::say(note));
+    settings.warnings.iter().for_each(|warning| progress::say(&format!("warning: {warning}")));
     let info = jobs::info(&settings.options)?;
     output::print(&if given.common.json { output::info_json(&info) } else { info.to_string() });
     Ok(ExitCode::SUCCESS)
@@ -180,6 +185,7 @@ fn info(given: &Info) -> Result<ExitCode, Failure> {
 fn coins_info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
     let (options, reporter) = (&settings.options, begin(&settings)?);
+    reporter.only_looks();
     let done = jobs::set_info(options, given.hash.into(), &|event| reporter.event(event));
     reporter.finish();
     let (set, chain) = (done?, options.params.chain.name());

@@ -10,6 +10,7 @@ use node::options::{Event, Options, Progress};
 use node::stats::{STAGES, Stage};
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -73,12 +74,12 @@ fn of(times: &[Duration; STAGES.len()], stage: Stage) -> Duration {
 }
 
 /// What the work waits for, by who waits: workers without work wait for the source, or for memory that is being written.
-fn limit(first: &Sample, last: &Sample, workers: usize, peers: u32) -> &'static str {
+fn limit(first: &Sample, last: &Sample, workers: usize, has_network: bool) -> &'static str {
     let seconds = last.seconds - first.seconds;
     let share = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() / seconds;
     if share(first.wait, last.wait) < WAITING_SHARE * workers as f64 {
         "processor"
-    } else if share(first.read, last.read) < WAITING_SHARE || peers == 0 {
+    } else if share(first.read, last.read) < WAITING_SHARE || !has_network {
         "disk"
     } else {
         NETWORK
@@ -111,11 +112,15 @@ impl Window {
             return Rates::default();
         }
         Rates {
-            blocks: f64::from(now.height.saturating_sub(first.height)) / seconds,
+            blocks: f64::from(now.height.abs_diff(first.height)) / seconds,
             bytes: now.bytes.saturating_sub(first.bytes) as f64 / seconds,
             inputs: now.inputs.saturating_sub(first.inputs) as f64 / seconds,
             density: now.inputs as f64 / now.bytes.max(1) as f64,
-            limit: limit(&first, &now, workers, progress.peers),
+            // Whoever has connected everything that is known waits for nothing but news.
+            limit: match progress.height < progress.height_end {
+                true => limit(&first, &now, workers, progress.peers.is_some()),
+                false => "",
+            },
         }
     }
 }
@@ -129,7 +134,7 @@ fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
     known.then(|| left * (1.0 + rates.density * of_input) / (rates.bytes + rates.inputs * of_input))
 }
 
-/// Everything about the progress, in one line.
+/// Everything about the progress, in one line; a narrow terminal shows its beginning.
 fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     let mut parts =
         vec![format!("height {} of {}", text::count(progress.height.into()), text::count(progress.height_end.into()))];
@@ -142,6 +147,15 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
         parts.push(format!("{} blocks/s", text::rate(rates.blocks)));
         parts.push(format!("{} MB/s", text::rate(rates.bytes / 1e6)));
     }
+    let to_go = seconds_to_go(progress, rates).filter(|&seconds| seconds > 0.0);
+    parts.extend(to_go.map(|seconds| format!("{} to go", text::duration(seconds))));
+    if !rates.limit.is_empty() {
+        parts.push(format!("{}-bound", rates.limit));
+    }
+    parts.extend(progress.peers.map(|peers| match peers {
+        0 => "no peer".to_owned(),
+        some => text::plural(some.into(), "peer", "peers"),
+    }));
     let (mib, of) = (progress.stats.coin_bytes >> 20, dbcache_bytes >> 20);
     parts.push(format!(
         "{} coins in {} of {} MiB",
@@ -151,15 +165,6 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     ));
     if let Some(missed) = (progress.stats.asked * 100).checked_div(progress.stats.spends) {
         parts.push(format!("{missed} % of spends missed it"));
-    }
-    if progress.peers > 0 {
-        parts.push(format!("{} peers", progress.peers));
-    }
-    if !rates.limit.is_empty() {
-        parts.push(format!("{}-bound", rates.limit));
-    }
-    if let Some(seconds) = seconds_to_go(progress, rates) {
-        parts.push(format!("{} to go", text::duration(seconds)));
     }
     parts.join(", ")
 }
@@ -176,6 +181,7 @@ pub(crate) struct Reporter {
     state: Mutex<State>,
     dbcache_bytes: u64,
     workers: usize,
+    only_looks: AtomicBool,
 }
 
 impl Reporter {
@@ -186,7 +192,18 @@ impl Reporter {
             state: Mutex::new(State { window: Window::default(), line_at: None, last: None }),
             dbcache_bytes: options.dbcache_bytes as u64,
             workers: options.par,
+            only_looks: AtomicBool::new(false),
         })
+    }
+
+    /// From here on nothing is left to commit: whoever stops it is not kept waiting.
+    pub(crate) fn only_looks(&self) {
+        self.only_looks.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it may end at any moment.
+    pub(crate) fn may_end_at_once(&self) -> bool {
+        self.only_looks.load(Ordering::SeqCst)
     }
 
     /// Takes what the job tells, from any thread.
@@ -365,28 +382,41 @@ mod tests {
 
     #[test]
     fn who_waits_tells_the_limit() {
-        for (row, wait, read, peers, want) in [
-            ("workers work", 0.5, 9.0, 0, "processor"),
-            ("all wait for peers", 18.0, 9.0, 3, "network"),
-            ("all wait for files", 18.0, 9.0, 0, "disk"),
-            ("all wait for memory", 18.0, 0.5, 3, "disk"),
+        for (row, wait, read, has_network, want) in [
+            ("workers work", 0.5, 9.0, false, "processor"),
+            ("all wait for peers", 18.0, 9.0, true, "network"),
+            ("all wait for files", 18.0, 9.0, false, "disk"),
+            ("all wait for memory", 18.0, 0.5, true, "disk"),
         ] {
             let (first, last) = (at(0.0, 0, 0), with_busy(at(10.0, 0, 0), Stage::Wait, wait));
             let last = with_busy(last, Stage::Read, read);
-            assert_eq!(limit(&Sample::of(&first), &Sample::of(&last), 2, peers), want, "{row}");
+            assert_eq!(limit(&Sample::of(&first), &Sample::of(&last), 2, has_network), want, "{row}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_the_limit_of_what_is_done() {
+        for (row, height, want) in [("on its way", 500, "processor"), ("at the end", 1_000_000, "")] {
+            let mut window = Window::default();
+            window.add(&at(0.0, height, 0), 2);
+            assert_eq!(window.add(&at(10.0, height, 0), 2).limit, want, "{row}");
         }
     }
 
     #[test]
     fn a_line_says_everything() {
         let mut progress = at(10.0, 1_234, 2_000_000_000);
-        (progress.stats.coins, progress.stats.coin_bytes, progress.peers) = (5_270_000, 456 << 20, 3);
+        (progress.stats.coins, progress.stats.coin_bytes, progress.peers) = (5_270_000, 456 << 20, Some(3));
         (progress.stats.spends, progress.stats.asked) = (1_000, 25);
         let rates = Rates { blocks: 123.4, bytes: 56.7e6, limit: NETWORK, ..Rates::default() };
         assert_eq!(
             line(&progress, &rates, 1024 << 20),
-            "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 5,270,000 coins in 456 of 1,024 MiB, 2 % of spends missed it, 3 peers, network-bound, 2 min 21 s to go"
+            "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 2 min 21 s to go, network-bound, 3 peers, 5,270,000 coins in 456 of 1,024 MiB, 2 % of spends missed it"
         );
+        for (peers, want) in [(0, ", no peer, 0 coins"), (1, ", 1 peer, 0 coins")] {
+            let line = line(&Progress { peers: Some(peers), ..at(0.0, 0, 0) }, &Rates::default(), 4 << 20);
+            assert!(line.contains(want), "{line}");
+        }
         assert_eq!(line(&at(0.0, 0, 0), &Rates::default(), 4 << 20), "height 0 of 1,000,000, 0 coins in 0 of 4 MiB");
         for (headers, presync, want) in [
             (0, Some(123_456), "height 0 of 1, headers looked at up to 123,456, 0 coins in 0 of 4 MiB"),

@@ -179,8 +179,8 @@ pub struct Progress {
     pub seconds: f64,
     /// The counters.
     pub stats: Snapshot,
-    /// Peers, while there are any.
-    pub peers: u32,
+    /// Peers, of a job that has to do with them.
+    pub peers: Option<u32>,
     /// Height of the best header, while there are peers.
     pub headers: Height,
     /// Height up to which a header chain was looked at whose work is not known to be enough; none of it is kept yet.

@@ -106,6 +106,9 @@ pub(crate) struct Source {
     pub(crate) reader: BulkReader,
 }
 
+/// Stands for the number of peers where nobody is connected to.
+const NO_NETWORK: u32 = u32::MAX;
+
 /// Tells the user and the log what happens.
 pub struct Teller<'e> {
     events: crate::options::Events<'e>,
@@ -128,7 +131,7 @@ pub struct Teller<'e> {
     pub transactions: AtomicU64,
     /// Bodies that proved to be none, of which there is no other copy.
     pub lost: AtomicU64,
-    /// Peers.
+    /// Peers; [`NO_NETWORK`] for a job without them.
     pub peers: AtomicU32,
     /// Height of the best header.
     pub headers: AtomicU32,
@@ -154,7 +157,7 @@ impl<'e> Teller<'e> {
             invalid: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
             lost: AtomicU64::new(0),
-            peers: AtomicU32::new(0),
+            peers: AtomicU32::new(NO_NETWORK),
             headers: AtomicU32::new(0),
             presync: AtomicU32::new(0),
             said_stop: AtomicBool::new(false),
@@ -208,7 +211,7 @@ impl<'e> Teller<'e> {
                 bytes_end: self.bytes_end.load(Relaxed),
                 seconds: self.seconds(),
                 stats: stats(),
-                peers: self.peers.load(Relaxed),
+                peers: Some(self.peers.load(Relaxed)).filter(|&peers| peers != NO_NETWORK),
                 headers: self.headers.load(Relaxed),
                 presync: Some(self.presync.load(Relaxed)).filter(|&height| height > 0),
             })));
@@ -280,11 +283,11 @@ impl Folder<'_> {
         self.copies.lock().expect("nobody panics with it").get(&id).and_then(|all| all.front().copied())
     }
 
-    /// Says once that it stops on demand.
+    /// Says once that it stops on demand, in the log; the person who asked for it was told by whom he asked.
     pub(crate) fn is_stopping(&self) -> bool {
         let stop = self.options.stop.load(Relaxed);
         if stop && !self.teller.said_stop.swap(true, Relaxed) {
-            self.teller.note("Stopping: what is connected is committed first; stop again to end at once");
+            self.teller.log().line("Stopping: what is connected is committed first");
         }
         stop
     }

@@ -222,7 +222,7 @@ fn a_download_tells_how_far_it_is() {
     assert!(on_the_way.windows(2).all(|two| two[0].height <= two[1].height));
     assert!(on_the_way[0].height < on_the_way[on_the_way.len() - 1].height);
     for progress in &on_the_way {
-        assert!(progress.bytes < progress.bytes_end && progress.peers == 1, "{progress:?}");
+        assert!(progress.bytes < progress.bytes_end && progress.peers == Some(1), "{progress:?}");
         assert_eq!((progress.height_end, progress.headers, progress.presync), (40, 40, None));
     }
     sync.stop();
