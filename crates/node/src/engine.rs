@@ -405,7 +405,8 @@ impl<'w> Engine<'w> {
                 Beside::Lost(why) => why,
             };
             Fault::refused(format!(
-                "block {hash} at height {height} is damaged: {why}; look at the disk, then fetch the block again"
+                "block {hash} at height {height} is damaged: {why}; look at the disk, then run ffwd reindex, and ffwd sync, \
+                 which fetches the block again"
             ))
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::run::{run, slow, start};
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,6 +49,23 @@ fn ctrl_c_commits_and_the_next_run_goes_on() {
     let last = text.lines().rev().find(|line| line.contains("UpdateTip: ")).unwrap();
     let count = verified["transactions"].as_u64().unwrap() + 1;
     assert!(last.contains(&format!(" tx={count} ")) && last.contains(" progress=0."), "{count}: {last}");
+    stop_a_verify(folder.path());
+}
+
+/// It changes nothing, so it ends at once, and what it had not looked at is no damage.
+fn stop_a_verify(folder: &Path) {
+    let mut child = start(folder, "verify --level 4 --blocks 0 --datadir @ --chain regtest");
+    let mut said = BufReader::new(child.child().stderr.take().unwrap());
+    let mut line = String::new();
+    // It is said when blocks begin to be connected again, and all their scripts are still to come.
+    said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("Enabling script verification"), "{line}");
+    child.signal("INT");
+    let ran = child.ended();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(130), ""), "{ran:?}");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("error: "), "{rest}");
 }
 
 /// The height from which a run went on, as it said.

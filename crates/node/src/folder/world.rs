@@ -252,7 +252,9 @@ impl World for Folder<'_> {
     fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
         let (height, hash) = self.height_and_hash(node);
         self.active.write().expect("nobody panics with it").pop();
-        self.teller.log().line(&format!("Disconnect block: {hash} height={height}"));
+        if !self.is_read_only {
+            self.teller.log().line(&format!("Disconnect block: {hash} height={height}"));
+        }
         self.teller.height.store(height - 1, Relaxed);
         self.teller.transactions.fetch_sub(u64::from(self.tree().body(node).transactions), Relaxed);
         Ok(())
@@ -486,6 +488,10 @@ impl Folder<'_> {
         self.teller.bytes.fetch_add(job.bytes.len() as u64, Relaxed);
         let count = block.prepared.txids.len() as u64;
         let transactions = self.teller.transactions.fetch_add(count, Relaxed) + count;
+        // Who only looks moves no tip.
+        if self.is_read_only {
+            return;
+        }
         let now = (self.options.clock)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
         let tree = self.tree();
         let (time, blocks_left) = (tree.time(job.node), tree.height(tree.best()).saturating_sub(job.height));

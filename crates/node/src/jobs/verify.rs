@@ -6,8 +6,11 @@
 use super::existing::{self, Purpose};
 use crate::engine::World;
 use crate::fault::Fault;
+use crate::folder::Folder;
 use crate::options::{Events, Options};
+use crate::tree::NodeId;
 use primitives::{Hash256, Height};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// What was checked.
@@ -43,9 +46,17 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
     let mut engine = super::engine_with(folder, tip, usize::MAX / 8);
     engine.links = existing.links;
     let mut limit = None;
+    {
+        let tree = folder.tree();
+        let bytes = |node: &NodeId| u64::from(tree.body(*node).size);
+        let bytes: u64 = tree.path(tree.ancestor(tip, height - count), tip).iter().map(bytes).sum();
+        // Level 4 has all of them twice.
+        folder.teller.bytes_end.store(if level >= 4 { 2 * bytes } else { bytes }, Relaxed);
+        folder.teller.height_end.store(height, Relaxed);
+    }
     for step in 0..count {
-        if options.stop.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(Fault::refused("stopped before everything was checked"));
+        if folder.is_stopping() {
+            return Err(stopped());
         }
         let node = folder.tree().ancestor(tip, height - step);
         if folder.is_block_pruned(node) {
@@ -55,6 +66,7 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
             break;
         }
         let bytes = folder.read(node)?;
+        folder.teller.bytes.fetch_add(bytes.len() as u64, Relaxed);
         if level >= 1 {
             report.transactions += engine.check_alone(node, bytes)? as u64;
         }
@@ -77,12 +89,32 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
                 engine.disconnect_tip()?;
             }
         }
-        folder.teller.height.store(height - step, std::sync::atomic::Ordering::Relaxed);
+        folder.teller.height.store(height - step, Relaxed);
         folder.teller.progress(|| engine.pipeline.stats().snapshot());
     }
-    if level >= 4 && !engine.reconnect(tip)? {
-        return Err(Fault::own(format!("block {} does not connect again", report.best)));
+    if level >= 4 && !super::telling(folder, &mut engine, |engine| engine.reconnect(tip))? {
+        return Err(if folder.is_stopping() { stopped() } else { does_not_connect(folder, engine.tip(), tip) });
     }
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+fn stopped() -> Fault {
+    Fault::refused("stopped before everything was checked")
+}
+
+/// What the first block behind `connected`, on the way to `tip`, is refused for.
+fn does_not_connect(folder: &Folder<'_>, connected: NodeId, tip: NodeId) -> Fault {
+    let node = {
+        let tree = folder.tree();
+        tree.ancestor(tip, (tree.height(connected) + 1).min(tree.height(tip)))
+    };
+    let (height, hash) = folder.height_and_hash(node);
+    let refused = folder.newly_refused.lock().expect("nobody panics with it");
+    let why = refused.iter().find(|(of, _)| *of == hash).map_or("see above", |(_, why)| why);
+    Fault::refused(format!(
+        "block {hash} at height {height} was connected once and does not connect again: {why}. Nothing was marked. Were its \
+         scripts assumed valid then, by another --assumevalid? If not, its coins or its undo data are damaged: look at the \
+         disk, then run ffwd reindex"
+    ))
 }
