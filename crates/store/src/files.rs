@@ -50,7 +50,11 @@ impl Files {
             None => self.disk.open(&self.path(number)).map_err(|why| {
                 let is_gone = why.is_not_found();
                 let fault = Fault::from(why);
-                if is_gone { fault.advise("Put the file back, or run reindex") } else { fault }
+                match self.place {
+                    Place::Foreign(_) if is_gone => fault.advise("Is the path right?"),
+                    _ if is_gone => fault.advise("Put the file back, or run reindex"),
+                    _ => fault,
+                }
             })?,
         };
         if open.len() >= OPEN_FILES_MAX {

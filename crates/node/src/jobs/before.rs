@@ -108,9 +108,9 @@ impl Before {
             )));
         }
         let wanted = format!("block files up to {stand}, where the coins stand");
-        let advice = "A block file is missing or damaged, or the folder was pruned: put the files back, or let ffwd sync or \
-                      bitcoind fetch the blocks again. To have what the files give and lose the rest, remove the folders \
-                      chainstate and blocks/index first. Nothing was changed";
+        let advice = "A block file is missing or damaged, or the folder was pruned: put the files back. Without them, \
+                      remove the folders chainstate and blocks/index and run this again: it takes what the files give, \
+                      and ffwd sync fetches the rest. Nothing was changed";
         let found = format!("blocks up to height {reached}");
         let dir = locked.layout.blocks_dir();
         Err(store::Fault::new(FaultKind::Refused, dir, wanted, found, advice).into())

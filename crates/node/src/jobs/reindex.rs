@@ -11,6 +11,7 @@ use crate::folder::Folder;
 use crate::folder::open;
 use crate::folder::prune;
 use crate::options::{Events, Options, Report};
+use crate::tree::NodeId;
 use std::sync::atomic::Ordering::Relaxed;
 use store::FileInfos;
 use store::blockfiles::BlockAt;
@@ -109,8 +110,26 @@ fn work(folder: &Folder<'_>, mut links: crate::candidates::Links, before: &Befor
     }
     if folder.teller.blocks.load(Relaxed) == 0 && height_start == 0 {
         folder.teller.warn("No block of the files could be connected: are they this network's?");
+    } else if !stopped {
+        say_what_is_missing(folder, engine.tip());
     }
     Ok(report(folder, &engine, height_start, stopped))
+}
+
+/// A better chain is known by its headers alone: blocks of it are missing in the files, or damaged.
+fn say_what_is_missing(folder: &Folder<'_>, tip: NodeId) {
+    let (height, end) = {
+        let tree = folder.tree();
+        let is_better = tree.work(tree.best()) > tree.work(tip);
+        (tree.height(tip), is_better.then(|| tree.height(tree.best())))
+    };
+    let stop = folder.options.stop_at_height.unwrap_or(u32::MAX);
+    if let Some(end) = end.filter(|_| height < stop) {
+        folder.teller.warn(format!(
+            "The block files give a chain up to height {height}, the headers go on to height {end}: ffwd sync fetches the blocks \
+             that are missing"
+        ));
+    }
 }
 
 /// Undo files go on where the index says that they end; blocks are counted anew.

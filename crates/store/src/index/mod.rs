@@ -201,7 +201,8 @@ pub fn check_files_exist(index: &LoadedIndex, numbers: &Numbers, layout: &Layout
     match missing {
         None => Ok(()),
         Some(file) => {
-            let advice = "Put the file back, or run reindex, which goes as far as the files that are there";
+            let advice = "Put the file back. Without it, remove the folders chainstate and blocks/index and run ffwd reindex, which \
+                          takes what the other files give; ffwd sync fetches the rest";
             let wanted = "the block file, for the index names blocks in it";
             Err(Fault::new(FaultKind::Missing, &layout.block_file(file), wanted, "nothing", advice))
         }
