@@ -146,7 +146,7 @@ pub(crate) struct Sync {
     /// A SOCKS5 proxy for every connection: HOST:PORT
     #[arg(long, value_name = "ADDR")]
     pub(crate) proxy: Option<String>,
-    /// End where the peers' best chain ends, instead of following it; a peer of --connect or --addnode that cannot be reached is waited for at most a minute
+    /// End where the peers' best chain ends, instead of following it. One must have told its chain; others of --connect and --addnode that cannot be reached are waited for at most a minute
     #[arg(long)]
     pub(crate) exit_at_tip: bool,
     /// Whether BIP 324 transport is offered and tried first [default: 1]

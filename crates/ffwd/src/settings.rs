@@ -38,6 +38,9 @@ const UNPRUNED_INDEXES: [&str; 2] = ["txindex", "txospenderindex"];
 /// What `-prune=1` means here.
 const MANUAL: &str = "prune=1 is Core's manual pruning: ffwd goes on in a pruned folder and removes nothing itself; bitcoind's pruneblockchain does";
 
+/// Why it would wait for ever.
+const NOBODY: &str = "--exit-at-tip ends where the best chain of other nodes ends, and with connect=0 and no addnode there is none to ask: name one with --connect";
+
 /// Everything that a command over a folder is told.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -282,6 +285,10 @@ impl Settings {
         let connect = connect.map(|list| if list.iter().any(|addr| addr == "0") { Vec::new() } else { list });
         let mut addnode = given.addnode.clone();
         addnode.extend(files.list("addnode"));
+        let nobody = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
+        if given.exit_at_tip && nobody && self.options.stop_at_height.is_none() {
+            return Err(Failure::Usage(NOBODY.to_owned()));
+        }
         let listen = given.listen.iter().map(|text| listen_address(text, port)).collect::<Result<_, _>>()?;
         let proxy = files.value(given.proxy.clone(), "proxy", |setting| Ok(setting.value.text().to_owned()))?;
         let v2transport = files.value(given.v2transport, "v2transport", |setting| Ok(setting.value.truth()))?;
@@ -546,6 +553,16 @@ mod tests {
         assert_eq!(got.listen.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[::1]:8333", "1.2.3.4:5"]);
         assert_eq!(sync("noproxy=1", "").unwrap().proxy, None);
         assert!(matches!(sync("", "--listen here"), Err(Failure::Usage(_))));
+        for (row, conf, line, ends) in [
+            ("nobody", "", "--connect 0 --exit-at-tip", false),
+            ("nobody, by the file", "noconnect=1", "--exit-at-tip", false),
+            ("somebody", "connect=0", "--connect a --exit-at-tip", true),
+            ("somebody besides", "", "--connect 0 --addnode a --exit-at-tip", true),
+            ("at a height", "", "--connect 0 --exit-at-tip --stopatheight 5", true),
+            ("never", "", "--connect 0", true),
+        ] {
+            assert_eq!(sync(conf, line).is_ok(), ends, "{row}");
+        }
     }
 
     #[test]

@@ -121,7 +121,9 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     let mut activated = super::activate(folder, &mut engine)?;
     let (sender, receiver) = channel();
     let network = Network::start(config, chain, sender).map_err(|why| {
-        Fault::refused(format!("the network cannot be started: {why}; is another program on that port (--listen)?"))
+        let is_taken = why.kind() == std::io::ErrorKind::AddrInUse;
+        let advice = if is_taken { "; another program is on that port: give another to --listen" } else { "" };
+        Fault::refused(format!("the network cannot be started: {why}{advice}"))
     })?;
     for address in network.listening() {
         folder.teller.note(format!("Listening on {address}"));
