@@ -3,11 +3,15 @@
 use crate::args::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun};
 use crate::progress::{BlockBar, say};
 use crate::{Failure, INTERRUPTED, output, settings, text};
+use lab::chain::Signatures;
 use lab::plot::{PlotError, PlotOptions, PlotReport};
 use lab::run::{RunError, RunOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+
+/// Empty blocks that bury the full ones deep enough for `-assumevalid`, as the help says.
+const TAIL: u32 = 2_100;
 
 pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
     match given {
@@ -47,9 +51,17 @@ pub(crate) fn make(options: &lab::chain::Options) -> Result<lab::chain::Report, 
 }
 
 fn lines(options: &lab::chain::Options, report: &lab::chain::Report) -> String {
+    // Without that block nobody takes the chain.
+    let assumed = match options.signatures {
+        Signatures::Fake if options.tail < TAIL => {
+            format!("\n  its signatures do not verify, and without --tail {TAIL} they cannot be assumed to")
+        }
+        Signatures::Fake => format!("\n  its signatures do not verify: give --assumevalid {}", report.bestblock),
+        Signatures::Real => String::new(),
+    };
     format!(
         "chain in {} to height {}, block {}\n  {} full blocks like {} with {} signatures, {} in all\n  \
-         {} transactions, {} inputs, {} outputs, {} coins\n  made in {}",
+         {} transactions, {} inputs, {} outputs, {} coins\n  made in {}{assumed}",
         options.out.display(),
         text::count(report.height.into()),
         report.bestblock,

@@ -90,8 +90,30 @@ fn fake_signatures_are_refused_by_name() {
     assert!(ran.err.contains("refused: block ") && ran.err.contains("block-script-verify-flag-failed ("), "{ran:?}");
     let info = run(folder.path(), "info --datadir @ --chain regtest --json").good();
     let failed = info["failed"].as_array().unwrap();
+    assert_eq!(failed.len(), 1, "the first of them is named, and how many stand on it: {info}");
     assert_eq!(failed[0]["height"].as_u64(), got["height"].as_u64().map(|height| height + 1), "{info}");
+    let above = made["height"].as_u64().unwrap() - failed[0]["height"].as_u64().unwrap();
+    assert_eq!(failed[0]["descendants"], above, "{info}");
     assert_eq!(info["headers"], made["height"], "what stands on it is marked, not forgotten: {info}");
+}
+
+/// What `lab chain` says is enough to have its chain taken; and what was taken so is told from damage.
+#[test]
+fn fake_signatures_are_taken_where_they_are_assumed_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --tail 2100 --signatures fake";
+    let made = run(folder.path(), line).out;
+    let assumed = made.split_once("give --assumevalid ").expect("it says how").1.lines().next().unwrap();
+    let got = run(folder.path(), &format!("reindex --datadir @ --chain regtest --assumevalid {assumed} --json")).good();
+    assert_eq!((&got["bestblock"], &got["blocks_invalid"]), (&assumed.into(), &0.into()));
+    let ran = run(folder.path(), "verify --datadir @ --chain regtest --level 4 --blocks 0");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let refused = ran.err.split_once("refused: block ").expect("it is named").1.split_once(':').unwrap().0;
+    for want in
+        [&format!("error: block {refused} was connected once"), "block-script-verify-flag-failed (", "--assumevalid?"]
+    {
+        assert!(ran.err.contains(want), "{want} in {}", ran.err);
+    }
 }
 
 #[test]

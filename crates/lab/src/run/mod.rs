@@ -231,13 +231,12 @@ fn engine<'a>(
 }
 
 fn read_plan(path: &Path) -> Result<String, RunError> {
-    let wrong = |error| RunError::io(path, error);
+    let wrong = |what| RunError::Plan { path: path.to_owned(), problems: vec![Problem { line: None, what }] };
     let mut text = String::new();
-    fs::File::open(path).map_err(wrong)?.take(plan::PLAN_BYTES_MAX + 1).read_to_string(&mut text).map_err(wrong)?;
+    let read = fs::File::open(path).and_then(|file| file.take(plan::PLAN_BYTES_MAX + 1).read_to_string(&mut text));
+    read.map_err(|why| wrong(why.to_string()))?;
     if text.len() as u64 > plan::PLAN_BYTES_MAX {
-        let problems =
-            vec![Problem { line: None, what: format!("more than {} bytes are no plan", plan::PLAN_BYTES_MAX) }];
-        return Err(RunError::Plan { path: path.to_owned(), problems });
+        return Err(wrong(format!("more than {} bytes are no plan", plan::PLAN_BYTES_MAX)));
     }
     Ok(text)
 }
