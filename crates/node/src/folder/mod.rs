@@ -131,7 +131,7 @@ pub struct Teller<'e> {
     pub transactions: AtomicU64,
     /// Bodies that proved to be none, of which there is no other copy.
     pub lost: AtomicU64,
-    /// Peers; [`NO_NETWORK`] for a job without them.
+    /// Peers; `NO_NETWORK` for a job without them.
     pub peers: AtomicU32,
     /// Height of the best header.
     pub headers: AtomicU32,
