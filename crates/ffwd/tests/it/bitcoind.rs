@@ -24,6 +24,9 @@ pub(crate) struct Bitcoind {
     pub(crate) port: u16,
 }
 
+/// A free port may be another's a moment later.
+const PORT_TRIES: usize = 3;
+
 /// Whether there is one; a line where there is none.
 pub(crate) fn is_there() -> bool {
     let is_there = std::env::var_os("BITCOIND_EXE").is_some();
@@ -47,9 +50,15 @@ impl Drop for Bitcoind {
 impl Bitcoind {
     /// Starts it on a data directory and waits until it answers.
     pub(crate) fn start(dir: &Path, options: &[&str]) -> Bitcoind {
-        let mut core = Bitcoind::spawn(dir, options);
-        assert!(core.is_ready(), "bitcoind ends: {}", core.last_words());
-        core
+        for _ in 0..PORT_TRIES {
+            let mut core = Bitcoind::spawn(dir, options);
+            if core.is_ready() {
+                return core;
+            }
+            let words = core.last_words();
+            assert!(words.contains("nable to bind"), "bitcoind ends: {words}");
+        }
+        panic!("bitcoind finds no free port");
     }
 
     /// Starts it.
@@ -83,7 +92,7 @@ impl Bitcoind {
 
     fn last_words(&self) -> String {
         let log = std::fs::read_to_string(self.dir.join("regtest/debug.log")).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().rev().take(8).collect();
+        let lines: Vec<&str> = log.lines().rev().take(60).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
