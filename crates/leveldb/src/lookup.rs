@@ -155,6 +155,10 @@ impl Snapshot {
                 }
             }
             pending.truncate(kept);
+            if let Some(before) = probe {
+                // One group was all: what was found is for the next batch.
+                pace.found(simd::faults::major_faults() - before);
+            }
         }
         for want in pending {
             answer(want.index, None);
