@@ -9,17 +9,16 @@ counted, and a reindex of what ffwd stored must end there too.
 """
 
 import collections
-import json
 import pathlib
 import random
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 
 import pbk
 import spoilt
+from program import run
 
 MAGIC = bytes.fromhex("fabfb5da")
 # ffwd looks first at the header, then whether the body is the header's at all; Core in another order.
@@ -205,12 +204,10 @@ class Round:
             *self.settings,
             "--json",
         ]
-        command = [str(word) for word in (self.program, *words, *chain)]
-        ran = subprocess.run(command, capture_output=True, text=True)
-        lines = ran.stdout.strip().splitlines()
-        if ran.returncode != 0 or not lines:
-            self.fail(f"{command}: exit code {ran.returncode}\n{ran.stdout[-500:]}{ran.stderr[-2000:]}")
-        return json.loads(lines[-1]), ran.stderr
+        try:
+            return run([self.program, *words, *chain])
+        except SystemExit as why:
+            self.fail(why)
 
     def run(self):
         self.tree.grow()
@@ -224,7 +221,7 @@ class Round:
         self.same_tip("an import", found, want)
         self.same_reasons()
         info, _ = self.ffwd("coins", "info", "--hash", "none")
-        theirs = (info["txouts"], round(float(info["total_amount"]) * spoilt.COIN))
+        theirs = (info["txouts"], int(info["total_amount"] * spoilt.COIN))
         counted = (len(want.coins), sum(coin.value for coin in want.coins.values()))
         if theirs != counted:
             self.fail(f"coins and their sum: ffwd {theirs}, counted {counted}")

@@ -62,7 +62,9 @@ def script(kind, rest):
 def compact_size(count):
     if count < 253:
         return bytes([count])
-    return b"\xfd" + count.to_bytes(2, "little")
+    if count < 1 << 16:
+        return b"\xfd" + count.to_bytes(2, "little")
+    return b"\xfe" + count.to_bytes(4, "little")
 
 
 def read(network_folder):

@@ -7,7 +7,6 @@ after it has compacted everything into one run, must agree with `leveldb.py`, wh
 ffwd must find the same coins in what LevelDB wrote.
 """
 
-import json
 import pathlib
 import shutil
 import subprocess
@@ -16,15 +15,12 @@ import tempfile
 
 import leveldb
 import plyvel
+from program import run
 
 
 def ffwd(program, folder, *words):
     """The JSON object that a command prints."""
-    command = [program, *words, "--datadir", folder, "--chain", "regtest", "--json"]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{command}: exit code {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return run([program, *words, "--datadir", folder, "--chain", "regtest", "--json"])[0]
 
 
 def check(what, holds):

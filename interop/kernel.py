@@ -9,15 +9,14 @@ Every use of the kernel is a process of its own, so that its locks and caches en
 opens the folder, gives it blocks number FIRST to LAST of the file, and reads every block and all spent outputs of the chain.
 """
 
-import decimal
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
 import coins
+from program import run
 
 # Both have the same first blocks, for the same arguments give the same bytes; the second goes on.
 CHAIN = ["--blocks", "3", "--seed", "11", "--utxos", "5000", "--signatures", "real"]
@@ -66,15 +65,6 @@ def kernel(folder, path=None, first=0, last=-1):
     }
 
 
-def run(command):
-    """The JSON object on the last line of what a command prints."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    lines = done.stdout.strip().splitlines()
-    if done.returncode != 0 or not lines:
-        raise SystemExit(f"{command}: exit code {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
-    return json.loads(lines[-1], parse_float=decimal.Decimal)
-
-
 class Test:
     """The steps, each on what the one before left."""
 
@@ -84,10 +74,10 @@ class Test:
 
     def ffwd(self, name, command, *more):
         chain = ["--datadir", self.folder / name, "--chain", "regtest", "--assumevalid", "0"]
-        return run([self.program, *command.split(), *chain, *more, "--json"])
+        return run([self.program, *command.split(), *chain, *more, "--json"])[0]
 
     def kernel(self, name, *blocks):
-        return run([sys.executable, __file__, "--kernel", self.folder / name / "regtest", *blocks])
+        return run([sys.executable, __file__, "--kernel", self.folder / name / "regtest", *blocks])[0]
 
     def check(self, what, got, want):
         if got != want:
@@ -106,7 +96,7 @@ class Test:
         return ours
 
     def make(self, name):
-        made = run([self.program, "lab", "chain", "--out", self.folder / name, *CHAIN, "--tail", TAILS[name], "--json"])
+        made, _ = run([self.program, "lab", "chain", "--out", self.folder / name, *CHAIN, "--tail", TAILS[name], "--json"])
         self.made[name] = {field: made[field] for field in ("height", "bestblock", "transactions", "inputs")}
         return self.folder / name / "regtest/blocks/blk00000.dat"
 

@@ -9,15 +9,25 @@ import functools
 import hashlib
 import struct
 
-P = 2**256 - 2**32 - 977
+from coins import FIELD as P
+from coins import compact_size as compact
+
 N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 G = (
     0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798,
     0x483ADA7726A3C4655DA4FBFC0E1108A8FD17B448A68554199C47D08FFB10D4B8,
 )
 # Small ones, large ones, and ones of no kind.
-KEYS = [1, 2, 3, N - 1, N // 2, 1 << 255, *(int.from_bytes(hashlib.sha256(bytes([at])).digest()) for at in range(6))]
-NONCES = [1, 5, N - 2, *(int.from_bytes(hashlib.sha256(bytes([9, at])).digest()) for at in range(4))]
+KEYS = [
+    1,
+    2,
+    3,
+    N - 1,
+    N // 2,
+    1 << 255,
+    *(int.from_bytes(hashlib.sha256(bytes([at])).digest(), "big") for at in range(6)),
+]
+NONCES = [1, 5, N - 2, *(int.from_bytes(hashlib.sha256(bytes([9, at])).digest(), "big") for at in range(4))]
 ALL, NONE, SINGLE, ANYONE = 1, 2, 3, 0x80
 LEAF = 0xC0
 
@@ -59,14 +69,6 @@ def hash160(data):
     return hashlib.new("ripemd160", hashlib.sha256(data).digest()).digest()
 
 
-def compact(count):
-    if count < 253:
-        return bytes([count])
-    if count < 1 << 16:
-        return b"\xfd" + struct.pack("<H", count)
-    return b"\xfe" + struct.pack("<I", count)
-
-
 def bytes_of(data):
     return compact(len(data)) + data
 
@@ -83,7 +85,7 @@ def push(data):
 def public_key(key, form):
     """`form`: 2 compressed, 4 uncompressed, 6 hybrid, 32 the x alone."""
     x, y = times_g(key)
-    x, tail = x.to_bytes(32), y.to_bytes(32)
+    x, tail = x.to_bytes(32, "big"), y.to_bytes(32, "big")
     if form == 32:
         return x
     return bytes([2 + y % 2]) + x if form == 2 else bytes([4 if form == 4 else 6 + y % 2]) + x + tail
@@ -176,7 +178,7 @@ def taproot_hash(transaction, at, spent, hash_type, leaf=None, separator=0xFFFFF
 
 def der(r, s, pad=b""):
     def number(value):
-        data = value.to_bytes((value.bit_length() + 8) // 8 or 1)
+        data = value.to_bytes((value.bit_length() + 8) // 8 or 1, "big")
         return b"\x02" + bytes([len(pad + data)]) + pad + data
 
     body = number(r) + number(s)
@@ -187,7 +189,7 @@ def ecdsa(draw, key, message, hash_type, spoil):
     """A signature with its hash type; `spoil` makes it wrong, or unusual."""
     nonce = draw.choice(NONCES)
     r = times_g(nonce)[0] % N
-    s = pow(nonce, -1, N) * (int.from_bytes(message) + r * key) % N
+    s = pow(nonce, -1, N) * (int.from_bytes(message, "big") + r * key) % N
     s = draw.choice([s, N - s])
     ways = {
         "flipped": lambda: der(r, s ^ 1 << draw.randrange(250)),
@@ -204,21 +206,21 @@ def ecdsa(draw, key, message, hash_type, spoil):
 
 def schnorr(draw, key, message, hash_type, spoil):
     key, nonce = even(key), even(draw.choice(NONCES))
-    r = times_g(nonce)[0].to_bytes(32)
-    e = int.from_bytes(tagged("BIP0340/challenge", r + public_key(key, 32) + message)) % N
+    r = times_g(nonce)[0].to_bytes(32, "big")
+    e = int.from_bytes(tagged("BIP0340/challenge", r + public_key(key, 32) + message), "big") % N
     s = (nonce + e * key) % N
     tail = bytes([hash_type] if hash_type else [])
     ways = {
-        "flipped": lambda: r + (s ^ 1 << draw.randrange(250)).to_bytes(32) + tail,
-        "other r": lambda: (P - 1 - draw.randrange(9)).to_bytes(32) + s.to_bytes(32) + tail,
-        "r of p": lambda: P.to_bytes(32) + s.to_bytes(32) + tail,
-        "order": lambda: r + N.to_bytes(32) + tail,
-        "opposite": lambda: r + ((N - s) % N).to_bytes(32) + tail,
-        "type 0": lambda: r + s.to_bytes(32) + b"\x00",
-        "short": lambda: (r + s.to_bytes(32))[:63],
+        "flipped": lambda: r + (s ^ 1 << draw.randrange(250)).to_bytes(32, "big") + tail,
+        "other r": lambda: (P - 1 - draw.randrange(9)).to_bytes(32, "big") + s.to_bytes(32, "big") + tail,
+        "r of p": lambda: P.to_bytes(32, "big") + s.to_bytes(32, "big") + tail,
+        "order": lambda: r + N.to_bytes(32, "big") + tail,
+        "opposite": lambda: r + ((N - s) % N).to_bytes(32, "big") + tail,
+        "type 0": lambda: r + s.to_bytes(32, "big") + b"\x00",
+        "short": lambda: (r + s.to_bytes(32, "big"))[:63],
         "empty": lambda: b"",
     }
-    return ways[draw.choice(list(ways))]() if spoil else r + s.to_bytes(32) + tail
+    return ways[draw.choice(list(ways))]() if spoil else r + s.to_bytes(32, "big") + tail
 
 
 class Signer:
@@ -372,7 +374,7 @@ def added_up(signer):
 def tweaked(key, root):
     """The output key of an internal one, whether its y is odd, and its secret."""
     key = even(key)
-    tweak = int.from_bytes(tagged("TapTweak", public_key(key, 32) + root)) % N
+    tweak = int.from_bytes(tagged("TapTweak", public_key(key, 32) + root), "big") % N
     secret = (key + tweak) % N
     return public_key(secret, 32), times_g(secret)[1] % 2, secret
 
