@@ -128,7 +128,7 @@ impl<'a> FilterBlock<'a> {
         let place = self.place(offset)?;
         let start = usize::try_from(fixed32(self.contents.get(place..place + 4)?)).ok()?;
         let end = usize::try_from(fixed32(self.contents.get(place + 4..place + 8)?)).ok()?;
-        (end <= self.starts).then_some(start..end)
+        (start <= end && end <= self.starts).then_some(start..end)
     }
 
     /// The bytes of the filter for the data block at `offset`; `None` where none covers it.

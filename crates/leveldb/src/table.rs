@@ -232,7 +232,7 @@ impl Table {
         if let Some((range, filters)) = self.filter.as_ref().zip(self.filters())
             && let Some(filter) = filters.range(self.handle(index).offset)
         {
-            self.bytes.advise_will_need(range.start + filter.start..range.start.saturating_add(filter.end));
+            self.bytes.advise_will_need(range.start + filter.start..range.start + filter.end);
         }
     }
 
