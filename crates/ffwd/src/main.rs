@@ -115,6 +115,13 @@ fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     Ok(reporter)
 }
 
+/// The same for a command that commits nothing: it ends at the first Ctrl-C.
+fn begin_looking(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
+    let reporter = begin(settings)?;
+    reporter.only_looks();
+    Ok(reporter)
+}
+
 /// The first Ctrl-C asks for an orderly end, the second one ends; where nothing is to be committed the first one does.
 /// SIGTERM and SIGHUP count like Ctrl-C.
 fn heed_ctrl_c(options: &Options, reporter: &Arc<Reporter>) -> Result<(), Failure> {
@@ -160,8 +167,7 @@ fn work(
 
 fn verify(given: &Verify) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
-    let (options, reporter) = (&settings.options, begin(&settings)?);
-    reporter.only_looks();
+    let (options, reporter) = (&settings.options, begin_looking(&settings)?);
     let done = jobs::verify(options, given.level, given.blocks, &|event| reporter.event(event));
     reporter.finish();
     let (report, chain) = (done?, options.params.chain.name());
@@ -175,17 +181,17 @@ fn verify(given: &Verify) -> Result<ExitCode, Failure> {
 
 fn info(given: &Info) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
-    settings.said().iter().for_each(|note| progress::say(note));
-    settings.warnings.iter().for_each(|warning| progress::say(&format!("warning: {warning}")));
-    let info = jobs::info(&settings.options)?;
+    let reporter = begin_looking(&settings)?;
+    let done = jobs::info(&settings.options);
+    reporter.finish();
+    let info = done?;
     output::print(&if given.common.json { output::info_json(&info) } else { info.to_string() });
     Ok(ExitCode::SUCCESS)
 }
 
 fn coins_info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
-    let (options, reporter) = (&settings.options, begin(&settings)?);
-    reporter.only_looks();
+    let (options, reporter) = (&settings.options, begin_looking(&settings)?);
     let done = jobs::set_info(options, given.hash.into(), &|event| reporter.event(event));
     reporter.finish();
     let (set, chain) = (done?, options.params.chain.name());
