@@ -1,6 +1,6 @@
 //! The chain as peers see it: headers, locators, blocks to serve. Never waits for the pipeline.
 
-use crate::folder::Writers;
+use crate::datadir::Writers;
 use crate::headers;
 use crate::tree::{Fate, GENESIS, NodeId, Tree};
 use consensus::{BlockError, Class, Params, Rule};

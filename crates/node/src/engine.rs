@@ -3,7 +3,7 @@
 //! In: headers and the news which bodies are there. Out: a chain that is connected as far as it is good.
 //! Absent on purpose: where bodies come from and where results go (the [`World`]'s).
 
-use crate::candidates::Links;
+use crate::best_chain::CandidateSet;
 use crate::fault::Fault;
 use crate::headers::{self, AssumeValid, ChainContext};
 use crate::pipeline::{Backend, Job, Outcome, Pipeline, Settings};
@@ -120,7 +120,7 @@ pub struct Engine<'w> {
     script_reason: Option<Option<ScriptCheckReason>>,
     times: headers::Times,
     /// Which bodies are there.
-    pub links: Links,
+    pub links: CandidateSet,
     /// Coins in memory, and who works on them.
     pub pipeline: Pipeline<'w>,
 }
@@ -155,7 +155,7 @@ impl<'w> Engine<'w> {
             held: tip,
             script_reason,
             times,
-            links: Links::new(),
+            links: CandidateSet::new(),
             pipeline,
         }
     }
@@ -280,10 +280,10 @@ impl<'w> Engine<'w> {
         }
     }
 
-    /// Links everything again, in the order in which it was, without some bodies.
+    /// CandidateSet everything again, in the order in which it was, without some bodies.
     fn relink(&mut self, without: &[NodeId]) {
         let tree = self.tree();
-        let mut links = Links::new();
+        let mut links = CandidateSet::new();
         for id in self.links.in_order() {
             if !without.contains(&id) {
                 links.add(&tree, id);

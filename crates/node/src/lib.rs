@@ -1,11 +1,11 @@
 //! The engine: where coins, files, rules and peers meet.
 
 pub mod arrivals;
-pub mod candidates;
+pub mod best_chain;
 pub mod chainview;
+pub mod datadir;
 pub mod engine;
 pub mod fault;
-pub mod folder;
 pub mod headers;
 pub mod jobs;
 pub mod log;

@@ -1,10 +1,10 @@
 //! `import FILE...`: blocks from bootstrap.dat or loose block files, appended to this folder's own and connected.
 
-use super::existing::{self, Purpose};
+use super::open::{Purpose, finish_reindex, open_existing};
 use super::{activate, engine, report};
+use crate::datadir::open::{self, Ordered};
 use crate::engine::Activated;
 use crate::fault::Fault;
-use crate::folder::open::{self, Ordered};
 use crate::options::{Events, Options, Prune, Report};
 use std::path::PathBuf;
 use store::FilePos;
@@ -13,8 +13,8 @@ use store::blockfiles::{BlockAt, BlockFiles};
 /// Takes in the blocks of `files`, which have no obfuscation, and brings the chain up to date.
 pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
     let now = open::clock(options)?;
-    existing::finish_reindex(options, events)?;
-    let existing = existing::open(options, events, "import", Purpose::Work)?;
+    finish_reindex(options, events)?;
+    let existing = open_existing(options, events, "import", Purpose::Work)?;
     let folder = &existing.folder;
     let height_start = folder.tree().height(existing.tip);
     let mut engine = engine(folder, existing.tip);

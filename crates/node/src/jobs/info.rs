@@ -1,7 +1,7 @@
 //! `info`: what is in a folder, without changing it.
 
+use crate::datadir::open;
 use crate::fault::Fault;
-use crate::folder::open;
 use crate::options::Options;
 use primitives::{Hash256, Height};
 use std::collections::HashMap;

@@ -1,11 +1,12 @@
 //! The engine's jobs: one function a command. Options in, report out, events on the way.
 
-mod before;
-mod existing;
 mod import;
 mod info;
+mod open;
 mod rebuild;
 mod reindex;
+mod reindex_preflight;
+mod replay;
 mod sync;
 mod verify;
 
@@ -14,10 +15,9 @@ pub use info::{Failed, FolderInfo, info};
 pub use sync::{SyncOptions, sync};
 pub use verify::{VerifyReport, verify};
 
+use crate::datadir::{self, Folder};
 use crate::engine::{Activated, Engine, Setup};
 use crate::fault::Fault;
-use crate::folder::Folder;
-use crate::folder::open;
 use crate::headers::AssumeValid;
 use crate::options::{Events, Options, Report, SetHash, SetInfo};
 use crate::pipeline::Settings;
@@ -39,10 +39,10 @@ pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<
         let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
         Fault::from(store::Fault::new(store::FaultKind::Missing, dir, "a chainstate", "none", advice))
     };
-    if open::is_unused(options)? {
-        return Err(no_coins(&open::layout(options).chainstate_dir()));
+    if datadir::open::is_unused(options)? {
+        return Err(no_coins(&datadir::open::layout(options).chainstate_dir()));
     }
-    let locked = open::lock(options, events, false)?;
+    let locked = datadir::open::lock(options, events, false)?;
     let dir = locked.layout.chainstate_dir();
     if !Chainstate::exists(&*locked.disk, &dir)? {
         return Err(no_coins(&dir));
@@ -58,7 +58,7 @@ pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<
     let mut info = crate::setinfo::set_info(&view, hash, options.par)?;
     if let Some(best) = coins.best_block()? {
         let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
-        let loaded = index.load(&open::network(&options.params))?;
+        let loaded = index.load(&datadir::open::network(&options.params))?;
         (info.best, info.height) = (best, height_of(&loaded, best)?);
     }
     Ok(info)

@@ -1,10 +1,10 @@
 //! `reindex --chainstate-only`: the coins from the blocks that the index knows, beside the old ones, swapped in when whole.
 
-use super::{activate, before, engine, report};
+use super::{activate, engine, reindex_preflight, report};
+use crate::datadir::Folder;
+use crate::datadir::open;
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
-use crate::folder::Folder;
-use crate::folder::open;
 use crate::options::{Events, Options, Prune, Report};
 use primitives::Height;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,13 +40,13 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let old = layout.chainstate_dir();
     teller.with_room(stop, || disk.create_dir_all(&old).map_err(store::Fault::from))?;
     let old_lock = teller.with_room(stop, || disk.lock(&old.join("LOCK")).map_err(store::Fault::from))?;
-    let height_before = before::height_of_coins(&locked, &loaded, &teller)?;
+    let height_before = reindex_preflight::height_of_coins(&locked, &loaded, &teller)?;
     let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir()))?;
     let best = coins.best_block()?;
     let infos = FileInfos::new(loaded.files.clone());
     let mut folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
     (folder.contextual, folder.rebuilds) = (false, true);
-    let mut links = crate::candidates::Links::new();
+    let mut links = crate::best_chain::CandidateSet::new();
     folder.take_index(&loaded, &mut links)?;
     let start = open::start_of(&folder.tree(), best).ok_or_else(|| {
         Fault::refused(

@@ -3,13 +3,13 @@
 //! Headers of all files first, then each block of the best chain once, in chain order; blocks beside it last.
 //! The flag `R` stands in the index from before anything is removed until every block of the files is listed.
 
-use super::before::Before;
+use super::reindex_preflight::Before;
 use super::{activate, engine, report};
+use crate::datadir::Folder;
+use crate::datadir::open;
+use crate::datadir::prune;
 use crate::engine::Activated;
 use crate::fault::Fault;
-use crate::folder::Folder;
-use crate::folder::open;
-use crate::folder::prune;
 use crate::options::{Events, Options, Report};
 use crate::tree::NodeId;
 use std::sync::atomic::Ordering::Relaxed;
@@ -53,7 +53,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     };
     let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
     let folder = Folder::assemble(options, teller, locked, index, coins, infos);
-    let mut links = crate::candidates::Links::new();
+    let mut links = crate::best_chain::CandidateSet::new();
     if let Some(loaded) = before.loaded.as_ref().filter(|_| before.resumes) {
         folder.keep_pruned(loaded);
     }
@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
 }
 
 /// Connects, checks what lies beside, and ends the reindex.
-fn work(folder: &Folder<'_>, mut links: crate::candidates::Links, before: &Before) -> Result<Report, Fault> {
+fn work(folder: &Folder<'_>, mut links: crate::best_chain::CandidateSet, before: &Before) -> Result<Report, Fault> {
     let best = before.best.filter(|_| before.resumes);
     let start = open::start_of(&folder.tree(), best).ok_or_else(|| {
         Fault::refused("the coins stand at a block that is not in the block files: the files are not those that this reindex began with; start it anew by removing the folder chainstate")

@@ -3,10 +3,10 @@
 //! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 disconnects them in memory, 4 connects them again.
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
-use super::existing::{self, Purpose};
+use super::open::{Purpose, open_existing};
+use crate::datadir::Folder;
 use crate::engine::World;
 use crate::fault::Fault;
-use crate::folder::Folder;
 use crate::options::{Events, Options};
 use crate::tree::NodeId;
 use primitives::{Hash256, Height};
@@ -37,7 +37,7 @@ pub struct VerifyReport {
 /// The first thing that is wrong: where, and what to do.
 pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
     let start = Instant::now();
-    let mut existing = existing::open(options, events, "verify", Purpose::Look)?;
+    let mut existing = open_existing(options, events, "verify", Purpose::Look)?;
     existing.folder.is_read_only = true;
     let (folder, tip) = (&existing.folder, existing.tip);
     let height = folder.tree().height(tip);

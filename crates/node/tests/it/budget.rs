@@ -2,7 +2,7 @@
 
 use crate::chain::{block, chain, coinbase_to, file, hash_of, put};
 use crate::folder::{FOLDER, options};
-use crate::memory::Memory;
+use crate::memory_backend::Memory;
 use crate::panics::jobs;
 use coins::table::HashKey;
 use consensus::{Chain, Params};

@@ -5,17 +5,18 @@
     reason = "a test that finds something else than it needs should fail there"
 )]
 
+mod btcd_steps;
 mod budget;
 mod chain;
 mod clock;
 mod crash;
+mod damaged_records;
 mod data;
 mod existing;
 mod folder;
 mod following;
 mod halt;
-mod lost;
-mod memory;
+mod memory_backend;
 mod panics;
 mod peers;
 mod pipeline;
@@ -25,5 +26,4 @@ mod same_files;
 mod schedule;
 mod served;
 mod stall;
-mod steps;
 mod traps;

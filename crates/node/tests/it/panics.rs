@@ -2,7 +2,7 @@
 
 use crate::chain::{chain, file, hash_of, put};
 use crate::folder::{FOLDER, options};
-use crate::memory::Memory;
+use crate::memory_backend::Memory;
 use coins::Generation;
 use coins::table::HashKey;
 use consensus::{Chain, Params};

@@ -1,7 +1,7 @@
 //! The pipeline gives the same set and the same undo data whatever the threads, the window, the memory.
 
 use crate::data;
-use crate::memory::Memory;
+use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use node::headers::{self, AssumeValid, ChainContext};

@@ -71,7 +71,7 @@ struct Checked {
 fn check(options: &Options, row: &str) -> Checked {
     let disk = &options.disk;
     let layout = store::Layout::new(&options.datadir, "regtest", None);
-    let network = node::folder::open::network(&options.params);
+    let network = node::datadir::open::network(&options.params);
     let loaded = BlockIndex::open_read_only(disk.clone(), &layout).unwrap().load(&network).unwrap();
     let key = store::xor::read_key(&**disk, layout.blocks_dir()).unwrap().unwrap();
     let files = store::blockfiles::BlockFiles::new(disk.clone(), layout.blocks_dir(), &network, key);

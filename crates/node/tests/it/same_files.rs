@@ -6,7 +6,7 @@ use crate::folder::{FOLDER, options};
 use crate::schedule::{Random, story};
 use consensus::{Chain, Params};
 use leveldb::fs::{Disk, SimDisk};
-use node::folder::open::network;
+use node::datadir::open::network;
 use node::jobs;
 use node::options::{Options, SetHash};
 use primitives::Hash256;

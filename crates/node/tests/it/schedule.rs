@@ -3,7 +3,7 @@
 //! One thread plays all workers (`Pipeline::choose_by`), so that a seed gives the same order again; about half of the runs
 //! use threads instead. `SLOW=1` runs for ten minutes.
 
-use crate::memory::Memory;
+use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use node::engine::{Activated, Engine, Setup};

@@ -4,7 +4,7 @@
 //! that no lane has begun, hence behind the one that waits, and that has to be committed first.
 
 use crate::chain::block;
-use crate::memory::Memory;
+use crate::memory_backend::Memory;
 use crate::panics::jobs;
 use crate::peers::{coinbase, spend};
 use crate::schedule::Random;

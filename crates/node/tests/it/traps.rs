@@ -5,7 +5,7 @@
 use crate::chain::{file, put};
 use crate::data;
 use crate::folder::{FOLDER, options};
-use crate::memory::Memory;
+use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use leveldb::fs::SimDisk;

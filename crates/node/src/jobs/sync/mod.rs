@@ -1,20 +1,20 @@
 //! `sync`: blocks from peers, to the tip that they have, and on from there.
 //!
 //! Three threads beside the network's own and the pipeline's workers: one takes what arrives, looks whether it is whole,
-//! and stores it, with helpers where there are many processors (`take`); one brings the chain up to date (here); one tells
-//! how far it is (`progress`). Which blocks are asked for is decided in `want`.
+//! and stores it, with helpers where there are many processors (`receive`); one brings the chain up to date (here); one tells
+//! how far it is (`progress`). Which blocks are asked for is decided in `request`.
 
 mod progress;
-mod take;
-mod want;
+mod receive;
+mod request;
 
-use super::existing::{self, Purpose};
+use super::open::{Purpose, finish_reindex, open_existing};
 use super::{AtEnd, engine_with, report};
 use crate::arrivals::Arrivals;
 use crate::chainview::SharedChain;
+use crate::datadir::{Folder, open};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
-use crate::folder::{Folder, open};
 use crate::options::{Events, Options, Report};
 use crate::tree::{Fate, GENESIS, NodeId};
 use consensus::Chain;
@@ -95,8 +95,8 @@ impl Shared<'_, '_> {
 /// Brings the folder to the tip that its peers have.
 pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
     open::clock(options)?;
-    existing::finish_reindex(options, events)?;
-    let mut existing = existing::open(options, events, "sync", Purpose::Work)?;
+    finish_reindex(options, events)?;
+    let mut existing = open_existing(options, events, "sync", Purpose::Work)?;
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
     existing.folder.arrivals = Some(arrivals.clone());
@@ -143,7 +143,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     };
     let stats = engine.pipeline.stats();
     let result = std::thread::scope(|scope| {
-        let taker = spawn(scope, "arrive", || take::take(&shared, receiver, &own));
+        let taker = spawn(scope, "arrive", || receive::take(&shared, receiver, &own));
         let teller = spawn(scope, "tell", || progress::tell(&shared, &stats));
         let result = {
             let _end = AtEnd(|| {
@@ -247,7 +247,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         if let Some(run_to) = next_run(folder, engine.tip()) {
             shared.run_to.store(run_to, Relaxed);
             // A better chain may have come since it was planned, when nobody knew of it.
-            want::hurry_if_elsewhere(shared);
+            request::hurry_if_elsewhere(shared);
             let stopped = engine.stream(run_to)?;
             shared.run_to.store(GENESIS, Relaxed);
             if stopped {
@@ -260,7 +260,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             for (hash, why) in std::mem::take(&mut *folder.newly_refused.lock().expect("nobody panics with it")) {
                 shared.network.verdict(hash, BlockVerdict::Invalid(why));
             }
-            want::want(shared);
+            request::want(shared);
         }
         if engine.tip() != told {
             told = engine.tip();

@@ -1,7 +1,7 @@
 //! The thread that tells how far it is: what there is to do, counted in bytes of blocks.
 
 use super::{RUN_BLOCKS_MAX, Shared};
-use crate::folder::Folder;
+use crate::datadir::Folder;
 use crate::stats::{Snapshot, Stats};
 use crate::tree::{GENESIS, NodeId};
 use std::sync::atomic::Ordering::Relaxed;

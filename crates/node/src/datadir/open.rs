@@ -1,7 +1,7 @@
 //! Opening a data directory for a job: checks, locks, what is there.
 
 use super::{Folder, Source, Teller, Writers};
-use crate::candidates::Links;
+use crate::best_chain::CandidateSet;
 use crate::fault::Fault;
 use crate::headers;
 use crate::log::Log;
@@ -218,7 +218,7 @@ impl<'e> Folder<'e> {
 
     /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked. Those that
     /// are known as pruned stay so.
-    pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut Links, now: i64) {
+    pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut CandidateSet, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = self.order(found, now, &place);
         let mut again = Vec::new();
@@ -242,7 +242,7 @@ impl<'e> Folder<'e> {
     }
 
     /// Takes in the found blocks whose parents an older index knew, and says which have none.
-    pub fn take_in_orphans(&self, links: &mut Links, now: i64) {
+    pub fn take_in_orphans(&self, links: &mut CandidateSet, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let waiting = std::mem::take(&mut *self.orphans.lock().expect("nobody panics with it"));
         let Ordered { order, orphans } = self.order(waiting, now, &place);
@@ -398,7 +398,7 @@ impl<'e> Folder<'e> {
 
     /// What an index of an interrupted run says of blocks that lie where it says, also where a scan finds others first:
     /// such a run found that one false, and looked for what lies inside.
-    pub fn keep_work(&self, loaded: &LoadedIndex, links: &mut Links) -> Result<(), Fault> {
+    pub fn keep_work(&self, loaded: &LoadedIndex, links: &mut CandidateSet) -> Result<(), Fault> {
         for entry in &loaded.entries {
             let (Some(id), Some(at)) = (self.tree().find(&entry.hash), entry.data()) else { continue };
             let body = *self.tree().body(id);
@@ -448,7 +448,7 @@ impl<'e> Folder<'e> {
     }
 
     /// Takes a whole index in as it is: headers, places, marks.
-    pub fn take_index(&self, loaded: &LoadedIndex, links: &mut Links) -> Result<(), Fault> {
+    pub fn take_index(&self, loaded: &LoadedIndex, links: &mut CandidateSet) -> Result<(), Fault> {
         for entry in &loaded.entries {
             let mut tree = self.tree_mut();
             let id = match tree.find(&entry.header.prev()) {

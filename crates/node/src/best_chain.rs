@@ -8,7 +8,7 @@ use crate::tree::{Fate, GENESIS, NodeId, Tree};
 
 /// Which bodies are there, and in what order blocks became complete.
 #[derive(Clone, Debug, Default)]
-pub struct Links {
+pub struct CandidateSet {
     there: Vec<bool>,
     /// Order in which a block became complete; 0 for not.
     linked: Vec<u32>,
@@ -19,10 +19,10 @@ pub struct Links {
     waiting: std::collections::HashMap<NodeId, Vec<NodeId>>,
 }
 
-impl Links {
+impl CandidateSet {
     /// Only the genesis block.
-    pub fn new() -> Links {
-        Links { there: vec![true], linked: vec![1], next: 2, ..Links::default() }
+    pub fn new() -> CandidateSet {
+        CandidateSet { there: vec![true], linked: vec![1], next: 2, ..CandidateSet::default() }
     }
 
     /// Notes that a block's body is there.
@@ -97,7 +97,7 @@ mod tests {
         let mut tree = Tree::new(&Header::new(1, Hash256::ZERO, Hash256::ZERO, 0, 0x207f_ffff, 0));
         let (a1, b1) = (child(&mut tree, GENESIS, 1), child(&mut tree, GENESIS, 2));
         let (a2, b2) = (child(&mut tree, a1, 3), child(&mut tree, b1, 4));
-        let mut links = Links::new();
+        let mut links = CandidateSet::new();
         // a2's body comes first, but b2 is complete first.
         for id in [a2, b1, b2] {
             links.add(&tree, id);
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(links.best(&tree, a2, a2), a3);
         assert_eq!(links.best(&tree, a3, b2), a3, "what was held is refused now");
         // The same chain, of which only the last body was kept.
-        let mut links = Links::new();
+        let mut links = CandidateSet::new();
         links.add(&tree, a3);
         assert!(!links.is_complete(a3));
         links.add_connected(&tree, a2);

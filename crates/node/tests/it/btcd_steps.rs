@@ -4,7 +4,7 @@
 //! Absent here: the suite as one file (`traps`).
 
 use crate::data;
-use crate::memory::Memory;
+use crate::memory_backend::Memory;
 use crate::traps::{child, combinations, engine_on};
 use consensus::{Chain, Params};
 use node::engine::{Activated, Engine};

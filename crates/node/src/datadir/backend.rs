@@ -1,4 +1,4 @@
-//! The folder as the engine's world: blocks come from its files, results go into its files.
+//! The data directory as the pipeline's backend: blocks come from its files, results go into its files.
 
 use super::Folder;
 use super::open::{self, Ordered};
@@ -6,25 +6,21 @@ use crate::engine::{Lost, Plan, World};
 use crate::fault::Fault;
 use crate::log::Tip;
 use crate::pipeline::{Backend, Connected, Job};
-use crate::tree::{Fate, NodeId, Tree};
+use crate::tree::NodeId;
 use coins::Generation;
 use coins::table::Change;
 use consensus::{BlockError, ScriptCheckReason};
 use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef, put_coin_key};
 use primitives::{Hash256, OutPoint};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, UNIX_EPOCH};
+use store::FilePos;
 use store::blockfiles::BlockAt;
-use store::index::IndexChanges;
-use store::{FilePos, IndexEntry, Status};
 
 /// What helps when coins are damaged.
 const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
 /// Most plans that are looked at for one read.
 const PLANS_PER_READ: usize = 512;
-/// What stays free beside what is about to be written: as much as Core wants before it goes on.
-const SPARE_BYTES: u64 = 50 << 20;
 
 impl Backend for Folder<'_> {
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault> {
@@ -325,59 +321,6 @@ impl Folder<'_> {
         self.with_room(|| self.writers().blocks.as_mut().map_or(Ok(()), |blocks| blocks.write_out()))
     }
 
-    /// Merges a piece, beside others who do, or ends the merge; says whether there may be more to do.
-    fn merge_some(&self) -> Result<bool, Fault> {
-        let lock = || self.merge.lock().expect("nobody panics with it");
-        let merge = {
-            let mut merge = lock();
-            if merge.is_none()
-                && let Some(planned) = self.coins.plan_merge()?
-            {
-                self.check_room(planned.bytes())?;
-                *merge = Some(Arc::new(planned));
-            }
-            let Some(running) = &*merge else { return Ok(false) };
-            Arc::clone(running)
-        };
-        match merge.step() {
-            Ok(true) => return Ok(true),
-            Ok(false) => {}
-            Err(why) => {
-                // Nobody may end it any more; what was written goes with the last handle.
-                lock().take_if(|running| Arc::ptr_eq(running, &merge));
-                return Err(why.into());
-            }
-        }
-        // Who comes back last ends it. Handles are made under the lock only: with one left beside this there is nobody else.
-        let mut running = lock();
-        if !running.as_ref().is_some_and(|running| Arc::ptr_eq(running, &merge)) {
-            return Ok(true); // Another one found no room.
-        }
-        drop(merge);
-        let done = running.take().expect("just seen");
-        match Arc::try_unwrap(done) {
-            Ok(done) => done.finish()?,
-            Err(busy) => {
-                *running = Some(busy);
-                return Ok(false);
-            }
-        }
-        self.waits.end(&self.teller);
-        Ok(true)
-    }
-
-    /// Says no where the disk has less than `bytes` free and some to spare.
-    fn check_room(&self, bytes: u64) -> Result<(), store::Fault> {
-        let free = self.disk.free_space_bytes(self.coins.path())?;
-        let wanted = bytes.saturating_add(SPARE_BYTES);
-        if free >= wanted {
-            return Ok(());
-        }
-        let (wanted, found) = (format!("{wanted} bytes of room for coins"), format!("{free} bytes free"));
-        let advice = "Make room; the work goes on by itself";
-        Err(store::Fault::new(store::FaultKind::NoSpace, self.coins.path(), wanted, found, advice))
-    }
-
     /// Takes in the blocks that lie inside a record that is none: a torn one may reach over its neighbours. `node` is the
     /// block that the record was taken for.
     fn search_inside(&self, node: NodeId, bad: BlockAt) -> Result<Vec<NodeId>, Fault> {
@@ -416,69 +359,6 @@ impl Folder<'_> {
             }
         }
         Ok(found)
-    }
-
-    /// Writes every entry that changed, and what `extra` does to the flags, in one durable commit; block and undo data
-    /// are durable before.
-    pub(crate) fn write_index(&self, reindexing: Option<bool>) -> Result<(), Fault> {
-        let _one_at_a_time = self.index_write.lock().expect("nobody panics with it");
-        // All under one lock: an entry must never name undo data or a block that the infos do not count.
-        let (flush, infos, pruned, ids, entries) = {
-            let mut writers = self.writers();
-            let mut flush = self.with_room(|| writers.undo.begin_flush())?;
-            if let Some(blocks) = writers.blocks.as_mut() {
-                flush = flush.and(self.with_room(|| blocks.begin_flush())?);
-            }
-            let tree = self.tree();
-            let (ids, entries): (Vec<NodeId>, Vec<IndexEntry>) =
-                tree.ids().filter(|&id| tree.body(id).dirty).map(|id| (id, self.entry(&tree, id))).unzip();
-            (flush, writers.infos.take_changed(), writers.is_pruned.then_some(true), ids, entries)
-        };
-        flush.run()?;
-        if entries.is_empty() && infos.is_empty() && reindexing.is_none() && pruned.is_none() {
-            return Ok(());
-        }
-        let last_file = Some(self.writers().infos.last_file());
-        let changes = IndexChanges { entries: &entries, files: &infos, last_file, reindexing, pruned };
-        self.with_room(|| self.index.write(&changes))?;
-        let mut tree = self.tree_mut();
-        for (id, written) in ids.into_iter().zip(entries) {
-            // What changed while it was being written is written again next time.
-            if self.entry(&tree, id) == written {
-                tree.written(id);
-            }
-        }
-        Ok(())
-    }
-
-    /// What the index says of a block.
-    pub(crate) fn entry(&self, tree: &Tree, id: NodeId) -> IndexEntry {
-        let body = tree.body(id);
-        let height = tree.height(id);
-        let mut status = Status(u32::from(body.level));
-        let has_data = body.data != 0 && body.level >= 3;
-        if has_data {
-            status = status.with(Status::HAVE_DATA);
-        }
-        if has_data && body.undo != 0 {
-            status = status.with(Status::HAVE_UNDO);
-        }
-        if body.level >= 3 && height >= self.params.segwit_height {
-            status = status.with(Status::OPT_WITNESS);
-        }
-        if tree.fate(id) != Fate::Open {
-            status = status.with(Status::FAILED_VALID);
-        }
-        IndexEntry {
-            hash: tree.hash(id),
-            header: tree.header(id),
-            height,
-            status,
-            tx_count: body.transactions,
-            file: if has_data { body.file } else { 0 },
-            data_offset: if has_data { body.data } else { 0 },
-            undo_offset: if has_data { body.undo } else { 0 },
-        }
     }
 
     fn tell_tip(&self, block: &Connected<'_>) {

@@ -7,7 +7,7 @@
 //! Absent on purpose: which file may go (`store::prune`); formats.
 
 use super::{Folder, Writers};
-use crate::candidates::Links;
+use crate::best_chain::CandidateSet;
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
 use crate::tree::{GENESIS, NodeId};
@@ -74,7 +74,7 @@ impl Folder<'_> {
     }
 
     /// The chain that is connected counts as complete, its bodies there or not.
-    pub(crate) fn link_connected(&self, links: &mut Links, tip: NodeId) {
+    pub(crate) fn link_connected(&self, links: &mut CandidateSet, tip: NodeId) {
         if self.writers().is_pruned {
             links.add_connected(&self.tree(), tip);
         }

@@ -1,6 +1,6 @@
 //! The thread that takes what the network says, and those that check and store blocks.
 
-use super::want::{hurry_if_elsewhere, want, want_if_ahead};
+use super::request::{hurry_if_elsewhere, want, want_if_ahead};
 use super::{Shared, keep_addresses, spawn};
 use crate::fault::Fault;
 use crate::log::Crowd;

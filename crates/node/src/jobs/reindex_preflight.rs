@@ -1,8 +1,8 @@
 //! What lay in a folder before a reindex of it, and whether the block files reach as far: looked at before anything goes.
 
+use crate::datadir::Teller;
+use crate::datadir::open::{self, Locked};
 use crate::fault::Fault;
-use crate::folder::Teller;
-use crate::folder::open::{self, Locked};
 use crate::options::{Options, Prune};
 use crate::tree::{GENESIS, NodeId, Tree};
 use primitives::{Hash256, Header, Height};

@@ -3,11 +3,13 @@
 //! Order of durability, always: block and undo data, then the index, then the coins.
 //! Absent on purpose: formats (`store`), which chain (`engine`).
 
+mod backend;
 mod bench;
+mod compaction;
+mod index_writer;
 pub mod open;
 pub(crate) mod prune;
 mod room;
-mod world;
 
 use crate::fault::Fault;
 use crate::log::Log;
