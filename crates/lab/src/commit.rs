@@ -8,7 +8,7 @@
 
 use coins::table::{Change, HashKey, Key, Table};
 use consensus::{Chain, Params};
-use leveldb::fs::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 use primitives::Hash256;
 use primitives::coin::COIN_KEY_PREFIX;
 use serde::Serialize;
@@ -101,8 +101,8 @@ impl From<store::Fault> for Error {
     }
 }
 
-impl From<leveldb::fs::DiskError> for Error {
-    fn from(why: leveldb::fs::DiskError) -> Error {
+impl From<disk::DiskError> for Error {
+    fn from(why: disk::DiskError) -> Error {
         Error::Store(why.into())
     }
 }

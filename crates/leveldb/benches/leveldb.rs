@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use leveldb::fs::RealDisk;
+use disk::RealDisk;
 use leveldb::{Db, Options, Snapshot};
 
 const KEY_BYTES: usize = 34;

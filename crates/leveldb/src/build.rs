@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bloom::{FILTER_BASE_LOG2, FILTER_KEY, hash, put_filter};
 use crate::coding::{KIND_VALUE, SEQUENCE_MAX, TAG_BYTES, mask, put_varint, shared_prefix};
-use crate::fs::{DiskFile, DiskResult};
 use crate::table::{FOOTER_BYTES, Handle, MAGIC};
+use disk::{DiskFile, DiskResult};
 
 /// A data block is closed when it has so many bytes.
 pub(crate) const BLOCK_BYTES: usize = 4096;
@@ -399,8 +399,8 @@ mod tests {
     use crate::block::Found;
     use crate::coding::{KIND_DELETED, KIND_VALUE, split_key};
     use crate::error::Error;
-    use crate::fs::{Disk, SimDisk};
     use crate::table::Table;
+    use disk::{Disk, SimDisk};
     use std::path::Path;
 
     fn key(number: u32) -> [u8; 6] {

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::block::{Block, extend_key};
 use crate::coding::{KIND_VALUE, split_key};
 use crate::error::{Damage, Error, Result};
-use crate::fs::Bytes;
 use crate::table::scanned_block;
 use crate::version::{SortedRun, TableFile};
+use disk::Bytes;
 
 /// Stands on a record of one run, or behind the last.
 #[derive(Debug)]

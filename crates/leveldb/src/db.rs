@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use crate::coding::SEQUENCE_MAX;
 use crate::edit::{Edit, FileMeta};
 use crate::error::{Damage, Error, Result};
-use crate::fs::{Appender, Disk, LockGuard};
 use crate::levels::{Limits, Place, RunSize, level0_count};
 use crate::lookup::{Iter, Snapshot};
 use crate::manifest::Manifest;
@@ -15,6 +14,7 @@ use crate::names::{CURRENT, LOCK, Name};
 use crate::recover::{Recovered, recover};
 use crate::run::{Outputs, Run, RunSlot};
 use crate::version::{Shared, SortedRun, TableFile, Version};
+use disk::{Appender, Disk, LockGuard};
 
 /// Sizes that decide where things lie. The defaults are Bitcoin Core's; tests make them small.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::fs::{DiskError, LockError};
+use disk::{DiskError, LockError};
 
 /// A fault of the world around a LevelDB folder.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use crate::coding::mask;
 use crate::db::{Db, Options};
 use crate::edit::{COMPARATOR, Edit, FileMeta};
 use crate::error::Result;
-use crate::fs::{Appender, Disk, SimDisk};
 use crate::log::put_record;
 use crate::table::{FOOTER_BYTES, Handle, MAGIC};
+use disk::{Appender, Disk, SimDisk};
 
 /// Records that are read of one database; blocks may name the same bytes again and again.
 const RECORDS_MAX: usize = 10_000;

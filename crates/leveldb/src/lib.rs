@@ -6,7 +6,7 @@
 //! A [`Db`] is an open folder. Whoever reads takes a [`Snapshot`], which never changes. The one who
 //! writes begins a [`Run`], has it filled by any number of threads, and commits it: no log, no table
 //! in memory, one durable edit of the manifest. [`Merge`]s keep the number of runs small.
-//! All files are read and written through [`fs`].
+//! All files are read and written through [`disk::Disk`].
 //!
 //! Absent on purpose: a write-ahead log of our own, compression, repair, several writers.
 
@@ -18,7 +18,6 @@ mod cursor;
 mod db;
 mod edit;
 mod error;
-pub mod fs;
 #[doc(hidden)]
 pub mod fuzz;
 mod levels;

@@ -351,8 +351,8 @@ impl Iter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::RealDisk;
     use crate::{Db, Options};
+    use disk::RealDisk;
 
     #[test]
     fn a_slow_run_is_read_ahead_for_some_batches() {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use crate::edit::{COMPARATOR, Edit};
 use crate::error::Result;
-use crate::fs::{Appender, DiskResult};
 use crate::log::put_record;
 use crate::names::{CURRENT, Name};
 use crate::version::{Shared, TableFile, Version};
+use disk::{Appender, DiskResult};
 
 /// The part of a database's state that edits change, and the file they go to.
 #[derive(Debug)]

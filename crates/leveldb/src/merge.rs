@@ -261,8 +261,8 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::coding::mask;
-    use crate::fs::{Disk, SimDisk};
     use crate::table::Table;
+    use disk::{Disk, SimDisk};
 
     const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10 };
 
@@ -312,7 +312,7 @@ mod tests {
                     bad[at] = value;
                     let crc = mask(simd::crc32c::crc32c(&bad[start..=end]));
                     bad[end + 1..end + 5].copy_from_slice(&crc.to_le_bytes());
-                    let disk = disk.reopen(crate::fs::Loss::Nothing);
+                    let disk = disk.reopen(disk::Loss::Nothing);
                     disk.modify(&path).unwrap().write_at(0, &bad).unwrap();
                     if let Err(why) = use_all(&disk) {
                         assert!(why.is_damage(), "{why}");

@@ -12,11 +12,11 @@ use crate::build::{Part, Sink, finish};
 use crate::coding::{KIND_DELETED, KIND_VALUE, Reader, SEQUENCE_MAX};
 use crate::edit::{FileMeta, LEVELS, State};
 use crate::error::{Damage, Error, Result};
-use crate::fs::{Disk, Entry, SimDisk};
 use crate::log::LogReader;
 use crate::names::{CURRENT, Name};
 use crate::table::RECORD_BYTES_MAX;
 use crate::version::{Shared, TableFile, Version};
+use disk::{Disk, Entry, SimDisk};
 
 /// CURRENT holds one short name.
 const CURRENT_BYTES_MAX: u64 = 1024;
@@ -61,7 +61,7 @@ pub(crate) fn recover(shared: &Arc<Shared>) -> Result<Recovered> {
     Ok(Recovered { version, from_logs, last_sequence: last.max(state.last_sequence) })
 }
 
-fn missing(why: crate::fs::DiskError, wanted_by: &str) -> Error {
+fn missing(why: disk::DiskError, wanted_by: &str) -> Error {
     if why.is_not_found() {
         return Error::Missing { path: why.path, wanted_by: wanted_by.to_owned() };
     }

@@ -12,10 +12,10 @@ use crate::build::{PIECE_BYTES, Part, Sink, finish};
 use crate::coding::{KIND_DELETED, KIND_VALUE, user_key};
 use crate::edit::FileMeta;
 use crate::error::{Error, Result};
-use crate::fs::DiskFile;
 use crate::names::Name;
 use crate::table::RECORD_BYTES_MAX;
 use crate::version::{Shared, TableFile};
+use disk::DiskFile;
 
 /// A table that is written, and durable once it is synced.
 #[derive(Debug)]

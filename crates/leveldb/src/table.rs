@@ -21,7 +21,7 @@ use crate::block::{Block, extend_key};
 use crate::bloom::{FILTER_KEY, FilterBlock};
 use crate::coding::{Reader, fixed32, fixed64, mask, put_varint, shared_prefix, split_key, user_key};
 use crate::error::{Damage, Error, Result};
-use crate::fs::Bytes;
+use disk::Bytes;
 
 /// Bytes at the end of a table.
 pub(crate) const FOOTER_BYTES: usize = 48;
@@ -488,7 +488,7 @@ mod tests {
     use super::*;
     use crate::bloom::hash;
     use crate::build::{Part, Sink, finish};
-    use crate::fs::{Disk, SimDisk};
+    use disk::{Disk, SimDisk};
 
     /// Index, metaindex and filter whose checksums are right and whose contents are anything.
     #[test]

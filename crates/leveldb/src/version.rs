@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::coding::user_key;
 use crate::edit::{FileMeta, LEVELS};
 use crate::error::{Damage, Result};
-use crate::fs::{Bytes, Disk};
 use crate::levels::RunSize;
 use crate::lookup::Pace;
 use crate::table::Table;
+use disk::{Bytes, Disk};
 
 /// What all parts of an open database share.
 #[derive(Debug)]
@@ -232,7 +232,7 @@ impl Version {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn a_version_that_contradicts_itself_is_refused() {

@@ -2,7 +2,7 @@
 
 use crate::stats::Snapshot;
 use consensus::Params;
-use leveldb::fs::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 use primitives::{Hash256, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;

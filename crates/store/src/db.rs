@@ -9,7 +9,7 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::{Key, NO_KEY};
-use leveldb::fs::Disk;
+use disk::Disk;
 use leveldb::{Db, Error, Options, TableWriter};
 use simd::xor::xor;
 use std::path::Path;

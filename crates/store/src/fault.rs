@@ -2,7 +2,7 @@
 //!
 //! A fault is never about a block's validity; that is a verdict, and lives elsewhere.
 
-use leveldb::fs::{DiskError, LockError};
+use disk::{DiskError, LockError};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, Result};
 use crate::layout;
-use leveldb::fs::{Disk, DiskFile};
+use disk::{Disk, DiskFile};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 

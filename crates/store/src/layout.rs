@@ -9,7 +9,7 @@
 //! Source: facts of Bitcoin Core b88bffe, common/args.cpp, chainparamsbase.cpp.
 
 use crate::fault::{Fault, FaultKind, Result};
-use leveldb::fs::Disk;
+use disk::Disk;
 use primitives::Hash256;
 use primitives::work::Target;
 use std::path::{Path, PathBuf};
@@ -209,7 +209,7 @@ fn check_folder(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leveldb::fs::{Loss, SimDisk};
+    use disk::{Loss, SimDisk};
     use std::ffi::OsStr;
 
     #[test]

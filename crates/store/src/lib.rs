@@ -4,7 +4,7 @@
 //! that say where, what was wanted, what was found, and what to do.
 //! Must never know: whether a block is good. A header that meets its own nBits is the only thing it looks at.
 //!
-//! Nothing else in the workspace opens a file of a data directory. All writing goes through [`leveldb::fs::Disk`].
+//! Nothing else in the workspace opens a file of a data directory. All writing goes through [`disk::Disk`].
 //! Order of durability, which the caller keeps: block and undo data, then index, then coins.
 
 pub mod blockfiles;

@@ -1,12 +1,12 @@
 //! Core's locks on a data directory, so that two programs never share a folder.
 //!
 //! `.lock` in the network's folder and in blocks/ are taken here; each LevelDB's own LOCK is taken by whoever opens
-//! that LevelDB. All of them are fcntl record locks: see `leveldb::fs::lock_file`.
+//! that LevelDB. All of them are fcntl record locks: see `disk::lock_file`.
 //! Source: facts of Bitcoin Core b88bffe, `LockDirectories` in init.cpp.
 
 use crate::fault::Result;
 use crate::layout::Layout;
-use leveldb::fs::{Disk, LockGuard};
+use disk::{Disk, LockGuard};
 
 /// The locks of one data directory, held until dropped.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl FolderLocks {
 mod tests {
     use super::*;
     use crate::FaultKind;
-    use leveldb::fs::RealDisk;
+    use disk::RealDisk;
 
     #[test]
     fn a_folder_is_held_once() {

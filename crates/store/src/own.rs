@@ -3,7 +3,7 @@
 //! A file is replaced whole: written under another name, synced, renamed.
 
 use crate::fault::{Fault, FaultKind, Result};
-use leveldb::fs::Disk;
+use disk::Disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, beside: &Path, bytes: &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leveldb::fs::{Fault as Accident, Loss, SimDisk};
+    use disk::{Fault as Accident, Loss, SimDisk};
 
     #[test]
     fn a_file_is_old_or_new_whatever_happens() {

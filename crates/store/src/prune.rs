@@ -7,7 +7,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::index::{IndexEntry, LoadedIndex};
 use crate::layout::Layout;
-use leveldb::fs::Disk;
+use disk::Disk;
 
 /// Blocks below the tip that are always kept.
 pub const BLOCKS_KEPT_MIN: u32 = 288;
@@ -145,7 +145,7 @@ pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32]) -> Result<(
 mod tests {
     use super::*;
     use crate::Status;
-    use leveldb::fs::SimDisk;
+    use disk::SimDisk;
     use primitives::{Hash256, Header};
     use std::path::Path;
 

@@ -17,7 +17,7 @@ use crate::files::{Files, Place};
 use crate::layout::{self, Network};
 use crate::writing::{Flush, Tail, Writing};
 use crate::xor::Key;
-use leveldb::fs::{Disk, DiskFile};
+use disk::{Disk, DiskFile};
 use primitives::Hash256;
 use primitives::undo::UndoReader;
 use simd::sha256::sha256d_many;

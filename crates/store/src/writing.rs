@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::Key;
-use leveldb::fs::{Disk, DiskError, DiskFile};
+use disk::{Disk, DiskError, DiskFile};
 use simd::xor::xor;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::own::write_whole;
-use leveldb::fs::Disk;
+use disk::Disk;
 use primitives::hex;
 use std::path::Path;
 
@@ -106,7 +106,7 @@ fn random_key(path: &Path) -> Result<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leveldb::fs::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn core_rules() {

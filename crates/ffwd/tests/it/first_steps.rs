@@ -6,7 +6,7 @@
 use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there};
 use crate::run::{run, slow, start};
 use consensus::{Chain, Params};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
 use node::options::{Options, Prune, Sizes, real_disk};
 use primitives::{Hash256, Work};

@@ -5,7 +5,7 @@
 use super::{Error, Options};
 use crate::chain::{self, Signatures};
 use consensus::{Chain, Params};
-use leveldb::fs::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 use primitives::coin::put_coin;
 use primitives::{Amount, Hash256, OutPoint, Tables};
 use std::cell::OnceCell;

@@ -107,8 +107,8 @@ impl From<store::Fault> for Error {
     }
 }
 
-impl From<leveldb::fs::DiskError> for Error {
-    fn from(why: leveldb::fs::DiskError) -> Error {
+impl From<disk::DiskError> for Error {
+    fn from(why: disk::DiskError) -> Error {
         Error::Store(why.into())
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use consensus::{Chain, Params};
-use leveldb::fs::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 use primitives::Hash256;
 use store::blockfiles::BlockFiles;
 use store::{Layout, Network};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leveldb::fs::{Disk, Fault, Loss, SimDisk};
+use disk::{Disk, Fault, Loss, SimDisk};
 use leveldb::{Db, Error, Options};
 
 use crate::support::{Model, Random, Record, apply, check, commit, commit_in_parts, contents, dir};

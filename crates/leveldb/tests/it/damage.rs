@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use leveldb::fs::{Appender, Disk, SimDisk};
+use disk::{Appender, Disk, SimDisk};
 use leveldb::{Db, Options};
 
 use crate::support::{Model, Random, apply, commit, commit_in_parts, dir};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use leveldb::fs::RealDisk;
+use disk::RealDisk;
 use leveldb::{Db, Options};
 use rusty_leveldb::{DB, LdbIterator, WriteBatch};
 

@@ -1,7 +1,7 @@
 //! Random commits, merges and reopenings, against a map in memory.
 
+use disk::SimDisk;
 use leveldb::Db;
-use leveldb::fs::SimDisk;
 use proptest::prelude::*;
 
 use crate::support::{Model, Random, SMALL, apply, check, commit, commit_in_parts, dir};
@@ -108,7 +108,7 @@ fn many_commits_use_every_level() {
 fn threads_read_while_one_writes_and_another_merges() {
     const KEYS: u64 = 3000;
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::create(leveldb::fs::RealDisk::shared(), &dir.path().join("db"), SMALL).unwrap();
+    let db = Db::create(disk::RealDisk::shared(), &dir.path().join("db"), SMALL).unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
     let latest = std::sync::Mutex::new((db.snapshot(), Model::new()));
     let is_done = || done.load(std::sync::atomic::Ordering::Acquire);

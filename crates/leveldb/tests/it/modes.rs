@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use leveldb::fs::{Appender, Disk, RealDisk, SimDisk};
+use disk::{Appender, Disk, RealDisk, SimDisk};
 use leveldb::{Db, Error, Options};
 
 use crate::support::{Model, Random, SMALL, apply, check, commit, commit_in_parts, dir, names};

@@ -131,7 +131,7 @@ pub(crate) fn commit_in_parts(db: &Db, records: &[Record], parts: usize) -> leve
 }
 
 /// What lies in a folder besides tables: for messages.
-pub(crate) fn names(disk: &dyn leveldb::fs::Disk, dir: &Path) -> Vec<String> {
+pub(crate) fn names(disk: &dyn disk::Disk, dir: &Path) -> Vec<String> {
     let list = disk.list(dir).unwrap();
     list.into_iter().map(|entry| entry.name.into_string().unwrap()).collect()
 }

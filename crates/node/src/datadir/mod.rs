@@ -51,7 +51,7 @@ pub struct Folder<'e> {
     pub files: Arc<BlockFiles>,
     /// What happened, and who is told.
     pub teller: Teller<'e>,
-    pub(crate) disk: Arc<dyn leveldb::fs::Disk>,
+    pub(crate) disk: Arc<dyn disk::Disk>,
     pub(crate) key: store::xor::Key,
     pub(crate) coins: Chainstate,
     pub(crate) index: BlockIndex,

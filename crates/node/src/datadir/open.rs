@@ -10,7 +10,7 @@ use crate::pipeline::Refusal;
 use crate::stages::{self, Checked, Subject};
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::{Class, Params};
-use leveldb::fs::Disk;
+use disk::Disk;
 use primitives::{Hash256, Header};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

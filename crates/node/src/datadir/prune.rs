@@ -11,7 +11,7 @@ use crate::best_chain::CandidateSet;
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
 use crate::tree::{GENESIS, NodeId};
-use leveldb::fs::Disk;
+use disk::Disk;
 use primitives::Height;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

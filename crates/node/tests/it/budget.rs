@@ -6,7 +6,7 @@ use crate::memory_backend::Memory;
 use crate::panics::jobs;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
-use leveldb::fs::SimDisk;
+use disk::SimDisk;
 use node::jobs;
 use node::options::Options;
 use node::pipeline::{Choice, Outcome, Pipeline, Settings};

@@ -1,7 +1,7 @@
 //! A small chain of our own: regtest blocks that anyone may spend, so that tests need no data from outside.
 
 use consensus::{Chain, Params};
-use leveldb::fs::{Disk, SimDisk};
+use disk::{Disk, SimDisk};
 use primitives::{Hash256, Header, Target};
 use std::path::Path;
 

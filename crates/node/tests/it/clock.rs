@@ -2,7 +2,7 @@
 
 use crate::chain::{chain, file, hash_of, put};
 use crate::folder::{FOLDER, options};
-use leveldb::fs::{Disk, SimDisk};
+use disk::{Disk, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Events, Options, Report};

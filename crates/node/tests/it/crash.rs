@@ -7,7 +7,7 @@
 use crate::chain::{chain, file, hash_of, put};
 use crate::existing::leave_heads;
 use crate::folder::{FOLDER, options};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
 use node::options::{Event, Events, Options, Report, SetHash};

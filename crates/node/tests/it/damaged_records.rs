@@ -2,7 +2,7 @@
 
 use crate::chain::{chain, file, hash_of};
 use crate::folder::{FOLDER, options};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
 use node::options::{Report, SetHash};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::chain::{GENESIS_TIME, block, chain, coinbase, file, hash_of, id, put, spend, subsidy};
 use crate::folder::{FOLDER, options};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Report, SetHash, SetInfo};

@@ -1,7 +1,7 @@
 //! A data directory on a simulated disk, and what jobs are told about it.
 
 use consensus::{Chain, Params};
-use leveldb::fs::SimDisk;
+use disk::SimDisk;
 use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes};
 use primitives::{Hash256, Work};
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use crate::folder::{FOLDER, options};
 use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Progress, Report, Sizes};
 use primitives::Work;

@@ -2,7 +2,7 @@
 
 use crate::chain::{chain, file, hash_of, put};
 use crate::folder::{FOLDER, options};
-use leveldb::fs::SimDisk;
+use disk::SimDisk;
 use node::jobs;
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use crate::memory_backend::Memory;
 use coins::Generation;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
-use leveldb::fs::SimDisk;
+use disk::SimDisk;
 use node::Fault;
 use node::jobs;
 use node::options::Event;

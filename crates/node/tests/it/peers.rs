@@ -4,7 +4,7 @@
 use crate::chain::{block, file, hash_of, id, output};
 use crate::folder::options;
 use consensus::{Chain, Params};
-use leveldb::fs::{Disk, SimDisk};
+use disk::{Disk, SimDisk};
 use node::jobs::{self, Failed, SyncOptions};
 use node::options::{Event, Options, Report};
 use primitives::{Hash256, encode};

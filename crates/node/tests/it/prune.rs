@@ -2,7 +2,7 @@
 
 use crate::chain::{chain, hash_of};
 use crate::folder::{self, FOLDER};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Prune, SetHash, SetInfo, Sizes, real_disk};
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 use crate::chain::{chain, file, put};
 use crate::existing::{damage, everything, layout};
 use crate::folder::{FOLDER, options};
-use leveldb::fs::{Disk, Loss, SimDisk};
+use disk::{Disk, Loss, SimDisk};
 use node::jobs;
 use node::options::{Options, SetHash};
 use primitives::Hash256;

@@ -5,7 +5,7 @@ use crate::chain::{file, put};
 use crate::folder::{FOLDER, options};
 use crate::schedule::{Random, story};
 use consensus::{Chain, Params};
-use leveldb::fs::{Disk, SimDisk};
+use disk::{Disk, SimDisk};
 use node::datadir::open::network;
 use node::jobs;
 use node::options::{Options, SetHash};

@@ -8,7 +8,7 @@ use crate::folder::{FOLDER, options};
 use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
-use leveldb::fs::SimDisk;
+use disk::SimDisk;
 use node::engine::{Activated, Engine, Setup};
 use node::headers::{self, AssumeValid};
 use node::jobs;

@@ -22,7 +22,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::files::{Files, Place};
 use crate::layout::{self, Network};
 use crate::xor::{Key, NO_KEY};
-use leveldb::fs::{Disk, DiskFile};
+use disk::{Disk, DiskFile};
 use simd::xor::xor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

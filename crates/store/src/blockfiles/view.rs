@@ -2,7 +2,7 @@
 
 use crate::fault::Result;
 use crate::xor::Key;
-use leveldb::fs::DiskFile;
+use disk::DiskFile;
 use simd::xor::xor;
 use std::sync::Arc;
 

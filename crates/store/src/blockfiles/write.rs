@@ -11,7 +11,7 @@ use crate::fileinfo::FileInfos;
 use crate::layout::{self, Network};
 use crate::writing::{Tail, Writing};
 use crate::xor::Key;
-use leveldb::fs::Disk;
+use disk::Disk;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@
 use crate::db::empty_folder;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::Layout;
+use disk::{Disk, DiskError};
 use leveldb::Db;
-use leveldb::fs::{Disk, DiskError};
 use std::path::{Path, PathBuf};
 
 /// Says that a chainstate is being rebuilt, or was.

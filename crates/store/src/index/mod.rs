@@ -19,8 +19,8 @@ use crate::db::{KEY_KEY, Obfuscated};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::layout::Layout;
+use disk::Disk;
 use leveldb::Db;
-use leveldb::fs::Disk;
 use std::path::Path;
 use std::sync::Arc;
 

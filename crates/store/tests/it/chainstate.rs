@@ -1,6 +1,6 @@
 //! The chainstate: commits, look-ups, iteration, formats, and the swap of a rebuilt one.
 
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use leveldb::{Db, Options};
 use primitives::coin::put_coin_key;
 use primitives::{Hash256, OutPoint, hex};

@@ -1,6 +1,6 @@
 //! What the tests share: made blocks, networks, real chains.
 
-use leveldb::fs::Disk;
+use disk::Disk;
 use primitives::{Hash256, Header, Target, U256};
 use std::path::{Path, PathBuf};
 use store::Network;

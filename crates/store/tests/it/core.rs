@@ -1,7 +1,7 @@
 //! Folder to folder with a real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it).
 
 use crate::common::regtest;
-use leveldb::fs::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 use primitives::Hash256;
 use primitives::coin::put_coin_key;
 use std::path::{Path, PathBuf};

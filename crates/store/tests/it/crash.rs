@@ -4,7 +4,7 @@
 //! and undo data, both of which can be read, and the work goes on from there to the same end.
 
 use crate::common::{chain, hash_of, network};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use primitives::coin::put_coin_key;
 use primitives::{Hash256, Header, OutPoint};
 use std::path::Path;

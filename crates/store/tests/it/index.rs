@@ -1,7 +1,7 @@
 //! The block index: what is written comes back, and what Core refuses to load is named.
 
 use crate::common::{bad_header, header, network, put_file, regtest};
-use leveldb::fs::{Fault as Accident, Loss, SimDisk};
+use disk::{Fault as Accident, Loss, SimDisk};
 use leveldb::{Db, Options};
 use primitives::{Hash256, Header, Target};
 use std::path::Path;
@@ -204,8 +204,8 @@ fn a_commit_is_all_or_nothing() {
     for at in 0..60 {
         let sim = SimDisk::new(at);
         sim.shared().create_dir_all(&layout().index_dir()).unwrap();
-        leveldb::fs::Disk::sync_dir(&sim, Path::new("/")).unwrap();
-        leveldb::fs::Disk::sync_dir(&sim, Path::new("/d")).unwrap();
+        disk::Disk::sync_dir(&sim, Path::new("/")).unwrap();
+        disk::Disk::sync_dir(&sim, Path::new("/d")).unwrap();
         let index = BlockIndex::open(sim.shared(), &layout()).unwrap();
         index.write(&IndexChanges { entries: &entries[..20], ..IndexChanges::default() }).unwrap();
         sim.fail_at(sim.operations() + at, 1, Accident::Stop);

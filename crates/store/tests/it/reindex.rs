@@ -1,7 +1,7 @@
 //! The first steps of a reindex, stopped at every operation.
 
 use crate::common::{header, network, put_file};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use primitives::Hash256;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Finding blocks in whole and damaged files, and reading them.
 
 use crate::common::{bad_header, block, chain, data, hash_of, header, network, put_file, record, regtest};
-use leveldb::fs::SimDisk;
+use disk::SimDisk;
 use primitives::Hash256;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

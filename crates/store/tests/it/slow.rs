@@ -1,7 +1,7 @@
 //! Large folders, with `SLOW=1`: results are checked, and what they took is printed.
 
 use crate::common::{block, header, network, record};
-use leveldb::fs::RealDisk;
+use disk::RealDisk;
 use primitives::coin::put_coin_key;
 use primitives::{Hash256, OutPoint};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Undo files: known bytes, damage, many files at once.
 
 use crate::common::{put_file, regtest};
-use leveldb::fs::SimDisk;
+use disk::SimDisk;
 use primitives::{Hash256, hex};
 use std::path::Path;
 use store::undofiles::{UNDO_OVERHEAD_BYTES, UndoFiles, UndoWriter, undo_record};

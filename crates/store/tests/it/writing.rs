@@ -1,7 +1,7 @@
 //! Appending blocks: positions, reserved room, roll-over, full disks, crashes.
 
 use crate::common::{block, chain, hash_of, put_file, regtest};
-use leveldb::fs::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use primitives::Hash256;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,11 @@
-//! The one small interface through which LevelDB folders, block files and undo files are touched.
+//! Files and directories behind one small interface: the machine's own, and a simulated one.
+//!
+//! What goes in: paths, offsets, bytes. What comes out: bytes, maps, locks, and a [`DiskError`] that says which
+//! operation on which file failed. What it must never know: what the bytes mean; no LevelDB, no Bitcoin.
 //!
 //! [`Disk`] is a file system, [`DiskFile`] one open file. [`RealDisk`] is the machine's own;
 //! [`SimDisk`] lives in memory and can stop, tear, forget and refuse, so that tests can prove what
-//! a folder looks like after every kind of accident.
+//! a directory looks like after every kind of accident.
 //!
 //! Rules that both keep:
 //! - What was written is durable only after [`DiskFile::sync`]; that a name exists, moved or went is
