@@ -1,3 +1,5 @@
+//! Every micro benchmark, small.
+
 use super::*;
 
 fn quick(filter: Option<&str>) -> Report {

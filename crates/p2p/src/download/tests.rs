@@ -1,3 +1,5 @@
+//! Tests of the download window.
+
 use super::*;
 
 const A: PeerId = PeerId(1);

@@ -1,3 +1,5 @@
+//! Tests of the transport.
+
 use super::*;
 use crate::params::{MAIN, TEST};
 

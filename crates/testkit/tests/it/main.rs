@@ -1,0 +1,3 @@
+//! Tests of the source tree.
+
+mod tidy;

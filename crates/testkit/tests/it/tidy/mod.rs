@@ -1,0 +1,110 @@
+//! The rules of CONTRIBUTING.md that a machine can check, checked on the tree that this test was compiled in.
+//!
+//! `cargo test -p testkit tidy`. Each test lists every place that breaks its rule, not only the first.
+//! Absent on purpose: what clippy, rustfmt and rustdoc check already; history.
+
+mod circles;
+mod layers;
+mod references;
+mod source;
+mod text;
+
+use source::{Kind, Source};
+use std::path::{Path, PathBuf};
+
+const FILE_LINES_MAX: usize = 600;
+const FUNCTION_LINES_MAX: usize = 70;
+/// Crates that may ask the system for the time: the others get it as a value.
+const CLOCK_CRATES: [&str; 3] = ["ffwd", "lab", "micro"];
+
+/// Places that break a rule still, by a part of their line; each goes with the change that mends it.
+const STILL: [&str; 14] = [
+    "p2p/src/hub/headers.rs: ",
+    "primitives/src/block.rs: ",
+    "jobs/sync/mod.rs: sync, ",
+    "node/src/chainview.rs:",
+    "node/src/log.rs:",
+    "p2p/src/net/run.rs:",
+    "folder/world.rs:",
+    "lab: plot <-> run",
+    "leveldb: build.rs <-> table.rs",
+    "leveldb: cursor.rs <-> lookup.rs",
+    "node: chainview.rs <-> ",
+    "node: pipeline/",
+    "p2p: hub/headers.rs <-> peer.rs",
+    "p2p: hub <-> peer",
+];
+
+/// The repository.
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the tree that this was compiled in is still there")
+}
+
+/// Fails with every place, each on its line.
+fn none(rule: &str, places: &[String]) {
+    let new: Vec<&str> =
+        places.iter().map(String::as_str).filter(|place| !STILL.iter().any(|still| place.contains(still))).collect();
+    assert!(new.is_empty(), "{rule}:\n    {}\n", new.join("\n    "));
+}
+
+fn places(kinds: &[Kind], found: impl Fn(&Source) -> Vec<String>) -> Vec<String> {
+    let sources = source::all(&root());
+    assert!(sources.len() > 100, "only {} sources in {}", sources.len(), root().display());
+    sources.iter().filter(|source| kinds.contains(&source.kind)).flat_map(found).collect()
+}
+
+/// Without its `#[cfg(test)]` modules; test files and benchmarks are apart.
+#[test]
+fn files_are_short() {
+    let long = places(&[Kind::Code], |source| {
+        let lines = source.code.lines().count();
+        if lines > FILE_LINES_MAX { vec![format!("{}: {lines} lines", source.name)] } else { vec![] }
+    });
+    none(&format!("a file has at most {FILE_LINES_MAX} lines without its tests"), &long);
+}
+
+#[test]
+fn functions_are_short() {
+    let long = places(&[Kind::Code], |source| {
+        let functions = text::functions(&source.code);
+        let long = functions.into_iter().filter(|(_, lines)| *lines > FUNCTION_LINES_MAX);
+        long.map(|(name, lines)| format!("{}: {name}, {lines} lines", source.name)).collect()
+    });
+    none(&format!("a function has at most {FUNCTION_LINES_MAX} lines"), &long);
+}
+
+#[test]
+fn files_open_with_what_they_are() {
+    let bare = places(&[Kind::Code, Kind::Test], |source| {
+        if source.text.starts_with("//!") { vec![] } else { vec![source.name.clone()] }
+    });
+    none("a file opens with //!", &bare);
+}
+
+#[test]
+fn time_is_a_value() {
+    let clocks = places(&[Kind::Code], |source| {
+        if CLOCK_CRATES.contains(&source.crate_name.as_str()) {
+            return vec![];
+        }
+        let lines = source.code.lines().enumerate().filter(|(_, line)| line.contains("SystemTime::now"));
+        lines.map(|(line, _)| format!("{}:{}", source.name, line + 1)).collect()
+    });
+    none(&format!("only {CLOCK_CRATES:?} read the system's clock"), &clocks);
+}
+
+#[test]
+fn references_resolve() {
+    none("what a comment or a page names is there", &references::broken(&root()));
+}
+
+#[test]
+fn crates_depend_downwards() {
+    none("a crate takes from those below it in ARCHITECTURE.md", &layers::broken(&root()));
+}
+
+#[test]
+fn files_import_in_one_direction() {
+    none("no file takes from a file that takes from it", &circles::found(&source::all(&root())));
+}
