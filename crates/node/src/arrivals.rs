@@ -31,7 +31,7 @@ pub struct Arrivals {
 struct Kept {
     bytes: BlockBytes,
     checked: Arc<Checked>,
-    _held: p2p::Held,
+    _held: p2p::Reservation,
 }
 
 #[derive(Default)]
@@ -88,7 +88,13 @@ impl Arrivals {
 
     /// A body was found good and is about to be stored: keeps it if there is room. What was held in the download window
     /// for it is free again when it is gone from here.
-    pub fn keep(&self, (height, id): (Height, NodeId), bytes: BlockBytes, checked: Arc<Checked>, held: p2p::Held) {
+    pub fn keep(
+        &self,
+        (height, id): (Height, NodeId),
+        bytes: BlockBytes,
+        checked: Arc<Checked>,
+        held: p2p::Reservation,
+    ) {
         let mut state = self.wait_for_room(bytes.len());
         if !state.is_full(bytes.len()) {
             state.kept_bytes += memory_bytes(bytes.len());
@@ -175,7 +181,7 @@ mod tests {
     fn keep(arrivals: &Arrivals, height: Height, bytes: usize) {
         let checked = Checked { tables: primitives::Tables::new(), txids: Vec::new(), sigops: Vec::new() };
         let bytes = BlockBytes::from(vec![height as u8; bytes]);
-        arrivals.keep((height, height), bytes, Arc::new(checked), p2p::Held::none());
+        arrivals.keep((height, height), bytes, Arc::new(checked), p2p::Reservation::none());
         arrivals.arrived();
     }
 

@@ -3,7 +3,7 @@
 //! Two tables of buckets. "Good" holds addresses that a handshake succeeded with, "new" all others.
 //! The place of an address follows from a secret key, its group, and (new) the group of who told it:
 //! one source group reaches [`SOURCE_BUCKET_COUNT`] of [`NEW_BUCKET_COUNT`] buckets, one address group
-//! [`GROUP_BUCKET_COUNT`] of [`GOOD_BUCKET_COUNT`]. So nobody can fill the memory with his own.
+//! [`GROUP_BUCKET_COUNT`] of [`GOOD_BUCKET_COUNT`]. So one group of addresses cannot fill the memory.
 //! After Bitcoin Core's addrman.h; with smaller tables, and one place for each address.
 //!
 //! File:   "ffwdaddr" | version u32 | key u64 | count u32 | entries | first 8 bytes of sha256d of it all
@@ -31,20 +31,20 @@ pub const SOURCE_BUCKET_COUNT: usize = 16;
 pub const GROUP_BUCKET_COUNT: usize = 4;
 /// Addresses that are left alone for misbehaviour, at most.
 pub const DISCOURAGED_COUNT_MAX: usize = 1000;
-/// For so long, in seconds.
+/// How long a discouraged address is left alone, in seconds.
 pub const DISCOURAGED_S: u64 = 24 * 3600;
 
 const COUNT_MAX: usize = (NEW_BUCKET_COUNT + GOOD_BUCKET_COUNT) * BUCKET_SIZE;
 const DAY_S: u64 = 24 * 3600;
-/// An address that nobody has seen for so long is forgotten. Source: `ADDRMAN_HORIZON`.
+/// An address not seen for this time is forgotten. Source: `ADDRMAN_HORIZON`.
 const HORIZON_S: u64 = 30 * DAY_S;
 /// Failures after which an address that never worked is forgotten. Source: `ADDRMAN_RETRIES`.
 const FAILURES_MAX_NEW: u32 = 3;
 /// The same for one that worked a week ago or before. Source: `ADDRMAN_MAX_FAILURES`.
 const FAILURES_MAX_GOOD: u32 = 10;
-/// After a try an address rests for so long. Source: `AddrInfo::GetChance`.
+/// How long an address is not tried again. Source: `AddrInfo::GetChance`.
 const REST_S: u64 = 600;
-/// What gossip says of the time an address was seen is taken to be so much older. Source: Core.
+/// What gossip says of the time an address was seen is taken to be older by this. Source: Core.
 const GOSSIP_PENALTY_S: u64 = 2 * 3600;
 
 /// What is known of an address.
@@ -92,9 +92,9 @@ pub enum AddressesError {
 impl fmt::Display for AddressesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AddressesError::Start => write!(f, "no address memory of this version: it starts anew"),
-            AddressesError::Checksum => write!(f, "address memory is damaged (checksum): it starts anew"),
-            AddressesError::Cut(error) => write!(f, "address memory is damaged ({error}): it starts anew"),
+            AddressesError::Start => write!(f, "no address memory of this version: it starts empty"),
+            AddressesError::Checksum => write!(f, "address memory is damaged (checksum): it starts empty"),
+            AddressesError::Cut(error) => write!(f, "address memory is damaged ({error}): it starts empty"),
         }
     }
 }
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn one_source_cannot_fill_the_memory() {
+    fn one_source_group_cannot_fill_the_address_memory() {
         let mut book = book();
         for a in 11..100 {
             for b in 0..200 {
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn gossip_is_sifted() {
+    fn unroutable_and_useless_gossip_is_dropped() {
         let mut book = book();
         let good = entry(peer(9, 9, 9));
         let private = entry(peer(10, 0, 0));
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_chosen_less_and_forgotten() {
+    fn failing_address_is_chosen_less_then_forgotten() {
         let mut book = book();
         let mut rng = Rng::Seeded(2);
         let (a, b) = (peer(1, 1, 1), peer(2, 2, 2));
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn discouragement_is_bounded() {
+    fn discouraged_addresses_are_bounded() {
         let mut book = book();
         for i in 0..3000u32 {
             book.discourage(NetAddress::V4(i.to_be_bytes()), NOW + u64::from(i));
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_round_trips_and_survives_damage() {
+    fn address_file_round_trips_and_detects_damage() {
         let mut book = book();
         for a in 11..60 {
             let address = if a % 3 == 0 { NetAddress::TorV3([a; 32]) } else { NetAddress::V4([a, 1, 2, 3]) };
@@ -497,6 +497,6 @@ mod tests {
             let _ = Addresses::from_bytes(&body, NOW);
         }
         let why = Addresses::from_bytes(b"nonsense", NOW).unwrap_err().to_string();
-        assert!(why.contains("starts anew"), "{why}");
+        assert!(why.contains("starts empty"), "{why}");
     }
 }

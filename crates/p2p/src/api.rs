@@ -1,8 +1,8 @@
 //! What `node` and the network say to each other, next to [`crate::ChainView`]: settings, commands, events.
 
+use crate::budget::Reservation;
 use crate::params::NetworkParams;
 use crate::reason::Reason;
-use crate::window::Held;
 use primitives::{Hash256, Height};
 use std::fmt;
 use std::net::SocketAddr;
@@ -51,7 +51,7 @@ pub struct Config {
     pub v2transport: bool,
     /// Our version for the user agent `/ffwd:VERSION/`.
     pub version: String,
-    /// The bytes that an earlier run's [`Event::Addresses`] gave; empty when there are none.
+    /// The bytes that an earlier run's [`Event::Addresses`] gave; empty without.
     pub addresses: Vec<u8>,
     /// Bytes of blocks that may be asked for or held by the receiver of events at a time.
     ///
@@ -109,28 +109,28 @@ pub enum BlockVerdict {
 /// The bytes of a block as they came from a peer, and the room they take in the window.
 ///
 /// Dereferences to the serialized block. The room in the window is free again when this (or the
-/// [`Held`] of [`BlockBytes::into_parts`]) is dropped: keep it exactly as long as the memory.
+/// [`Reservation`] of [`BlockBytes::into_parts`]) is dropped: keep it exactly as long as the memory.
 pub struct BlockBytes {
     bytes: Vec<u8>,
     start: usize,
-    held: Held,
+    reservation: Reservation,
 }
 
 impl BlockBytes {
     /// `bytes[start..]` is the block. Public for tests of the node: see [`BlockBytes::detached`].
-    pub(crate) fn new(bytes: Vec<u8>, start: usize, held: Held) -> BlockBytes {
-        BlockBytes { bytes, start, held }
+    pub(crate) fn new(bytes: Vec<u8>, start: usize, reservation: Reservation) -> BlockBytes {
+        BlockBytes { bytes, start, reservation }
     }
 
     /// A block that belongs to no window.
     pub fn detached(bytes: Vec<u8>) -> BlockBytes {
-        BlockBytes { bytes, start: 0, held: Held::none() }
+        BlockBytes { bytes, start: 0, reservation: Reservation::none() }
     }
 
     /// The vector, where in it the block starts, and the window's guard. When the vector is done with it goes to
-    /// [`Held::spares`].
-    pub fn into_parts(self) -> (Vec<u8>, usize, Held) {
-        (self.bytes, self.start, self.held)
+    /// [`Reservation::buffers`].
+    pub fn into_parts(self) -> (Vec<u8>, usize, Reservation) {
+        (self.bytes, self.start, self.reservation)
     }
 }
 

@@ -38,7 +38,7 @@ pub struct HeadersVerdict {
 /// Why a header was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderRefusal {
-    /// It breaks a rule of headers, or stands on a refused block: whoever sends it is let go.
+    /// It breaks a rule of headers, or stands on a refused block: a peer that sends it is disconnected.
     Invalid {
         /// Its place in the list that was given.
         index: usize,
@@ -47,7 +47,7 @@ pub enum HeaderRefusal {
         /// Core's reject string, with details where there are some.
         reason: String,
     },
-    /// Its time is too far ahead. No offence: the headers from `index` on are kept aside here and
+    /// Its time is too far ahead. No offence: the headers from `index` on are kept here and
     /// given again when the time has come, see [`crate::hub`].
     TooNew {
         /// Its place in the list that was given.
@@ -127,4 +127,12 @@ pub trait ChainView: Send + Sync + 'static {
 
     /// Core's Initial Block Download state: the tip has less than minimum work, or is older than a day.
     fn initial_download(&self) -> bool;
+}
+
+/// The hashes of headers, several at a time.
+pub(crate) fn hash_all(headers: &[Header]) -> Vec<Hash256> {
+    let bytes: Vec<[u8; 80]> = headers.iter().map(|header| header.0).collect();
+    let mut hashes = vec![[0; 32]; bytes.len()];
+    simd::sha256::sha256d_80(&bytes, &mut hashes);
+    hashes.into_iter().map(Hash256).collect()
 }

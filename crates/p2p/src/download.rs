@@ -1,27 +1,27 @@
-//! The download scheduler: which block is asked of which peer, and which peer is let go.
+//! The download scheduler: which block is asked of which peer, and which peer is disconnected.
 //!
 //! In: the blocks wanted, in chain order; who can serve them; what arrived, and the time.
-//! Out: requests, and peers to let go with the reason.
+//! Out: requests, and peers to disconnect with the reason.
 //!
-//! - The lowest block that nobody was asked for goes to the peer that is expected to deliver it first.
+//! - The lowest block that no peer was asked for goes to the peer that is expected to deliver it first.
 //! - Nothing is asked for that lies `window_count` above the lowest block that has not arrived, nor so
 //!   much that the bytes held and those expected exceed `window_bytes`; but that lowest block always is, if the
 //!   node has done with what came: everything in the window may stand on it.
-//! - A peer has so many requests in flight as it can answer in [`HORIZON`] (or two round trips, if they
+//! - A peer has as many requests in flight as it can answer in [`HORIZON`] (or two round trips, if they
 //!   are longer) at the speed it shows: [`IN_FLIGHT_COUNT_MIN`] to [`IN_FLIGHT_COUNT_MAX`],
 //!   [`IN_FLIGHT_COUNT_START`] at first.
 //! - When a peer could deliver more, but everything in the window is in flight, the lowest block is held
 //!   up: after [`REPEAT_AFTER`], or four times what the other would need, the other is asked too; one more each
-//!   [`THIRD_AFTER`] while all who were asked hold it up. After the stall timeout (2 s, doubled with each peer let
-//!   go up to 64 s, times 0.85 with each block stored) a peer that holds it up is let go, unless its speed is at
+//!   [`THIRD_AFTER`] while all who were asked hold it up. After the stall timeout (2 s, doubled with each peer
+//!   disconnected up to 64 s, times 0.85 with each block stored) a peer that holds it up is disconnected, unless its speed is at
 //!   least half the others' mean or theirs is not known, or it was named by a person.
-//! - A peer that connected to us is asked only for what no peer has that we connected to and may still ask: whoever
-//!   likes can connect to us. Source: Core prefers outbound peers, too (`m_num_preferred_download_peers`).
+//! - A peer that connected to us is asked only for what no peer has that we connected to and may still ask:
+//!   any host can connect to us. Source: Core prefers outbound peers, too (`m_num_preferred_download_peers`).
 //! - A peer's speed is that of blocks that were asked for; whatever else it sends makes it no faster.
 //! - What a peer says that it lacks, and all below, is not asked of it for [`LACKS_MIN`], doubled up to [`LACKS_MAX`].
-//! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is let go, one at a time, if
+//! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is disconnected, one at a time, if
 //!   another can take its place and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
-//! - The only peer with requests in flight is never let go for being slow: only when no byte came for 10 min.
+//! - The only peer with requests in flight is never disconnected for being slow: only when no byte came for 10 min.
 //!
 //! Absent on purpose: what a block is, and whether it is good.
 
@@ -42,7 +42,7 @@ pub const IN_FLIGHT_COUNT_MIN: usize = 2;
 pub const IN_FLIGHT_COUNT_MAX: usize = 512;
 /// A peer's requests in flight are what it delivers in this time.
 pub const HORIZON: Duration = Duration::from_secs(1);
-/// Speeds are measured so often.
+/// How often speeds are measured.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 /// A block that is held up is asked of a second peer after this time.
 pub const REPEAT_AFTER: Duration = Duration::from_secs(1);
@@ -52,20 +52,20 @@ pub const THIRD_AFTER: Duration = Duration::from_secs(10);
 pub const LACKS_MIN: Duration = Duration::from_secs(1);
 /// And for this time at most.
 pub const LACKS_MAX: Duration = Duration::from_secs(600);
-/// So many of the lowest blocks are asked a second time at once.
+/// How many of the lowest blocks are asked a second time at once.
 pub const REPEAT_COUNT_MAX: usize = 16;
 /// First and least stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_DEFAULT`.
 pub const STALL_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 /// Greatest stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_MAX`.
 pub const STALL_TIMEOUT_MAX: Duration = Duration::from_secs(64);
 /// A peer that has requests in flight and completes none for this time, and half of it again for each
-/// other peer that downloads, is let go. Source: Core's `BLOCK_DOWNLOAD_TIMEOUT_BASE`.
+/// other peer that downloads, is disconnected. Source: Core's `BLOCK_DOWNLOAD_TIMEOUT_BASE`.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(600);
-/// A peer is slow when the others' mean is more than so many times its speed.
+/// A peer is slow when the others' mean is more than this many times its speed.
 pub const SLOW_FACTOR: u64 = 4;
-/// A peer must be slow for so long to be let go.
+/// How long a peer must be slow to be disconnected.
 pub const SLOW_AFTER: Duration = Duration::from_secs(30);
-/// So many peers that download are always kept.
+/// How many peers that download are always kept.
 pub const DOWNLOAD_PEER_COUNT_MIN: usize = 2;
 /// A peer with only its last blocks is asked down to this depth below its best: two for races.
 /// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS` less two.
@@ -85,7 +85,7 @@ pub struct Limits {
 /// How a peer came to be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A person named it: it is never let go for being slow.
+    /// A person named it: it is never disconnected for being slow.
     Named,
     /// We sought it.
     Sought,
@@ -96,7 +96,7 @@ pub enum Source {
 /// What of the list a peer can serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// It has the first so many blocks of the list.
+    /// How many blocks of the start of the list it has.
     pub count: usize,
     /// And of those only from this height on.
     pub height_min: Height,
@@ -116,7 +116,7 @@ pub enum Arrival {
 /// When a peer sends the lowest block that has not arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It is what it sends next; or nobody was asked for it, and then any peer may free a place.
+    /// It is what it sends next; or no peer was asked for it, and then any peer may free a place.
     Next,
     /// After others that it was asked for.
     Queued,
@@ -199,7 +199,7 @@ impl Download {
         self.skip_arrived();
         self.version += 1;
         self.held_up = None;
-        // A list that ends where the last one did is all there is: nobody is to be asked for more of it.
+        // A list that ends where the last one did is all there is: there is no more of it to ask for.
         let last = self.entries.last().map(|entry| entry.want.hash);
         if std::mem::replace(&mut self.last, last) != last {
             self.more_said = last.is_none();
@@ -458,8 +458,8 @@ impl Download {
         self.sampled_at = now;
     }
 
-    /// Who is to be let go now, and why.
-    pub fn let_go(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
+    /// Which peer is to be disconnected now, and why.
+    pub fn peer_to_disconnect(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
         self.timed_out(now).or_else(|| self.stalling(now)).or_else(|| self.slow(can_replace, now))
     }
 

@@ -4,17 +4,17 @@
 
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, Outbound, PeerId};
+use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
-use crate::hub::{Action, Command as Order, Hub, ServedBlock};
+use crate::hub::{Action, Hub, NodeMessage, ServedBlock};
 use crate::params::{NetworkParams, REGTEST};
-use crate::peer::Now;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::sim::{Chain, Made, made_on};
 use crate::socks5;
+use crate::time::Now;
 use crate::transport::Transport;
 use crate::v2;
-use crate::window::Window;
 use crate::wire::{Command, FRAME_BYTES, Frame, Message, NetAddress, PeerAddress, Target, Version, frame_v1, services};
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -161,7 +161,7 @@ fn known() -> &'static (Made, Made) {
 struct Play {
     hub: Hub,
     chain: Arc<Chain>,
-    window: Arc<Window>,
+    budget: Arc<InFlightBudget>,
     time: Duration,
     peers: Vec<PeerId>,
     /// Kinds of reasons for which connections ended.
@@ -171,7 +171,7 @@ struct Play {
 impl Play {
     fn new(v2transport: bool) -> Play {
         let chain = Arc::new(Chain::with_minimum(15));
-        let window = Arc::new(Window::default());
+        let budget = Arc::new(InFlightBudget::default());
         let config = Config {
             outbound: Outbound::Only(vec!["1.1.1.1".to_owned(), "1.1.1.2".to_owned()]),
             inbound_count_max: 4,
@@ -181,8 +181,8 @@ impl Play {
         };
         let now = Now { since_start: Duration::ZERO, unix: 1_700_000_000 };
         let view: Arc<dyn ChainView> = Arc::clone(&chain) as Arc<dyn ChainView>;
-        let hub = Hub::new(config, view, Arc::clone(&window), Rng::Seeded(3), now).expect("addresses are addresses");
-        Play { hub, chain, window, time: Duration::ZERO, peers: Vec::new(), gone: HashSet::new() }
+        let hub = Hub::new(config, view, Arc::clone(&budget), Rng::Seeded(3), now).expect("addresses are addresses");
+        Play { hub, chain, budget, time: Duration::ZERO, peers: Vec::new(), gone: HashSet::new() }
     }
 
     fn now(&self) -> Now {
@@ -210,9 +210,9 @@ impl Play {
             (6, Some(peer)) => self.hub.closed(peer, Reason::Closed, now),
             (7, _) => {
                 let list = self.chain.wanted(script.number() % 64);
-                self.hub.command(Order::Want(list), now);
+                self.hub.from_node(NodeMessage::Want(list), now);
             }
-            (8, _) => self.hub.command(Order::NewTip, now),
+            (8, _) => self.hub.from_node(NodeMessage::NewTip, now),
             (9, _) => self.time += Duration::from_millis(script.number() as u64 * 50),
             (10, Some(peer)) => {
                 if let Some(waits) = self.hub.peer(peer).map(|p| p.transport.to_send().len()) {
@@ -304,14 +304,14 @@ impl Play {
                 Action::Close { peer } => self.peers.retain(|known| *known != peer),
                 Action::Event(Event::Block { hash, bytes, .. }) => {
                     let verdict = self.chain.store(&bytes);
-                    self.hub.command(Order::Verdict(hash, verdict), now);
+                    self.hub.from_node(NodeMessage::Verdict(hash, verdict), now);
                     for refused in self.chain.connect() {
-                        self.hub.command(Order::Verdict(refused, BlockVerdict::Invalid(String::new())), now);
+                        self.hub.from_node(NodeMessage::Verdict(refused, BlockVerdict::Invalid(String::new())), now);
                     }
                 }
                 Action::Event(Event::Headers { .. } | Event::WantMore) => {
                     let list = self.chain.wanted(1000);
-                    self.hub.command(Order::Want(list), now);
+                    self.hub.from_node(NodeMessage::Want(list), now);
                 }
                 Action::Event(Event::PeerGone { reason, .. }) => {
                     self.gone.insert(std::mem::discriminant(&reason));
@@ -322,7 +322,7 @@ impl Play {
     }
 
     fn check(&mut self) {
-        assert!(self.window.held_bytes() == 0, "every block was let go of");
+        assert!(self.budget.held_bytes() == 0, "every reservation was dropped");
         for id in self.hub.peer_ids() {
             let waits = self.hub.peer(id).map_or(0, |peer| peer.transport.out_bytes());
             assert!(waits < 8 << 20, "{waits} bytes wait for one peer");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_survived_by_the_codec() {
+    fn codec_survives_arbitrary_bytes() {
         let mut rng = Rng::Seeded(21);
         for _ in 0..count() {
             let mut data = vec![0; rng.below(300)];
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn any_peer_is_survived() {
+    fn hub_survives_arbitrary_peers() {
         let mut rng = Rng::Seeded(22);
         let (mut connected, mut gone) = (0, HashSet::new());
         for _ in 0..count() {

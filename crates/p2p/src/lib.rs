@@ -21,6 +21,7 @@
 
 pub mod addresses;
 pub mod api;
+mod budget;
 pub mod chain;
 pub mod download;
 #[doc(hidden)]
@@ -30,6 +31,7 @@ pub mod low_work;
 pub mod net;
 pub mod params;
 pub mod peer;
+pub mod peer_headers;
 pub mod reason;
 pub mod rng;
 #[doc(hidden)]
@@ -41,13 +43,13 @@ pub mod wire;
 
 #[cfg(test)]
 mod test_data;
-mod window;
+pub mod time;
 
 pub use api::{BlockBytes, BlockVerdict, Config, Event, Outbound, PeerId, PeerInfo, Progress, Want};
+pub use budget::{BufferPool, InFlightBudget, Reservation};
 pub use chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer};
 pub use net::Network;
 pub use params::NetworkParams;
 pub use reason::Reason;
-pub use window::{Held, Spares, Window};

@@ -17,8 +17,8 @@ use primitives::{Hash256, Header, Height, Work};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
-/// A block's time may be so far ahead, in seconds. Source: `MAX_FUTURE_BLOCK_TIME`.
-const FUTURE_S_MAX: u64 = 7200;
+/// How far a block's time may be ahead of the clock, in seconds. Source: `MAX_FUTURE_BLOCK_TIME`.
+const FUTURE_BLOCK_S_MAX: u64 = 7200;
 
 /// Fastest chain that median time past allows, in blocks a second. Source: headerssync.cpp.
 const BLOCKS_PER_S_MAX: u64 = 6;
@@ -82,7 +82,7 @@ impl LowWorkSync {
         rng: &mut Rng,
     ) -> LowWorkSync {
         let period = network.commitment_period;
-        let seconds = (unix_time + FUTURE_S_MAX).saturating_sub(u64::from(start_median_time_past));
+        let seconds = (unix_time + FUTURE_BLOCK_S_MAX).saturating_sub(u64::from(start_median_time_past));
         let commitments_max = BLOCKS_PER_S_MAX * seconds / u64::from(period);
         LowWorkSync {
             phase: Phase::Presync,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_work_is_asked_for_twice_and_let_through() {
+    fn chain_with_enough_work_is_released_after_redownload() {
         let chain = Chain::new();
         let headers = headers_on(&chain.best_header(), 300, 1);
         let mut sync = start(&chain, 250, 2_000_000_000);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn another_chain_in_redownload_is_found() {
+    fn different_chain_in_redownload_fails() {
         let chain = Chain::new();
         let genesis = chain.best_header();
         let (shown, given) = (headers_on(&genesis, 300, 1), headers_on(&genesis, 300, 2));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_ends_for_every_reason() {
+    fn low_work_sync_ends_for_each_reason() {
         let chain = Chain::new();
         let genesis = chain.best_header();
         let headers = headers_on(&genesis, 100, 1);

@@ -11,7 +11,7 @@ pub struct NetworkParams {
     pub port: u16,
     /// Names whose addresses are peers, as absolute domain names.
     pub dns_seeds: &'static [&'static str],
-    /// Presync keeps one bit of every so many headers.
+    /// Presync keeps one bit of a header in this many.
     pub commitment_period: u32,
     /// Headers held back in redownload until that many follow.
     pub redownload_buffer_count: usize,

@@ -1,4 +1,4 @@
-//! One connection: handshake, liveness, and the messages that concern nobody but the two of us.
+//! One connection: handshake, liveness, and the messages that concern only the two ends of it.
 //!
 //! Bytes go in through [`Peer::transport`], [`Peer::next`] gives what the rest has to deal with
 //! ([`Input`]), and what is to be sent lies in the transport.
@@ -7,9 +7,10 @@
 
 use crate::api::{PeerId, PeerInfo};
 use crate::chain::HeaderInfo;
-use crate::hub::PeerHeaders;
+use crate::peer_headers::PeerHeaders;
 use crate::reason::Reason;
 use crate::rng::Rng;
+use crate::time::Now;
 use crate::transport::{Received, Transport};
 use crate::wire::{
     AddressEntry, Command, FRAME_BYTES, Inventory, Message, PROTOCOL_VERSION, Target, Version, services,
@@ -18,24 +19,15 @@ use primitives::{Hash256, Header};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The time, given from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// Since some start; never goes back.
-    pub since_start: Duration,
-    /// The wall clock, seconds since 1970.
-    pub unix: u64,
-}
-
 /// Peers of before this version are refused. Source: Bitcoin Core b88bffe, `MIN_PEER_PROTO_VERSION`.
 pub const VERSION_MIN: u32 = 31_800;
-/// A handshake may take so long, from the connection on.
+/// How long a handshake may take, from the connection on.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A connection on which nothing comes, or nothing can be sent, for so long is ended. Source: `TIMEOUT_INTERVAL`.
+/// A connection on which nothing comes, or nothing can be sent, for this time is ended. Source: `TIMEOUT_INTERVAL`.
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
-/// A ping is sent so often. Source: `PING_INTERVAL`.
+/// How often a ping is sent. Source: `PING_INTERVAL`.
 pub const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
-/// While so much waits to be sent, nothing more is read. Source: `-maxsendbuffer`, 1000 kB.
+/// While this many bytes wait to be sent, nothing more is read. Source: `-maxsendbuffer`, 1000 kB.
 pub const SEND_PAUSE_BYTES: usize = 1_000_000;
 /// Blocks that a peer may have asked for and that were not served yet; what it asks for beyond is ignored.
 pub const SERVE_COUNT_MAX: usize = 4096;
@@ -142,7 +134,7 @@ pub struct Peer {
     pub serving: bool,
     /// Smallest time between a ping and its answer.
     pub round_trip: Option<Duration>,
-    /// Blocks on no known header that nobody asked for.
+    /// Unrequested blocks on unknown headers.
     pub unasked_count: u32,
     /// For which list, best block and usefulness the scheduler knows what this peer has.
     pub(crate) reach_of: Option<(u64, Hash256, bool)>,
@@ -157,7 +149,7 @@ pub struct Peer {
     getaddr_answered: bool,
     /// Whether `sendheaders` was sent.
     asked_for_headers: bool,
-    /// Bytes of whole messages that were no blocks that anybody asked for.
+    /// Bytes of whole messages that were not requested blocks.
     other_bytes: u64,
 }
 
@@ -254,6 +246,13 @@ impl Peer {
     pub fn send(&mut self, message: &Message) {
         let (command, payload) = message.encode();
         self.transport.send(command, &payload);
+    }
+
+    /// It is known to have this block: it told so, or gave a descendant.
+    pub fn note_best_known(&mut self, info: HeaderInfo) {
+        if !info.invalid && self.best_known.is_none_or(|best| info.work > best.work) {
+            self.best_known = Some(info);
+        }
     }
 
     /// Bytes came.
@@ -403,7 +402,7 @@ impl Peer {
         }
     }
 
-    /// A message of so many bytes was no block that anybody asked for.
+    /// A message of `payload_bytes` bytes was not a requested block.
     pub fn note_other_bytes(&mut self, payload_bytes: usize) {
         self.other_bytes += (payload_bytes + FRAME_BYTES) as u64;
     }

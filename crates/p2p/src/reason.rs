@@ -12,15 +12,15 @@ pub enum Reason {
     Closed,
     /// The socket failed, or the connection could not be made.
     Io(String),
-    /// We stop.
+    /// This node shuts down.
     Stopping,
     /// The handshake was not done within its limit.
     HandshakeTimeout,
-    /// Nothing came for so long.
+    /// Nothing came for this time.
     Silent(Duration),
-    /// A ping was not answered for so long.
+    /// A ping was not answered for this time.
     PingTimeout(Duration),
-    /// We do not read as fast as we are asked to send: the peer took nothing of what waits for it for so long.
+    /// The peer's receive window stayed closed for this time.
     SendTimeout(Duration),
     /// The nonce of its version message is our own.
     SelfConnection,
@@ -36,7 +36,7 @@ pub enum Reason {
     Lagging,
     /// It was asked for headers and did not go on.
     HeadersStalled,
-    /// It held up the download window for so long.
+    /// It stalled the download window for this time.
     BlockStalled(Duration),
     /// A block was asked for and did not come in time.
     BlockTimeout(Hash256),
@@ -77,7 +77,7 @@ pub enum Reason {
         /// Core's reject string.
         reason: String,
     },
-    /// Too many headers that stand on nothing known.
+    /// Too many unconnecting headers.
     HeadersUnconnected,
     /// A body that does not match its header, or that CheckBlock refuses.
     BadBody {
@@ -93,7 +93,7 @@ pub enum Reason {
         /// Core's reject string.
         reason: String,
     },
-    /// Too many blocks that nobody asked for, on no known header.
+    /// Too many unrequested blocks on unknown headers.
     UnaskedBlocks,
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::Closed => write!(f, "closed by the peer"),
             Reason::Io(why) => write!(f, "{why}"),
-            Reason::Stopping => write!(f, "we stop"),
+            Reason::Stopping => write!(f, "shutting down"),
             Reason::HandshakeTimeout => write!(f, "handshake not done in time"),
             Reason::Silent(time) => write!(f, "silent for {} s", time.as_secs()),
             Reason::PingTimeout(time) => write!(f, "ping unanswered for {} s", time.as_secs()),
@@ -147,10 +147,10 @@ impl fmt::Display for Reason {
             Reason::HeadersNotContinuous => write!(f, "misbehaving: headers are not one chain"),
             Reason::HeaderWork => write!(f, "misbehaving: header without proof of work"),
             Reason::HeaderInvalid { hash, reason } => write!(f, "misbehaving: header {hash}: {reason}"),
-            Reason::HeadersUnconnected => write!(f, "misbehaving: headers that stand on nothing known"),
+            Reason::HeadersUnconnected => write!(f, "misbehaving: too many unconnecting headers"),
             Reason::BadBody { hash, reason } => write!(f, "misbehaving: body of block {hash}: {reason}"),
             Reason::InvalidBlock { hash, reason } => write!(f, "misbehaving: invalid block {hash}: {reason}"),
-            Reason::UnaskedBlocks => write!(f, "misbehaving: unasked blocks on no known header"),
+            Reason::UnaskedBlocks => write!(f, "misbehaving: unrequested blocks on unknown headers"),
         }
     }
 }

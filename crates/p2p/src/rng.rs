@@ -31,7 +31,7 @@ impl Rng {
         }
     }
 
-    /// So many random bytes.
+    /// `N` random bytes.
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut out = [0; N];
         self.fill(&mut out);
@@ -43,7 +43,7 @@ impl Rng {
         u64::from_le_bytes(self.bytes())
     }
 
-    /// A random number below `bound`, 0 for a bound of 0. The bias of 2^-64 times `bound` matters to nobody here.
+    /// A random number below `bound`, 0 for a bound of 0. The bias of 2^-64 times `bound` does not matter here.
     pub fn below(&mut self, bound: usize) -> usize {
         let product = u128::from(self.number()) * bound as u128;
         (product >> 64) as usize
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_below_their_bound() {
+    fn random_number_is_below_its_bound() {
         for mut rng in [Rng::System, Rng::Seeded(1)] {
             let drawn: std::collections::HashSet<_> = (0..200).map(|_| rng.below(4)).collect();
             assert_eq!(drawn, (0..4).collect());

@@ -138,7 +138,7 @@ impl Chain {
         Chain { inner: Mutex::new(inner), minimum_work: Work::ZERO, judges, all_blocks: true }
     }
 
-    /// With minimum work that a chain of so many blocks on genesis has.
+    /// With minimum work that a chain of `count` blocks on genesis has.
     pub fn with_minimum(count: usize) -> Chain {
         let one = Work::of_bits(BITS);
         let minimum_work = (0..count).fold(one, |sum, _| sum.saturating_add(one));

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_the_rfcs() {
+    fn connect_sends_the_bytes_of_rfc_1928() {
         let name = Host::Name("ab.onion".to_owned());
         let (result, heard) = ask(&[5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0], name.clone());
         result.unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_has_its_words() {
+    fn refused_connect_names_the_reason() {
         let host = || Host::Name("a".to_owned());
         for (row, says, want) in [
             ("closed", &[][..], "proxy: "),

@@ -8,20 +8,20 @@
 //! The checksum of a v1 block is not computed: its header is hashed by who takes it, and a body that does
 //! not match its header is found there. Every other v1 payload is checked; v2 packets all are.
 
+use crate::budget::BufferPool;
 use crate::rng::Rng;
 use crate::v2::{self, Cipher, Keys};
-use crate::window::Spares;
 use crate::wire::{Command, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, WireError, frame_v1};
 use std::collections::VecDeque;
 
 /// Bytes of the staging buffer.
 pub const STAGING_BYTES: usize = 64 << 10;
 
-/// A vector for a payload starts with room for so much.
+/// Room with which the vector of a payload starts.
 pub const STEP_BYTES: usize = 256 << 10;
 
 /// Payloads from this size on get a vector that was used before, if there is one.
-const SPARE_BYTES_MIN: usize = 64 << 10;
+const BUFFER_BYTES_MIN: usize = 64 << 10;
 
 /// First bytes of a v1 connection: magic, `version`, zeros. Source: BIP324.
 const V1_PREFIX_BYTES: usize = 16;
@@ -91,11 +91,11 @@ pub struct Transport {
     used: usize,
     filled: usize,
     partial: Option<Partial>,
-    /// v1: bytes still to come of a payload that nobody wants.
+    /// v1: bytes still to come of a payload of an unknown command.
     skip_bytes: usize,
     block_owed: bool,
     /// Where vectors for blocks come from.
-    spares: Spares,
+    buffers: BufferPool,
     received_bytes: u64,
     out: VecDeque<Vec<u8>>,
     /// Bytes of the first entry of `out` that are sent.
@@ -137,7 +137,7 @@ impl Transport {
             partial: None,
             skip_bytes: 0,
             block_owed: false,
-            spares: Spares::default(),
+            buffers: BufferPool::default(),
             received_bytes: 0,
             out: VecDeque::new(),
             sent: 0,
@@ -163,8 +163,8 @@ impl Transport {
     }
 
     /// Says where vectors for blocks come from.
-    pub fn set_spares(&mut self, spares: Spares) {
-        self.spares = spares;
+    pub fn set_buffer_pool(&mut self, buffers: BufferPool) {
+        self.buffers = buffers;
     }
 
     /// Bytes received.
@@ -187,7 +187,7 @@ impl Transport {
         &mut self.staging[self.filled..]
     }
 
-    /// So many bytes were put into [`Transport::space`].
+    /// `bytes` bytes were put into [`Transport::space`].
     pub fn received(&mut self, bytes: usize) {
         self.received_bytes += bytes as u64;
         match &mut self.partial {
@@ -196,7 +196,7 @@ impl Transport {
         }
     }
 
-    /// Takes `bytes` as from a socket: for tests, where there is none.
+    /// Takes `bytes` as from a socket: for tests, which have no socket.
     ///
     /// Returns how many were taken; call [`Transport::next`] until it gives nothing, then go on.
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
@@ -264,7 +264,7 @@ impl Transport {
     fn begin(&mut self, frame: Option<Frame>, want_bytes: usize) {
         let have_bytes = self.staged().len().min(want_bytes);
         let mut bytes = match want_bytes {
-            SPARE_BYTES_MIN.. if self.block_owed => self.spares.take(want_bytes),
+            BUFFER_BYTES_MIN.. if self.block_owed => self.buffers.take(want_bytes),
             _ if self.block_owed => vec![0; want_bytes],
             _ => vec![0; want_bytes.min(have_bytes + STEP_BYTES)],
         };
@@ -425,12 +425,12 @@ impl Transport {
         self.push(bytes);
     }
 
-    /// The next bytes to send; empty when there are none.
+    /// The next bytes to send; empty without.
     pub fn to_send(&self) -> &[u8] {
         self.out.front().map_or(&[], |first| &first[self.sent..])
     }
 
-    /// So many bytes of [`Transport::to_send`] were sent.
+    /// `bytes` bytes of [`Transport::to_send`] were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         self.out_bytes -= bytes;

@@ -76,7 +76,7 @@ impl Link {
         self.in_flight.push_back(hash);
     }
 
-    /// Takes a request out of the queue; `false` when there is none.
+    /// Takes a request out of the queue; `false` when it was not asked for.
     pub(super) fn answered(&mut self, hash: &Hash256, now: Duration) -> bool {
         let Some(at) = self.in_flight.iter().position(|asked| asked == hash) else { return false };
         self.in_flight.remove(at);
@@ -125,7 +125,7 @@ impl Link {
     pub(super) fn measure(&mut self, bytes: u64, since: Duration, passed: Duration, paused: bool, now: Duration) {
         let busy_all_along = self.is_busy() && self.busy_since.is_some_and(|busy| busy <= since);
         let came = bytes.saturating_sub(self.sampled_bytes);
-        // What turned out to be no block is taken off again, and what was counted too much does not count later on; but
+        // What turned out not to be a block is taken off again, and what was counted too much does not count later on; but
         // what came before it was asked for blocks, headers above all, is forgotten.
         self.sampled_bytes = if busy_all_along { self.sampled_bytes.max(bytes) } else { bytes };
         if came > 0 {

@@ -44,7 +44,7 @@ fn all(assigned: &[(PeerId, Vec<Want>)]) -> Vec<usize> {
 }
 
 #[test]
-fn the_lowest_are_asked_first_and_each_once() {
+fn lowest_blocks_are_asked_first_and_once() {
     let mut download = download(100, &[A, B]);
     let assigned = download.assign(0, LIMITS, at(0));
     assert_eq!(all(&assigned), (0..32).collect::<Vec<_>>(), "two peers of sixteen");
@@ -56,7 +56,7 @@ fn the_lowest_are_asked_first_and_each_once() {
 }
 
 #[test]
-fn the_window_bounds_blocks_and_bytes_but_never_the_lowest() {
+fn window_bounds_requests_but_never_the_lowest_block() {
     let mut by_count = download(100, &[A]);
     let limits = Limits { window_count: 5, ..LIMITS };
     assert_eq!(all(&by_count.assign(0, limits, at(0))), [0, 1, 2, 3, 4]);
@@ -81,7 +81,7 @@ fn the_window_bounds_blocks_and_bytes_but_never_the_lowest() {
 }
 
 #[test]
-fn the_lowest_has_a_place_even_where_there_is_none() {
+fn lowest_block_is_asked_beyond_the_peer_limit() {
     let mut download = download(40, &[A, B]);
     let assigned = download.assign(0, LIMITS, at(0));
     let owner = if asked(&assigned, A).contains(&0) { A } else { B };
@@ -97,7 +97,7 @@ fn the_lowest_has_a_place_even_where_there_is_none() {
 }
 
 #[test]
-fn arrivals_are_told_apart() {
+fn arrivals_are_classified() {
     let mut download = download(4, &[A, B]);
     let assigned = download.assign(0, LIMITS, at(0));
     let (of_a, of_b) = (asked(&assigned, A)[0], asked(&assigned, B)[0]);
@@ -111,7 +111,7 @@ fn arrivals_are_told_apart() {
 }
 
 #[test]
-fn what_is_there_or_coming_is_not_asked_again_by_a_new_list() {
+fn new_list_does_not_repeat_requests() {
     let mut download = download(10, &[A]);
     download.assign(0, LIMITS, at(0));
     download.arrived(A, &hash(0), 10, at(1));
@@ -123,7 +123,7 @@ fn what_is_there_or_coming_is_not_asked_again_by_a_new_list() {
 }
 
 #[test]
-fn more_is_wanted_once_for_each_list() {
+fn more_is_requested_once_for_each_list() {
     let mut download = download(20, &[A]);
     assert!(!download.wants_more());
     download.assign(0, LIMITS, at(0));
@@ -138,7 +138,7 @@ fn more_is_wanted_once_for_each_list() {
 }
 
 #[test]
-fn a_bad_body_is_asked_of_another() {
+fn bad_body_is_asked_of_another_peer() {
     let mut download = download(1, &[A, B]);
     let assigned = download.assign(0, LIMITS, at(0));
     let liar = assigned[0].0;
@@ -151,7 +151,7 @@ fn a_bad_body_is_asked_of_another() {
 }
 
 #[test]
-fn what_a_lost_or_lacking_peer_owed_is_asked_of_others() {
+fn requests_of_a_lost_peer_go_to_others() {
     let mut download = download(8, &[A]);
     assert_eq!(all(&download.assign(0, LIMITS, at(0))).len(), 8);
     download.add_peer(B, Source::Sought, 0, at(0));
@@ -163,7 +163,7 @@ fn what_a_lost_or_lacking_peer_owed_is_asked_of_others() {
 }
 
 #[test]
-fn what_a_peer_lacks_it_may_have_later() {
+fn notfound_is_forgotten_after_its_backoff() {
     let mut download = download(1, &[A]);
     let mut asked_at = Vec::new();
     for ms in (0..20_000).step_by(250) {
@@ -187,7 +187,7 @@ fn what_a_peer_lacks_it_may_have_later() {
 }
 
 #[test]
-fn who_connected_to_us_is_asked_for_what_nobody_else_has() {
+fn inbound_peers_are_asked_only_for_what_others_lack() {
     let mut download = Download::default();
     download.want(list(0..40));
     for (peer, source, count) in [(A, Source::Inbound, 40), (B, Source::Named, 10), (C, Source::Inbound, 40)] {
@@ -207,7 +207,7 @@ fn who_connected_to_us_is_asked_for_what_nobody_else_has() {
 }
 
 #[test]
-fn bytes_that_are_no_blocks_make_no_speed() {
+fn other_bytes_do_not_count_as_speed() {
     let mut download = download(100, &[A]);
     download.assign(0, LIMITS, at(0));
     // A message of 4 MB comes again and again, and is taken off when it is whole and no block.
@@ -219,7 +219,7 @@ fn bytes_that_are_no_blocks_make_no_speed() {
 }
 
 #[test]
-fn headers_before_the_first_request_take_nothing_off_the_speed() {
+fn headers_before_the_first_request_do_not_lower_speed() {
     let mut download = Download::default();
     download.add_peer(A, Source::Sought, 0, at(0));
     // Half of a message of headers, which is whole and no block by the time blocks are asked for.
@@ -235,7 +235,7 @@ fn headers_before_the_first_request_take_nothing_off_the_speed() {
 }
 
 #[test]
-fn limited_peers_are_asked_from_their_height_on() {
+fn limited_peer_is_asked_from_its_lowest_height() {
     let mut download = download(50, &[A]);
     download.set_reach(A, Reach { count: 45, height_min: 40 });
     assert_eq!(all(&download.assign(0, LIMITS, at(0))), (40..45).collect::<Vec<_>>());
@@ -243,7 +243,7 @@ fn limited_peers_are_asked_from_their_height_on() {
 }
 
 #[test]
-fn a_held_up_block_is_asked_twice_and_later_thrice() {
+fn stalled_block_is_asked_of_a_second_and_third_peer() {
     let mut download = download(1, &[A, B, C]);
     let owner = download.assign(0, LIMITS, at(0))[0].0;
     assert!(download.assign(0, LIMITS, at(10)).is_empty());
@@ -272,7 +272,7 @@ fn measure(download: &mut Download, rates: &[(PeerId, u64)], start: u64, samples
 }
 
 #[test]
-fn the_number_in_flight_follows_the_speed() {
+fn in_flight_limit_follows_speed() {
     let mut download = download(4000, &[A, B, C]);
     download.block_bytes = 10_000.0;
     download.assign(0, LIMITS, at(0));
@@ -283,7 +283,7 @@ fn the_number_in_flight_follows_the_speed() {
 }
 
 #[test]
-fn who_holds_up_the_window_is_let_go_unless_it_keeps_pace() {
+fn stalling_peer_is_disconnected_unless_it_keeps_pace() {
     for (row, rate_of_a, goes) in [("slow", 10_000, true), ("half as fast", 600_000, false)] {
         let mut download = download(64, &[A, B]);
         let assigned = download.assign(0, LIMITS, at(0));
@@ -296,10 +296,10 @@ fn who_holds_up_the_window_is_let_go_unless_it_keeps_pace() {
         }
         let limits = Limits { window_count: 32, ..LIMITS };
         download.assign(0, limits, at(now));
-        assert_eq!(download.let_go(false, at(now + 100)), None, "{row}: not at once");
+        assert_eq!(download.peer_to_disconnect(false, at(now + 100)), None, "{row}: not at once");
         download.assign(0, limits, at(now + 1500));
         download.assign(0, limits, at(now + 2500));
-        let gone = download.let_go(false, at(now + 2500)).map(|(peer, _)| peer);
+        let gone = download.peer_to_disconnect(false, at(now + 2500)).map(|(peer, _)| peer);
         assert_eq!(gone, goes.then_some(slow), "{row}");
         if goes {
             assert_eq!(download.stall_timeout, STALL_TIMEOUT_MIN * 2, "the next one has longer");
@@ -311,7 +311,7 @@ fn who_holds_up_the_window_is_let_go_unless_it_keeps_pace() {
 }
 
 #[test]
-fn a_slow_peer_goes_if_another_can_take_its_place() {
+fn slow_peer_is_disconnected_if_replaceable() {
     for (row, can_replace, peers, goes) in [
         ("three peers", true, &[A, B, C][..], true),
         ("nobody to take its place", false, &[A, B, C], false),
@@ -324,7 +324,7 @@ fn a_slow_peer_goes_if_another_can_take_its_place() {
         let mut gone = None;
         for _ in 0..200 {
             now = measure(&mut download, &rates, now, 1);
-            gone = gone.or(download.let_go(can_replace, at(now)));
+            gone = gone.or(download.peer_to_disconnect(can_replace, at(now)));
             // Some arrive all the time, so that no other timeout is met.
             for peer in peers {
                 let front = download.links[peer].in_flight.front().copied();
@@ -340,24 +340,24 @@ fn a_slow_peer_goes_if_another_can_take_its_place() {
 }
 
 #[test]
-fn nothing_for_ten_minutes_ends_even_the_last() {
+fn silent_download_peer_is_disconnected_after_ten_minutes() {
     let mut download = download(5, &[A]);
     download.assign(0, LIMITS, at(0));
     // Bytes trickle: kept.
     let now = measure(&mut download, &[(A, 10)], 0, 4 * 700);
-    assert_eq!(download.let_go(false, at(now)), None);
+    assert_eq!(download.peer_to_disconnect(false, at(now)), None);
     // Nothing at all: let go.
     let mut end = now;
     for _ in 0..4 * 601 {
         end += 250;
         download.sample(false, at(end), |_| Some((10 * now / 1000, None)));
     }
-    assert!(matches!(download.let_go(false, at(end)), Some((A, Reason::BlockTimeout(_)))));
+    assert!(matches!(download.peer_to_disconnect(false, at(end)), Some((A, Reason::BlockTimeout(_)))));
     // While we do not read, no clock runs against it.
     let mut download = self::download(5, &[A]);
     download.assign(0, LIMITS, at(0));
     for i in 1..5000 {
         download.sample(true, at(i * 250), |_| Some((0, None)));
     }
-    assert_eq!(download.let_go(false, at(5000 * 250)), None);
+    assert_eq!(download.peer_to_disconnect(false, at(5000 * 250)), None);
 }

@@ -3,8 +3,9 @@
 use super::Hub;
 use crate::api::{BlockBytes, BlockVerdict, Config, Event, PeerId};
 use crate::download::{Arrival, LIMITED_DEPTH_MAX, Limits, Reach};
-use crate::peer::{Now, Peer};
+use crate::peer::Peer;
 use crate::reason::Reason;
+use crate::time::Now;
 use crate::transport::Received;
 use crate::wire::{Command, Inventory, Message};
 use primitives::header::HEADER_BYTES;
@@ -21,7 +22,7 @@ pub(super) fn soft_bytes(config: &Config) -> usize {
 }
 
 /// While the node holds more than this, not even that one is read, unless that block is what it sends next.
-/// It takes bodies of more than twice the size that was expected; the peer is then let go, for with fewer
+/// It takes bodies of more than twice the size that was expected; the peer is then disconnected, for with fewer
 /// requests in flight the block comes first.
 pub(super) fn hard_bytes(config: &Config) -> usize {
     config.window_bytes.saturating_mul(2).saturating_add(64 << 20)
@@ -30,7 +31,7 @@ pub(super) fn hard_bytes(config: &Config) -> usize {
 impl Hub {
     pub(super) fn on_block(&mut self, id: PeerId, received: Received, now: Now) -> Result<(), Reason> {
         let Some(head) = received.payload().first_chunk::<HEADER_BYTES>() else {
-            let why = format!("{} bytes are no block", received.payload().len());
+            let why = format!("{} bytes do not deserialize as a block", received.payload().len());
             return Err(Reason::BadMessage { command: Command::Block.name(), why });
         };
         let header = Header(*head);
@@ -40,7 +41,7 @@ impl Hub {
             Arrival::Wanted(want) => {
                 self.progress.blocks_count += 1;
                 self.progress.blocks_bytes += bytes as u64;
-                let held = self.window.hold(bytes);
+                let held = self.budget.hold(bytes);
                 let bytes = BlockBytes::new(received.bytes, received.start, held);
                 self.event(Event::Block { peer: id, hash, height: want.height, bytes });
                 Ok(())
@@ -93,7 +94,7 @@ impl Hub {
         }
     }
 
-    /// Lets go of all whose best chain has a refused block.
+    /// Disconnects all whose best chain has a refused block.
     fn drop_those_on(&mut self, hash: Hash256, now: Now) {
         let Some(refused) = self.chain.header(&hash) else { return };
         let on_it = |peer: &&Peer| {
@@ -109,8 +110,8 @@ impl Hub {
     pub fn schedule(&mut self, now: Now) {
         self.update_reach();
         let limits = Limits { window_bytes: self.config.window_bytes, window_count: self.config.window_count };
-        self.window.set_starved(false);
-        for (id, wants) in self.download.assign(self.window.held_bytes(), limits, now.since_start) {
+        self.budget.set_starved(false);
+        for (id, wants) in self.download.assign(self.budget.held_bytes(), limits, now.since_start) {
             let list = wants.iter().map(|want| Inventory { kind: Inventory::WITNESS_BLOCK, hash: want.hash }).collect();
             if let Some(peer) = self.peers.get_mut(&id) {
                 peer.send(&Message::GetData(list));
@@ -119,8 +120,8 @@ impl Hub {
         for (id, peer) in &mut self.peers {
             peer.transport.set_block_owed(self.download.owes(*id));
         }
-        if self.download.is_window_full() || self.paused || self.window.held_bytes() > soft_bytes(&self.config) {
-            self.window.set_starved(true);
+        if self.download.is_window_full() || self.paused || self.budget.held_bytes() > soft_bytes(&self.config) {
+            self.budget.set_starved(true);
         }
         if self.download.wants_more() {
             self.event(Event::WantMore);
@@ -178,13 +179,13 @@ impl Hub {
         let peers = &self.peers;
         self.download
             .sample(paused, now.since_start, |id| peers.get(&id).map(|peer| (peer.block_bytes(), peer.round_trip)));
-        if self.window.held_bytes() > hard_bytes(&self.config)
+        if self.budget.held_bytes() > hard_bytes(&self.config)
             && let Some(id) = self.download.first_is_queued_at()
         {
             self.drop_peer(id, Reason::BlockStalled(Duration::ZERO), now);
         }
         let can_replace = self.can_replace();
-        if let Some((id, reason)) = self.download.let_go(can_replace, now.since_start) {
+        if let Some((id, reason)) = self.download.peer_to_disconnect(can_replace, now.since_start) {
             self.drop_peer(id, reason, now);
         }
     }

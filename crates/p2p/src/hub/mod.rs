@@ -5,22 +5,24 @@
 //! Out: bytes (in each peer's transport), and [`Action`]s.
 
 pub mod blocks;
+pub mod future_headers;
+pub mod header_schedule;
 pub mod headers;
 pub mod outbound;
 pub mod serve;
 
-pub use headers::PeerHeaders;
 pub use serve::ServedBlock;
 
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
+use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
 use crate::download::{Download, Source, Turn};
-use crate::peer::{Greeting, Input, Kind, Now, Peer};
+use crate::peer::{Greeting, Input, Kind, Peer};
 use crate::reason::Reason;
 use crate::rng::Rng;
+use crate::time::Now;
 use crate::transport::Transport;
-use crate::window::Window;
 use crate::wire::{AddressEntry, Group, Inventory, NetAddress, PeerAddress, Target, TargetError, services};
 use primitives::Hash256;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +31,7 @@ use std::time::Duration;
 
 /// Greatest [`Config::outbound_count`].
 pub const OUTBOUND_COUNT_MAX: usize = 12;
-/// The address memory is given out so often.
+/// How often the address memory is given out.
 pub const SAVE_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
 /// What the world is asked to do.
@@ -69,7 +71,7 @@ pub enum Action {
 
 /// What the node says.
 #[derive(Debug)]
-pub enum Command {
+pub enum NodeMessage {
     /// See [`crate::Network::want`].
     Want(Vec<Want>),
     /// See [`crate::Network::verdict`].
@@ -87,7 +89,7 @@ pub struct Hub {
     actions: VecDeque<Action>,
     next_id: u64,
     download: Download,
-    window: Arc<Window>,
+    budget: Arc<InFlightBudget>,
     headers: headers::HeaderSync,
     outbound: outbound::Dialer,
     addresses: Addresses,
@@ -102,11 +104,11 @@ impl Hub {
     ///
     /// # Errors
     ///
-    /// [`TargetError`] for an address in the settings that is none.
+    /// [`TargetError`] for an address in the settings that does not parse.
     pub fn new(
         mut config: Config,
         chain: Arc<dyn ChainView>,
-        window: Arc<Window>,
+        budget: Arc<InFlightBudget>,
         mut rng: Rng,
         now: Now,
     ) -> Result<Hub, TargetError> {
@@ -129,7 +131,7 @@ impl Hub {
             actions,
             next_id: 0,
             download: Download::default(),
-            window,
+            budget,
             headers: headers::HeaderSync::default(),
             outbound,
             addresses,
@@ -172,7 +174,7 @@ impl Hub {
             inbound_count: ready(true),
             download_peer_count: self.download.peer_count(),
             in_flight_count: self.download.in_flight_count(),
-            held_bytes: self.window.held_bytes(),
+            held_bytes: self.budget.held_bytes(),
             wanted_count: self.download.open_count(),
             presync_height: self.presync_height(),
             headers_done: self.headers.done,
@@ -229,7 +231,7 @@ impl Hub {
     }
 
     fn insert(&mut self, id: PeerId, kind: Kind, target: Target, mut transport: Transport, now: Now) {
-        transport.set_spares(self.window.spares());
+        transport.set_buffer_pool(self.budget.buffers());
         let greeting = self.greeting();
         let peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.rng);
         self.peers.insert(id, peer);
@@ -270,7 +272,7 @@ impl Hub {
         self.event(Event::PeerGone { peer: id, address, inbound, reason });
     }
 
-    /// Ends all connections: we stop.
+    /// Ends all connections: this node shuts down.
     pub fn stop(&mut self, now: Now) {
         for id in self.peer_ids() {
             self.drop_peer(id, Reason::Stopping, now);
@@ -290,7 +292,7 @@ impl Hub {
         if !peer.may_read() {
             return false;
         }
-        let held = self.window.held_bytes();
+        let held = self.budget.held_bytes();
         if held <= blocks::soft_bytes(&self.config) || !self.download.owes(id) {
             return true;
         }
@@ -304,7 +306,7 @@ impl Hub {
         may
     }
 
-    /// So many bytes were put into the space of a connection's transport.
+    /// `bytes` bytes were put into the space of a connection's transport.
     pub fn received(&mut self, id: PeerId, bytes: usize, now: Now) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.transport.received(bytes);
@@ -404,14 +406,14 @@ impl Hub {
         Ok(())
     }
 
-    // Commands and the clock.
+    // What the node says, and the clock.
 
     /// The node says something.
-    pub fn command(&mut self, command: Command, now: Now) {
-        match command {
-            Command::Want(list) => self.download.want(list),
-            Command::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
-            Command::NewTip => self.announce_tip(),
+    pub fn from_node(&mut self, message: NodeMessage, now: Now) {
+        match message {
+            NodeMessage::Want(list) => self.download.want(list),
+            NodeMessage::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
+            NodeMessage::NewTip => self.announce_tip(),
         }
     }
 

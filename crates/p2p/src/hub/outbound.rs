@@ -2,7 +2,8 @@
 
 use super::{Action, Hub};
 use crate::api::{Config, Outbound, PeerId};
-use crate::peer::{Kind, Now, Peer};
+use crate::peer::{Kind, Peer};
+use crate::time::Now;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -10,25 +11,25 @@ use std::time::Duration;
 
 /// Connections being made at a time.
 pub const DIAL_COUNT_MAX: usize = 8;
-/// An automatic connection is begun so often. Source: Core's `ThreadOpenConnections`.
+/// How often an automatic connection is begun. Source: Core's `ThreadOpenConnections`.
 pub const DIAL_INTERVAL: Duration = Duration::from_millis(500);
 /// A named peer is tried again after this time, doubled up to [`RETRY_MAX`].
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Source: Core tries `-addnode` every minute.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
-/// DNS seeds are asked when there are fewer peers than [`ENOUGH_PEERS`] after so long. Source: `DNSSEEDS_DELAY_FEW_PEERS`.
+/// DNS seeds are asked when there are fewer peers than [`ENOUGH_PEERS`] after this time. Source: `DNSSEEDS_DELAY_FEW_PEERS`.
 pub const SEED_INTERVAL: Duration = Duration::from_secs(11);
-/// All seeds are asked again after so long, if they were of no help.
+/// All seeds are asked again after this time, if they were of no help.
 pub const SEED_AGAIN: Duration = Duration::from_secs(10 * 60);
-/// So many seeds at a time. Source: `DNSSEEDS_TO_QUERY_AT_ONCE`.
+/// How many seeds are asked at a time. Source: `DNSSEEDS_TO_QUERY_AT_ONCE`.
 pub const SEEDS_AT_ONCE: usize = 3;
-/// Seeds are not asked while so many sought peers are there.
+/// Seeds are not asked while this many sought peers are there.
 pub const ENOUGH_PEERS: usize = 2;
 /// Addresses that are taken of one seed's answer.
 pub const SEED_ADDRESS_COUNT_MAX: usize = 256;
-/// A connection for addresses ends after so long, whatever came. Source: Core's ten times `AVG_ADDRESS_BROADCAST_INTERVAL`.
+/// A connection for addresses ends after this time, whatever came. Source: Core's ten times `AVG_ADDRESS_BROADCAST_INTERVAL`.
 pub const ADDRESS_FETCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// For so long from the start a named peer that cannot be reached is waited for, before the others' tip is the tip.
+/// How long from the start a named peer that cannot be reached is waited for, before the others' tip is the tip.
 pub const NAMED_PATIENCE: Duration = Duration::from_secs(60);
 /// How long ago the addresses of a seed are taken to have been seen, in seconds.
 const SEED_AGE_S: u64 = 3 * 24 * 3600;
@@ -203,7 +204,7 @@ impl Hub {
         }
     }
 
-    /// Whether a peer that is let go can be replaced by another.
+    /// Whether a disconnected peer can be replaced by another.
     pub(super) fn can_replace(&self) -> bool {
         self.outbound.automatic && self.addresses.count() > self.config.outbound_count
     }

@@ -3,8 +3,9 @@
 use super::{Action, Hub};
 use crate::api::PeerId;
 use crate::chain::{ChainView, HeaderInfo};
-use crate::peer::{Now, SEND_PAUSE_BYTES};
+use crate::peer::SEND_PAUSE_BYTES;
 use crate::reason::Reason;
+use crate::time::Now;
 use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
 use primitives::{Hash256, Header, Height};
 
@@ -88,7 +89,7 @@ impl Hub {
         self.actions.push_back(Action::Read { peer: id, blocks, v2 });
     }
 
-    /// A node that offers its last blocks only shows no more, so that nobody learns what it has.
+    /// A node that offers its last blocks only shows no more, so that peers do not learn what it has.
     fn is_beyond_offer(&self, hash: &Hash256) -> bool {
         if self.chain.has_all_blocks() {
             return false;

@@ -1,6 +1,6 @@
 //! Connections and names that take their time, in threads of their own.
 
-use super::{Order, Orders};
+use super::{LoopMessage, LoopSender};
 use crate::api::PeerId;
 use crate::rng::Rng;
 use crate::socks5::{self, Host};
@@ -9,34 +9,34 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// A connection may take so long to be made. Source: Core's `DEFAULT_CONNECT_TIMEOUT`.
+/// How long a connection may take to be made. Source: Core's `DEFAULT_CONNECT_TIMEOUT`.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A proxy may take so long for each answer. Source: Core's `SOCKS5_RECV_TIMEOUT`.
+/// How long a proxy may take for each answer. Source: Core's `SOCKS5_RECV_TIMEOUT`.
 pub(super) const PROXY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Addresses of a name that are tried.
 const NAME_ADDRESS_COUNT_MAX: usize = 4;
 
 /// Begins a connection to `target`.
-pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<String>, orders: &Orders) {
-    let answer = orders.clone();
+pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<String>, inbox_sender: &LoopSender) {
+    let answer = inbox_sender.clone();
     let work = move || {
         let result = connect(&target, proxy.as_deref()).map_err(|why| why.to_string());
-        answer.send(Order::Dialed(peer, result));
+        answer.send(LoopMessage::Dialed(peer, result));
     };
     if let Err(why) = std::thread::Builder::new().name("ffwd-dial".to_owned()).spawn(work) {
-        orders.send(Order::Dialed(peer, Err(format!("no thread to connect with: {why}"))));
+        inbox_sender.send(LoopMessage::Dialed(peer, Err(format!("no thread to connect with: {why}"))));
     }
 }
 
 /// Begins to look up a name.
-pub(super) fn resolve(name: String, port: u16, orders: &Orders) {
-    let (answer, asked) = (orders.clone(), name.clone());
+pub(super) fn resolve(name: String, port: u16, inbox_sender: &LoopSender) {
+    let (answer, asked) = (inbox_sender.clone(), name.clone());
     let work = move || {
         let found = (asked.as_str(), port).to_socket_addrs().map_or_else(|_| Vec::new(), Iterator::collect);
-        answer.send(Order::Resolved(asked, found));
+        answer.send(LoopMessage::Resolved(asked, found));
     };
     if std::thread::Builder::new().name("ffwd-resolve".to_owned()).spawn(work).is_err() {
-        orders.send(Order::Resolved(name, Vec::new()));
+        inbox_sender.send(LoopMessage::Resolved(name, Vec::new()));
     }
 }
 

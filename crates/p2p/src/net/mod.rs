@@ -10,9 +10,9 @@ mod run;
 
 use crate::api::PeerId;
 use crate::api::{BlockVerdict, Config, Event, Progress, Want};
+use crate::budget::Waker;
 use crate::chain::ChainView;
-use crate::hub::{Command, ServedBlock};
-use crate::window::Waker;
+use crate::hub::{NodeMessage, ServedBlock};
 use primitives::Hash256;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -21,25 +21,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// What other threads say to the one that polls.
-enum Order {
-    Command(Command),
+enum LoopMessage {
+    FromNode(NodeMessage),
     Dialed(PeerId, Result<TcpStream, String>),
     Served(PeerId, Vec<Option<ServedBlock>>),
     Resolved(String, Vec<SocketAddr>),
     Stop,
 }
 
-/// Where orders go; each wakes the thread that polls.
+/// Where messages go; each wakes the thread that polls.
 #[derive(Clone)]
-struct Orders {
-    sender: Sender<Order>,
+struct LoopSender {
+    sender: Sender<LoopMessage>,
     waker: Waker,
 }
 
-impl Orders {
-    fn send(&self, order: Order) {
-        // Nobody is there only after a stop, and then nothing is to be done.
-        if self.sender.send(order).is_ok() {
+impl LoopSender {
+    fn send(&self, message: LoopMessage) {
+        // The thread is gone only after a stop, and then nothing is to be done.
+        if self.sender.send(message).is_ok() {
             self.waker.wake();
         }
     }
@@ -47,7 +47,7 @@ impl Orders {
 
 /// The running network.
 pub struct Network {
-    orders: Orders,
+    inbox_sender: LoopSender,
     progress: Arc<Mutex<Progress>>,
     listening: Vec<SocketAddr>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -57,11 +57,11 @@ impl Network {
     /// Starts: opens the listening sockets, begins to connect.
     ///
     /// `events` receives what happens, in order; blocks in it are bounded by the window. When its receiver is
-    /// gone the network goes on without telling anybody, until it is stopped.
+    /// gone the network goes on without telling, until it is stopped.
     ///
     /// # Errors
     ///
-    /// An address in `config` that is none, or a socket that cannot be opened: the message names it.
+    /// An address in `config` that does not parse, or a socket that cannot be opened: the message names it.
     pub fn start(config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
         run::start(config, chain, events)
     }
@@ -77,7 +77,7 @@ impl Network {
     /// Blocks that are in flight or were handed out and not judged may be in it: they are not asked for again.
     /// To be called with every change of the best header chain, and with an empty list when nothing is wanted.
     pub fn want(&self, list: Vec<Want>) {
-        self.orders.send(Order::Command(Command::Want(list)));
+        self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::Want(list)));
     }
 
     /// Says what became of a block of [`Event::Block`]; see [`BlockVerdict`].
@@ -85,19 +85,19 @@ impl Network {
     /// A refusal found after `Stored` (a script, when the block's turn came) is said here too.
     pub fn verdict(&self, hash: Hash256, verdict: BlockVerdict) {
         let can_wait = verdict == BlockVerdict::Stored;
-        let order = Order::Command(Command::Verdict(hash, verdict));
+        let message = LoopMessage::FromNode(NodeMessage::Verdict(hash, verdict));
         if can_wait {
-            // Nothing follows from it at once: it is read with the next order, or a tenth of a second later.
-            let _ = self.orders.sender.send(order);
+            // Nothing follows from it at once: it is read with the next message, or a tenth of a second later.
+            let _ = self.inbox_sender.sender.send(message);
         } else {
-            self.orders.send(order);
+            self.inbox_sender.send(message);
         }
     }
 
     /// The connected chain has a new tip. Peers are told only when no better header is known, so it may be
     /// called for every block.
     pub fn new_tip(&self) {
-        self.orders.send(Order::Command(Command::NewTip));
+        self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::NewTip));
     }
 
     /// How far the network is; a tenth of a second old at most.
@@ -113,7 +113,7 @@ impl Network {
 
     /// As [`Network::stop`], for a network that several threads hold. What is said to it afterwards is lost.
     pub fn halt(&self) {
-        self.orders.send(Order::Stop);
+        self.inbox_sender.send(LoopMessage::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // A panic there was reported by its own thread; here there is nothing left to undo.
@@ -137,28 +137,27 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Whoever looks a name up or connects may come back after the end: a stop does not wait for him, and what he brings
-    /// goes with him.
+    /// A lookup or dial may end after the stop, which does not wait for it: its result is dropped.
     #[test]
-    fn what_comes_after_a_stop_is_nobodys() {
+    fn stop_discards_late_dial_and_lookup_results() {
         let config = Config { outbound: Outbound::Only(Vec::new()), ..Config::new(crate::params::REGTEST) };
         let (sender, events) = channel();
         let chain = Arc::new(crate::sim::Chain::new());
         let network = Network::start(config, chain.clone(), sender).unwrap();
-        let orders = network.orders.clone();
-        // One comes right behind the stop, the others when nobody is there any more.
-        orders.send(Order::Stop);
-        orders.send(Order::Resolved("seed.example".to_owned(), vec!["30.1.7.7:18444".parse().unwrap()]));
+        let inbox_sender = network.inbox_sender.clone();
+        // One comes right behind the stop, the others when the thread is gone.
+        inbox_sender.send(LoopMessage::Stop);
+        inbox_sender.send(LoopMessage::Resolved("seed.example".to_owned(), vec!["30.1.7.7:18444".parse().unwrap()]));
         network.halt();
-        orders.send(Order::Resolved("seed.example".to_owned(), Vec::new()));
+        inbox_sender.send(LoopMessage::Resolved("seed.example".to_owned(), Vec::new()));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        orders.send(Order::Dialed(PeerId(1), Ok(near)));
+        inbox_sender.send(LoopMessage::Dialed(PeerId(1), Ok(near)));
         let (mut far, _) = listener.accept().unwrap();
         far.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         assert_eq!(far.read(&mut [0]).unwrap(), 0, "it is closed");
         let last = events.iter().last();
         assert!(matches!(last, Some(Event::Addresses(_))), "the end of all that is said: {last:?}");
-        assert_eq!(Arc::strong_count(&chain), 1, "nobody calls the chain any more");
+        assert_eq!(Arc::strong_count(&chain), 1, "no thread calls the chain any more");
     }
 }

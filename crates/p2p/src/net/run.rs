@@ -1,13 +1,13 @@
 //! The thread that polls, and the one that reads blocks for peers.
 
-use super::{Network, Order, Orders, dial};
+use super::{LoopMessage, LoopSender, Network, dial};
 use crate::api::{Config, Event, PeerId, Progress};
+use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
 use crate::hub::{Action, Hub, ServedBlock};
-use crate::peer::Now;
 use crate::reason::Reason;
 use crate::rng::Rng;
-use crate::window::{Waker, Window};
+use crate::time::Now;
 use crate::wire::{Inventory, PeerAddress, Target};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The clock is looked at so often.
+/// How often the clock is looked at.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes that are read from one socket before the others have their turn.
 const READ_BYTES_MAX: usize = 2 << 20;
@@ -36,15 +36,15 @@ struct ReadJob {
 
 struct Runner {
     hub: Hub,
-    window: Arc<Window>,
+    budget: Arc<InFlightBudget>,
     proxy: Option<String>,
     sockets: BTreeMap<PeerId, TcpStream>,
     listeners: Vec<TcpListener>,
     /// A listening socket failed: it rests until the next tick.
-    accept_rests: bool,
+    accept_paused: bool,
     woken: UnixStream,
-    inbox: Receiver<Order>,
-    orders: Orders,
+    inbox: Receiver<LoopMessage>,
+    inbox_sender: LoopSender,
     read_jobs: Sender<ReadJob>,
     events: Sender<Event>,
     progress: Arc<Mutex<Progress>>,
@@ -60,28 +60,28 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     near.set_nonblocking(true)?;
     woken.set_nonblocking(true)?;
     let waker = Waker::new(near);
-    let window = Arc::new(Window::default());
-    window.set_waker(waker.clone());
+    let budget = Arc::new(InFlightBudget::default());
+    budget.set_waker(waker.clone());
     let (sender, inbox) = channel();
-    let orders = Orders { sender, waker };
+    let inbox_sender = LoopSender { sender, waker };
     let progress = Arc::new(Mutex::new(Progress::default()));
 
     let started = Instant::now();
     let proxy = config.proxy.clone();
-    let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&window), Rng::System, time(started))
+    let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&budget), Rng::System, time(started))
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))?;
     let (read_jobs, jobs) = channel();
-    let reader = spawn_reader(chain, jobs, orders.clone())?;
+    let reader = spawn_reader(chain, jobs, inbox_sender.clone())?;
     let runner = Runner {
         hub,
-        window,
+        budget,
         proxy,
         sockets: BTreeMap::new(),
         listeners,
-        accept_rests: false,
+        accept_paused: false,
         woken,
         inbox,
-        orders: orders.clone(),
+        inbox_sender: inbox_sender.clone(),
         read_jobs,
         events,
         progress: Arc::clone(&progress),
@@ -92,7 +92,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         runner.run();
         let _ = reader.join();
     })?;
-    Ok(Network { orders, progress, listening, thread: Mutex::new(Some(thread)) })
+    Ok(Network { inbox_sender, progress, listening, thread: Mutex::new(Some(thread)) })
 }
 
 fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
@@ -115,10 +115,14 @@ fn time(started: Instant) -> Now {
     Now { since_start: started.elapsed(), unix }
 }
 
-fn spawn_reader(chain: Arc<dyn ChainView>, jobs: Receiver<ReadJob>, orders: Orders) -> io::Result<JoinHandle<()>> {
+fn spawn_reader(
+    chain: Arc<dyn ChainView>,
+    jobs: Receiver<ReadJob>,
+    inbox_sender: LoopSender,
+) -> io::Result<JoinHandle<()>> {
     Builder::new().name("ffwd-serve".to_owned()).spawn(move || {
         for ReadJob { peer, blocks, v2 } in jobs {
-            orders.send(Order::Served(peer, ServedBlock::read(&*chain, &blocks, v2)));
+            inbox_sender.send(LoopMessage::Served(peer, ServedBlock::read(&*chain, &blocks, v2)));
         }
     })
 }
@@ -126,7 +130,7 @@ fn spawn_reader(chain: Arc<dyn ChainView>, jobs: Receiver<ReadJob>, orders: Orde
 impl Runner {
     fn run(mut self) {
         loop {
-            if self.take_orders() {
+            if self.take_messages() {
                 self.hub.stop(self.now());
                 self.act();
                 return;
@@ -145,20 +149,20 @@ impl Runner {
     }
 
     /// Whether we are to stop.
-    fn take_orders(&mut self) -> bool {
+    fn take_messages(&mut self) -> bool {
         let now = self.now();
-        self.orders.waker.looks();
-        while let Ok(order) = self.inbox.try_recv() {
-            match order {
-                Order::Stop => return true,
-                Order::Command(command) => self.hub.command(command, now),
-                Order::Served(peer, blocks) => self.hub.served(peer, blocks, now),
-                Order::Resolved(name, found) => self.hub.resolved(&name, &found, now),
-                Order::Dialed(peer, Ok(stream)) => {
+        self.inbox_sender.waker.looks();
+        while let Ok(message) = self.inbox.try_recv() {
+            match message {
+                LoopMessage::Stop => return true,
+                LoopMessage::FromNode(message) => self.hub.from_node(message, now),
+                LoopMessage::Served(peer, blocks) => self.hub.served(peer, blocks, now),
+                LoopMessage::Resolved(name, found) => self.hub.resolved(&name, &found, now),
+                LoopMessage::Dialed(peer, Ok(stream)) => {
                     self.sockets.insert(peer, stream);
                     self.hub.connected(peer, now);
                 }
-                Order::Dialed(peer, Err(why)) => self.hub.not_connected(peer, why, now),
+                LoopMessage::Dialed(peer, Err(why)) => self.hub.not_connected(peer, why, now),
             }
         }
         false
@@ -170,7 +174,7 @@ impl Runner {
             return;
         }
         self.ticked_at = Some(now.since_start);
-        self.accept_rests = false;
+        self.accept_paused = false;
         self.hub.tick(now);
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = self.hub.progress();
     }
@@ -178,7 +182,7 @@ impl Runner {
     fn act(&mut self) {
         while let Some(action) = self.hub.next_action() {
             match action {
-                Action::Dial { peer, target } => dial::dial(peer, target, self.proxy.clone(), &self.orders),
+                Action::Dial { peer, target } => dial::dial(peer, target, self.proxy.clone(), &self.inbox_sender),
                 Action::Close { peer } => {
                     self.sockets.remove(&peer);
                 }
@@ -186,7 +190,7 @@ impl Runner {
                     // The reader ends only after this thread.
                     let _ = self.read_jobs.send(ReadJob { peer, blocks, v2 });
                 }
-                Action::Resolve { name, port } => dial::resolve(name, port, &self.orders),
+                Action::Resolve { name, port } => dial::resolve(name, port, &self.inbox_sender),
                 Action::Event(event) => {
                     let _ = self.events.send(event);
                 }
@@ -221,13 +225,13 @@ impl Runner {
         }
     }
 
-    /// Waits for sockets, orders, or the next tick; then reads and accepts.
+    /// Waits for sockets, messages, or the next tick; then reads and accepts.
     fn poll(&mut self) {
         let ids: Vec<(PeerId, PollFlags)> = self.interests();
         let (mut woken, mut accepting, mut ready) = (false, Vec::new(), Vec::new());
         {
             let mut fds = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
-            let listeners = if self.accept_rests { &[][..] } else { &self.listeners[..] };
+            let listeners = if self.accept_paused { &[][..] } else { &self.listeners[..] };
             fds.extend(listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
             fds.extend(ids.iter().map(|(id, flags)| PollFd::from_borrowed_fd(self.sockets[id].as_fd(), *flags)));
             let wait = self.until_tick();
@@ -314,7 +318,7 @@ impl Runner {
                 Ok(accepted) => accepted,
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => return,
                 Err(why) => {
-                    self.accept_rests = true;
+                    self.accept_paused = true;
                     let _ = self.events.send(Event::Note(format!("cannot accept a connection: {why}")));
                     return;
                 }
@@ -331,7 +335,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // Guards of blocks outlive the thread; nobody waits for room any more.
-        self.window.set_starved(false);
+        // Reservations outlive the thread, which waits for room no more.
+        self.budget.set_starved(false);
     }
 }

@@ -37,7 +37,7 @@ fn v2_pair() -> (Transport, Transport) {
 }
 
 #[test]
-fn messages_pass_whatever_the_pieces() {
+fn messages_pass_in_pieces_of_any_size() {
     let body: Vec<u8> = (0..700_000u32).map(|i| i as u8).collect();
     for v2 in [false, true] {
         for piece in [1, 7, 4096, 100_000, usize::MAX] {
@@ -69,7 +69,7 @@ fn messages_pass_whatever_the_pieces() {
 }
 
 #[test]
-fn a_large_payload_is_read_into_its_own_vector() {
+fn large_payload_is_received_into_its_own_vector() {
     for owed in [false, true] {
         let mut transport = Transport::v1(MAIN.magic);
         transport.set_block_owed(owed);
@@ -95,7 +95,7 @@ fn a_large_payload_is_read_into_its_own_vector() {
 }
 
 #[test]
-fn a_v1_peer_is_told_from_a_v2_peer() {
+fn responder_detects_v1_and_v2() {
     let mut rng = Rng::Seeded(3);
     let mut b = Transport::responder(MAIN.magic, &mut rng);
     let hello = frame_v1(MAIN.magic, Command::Version, b"hi");
@@ -113,7 +113,7 @@ fn a_v1_peer_is_told_from_a_v2_peer() {
 }
 
 #[test]
-fn only_an_unanswered_initiator_retries() {
+fn only_unanswered_v2_initiator_retries_v1() {
     let (mut a, b) = v2_pair();
     assert!(a.may_retry_v1());
     assert!(!b.may_retry_v1() && !Transport::v1(MAIN.magic).may_retry_v1());
@@ -122,7 +122,7 @@ fn only_an_unanswered_initiator_retries() {
 }
 
 #[test]
-fn bad_bytes_end_a_connection_by_name() {
+fn bad_v1_bytes_fail_with_their_error() {
     let flip = |mut bytes: Vec<u8>, at: usize| {
         bytes[at] ^= 1;
         bytes
@@ -143,7 +143,7 @@ fn bad_bytes_end_a_connection_by_name() {
 }
 
 #[test]
-fn bad_v2_bytes_end_a_connection_by_name() {
+fn bad_v2_bytes_fail_with_their_error() {
     // A key, and then garbage that never ends.
     let (_, mut b) = v2_pair();
     let bytes = [0x77; 5000];
@@ -176,7 +176,7 @@ fn bad_v2_bytes_end_a_connection_by_name() {
 }
 
 #[test]
-fn decoys_are_dropped() {
+fn decoy_packets_are_dropped() {
     let (mut a, mut b) = v2_pair();
     talk(&mut a, &mut b, usize::MAX).unwrap();
     let mut bytes = Vec::new();

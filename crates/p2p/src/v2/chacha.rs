@@ -89,7 +89,7 @@ mod tests {
 
     /// RFC 8439, section 2.3.2.
     #[test]
-    fn block_is_rfc_8439() {
+    fn keystream_matches_rfc_8439() {
         let key: [u8; 32] = std::array::from_fn(|i| i as u8);
         let nonce = [0, 0, 0, 9, 0, 0, 0, 0x4a, 0, 0, 0, 0];
         let want = "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e\
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_one_stream_until_the_key_changes() {
+    fn keystream_continues_until_rekey() {
         let mut a = LengthCipher::new([7; 32]);
         let mut b = LengthCipher::new([7; 32]);
         for _ in 0..3 * super::super::REKEY_INTERVAL {

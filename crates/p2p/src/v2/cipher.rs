@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_bip324s() {
+    fn packets_match_bip324_vectors() {
         let Some(text) = crate::test_data::read("suites/bip-0324_packet_encoding_test_vectors.csv") else { return };
         let text = String::from_utf8(text).unwrap();
         let mut count = 0;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_agree_across_key_changes() {
+    fn ciphers_agree_across_rekeys() {
         let (mut a, mut b) = pair();
         assert_eq!((a.session_id(), a.send_terminator()), (b.session_id(), b.recv_terminator()));
         for i in 0..3 * REKEY_INTERVAL as usize {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_packet_does_not_open() {
+    fn altered_packet_does_not_decrypt() {
         for (row, at, aad) in [("flipped", 5, &b""[..]), ("tag flipped", 20, b""), ("other aad", usize::MAX, b"x")] {
             let (mut a, mut b) = pair();
             let mut packet = Vec::new();

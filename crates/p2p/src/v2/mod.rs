@@ -29,7 +29,7 @@ pub const TAG_BYTES: usize = 16;
 pub const IGNORE_BIT: u8 = 0x80;
 /// Greatest length of contents: a long message type and the largest payload.
 pub const CONTENTS_BYTES_MAX: usize = 1 + COMMAND_BYTES + PAYLOAD_BYTES_MAX;
-/// Both ciphers change keys after so many packets.
+/// How many packets pass before both ciphers change keys.
 pub const REKEY_INTERVAL: u32 = 224;
 
 /// The short types that are understood here. Source: BIP324's table.
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_round_trip() {
+    fn message_types_round_trip() {
         for &command in Command::ALL {
             let mut out = Vec::new();
             put_message_type(&mut out, command);

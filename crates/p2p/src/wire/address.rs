@@ -27,7 +27,7 @@ pub enum NetAddress {
 
 /// An address with its port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Peer {
+pub struct PeerAddress {
     /// Where.
     pub address: NetAddress,
     /// The port; 0 for I2P.
@@ -38,7 +38,7 @@ pub struct Peer {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressEntry {
     /// Where.
-    pub peer: Peer,
+    pub peer: PeerAddress,
     /// The services it is said to offer.
     pub services: u64,
     /// When it was last seen, as is said: seconds since 1970.
@@ -190,13 +190,13 @@ impl fmt::Display for NetAddress {
     }
 }
 
-impl From<SocketAddr> for Peer {
-    fn from(address: SocketAddr) -> Peer {
-        Peer { address: NetAddress::from_ip(address.ip()), port: address.port() }
+impl From<SocketAddr> for PeerAddress {
+    fn from(address: SocketAddr) -> PeerAddress {
+        PeerAddress { address: NetAddress::from_ip(address.ip()), port: address.port() }
     }
 }
 
-impl fmt::Display for Peer {
+impl fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
             NetAddress::V6(_) | NetAddress::Cjdns(_) => write!(f, "[{}]:{}", self.address, self.port),
@@ -209,7 +209,7 @@ impl fmt::Display for Peer {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Target {
     /// An address.
-    Peer(Peer),
+    Peer(PeerAddress),
     /// A host name and port.
     Name(String, u16),
 }
@@ -237,7 +237,7 @@ impl Target {
     pub fn parse(text: &str, default_port: u16) -> Result<Target, TargetError> {
         let wrong = || TargetError { text: text.to_owned() };
         if let Ok(ip) = text.parse::<IpAddr>() {
-            return Ok(Target::Peer(Peer { address: NetAddress::from_ip(ip), port: default_port }));
+            return Ok(Target::Peer(PeerAddress { address: NetAddress::from_ip(ip), port: default_port }));
         }
         if let Some(rest) = text.strip_prefix('[') {
             let (ip, rest) = rest.split_once(']').ok_or_else(wrong)?;
@@ -246,18 +246,18 @@ impl Target {
                 "" => default_port,
                 _ => rest.strip_prefix(':').and_then(|p| p.parse().ok()).ok_or_else(wrong)?,
             };
-            return Ok(Target::Peer(Peer { address: NetAddress::from_ip(IpAddr::V6(ip)), port }));
+            return Ok(Target::Peer(PeerAddress { address: NetAddress::from_ip(IpAddr::V6(ip)), port }));
         }
         let (host, port) = match text.split_once(':') {
             Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
             None => (text, default_port),
         };
         if let Ok(ip) = host.parse::<Ipv4Addr>() {
-            return Ok(Target::Peer(Peer { address: NetAddress::V4(ip.octets()), port }));
+            return Ok(Target::Peer(PeerAddress { address: NetAddress::V4(ip.octets()), port }));
         }
         if host.to_ascii_lowercase().ends_with(".onion") {
             let key = onion::key(&host.to_ascii_lowercase()).ok_or_else(wrong)?;
-            return Ok(Target::Peer(Peer { address: NetAddress::TorV3(key), port }));
+            return Ok(Target::Peer(PeerAddress { address: NetAddress::TorV3(key), port }));
         }
         let sound = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.' | b'_');
         if host.is_empty() || host.len() > 253 || !host.bytes().all(sound) {
@@ -281,7 +281,7 @@ pub(super) fn get_entry_v1(reader: &mut Reader<'_>) -> Result<AddressEntry, Pars
     let services = reader.u64()?;
     let ip = IpAddr::V6(Ipv6Addr::from(*reader.array::<16>()?));
     let port = u16::from_be_bytes(*reader.array()?);
-    Ok(AddressEntry { peer: Peer { address: NetAddress::from_ip(ip), port }, services, time })
+    Ok(AddressEntry { peer: PeerAddress { address: NetAddress::from_ip(ip), port }, services, time })
 }
 
 pub(super) fn put_entry_v1(out: &mut Vec<u8>, entry: &AddressEntry) {
@@ -309,7 +309,7 @@ pub(super) fn get_entry_v2(reader: &mut Reader<'_>) -> Result<Option<AddressEntr
     }
     let address = NetAddress::from_bip155(network, reader.take(have)?)?;
     let port = u16::from_be_bytes(*reader.array()?);
-    Ok(address.map(|address| AddressEntry { peer: Peer { address, port }, services, time }))
+    Ok(address.map(|address| AddressEntry { peer: PeerAddress { address, port }, services, time }))
 }
 
 pub(super) fn put_entry_v2(out: &mut Vec<u8>, entry: &AddressEntry) {
@@ -338,7 +338,7 @@ mod tests {
     use primitives::hex;
 
     #[test]
-    fn text_round_trips() {
+    fn address_text_round_trips() {
         let tor = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion";
         for (text, want) in [
             ("1.2.3.4", "1.2.3.4:8333".to_owned()),
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_networks() {
+    fn address_groups_follow_networks() {
         let group = |text: &str| match Target::parse(text, 1).unwrap() {
             Target::Peer(peer) => peer.address.group(),
             Target::Name(..) => panic!("{text} is an address"),
@@ -402,7 +402,7 @@ mod tests {
 
     /// BIP155's own rules: what is dropped without offence, and what is an error.
     #[test]
-    fn addrv2_entries() {
+    fn addrv2_entries_decode_by_network() {
         for (row, network, address, want) in [
             ("ipv4", 1, "01020304", Ok(true)),
             ("ipv4 of another length", 1, "010203", Err(())),
@@ -419,8 +419,11 @@ mod tests {
             assert_eq!(got.map(|address| address.is_some()).map_err(|_| ()), want, "{row}");
         }
         // Services beyond the bound of sizes are kept.
-        let entry =
-            AddressEntry { peer: Peer { address: NetAddress::V4([8; 4]), port: 1 }, services: 1 << 60 | 9, time: 3 };
+        let entry = AddressEntry {
+            peer: PeerAddress { address: NetAddress::V4([8; 4]), port: 1 },
+            services: 1 << 60 | 9,
+            time: 3,
+        };
         let mut bytes = Vec::new();
         put_entry_v2(&mut bytes, &entry);
         assert_eq!(get_entry_v2(&mut Reader::new(&bytes)).unwrap(), Some(entry));

@@ -1,4 +1,4 @@
-//! The messages as values: parsed from payloads of anybody, and written.
+//! The messages as values: parsed from untrusted payloads, and written.
 //!
 //! Absent on purpose: transactions, compact blocks, filters and everything else that a block download
 //! does not need; such messages are [`Message::Ignored`].
@@ -246,7 +246,7 @@ fn parse_version(reader: &mut Reader<'_>) -> Result<Version, ParseError> {
     if reader.remaining() == 0 {
         return Ok(out);
     }
-    reader.take(26)?; // The sender's, which nobody fills.
+    reader.take(26)?; // The sender's, which is left empty.
     out.nonce = reader.u64()?;
     if reader.remaining() == 0 {
         return Ok(out);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_and_flip_is_survived() {
+    fn parse_survives_every_cut_and_flipped_bit() {
         for message in sample() {
             let (command, payload) = message.encode();
             for cut in 0..payload.len() {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_bounded_before_they_are_read() {
+    fn list_counts_are_checked_before_allocation() {
         for (row, command, want) in [
             ("headers", Command::Headers, "at most 2000"),
             ("inv", Command::Inv, "at most 50000"),

@@ -9,7 +9,7 @@ mod address;
 mod message;
 mod onion;
 
-pub use address::{AddressEntry, Group, NetAddress, Peer as PeerAddress, Target, TargetError};
+pub use address::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError};
 pub use message::{Inventory, Message, ParseError, Version, limits, services};
 
 use std::fmt;
@@ -241,13 +241,13 @@ mod tests {
 
     /// The bytes of a verack on mainnet: Bitcoin developer documentation, and any capture.
     #[test]
-    fn verack_is_known_bytes() {
+    fn verack_frame_matches_known_bytes() {
         let want = primitives::hex::decode("f9beb4d976657261636b000000000000000000005df6e0e2").unwrap();
         assert_eq!(frame_v1(MAGIC, Command::Verack, &[]), want);
     }
 
     #[test]
-    fn frames_are_refused_by_name() {
+    fn bad_frames_fail_with_their_error() {
         let sound = frame_v1(MAGIC, Command::Ping, &[0; 8]);
         for (row, at, byte, want) in [
             ("magic", 0, 0xfa, "another network"),

@@ -125,7 +125,7 @@ mod tests {
 
     /// FIPS 202: the digest of nothing, and of "abc".
     #[test]
-    fn sha3_is_fips_202() {
+    fn sha3_matches_fips_202() {
         for (row, message, want) in [
             ("empty", "", "a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a"),
             ("abc", "abc", "3a985da74fe225b2045c172d6bd390bd855f086e3e9d525b46bfe24511431532"),
@@ -136,7 +136,7 @@ mod tests {
 
     /// From Bitcoin Core b88bffe, src/test/net_tests.cpp.
     #[test]
-    fn names_are_tors() {
+    fn onion_names_match_tor_vectors() {
         let text = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion";
         let want = hex::decode("79bcc625184b05194975c28b66b66b0469f7f6556fb1ac3189a79b40dda32f1f").unwrap();
         assert_eq!(key(text).unwrap().to_vec(), want);

@@ -92,7 +92,7 @@ impl Drop for Bitcoind {
 }
 
 #[test]
-fn blocks_pass_through_us_from_one_bitcoind_to_another() {
+fn blocks_pass_from_one_bitcoind_to_another() {
     for (v2, flag) in [(true, "-v2transport=1"), (false, "-v2transport=0")] {
         let Some(source) = Bitcoind::start(&format!("source-{v2}"), &[flag, "-connect=0"]) else { return };
         source.mine(2200, "51");

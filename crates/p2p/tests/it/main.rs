@@ -40,7 +40,7 @@ fn sync(connect: &[String], v2transport: bool, proxy: Option<String>, want: Hash
 }
 
 #[test]
-fn two_programs_sync_by_every_transport() {
+fn two_nodes_sync_by_each_transport() {
     let chain = chain_of(2200, 5000);
     for (theirs, ours) in [(false, false), (true, true), (true, false), (false, true)] {
         let (server, address) = server(&chain, theirs);
@@ -56,7 +56,7 @@ fn two_programs_sync_by_every_transport() {
 }
 
 #[test]
-fn a_new_block_is_announced_and_a_reorg_followed() {
+fn new_block_and_reorg_are_followed() {
     let chain = chain_of(30, 500);
     let fork = chain.ancestor(&chain.tip().hash, 10).and_then(|hash| chain.header(&hash)).unwrap();
     let (server, address) = server(&chain, true);
@@ -72,7 +72,7 @@ fn a_new_block_is_announced_and_a_reorg_followed() {
 }
 
 #[test]
-fn a_silent_and_a_closing_peer_do_not_stop_it() {
+fn silent_and_closing_peers_do_not_stop_sync() {
     let chain = chain_of(300, 1000);
     let (_server, address) = server(&chain, true);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -94,7 +94,7 @@ fn a_silent_and_a_closing_peer_do_not_stop_it() {
 }
 
 #[test]
-fn an_ipv6_address_is_connected_to() {
+fn ipv6_address_is_dialed() {
     let chain = chain_of(60, 1000);
     if TcpListener::bind("[::1]:0").is_err() {
         return println!("skipped: this machine has no [::1]");
@@ -113,7 +113,7 @@ fn an_ipv6_address_is_connected_to() {
 }
 
 #[test]
-fn garbage_on_a_listening_socket() {
+fn garbage_on_a_listening_socket_is_survived() {
     let chain = chain_of(20, 100);
     let (server, address) = server(&chain, true);
     for bytes in [vec![0x33; 5000], b"GET / HTTP/1.1\r\n\r\n".repeat(300), vec![0; 9000]] {
@@ -159,7 +159,7 @@ fn proxy(to: SocketAddr) -> SocketAddr {
 }
 
 #[test]
-fn an_onion_address_is_reached_by_name_through_a_proxy() {
+fn onion_address_is_dialed_by_name_through_the_proxy() {
     let chain = chain_of(40, 1000);
     let (_server, address) = server(&chain, true);
     let proxy = proxy(address).to_string();
@@ -168,7 +168,7 @@ fn an_onion_address_is_reached_by_name_through_a_proxy() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_named() {
+fn invalid_settings_are_reported() {
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     for (row, config, want) in [
         ("connect", Config { outbound: Outbound::Only(vec!["a b".into()]), ..config() }, "\"a b\" is no address"),
@@ -183,7 +183,7 @@ fn settings_that_cannot_be_are_named() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_anybody() {
+fn stop_does_not_wait_for_pending_dials() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let connect = vec![silent.local_addr().unwrap().to_string(), "192.0.2.1".to_owned()];
     let node = Node::start(Config { outbound: Outbound::Only(connect), ..config() }, Arc::new(Chain::new()));

@@ -138,8 +138,8 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
     };
     let height = folder.tree().height(id);
     let (bytes, start, held) = bytes.into_parts();
-    let spares = held.spares();
-    let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| spares.give(done)));
+    let buffers = held.buffers();
+    let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| buffers.give(done)));
     let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
     match folder.store_block(id, &bytes, keep)? {
         Ok(()) => {

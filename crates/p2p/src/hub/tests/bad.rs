@@ -40,7 +40,7 @@ fn bad<'a>(world: &'a mut World, served: &Arc<Chain>, bend: impl Fn() -> Bend + 
 }
 
 #[test]
-fn silence_at_every_stage_is_survived() {
+fn silent_peer_at_each_stage_does_not_stop_sync() {
     for (row, quiet, limit_s) in [
         ("from the start", Command::Version, 3),
         ("after the handshake", Command::GetHeaders, 30),
@@ -60,7 +60,7 @@ fn silence_at_every_stage_is_survived() {
 }
 
 #[test]
-fn a_connection_that_says_nothing_for_twenty_minutes_ends() {
+fn silent_connection_ends_after_twenty_minutes() {
     let served = honest_chain(10, 10);
     let mut world = world(&served);
     bad(&mut world, &served, || Box::new(|_, message, _| matches!(message, Message::Ping(_))));
@@ -72,7 +72,7 @@ fn a_connection_that_says_nothing_for_twenty_minutes_ends() {
 }
 
 #[test]
-fn a_slow_peer_does_not_hold_up_the_others() {
+fn slow_peer_does_not_stall_download() {
     let served = honest_chain(600, 20_000);
     let mut world = world(&served);
     world.honest(BAD, &served).rate = 5_000.0;
@@ -82,7 +82,7 @@ fn a_slow_peer_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn the_last_peer_is_kept_however_slow() {
+fn only_peer_is_kept_although_slow() {
     let served = honest_chain(40, 20_000);
     let mut world = World::new(Chain::new(), &[BAD]);
     world.honest(BAD, &served).rate = 8_000.0;
@@ -91,7 +91,7 @@ fn the_last_peer_is_kept_however_slow() {
 }
 
 #[test]
-fn a_peer_that_closes_in_the_middle_of_a_block() {
+fn close_inside_a_block_has_it_asked_of_another() {
     let served = honest_chain(500, 5000);
     let mut world = world(&served);
     bad(&mut world, &served, || {
@@ -109,7 +109,7 @@ fn a_peer_that_closes_in_the_middle_of_a_block() {
 }
 
 #[test]
-fn endless_headers_of_little_work() {
+fn endless_low_work_headers_do_not_stop_sync() {
     // Minimum work is 40,000 blocks; the honest chain has them. The other goes on and on, at 2,000 headers
     // a second and a half: it would be there in half a minute, and starts first.
     let served = honest_chain(40_500, 10);
@@ -135,7 +135,7 @@ fn endless_headers_of_little_work() {
 }
 
 #[test]
-fn headers_that_are_refused_end_a_connection() {
+fn refused_headers_disconnect_with_their_reason() {
     type Make = fn(&[Header]) -> Vec<Header>;
     let no_work: Make = |headers| {
         let target = primitives::Target::from_compact(BITS).unwrap();
@@ -183,7 +183,7 @@ fn headers_that_are_refused_end_a_connection() {
 }
 
 #[test]
-fn a_header_two_hours_and_a_second_ahead_is_right_a_second_later() {
+fn future_header_is_accepted_when_its_time_comes() {
     let mut made = made_on(&genesis(), 20, 1, 10);
     let tip = Chain::having(&made).tip();
     // The clock stands at START_UNIX when the header comes: it may be taken three seconds later.
@@ -194,14 +194,14 @@ fn a_header_two_hours_and_a_second_ahead_is_right_a_second_later() {
     world.honest(GOOD, &served);
     world.sync_to(tip.hash, 2 * S);
     assert!(world.run_until(S, |world| world.hub.progress().headers_done));
-    assert!(world.notes.iter().any(|note| note.contains("kept aside")), "{:?}", world.notes);
+    assert!(world.notes.iter().any(|note| note.contains("kept for later")), "{:?}", world.notes);
     world.sync_to(served.tip().hash, 3 * S);
     assert!(world.time >= 3 * S, "not before its time: {:?}", world.time);
     assert_eq!(world.gone, [], "no offence");
 }
 
 #[test]
-fn a_clock_that_is_years_behind_is_named() {
+fn clock_years_behind_is_reported() {
     let mut made = made_on(&genesis(), 20, 1, 10);
     let tip = Chain::having(&made).tip();
     let late = (START_UNIX + 9 * 365 * 86_400) as u32;
@@ -223,7 +223,7 @@ fn push_header(made: &mut Made, header: Header) {
 }
 
 #[test]
-fn a_body_that_does_not_match_costs_that_body_only() {
+fn mutated_block_disconnects_without_marking_the_header() {
     let served = honest_chain(60, 2000);
     let mut world = world(&served);
     bad(&mut world, &served, || {
@@ -244,7 +244,7 @@ fn a_body_that_does_not_match_costs_that_body_only() {
 }
 
 #[test]
-fn what_is_no_offence() {
+fn harmless_surprises_do_not_disconnect() {
     let served = honest_chain(60, 2000);
     let mut world = world(&served);
     // Each block twice, an old block that nobody asked for, a transaction, an unknown message, empty headers.
@@ -281,7 +281,7 @@ fn named(command: &str, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn blocks_are_announced_by_inv_only() {
+fn block_announced_by_inv_is_fetched() {
     let served = honest_chain(20, 10);
     let mut world = World::new(Chain::new(), &[GOOD]);
     let (chain, first) = (Arc::clone(&served), served.tip().hash);
@@ -304,7 +304,7 @@ fn blocks_are_announced_by_inv_only() {
 }
 
 #[test]
-fn bytes_that_are_no_messages() {
+fn malformed_messages_disconnect_with_their_reason() {
     let oversized = {
         let mut frame = frame_v1(NETWORK.magic, Command::Headers, &[]);
         frame[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
@@ -322,7 +322,7 @@ fn bytes_that_are_no_messages() {
         ("gigantic length", oversized, "oversized message: 4294967295"),
         ("checksum", checksum, "wrong checksum"),
         ("gigantic count", count, "entries, at most 2000"),
-        ("a block of 50 bytes", short, "are no block"),
+        ("a block of 50 bytes", short, "do not deserialize"),
         ("sendaddrv2 too late", frame_v1(NETWORK.magic, Command::SendAddrV2, &[]), "out of turn"),
     ] {
         let served = honest_chain(100, 10);
@@ -344,7 +344,7 @@ fn bytes_that_are_no_messages() {
 }
 
 #[test]
-fn garbage_from_the_first_byte() {
+fn garbage_from_the_first_byte_disconnects() {
     let served = honest_chain(50, 10);
     let mut world = world(&served);
     world.place(BAD, || Box::new(Mute((0..10_000u32).map(|i| (i * i) as u8).collect())));
@@ -353,7 +353,7 @@ fn garbage_from_the_first_byte() {
 }
 
 #[test]
-fn a_thousand_addresses_a_second() {
+fn address_flood_is_rate_limited() {
     let served = honest_chain(20, 10);
     let mut world = world(&served);
     bad(&mut world, &served, || {
@@ -388,7 +388,7 @@ fn a_thousand_addresses_a_second() {
 }
 
 #[test]
-fn a_longer_chain_that_is_invalid_at_its_300th_block() {
+fn longer_invalid_chain_gives_way_to_the_valid_one() {
     let served = honest_chain(340, 500);
     let mut made = made_on(&genesis(), 299, 7, 500);
     let at = Chain::having(&made).tip();
@@ -449,7 +449,7 @@ fn lie(made: &Made, server: &mut Server, message: &Message) -> bool {
 }
 
 #[test]
-fn floods_of_what_stands_on_nothing_end() {
+fn unconnecting_floods_disconnect() {
     let served = honest_chain(20, 10);
     let strange = Arc::new(Chain::having(&made_on(&genesis(), 200, 55, 10)));
     for (row, blocks, want) in [("headers", false, Reason::HeadersUnconnected), ("blocks", true, Reason::UnaskedBlocks)]
@@ -482,7 +482,7 @@ fn floods_of_what_stands_on_nothing_end() {
 }
 
 #[test]
-fn handshakes_that_are_refused() {
+fn obsolete_version_is_refused() {
     let served = honest_chain(20, 10);
     let mut world = world(&served);
     bad(&mut world, &served, || {
@@ -498,7 +498,7 @@ fn handshakes_that_are_refused() {
 }
 
 #[test]
-fn a_connection_to_ourselves_is_known() {
+fn self_connection_is_refused() {
     // What our outbound connection says is carried to an inbound connection of the same hub.
     let config = Config { outbound: Outbound::Only(vec![BAD.into()]), v2transport: false, ..Config::new(NETWORK) };
     let mut world = World::with_config(Chain::new(), config);
@@ -506,10 +506,10 @@ fn a_connection_to_ourselves_is_known() {
     let log = std::rc::Rc::clone(&said);
     struct Ear(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
     impl Far for Ear {
-        fn receive(&mut self, bytes: &[u8], _: crate::peer::Now) {
+        fn receive(&mut self, bytes: &[u8], _: crate::time::Now) {
             self.0.borrow_mut().extend_from_slice(bytes);
         }
-        fn take(&mut self, _: crate::peer::Now) -> Vec<u8> {
+        fn take(&mut self, _: crate::time::Now) -> Vec<u8> {
             Vec::new()
         }
     }
@@ -523,7 +523,7 @@ fn a_connection_to_ourselves_is_known() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_is_not_read_for_ever() {
+fn peer_that_reads_nothing_is_not_read_beyond_its_bound() {
     // It asks for blocks and never reads: what waits for it is bounded.
     let made = made_on(&genesis(), 200, 1, 100_000);
     let chain = Chain::having(&made);

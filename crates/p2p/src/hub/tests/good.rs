@@ -18,7 +18,7 @@ fn chain_of(count: usize, body_bytes: usize) -> Arc<Chain> {
 }
 
 #[test]
-fn syncs_from_another_hub_by_v1_and_v2() {
+fn hub_syncs_from_hub_by_v1_and_v2() {
     for (theirs, ours) in [(false, false), (true, true), (true, false), (false, true)] {
         let served = chain_of(4500, 300);
         let config =
@@ -38,7 +38,7 @@ fn syncs_from_another_hub_by_v1_and_v2() {
 }
 
 #[test]
-fn a_chain_below_minimum_work_is_synced_twice_and_stored_once() {
+fn low_work_headers_are_presynced_then_stored() {
     let served = chain_of(4100, 10);
     let mut world = World::new(Chain::with_minimum(4050), &["1.1.1.1"]);
     world.honest("1.1.1.1:18444", &served);
@@ -48,7 +48,7 @@ fn a_chain_below_minimum_work_is_synced_twice_and_stored_once() {
 }
 
 #[test]
-fn follows_a_reorg_of_twenty_blocks() {
+fn reorg_of_twenty_blocks_is_followed() {
     let common = made_on(&Chain::new().best_header(), 50, 1, 100);
     let served = Arc::new(Chain::having(&common));
     let fork = served.best_header();
@@ -78,7 +78,7 @@ fn seconds(count: usize, peers: &[(Duration, f64)]) -> f64 {
 }
 
 #[test]
-fn four_peers_of_a_quarter_each_give_their_sum() {
+fn four_peers_of_a_quarter_rate_download_at_their_sum() {
     const MS: Duration = Duration::from_millis(1);
     let one = seconds(1500, &[(MS, 4e6)]);
     let four = seconds(1500, &[(MS, 1e6); 4]);
@@ -86,14 +86,14 @@ fn four_peers_of_a_quarter_each_give_their_sum() {
 }
 
 #[test]
-fn a_round_trip_of_50_ms_costs_nothing() {
+fn round_trip_of_50_ms_does_not_slow_download() {
     let near = seconds(1500, &[(Duration::from_millis(1), 8e6)]);
     let far = seconds(1500, &[(Duration::from_millis(25), 8e6)]);
     assert!(far <= near * 1.05 + 0.6, "1 ms: {near} s, 25 ms each way: {far} s (of which handshakes)");
 }
 
 #[test]
-fn tiny_blocks_from_far_away_are_asked_in_great_number() {
+fn tiny_blocks_over_long_round_trip_download_in_bulk() {
     let served = chain_of(6000, 100);
     let mut world = World::new(Chain::new(), &["1.1.1.1"]);
     world.honest("1.1.1.1:18444", &served).latency = Duration::from_millis(25);
@@ -103,7 +103,7 @@ fn tiny_blocks_from_far_away_are_asked_in_great_number() {
 }
 
 #[test]
-fn what_the_node_holds_is_bounded() {
+fn held_blocks_stay_within_the_budget() {
     let served = chain_of(400, 50_000);
     let config = Config {
         outbound: Outbound::Only(vec!["1.1.1.1".into(), "1.2.1.1".into()]),
@@ -123,7 +123,7 @@ fn what_the_node_holds_is_bounded() {
 }
 
 #[test]
-fn a_limited_peer_is_asked_near_its_tip_only() {
+fn limited_peer_is_asked_for_its_last_blocks_only() {
     let served = chain_of(800, 10);
     let asked = Rc::new(RefCell::new(Asked::new()));
     let mut world = World::new(Chain::new(), &["1.1.1.1"]);
@@ -153,7 +153,7 @@ fn a_limited_peer_is_asked_near_its_tip_only() {
 }
 
 #[test]
-fn a_peer_without_witnesses_is_not_asked() {
+fn peer_without_witness_service_is_not_asked_for_blocks() {
     let served = chain_of(50, 10);
     let mut world = World::new(Chain::new(), &["1.1.1.1"]);
     let chain = Arc::clone(&served);
@@ -167,7 +167,7 @@ fn a_peer_without_witnesses_is_not_asked() {
 }
 
 #[test]
-fn inbound_peers_are_served_and_bounded() {
+fn inbound_peers_are_served_up_to_their_limit() {
     let made = made_on(&Chain::new().best_header(), 30, 1, 500);
     let chain = Chain::having(&made);
     let tip = chain.tip().hash;
@@ -214,7 +214,7 @@ fn inbound_peers_are_served_and_bounded() {
 }
 
 #[test]
-fn below_minimum_work_nothing_is_shown_and_deep_blocks_of_a_pruned_node_neither() {
+fn serving_withholds_low_work_chain_and_pruned_blocks() {
     let made = made_on(&Chain::new().best_header(), 400, 1, 10);
     let mut pruned = Chain::having(&made);
     pruned.all_blocks = false;

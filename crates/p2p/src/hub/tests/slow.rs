@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
-use crate::hub::headers::{STREAM_INTERVAL, STREAM_TIMEOUT};
+use crate::hub::header_schedule::{STREAM_INTERVAL, STREAM_TIMEOUT};
 use crate::hub::outbound::NAMED_PATIENCE;
 use crate::sim::{Chain, child, made_on};
 use crate::wire::{Inventory, Message};
@@ -40,7 +40,7 @@ fn stream_timeout() -> Duration {
 }
 
 #[test]
-fn three_that_dribble_headers_give_way_to_a_fast_one() {
+fn header_sync_moves_on_from_three_slow_peers() {
     // 2,000 headers in 108 s: each answer comes in time, and the chain in 37 minutes.
     let served = chain_of(40_500, 0);
     let mut world = world(&served, 40_000);
@@ -53,7 +53,7 @@ fn three_that_dribble_headers_give_way_to_a_fast_one() {
 }
 
 #[test]
-fn an_announcement_has_one_further_peer_asked() {
+fn announced_block_asks_one_further_peer_for_headers() {
     let served = chain_of(40_500, 0);
     let mut world = world(&served, 40_000);
     for bad in BAD {
@@ -105,7 +105,7 @@ fn endless(world: &mut World, address: &str, salt: u64) -> Rc<RefCell<usize>> {
 }
 
 #[test]
-fn three_with_endless_headers_of_little_work_give_way() {
+fn header_sync_moves_on_from_endless_low_work_headers() {
     let served = chain_of(20_500, 0);
     let genesis_count = Chain::new().header_count();
     for (row, rate, limit) in [
@@ -133,7 +133,7 @@ fn three_with_endless_headers_of_little_work_give_way() {
 }
 
 #[test]
-fn inbound_peers_that_swallow_requests_do_not_slow_a_sync() {
+fn silent_inbound_peers_do_not_slow_block_download() {
     let served = chain_of(250, 20_000);
     let config = Config { outbound: Outbound::Only(vec![GOOD.into()]), v2transport: false, ..Config::new(NETWORK) };
     let mut world = World::with_config(Chain::new(), config);
@@ -150,7 +150,7 @@ fn inbound_peers_that_swallow_requests_do_not_slow_a_sync() {
 }
 
 #[test]
-fn among_inbound_peers_one_honest_is_enough() {
+fn one_honest_inbound_peer_completes_block_download() {
     let served = chain_of(200, 2000);
     let config = Config { outbound: Outbound::Only(vec![]), v2transport: false, ..Config::new(NETWORK) };
     let mut world = World::with_config(Chain::new(), config);
@@ -165,7 +165,7 @@ fn among_inbound_peers_one_honest_is_enough() {
 }
 
 #[test]
-fn the_end_of_the_headers_waits_for_who_was_named_and_for_nobody_who_came() {
+fn headers_done_waits_for_named_but_not_inbound_peers() {
     let served = chain_of(20, 10);
     let quick = |world: &mut World| world.run_until(5 * S, |world| world.hub.progress().headers_done);
     // Nobody is at the other's address.
@@ -200,7 +200,7 @@ fn the_end_of_the_headers_waits_for_who_was_named_and_for_nobody_who_came() {
 }
 
 #[test]
-fn announcements_by_headers_are_asked_of_who_has_minimum_work() {
+fn sendheaders_goes_to_peers_with_minimum_work() {
     for (minimum, want) in [(19, true), (21, false)] {
         let served = chain_of(20, 10);
         let mut world = World::new(Chain::with_minimum(minimum), &[GOOD]);

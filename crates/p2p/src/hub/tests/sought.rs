@@ -6,9 +6,10 @@ use crate::api::{Config, Event, PeerId};
 use crate::chain::ChainView as _;
 use crate::hub::outbound::{NAMED_PATIENCE, RETRY_MIN};
 use crate::hub::{Action, Hub};
-use crate::peer::{Kind, Now};
+use crate::peer::Kind;
 use crate::reason::Reason;
 use crate::sim::{Chain, made_on};
+use crate::time::Now;
 use crate::wire::{AddressEntry, Command, Message, NetAddress, PeerAddress, services};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ fn outbound(world: &World) -> Vec<PeerAddress> {
 }
 
 #[test]
-fn eight_peers_of_different_groups_are_sought() {
+fn automatic_peers_are_eight_in_distinct_groups() {
     // Twenty groups of five addresses each.
     let in_group = |i: u8| PeerAddress { address: NetAddress::V4([20 + i / 5, 1, i % 5, 9]), port: 18444 };
     let grouped: Vec<_> = (0..100).map(in_group).collect();
@@ -71,7 +72,7 @@ fn eight_peers_of_different_groups_are_sought() {
 }
 
 #[test]
-fn addresses_come_from_seeds_then_from_peers_and_are_remembered() {
+fn addresses_come_from_seeds_and_peers_and_are_saved() {
     let (seeded, told) = (address(30, 1), address(40, 1));
     let mut config = automatic(vec![]);
     config.network.dns_seeds = &["seed.example."];
@@ -113,7 +114,7 @@ fn addresses_come_from_seeds_then_from_peers_and_are_remembered() {
 
 /// A seed may bring peers with a better chain: until it has answered, this is not the tip that all have.
 #[test]
-fn a_name_that_is_being_looked_up_is_waited_for() {
+fn headers_done_waits_for_pending_lookup() {
     let (near, served) = (address(40, 1), served());
     let mut config = Config { add_nodes: vec![near.to_string()], ..automatic(vec![]) };
     config.network.dns_seeds = &["seed.example."];
@@ -133,7 +134,7 @@ fn a_name_that_is_being_looked_up_is_waited_for() {
 
 /// Its name, too, may take longer to look up than it is waited for: then it has its turn again, and not before.
 #[test]
-fn a_named_peer_is_not_dialed_again_while_it_is() {
+fn named_peer_is_not_dialed_twice_at_a_time() {
     let config = Config { add_nodes: vec!["peer.example:18444".to_owned()], ..automatic(vec![]) };
     let mut hub = World::with_config(Chain::new(), config).hub;
     let now = |seconds: u64| Now { since_start: Duration::from_secs(seconds), unix: START_UNIX + seconds };
@@ -157,14 +158,14 @@ fn a_named_peer_is_not_dialed_again_while_it_is() {
 }
 
 #[test]
-fn a_damaged_memory_is_named_and_left_behind() {
+fn damaged_address_memory_is_reported_and_dropped() {
     let mut world = World::with_config(Chain::new(), automatic(b"ffwdaddr, but not really".to_vec()));
     world.act();
-    assert!(world.notes[0].contains("starts anew"), "{:?}", world.notes);
+    assert!(world.notes[0].contains("starts empty"), "{:?}", world.notes);
 }
 
 #[test]
-fn who_is_of_no_use_is_replaced_and_who_lies_is_left_alone() {
+fn useless_peers_are_replaced_and_liars_discouraged() {
     let served = served();
     // Eight peers of no use, and eight good ones.
     let peers: Vec<_> = (0..16).map(|i| address(50 + i, 1)).collect();
@@ -206,7 +207,7 @@ fn who_is_of_no_use_is_replaced_and_who_lies_is_left_alone() {
 }
 
 #[test]
-fn a_much_slower_peer_is_replaced() {
+fn slow_peers_are_replaced() {
     let served = Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 2500, 1, 20_000)));
     let peers: Vec<_> = (0..12).map(|i| address(50 + i, 1)).collect();
     let mut config = automatic(memory(&peers));
@@ -229,7 +230,7 @@ fn a_much_slower_peer_is_replaced() {
 }
 
 #[test]
-fn a_connection_for_addresses_ends_whatever_comes() {
+fn address_fetch_connection_ends_after_its_timeout() {
     let mut config = automatic(vec![]);
     config.network.dns_seeds = &["seed.example."];
     // Names are not looked up then: the seed is asked as a peer.

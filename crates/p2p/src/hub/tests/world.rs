@@ -1,17 +1,17 @@
 //! A simulated network: the hub under test, a node made of [`sim::Chain`], and peers of every kind, joined by
 //! links with latency and rate, under a simulated clock.
 
-use crate::Held;
+use crate::Reservation;
 use crate::api::{BlockVerdict, Config, Event, Outbound, PeerId};
+use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
-use crate::hub::{Action, Command as Order, Hub, ServedBlock};
+use crate::hub::{Action, Hub, NodeMessage, ServedBlock};
 use crate::params::{NetworkParams, REGTEST};
-use crate::peer::Now;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::sim::Chain;
+use crate::time::Now;
 use crate::transport::Transport;
-use crate::window::Window;
 use crate::wire::{Command, Inventory, Message, PeerAddress, Target, Version, services};
 use primitives::Hash256;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -61,7 +61,7 @@ struct Link {
 pub(super) struct World {
     pub(super) hub: Hub,
     pub(super) chain: Arc<Chain>,
-    pub(super) window: Arc<Window>,
+    pub(super) budget: Arc<InFlightBudget>,
     pub(super) time: Duration,
     pub(super) places: BTreeMap<String, Place>,
     links: BTreeMap<PeerId, Link>,
@@ -75,7 +75,7 @@ pub(super) struct World {
     pub(super) held_max: usize,
     /// How long the node keeps the bytes of a block.
     pub(super) keep: Duration,
-    kept: VecDeque<(Duration, Held)>,
+    kept: VecDeque<(Duration, Reservation)>,
     /// Names that are being looked up, where that takes for ever; else there is nothing under any name.
     pub(super) resolving: Option<Vec<String>>,
 }
@@ -93,14 +93,14 @@ impl World {
 
     pub(super) fn with_config(chain: Chain, config: Config) -> World {
         let chain = Arc::new(chain);
-        let window = Arc::new(Window::default());
+        let budget = Arc::new(InFlightBudget::default());
         let now = Now { since_start: Duration::ZERO, unix: START_UNIX };
         let view: Arc<dyn ChainView> = Arc::clone(&chain) as Arc<dyn ChainView>;
-        let hub = Hub::new(config, view, Arc::clone(&window), Rng::Seeded(11), now).unwrap();
+        let hub = Hub::new(config, view, Arc::clone(&budget), Rng::Seeded(11), now).unwrap();
         World {
             hub,
             chain,
-            window,
+            budget,
             time: Duration::ZERO,
             places: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -193,7 +193,7 @@ impl World {
         }
         self.hub.schedule(now);
         self.act();
-        self.held_max = self.held_max.max(self.window.held_bytes());
+        self.held_max = self.held_max.max(self.budget.held_bytes());
     }
 
     fn dial_due(&mut self) {
@@ -294,15 +294,15 @@ impl World {
                 let verdict = self.chain.store(&bytes);
                 let (_, _, held) = bytes.into_parts();
                 self.kept.push_back((self.time + self.keep, held));
-                self.hub.command(Order::Verdict(hash, verdict), now);
+                self.hub.from_node(NodeMessage::Verdict(hash, verdict), now);
                 let before = self.chain.tip().hash;
                 for refused in self.chain.connect() {
                     let verdict = BlockVerdict::Invalid("bad-blk".to_owned());
-                    self.hub.command(Order::Verdict(refused, verdict), now);
+                    self.hub.from_node(NodeMessage::Verdict(refused, verdict), now);
                     self.want();
                 }
                 if self.chain.tip().hash != before {
-                    self.hub.command(Order::NewTip, now);
+                    self.hub.from_node(NodeMessage::NewTip, now);
                 }
             }
             Event::Headers { .. } | Event::WantMore => self.want(),
@@ -316,7 +316,7 @@ impl World {
     /// The node says what it wants.
     pub(super) fn want(&mut self) {
         let list = self.chain.wanted(2000);
-        self.hub.command(Order::Want(list), self.now());
+        self.hub.from_node(NodeMessage::Want(list), self.now());
     }
 }
 
@@ -489,7 +489,7 @@ impl Far for OtherHub {
     fn take(&mut self, now: Now) -> Vec<u8> {
         if now.since_start.as_millis().is_multiple_of(100) {
             self.hub.tick(now);
-            self.hub.command(Order::NewTip, now);
+            self.hub.from_node(NodeMessage::NewTip, now);
         }
         let mut out = Vec::new();
         // As much as a socket's buffer would take.

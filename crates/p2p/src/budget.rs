@@ -6,56 +6,56 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Bytes of vectors that wait to be used again, at most.
-const SPARE_BYTES_MAX: usize = 16 << 20;
+const BUFFER_BYTES_MAX: usize = 16 << 20;
 /// New ones are as large as the next multiple of this, so that somewhat larger blocks fit, too.
-const SPARE_STEP_BYTES: usize = 512 << 10;
+const BUFFER_STEP_BYTES: usize = 512 << 10;
 
-/// The counter behind every [`Held`], shared with the network thread.
+/// The counter behind every [`Reservation`], shared with the network thread.
 #[derive(Default, Debug)]
-pub struct Window {
+pub struct InFlightBudget {
     held_bytes: AtomicUsize,
     /// Set by the network thread when it waits for room: the next drop wakes it.
     starved: AtomicBool,
     waker: OnceLock<Waker>,
-    spares: Spares,
+    buffers: BufferPool,
 }
 
 /// Vectors of blocks that are done with, for the next ones: their pages are there already.
 #[derive(Clone, Default, Debug)]
-pub struct Spares(Arc<Mutex<Vec<Vec<u8>>>>);
+pub struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Spares {
+impl BufferPool {
     fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a vector back. What waits longest is freed when there is too much.
     pub fn give(&self, bytes: Vec<u8>) {
-        let mut spares = self.lock();
-        spares.push(bytes);
-        while spares.iter().map(Vec::capacity).sum::<usize>() > SPARE_BYTES_MAX {
-            spares.remove(0);
+        let mut buffers = self.lock();
+        buffers.push(bytes);
+        while buffers.iter().map(Vec::capacity).sum::<usize>() > BUFFER_BYTES_MAX {
+            buffers.remove(0);
         }
     }
 
     /// A vector of `bytes` bytes, whatever they are, in room for twice as many at most; the one that came back last, if
     /// one fits.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
-        let mut spares = self.lock();
-        let fits = |spare: &Vec<u8>| spare.capacity() >= bytes && spare.capacity() / 2 <= bytes;
-        let found = spares.iter().rposition(fits).map(|at| spares.remove(at));
-        drop(spares);
+        let mut buffers = self.lock();
+        let fits = |buffer: &Vec<u8>| buffer.capacity() >= bytes && buffer.capacity() / 2 <= bytes;
+        let found = buffers.iter().rposition(fits).map(|at| buffers.remove(at));
+        drop(buffers);
         // Zeros from the allocator cost nothing until they are written over.
-        let mut found = found.unwrap_or_else(|| vec![0; bytes.next_multiple_of(SPARE_STEP_BYTES)]);
+        let mut found = found.unwrap_or_else(|| vec![0; bytes.next_multiple_of(BUFFER_STEP_BYTES)]);
         found.resize(bytes, 0);
         found
     }
 }
 
-impl Window {
+impl InFlightBudget {
     /// Where vectors of blocks go when they are done with.
-    pub(crate) fn spares(&self) -> Spares {
-        self.spares.clone()
+    pub(crate) fn buffers(&self) -> BufferPool {
+        self.buffers.clone()
     }
 
     /// Bytes held at this moment.
@@ -74,29 +74,29 @@ impl Window {
     }
 
     /// Counts `bytes` until the guard is dropped.
-    pub(crate) fn hold(self: &Arc<Window>, bytes: usize) -> Held {
+    pub(crate) fn hold(self: &Arc<InFlightBudget>, bytes: usize) -> Reservation {
         self.held_bytes.fetch_add(bytes, Ordering::AcqRel);
-        Held { bytes, window: Some(Arc::clone(self)) }
+        Reservation { bytes, budget: Some(Arc::clone(self)) }
     }
 }
 
 /// Room in the download window, free again when this is dropped. Keep it as long as the block's memory.
 #[derive(Debug)]
 #[must_use = "dropping it says that the block's memory is free"]
-pub struct Held {
+pub struct Reservation {
     bytes: usize,
-    window: Option<Arc<Window>>,
+    budget: Option<Arc<InFlightBudget>>,
 }
 
-impl Held {
+impl Reservation {
     /// A guard of nothing, for blocks that came from elsewhere.
-    pub fn none() -> Held {
-        Held { bytes: 0, window: None }
+    pub fn none() -> Reservation {
+        Reservation { bytes: 0, budget: None }
     }
 
     /// Where the vector of its block goes when it is done with.
-    pub fn spares(&self) -> Spares {
-        self.window.as_ref().map(|window| window.spares()).unwrap_or_default()
+    pub fn buffers(&self) -> BufferPool {
+        self.budget.as_ref().map(|budget| budget.buffers()).unwrap_or_default()
     }
 
     /// How many bytes this guard stands for.
@@ -105,12 +105,12 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let Some(window) = &self.window else { return };
-        window.held_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
-        if window.starved.swap(false, Ordering::AcqRel)
-            && let Some(waker) = window.waker.get()
+        let Some(budget) = &self.budget else { return };
+        budget.held_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        if budget.starved.swap(false, Ordering::AcqRel)
+            && let Some(waker) = budget.waker.get()
         {
             waker.wake();
         }
@@ -148,39 +148,39 @@ mod tests {
     use std::io::Read as _;
 
     #[test]
-    fn drops_free_room_and_wake_once() {
-        let window = Arc::new(Window::default());
+    fn dropped_reservations_free_bytes_and_wake_once() {
+        let budget = Arc::new(InFlightBudget::default());
         let (near, mut far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
         far.set_nonblocking(true).unwrap();
-        window.set_waker(Waker::new(near));
-        let (a, b) = (window.hold(5), window.hold(7));
-        assert_eq!(window.held_bytes(), 12);
+        budget.set_waker(Waker::new(near));
+        let (a, b) = (budget.hold(5), budget.hold(7));
+        assert_eq!(budget.held_bytes(), 12);
         drop(a);
-        assert_eq!(window.held_bytes(), 7);
-        assert!(far.read(&mut [0; 8]).is_err(), "nobody waited");
-        window.set_starved(true);
+        assert_eq!(budget.held_bytes(), 7);
+        assert!(far.read(&mut [0; 8]).is_err(), "no thread waited");
+        budget.set_starved(true);
         drop(b);
-        drop(window.hold(1));
-        assert_eq!(window.held_bytes(), 0);
+        drop(budget.hold(1));
+        assert_eq!(budget.held_bytes(), 0);
         assert_eq!(far.read(&mut [0; 8]).unwrap(), 1, "woken once");
-        assert_eq!(Held::none().bytes(), 0);
+        assert_eq!(Reservation::none().bytes(), 0);
     }
 
     #[test]
-    fn vectors_come_back() {
-        let spares = Spares::default();
-        let place = |spare: &Vec<u8>| (spare.as_ptr(), spare.capacity());
-        assert_eq!((spares.take(5).len(), spares.take(5).capacity()), (5, SPARE_STEP_BYTES));
+    fn buffer_pool_reuses_fitting_vectors() {
+        let buffers = BufferPool::default();
+        let place = |buffer: &Vec<u8>| (buffer.as_ptr(), buffer.capacity());
+        assert_eq!((buffers.take(5).len(), buffers.take(5).capacity()), (5, BUFFER_STEP_BYTES));
         let (small, large) = (vec![1; 1000], vec![2; 3000]);
         let (small_place, large_place) = (place(&small), place(&large));
-        spares.give(large);
-        spares.give(small);
-        assert_eq!(place(&spares.take(1600)), large_place, "the small one is too small");
-        assert_ne!(place(&spares.take(400)), small_place, "it is more than twice as large");
-        let again = spares.take(1000);
+        buffers.give(large);
+        buffers.give(small);
+        assert_eq!(place(&buffers.take(1600)), large_place, "the small one is too small");
+        assert_ne!(place(&buffers.take(400)), small_place, "it is more than twice as large");
+        let again = buffers.take(1000);
         assert_eq!((place(&again), again.len()), (small_place, 1000));
-        (0..40).for_each(|_| spares.give(Vec::with_capacity(1 << 20)));
-        assert_eq!(spares.lock().len(), 16, "so much is kept");
+        (0..40).for_each(|_| buffers.give(Vec::with_capacity(1 << 20)));
+        assert_eq!(buffers.lock().len(), 16, "so much is kept");
     }
 }

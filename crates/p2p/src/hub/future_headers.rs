@@ -1,0 +1,85 @@
+//! Headers whose time is too far ahead of the clock: kept, and given to the tree again when their time has come.
+
+use super::Hub;
+use crate::api::{Event, PeerId};
+use crate::chain::{HeaderRefusal, hash_all};
+use crate::reason::Reason;
+use crate::time::Now;
+use primitives::Header;
+
+/// Lists of headers kept because of their time.
+pub const FUTURE_HEADERS_COUNT_MAX: usize = 16;
+/// Headers further ahead of the time at which they may be taken are not kept, in seconds.
+pub const FUTURE_HEADERS_S_MAX: u64 = 3600;
+/// How far a block's time may be ahead of the clock, in seconds. Source: `MAX_FUTURE_BLOCK_TIME`.
+pub const FUTURE_BLOCK_S_MAX: u64 = 7200;
+
+/// Headers that wait for their time.
+#[derive(Debug)]
+pub(super) struct FutureHeaders {
+    peer: PeerId,
+    headers: Vec<Header>,
+    due_unix: u64,
+}
+
+impl Hub {
+    pub(super) fn keep_future(&mut self, peer: PeerId, headers: &[Header], time: u32, now: Now) {
+        let due_unix = u64::from(time).saturating_sub(FUTURE_BLOCK_S_MAX);
+        let near = due_unix.saturating_sub(now.unix) <= FUTURE_HEADERS_S_MAX;
+        let Some(last) = headers.last() else { return };
+        if !near {
+            // Whose clock is wrong, theirs or ours, only the user can know. Said once, for any peer may cause it.
+            if !std::mem::replace(&mut self.headers.said_far, true) {
+                let note = format!(
+                    "header {} is not taken: its time {time} is {} s ahead of this machine's clock, {}, and 7200 are \
+                     allowed: is the clock right?",
+                    headers[0].hash(),
+                    u64::from(time).saturating_sub(now.unix),
+                    now.unix
+                );
+                self.event(Event::Note(note));
+            }
+            return;
+        }
+        let again = |aside: &FutureHeaders| aside.headers.last() == Some(last);
+        if self.headers.future.len() >= FUTURE_HEADERS_COUNT_MAX || self.headers.future.iter().any(again) {
+            return;
+        }
+        self.headers.future.push(FutureHeaders { peer, headers: headers.to_vec(), due_unix });
+        let note = format!(
+            "header {} kept for later: its time {time} is more than two hours ahead of the clock, {}",
+            headers[0].hash(),
+            now.unix
+        );
+        self.event(Event::Note(note));
+    }
+
+    pub(super) fn retry_future(&mut self, now: Now) {
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.headers.future).into_iter().partition(|aside| aside.due_unix <= now.unix);
+        self.headers.future = later;
+        for FutureHeaders { peer, headers, .. } in due {
+            // The parent may be gone or refused by now; the tree says so.
+            if self.chain.header(&headers[0].prev()).is_none() {
+                continue;
+            }
+            let hashes = hash_all(&headers);
+            let verdict = self.chain.accept_headers(&headers, &hashes, now.unix);
+            if verdict.new_count > 0 {
+                self.event(Event::Headers { peer, new_count: verdict.new_count });
+            }
+            if let Some(last) = verdict.last {
+                self.note_best_known(peer, last);
+            }
+            match verdict.refused {
+                Some(HeaderRefusal::Invalid { hash, reason, .. }) => {
+                    self.drop_peer(peer, Reason::HeaderInvalid { hash, reason }, now);
+                }
+                Some(HeaderRefusal::TooNew { index, time }) => {
+                    self.keep_future(peer, headers.get(index..).unwrap_or(&[]), time, now);
+                }
+                None => {}
+            }
+        }
+    }
+}

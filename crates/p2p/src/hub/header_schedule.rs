@@ -1,0 +1,186 @@
+//! Who is asked for headers next, who took too long, and when every peer has told its chain: by the clock.
+
+use super::Hub;
+use super::headers::{ANSWER_TIMEOUT, STREAM_COUNT_MAX};
+use crate::api::{Event, PeerId};
+use crate::peer::{Kind, Peer};
+use crate::reason::Reason;
+use crate::time::Now;
+use std::time::Duration;
+
+/// While no peer has told its whole chain, another is asked at this interval.
+pub const STREAM_INTERVAL: Duration = Duration::from_secs(60);
+/// How long an asked peer may send nothing at all.
+pub const QUIET_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a peer may take for its whole chain, and besides Source: Core's `HEADERS_DOWNLOAD_TIMEOUT_BASE`.
+pub const STREAM_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// this for each header that is expected. Source: Core's `HEADERS_DOWNLOAD_TIMEOUT_PER_HEADER`.
+pub const STREAM_TIMEOUT_HEADER: Duration = Duration::from_millis(1);
+/// Seconds between two blocks, by which headers are expected.
+const SPACING_S: u64 = 600;
+/// A sought peer whose best chain has less work than ours for this time is asked once more. Source: `CHAIN_SYNC_TIMEOUT`.
+pub const LAG_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+/// Sought peers that are kept although they lag. Source: `MAX_OUTBOUND_PEERS_TO_PROTECT_FROM_DISCONNECT`.
+pub const LAGGING_COUNT_KEPT: usize = 4;
+/// A connection younger than this may still tell of a better chain.
+const YOUNG: Duration = Duration::from_secs(5);
+
+impl Hub {
+    pub(super) fn tick_headers(&mut self, now: Now) {
+        self.retry_future(now);
+        self.resolve_unknown();
+        for id in self.peer_ids() {
+            self.tick_peer_headers(id, now);
+        }
+        let best = self.chain.best_header();
+        let told = self.peers.values().any(|peer| peer.is_outbound() && peer.headers.at_end);
+        self.headers.ask_all |= told && best.work >= self.chain.minimum_work();
+        if self.headers.ask_all {
+            self.ask_those_not_asked(now);
+        } else {
+            self.ask_a_few(now);
+        }
+        self.tell_done(now);
+    }
+
+    /// Blocks announced before their headers were known may be known now, from another peer.
+    fn resolve_unknown(&mut self) {
+        for peer in self.peers.values_mut() {
+            let Some(info) = peer.headers.unknown.and_then(|hash| self.chain.header(&hash)) else { continue };
+            peer.headers.unknown = None;
+            peer.note_best_known(info);
+        }
+    }
+
+    fn tick_peer_headers(&mut self, id: PeerId, now: Now) {
+        let at = now.since_start;
+        let minimum = self.chain.minimum_work();
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        // Source: Bitcoin Core b88bffe, `MaybeSendSendHeaders`.
+        if peer.ready && peer.best_known.is_some_and(|best| best.work > minimum) {
+            peer.ask_for_headers();
+        }
+        if let Some(asked) = peer.headers.asked_at {
+            let quiet = at.saturating_sub(asked.max(peer.last_received())) > QUIET_TIMEOUT;
+            if quiet || at.saturating_sub(asked) > ANSWER_TIMEOUT {
+                let replaceable = peer.kind == Kind::Automatic && !peer.headers.at_end && !self.headers.ask_all;
+                let others = self.peers.values().any(|other| other.ready && other.id != id && other.is_outbound());
+                if replaceable && others {
+                    self.drop_peer(id, Reason::HeadersStalled, now);
+                    return;
+                }
+                self.headers_of(id).skip_until(at + ANSWER_TIMEOUT);
+            }
+        }
+        self.tick_stream(id, now);
+        if self.peers.contains_key(&id) {
+            self.tick_lagging(id, now);
+        }
+    }
+
+    /// Ends a stream that takes longer than its chain is worth, where another peer waits to be asked.
+    fn tick_stream(&mut self, id: PeerId, now: Now) {
+        let at = now.since_start;
+        let best = self.chain.best_header();
+        let missing = now.unix.saturating_sub(u64::from(best.header.time())) / SPACING_S;
+        let timeout = STREAM_TIMEOUT + STREAM_TIMEOUT_HEADER * u32::try_from(missing).unwrap_or(u32::MAX);
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let streams = peer.headers.is_streaming();
+        peer.headers.stream_since = streams.then(|| peer.headers.stream_since.unwrap_or(at));
+        let late = peer.headers.stream_since.is_some_and(|since| at.saturating_sub(since) > timeout);
+        let (kind, enough) = (peer.kind, best.work >= self.chain.minimum_work());
+        if !late || self.others_to_tell(id, now).all(|peer| peer.headers.is_streaming()) {
+            return;
+        }
+        if kind == Kind::Automatic && !enough {
+            return self.drop_peer(id, Reason::HeadersStalled, now);
+        }
+        let until = at + STREAM_TIMEOUT;
+        self.headers_of(id).skip_until(until);
+        self.headers_of(id).backoff_until = Some(until);
+    }
+
+    /// Other peers that we connected to, that have not told their chains and may be asked or are being asked.
+    pub(super) fn others_to_tell(&self, id: PeerId, now: Now) -> impl Iterator<Item = &Peer> {
+        self.peers.values().filter(move |peer| {
+            let state = &peer.headers;
+            let of_use = peer.ready && peer.is_outbound() && peer.kind != Kind::AddressFetch && peer.serves_blocks();
+            peer.id != id && of_use && (!state.at_end || state.deferred) && !state.is_skipped(now)
+        })
+    }
+
+    /// Source: Bitcoin Core b88bffe, `ConsiderEviction`.
+    fn tick_lagging(&mut self, id: PeerId, now: Now) {
+        let tip = self.chain.tip();
+        let sought = self.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.ready).count();
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let keeps_up = peer.best_known.is_some_and(|best| best.work >= tip.work);
+        let state = &mut peer.headers;
+        if keeps_up || peer.kind != Kind::Automatic || !peer.ready {
+            (state.lagging_since, state.lag_asked) = (None, false);
+            return;
+        }
+        let since = *state.lagging_since.get_or_insert(now.since_start);
+        let lag = now.since_start.saturating_sub(since);
+        if lag > LAG_TIMEOUT && !state.lag_asked {
+            state.lag_asked = true;
+            self.ask_from_best(id, now);
+        } else if lag > LAG_TIMEOUT + ANSWER_TIMEOUT && sought > LAGGING_COUNT_KEPT {
+            self.drop_peer(id, Reason::Lagging, now);
+        }
+    }
+
+    fn ask_those_not_asked(&mut self, now: Now) {
+        let may = |peer: &Peer| peer.ready && peer.kind != Kind::AddressFetch && !peer.headers.is_skipped(now);
+        let fresh: Vec<_> =
+            self.peers.values().filter(|peer| may(peer) && !peer.headers.started).map(|peer| peer.id).collect();
+        for id in fresh {
+            self.ask_from_best(id, now);
+        }
+        let waits = |peer: &&Peer| peer.headers.deferred && !peer.headers.is_backing_off(now);
+        let deferred = self.peers.values().find(waits).map(|peer| peer.id);
+        if let Some(id) = deferred.filter(|id| self.stream_count(*id) < STREAM_COUNT_MAX) {
+            self.ask_from_best(id, now);
+        }
+    }
+
+    fn ask_a_few(&mut self, now: Now) {
+        let at = now.since_start;
+        let since = self.headers.first_asked_at.map_or(Duration::ZERO, |first| at.saturating_sub(first));
+        let minutes = usize::try_from(since.as_secs() / STREAM_INTERVAL.as_secs()).unwrap_or(usize::MAX);
+        let may = |peer: &&Peer| {
+            let state = &peer.headers;
+            let idle = !state.is_streaming() && (!state.at_end || state.deferred) && !state.is_skipped(now);
+            peer.ready && peer.kind != Kind::AddressFetch && idle
+        };
+        let outbound = self.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
+        let Some(id) = outbound.or_else(|| self.peers.values().find(may)).map(|peer| peer.id) else { return };
+        if self.stream_count(id) >= minutes.saturating_add(1).min(STREAM_COUNT_MAX) {
+            return;
+        }
+        self.headers.first_asked_at.get_or_insert(at);
+        self.ask_from_best(id, now);
+    }
+
+    fn tell_done(&mut self, now: Now) {
+        let mut told = false;
+        let mut waiting = self.outbound.has_young(YOUNG, now);
+        for peer in self.peers.values().filter(|peer| peer.is_outbound() && peer.kind != Kind::AddressFetch) {
+            let state = &peer.headers;
+            told |= state.at_end;
+            if peer.ready && (state.at_end || state.is_skipped(now)) {
+                self.outbound.heard(peer.kind);
+            }
+            let answering = peer.ready && !state.at_end && !state.is_skipped(now);
+            let age = now.since_start.saturating_sub(peer.connected_at());
+            let young = !peer.ready && age < YOUNG;
+            waiting |= answering || young || state.low_work.is_some();
+        }
+        let enough = self.chain.best_header().work >= self.chain.minimum_work();
+        let done = told && enough && !waiting && !self.outbound.may_bring_more(now);
+        if done && !self.headers.done {
+            self.event(Event::HeadersDone);
+        }
+        self.headers.done = done;
+    }
+}
