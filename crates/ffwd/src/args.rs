@@ -2,13 +2,14 @@
 //!
 //! Absent on purpose: defaults that depend on the machine or the network, and everything that bitcoin.conf may say.
 
+#[cfg(feature = "lab")]
+pub(crate) mod lab;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::Chain;
-use lab::chain::{Profile, Signatures};
 use node::options::{Prune, SetHash};
 use primitives::{Hash256, Height, U256, Work, hex};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Workers that may be asked for: more than any machine has cores, and few enough for threads to start.
@@ -31,7 +32,8 @@ pub(crate) struct Cli {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Make a realistic chain, validate it, show what happened; needs nothing, leaves a report
-    Demo(Demo),
+    #[cfg(feature = "lab")]
+    Demo(lab::Demo),
     /// Blocks from peers: bring the folder to their tip, and follow it
     Sync(Sync),
     /// Blocks from the block files that are there: build index, undo files and coins
@@ -46,8 +48,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Coins(Coins),
     /// Make chains, measure, compare, plot
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
-    Lab(Lab),
+    Lab(lab::Lab),
 }
 
 /// Which folder of which network, and what every command over one needs.
@@ -108,28 +111,6 @@ pub(crate) struct Writing {
     /// More to look at: the time of each stage in debug.log; allocations, of an ffwd built with the feature heap
     #[arg(long, value_name = "CATEGORY")]
     pub(crate) debug: Vec<DebugCategory>,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Demo {
-    /// The folder for chain, set and report; must be empty or not there. Everything in it is kept
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Keep chain and set, not only the report
-    #[arg(long)]
-    pub(crate) keep: bool,
-    /// Full blocks
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) blocks: u32,
-    /// Chains of different seeds have nothing in common
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Workers; 0 for one a core, negative to leave that many cores free [default: 0]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
-    pub(crate) par: Option<i64>,
-    /// Print one JSON object on one line of standard output at the end
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Args, Clone, Debug, Default)]
@@ -220,126 +201,6 @@ pub(crate) struct CoinsInfo {
     pub(crate) hash: HashType,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-#[derive(Subcommand, Clone, Debug)]
-pub(crate) enum Lab {
-    /// Make a valid regtest chain like mainnet's, as block files
-    Chain(LabChain),
-    /// Run the small experiments, each variant checked and timed
-    Micro(LabMicro),
-    /// Run the large ones that a plan names, and compare
-    Run(LabRun),
-    /// Write the set of coins that is there again, as a flush does: the work commit of a plan
-    Commit(LabCommit),
-    /// Draw debug.log files and results into one report
-    Plot(LabPlot),
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct LabChain {
-    /// The data directory to make; blocks go to regtest/blocks in it
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    /// Full blocks
-    #[arg(long, value_name = "N")]
-    pub(crate) blocks: u32,
-    /// Chains of different seeds have nothing in common
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Coins made before the first full block
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
-    pub(crate) utxos: u64,
-    /// Empty blocks after the full ones; 2,100 bury them deep enough for --assumevalid
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) tail: u32,
-    /// Whether signatures verify
-    #[arg(long, value_name = "real|fake", default_value_t)]
-    pub(crate) signatures: Signatures,
-    /// What full blocks are like
-    #[arg(long, value_name = "NAME", default_value_t)]
-    pub(crate) profile: Profile,
-    /// Threads that make transactions, which changes no byte [default: one a core]
-    #[arg(long, value_name = "N")]
-    pub(crate) par: Option<NonZeroUsize>,
-    /// Print one JSON object on one line of standard output at the end
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct LabMicro {
-    /// Only experiments whose name has this in it
-    pub(crate) filter: Option<String>,
-    /// Name the experiments, run none
-    #[arg(long)]
-    pub(crate) list: bool,
-    /// Print one JSON object on one line of standard output at the end
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct LabRun {
-    /// The plan
-    #[arg(required_unless_present = "example", value_name = "PLAN.toml")]
-    pub(crate) plan: Option<PathBuf>,
-    /// The folder for results
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Go on with a plan that was stopped
-    #[arg(long)]
-    pub(crate) resume: bool,
-    /// Run only cells with this in their name; may be given again. The rest waits for --resume
-    #[arg(long, value_name = "WORD")]
-    pub(crate) only: Vec<String>,
-    /// Print a plan to start from
-    #[arg(long, conflicts_with_all = ["plan", "resume", "only"])]
-    pub(crate) example: bool,
-    /// Print one JSON object on one line of standard output at the end
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct LabCommit {
-    /// The data directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) datadir: PathBuf,
-    /// The network
-    #[arg(long, value_parser = chain_parser(), default_value = "regtest")]
-    pub(crate) chain: Chain,
-    /// Memory of the coins that are written at a time, at least 4 [default: as for sync]
-    #[arg(long, value_name = "MiB", value_parser = clap::value_parser!(u64).range(DBCACHE_MIB_MIN..=DBCACHE_MIB_MAX))]
-    pub(crate) dbcache: Option<u64>,
-    /// Threads that write; 0 for one a core, negative to leave that many cores free [default: 0]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
-    pub(crate) par: Option<i64>,
-    /// Print one JSON object on one line of standard output at the end
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct LabPlot {
-    /// debug.log files, results of lab run, and folders of them
-    #[arg(required = true, value_name = "FILE|DIR")]
-    pub(crate) inputs: Vec<PathBuf>,
-    /// The report
-    #[arg(long, value_name = "FILE", default_value = "report.html")]
-    pub(crate) out: PathBuf,
-    /// Write an SVG file a chart beside it
-    #[arg(long)]
-    pub(crate) svg: bool,
-    /// Write a CSV file a chart beside it
-    #[arg(long)]
-    pub(crate) csv: bool,
-    /// The run that others are compared with [default: the slowest]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) baseline: Option<String>,
-    /// Print one JSON object on one line of standard output at the end
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Which hash of the set, by the names of gettxoutsetinfo.
@@ -445,12 +306,12 @@ fn zero_or_one(text: &str) -> Result<bool, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use clap::CommandFactory;
     use clap::error::ErrorKind;
 
-    fn parse(line: &str) -> Result<Command, clap::Error> {
+    pub(crate) fn parse(line: &str) -> Result<Command, clap::Error> {
         Cli::try_parse_from(std::iter::once("ffwd").chain(line.split_whitespace())).map(|cli| cli.command)
     }
 
@@ -490,17 +351,19 @@ mod tests {
             ("sync --maxoutbound 13", ValueValidation, "8..=12"),
             ("coins", DisplayHelpOnMissingArgumentOrSubcommand, "info"),
             ("coins dump x", InvalidSubcommand, "dump"),
-            ("lab chain --blocks 5", MissingRequiredArgument, "--out"),
-            ("lab chain --out x --blocks 5 --signatures good", ValueValidation, "real or fake"),
-            ("lab chain --out x --blocks 5 --profile moon", ValueValidation, "mainnet-2025"),
-            ("lab chain --out x --blocks 5 --par 0", ValueValidation, "0"),
-            ("lab run", MissingRequiredArgument, "PLAN.toml"),
-            ("lab run --example plan.toml", ArgumentConflict, "--example"),
-            ("lab plot", MissingRequiredArgument, "FILE|DIR"),
         ] {
             let why = parse(line).expect_err(line);
             assert_eq!(why.kind(), kind, "{line}: {why}");
             assert!(why.to_string().contains(want), "{line}: {why}");
+        }
+    }
+
+    /// Without the feature there is nothing of the lab, in the help neither.
+    #[test]
+    fn demo_and_lab_are_there_with_their_feature() {
+        for name in ["demo", "lab"] {
+            let there = Cli::command().find_subcommand(name).is_some();
+            assert_eq!(there, cfg!(feature = "lab"), "{name}");
         }
     }
 

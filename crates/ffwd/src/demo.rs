@@ -4,7 +4,7 @@
 //! verified; `report.html` is drawn from its debug.log.
 //! Absent on purpose: anything that `lab chain`, `reindex` and `lab plot` do not do.
 
-use crate::args::Demo;
+use crate::args::lab::Demo;
 use crate::progress::{Reporter, say};
 use crate::{Failure, heed_ctrl_c, lab_command, output, settings, text};
 use consensus::{Chain, Params};

@@ -1,7 +1,8 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
-use crate::args::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun};
-use crate::progress::{BlockBar, say};
+use crate::args::lab::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun};
+use crate::block_bar::BlockBar;
+use crate::progress::say;
 use crate::{Failure, INTERRUPTED, output, settings, text};
 use lab::chain::Signatures;
 use lab::plot::{PlotError, PlotOptions, PlotReport};
@@ -79,18 +80,14 @@ fn lines(options: &lab::chain::Options, report: &lab::chain::Report) -> String {
 
 fn micro(given: &LabMicro) -> Result<ExitCode, Failure> {
     if given.list {
-        output::print(&lab::micro::list().join("\n"));
+        output::print(&micro::list().join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
-    let options = lab::micro::Options {
-        filter: given.filter.clone(),
-        data: lab::micro::default_data(),
-        ..lab::micro::Options::default()
-    };
-    let progress =
-        |now: lab::micro::Progress<'_>| say(&format!("{} of {}: {}", now.done + 1, now.total, now.experiment));
-    let report = lab::micro::run(&options, progress).map_err(|why| match why {
-        lab::micro::Error::NoSuch { .. } => Failure::Usage(why.to_string()),
+    let options =
+        micro::Options { filter: given.filter.clone(), data: micro::default_data(), ..micro::Options::default() };
+    let progress = |now: micro::Progress<'_>| say(&format!("{} of {}: {}", now.done + 1, now.total, now.experiment));
+    let report = micro::run(&options, progress).map_err(|why| match why {
+        micro::Error::NoSuch { .. } => Failure::Usage(why.to_string()),
         _ => Failure::Fault(why.to_string()),
     })?;
     output::print(if given.json { output::json(&report) } else { report.markdown() }.trim_end());

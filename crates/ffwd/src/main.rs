@@ -8,9 +8,13 @@
 //! Absent on purpose: any logic of its own. What a folder is, and what happens to it, is `node`'s.
 
 mod args;
+#[cfg(feature = "lab")]
+mod block_bar;
 mod conf;
+#[cfg(feature = "lab")]
 mod demo;
 mod heap;
+#[cfg(feature = "lab")]
 mod lab_command;
 mod output;
 mod progress;
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        #[cfg(feature = "lab")]
         Command::Demo(given) => demo::run(&given),
         Command::Sync(given) => {
             let mut settings = load(&given.common, Some(&given.writing))?;
@@ -98,6 +103,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Verify(given) => verify(&given),
         Command::Info(given) => info(&given),
         Command::Coins(Coins::Info(given)) => coins_info(&given),
+        #[cfg(feature = "lab")]
         Command::Lab(given) => lab_command::run(&given),
     }
 }

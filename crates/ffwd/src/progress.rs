@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Without a terminal, a line each so often.
-const LINE_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Rates are means over this many seconds at least, and over a tenth of a long run.
 const WINDOW_S: f64 = 30.0;
 const WINDOW_SHARE: f64 = 0.1;
@@ -276,55 +276,11 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-fn bar() -> ProgressBar {
+pub(crate) fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {percent:>3} %\n{wide_msg}")
         .expect("the template is a constant and sound");
     ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8))
         .with_style(style.progress_chars("=> "))
-}
-
-/// A bar for work that is counted in blocks alone; nothing without a terminal but a line now and then.
-pub(crate) struct BlockBar {
-    bar: Option<ProgressBar>,
-    line_at: Instant,
-}
-
-impl BlockBar {
-    pub(crate) fn new() -> BlockBar {
-        BlockBar { bar: std::io::stderr().is_terminal().then(bar), line_at: Instant::now() }
-    }
-
-    /// Takes how far `lab chain` is.
-    pub(crate) fn progress(&mut self, progress: &lab::chain::Progress) {
-        let text = || {
-            let (height, end) = (text::count(progress.blocks.into()), text::count(progress.blocks_total.into()));
-            let left =
-                progress.seconds_left.map(|seconds| format!(", {} to go", text::duration(seconds))).unwrap_or_default();
-            format!("block {height} of {end}, {}{left}", text::bytes(progress.bytes))
-        };
-        match &self.bar {
-            Some(bar) => {
-                // By work, not by blocks: the last blocks of a chain are empty.
-                let left = progress.seconds_left.unwrap_or(0.0);
-                let share =
-                    if progress.seconds_left.is_some() { progress.seconds / (progress.seconds + left) } else { 0.0 };
-                bar.set_length(1_000);
-                bar.set_position((share * 1_000.0) as u64);
-                bar.set_message(text());
-            }
-            None if self.line_at.elapsed() >= LINE_EVERY => {
-                self.line_at = Instant::now();
-                say(&text());
-            }
-            None => {}
-        }
-    }
-
-    pub(crate) fn finish(self) {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
-//! The lab: makes chains, runs experiments small and large, draws what came of them.
+//! The lab: makes chains, runs whole programs by a plan, draws what came of them.
 //!
-//! `chain`: valid regtest chains like mainnet's. `commit`: a set of coins written again. `micro`: one idea at a time, its variants side by side. `run`: whole programs,
-//! by a plan. `plot`: logs and results as pictures.
-//! Absent on purpose: anything that the engine needs. Nothing but the command uses this crate.
+//! - `chain`: valid regtest chains like mainnet's.
+//! - `commit`: a UTXO set written again.
+//! - `run`: whole programs, by a plan.
+//! - `plot`: logs and results as pictures.
+//!
+//! Absent on purpose: anything that the engine needs, and the small experiments, which are crate `micro`.
 
 pub mod chain;
 pub mod commit;
-pub mod micro;
 pub mod plot;
 pub mod run;

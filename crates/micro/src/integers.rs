@@ -2,14 +2,14 @@
 //!
 //! Most are of one byte: lengths of scripts, counts of inputs and outputs, numbers of outputs.
 
-use super::bench::Bench;
-use super::input::{Inputs, Rng};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{Inputs, Rng};
+use crate::{Error, Experiment};
 use primitives::Reader;
 use primitives::encode::{put_compact_size, put_varint, put_varint_plain};
 use std::io::{Read, Write};
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
+pub(crate) const EXPERIMENT: Experiment = Experiment {
     tables: &[
         READ_SHORT,
         READ_LONG,
@@ -153,7 +153,7 @@ fn write_by_bytes(out: &mut Vec<u8>, value: u64) {
 
 #[inline(never)]
 fn write_fields(out: &mut Vec<u8>, value: u64) {
-    super::owned::write_compact_size(out, value).expect("memory takes everything");
+    crate::owned::write_compact_size(out, value).expect("memory takes everything");
 }
 
 #[inline(never)]

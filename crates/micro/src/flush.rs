@@ -8,9 +8,9 @@
 //! A commit is durable: its time includes the drive's. A batch as large as the budget is one batch, and so is a larger one.
 //! 256 MiB of coins are only committed sorted: unsorted they take longer than an experiment may.
 
-use super::bench::Bench;
-use super::input::{self, Digest, Inputs, Mix, Rng};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{self, Digest, Inputs, Mix, Rng};
+use crate::{Error, Experiment};
 use primitives::Hash256;
 use primitives::coin::put_coin_key;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::time::Instant;
 use store::Chainstate;
 use store::chainstate::CoinsCommit;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &TABLES, run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &TABLES, run };
 
 /// Each is one budget, in one order of the coins.
 const TABLES: [&str; 5] = [

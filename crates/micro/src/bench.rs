@@ -6,8 +6,8 @@
 //! Absent on purpose: a mean. Whatever disturbs a run makes it longer, never shorter; the median and the median absolute
 //! deviation are what nanobench gives, too.
 
-use super::report::Row;
-use super::{Error, Progress};
+use crate::report::Row;
+use crate::{Error, Progress};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ const EPOCHS_QUICK: usize = 1;
 type Work<'a> = Box<dyn FnMut(u64) -> Result<(), Error> + 'a>;
 
 /// Collects rows.
-pub(super) struct Bench<'p> {
+pub(crate) struct Bench<'p> {
     quick: bool,
     wanted: &'p dyn Fn(&str) -> bool,
     done: usize,
@@ -37,7 +37,7 @@ pub(super) struct Bench<'p> {
 }
 
 /// One work in several ways. `R` is what they must agree in.
-pub(super) struct Table<'a, R> {
+pub(crate) struct Table<'a, R> {
     name: &'static str,
     unit: &'static str,
     /// Units that one call of a work does.
@@ -62,7 +62,7 @@ struct Way<'a> {
 }
 
 impl<'p> Bench<'p> {
-    pub(super) fn new(
+    pub(crate) fn new(
         quick: bool,
         wanted: &'p dyn Fn(&str) -> bool,
         total: usize,
@@ -72,17 +72,17 @@ impl<'p> Bench<'p> {
     }
 
     /// Whether this table is to be run.
-    pub(super) fn wants(&self, name: &str) -> bool {
+    pub(crate) fn wants(&self, name: &str) -> bool {
         (self.wanted)(name)
     }
 
     /// `quick` or `full`, as the run is.
-    pub(super) fn size(&self, quick: usize, full: usize) -> usize {
+    pub(crate) fn size(&self, quick: usize, full: usize) -> usize {
         if self.quick { quick } else { full }
     }
 
     /// An empty table, if it is wanted; one call of its works does so many units.
-    pub(super) fn table<'a, R: PartialEq>(
+    pub(crate) fn table<'a, R: PartialEq>(
         &mut self,
         name: &'static str,
         unit: &'static str,
@@ -97,7 +97,7 @@ impl<'p> Bench<'p> {
     }
 
     /// Times the ways of a table and keeps its rows.
-    pub(super) fn run<R>(&mut self, mut table: Table<'_, R>) -> Result<(), Error> {
+    pub(crate) fn run<R>(&mut self, mut table: Table<'_, R>) -> Result<(), Error> {
         let round: Duration = table.ways.iter_mut().try_fold(Duration::ZERO, |sum, way| {
             let epoch = if self.quick { Duration::ZERO } else { EPOCH };
             way.choose_calls(epoch).map(|time| sum + time)
@@ -136,20 +136,20 @@ impl<'p> Bench<'p> {
         Ok(())
     }
 
-    pub(super) fn into_rows(self) -> Vec<Row> {
+    pub(crate) fn into_rows(self) -> Vec<Row> {
         self.rows
     }
 }
 
 impl<'a, R: PartialEq> Table<'a, R> {
     /// A way whose result is what must agree.
-    pub(super) fn way(&mut self, name: impl Into<String>, mut work: impl FnMut() -> R + 'a) -> &mut Self {
+    pub(crate) fn way(&mut self, name: impl Into<String>, mut work: impl FnMut() -> R + 'a) -> &mut Self {
         let result = work();
         self.add(name, result, move || Ok(work()))
     }
 
     /// As [`Table::way`], of a work that may fail.
-    pub(super) fn try_way(
+    pub(crate) fn try_way(
         &mut self,
         name: impl Into<String>,
         mut work: impl FnMut() -> Result<R, Error> + 'a,
@@ -159,7 +159,7 @@ impl<'a, R: PartialEq> Table<'a, R> {
     }
 
     /// A way of which `result` is known; what the timed work itself gives is thrown away.
-    pub(super) fn add<T>(
+    pub(crate) fn add<T>(
         &mut self,
         name: impl Into<String>,
         result: R,
@@ -180,24 +180,24 @@ impl<'a, R: PartialEq> Table<'a, R> {
     }
 
     /// Its works wait for a drive or for other threads.
-    pub(super) fn waits(&mut self) {
+    pub(crate) fn waits(&mut self) {
         self.clock = ClockId::Monotonic;
     }
 
     /// A call of the way added last took so long when its result was made: of a work of seconds that is an epoch.
-    pub(super) fn took(&mut self, time: Duration) -> &mut Self {
+    pub(crate) fn took(&mut self, time: Duration) -> &mut Self {
         self.last().seconds.push(time.as_secs_f64());
         self
     }
 
     /// The way added last is what ffwd does.
-    pub(super) fn shipped(&mut self) -> &mut Self {
+    pub(crate) fn shipped(&mut self) -> &mut Self {
         self.last().shipped = true;
         self
     }
 
     /// What the way added last holds, a unit.
-    pub(super) fn memory(&mut self, bytes: f64, allocations: Option<f64>) -> &mut Self {
+    pub(crate) fn memory(&mut self, bytes: f64, allocations: Option<f64>) -> &mut Self {
         let last = self.last();
         (last.bytes, last.allocations) = (Some(bytes), allocations);
         self

@@ -2,14 +2,14 @@
 //!
 //! Core asked for a block's hash hundreds of times while the block went through; here every header is asked ten times.
 
-use super::bench::Bench;
-use super::input::{Inputs, Rng};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{Inputs, Rng};
+use crate::{Error, Experiment};
 use primitives::Header;
 use simd::sha256::sha256d_80;
 use std::hint::black_box;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[NAME], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[NAME], run };
 
 const NAME: &str = "header hash: asked for ten times";
 const ASKS: usize = 10;

@@ -2,15 +2,15 @@
 //!
 //! A length from outside must not be believed: what does not lie there must fail before anything large is allocated.
 
-use super::bench::Bench;
-use super::input::{Digest, Inputs, Mix, Rng};
-use super::owned;
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{Digest, Inputs, Mix, Rng};
+use crate::owned;
+use crate::{Error, Experiment};
 use primitives::Reader;
 use primitives::encode::put_compact_size;
 use std::hint::black_box;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPTS, EMPTY, LARGE, OVERSIZED], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPTS, EMPTY, LARGE, OVERSIZED], run };
 
 const SCRIPTS: &str = "byte strings: scripts, some empty";
 const EMPTY: &str = "byte strings: all empty";

@@ -2,16 +2,16 @@
 //!
 //! The chainstate lies in the system's cache: what is measured is the search, not the drive.
 
-use super::bench::Bench;
-use super::input::{self, Digest, Inputs, Mix, Rng};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{self, Digest, Inputs, Mix, Rng};
+use crate::{Error, Experiment};
 use primitives::coin::put_coin_key;
 use primitives::{Hash256, OutPoint};
 use std::path::Path;
 use store::Chainstate;
 use store::chainstate::CoinsView;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[NAME], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[NAME], run };
 
 const NAME: &str = "prevout look-up: 7,000 of a chainstate of 500,000";
 /// Commits that the coins came in: as many runs of tables as a chainstate may have in level 0, and one below.

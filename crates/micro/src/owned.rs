@@ -12,44 +12,44 @@ use std::io::{self, Read, Write};
 /// Source: Bitcoin Core b88bffe, `MAX_VECTOR_ALLOCATE` in serialize.h.
 const PIECE_BYTES: usize = 5_000_000;
 
-pub(super) struct Block {
-    pub(super) header: Header,
-    pub(super) transactions: Vec<Transaction>,
+pub(crate) struct Block {
+    pub(crate) header: Header,
+    pub(crate) transactions: Vec<Transaction>,
 }
 
-pub(super) struct Header {
-    pub(super) version: i32,
-    pub(super) prev: Hash256,
-    pub(super) merkle_root: Hash256,
-    pub(super) time: u32,
-    pub(super) bits: u32,
-    pub(super) nonce: u32,
+pub(crate) struct Header {
+    pub(crate) version: i32,
+    pub(crate) prev: Hash256,
+    pub(crate) merkle_root: Hash256,
+    pub(crate) time: u32,
+    pub(crate) bits: u32,
+    pub(crate) nonce: u32,
 }
 
-pub(super) struct Transaction {
-    pub(super) version: u32,
-    pub(super) inputs: Vec<Input>,
-    pub(super) outputs: Vec<Output>,
-    pub(super) lock_time: u32,
+pub(crate) struct Transaction {
+    pub(crate) version: u32,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) lock_time: u32,
 }
 
-pub(super) struct Input {
-    pub(super) prevout: OutPoint,
-    pub(super) script_sig: Vec<u8>,
-    pub(super) sequence: u32,
-    pub(super) witness: Vec<Vec<u8>>,
+pub(crate) struct Input {
+    pub(crate) prevout: OutPoint,
+    pub(crate) script_sig: Vec<u8>,
+    pub(crate) sequence: u32,
+    pub(crate) witness: Vec<Vec<u8>>,
 }
 
-pub(super) struct Output {
-    pub(super) value: i64,
-    pub(super) script: Vec<u8>,
+pub(crate) struct Output {
+    pub(crate) value: i64,
+    pub(crate) script: Vec<u8>,
 }
 
 /// XORs what passes through, as Core's files do, field by field.
-pub(super) struct Obfuscating<T> {
-    pub(super) inner: T,
-    pub(super) key: [u8; 8],
-    pub(super) at: u64,
+pub(crate) struct Obfuscating<T> {
+    pub(crate) inner: T,
+    pub(crate) key: [u8; 8],
+    pub(crate) at: u64,
 }
 
 impl<R: Read> Read for Obfuscating<R> {
@@ -79,7 +79,7 @@ impl<W: Write> Write for Obfuscating<W> {
 
 /// Counts what is written.
 #[derive(Default)]
-pub(super) struct Counter(pub(super) u64);
+pub(crate) struct Counter(pub(crate) u64);
 
 impl Write for Counter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -94,15 +94,15 @@ impl Write for Counter {
 
 /// Hashes what is written.
 #[derive(Clone)]
-pub(super) struct Hasher(pub(super) Sha256);
+pub(crate) struct Hasher(pub(crate) Sha256);
 
 impl Hasher {
-    pub(super) fn new() -> Hasher {
+    pub(crate) fn new() -> Hasher {
         Hasher(Sha256::new())
     }
 
     /// The double SHA-256.
-    pub(super) fn finish(self) -> [u8; 32] {
+    pub(crate) fn finish(self) -> [u8; 32] {
         simd::sha256::sha256(&self.0.finalize())
     }
 }
@@ -132,7 +132,7 @@ fn bad(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-pub(super) fn read_compact_size(from: &mut impl Read) -> io::Result<u64> {
+pub(crate) fn read_compact_size(from: &mut impl Read) -> io::Result<u64> {
     let [first] = array(from)?;
     let value = match first {
         253 => u64::from(u16::from_le_bytes(array(from)?)),
@@ -147,7 +147,7 @@ pub(super) fn read_compact_size(from: &mut impl Read) -> io::Result<u64> {
     Ok(value)
 }
 
-pub(super) fn write_compact_size(to: &mut impl Write, value: u64) -> io::Result<()> {
+pub(crate) fn write_compact_size(to: &mut impl Write, value: u64) -> io::Result<()> {
     match value {
         0..=252 => to.write_all(&[value as u8]),
         253..=0xffff => {
@@ -166,7 +166,7 @@ pub(super) fn write_compact_size(to: &mut impl Write, value: u64) -> io::Result<
 }
 
 /// A byte string, in pieces, so that its length is not believed.
-pub(super) fn read_bytes(from: &mut impl Read) -> io::Result<Vec<u8>> {
+pub(crate) fn read_bytes(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let count = read_compact_size(from)? as usize;
     let mut bytes = Vec::new();
     while bytes.len() < count {
@@ -177,7 +177,7 @@ pub(super) fn read_bytes(from: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) fn write_bytes(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_bytes(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     write_compact_size(to, bytes.len() as u64)?;
     to.write_all(bytes)
 }
@@ -187,7 +187,7 @@ fn read_many<R: Read, T>(from: &mut R, one: impl Fn(&mut R) -> io::Result<T>) ->
 }
 
 impl Block {
-    pub(super) fn read(from: &mut impl Read) -> io::Result<Block> {
+    pub(crate) fn read(from: &mut impl Read) -> io::Result<Block> {
         let header = Header {
             version: i32::from_le_bytes(array(from)?),
             prev: Hash256(array(from)?),
@@ -199,7 +199,7 @@ impl Block {
         Ok(Block { header, transactions: read_many(from, Transaction::read)? })
     }
 
-    pub(super) fn write(&self, to: &mut impl Write, witness: bool) -> io::Result<()> {
+    pub(crate) fn write(&self, to: &mut impl Write, witness: bool) -> io::Result<()> {
         self.header.write(to)?;
         write_compact_size(to, self.transactions.len() as u64)?;
         self.transactions.iter().try_for_each(|tx| tx.write(to, witness))
@@ -207,7 +207,7 @@ impl Block {
 }
 
 impl Header {
-    pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         to.write_all(&self.version.to_le_bytes())?;
         to.write_all(&self.prev.0)?;
         to.write_all(&self.merkle_root.0)?;
@@ -216,7 +216,7 @@ impl Header {
 }
 
 impl Transaction {
-    pub(super) fn read<R: Read>(from: &mut R) -> io::Result<Transaction> {
+    pub(crate) fn read<R: Read>(from: &mut R) -> io::Result<Transaction> {
         let version = read_u32(from)?;
         let mut inputs = read_many(from, Input::read)?;
         let mut flag = 0;
@@ -236,11 +236,11 @@ impl Transaction {
         Ok(Transaction { version, inputs, outputs, lock_time: read_u32(from)? })
     }
 
-    pub(super) fn has_witness(&self) -> bool {
+    pub(crate) fn has_witness(&self) -> bool {
         self.inputs.iter().any(|input| !input.witness.is_empty())
     }
 
-    pub(super) fn write(&self, to: &mut impl Write, witness: bool) -> io::Result<()> {
+    pub(crate) fn write(&self, to: &mut impl Write, witness: bool) -> io::Result<()> {
         let witness = witness && self.has_witness();
         to.write_all(&self.version.to_le_bytes())?;
         if witness {
@@ -264,7 +264,7 @@ impl Transaction {
     }
 
     /// The id, as Core computes it when it has read a transaction: fields into a hasher.
-    pub(super) fn txid(&self) -> Hash256 {
+    pub(crate) fn txid(&self) -> Hash256 {
         let mut hasher = Hasher::new();
         self.write(&mut hasher, false).expect("hashing cannot fail");
         Hash256(hasher.finish())

@@ -3,13 +3,13 @@
 //! The plain way is objects for everything, hashes one by one, sets for duplicates, beside the `bitcoin` crate's. Blocks are 413567 of
 //! mainnet, which Core's benchmarks use, and a full one like those of 2025.
 
-use super::bench::Bench;
-use super::block_io;
-use super::hashes::root_by;
-use super::input::{Digest, Inputs, Sample};
-use super::library;
-use super::owned;
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::block_io;
+use crate::hashes::root_by;
+use crate::input::{Digest, Inputs, Sample};
+use crate::library;
+use crate::owned;
+use crate::{Error, Experiment};
 use consensus::block::{Scratch, check};
 use primitives::{Hash256, Tables};
 use script::sigops;
@@ -17,7 +17,7 @@ use simd::sha256::Lanes;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
+pub(crate) const EXPERIMENT: Experiment = Experiment {
     tables: &[
         REAL.parse, REAL.ids, REAL.check, REAL.read, REAL.write, FULL.parse, FULL.ids, FULL.check, FULL.read,
         FULL.write,

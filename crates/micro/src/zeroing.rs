@@ -3,12 +3,12 @@
 //! Nothing in a block chain is secret: ffwd frees as it is. Core zeroed the scripts and messages that its network code
 //! read.
 
-use super::bench::Bench;
-use super::input::{Digest, Inputs, Rng};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{Digest, Inputs, Rng};
+use crate::{Error, Experiment};
 use std::hint::black_box;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPT, MESSAGE, FLUSH], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPT, MESSAGE, FLUSH], run };
 
 const SCRIPT: &str = "zeroed when freed: script of 1,000 bytes";
 const MESSAGE: &str = "zeroed when freed: block message of 1.5 MB";

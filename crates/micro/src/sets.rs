@@ -3,13 +3,13 @@
 //! ffwd has neither: what must be in order is gathered and sorted once. Rust's maps take no hint where an item goes; what
 //! a hint is for, items that come in order, is the way between.
 
-use super::bench::Bench;
-use super::input::{self, Digest, Inputs, Mix, Rng, StoredCoin};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{self, Digest, Inputs, Mix, Rng, StoredCoin};
+use crate::{Error, Experiment};
 use primitives::OutPoint;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[MAP, SET], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[MAP, SET], run };
 
 const MAP: &str = "ordered map: filling with coins";
 const SET: &str = "ordered set: filling with scripts";

@@ -1,7 +1,7 @@
-//! The small experiments of `ffwd lab micro`: `cargo bench -p lab`, or with a word to choose, `cargo bench -p lab -- sha256`.
+//! The small experiments of `ffwd lab micro`: `cargo bench -p micro`, or with a word to choose, `cargo bench -p micro -- sha256`.
 //! Small, and only checked, without `--bench`. With `--csv` the rows come as CSV.
 
-use lab::micro::{Options, default_data, run};
+use micro::{Options, default_data, run};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

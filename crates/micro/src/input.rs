@@ -2,10 +2,10 @@
 //!
 //! Absent on purpose: anything that is not the same bytes on every machine, but for the block of the test data.
 
-use super::{Error, Options};
-use crate::chain::{self, Signatures};
+use crate::{Error, Options};
 use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
+use lab::chain::{self, Signatures};
 use primitives::coin::put_coin;
 use primitives::{Amount, Hash256, OutPoint, Tables};
 use std::cell::OnceCell;
@@ -21,10 +21,10 @@ const CHAIN_UTXOS_QUICK: u64 = 2_000;
 const CHAIN_BLOCKS: u32 = 2;
 
 /// SplitMix64. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
-pub(super) struct Rng(pub(super) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,11 +33,11 @@ impl Rng {
     }
 
     /// A number below `end`.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    pub(super) fn bytes(&mut self, count: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count.next_multiple_of(8)];
         for word in bytes.as_chunks_mut::<8>().0 {
             *word = self.next().to_le_bytes();
@@ -46,12 +46,12 @@ impl Rng {
         bytes
     }
 
-    pub(super) fn hash(&mut self) -> Hash256 {
+    pub(crate) fn hash(&mut self) -> Hash256 {
         Hash256(self.bytes(32).try_into().expect("32 bytes were asked for"))
     }
 
     /// Puts `items` into any order.
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             items.swap(at, self.below(at as u64 + 1) as usize);
         }
@@ -59,25 +59,25 @@ impl Rng {
 }
 
 /// A block and the chain that it is of.
-pub(super) struct Sample {
-    pub(super) bytes: Vec<u8>,
-    pub(super) params: Params,
+pub(crate) struct Sample {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) params: Params,
     /// Said in rows: empty, or that another block stands in.
-    pub(super) note: &'static str,
+    pub(crate) note: &'static str,
 }
 
 impl Sample {
-    pub(super) fn network(&self) -> Network {
+    pub(crate) fn network(&self) -> Network {
         network(&self.params)
     }
 
     /// `way`, and what is to be said of the block.
-    pub(super) fn name(&self, way: &str) -> String {
+    pub(crate) fn name(&self, way: &str) -> String {
         format!("{way}{}", self.note)
     }
 
     /// Tables that are filled from it.
-    pub(super) fn tables(&self) -> Result<Tables, Error> {
+    pub(crate) fn tables(&self) -> Result<Tables, Error> {
         let mut tables = Tables::new();
         tables.parse_block(&self.bytes).map_err(|why| Error::Broken(format!("the sample block: {why}")))?;
         Ok(tables)
@@ -94,7 +94,7 @@ fn network(params: &Params) -> Network {
 }
 
 /// Shared by all experiments; what takes long is made when first wanted.
-pub(super) struct Inputs {
+pub(crate) struct Inputs {
     quick: bool,
     data: Option<PathBuf>,
     scratch: TempDir,
@@ -103,7 +103,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    pub(super) fn new(options: &Options) -> Result<Inputs, Error> {
+    pub(crate) fn new(options: &Options) -> Result<Inputs, Error> {
         let parent = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let scratch = tempfile::Builder::new()
             .prefix("ffwd-lab-micro-")
@@ -114,19 +114,19 @@ impl Inputs {
     }
 
     /// A new folder of this name.
-    pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.scratch.path().join(name);
         std::fs::create_dir_all(&path).map_err(Error::io("make", &path))?;
         Ok(path)
     }
 
     /// A full block of a chain like mainnet's in 2025.
-    pub(super) fn full(&self) -> Result<&Sample, Error> {
+    pub(crate) fn full(&self) -> Result<&Sample, Error> {
         kept(&self.full, || Ok(Sample { bytes: self.make_full()?, params: Params::new(Chain::Regtest), note: "" }))
     }
 
     /// Mainnet's block 413567, or the made one where it is not there.
-    pub(super) fn real(&self) -> Result<&Sample, Error> {
+    pub(crate) fn real(&self) -> Result<&Sample, Error> {
         kept(&self.real, || {
             let path = self.data.as_ref().map(|data| data.join("blocks/main_413567.blk"));
             if let Some(path) = path.filter(|path| path.is_file()) {
@@ -171,18 +171,18 @@ fn kept<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Resul
 }
 
 /// The real disk, as the store wants it.
-pub(super) fn disk() -> Arc<dyn Disk> {
+pub(crate) fn disk() -> Arc<dyn Disk> {
     Arc::new(RealDisk)
 }
 
 /// Bytes of a scratch file.
-pub(super) fn file_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+pub(crate) fn file_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(Error::io("read", path))
 }
 
 /// Which scripts there are, and how often.
 #[derive(Clone, Copy)]
-pub(super) enum Mix {
+pub(crate) enum Mix {
     /// Mostly P2PKH and P2SH, which Core compresses, too.
     Before2017,
     /// Mostly P2WPKH and P2TR.
@@ -191,7 +191,7 @@ pub(super) enum Mix {
 
 impl Mix {
     /// A script, with a share for each kind out of 100. A rough model, not a count.
-    pub(super) fn script(self, rng: &mut Rng) -> Vec<u8> {
+    pub(crate) fn script(self, rng: &mut Rng) -> Vec<u8> {
         let shares: [u64; 5] = match self {
             Mix::Before2017 => [80, 98, 98, 98, 99],
             Mix::In2025 => [16, 24, 62, 95, 98],
@@ -211,13 +211,13 @@ impl Mix {
 }
 
 /// A coin as Core stores it, and its name.
-pub(super) struct StoredCoin {
-    pub(super) outpoint: OutPoint,
-    pub(super) coin: Vec<u8>,
+pub(crate) struct StoredCoin {
+    pub(crate) outpoint: OutPoint,
+    pub(crate) coin: Vec<u8>,
 }
 
 /// So many coins, in no order; one to three of each transaction.
-pub(super) fn coins(count: usize, mix: Mix, seed: u64) -> Vec<StoredCoin> {
+pub(crate) fn coins(count: usize, mix: Mix, seed: u64) -> Vec<StoredCoin> {
     let mut rng = Rng(seed);
     let mut coins = Vec::with_capacity(count);
     while coins.len() < count {
@@ -236,22 +236,22 @@ pub(super) fn coins(count: usize, mix: Mix, seed: u64) -> Vec<StoredCoin> {
 
 /// A hash of bytes that is good enough to compare results, and not what any experiment is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Digest(u64);
+pub(crate) struct Digest(u64);
 
 impl Digest {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         words.iter().for_each(|word| self.add_u64(u64::from_le_bytes(*word)));
         rest.iter().for_each(|&byte| self.add_u64(u64::from(byte)));
         self.add_u64(bytes.len() as u64);
     }
 
-    pub(super) fn add_u64(&mut self, value: u64) {
+    pub(crate) fn add_u64(&mut self, value: u64) {
         let product = u128::from(self.0 ^ value ^ 0x2545_f491_4f6c_dd1d) * 0x9e37_79b9_7f4a_7c15;
         self.0 = (product >> 64) as u64 ^ product as u64;
     }
 
-    pub(super) fn of(bytes: &[u8]) -> Digest {
+    pub(crate) fn of(bytes: &[u8]) -> Digest {
         let mut digest = Digest::default();
         digest.add(bytes);
         digest

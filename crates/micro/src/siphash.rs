@@ -49,7 +49,7 @@ impl State {
 }
 
 /// Of any bytes.
-pub(super) fn general<const C: usize, const D: usize>(key: [u64; 2], bytes: &[u8]) -> u64 {
+pub(crate) fn general<const C: usize, const D: usize>(key: [u64; 2], bytes: &[u8]) -> u64 {
     let mut state = State::new(key);
     let (words, rest) = bytes.as_chunks::<8>();
     words.iter().for_each(|word| state.word::<C>(u64::from_le_bytes(*word)));
@@ -62,15 +62,15 @@ pub(super) fn general<const C: usize, const D: usize>(key: [u64; 2], bytes: &[u8
 
 /// Of an outpoint: 36 bytes, nothing to be counted.
 #[derive(Clone, Copy)]
-pub(super) struct Presalted<const C: usize, const D: usize>(State);
+pub(crate) struct Presalted<const C: usize, const D: usize>(State);
 
 impl<const C: usize, const D: usize> Presalted<C, D> {
-    pub(super) fn new(key: [u64; 2]) -> Presalted<C, D> {
+    pub(crate) fn new(key: [u64; 2]) -> Presalted<C, D> {
         Presalted(State::new(key))
     }
 
     #[inline]
-    pub(super) fn outpoint(&self, txid: &[u8; 32], vout: u32) -> u64 {
+    pub(crate) fn outpoint(&self, txid: &[u8; 32], vout: u32) -> u64 {
         let mut state = self.0;
         txid.as_chunks::<8>().0.iter().for_each(|word| state.word::<C>(u64::from_le_bytes(*word)));
         state.word::<C>(36 << 56 | u64::from(vout));

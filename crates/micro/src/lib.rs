@@ -89,7 +89,7 @@ pub enum Error {
     /// A scratch data directory.
     Store(store::Fault),
     /// The chain to take a block from.
-    Chain(crate::chain::Error),
+    Chain(lab::chain::Error),
     /// A variant did not do its work at all.
     Broken(String),
 }
@@ -113,8 +113,8 @@ impl From<disk::DiskError> for Error {
     }
 }
 
-impl From<crate::chain::Error> for Error {
-    fn from(why: crate::chain::Error) -> Error {
+impl From<lab::chain::Error> for Error {
+    fn from(why: lab::chain::Error) -> Error {
         Error::Chain(why)
     }
 }

@@ -3,14 +3,14 @@
 //! A row makes a map of coins by outpoint and finds each once. Bytes are those of the whole map, for each coin: the
 //! table's own array, and blocks on the heap as glibc rounds them (8 bytes more, to a multiple of 16, at least 32).
 
-use super::bench::Bench;
-use super::input::{self, Digest, Inputs, Mix, StoredCoin};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{self, Digest, Inputs, Mix, StoredCoin};
+use crate::{Error, Experiment};
 use coins::table::{Found, HashKey, Key, Table};
 use primitives::{CoinRef, OutPoint};
 use std::collections::HashMap;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[OLD, NEW], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[OLD, NEW], run };
 
 const OLD: &str = "scripts in the coin: mostly P2PKH, as before 2017";
 const NEW: &str = "scripts in the coin: mostly P2WPKH and P2TR, as in 2025";
@@ -106,7 +106,7 @@ fn one(bench: &mut Bench<'_>, name: &'static str, mix: Mix) -> Result<(), Error>
     bench.run(table)
 }
 
-fn by_map<'a, S: Script>(table: &mut super::bench::Table<'a, Digest>, name: &str, coins: &'a [StoredCoin]) {
+fn by_map<'a, S: Script>(table: &mut crate::bench::Table<'a, Digest>, name: &str, coins: &'a [StoredCoin]) {
     let map = fill::<S>(coins);
     let blocks: Vec<usize> = map.values().filter_map(|coin| coin.script.heap_bytes()).collect();
     let heap: usize = blocks.iter().map(|bytes| (bytes + 8).next_multiple_of(16).max(32)).sum();

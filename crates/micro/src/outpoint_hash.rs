@@ -3,17 +3,17 @@
 //! Hashes by different functions differ, so the first table agrees in what hashes are for: how many of the outpoints are
 //! told apart. The second one agrees in what is found.
 
-use super::bench::Bench;
-use super::input::{self, Inputs, Mix, Rng};
-use super::siphash::{Presalted, general};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{self, Inputs, Mix, Rng};
+use crate::siphash::{Presalted, general};
+use crate::{Error, Experiment};
 use coins::table::{Found, HashKey, Key, Table};
 use primitives::OutPoint;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::hint::black_box;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[HASH, FIND], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[HASH, FIND], run };
 
 const HASH: &str = "outpoint hash: hashing";
 const FIND: &str = "outpoint hash: looking up among 400,000 coins";

@@ -2,11 +2,11 @@
 //!
 //! The files are the system's own, in its cache: what is measured is how a block is handed over, not the drive.
 
-use super::bench::Bench;
-use super::input::{self, Inputs, Sample};
-use super::library;
-use super::owned::{self, Obfuscating};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{self, Inputs, Sample};
+use crate::library;
+use crate::owned::{self, Obfuscating};
+use crate::{Error, Experiment};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -14,15 +14,15 @@ use store::blockfiles::BlockFiles;
 use store::blockfiles::write::{BlockWriter, Limits};
 use store::{FileInfos, FilePos};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[WRITE, READ], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[WRITE, READ], run };
 
 const WRITE: &str = "block I/O: write";
 const READ: &str = "block I/O: read";
 /// What C's streams, and so Core before version 30, buffer.
-pub(super) const STREAM_BYTES: usize = 4096;
+pub(crate) const STREAM_BYTES: usize = 4096;
 /// What Core buffers since.
-pub(super) const BUFFER_BYTES: usize = 64 * 1024;
-pub(super) const KEY: [u8; 8] = [0x4f, 0x1d, 0x93, 0xe2, 0x07, 0xc8, 0x5a, 0xb6];
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
+pub(crate) const KEY: [u8; 8] = [0x4f, 0x1d, 0x93, 0xe2, 0x07, 0xc8, 0x5a, 0xb6];
 /// Bytes before a block: magic and size.
 const HEADER_BYTES: u32 = 8;
 
@@ -33,9 +33,9 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
 }
 
 /// A folder with one block file, and its blocks.
-pub(super) struct Folder<'a> {
-    pub(super) dir: &'a Path,
-    pub(super) sample: &'a Sample,
+pub(crate) struct Folder<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) sample: &'a Sample,
 }
 
 impl Folder<'_> {
@@ -58,7 +58,7 @@ impl Folder<'_> {
     }
 
     /// Field by field, through a buffer of so many bytes.
-    pub(super) fn write_fields(&self, block: &owned::Block, buffer_bytes: usize) -> Result<(), Error> {
+    pub(crate) fn write_fields(&self, block: &owned::Block, buffer_bytes: usize) -> Result<(), Error> {
         let inner = BufWriter::with_capacity(buffer_bytes, self.open_to_write()?);
         let mut out = Obfuscating { inner, key: KEY, at: 0 };
         let done = out.write_all(&self.head()).and_then(|()| block.write(&mut out, true)).and_then(|()| out.flush());
@@ -66,7 +66,7 @@ impl Folder<'_> {
     }
 
     /// Fields into memory, one XOR, one write.
-    pub(super) fn write_once(&self, block: &owned::Block) -> Result<(), Error> {
+    pub(crate) fn write_once(&self, block: &owned::Block) -> Result<(), Error> {
         self.write_by(|bytes| block.write(bytes, true).expect("memory takes everything"))
     }
 
@@ -84,7 +84,7 @@ impl Folder<'_> {
     }
 
     /// As ffwd: the bytes that came, copied and XORed in the writer's buffer, one write.
-    pub(super) fn write_shipped(&self) -> Result<(), Error> {
+    pub(crate) fn write_shipped(&self) -> Result<(), Error> {
         let mut infos = FileInfos::new(Vec::new());
         let network = self.sample.network();
         let mut writer = BlockWriter::new(input::disk(), self.dir, &network, KEY, &infos, Limits::default())?;
@@ -101,7 +101,7 @@ impl Folder<'_> {
     }
 
     /// Field by field, through a buffer of so many bytes.
-    pub(super) fn read_fields(&self, buffer_bytes: usize) -> Result<owned::Block, Error> {
+    pub(crate) fn read_fields(&self, buffer_bytes: usize) -> Result<owned::Block, Error> {
         let path = self.file();
         let read = || -> io::Result<owned::Block> {
             let mut file = File::open(&path)?;
@@ -127,22 +127,22 @@ impl Folder<'_> {
     }
 
     /// Then the fields.
-    pub(super) fn read_once(&self) -> Result<owned::Block, Error> {
+    pub(crate) fn read_once(&self) -> Result<owned::Block, Error> {
         owned::Block::read(&mut &self.read_bytes()?[..]).map_err(Error::io("read", &self.file()))
     }
 }
 
-pub(super) fn parsed(sample: &Sample) -> Result<owned::Block, Error> {
+pub(crate) fn parsed(sample: &Sample) -> Result<owned::Block, Error> {
     owned::Block::read(&mut &sample.bytes[..]).map_err(|why| Error::Broken(format!("the plain parser: {why}")))
 }
 
-pub(super) fn bytes_of(block: &owned::Block) -> Vec<u8> {
+pub(crate) fn bytes_of(block: &owned::Block) -> Vec<u8> {
     let mut bytes = Vec::new();
     block.write(&mut bytes, true).expect("memory takes everything");
     bytes
 }
 
-pub(super) fn write_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
+pub(crate) fn write_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
     let (block, theirs) = (&parsed(sample)?, &library::parse(&sample.bytes)?);
     let folder = &Folder { dir, sample };
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
@@ -161,7 +161,7 @@ pub(super) fn write_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sa
     bench.run(table)
 }
 
-pub(super) fn read_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
+pub(crate) fn read_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
     let folder = &Folder { dir, sample };
     folder.write_shipped()?;
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };

@@ -1,13 +1,13 @@
 //! Experiment: double SHA-256 by every kernel of the processor: 64 bytes, a merkle root, the txids of a block.
 
-use super::bench::Bench;
-use super::input::{Digest, Inputs, Rng};
-use super::owned;
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{Digest, Inputs, Rng};
+use crate::owned;
+use crate::{Error, Experiment};
 use primitives::{Hash256, merkle};
 use simd::sha256::{Lanes, Pieces, sha256d_64, sha256d_64_with, sha256d_many_with};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[PAIRS, ROOT, TXIDS], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[PAIRS, ROOT, TXIDS], run };
 
 const PAIRS: &str = "SHA-256d: 64 bytes, 1,024 at once";
 const ROOT: &str = "SHA-256d: merkle root of 4,000 leaves";
@@ -68,7 +68,7 @@ fn root(bench: &mut Bench<'_>) -> Result<(), Error> {
 }
 
 /// A merkle root by one kernel, and whether two hashes that are paired are equal: see `primitives::merkle::root`.
-pub(super) fn root_by(lanes: Lanes, leaves: &[Hash256]) -> (Hash256, bool) {
+pub(crate) fn root_by(lanes: Lanes, leaves: &[Hash256]) -> (Hash256, bool) {
     let mut level: Vec<[u8; 32]> = leaves.iter().map(|leaf| leaf.0).collect();
     let mut mutated = false;
     while level.len() > 1 {
@@ -88,7 +88,7 @@ fn txids(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     let sample = inputs.full()?;
     let tables = sample.tables()?;
     let block = tables.block(&sample.bytes);
-    let parsed = super::block_io::parsed(sample)?;
+    let parsed = crate::block_io::parsed(sample)?;
     let Some(mut table) = bench.table(TXIDS, "transaction", block.transaction_count()) else { return Ok(()) };
     table.way("fields into a hasher, one by one", || {
         parsed.transactions.iter().map(owned::Transaction::txid).collect::<Vec<Hash256>>()

@@ -3,11 +3,11 @@
 //! An undo record ends with a hash of its payload, so that Core writes and reads every field twice: once for the file,
 //! once for the hasher.
 
-use super::bench::Bench;
-use super::block_io::{BUFFER_BYTES, KEY, STREAM_BYTES};
-use super::input::{self, Digest, Inputs, Mix, StoredCoin};
-use super::owned::{self, Hasher, Obfuscating};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::block_io::{BUFFER_BYTES, KEY, STREAM_BYTES};
+use crate::input::{self, Digest, Inputs, Mix, StoredCoin};
+use crate::owned::{self, Hasher, Obfuscating};
+use crate::{Error, Experiment};
 use consensus::{Chain, Params};
 use primitives::encode::put_varint;
 use primitives::undo::{UndoReader, put_count, put_entry};
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use store::undofiles::{UndoFiles, UndoWriter, undo_record};
 use store::{FileInfos, FilePos, Network};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[WRITE, READ], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[WRITE, READ], run };
 
 const WRITE: &str = "undo I/O: write";
 const READ: &str = "undo I/O: read";

@@ -10,32 +10,32 @@ use bitcoin::{Amount, Block, OutPoint, Transaction, TxMerkleNode, Txid, merkle_t
 use primitives::Hash256;
 use std::collections::HashSet;
 
-pub(super) const OBJECTS: &str = "the bitcoin crate, 0.32";
-pub(super) const ONE_READ: &str = "one read, then the bitcoin crate, 0.32";
-pub(super) const ONE_WRITE: &str = "the bitcoin crate, 0.32, to memory, one write";
+pub(crate) const OBJECTS: &str = "the bitcoin crate, 0.32";
+pub(crate) const ONE_READ: &str = "one read, then the bitcoin crate, 0.32";
+pub(crate) const ONE_WRITE: &str = "the bitcoin crate, 0.32, to memory, one write";
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Block, Error> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Block, Error> {
     deserialize(bytes).map_err(|why| Error::Broken(format!("the bitcoin crate: {why}")))
 }
 
-pub(super) fn bytes_of(block: &Block) -> Vec<u8> {
+pub(crate) fn bytes_of(block: &Block) -> Vec<u8> {
     serialize(block)
 }
 
-pub(super) fn write(block: &Block, to: &mut Vec<u8>) {
+pub(crate) fn write(block: &Block, to: &mut Vec<u8>) {
     block.consensus_encode(to).expect("memory takes everything");
 }
 
-pub(super) fn ids(block: &Block) -> Vec<Hash256> {
+pub(crate) fn ids(block: &Block) -> Vec<Hash256> {
     block.txdata.iter().map(|tx| Hash256(tx.compute_txid().to_byte_array())).collect()
 }
 
-pub(super) fn library_ids(ids: &[Hash256]) -> Vec<Txid> {
+pub(crate) fn library_ids(ids: &[Hash256]) -> Vec<Txid> {
     ids.iter().map(|id| Txid::from_byte_array(id.0)).collect()
 }
 
 /// Signature operations of a block that breaks no rule that needs only the block.
-pub(super) fn check(block: &Block, ids: &[Txid]) -> Option<u32> {
+pub(crate) fn check(block: &Block, ids: &[Txid]) -> Option<u32> {
     let root = merkle_tree::calculate_root(ids.iter().map(|id| id.to_raw_hash()))?;
     let stripped = block.txdata.iter().map(Transaction::base_size).sum::<usize>() + block.total_size()
         - block.txdata.iter().map(Transaction::total_size).sum::<usize>();

@@ -1,11 +1,11 @@
 //! Experiment: XOR with the eight bytes of a key: a block of 1 MB from the file's start and from an odd place, and coins.
 
-use super::bench::Bench;
-use super::input::{Digest, Inputs, Rng};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{Digest, Inputs, Rng};
+use crate::{Error, Experiment};
 use simd::xor::{Kernel, xor, xor_with};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[ALIGNED, ODD, COINS], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[ALIGNED, ODD, COINS], run };
 
 const ALIGNED: &str = "obfuscation: 1 MB, aligned";
 const ODD: &str = "obfuscation: 1 MB, not aligned, key rotated";

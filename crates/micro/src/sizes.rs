@@ -1,15 +1,15 @@
 //! Experiment: how large a block is serialized, and serializing it.
 
-use super::bench::Bench;
-use super::block_io::parsed;
-use super::input::{Digest, Inputs};
-use super::owned::{self, Counter, Transaction};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::block_io::parsed;
+use crate::input::{Digest, Inputs};
+use crate::owned::{self, Counter, Transaction};
+use crate::{Error, Experiment};
 use primitives::encode::compact_size_bytes;
 use std::hint::black_box;
 use std::io::Write;
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[WEIGHT, WRITE], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[WEIGHT, WRITE], run };
 
 const WEIGHT: &str = "size computing: weight of a block";
 const WRITE: &str = "serialization: a block to memory";

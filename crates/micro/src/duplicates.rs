@@ -1,13 +1,13 @@
 //! Experiment: no two inputs of a transaction may spend the same coin, and none may spend none.
 
-use super::bench::Bench;
-use super::input::{Inputs, Rng};
-use super::{Error, Experiment};
+use crate::bench::Bench;
+use crate::input::{Inputs, Rng};
+use crate::{Error, Experiment};
 use consensus::transaction::{Scratch, check_duplicate_inputs, check_prevouts};
 use primitives::{OutPoint, Tables, Transaction};
 use std::collections::{BTreeSet, HashSet};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { tables: &[MANY, ONE, TWO, BLOCK, NULL], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[MANY, ONE, TWO, BLOCK, NULL], run };
 
 const MANY: &str = "duplicate inputs: one transaction that fills a block";
 const BLOCK: &str = "duplicate inputs: every transaction of a full block";

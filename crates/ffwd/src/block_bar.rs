@@ -1,0 +1,51 @@
+//! How far `lab chain` is, on standard error: a bar on a terminal, a line now and then elsewhere.
+
+use crate::progress::{LINE_EVERY, bar, say};
+use crate::text;
+use indicatif::ProgressBar;
+use std::io::IsTerminal;
+use std::time::Instant;
+
+/// A bar for work that is counted in blocks alone; nothing without a terminal but a line now and then.
+pub(crate) struct BlockBar {
+    bar: Option<ProgressBar>,
+    line_at: Instant,
+}
+
+impl BlockBar {
+    pub(crate) fn new() -> BlockBar {
+        BlockBar { bar: std::io::stderr().is_terminal().then(bar), line_at: Instant::now() }
+    }
+
+    /// Takes how far `lab chain` is.
+    pub(crate) fn progress(&mut self, progress: &lab::chain::Progress) {
+        let text = || {
+            let (height, end) = (text::count(progress.blocks.into()), text::count(progress.blocks_total.into()));
+            let left =
+                progress.seconds_left.map(|seconds| format!(", {} to go", text::duration(seconds))).unwrap_or_default();
+            format!("block {height} of {end}, {}{left}", text::bytes(progress.bytes))
+        };
+        match &self.bar {
+            Some(bar) => {
+                // By work, not by blocks: the last blocks of a chain are empty.
+                let left = progress.seconds_left.unwrap_or(0.0);
+                let share =
+                    if progress.seconds_left.is_some() { progress.seconds / (progress.seconds + left) } else { 0.0 };
+                bar.set_length(1_000);
+                bar.set_position((share * 1_000.0) as u64);
+                bar.set_message(text());
+            }
+            None if self.line_at.elapsed() >= LINE_EVERY => {
+                self.line_at = Instant::now();
+                say(&text());
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
