@@ -4,7 +4,7 @@
 //! While the pipeline takes what is here, who brings more waits for room: then the network is the faster one, and reading
 //! and checking a body twice would cost more. While the pipeline waits for a block that is not here nobody waits for it.
 
-use crate::stages::Checked;
+use crate::block::Checked;
 use crate::tree::NodeId;
 use primitives::Height;
 use std::collections::BTreeMap;

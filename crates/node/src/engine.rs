@@ -4,64 +4,25 @@
 //! Absent on purpose: where bodies come from and where results go (the [`World`]'s).
 
 use crate::best_chain::CandidateSet;
+use crate::block::{BlockContext, Refusal};
 use crate::fault::Fault;
 use crate::headers::{self, AssumeValid, ChainContext};
-use crate::pipeline::{Backend, Job, Outcome, Pipeline, Settings};
+use crate::pipeline::{Backend, Outcome, Pipeline, Settings};
 use crate::recheck::{self, Answer, Question};
+use crate::scratch;
 use crate::stages;
 use crate::tree::{Fate, GENESIS, NodeId, Tree};
 use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::UndoReader;
-use primitives::{Hash256, Header, Height, OutPoint, Tables};
-use script::Flags;
+use primitives::{Hash256, Height, OutPoint, Tables};
 use std::sync::RwLock;
-use store::blockfiles::BlockBytes;
-
-/// A block that is to be connected; its bytes are still where they are.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The block.
-    pub node: NodeId,
-    /// Its hash.
-    pub hash: Hash256,
-    /// Its header.
-    pub header: Header,
-    /// Its height.
-    pub height: Height,
-    /// Median time past of its parent.
-    pub parent_mtp: u32,
-    /// Flags of its scripts; none where they are assumed valid.
-    pub scripts: Option<Flags>,
-    /// Whether the names of its outputs are looked up.
-    pub bip30: bool,
-}
-
-impl Plan {
-    /// The block with its bytes, ready for the pipeline.
-    pub fn job(&self, bytes: BlockBytes, contextual: bool, undo: Option<[u8; 4]>) -> Job {
-        Job {
-            node: self.node,
-            hash: self.hash,
-            header: self.header,
-            height: self.height,
-            parent_mtp: self.parent_mtp,
-            bytes,
-            checked: None,
-            scripts: self.scripts,
-            bip30: self.bip30,
-            overwrites: bip30::is_repeat(self.height, &self.hash),
-            contextual,
-            undo,
-        }
-    }
-}
 
 /// What the engine needs of the world beside what its pipeline needs.
 pub trait World: Backend {
     /// What [`Backend::next`] is to hand out from now on, in this order.
-    fn start(&self, plans: Vec<Plan>);
+    fn start(&self, plans: Vec<BlockContext>);
 
     /// A block, read again.
     fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault>;
@@ -84,7 +45,7 @@ pub trait World: Backend {
     }
 
     /// From here on scripts are run, for this reason, or not.
-    fn scripts_change(&self, at: &Plan, reason: Option<ScriptCheckReason>);
+    fn scripts_change(&self, at: &BlockContext, reason: Option<ScriptCheckReason>);
 }
 
 /// What is there instead of a body that is lost.
@@ -236,27 +197,18 @@ impl<'w> Engine<'w> {
         Ok(false)
     }
 
-    fn plan(&mut self, target: NodeId) -> Vec<Plan> {
+    fn plan(&mut self, target: NodeId) -> Vec<BlockContext> {
         let tree = self.tree.read().expect("nobody panics with it");
         let context = ChainContext::new(&tree, self.params, &self.assume, target);
         self.pipeline.set_times(self.times.to(&tree, target));
         let mut plans = Vec::new();
         for node in tree.path(self.tip, target) {
-            let reason = context.script_reason(node);
-            let plan = Plan {
-                node,
-                hash: tree.hash(node),
-                header: tree.header(node),
-                height: tree.height(node),
-                parent_mtp: tree.median_time_past(tree.parent(node).expect("not genesis")),
-                scripts: reason.map(|_| context.flags(node)),
-                bip30: context.bip30(node) == (true, true),
-            };
-            if self.script_reason != Some(reason) {
-                self.world.scripts_change(&plan, reason);
-                self.script_reason = Some(reason);
+            let block = context.block(node);
+            if self.script_reason != Some(block.script_reason) {
+                self.world.scripts_change(&block, block.script_reason);
+                self.script_reason = Some(block.script_reason);
             }
-            plans.push(plan);
+            plans.push(block);
         }
         plans
     }
@@ -297,18 +249,9 @@ impl<'w> Engine<'w> {
         let bytes = self.world.read(node)?;
         let answer = {
             let tree = self.tree();
-            let context = ChainContext::new(&tree, self.params, &self.assume, node);
+            let context = ChainContext::new(&tree, self.params, &self.assume, node).block(node);
             let times = headers::median_times(&tree, node);
-            let question = Question {
-                params: self.params,
-                bytes: &bytes,
-                header: tree.header(node),
-                height: tree.height(node),
-                parent_mtp: tree.median_time_past(tree.parent(node).expect("not genesis")),
-                scripts: context.script_reason(node).map(|_| context.flags(node)),
-                bip30: context.bip30(node).0,
-                times: &times,
-            };
+            let question = Question { params: self.params, context: &context, bytes: &bytes, times: &times };
             recheck::judge(&question, |outpoint| self.coin(outpoint))?
         };
         let (height, hash) = self.height_and_hash(node);
@@ -398,11 +341,11 @@ impl<'w> Engine<'w> {
     ///
     /// A fault that names the block: what was good once is not any more.
     pub fn check_alone(&self, node: NodeId, bytes: Vec<u8>) -> Result<usize, Fault> {
-        self.check_one_beside(node, bytes).map_err(|why| {
+        self.check_body(node, &bytes).map_err(|why| {
             let (height, hash) = self.height_and_hash(node);
             let why = match why {
-                Beside::Refused(error) => error.to_string(),
-                Beside::Lost(why) => why,
+                BadBody::Refused(error) => error.to_string(),
+                BadBody::Lost(why) => why,
             };
             Fault::refused(format!(
                 "block {hash} at height {height} is damaged: {why}; look at the disk, then run ffwd reindex, and ffwd sync, \
@@ -429,7 +372,7 @@ impl<'w> Engine<'w> {
     /// Checks blocks beside the chain as far as they can be checked without coins: those with a body, not connected,
     /// not refused. `done` is told of each that is sound, with its number of transactions. Says
     /// whether it was stopped on demand.
-    pub fn check_beside(&mut self, done: &mut dyn FnMut(NodeId, usize)) -> Result<bool, Fault> {
+    pub fn check_stale_blocks(&mut self, done: &mut dyn FnMut(NodeId, usize)) -> Result<bool, Fault> {
         self.forget_gone();
         let waiting: Vec<NodeId> = {
             let tree = self.tree();
@@ -448,13 +391,13 @@ impl<'w> Engine<'w> {
             }
             loop {
                 let bytes = self.world.read(node)?;
-                match self.check_one_beside(node, bytes) {
+                match self.check_body(node, &bytes) {
                     Ok(transactions) => done(node, transactions),
-                    Err(Beside::Refused(error)) => {
+                    Err(BadBody::Refused(error)) => {
                         self.tree.write().expect("nobody panics with it").fail(node);
                         self.world.refused(node, &error);
                     }
-                    Err(Beside::Lost(why)) => {
+                    Err(BadBody::Lost(why)) => {
                         if self.lose(node, &why)? {
                             continue;
                         }
@@ -466,30 +409,24 @@ impl<'w> Engine<'w> {
         Ok(false)
     }
 
-    fn check_one_beside(&self, node: NodeId, bytes: Vec<u8>) -> Result<usize, Beside> {
-        let tree = self.tree();
-        let plan = Plan {
-            node,
-            hash: tree.hash(node),
-            header: tree.header(node),
-            height: tree.height(node),
-            parent_mtp: tree.median_time_past(tree.parent(node).expect("not genesis")),
-            scripts: None,
-            bip30: false,
-        };
-        let job = plan.job(bytes.into(), true, None);
-        match stages::prepare(self.params, &job) {
-            Ok(prepared) => Ok(prepared.txids.len()),
-            Err(crate::pipeline::Refusal::Rule(error)) if error.mutated() => Err(Beside::Lost(error.to_string())),
-            Err(crate::pipeline::Refusal::Rule(error)) => Err(Beside::Refused(error)),
-            Err(crate::pipeline::Refusal::Unparsable(why)) => Err(Beside::Lost(why.to_string())),
-            Err(crate::pipeline::Refusal::WrongBody) => Err(Beside::Lost("another block lies there".into())),
+    fn check_body(&self, node: NodeId, bytes: &[u8]) -> Result<usize, BadBody> {
+        let header = headers::context(&self.tree(), node);
+        let checked = scratch::with_check(|scratch| stages::check(self.params, &header, bytes, true, scratch));
+        match checked {
+            Ok(checked) => Ok(checked.txids.len()),
+            Err(Refusal::Rule(error)) if error.mutated() => Err(BadBody::Lost(error.to_string())),
+            Err(Refusal::Rule(error)) => Err(BadBody::Refused(error)),
+            Err(Refusal::Unparsable(why)) => Err(BadBody::Lost(why.to_string())),
+            Err(Refusal::WrongBody) => Err(BadBody::Lost("another block lies there".into())),
         }
     }
 }
 
-enum Beside {
+/// What is wrong with a body.
+enum BadBody {
+    /// A rule of the block: it is invalid.
     Refused(BlockError),
+    /// The bytes are not this block's: they are lost, the block is not judged.
     Lost(String),
 }
 

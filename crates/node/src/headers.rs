@@ -1,5 +1,6 @@
 //! Headers into the tree: every rule of a header, and what a chain of headers says about the blocks on it.
 
+use crate::block::{Bip30, BlockContext, HeaderContext};
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::header::{self, Ancestor, Parent};
 use consensus::{BlockError, Params, Rule, ScriptCheckReason, assume_valid, bip30, flags};
@@ -50,6 +51,17 @@ pub fn accept(
     };
     header::check(params, header, &known, now, ancestor)?;
     Ok(tree.insert(header, hash, parent))
+}
+
+/// Where a header stands in its chain. Genesis counts as its own parent.
+pub fn context(tree: &Tree, node: NodeId) -> HeaderContext {
+    HeaderContext {
+        node,
+        hash: tree.hash(node),
+        header: tree.header(node),
+        height: tree.height(node),
+        parent_mtp: tree.median_time_past(tree.parent(node).unwrap_or(GENESIS)),
+    }
 }
 
 /// Median times past by height, from genesis to `tip`.
@@ -113,8 +125,20 @@ impl<'a> ChainContext<'a> {
         ChainContext { tree, params, assume, assumed: tree.find(&assume.hash), best: tree.best(), bip34 }
     }
 
+    /// What its chain says about a block on this chain.
+    pub fn block(&self, id: NodeId) -> BlockContext {
+        let at = context(self.tree, id);
+        BlockContext {
+            script_reason: self.script_reason(id),
+            flags: flags::of_block(self.params, at.height, &at.hash),
+            bip30: self.bip30(&at),
+            overwrites: bip30::is_repeat(at.height, &at.hash),
+            at,
+        }
+    }
+
     /// Why the scripts of a block must run; none when they may be skipped.
-    pub fn script_reason(&self, id: NodeId) -> Option<ScriptCheckReason> {
+    fn script_reason(&self, id: NodeId) -> Option<ScriptCheckReason> {
         let tree = self.tree;
         let assumed = match self.assumed {
             _ if self.assume.hash.is_zero() => assume_valid::AssumedValid::Nothing,
@@ -139,16 +163,13 @@ impl<'a> ChainContext<'a> {
         )
     }
 
-    /// Flags of a block's scripts.
-    pub fn flags(&self, id: NodeId) -> script::Flags {
-        flags::of_block(self.params, self.tree.height(id), &self.tree.hash(id))
-    }
-
-    /// Whether Core looks up the names of a block's outputs, and whether that can find anything on this network.
-    pub fn bip30(&self, id: NodeId) -> (bool, bool) {
-        let (height, hash) = (self.tree.height(id), self.tree.hash(id));
-        let bip34 = self.bip34.as_ref().filter(|_| height > self.params.bip34_height);
-        (bip30::is_enforced(self.params, height, &hash, bip34), bip30::can_be_broken(self.params))
+    fn bip30(&self, at: &HeaderContext) -> Bip30 {
+        let bip34 = self.bip34.as_ref().filter(|_| at.height > self.params.bip34_height);
+        match bip30::is_enforced(self.params, at.height, &at.hash, bip34) {
+            false => Bip30::NotEnforced,
+            true if bip30::can_be_broken(self.params) => Bip30::Enforced,
+            true => Bip30::Unbreakable,
+        }
     }
 }
 

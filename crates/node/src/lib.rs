@@ -2,6 +2,7 @@
 
 pub mod arrivals;
 pub mod best_chain;
+pub mod block;
 pub mod chainview;
 pub mod datadir;
 pub mod engine;
@@ -12,6 +13,7 @@ pub mod log;
 pub mod options;
 pub mod pipeline;
 pub mod recheck;
+mod scratch;
 pub mod setinfo;
 pub mod stages;
 pub mod stats;

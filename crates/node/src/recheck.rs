@@ -4,10 +4,11 @@
 //! hashes one by one, every look-up made (BIP30's too), scripts by the interpreter with checks on the spot.
 //! Where this run accepts what the pipeline refused, the machine or this program is at fault, and nothing is marked.
 
+use crate::block::{Bip30, BlockContext};
 use crate::stages::transaction_of;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
-use primitives::{Block, Hash256, Header, Height, OutPoint, Tables};
+use primitives::{Block, Hash256, Height, OutPoint, Tables};
 use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
 use std::collections::HashMap;
 
@@ -15,18 +16,10 @@ use std::collections::HashMap;
 pub struct Question<'a> {
     /// The network's rules.
     pub params: &'a Params,
+    /// The block's chain says this about it.
+    pub context: &'a BlockContext,
     /// The block, read again.
     pub bytes: &'a [u8],
-    /// The header that it should have.
-    pub header: Header,
-    /// Its height.
-    pub height: Height,
-    /// Median time past of its parent.
-    pub parent_mtp: u32,
-    /// Flags of its scripts; none where they are assumed valid.
-    pub scripts: Option<Flags>,
-    /// Whether Core looks up the names of its outputs.
-    pub bip30: bool,
     /// Median times past by height along its chain.
     pub times: &'a [u32],
 }
@@ -49,15 +42,15 @@ pub fn judge<E>(
 ) -> Result<Answer, E> {
     let mut tables = Tables::new();
     let Ok(parsed) = tables.parse_block(question.bytes) else { return Ok(Answer::WrongBody) };
-    if parsed.header() != question.header {
+    if parsed.header() != question.context.header {
         return Ok(Answer::WrongBody);
     }
-    let hash = question.header.hash();
+    let hash = question.context.header.hash();
     let txids: Vec<Hash256> = parsed.transactions().map(|tx| Hash256(plain_hash(&tx.txid_pieces().concat()))).collect();
     if let Err(error) = alone(question, &parsed, &hash, &txids) {
         return Ok(Answer::Refused(error));
     }
-    if question.bip30 {
+    if question.context.bip30 != Bip30::NotEnforced {
         for (tx, txid) in parsed.transactions().zip(&txids) {
             for vout in 0..tx.output_count() as u32 {
                 if coin(&OutPoint { txid: *txid, vout })?.is_some() {
@@ -78,10 +71,10 @@ fn alone(question: &Question<'_>, parsed: &Block<'_>, hash: &Hash256, txids: &[H
     let (mut sigops, mut scratch) = (Vec::new(), block::Scratch::default());
     block::check(question.params, parsed, hash, txids, &mut sigops, &mut scratch)?;
     let mut wtxids: Vec<Hash256> = Vec::new();
-    if block::needs_wtxids(question.params, parsed, question.height) {
+    if block::needs_wtxids(question.params, parsed, question.context.height) {
         wtxids.extend(parsed.transactions().map(|tx| Hash256(plain_hash(tx.bytes()))));
     }
-    let context = block::Context { height: question.height, median_time_past: question.parent_mtp };
+    let context = block::Context { height: question.context.height, median_time_past: question.context.parent_mtp };
     block::check_context(question.params, parsed, &context, txids, &wtxids, &mut scratch)
 }
 
@@ -95,7 +88,7 @@ fn with_coins<E>(
 ) -> Result<Answer, E> {
     // What earlier transactions of the block made, and what they spent.
     let mut here: HashMap<OutPoint, Option<Vec<u8>>> = HashMap::new();
-    let mut spend = BlockSpend::new(question.params, question.height, hash, question.parent_mtp);
+    let mut spend = BlockSpend::new(question.params, question.context.height, hash, question.context.parent_mtp);
     let mut spent: Vec<Vec<u8>> = Vec::new();
     for (index, tx) in parsed.transactions().enumerate() {
         let mut found: Vec<Option<Vec<u8>>> = Vec::new();
@@ -125,7 +118,7 @@ fn with_coins<E>(
         }
         for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
             let mut bytes = Vec::new();
-            put_coin(&mut bytes, code(question.height, index == 0), output.value(), output.script());
+            put_coin(&mut bytes, code(question.context.height, index == 0), output.value(), output.script());
             here.insert(OutPoint { txid: txids[index], vout: vout as u32 }, Some(bytes));
         }
         spent.extend(found.into_iter().flatten());
@@ -133,7 +126,7 @@ fn with_coins<E>(
     if let Err(error) = spend.finish(&parsed.transaction(0)) {
         return Ok(Answer::Refused(error));
     }
-    Ok(match question.scripts.map(|flags| run_scripts(parsed, txids, &spent, flags)) {
+    Ok(match question.context.scripts().map(|flags| run_scripts(parsed, txids, &spent, flags)) {
         Some(Err(error)) => Answer::Refused(error),
         _ => Answer::Good,
     })

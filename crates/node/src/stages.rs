@@ -1,149 +1,79 @@
 //! What is done to a block: each stage a function from values to values.
 //!
-//! `prepare`: bytes to tables, ids, operations, or the first rule of the block alone that is broken.
+//! `check`: bytes to tables and ids, or the first rule of the block alone that is broken.
+//! `prepare`: those to the operations on the UTXO set.
 //! `judge`: answers to undo data and totals, or the first rule that needs the coins that is broken.
 //! `scripts`: runs the scripts of some inputs.
 //!
-//! Absent on purpose: threads, order, files. The pipeline decides who does what when.
+//! Absent on purpose: threads, order, files. The pipeline decides which worker does what when, and lends its scratch space.
 
-use crate::pipeline::{Flight, Job, Refusal};
+use crate::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
 use coins::{Answers, LANES, Ops, ops::lane_of};
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use primitives::coin::CoinRef;
-use primitives::{Amount, Block, Hash256, Header, Height, Tables, undo};
-use std::cell::RefCell;
+use primitives::{Amount, Block, Hash256, Tables, undo};
+use script::Flags;
 use std::ops::Range;
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::Arc;
 
-/// A body that was taken apart, and found good as far as it can be alone.
-pub struct Checked {
-    pub(crate) tables: Tables,
-    /// Ids of its transactions.
-    pub txids: Vec<Hash256>,
-    /// Legacy signature operations of each transaction.
-    pub sigops: Vec<u32>,
+/// Memory for checking blocks, used again for each.
+#[derive(Default)]
+pub(crate) struct CheckScratch {
+    block: block::Scratch,
+    wtxids: Vec<Hash256>,
 }
 
-/// A block that is ready to spend and create.
-pub struct Prepared {
-    checked: Arc<Checked>,
-    /// What it does to the set.
-    pub ops: Ops,
+/// Memory for running scripts, used again for each batch.
+pub(crate) struct ScriptScratch {
+    deferred: script::Deferred,
+    interpreter: script::Scratch,
 }
 
-impl std::ops::Deref for Prepared {
-    type Target = Checked;
-
-    #[inline]
-    fn deref(&self) -> &Checked {
-        &self.checked
+impl Default for ScriptScratch {
+    fn default() -> ScriptScratch {
+        let deferred = script::Deferred::for_batch(script::lanes::best());
+        ScriptScratch { deferred, interpreter: script::Scratch::new() }
     }
-}
-
-impl Checked {
-    /// The block; `bytes` must be those that were checked.
-    #[inline]
-    pub fn block<'a>(&'a self, bytes: &'a [u8]) -> Block<'a> {
-        self.tables.block(bytes)
-    }
-
-    /// Bytes of the block without anything that follows it in its record.
-    pub fn block_bytes(&self, bytes: &[u8]) -> usize {
-        self.tables.block(bytes).bytes().len()
-    }
-}
-
-/// A coin that an input of a block in flight spends.
-#[derive(Clone, Copy, Debug)]
-pub struct Spent {
-    value: Amount,
-    height: Height,
-    script: u32,
-    script_bytes: u32,
-    coinbase: bool,
-    found: bool,
-}
-
-/// A block whose coins are there and allowed; only its scripts may still speak.
-pub struct Judged {
-    /// What its inputs spend, in order, without the coinbase's.
-    spent: Vec<Spent>,
-    scripts: Vec<u8>,
-    /// The whole undo record (see `store::undofiles`), where it is wanted.
-    pub undo: Option<Vec<u8>>,
-    /// Fees and cost of signature operations.
-    pub totals: consensus::spend::Totals,
-}
-
-impl Judged {
-    /// Inputs, without the coinbase's.
-    pub fn inputs(&self) -> usize {
-        self.spent.len()
-    }
-}
-
-thread_local! {
-    static SCRATCH: RefCell<(block::Scratch, Vec<Hash256>)> = RefCell::default();
-    static SCRIPTS: RefCell<(script::Deferred, script::Scratch)> =
-        RefCell::new((script::Deferred::for_batch(script::lanes::best()), script::Scratch::new()));
-}
-
-/// Takes a block apart and checks every rule that needs no coins; a body that was checked when it arrived is not again.
-pub(crate) fn prepare(params: &Params, job: &Job) -> Result<Prepared, Refusal> {
-    let checked = match &job.checked {
-        Some(checked) => Arc::clone(checked),
-        None => {
-            let Job { header, hash, height, parent_mtp, .. } = *job;
-            Arc::new(check(params, &Subject { header, hash, height, parent_mtp }, &job.bytes, job.contextual)?)
-        }
-    };
-    let block = checked.block(&job.bytes);
-    if block.header() != job.header {
-        return Err(Refusal::WrongBody);
-    }
-    let ops = Ops::build(&block, &checked.txids);
-    Ok(Prepared { checked, ops })
-}
-
-/// Whose body it is that is checked, and where it stands.
-pub(crate) struct Subject {
-    pub(crate) header: Header,
-    pub(crate) hash: Hash256,
-    pub(crate) height: Height,
-    pub(crate) parent_mtp: u32,
 }
 
 /// Takes a body apart and checks every rule that needs no coins; those of its place in the chain where they are asked for.
-pub(crate) fn check(params: &Params, of: &Subject, bytes: &[u8], contextual: bool) -> Result<Checked, Refusal> {
+pub(crate) fn check(
+    params: &Params,
+    header: &HeaderContext,
+    bytes: &[u8],
+    contextual: bool,
+    scratch: &mut CheckScratch,
+) -> Result<Checked, Refusal> {
     let mut tables = Tables::new();
     let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
-    if parsed.header() != of.header {
+    if parsed.header() != header.header {
         return Err(Refusal::WrongBody);
     }
     let mut txids = Vec::new();
     parsed.txids_into(&mut txids);
     let mut sigops = Vec::new();
-    SCRATCH
-        .with_borrow_mut(|(scratch, wtxids)| {
-            block::check(params, &parsed, &of.hash, &txids, &mut sigops, scratch)?;
-            if !contextual {
-                return Ok(());
-            }
-            wtxids.clear();
-            if block::needs_wtxids(params, &parsed, of.height) {
-                parsed.wtxids_into(&txids, wtxids);
-            }
-            let context = block::Context { height: of.height, median_time_past: of.parent_mtp };
-            block::check_context(params, &parsed, &context, &txids, wtxids, scratch)
-        })
-        .map_err(Refusal::Rule)?;
+    block::check(params, &parsed, &header.hash, &txids, &mut sigops, &mut scratch.block).map_err(Refusal::Rule)?;
+    if contextual {
+        let CheckScratch { block, wtxids } = scratch;
+        wtxids.clear();
+        if block::needs_wtxids(params, &parsed, header.height) {
+            parsed.wtxids_into(&txids, wtxids);
+        }
+        let context = block::Context { height: header.height, median_time_past: header.parent_mtp };
+        block::check_context(params, &parsed, &context, &txids, wtxids, block).map_err(Refusal::Rule)?;
+    }
     Ok(Checked { tables, txids, sigops })
 }
 
 /// As [`check`], for a body from a peer. One that cannot be its header's is told so first, as Core does
 /// ([`block::mutation`]): none is that passes the checks.
-pub(crate) fn check_arrived(params: &Params, of: &Subject, bytes: &[u8]) -> Result<Checked, Refusal> {
-    let first = match check(params, of, bytes, true) {
+pub(crate) fn check_arrived(
+    params: &Params,
+    header: &HeaderContext,
+    bytes: &[u8],
+    scratch: &mut CheckScratch,
+) -> Result<Checked, Refusal> {
+    let first = match check(params, header, bytes, true, scratch) {
         Err(Refusal::Rule(error)) => error,
         other => return other,
     };
@@ -151,33 +81,55 @@ pub(crate) fn check_arrived(params: &Params, of: &Subject, bytes: &[u8]) -> Resu
     let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
     let (mut txids, mut wtxids) = (Vec::new(), Vec::new());
     parsed.txids_into(&mut txids);
-    if block::needs_wtxids(params, &parsed, of.height) {
+    if block::needs_wtxids(params, &parsed, header.height) {
         parsed.wtxids_into(&txids, &mut wtxids);
     }
-    let segwit = of.height >= params.segwit_height;
-    let mutation = block::mutation(&parsed, segwit, &txids, &wtxids, &mut block::Scratch::default());
+    let segwit = header.height >= params.segwit_height;
+    let mutation = block::mutation(&parsed, segwit, &txids, &wtxids, &mut scratch.block);
     Err(Refusal::Rule(mutation.unwrap_or(first)))
+}
+
+/// Sorts out what a block that was checked does to the UTXO set.
+///
+/// A block that was checked when it arrived was checked with a header of its own, which must be the chain's.
+pub(crate) fn prepare(context: &BlockContext, bytes: &[u8], checked: Arc<Checked>) -> Result<Prepared, Refusal> {
+    let block = checked.block(bytes);
+    if block.header() != context.header {
+        return Err(Refusal::WrongBody);
+    }
+    let ops = Ops::build(&block, &checked.txids);
+    Ok(Prepared { checked, ops })
+}
+
+/// What memory and tables say about the coins that a block names.
+pub(crate) struct CoinAnswers<'a> {
+    /// To its spends, by shard group.
+    pub(crate) spends: [&'a Answers; LANES],
+    /// Whether one of its outputs has the name of an unspent coin, where that was looked up.
+    pub(crate) exists: bool,
 }
 
 /// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.
 ///
-/// `times` are median times past by height along the block's chain.
-pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<Judged, BlockError> {
-    let prepared = flight.prepared.get().expect("a block is prepared before it is judged");
-    let block = prepared.block(&flight.job.bytes);
-    let answers: [RwLockReadGuard<'_, Answers>; LANES] =
-        std::array::from_fn(|lane| flight.answers[lane].read().expect("no worker panics with it"));
-    let job = &flight.job;
-    let exists = flight.probes.lock().expect("no worker panics with it").exists;
-    bip30::check(job.bip30, exists)?;
-
+/// `times` are median times past by height along the block's chain; `undo` is the magic of undo records, where one is
+/// wanted.
+pub(crate) fn judge(
+    params: &Params,
+    context: &BlockContext,
+    (prepared, block): (&Prepared, &Block<'_>),
+    answers: &CoinAnswers<'_>,
+    times: &[u32],
+    undo: Option<[u8; 4]>,
+) -> Result<Judged, BlockError> {
+    bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
+    let runs = context.scripts().is_some();
     let (mut spent, mut scripts) =
         (Vec::with_capacity(block.input_count()), Vec::with_capacity(block.input_count() * 26));
     for index in 1..block.input_count() {
-        let coin = answer(prepared, &block, index, &answers);
-        spent.push(gather(coin, job.scripts.is_some(), &mut scripts));
+        let coin = answer(prepared, block, index, answers);
+        spent.push(gather(coin, runs, &mut scripts));
     }
-    let mut spend = BlockSpend::new(params, job.height, &job.hash, job.parent_mtp);
+    let mut spend = BlockSpend::new(params, context.height, &context.hash, context.parent_mtp);
     for (index, tx) in block.transactions().enumerate() {
         let coin = |input: usize| {
             let spent: &Spent = &spent[tx.first_input() + input - 1];
@@ -185,17 +137,16 @@ pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<J
                 height: spent.height,
                 coinbase: spent.coinbase,
                 value: spent.value,
-                script: script_of(&scripts, spent),
+                script: spent.script_in(&scripts),
             })
         };
         spend
             .transaction(&tx, &prepared.txids[index], prepared.sigops[index], coin, |height| times[height as usize])?;
     }
     let totals = spend.finish(&block.transaction(0))?;
-    let undo = job
-        .undo
-        .map(|magic| store::undofiles::undo_record(magic, &job.header.prev(), &undo_of(prepared, &block, &answers)));
-    if job.scripts.is_none() {
+    let undo = undo
+        .map(|magic| store::undofiles::undo_record(magic, &context.header.prev(), &undo_of(prepared, block, answers)));
+    if !runs {
         scripts = Vec::new();
     }
     Ok(Judged { spent, scripts, undo, totals })
@@ -203,14 +154,9 @@ pub(crate) fn judge(params: &Params, flight: &Flight, times: &[u32]) -> Result<J
 
 /// Bytes of the coin that an input spends.
 #[inline]
-fn answer<'a>(
-    prepared: &Prepared,
-    block: &Block<'_>,
-    input: usize,
-    answers: &'a [RwLockReadGuard<'_, Answers>; LANES],
-) -> Option<&'a [u8]> {
+fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &CoinAnswers<'a>) -> Option<&'a [u8]> {
     let lane = lane_of(block.input(input).prevout_bytes()[0]);
-    answers[lane].coin(prepared.ops.ordinal(input))
+    answers.spends[lane].coin(prepared.ops.ordinal(input))
 }
 
 /// Takes a stored coin apart. Where scripts do not run, only those are put together whose spending costs signature
@@ -228,13 +174,8 @@ fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
     Spent { value: coin.value, height: coin.height, script: start, script_bytes, coinbase: coin.coinbase, found: true }
 }
 
-#[inline]
-fn script_of<'a>(scripts: &'a [u8], spent: &Spent) -> &'a [u8] {
-    &scripts[spent.script as usize..][..spent.script_bytes as usize]
-}
-
 /// The undo data of a block whose coins were all found.
-fn undo_of(prepared: &Prepared, block: &Block<'_>, answers: &[RwLockReadGuard<'_, Answers>; LANES]) -> Vec<u8> {
+fn undo_of(prepared: &Prepared, block: &Block<'_>, answers: &CoinAnswers<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(block.input_count() * 40);
     undo::put_count(&mut out, block.transaction_count() - 1);
     for tx in block.transactions().skip(1) {
@@ -271,26 +212,26 @@ fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
     parts
 }
 
-/// Runs the scripts of `count` inputs from number `first` on, the coinbase's not counted; their signatures in one batch.
+/// Runs the scripts of some inputs, numbered through the block, the coinbase's not counted; their signatures in one batch.
 ///
 /// # Errors
 ///
 /// Of the first of them that fails.
-pub(crate) fn scripts(flight: &Flight, first: usize, count: usize) -> Result<usize, BlockError> {
-    let prepared = flight.prepared.get().expect("prepared before judged");
-    let judged = flight.judged.get().expect("judged before scripts");
-    let flags = flight.job.scripts.expect("only where scripts are wanted");
-    let block = prepared.block(&flight.job.bytes);
-    let end = (first + count).min(judged.spent.len());
-    let parts = parts(&block, first, end);
+pub(crate) fn scripts(
+    flags: Flags,
+    (prepared, block): (&Prepared, &Block<'_>),
+    judged: &Judged,
+    inputs: Range<usize>,
+    scratch: &mut ScriptScratch,
+) -> Result<(), BlockError> {
+    let first = inputs.start;
+    let parts = parts(block, first, inputs.end);
     let spent: Vec<Vec<script::SpentOutput<'_>>> = parts
         .iter()
         .map(|part| {
             let spent = &judged.spent[part.from..][..block.transaction(part.index).input_count()];
-            let output = |spent: &'_ Spent| script::SpentOutput {
-                value: spent.value,
-                script: script_of(&judged.scripts, spent),
-            };
+            let output =
+                |spent: &'_ Spent| script::SpentOutput { value: spent.value, script: spent.script_in(&judged.scripts) };
             spent.iter().map(output).collect()
         })
         .collect();
@@ -300,10 +241,9 @@ pub(crate) fn scripts(flight: &Flight, first: usize, count: usize) -> Result<usi
         .map(|(part, spent)| script::Precomputed::new(block.transaction(part.index), spent))
         .collect();
     let inputs = parts.iter().zip(&txs).flat_map(|(part, tx)| part.inputs.clone().map(move |input| (tx, input)));
-    let verdict = SCRIPTS.with_borrow_mut(|(deferred, scratch)| {
-        script::verify_all(inputs, flags, script::lanes::best(), deferred, scratch)
-    });
-    verdict.map(|()| end - first).map_err(|(place, error)| {
+    let ScriptScratch { deferred, interpreter } = scratch;
+    let verdict = script::verify_all(inputs, flags, script::lanes::best(), deferred, interpreter);
+    verdict.map_err(|(place, error)| {
         let rule = Rule::BlockScriptVerifyFlagFailed { error };
         let input = first + place;
         let part = parts.iter().rev().find(|part| part.from <= input).expect("parts cover all inputs");

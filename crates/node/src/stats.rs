@@ -1,6 +1,6 @@
 //! Where the time goes: counters that are always on, and nearly free (two clock reads a task, none an item).
 
-use crate::stages::Prepared;
+use crate::block::BlockCounts;
 use coins::{Answers, LANES, Lane};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -174,12 +174,11 @@ impl Stats {
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    pub(crate) fn add_block(&self, prepared: &Prepared, bytes: &[u8]) {
-        let block = prepared.block(bytes);
+    pub(crate) fn add_block(&self, block: BlockCounts) {
         self.blocks.fetch_add(1, Relaxed);
-        self.transactions.fetch_add(block.transaction_count() as u64, Relaxed);
-        self.inputs.fetch_add(block.input_count() as u64 - 1, Relaxed);
-        self.outputs.fetch_add(block.output_count() as u64, Relaxed);
+        self.transactions.fetch_add(block.transactions, Relaxed);
+        self.inputs.fetch_add(block.inputs, Relaxed);
+        self.outputs.fetch_add(block.outputs, Relaxed);
     }
 
     pub(crate) fn add_answers(&self, answers: &Answers) {

@@ -2,10 +2,11 @@
 
 use super::Folder;
 use super::open::{self, Ordered};
-use crate::engine::{Lost, Plan, World};
+use crate::block::{BlockContext, Job};
+use crate::engine::{Lost, World};
 use crate::fault::Fault;
 use crate::log::Tip;
-use crate::pipeline::{Backend, Connected, Job};
+use crate::pipeline::{Backend, Connected};
 use crate::tree::NodeId;
 use coins::Generation;
 use coins::table::Change;
@@ -42,7 +43,8 @@ impl Backend for Folder<'_> {
         }
         if source.ready.is_empty() {
             // The next one is not in memory; it ends where one is that need not be read.
-            let is_kept = |plan: &Plan| self.arrivals.as_ref().is_some_and(|kept| kept.has(plan.height, plan.node));
+            let is_kept =
+                |plan: &&BlockContext| self.arrivals.as_ref().is_some_and(|kept| kept.has(plan.height, plan.node));
             let read = source.plans.iter().take(PLANS_PER_READ).take_while(|plan| !is_kept(plan));
             let wanted: Vec<BlockAt> = read.map_while(|plan| self.place(plan.node)).collect();
             if wanted.is_empty() {
@@ -60,8 +62,8 @@ impl Backend for Folder<'_> {
         };
         // Undo data that is there is never written again, as in Core.
         let undo = self.tree().body(plan.node).undo == 0;
-        let job = plan.job(bytes, self.contextual, undo.then_some(self.params.magic));
-        Ok(Some(Job { checked, ..job }))
+        let undo = undo.then_some(self.params.magic);
+        Ok(Some(Job { context: plan, bytes, checked, contextual: self.contextual, undo }))
     }
 
     fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
@@ -102,7 +104,7 @@ impl Backend for Folder<'_> {
         {
             let mut undo = None;
             if let Some(record) = &block.judged.undo {
-                let file = self.tree().body(job.node).file;
+                let file = self.tree().body(job.context.node).file;
                 undo = Some(self.with_room(|| {
                     let writers = &mut *self.writers();
                     writers.undo.append(&mut writers.infos, file, record)
@@ -110,15 +112,15 @@ impl Backend for Folder<'_> {
             }
             undo_done = Instant::now();
             let mut tree = self.tree_mut();
-            let known = *tree.body(job.node);
+            let known = *tree.body(job.context.node);
             if known.level != 5 || undo.is_some() || known.transactions != transactions {
-                let body = tree.body_mut(job.node);
+                let body = tree.body_mut(job.context.node);
                 (body.level, body.transactions) = (5, transactions);
                 body.undo = undo.unwrap_or(body.undo);
             }
         }
-        self.active.write().expect("nobody panics with it").push(job.node);
-        self.look_at_usage(job.height, job.bytes.len());
+        self.active.write().expect("nobody panics with it").push(job.context.node);
+        self.look_at_usage(job.context.height, job.bytes.len());
         if self.options.debug_bench {
             let (log, mut bench) = (self.teller.log(), self.bench.lock().expect("nobody panics with it"));
             let last = bench.lines(log, block, undo_done - begun, undo_done.elapsed());
@@ -215,7 +217,7 @@ impl Backend for Folder<'_> {
 }
 
 impl World for Folder<'_> {
-    fn start(&self, plans: Vec<Plan>) {
+    fn start(&self, plans: Vec<BlockContext>) {
         let sizes: Vec<u64> = {
             let tree = self.tree();
             plans.iter().map(|plan| u64::from(tree.body(plan.node).size)).collect()
@@ -295,7 +297,7 @@ impl World for Folder<'_> {
         Ok(Lost { has_copy: next.is_some(), found })
     }
 
-    fn scripts_change(&self, at: &Plan, reason: Option<ScriptCheckReason>) {
+    fn scripts_change(&self, at: &BlockContext, reason: Option<ScriptCheckReason>) {
         let (height, hash) = (at.height, at.hash);
         self.teller.note(match reason {
             Some(reason) => format!("Enabling script verification at block #{height} ({hash}): {reason}."),
@@ -363,7 +365,7 @@ impl Folder<'_> {
 
     fn tell_tip(&self, block: &Connected<'_>) {
         let job = block.job;
-        self.teller.height.store(job.height, Relaxed);
+        self.teller.height.store(job.context.height, Relaxed);
         self.teller.blocks.fetch_add(1, Relaxed);
         self.teller.bytes.fetch_add(job.bytes.len() as u64, Relaxed);
         let count = block.prepared.txids.len() as u64;
@@ -374,12 +376,13 @@ impl Folder<'_> {
         }
         let now = (self.options.clock)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
         let tree = self.tree();
-        let (time, blocks_left) = (tree.time(job.node), tree.height(tree.best()).saturating_sub(job.height));
+        let (time, blocks_left) =
+            (tree.time(job.context.node), tree.height(tree.best()).saturating_sub(job.context.height));
         self.teller.log().update_tip(&Tip {
-            hash: job.hash,
-            height: job.height,
-            version: tree.version(job.node),
-            work: tree.work(job.node),
+            hash: job.context.hash,
+            height: job.context.height,
+            version: tree.version(job.context.node),
+            work: tree.work(job.context.node),
             transactions,
             time,
             progress: self.params.progress(transactions, time, blocks_left, now),

@@ -11,10 +11,10 @@ pub mod open;
 pub(crate) mod prune;
 mod room;
 
+use crate::block::Checked;
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::options::{Event, Options, Progress};
-use crate::stages::Checked;
 use crate::stats::Snapshot;
 use crate::tree::{NodeId, Tree};
 use consensus::{BlockError, Params};
@@ -30,7 +30,7 @@ use store::locks::FolderLocks;
 use store::undofiles::{UndoFiles, UndoWriter};
 use store::{FileInfos, Layout};
 
-use crate::engine::Plan;
+use crate::block::BlockContext;
 
 /// Progress is told so often.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -102,7 +102,7 @@ pub(crate) struct Writers {
 
 /// Blocks on their way from the files to the pipeline.
 pub(crate) struct Source {
-    pub(crate) plans: VecDeque<Plan>,
+    pub(crate) plans: VecDeque<BlockContext>,
     /// Bytes, and what checking them gave where they came from a peer just now.
     pub(crate) ready: VecDeque<(BlockBytes, Option<Arc<Checked>>)>,
     pub(crate) reader: BulkReader,

@@ -2,12 +2,13 @@
 
 use super::{Folder, Source, Teller, Writers};
 use crate::best_chain::CandidateSet;
+use crate::block::{Checked, Refusal};
 use crate::fault::Fault;
 use crate::headers;
 use crate::log::Log;
 use crate::options::{Events, Options};
-use crate::pipeline::Refusal;
-use crate::stages::{self, Checked, Subject};
+use crate::scratch;
+use crate::stages;
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::{Class, Params};
 use disk::Disk;
@@ -365,12 +366,9 @@ impl<'e> Folder<'e> {
 
     /// Checks a body as far as that goes without coins.
     fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<Checked, String> {
-        let subject = {
-            let tree = self.tree();
-            let parent_mtp = tree.median_time_past(tree.parent(id).unwrap_or(GENESIS));
-            Subject { header: tree.header(id), hash: tree.hash(id), height: tree.height(id), parent_mtp }
-        };
-        stages::check_arrived(self.params, &subject, bytes).map_err(|refusal| match refusal {
+        let header = headers::context(&self.tree(), id);
+        let checked = scratch::with_check(|scratch| stages::check_arrived(self.params, &header, bytes, scratch));
+        checked.map_err(|refusal| match refusal {
             Refusal::Rule(error) => error.to_string(),
             Refusal::Unparsable(why) => format!("its {} bytes are no block: {why}", bytes.len()),
             Refusal::WrongBody => "its header is another's".to_owned(),

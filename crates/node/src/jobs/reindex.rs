@@ -94,7 +94,7 @@ fn work(folder: &Folder<'_>, mut links: crate::best_chain::CandidateSet, before:
         stopped = activate(folder, &mut engine)? == Activated::Stopped;
         bodies = engine.links.in_order().count();
         if !stopped {
-            stopped = engine.check_beside(&mut |id, transactions| {
+            stopped = engine.check_stale_blocks(&mut |id, transactions| {
                 let mut tree = folder.tree_mut();
                 let body = tree.body_mut(id);
                 (body.level, body.transactions) = (3, transactions as u32);

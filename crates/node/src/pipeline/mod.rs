@@ -21,50 +21,19 @@ mod rewind;
 mod state;
 mod work;
 
+use crate::block::{Job, Judged, Prepared};
 use crate::fault::Fault;
-use crate::stages::{Checked, Judged, Prepared};
 use crate::stats::{BlockTimes, Stats};
 use crate::tree::NodeId;
 use coins::table::HashKey;
 use coins::{Answers, Generation, LANES, Lane};
 use consensus::{BlockError, Params};
-use primitives::{Hash256, Header, Height};
-use script::Flags;
+use primitives::Hash256;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::time::Duration;
-use store::blockfiles::BlockBytes;
 
 pub use chosen::{Choice, Choose};
 use state::State;
-
-/// A block to be connected, and what its chain says about it.
-#[derive(Clone)]
-pub struct Job {
-    /// Its number in the tree.
-    pub node: NodeId,
-    /// Its hash, as the tree knows it.
-    pub hash: Hash256,
-    /// Its header, as the tree knows it.
-    pub header: Header,
-    /// Its height.
-    pub height: Height,
-    /// Median time past of its parent.
-    pub parent_mtp: u32,
-    /// Its bytes; more may follow the block.
-    pub bytes: BlockBytes,
-    /// What checking these bytes gave, at this place in the chain, where that was done when they arrived.
-    pub checked: Option<Arc<Checked>>,
-    /// With which flags its scripts run; none where they are assumed valid.
-    pub scripts: Option<Flags>,
-    /// Whether no output may have the name of an unspent coin.
-    pub bip30: bool,
-    /// Whether its coins overwrite others of the same name.
-    pub overwrites: bool,
-    /// Whether the checks of the block alone are made that Core makes when it takes a block in (not again in a rebuild).
-    pub contextual: bool,
-    /// Magic of undo records, where undo data is wanted.
-    pub undo: Option<[u8; 4]>,
-}
 
 /// Median time past by height along the chain that is being connected, for relative time locks.
 pub type MedianTimes = Arc<Vec<u32>>;
@@ -175,14 +144,6 @@ pub struct Settings {
     pub budget_bytes: usize,
     /// Most blocks in flight, at least 1.
     pub window_blocks: usize,
-}
-
-/// Why a block does not go on.
-#[derive(Clone, Debug)]
-pub(crate) enum Refusal {
-    Rule(BlockError),
-    Unparsable(primitives::DecodeError),
-    WrongBody,
 }
 
 /// A block in flight.

@@ -1,6 +1,7 @@
 //! Who may do what next: the scheduler's state, changed only under one lock, for moments.
 
-use super::{Flight, Refusal};
+use super::Flight;
+use crate::block::Refusal;
 use crate::fault::Fault;
 use crate::stats::Stage;
 use coins::{Generation, LANES};

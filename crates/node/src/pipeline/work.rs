@@ -1,12 +1,15 @@
 //! Workers and their tasks.
 
 use super::state::{Progress, State, Task};
-use super::{Connected, Flight, Outcome, Pipeline, Refusal};
+use super::{Connected, Flight, Outcome, Pipeline};
+use crate::block::{Bip30, Job, Judged, Prepared, Refusal};
 use crate::fault::Fault;
-use crate::stages::{self, Prepared};
+use crate::scratch;
+use crate::stages::{self, CoinAnswers};
 use crate::stats::Stage;
 use coins::LANES;
 use coins::lane::BlockOps;
+use consensus::BlockError;
 use primitives::Hash256;
 use std::cmp::Reverse;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -103,7 +106,7 @@ impl Pipeline<'_> {
         }
         let outcome = match state.flights.front() {
             Some(Progress { refusal: Some(refusal), flight, .. }) if !state.stopped => {
-                let node = flight.job.node;
+                let node = flight.job.context.node;
                 match refusal.clone() {
                     Refusal::Rule(error) => Outcome::Refused { node, error },
                     Refusal::Unparsable(error) => Outcome::Unparsable { node, error },
@@ -187,11 +190,11 @@ impl Pipeline<'_> {
 
     fn decode(&self, seq: u64) {
         let flight = self.flight(seq);
-        let result = self.stats.timed_for(Stage::Decode, &flight.times, || stages::prepare(self.params, &flight.job));
+        let result = self.stats.timed_for(Stage::Decode, &flight.times, || self.prepare(&flight.job));
         let mut state = self.lock();
         match result {
             Ok(prepared) => {
-                self.stats.add_block(&prepared, &flight.job.bytes);
+                self.stats.add_block(prepared.counts(&flight.job.bytes));
                 let _ = flight.prepared.set(prepared);
                 state.progress(seq).prepared = true;
                 (0..LANES).for_each(|lane| state.wake_lane(lane));
@@ -199,6 +202,17 @@ impl Pipeline<'_> {
             }
             Err(refusal) => state.progress(seq).refusal = Some(refusal),
         }
+    }
+
+    /// A block that was checked when it arrived is not checked again.
+    fn prepare(&self, job: &Job) -> Result<Prepared, Refusal> {
+        let checked = match &job.checked {
+            Some(checked) => Arc::clone(checked),
+            None => Arc::new(scratch::with_check(|scratch| {
+                stages::check(self.params, &job.context, &job.bytes, job.contextual, scratch)
+            })?),
+        };
+        stages::prepare(&job.context, &job.bytes, checked)
     }
 
     /// Does a lane's part of a block, and of the next ones that are ready.
@@ -238,7 +252,7 @@ impl Pipeline<'_> {
 
     fn apply_block(&self, lane: &mut coins::Lane, lane_index: usize, flight: &Flight) {
         let ops = block_ops(flight, lane_index);
-        if flight.job.bip30 && !flight.job.overwrites {
+        if flight.job.context.bip30 == Bip30::Enforced && !flight.job.context.overwrites {
             let probe = lane.probe(&ops);
             let mut probes = flight.probes.lock().expect("no worker panics with it");
             probes.exists |= probe.exists;
@@ -293,12 +307,13 @@ impl Pipeline<'_> {
     fn judge(&self, seq: u64) {
         let flight = self.flight(seq);
         let times = Arc::clone(&self.times.read().expect("no worker panics with it"));
-        let result = self.stats.timed_for(Stage::Judge, &flight.times, || stages::judge(self.params, &flight, &times));
+        let result = self.stats.timed_for(Stage::Judge, &flight.times, || self.judge_flight(&flight, &times));
         let mut state = self.lock();
         let progress = state.progress(seq);
         match result {
             Ok(judged) => {
-                let chunks = if flight.job.scripts.is_some() { judged.inputs().div_ceil(SCRIPTS_PER_TASK) } else { 0 };
+                let chunks =
+                    if flight.job.context.scripts().is_some() { judged.inputs().div_ceil(SCRIPTS_PER_TASK) } else { 0 };
                 let _ = flight.judged.set(judged);
                 progress.judged = true;
                 progress.chunks_left = chunks;
@@ -313,11 +328,19 @@ impl Pipeline<'_> {
         }
     }
 
+    fn judge_flight(&self, flight: &Flight, times: &[u32]) -> Result<Judged, BlockError> {
+        let prepared = flight.prepared.get().expect("a block is prepared before it is judged");
+        let answers: [_; LANES] =
+            std::array::from_fn(|lane| flight.answers[lane].read().expect("no worker panics with it"));
+        let exists = flight.probes.lock().expect("no worker panics with it").exists;
+        let answers = CoinAnswers { spends: std::array::from_fn(|lane| &*answers[lane]), exists };
+        let Job { context, bytes, undo, .. } = &flight.job;
+        stages::judge(self.params, context, (prepared, &prepared.block(bytes)), &answers, times, *undo)
+    }
+
     fn scripts(&self, seq: u64, chunk: usize) {
         let flight = self.flight(seq);
-        let first = chunk * SCRIPTS_PER_TASK;
-        let result =
-            self.stats.timed_for(Stage::Scripts, &flight.times, || stages::scripts(&flight, first, SCRIPTS_PER_TASK));
+        let result = self.stats.timed_for(Stage::Scripts, &flight.times, || scripts_of(&flight, chunk));
         let mut state = self.lock();
         let progress = state.progress(seq);
         progress.chunks_left -= 1;
@@ -354,7 +377,7 @@ impl Pipeline<'_> {
             let done = state.flights.pop_front().expect("the head is there");
             state.first += 1;
             state.flight_bytes -= done.flight.bytes;
-            state.tip = Some((flight.job.node, flight.job.hash));
+            state.tip = Some((flight.job.context.node, flight.job.context.hash));
             state.new_tip = state.tip;
             self.after_commit(&mut state, seq);
             let gone = self.look_at_memory(&mut state);
@@ -371,6 +394,17 @@ impl Pipeline<'_> {
     }
 }
 
+/// Runs the scripts of a chunk of a block's inputs; says of how many.
+fn scripts_of(flight: &Flight, chunk: usize) -> Result<usize, BlockError> {
+    let prepared = flight.prepared.get().expect("prepared before judged");
+    let judged = flight.judged.get().expect("judged before scripts");
+    let flags = flight.job.context.scripts().expect("only where scripts are wanted");
+    let first = chunk * SCRIPTS_PER_TASK;
+    let inputs = first..judged.inputs().min(first + SCRIPTS_PER_TASK);
+    let (count, block) = (inputs.len(), prepared.block(&flight.job.bytes));
+    scratch::with_scripts(|scratch| stages::scripts(flags, (prepared, &block), judged, inputs, scratch)).map(|()| count)
+}
+
 /// What a lane is told about a block in flight.
 pub(crate) fn block_ops(flight: &Flight, lane: usize) -> BlockOps<'_> {
     let prepared: &Prepared = flight.prepared.get().expect("a lane gets prepared blocks only");
@@ -378,8 +412,8 @@ pub(crate) fn block_ops(flight: &Flight, lane: usize) -> BlockOps<'_> {
         block: prepared.block(&flight.job.bytes),
         txids: &prepared.txids,
         ops: prepared.ops.lane(lane),
-        height: flight.job.height,
-        overwrites: flight.job.overwrites,
+        height: flight.job.context.height,
+        overwrites: flight.job.context.overwrites,
     }
 }
 

@@ -79,7 +79,7 @@ impl Follower<'_> {
             queue.extend(self.waiting.remove(&header.hash()).unwrap_or_default());
         }
         assert_eq!(self.engine.activate().unwrap(), Activated::Tip);
-        self.engine.check_beside(&mut |_, _| {}).unwrap();
+        self.engine.check_stale_blocks(&mut |_, _| {}).unwrap();
         let reasons = std::mem::take(&mut *self.memory.reasons.lock().unwrap());
         (self.answer(&header.hash(), &reasons), reasons)
     }

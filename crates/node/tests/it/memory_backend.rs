@@ -5,8 +5,9 @@ use coins::Generation;
 use coins::table::Change;
 use consensus::{BlockError, ScriptCheckReason};
 use node::Fault;
-use node::engine::{Lost, Plan, World};
-use node::pipeline::{Backend, Connected, Job};
+use node::block::{BlockContext, Job};
+use node::engine::{Lost, World};
+use node::pipeline::{Backend, Connected};
 use node::tree::NodeId;
 use primitives::{Hash256, OutPoint, coin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -34,14 +35,14 @@ pub(crate) struct Memory {
     syncs: AtomicU32,
     /// Bytes of coins when there were most.
     pub(crate) coin_bytes_max: AtomicUsize,
-    plans: Mutex<VecDeque<Plan>>,
+    plans: Mutex<VecDeque<BlockContext>>,
     undo: Mutex<HashMap<NodeId, Vec<u8>>>,
     /// What was refused or lost, and why.
     pub(crate) reasons: Mutex<Vec<String>>,
 }
 
 impl World for Memory {
-    fn start(&self, plans: Vec<Plan>) {
+    fn start(&self, plans: Vec<BlockContext>) {
         *self.plans.lock().unwrap() = plans.into();
     }
 
@@ -69,15 +70,15 @@ impl World for Memory {
         Ok(Lost { has_copy: !copies.is_empty(), found: Vec::new() })
     }
 
-    fn scripts_change(&self, _: &Plan, _: Option<ScriptCheckReason>) {}
+    fn scripts_change(&self, _: &BlockContext, _: Option<ScriptCheckReason>) {}
 }
 
 impl Backend for Memory {
     fn next(&self, _is_wanted: &dyn Fn() -> bool, _: &mut Duration) -> Result<Option<Job>, Fault> {
         self.delay.iter().for_each(|delay| std::thread::sleep(*delay));
-        if let Some(plan) = self.plans.lock().unwrap().pop_front() {
-            let bytes = self.bodies.lock().unwrap()[&plan.node][0].clone();
-            return Ok(Some(plan.job(bytes.into(), true, Some([1; 4]))));
+        if let Some(context) = self.plans.lock().unwrap().pop_front() {
+            let bytes = self.bodies.lock().unwrap()[&context.node][0].clone().into();
+            return Ok(Some(Job { context, bytes, checked: None, contextual: true, undo: Some([1; 4]) }));
         }
         Ok(self.jobs.lock().unwrap().pop_front())
     }
@@ -101,8 +102,8 @@ impl Backend for Memory {
         self.coin_bytes_max.fetch_max(block.coins.1, Ordering::Relaxed);
         // Magic and size before the payload, a checksum behind it.
         let undo = block.judged.undo.as_ref().map(|record| record[8..record.len() - 32].to_vec());
-        self.undo.lock().unwrap().extend(undo.clone().map(|undo| (block.job.node, undo)));
-        self.connected.lock().unwrap().push((block.job.node, undo));
+        self.undo.lock().unwrap().extend(undo.clone().map(|undo| (block.job.context.node, undo)));
+        self.connected.lock().unwrap().push((block.job.context.node, undo));
         Ok(())
     }
 

@@ -5,12 +5,13 @@ use crate::folder::{FOLDER, options};
 use crate::memory_backend::Memory;
 use coins::Generation;
 use coins::table::HashKey;
-use consensus::{Chain, Params};
+use consensus::{Chain, Params, ScriptCheckReason};
 use disk::SimDisk;
 use node::Fault;
+use node::block::{Bip30, BlockContext, HeaderContext, Job};
 use node::jobs;
 use node::options::Event;
-use node::pipeline::{Backend, Connected, Job, Outcome, Pipeline, Settings};
+use node::pipeline::{Backend, Connected, Outcome, Pipeline, Settings};
 use node::tree::NodeId;
 use primitives::{Hash256, Header};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,7 +60,7 @@ impl Backend for Panics {
         self.met(Call::Next);
         let next = self.memory.next(enough, waited)?;
         // Meanwhile the workers run out of work: who waits has to be told when another one panics.
-        if next.as_ref().is_some_and(|job| job.height < 8) {
+        if next.as_ref().is_some_and(|job| job.context.height < 8) {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(next)
@@ -109,20 +110,23 @@ impl Backend for Panics {
 /// Blocks on genesis, which comes first, as a pipeline takes them.
 pub(crate) fn jobs(blocks: &[Vec<u8>]) -> Vec<Job> {
     let time = |height: usize| Header(*blocks[height].first_chunk().unwrap()).time();
-    let job = |(height, block): (usize, &Vec<u8>)| Job {
-        node: height as NodeId,
-        hash: hash_of(block),
-        header: Header(*block.first_chunk().unwrap()),
-        height: height as u32,
-        parent_mtp: time(height.saturating_sub(6)),
-        bytes: block.clone().into(),
-        checked: None,
-        scripts: Some(script::Flags::NONE),
-        // Names that memory does not know are looked up.
-        bip30: true,
-        overwrites: false,
-        contextual: true,
-        undo: Some([1; 4]),
+    let job = |(height, block): (usize, &Vec<u8>)| {
+        let at = HeaderContext {
+            node: height as NodeId,
+            hash: hash_of(block),
+            header: Header(*block.first_chunk().unwrap()),
+            height: height as u32,
+            parent_mtp: time(height.saturating_sub(6)),
+        };
+        let context = BlockContext {
+            at,
+            script_reason: Some(ScriptCheckReason::AlwaysVerify),
+            flags: script::Flags::NONE,
+            // Names that memory does not know are looked up.
+            bip30: Bip30::Enforced,
+            overwrites: false,
+        };
+        Job { context, bytes: block.clone().into(), checked: None, contextual: true, undo: Some([1; 4]) }
     };
     blocks.iter().enumerate().skip(1).map(job).collect()
 }

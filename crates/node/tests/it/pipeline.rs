@@ -3,9 +3,10 @@
 use crate::data;
 use crate::memory_backend::Memory;
 use coins::table::HashKey;
-use consensus::{Chain, Params};
+use consensus::{Chain, Params, ScriptCheckReason};
+use node::block::{BlockContext, Job};
 use node::headers::{self, AssumeValid, ChainContext};
-use node::pipeline::{Job, Outcome, Pipeline, Settings};
+use node::pipeline::{Outcome, Pipeline, Settings};
 use node::tree::NodeId;
 use primitives::{Hash256, Header, Work};
 use std::sync::Arc;
@@ -30,19 +31,10 @@ fn world(chain: Chain, file: &str, scripts: bool) -> Option<World> {
     let tip = *ids.last().unwrap();
     let assume = AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO };
     let context = ChainContext::new(&tree, &params, &assume, tip);
-    let jobs = ids.iter().zip(blocks).filter(|(id, _)| **id != 0).map(|(&id, block)| Job {
-        node: id,
-        hash: tree.hash(id),
-        header: tree.header(id),
-        height: tree.height(id),
-        parent_mtp: tree.median_time_past(tree.parent(id).unwrap()),
-        bytes: block.into(),
-        checked: None,
-        scripts: scripts.then(|| context.flags(id)),
-        bip30: context.bip30(id) == (true, true),
-        overwrites: consensus::bip30::is_repeat(tree.height(id), &tree.hash(id)),
-        contextual: true,
-        undo: Some([1; 4]),
+    let jobs = ids.iter().zip(blocks).filter(|(id, _)| **id != 0).map(|(&id, block)| {
+        let script_reason = scripts.then_some(ScriptCheckReason::AlwaysVerify);
+        let context = BlockContext { script_reason, ..context.block(id) };
+        Job { context, bytes: block.into(), checked: None, contextual: true, undo: Some([1; 4]) }
     });
     let jobs = jobs.collect();
     Some(World { times: headers::median_times(&tree, tip), params, jobs })
@@ -57,7 +49,7 @@ fn run(world: &World, settings: Settings, eager: bool) -> (Outcome, Memory) {
         pipeline.set_times(Arc::clone(&world.times));
         let outcome = pipeline.run().unwrap();
         let tip = memory.connected.lock().unwrap().last().map_or(0, |(node, _)| *node);
-        let hash = world.jobs.iter().find(|job| job.node == tip).map_or(Hash256::ZERO, |job| job.hash);
+        let hash = world.jobs.iter().find(|job| job.context.node == tip).map_or(Hash256::ZERO, |job| job.context.hash);
         pipeline.flush((tip, hash)).unwrap();
         outcome
     };

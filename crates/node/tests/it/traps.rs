@@ -80,7 +80,7 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
         }
     }
     assert_eq!(engine.activate().unwrap(), Activated::Tip);
-    engine.check_beside(&mut |_, _| {}).unwrap();
+    engine.check_stale_blocks(&mut |_, _| {}).unwrap();
     let (tip, best) = engine.tip_and_hash();
     engine.pipeline.flush((tip, best)).unwrap();
     let asked = engine.pipeline.stats().snapshot().asked;
