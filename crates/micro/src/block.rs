@@ -150,7 +150,7 @@ fn check_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Re
 fn plain_check(block: &owned::Block, ids: &[Hash256]) -> Option<u32> {
     let mut stripped = owned::Counter::default();
     block.write(&mut stripped, false).ok()?;
-    let (merkle_root, mutated) = root_by(Lanes::Portable, ids);
+    let (merkle_root, mutated) = root_by(Lanes::PORTABLE, ids);
     let is_coinbase = |tx: &owned::Transaction| tx.inputs.len() == 1 && tx.inputs[0].prevout.is_null();
     let coinbases = block.transactions.iter().position(is_coinbase) == Some(0)
         && !block.transactions.iter().skip(1).any(is_coinbase);

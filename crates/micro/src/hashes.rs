@@ -13,18 +13,6 @@ const PAIRS: &str = "SHA-256d: 64 bytes, 1,024 at once";
 const ROOT: &str = "SHA-256d: merkle root of 4,000 leaves";
 const TXIDS: &str = "SHA-256d: txids of a full block";
 
-fn name(lanes: Lanes) -> &'static str {
-    match lanes {
-        Lanes::Plain => "as the standard writes it",
-        Lanes::Portable => "the sha2 crate",
-        Lanes::ShaNi1 => "SHA-NI, one stream",
-        Lanes::ShaNi3 => "SHA-NI, three streams",
-        Lanes::Avx2 => "AVX2, 8 lanes",
-        Lanes::Avx512 => "AVX-512, 16 lanes",
-        Lanes::Avx512x2 => "AVX-512, two times 16 lanes",
-    }
-}
-
 const SHIPPED: &str = "the widest that fills, then narrower";
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
@@ -35,7 +23,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
         for lanes in Lanes::available() {
             let mut out = vec![[0; 32]; count];
             sha256d_64_with(lanes, pairs, &mut out);
-            table.add(name(lanes), Digest::of(out.as_flattened()), move || {
+            table.add(lanes.name(), Digest::of(out.as_flattened()), move || {
                 sha256d_64_with(lanes, pairs, &mut out);
                 Ok(out[0])
             });
@@ -60,7 +48,7 @@ fn root(bench: &mut Bench<'_>) -> Result<(), Error> {
     let leaves = &leaves[..];
     let Some(mut table) = bench.table(ROOT, "leaf", count) else { return Ok(()) };
     for lanes in Lanes::available() {
-        table.way(name(lanes), move || root_by(lanes, leaves));
+        table.way(lanes.name(), move || root_by(lanes, leaves));
     }
     table.way(SHIPPED, move || merkle::root(&mut leaves.to_vec()));
     table.shipped();
@@ -94,7 +82,7 @@ fn txids(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
         parsed.transactions.iter().map(owned::Transaction::txid).collect::<Vec<Hash256>>()
     });
     for lanes in Lanes::available() {
-        table.way(name(lanes), move || {
+        table.way(lanes.name(), move || {
             let pieces: Vec<Pieces<'_>> = block.transactions().map(|tx| tx.txid_pieces()).collect();
             let mut out = vec![[0; 32]; pieces.len()];
             sha256d_many_with(lanes, &pieces, &mut out);

@@ -15,16 +15,6 @@ const COIN_BYTES: usize = 40;
 
 const SHIPPED: &str = "8 bytes at a time below 256, else the widest";
 
-fn name(kernel: Kernel) -> &'static str {
-    match kernel {
-        Kernel::Bytes => "byte by byte",
-        Kernel::Words => "8 bytes at a time",
-        Kernel::Unrolled => "64 bytes at a time, unrolled",
-        Kernel::Avx2 => "AVX2",
-        Kernel::Avx512 => "AVX-512",
-    }
-}
-
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     let data = Rng(2).bytes(bench.size(10_000, 1_000_008));
     let all = data.len() - 8;
@@ -55,7 +45,7 @@ fn one(
         room[from..from + data.len()].copy_from_slice(data);
         let mut checked = data.to_vec();
         checked[start..end].chunks_mut(piece).for_each(by);
-        table.add(kernel.map_or(SHIPPED, name), Digest::of(&checked), move || {
+        table.add(kernel.map_or(SHIPPED, Kernel::name), Digest::of(&checked), move || {
             room[from + start..from + end].chunks_mut(piece).for_each(by);
             Ok(room[from + start])
         });

@@ -19,7 +19,7 @@ pub const EMPTY: u8 = 0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Bucket {
-    /// One byte of the hash of each item, [`EMPTY`] where there is none.
+    /// One byte of the hash of each item, [`EMPTY`] where the place is empty.
     pub tags: [u8; PLACES],
     /// How many items belong here and lie in a later bucket; the owner counts.
     pub overflow: u16,
@@ -55,9 +55,9 @@ impl Bucket {
         self.match_tag(EMPTY)
     }
 
-    /// [`Bucket::match_tag`], one place after the other: the twin of the fast ones.
+    /// [`Bucket::match_tag`], one place after the other: the reference of the fast ones.
     #[must_use]
-    pub fn match_tag_plain(&self, tag: u8) -> u16 {
+    pub fn match_tag_reference(&self, tag: u8) -> u16 {
         let mut places = 0;
         for (place, have) in self.tags.iter().enumerate() {
             places |= u16::from(*have == tag) << place;
@@ -112,14 +112,14 @@ fn zero_bytes(word: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Rng, rounds};
+    use testkit::{Rng, rounds};
 
     #[test]
-    fn every_match_is_the_plain_one() {
-        let mut rng = Rng(1);
+    fn every_match_agrees_with_the_reference() {
+        let mut rng = Rng::new(1);
         for round in (0..3000_u32).take(rounds(3000)) {
             let few = round % 3 == 0; // Few different bytes: many matches.
-            let mut byte = || rng.next().to_le_bytes()[2] & if few { 0x81 } else { 0xFF };
+            let mut byte = || rng.u64().to_le_bytes()[2] & if few { 0x81 } else { 0xFF };
             let bucket = Bucket {
                 tags: std::array::from_fn(|_| byte()),
                 overflow: u16::from_le_bytes([byte(), byte()]),
@@ -127,11 +127,11 @@ mod tests {
                 offsets: [round; PLACES],
             };
             for tag in [0, 1, 0x7F, 0x80, 0x81, 0xFF, bucket.tags[3], bucket.tags[11], byte()] {
-                let want = bucket.match_tag_plain(tag);
+                let want = bucket.match_tag_reference(tag);
                 assert_eq!(bucket.match_tag(tag), want, "{bucket:?} {tag}");
                 assert_eq!(bucket.match_tag_words(tag), want, "{bucket:?} {tag} in words");
             }
-            assert_eq!(bucket.match_empty(), bucket.match_tag_plain(EMPTY));
+            assert_eq!(bucket.match_empty(), bucket.match_tag_reference(EMPTY));
         }
     }
 

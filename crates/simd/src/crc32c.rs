@@ -4,21 +4,29 @@
 //!
 //! Absent on purpose: LevelDB's mask, which is LevelDB's.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 /// The polynomial, bits reflected: bit 31 is x^0, and x^32 is left out.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
 /// A way to compute CRC-32C. All give the same checksum.
+///
+/// A value is the proof that this processor can run it: there is no way to make one but [`Kernel::available`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Kernel(Kind);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
+enum Kind {
     /// One byte at a time from a table: what the others are tested against.
     Table,
     /// Eight bytes at a time from eight tables.
     Slicing8,
     /// The `crc32` instruction on one stream (SSE 4.2).
+    #[cfg(target_arch = "x86_64")]
     Sse42,
     /// The `crc32` instruction on three streams, put together by carry-less products (SSE 4.2, PCLMULQDQ).
+    #[cfg(target_arch = "x86_64")]
     Sse42x3,
 }
 
@@ -37,54 +45,41 @@ pub fn append(crc: u32, data: &[u8]) -> u32 {
 }
 
 /// [`append`] by a kernel of your choice.
-///
-/// # Panics
-///
-/// Where `kernel` is not [available](Kernel::available).
 #[must_use]
 pub fn append_with(kernel: Kernel, crc: u32, data: &[u8]) -> u32 {
     let register = !crc;
-    !match kernel {
-        Kernel::Table => by_table(register, data),
-        Kernel::Slicing8 => by_slicing(register, data),
+    !match kernel.0 {
+        Kind::Table => by_table(register, data),
+        Kind::Slicing8 => by_slicing(register, data),
+        // SAFETY: the processor has SSE 4.2, for a `Kernel` of it was made (`Kernel::available`).
         #[cfg(target_arch = "x86_64")]
-        Kernel::Sse42 => {
-            assert!(kernel.is_available(), "SSE 4.2 is not available on this processor");
-            // SAFETY: the processor has SSE 4.2, asserted above.
-            unsafe { x86::by_instruction(register, data) }
-        }
+        Kind::Sse42 => unsafe { x86::by_instruction(register, data) },
+        // SAFETY: the processor has SSE 4.2 and PCLMULQDQ, for a `Kernel` of them was made (`Kernel::available`).
         #[cfg(target_arch = "x86_64")]
-        Kernel::Sse42x3 => {
-            assert!(kernel.is_available(), "SSE 4.2 or PCLMULQDQ is not available on this processor");
-            // SAFETY: the processor has both, asserted above.
-            unsafe { x86::by_three_streams(register, data) }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        _ => panic!("{kernel:?} is not available on this processor"),
+        Kind::Sse42x3 => unsafe { x86::by_three_streams(register, data) },
     }
 }
 
 impl Kernel {
-    /// All of them, the plainest first.
-    pub const ALL: [Kernel; 4] = [Kernel::Table, Kernel::Slicing8, Kernel::Sse42, Kernel::Sse42x3];
+    /// The one that every processor runs and the others are tested against.
+    pub const REFERENCE: Kernel = Kernel(Kind::Table);
 
-    /// Those that this processor can run.
+    /// Those that this processor can run, the reference first, the fastest last.
     #[must_use]
     pub fn available() -> Vec<Kernel> {
-        Kernel::ALL.into_iter().filter(|kernel| kernel.is_available()).collect()
-    }
-
-    /// Whether this processor can run it.
-    fn is_available(self) -> bool {
-        match self {
-            Kernel::Table | Kernel::Slicing8 => true,
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Sse42 => is_x86_feature_detected!("sse4.2"),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Sse42x3 => is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq"),
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => false,
+        let mut kernels = vec![Kind::Table, Kind::Slicing8];
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("sse4.2") {
+            kernels.push(Kind::Sse42);
+            kernels.extend(is_x86_feature_detected!("pclmulqdq").then_some(Kind::Sse42x3));
         }
+        kernels.into_iter().map(Kernel).collect()
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -238,7 +233,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Rng, rounds};
+    use testkit::{Rng, rounds};
 
     #[test]
     fn vectors_of_rfc_3720() {
@@ -260,8 +255,8 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_is_the_table() {
-        let mut rng = Rng(12);
+    fn every_kernel_agrees_with_the_table() {
+        let mut rng = Rng::new(12);
         let data = rng.bytes(if cfg!(miri) { 5000 } else { 20_000 });
         for round in (0..2500).step_by(2500 / rounds(2500)) {
             let start = rng.below(20);
@@ -270,9 +265,9 @@ mod tests {
                 600..1100 => 4096 - 250 + round - 600,
                 _ => rng.below(data.len() - 20),
             };
-            let crc = rng.next().to_le_bytes()[..4].try_into().map(u32::from_le_bytes).unwrap();
+            let crc = rng.u64().to_le_bytes()[..4].try_into().map(u32::from_le_bytes).unwrap();
             let part = &data[start..start + length];
-            let want = append_with(Kernel::Table, crc, part);
+            let want = append_with(Kernel::REFERENCE, crc, part);
             for kernel in Kernel::available() {
                 assert_eq!(append_with(kernel, crc, part), want, "{kernel:?}, {length} bytes");
             }

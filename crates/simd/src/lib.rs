@@ -1,4 +1,4 @@
-//! Kernels behind safe functions, each with a plain twin that it is tested against.
+//! Kernels behind safe functions, each with a reference implementation that it is tested against.
 //!
 //! In: bytes. Out: bytes. The only crate of the workspace with `unsafe`; what its functions need from
 //! the processor is asked for at run time, so that one program runs on every machine.
@@ -21,6 +21,3 @@ pub mod prefetch;
 pub mod secp256k1;
 pub mod sha256;
 pub mod xor;
-
-#[cfg(test)]
-mod rng;

@@ -1,6 +1,6 @@
 //! A file as a slice of bytes: mapped read-only, paged in by the system as it is read.
 //!
-//! For files that nobody changes in place once they are whole: LevelDB tables, closed block files.
+//! For files that are not changed in place once they are whole: LevelDB tables, closed block files.
 //!
 //! Absent on purpose: writing through a map; a file that grows (map it again).
 

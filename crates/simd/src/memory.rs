@@ -44,7 +44,7 @@ pub struct Buffer {
 /// Where the bytes of a buffer lie.
 enum Memory {
     Map(#[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code))] MmapMut),
-    /// A piece of a larger buffer, which nobody else uses until this is dropped.
+    /// A piece of a larger buffer, which nothing else uses until this is dropped.
     Cut(#[expect(dead_code, reason = "held for what its drop does")] slabs::Cut),
 }
 
@@ -182,7 +182,7 @@ impl Deref for Buffer {
 impl DerefMut for Buffer {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; the borrow is exclusive, and nobody else has these bytes.
+        // SAFETY: as above; the borrow is exclusive, and nothing else has these bytes.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -297,7 +297,7 @@ impl<T: Zeroed> std::fmt::Debug for Array<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::rounds;
+    use testkit::rounds;
 
     #[test]
     fn buffer_is_zeroed_aligned_and_clears() {

@@ -5,12 +5,18 @@
 //!
 //! Absent on purpose: where keys come from, which file has one.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 /// A way to XOR. All give the same bytes.
+///
+/// A value is the proof that this processor can run it: there is no way to make one but [`Kernel::available`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Kernel(Kind);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
-    /// One byte at a time, the key's byte found anew for each: what the others are tested against.
+enum Kind {
+    /// One byte at a time, the key's byte looked up for each: what the others are tested against.
     Bytes,
     /// Eight bytes at a time.
     Words,
@@ -18,12 +24,14 @@ pub enum Kernel {
     /// target's least common instructions (SSE2 on x86-64).
     Unrolled,
     /// 256-bit vectors, four at a time (AVX2).
+    #[cfg(target_arch = "x86_64")]
     Avx2,
     /// 512-bit vectors, four at a time (AVX-512 F).
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
-/// From so many bytes on the widest vectors are worth their start; a stored coin has some forty.
+/// Below this size the widest vectors are not worth their start; a stored coin has some forty bytes.
 const WIDE_BYTES_MIN: usize = 256;
 
 /// XORs `data` with `key`, of which `data[0]` meets byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.
@@ -43,57 +51,58 @@ fn by_widest(data: &mut [u8], key: [u8; 8], offset: u64) {
 }
 
 /// [`xor()`] by a kernel of your choice.
-///
-/// # Panics
-///
-/// Where `kernel` is not [available](Kernel::available).
 pub fn xor_with(kernel: Kernel, data: &mut [u8], key: [u8; 8], offset: u64) {
     if key == [0; 8] {
         return;
     }
     let key = turned(key, offset);
-    match kernel {
-        Kernel::Bytes => by_bytes(data, key),
-        Kernel::Words => by_words(data, key),
-        Kernel::Unrolled => unrolled(data, key),
+    match kernel.0 {
+        Kind::Bytes => by_bytes(data, key),
+        Kind::Words => by_words(data, key),
+        Kind::Unrolled => unrolled(data, key),
+        // SAFETY: the processor has AVX2, for a `Kernel` of it was made (`Kernel::available`).
         #[cfg(target_arch = "x86_64")]
-        Kernel::Avx2 => {
-            assert!(kernel.is_available(), "AVX2 is not available on this processor");
-            // SAFETY: the processor has AVX2, asserted above.
-            unsafe { x86::by_avx2(data, key) }
-        }
+        Kind::Avx2 => unsafe { x86::by_avx2(data, key) },
+        // SAFETY: the processor has AVX-512 F, for a `Kernel` of it was made (`Kernel::available`).
         #[cfg(target_arch = "x86_64")]
-        Kernel::Avx512 => {
-            assert!(kernel.is_available(), "AVX-512 is not available on this processor");
-            // SAFETY: the processor has AVX-512 F, asserted above.
-            unsafe { x86::by_avx512(data, key) }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        _ => panic!("{kernel:?} is not available on this processor"),
+        Kind::Avx512 => unsafe { x86::by_avx512(data, key) },
     }
 }
 
 impl Kernel {
-    /// All of them, the plainest first.
-    pub const ALL: [Kernel; 5] = [Kernel::Bytes, Kernel::Words, Kernel::Unrolled, Kernel::Avx2, Kernel::Avx512];
+    /// The one that every processor runs and the others are tested against.
+    pub const REFERENCE: Kernel = Kernel(Kind::Bytes);
 
-    /// Those that this processor can run.
+    /// Those that this processor can run, the reference first, the widest last.
     #[must_use]
     pub fn available() -> Vec<Kernel> {
-        Kernel::ALL.into_iter().filter(|kernel| kernel.is_available()).collect()
+        let mut kernels = vec![Kind::Bytes, Kind::Words, Kind::Unrolled];
+        #[cfg(target_arch = "x86_64")]
+        {
+            kernels.extend(is_x86_feature_detected!("avx2").then_some(Kind::Avx2));
+            kernels.extend(is_x86_feature_detected!("avx512f").then_some(Kind::Avx512));
+        }
+        kernels.into_iter().map(Kernel).collect()
     }
 
-    /// Whether this processor can run it.
-    fn is_available(self) -> bool {
-        match self {
-            Kernel::Bytes | Kernel::Words | Kernel::Unrolled => true,
+    /// What it is, for a table of measurements.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Bytes => "byte by byte",
+            Kind::Words => "8 bytes at a time",
+            Kind::Unrolled => "64 bytes at a time, unrolled",
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => is_x86_feature_detected!("avx2"),
+            Kind::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512 => is_x86_feature_detected!("avx512f"),
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => false,
+            Kind::Avx512 => "AVX-512",
         }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -167,17 +176,17 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Rng, rounds};
+    use testkit::{Rng, rounds};
 
     #[test]
-    fn every_kernel_is_the_definition() {
-        let mut rng = Rng(11);
+    fn every_kernel_agrees_with_the_definition() {
+        let mut rng = Rng::new(11);
         let data = rng.bytes(3000);
         for round in 0..rounds(2000) {
             let start = rng.below(100);
             let length = if round < 700 { round } else { rng.below(2900) };
-            let key = if round % 50 == 7 { [0; 8] } else { rng.next().to_le_bytes() };
-            let offset = if round % 3 == 0 { rng.next() >> 1 } else { rng.next() % 16 };
+            let key = if round % 50 == 7 { [0; 8] } else { rng.u64().to_le_bytes() };
+            let offset = if round % 3 == 0 { rng.u64() >> 1 } else { rng.u64() % 16 };
             let part = &data[start..start + length];
             let want: Vec<u8> =
                 (offset..).zip(part).map(|(at, byte)| byte ^ key[usize::try_from(at % 8).unwrap()]).collect();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) const PIECE_BYTES_MAX: usize = HUGE_PAGE_BYTES / 2;
 /// Pieces are whole pages.
 const PAGE_BYTES: usize = super::ALIGNMENT;
-/// A slab has so many huge pages at most.
+/// Huge pages of a slab, at most.
 const SLAB_PAGES_MAX: usize = 4;
 
 /// A large buffer and which of its pieces are out.
@@ -53,7 +53,7 @@ pub(super) fn cut(bytes: usize) -> Buffer {
     buffer
 }
 
-/// A slab, a piece of it that is nobody's, and whether that was used before.
+/// A slab, a piece of it that is free, and whether that was used before.
 fn take(piece_bytes: usize) -> (Arc<Buffer>, usize, bool) {
     let mut slabs = lock();
     let slabs = slabs.entry(piece_bytes).or_default();
@@ -72,7 +72,7 @@ fn take(piece_bytes: usize) -> (Arc<Buffer>, usize, bool) {
     (whole, 0, false)
 }
 
-/// One piece while it is out: nobody else reads or writes its bytes. Goes back to its slab at the end.
+/// One piece while it is out: nothing else reads or writes its bytes. Goes back to its slab at the end.
 pub(super) struct Cut {
     whole: Arc<Buffer>,
     index: usize,
@@ -95,20 +95,20 @@ impl Drop for Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::{Rng, rounds};
 
     /// Random buffers of a few sizes come and go: each is zero at first, and holds what was written into it alone.
     #[test]
-    fn pieces_are_zeroed_and_nobody_elses() {
+    fn pieces_are_zeroed_and_not_shared() {
         let sizes = [1, 4096, 5000, 100_000, 300_000, PIECE_BYTES_MAX];
         let mut held: Vec<(Buffer, u8)> = Vec::new();
-        let mut seed = 5u64;
-        for round in 0..crate::rng::rounds(3000) {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            if seed >> 62 == 0 && !held.is_empty() {
-                let (buffer, byte) = held.swap_remove((seed >> 20) as usize % held.len());
+        let mut rng = Rng::new(5);
+        for round in 0..rounds(3000) {
+            if rng.one_in(4) && !held.is_empty() {
+                let (buffer, byte) = held.swap_remove(rng.below(held.len()));
                 assert!(buffer.iter().all(|have| *have == byte), "round {round}");
             } else if held.len() < 60 {
-                let mut buffer = Buffer::cut(sizes[(seed >> 33) as usize % sizes.len()]);
+                let mut buffer = Buffer::cut(*rng.pick(&sizes));
                 assert!(buffer.iter().all(|have| *have == 0), "round {round}: zeroed");
                 assert!(buffer.as_ptr().addr().is_multiple_of(PAGE_BYTES));
                 buffer.fill(round as u8 | 1);

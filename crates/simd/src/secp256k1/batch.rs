@@ -7,9 +7,9 @@
 use super::digits::Recoded;
 use super::field::{Fe, LANES, mul, square};
 use super::ladder::{self, Room};
-use super::plain::{Field, GENERATOR, Scalar, invert_all, words_of};
 use super::point::{Point, WAYS};
 use super::power::{self, inverses, roots};
+use super::reference::{Field, GENERATOR, Scalar, invert_all, words_of};
 use super::{Claim, Lanes, Y};
 
 /// Questions that are answered together: as many vectors as [`power`] takes.

@@ -14,7 +14,7 @@
 //! Endomorphisms"; the constants, and rounding by a product and a shift: libsecp256k1, `scalar_impl.h`.
 
 use super::field::LANES;
-use super::plain::{Scalar, add_product};
+use super::reference::{Scalar, add_product};
 
 /// Bits of a window of the key's scalars: a table of `2^(bits - 1)` multiples is made for each key. Measured: with 4 bits a
 /// signature takes as long, with 6 bits 8 % longer.

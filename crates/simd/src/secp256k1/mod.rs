@@ -7,7 +7,7 @@
 //! Every claim comes down to one question: are x, and where that counts y's parity, of `u1 G + u2 P` as claimed? Sixteen
 //! of them take one way through the ladder, lane beside lane, doing the same steps:
 //!
-//! - `plain`: numbers modulo the prime and the order, one at a time, and the plain twin of it all.
+//! - `reference`: numbers modulo the prime and the order, one at a time, and the reference implementation of it all.
 //! - `field`, `power`: the field in lanes. `point`: doubling and adding. `digits`: scalars, cut into odd digits.
 //! - `tables`: the generator's multiples. `ladder`: the sum. `batch`: from claims to questions and back.
 //!
@@ -22,11 +22,11 @@ mod field;
 #[cfg(target_arch = "x86_64")]
 mod ladder;
 #[cfg(target_arch = "x86_64")]
-mod plain;
-#[cfg(target_arch = "x86_64")]
 mod point;
 #[cfg(target_arch = "x86_64")]
 mod power;
+#[cfg(target_arch = "x86_64")]
+mod reference;
 #[cfg(target_arch = "x86_64")]
 mod tables;
 #[cfg(test)]

@@ -4,8 +4,8 @@
 
 use super::digits::{BASE_BITS, Digits};
 use super::field::{Fe, LANES};
-use super::plain::{Affine, GENERATOR, Jacobian, to_affine};
 use super::point::Flat;
+use super::reference::{Affine, GENERATOR, Jacobian, to_affine};
 use std::arch::x86_64::*;
 use std::sync::LazyLock;
 

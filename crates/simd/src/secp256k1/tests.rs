@@ -1,4 +1,4 @@
-//! The lanes beside the plain twin. Beside libsecp256k1 they run in the crate that uses them.
+//! The lanes beside the reference implementation. Beside libsecp256k1 they run in the crate that uses them.
 
 mod bounds;
 mod steps;
@@ -7,14 +7,16 @@ use super::batch::is_high;
 use super::digits::{BASE_BITS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
 use super::field::{self, Columns, Fe, LANES, dot_columns, mul, mul_columns, square, square_columns};
 use super::ladder::{BETA, Room, sums};
-use super::plain::{Affine, Field, GENERATOR, Jacobian, Modulus, Order, Prime, Residue, Scalar, invert_all, to_affine};
 use super::point::{self, Flat, Point, Ways, each};
 use super::power::{inverses, roots};
+use super::reference::{
+    Affine, Field, GENERATOR, Jacobian, Modulus, Order, Prime, Residue, Scalar, invert_all, to_affine,
+};
 use super::tables::{BASES, look_up};
 use super::{Claim, Lanes, Y};
-use crate::rng::{Rng, rounds};
+use testkit::{Rng, rounds};
 
-/// Says that a test of lanes has none.
+/// Says that a test of lanes skips, where the processor has none.
 fn lanes() -> Option<Lanes> {
     let lanes = Lanes::detect();
     if lanes.is_none() {
@@ -25,7 +27,7 @@ fn lanes() -> Option<Lanes> {
 
 fn words(rng: &mut Rng) -> [u64; 4] {
     let edge = [0, 1, u64::MAX, u64::MAX - 1, 1 << 63, 0xffff_fffe_ffff_fc2f];
-    std::array::from_fn(|_| if rng.below(4) == 0 { edge[rng.below(edge.len())] } else { rng.next() })
+    std::array::from_fn(|_| if rng.below(4) == 0 { edge[rng.below(edge.len())] } else { rng.u64() })
 }
 
 fn scalar(rng: &mut Rng) -> Scalar {
@@ -42,7 +44,7 @@ fn edges<M: Modulus>() -> Vec<[u64; 4]> {
     edges
 }
 
-/// The double-and-add that everything here comes down to; infinity is none.
+/// The double-and-add that everything here comes down to; infinity is `None`.
 fn multiple(point: Affine, scalar: Scalar) -> Option<Affine> {
     let mut sum: Option<Jacobian> = None;
     for bit in (0..256).rev() {
@@ -78,7 +80,7 @@ fn small<M: Modulus>(number: u64) -> Residue<M> {
 }
 
 #[test]
-fn plain_numbers_obey_their_laws() {
+fn reference_numbers_obey_their_laws() {
     fn laws<M: Modulus + PartialEq + std::fmt::Debug>(rng: &mut Rng) {
         let edges = edges::<M>();
         for round in 0..rounds(2000) {
@@ -106,7 +108,7 @@ fn plain_numbers_obey_their_laws() {
         invert_all(&mut numbers);
         assert!((1..20).zip(numbers).all(|(number, inverse)| small::<M>(number) * inverse == Residue::ONE));
     }
-    let mut rng = Rng(1);
+    let mut rng = Rng::new(1);
     laws::<Prime>(&mut rng);
     laws::<Order>(&mut rng);
 }
@@ -130,7 +132,7 @@ fn constants_are_those_of_the_curve() {
     assert!(!is_high(small::<Order>(1).half() - Scalar::ONE) && !is_high(Scalar::ZERO));
 }
 
-/// What an element stands for, lane by lane, computed from its limbs by the twin.
+/// What an element stands for, lane by lane, computed from its limbs by the reference.
 fn values(element: Fe) -> [Field; LANES] {
     let limbs = element.limbs();
     let weight = Field::reduced([1 << 52, 0, 0, 0]);
@@ -144,13 +146,13 @@ fn elements(rng: &mut Rng) -> Fe {
     let full: [u64; 5] = std::array::from_fn(|i| if i == 4 { top } else { limb });
     let lanes: [[u64; 5]; LANES] = std::array::from_fn(|_| match rng.below(4) {
         0 => full,
-        1 => std::array::from_fn(|i| [0, full[i], rng.next() & full[i]][rng.below(3)]),
+        1 => std::array::from_fn(|i| [0, full[i], rng.u64() & full[i]][rng.below(3)]),
         2 => {
             let w = edges[rng.below(edges.len())];
             let wide = |i: usize| u128::from(w[i]) | u128::from(w.get(i + 1).copied().unwrap_or(0)) << 64;
             std::array::from_fn(|i| (wide(i * 52 / 64) >> (i * 52 % 64)) as u64 & limb)
         }
-        _ => std::array::from_fn(|i| rng.next() & full[i]),
+        _ => std::array::from_fn(|i| rng.u64() & full[i]),
     });
     let limbs = std::array::from_fn(|i| lanes.map(|limbs| limbs[i]));
     Fe::from_limbs(&limbs)
@@ -187,7 +189,7 @@ fn field_in_lanes(rng: &mut Rng) {
         va[i] * vc[i] - vb[i].square() * times(8)
     });
     same("minus eight squares", Fe::small(0).columns().minus_columns(eight), &|i| -vb[i].square() * times(8));
-    let mask = rng.next() as u8;
+    let mask = rng.u64() as u8;
     let sign = |i: usize, value: Field| if mask >> i & 1 == 1 { -value } else { value };
     same("signed product minus", mul_columns(&a, &b).negative_where(mask).minus(&c), &|i| {
         sign(i, va[i] * vb[i]) - vc[i]
@@ -199,9 +201,9 @@ fn field_in_lanes(rng: &mut Rng) {
 }
 
 #[test]
-fn field_is_the_twins() {
+fn field_agrees_with_the_reference() {
     let Some(_) = lanes() else { return };
-    let mut rng = Rng(2);
+    let mut rng = Rng::new(2);
     for _ in 0..rounds(3000) {
         // SAFETY: the processor has the lanes.
         unsafe { field_in_lanes(&mut rng) };
@@ -215,7 +217,7 @@ fn words_and_lanes() {
         let numbers: [[u64; 4]; LANES] = std::array::from_fn(|_| Field::reduced(words(rng)).words());
         assert_eq!(Fe::from_lanes(&numbers).to_lanes(), numbers);
         assert_eq!(values(Fe::splat(numbers[0])), [Field::reduced(numbers[0]); LANES]);
-        let rows: [[u64; 8]; 8] = std::array::from_fn(|_| std::array::from_fn(|_| rng.next()));
+        let rows: [[u64; 8]; 8] = std::array::from_fn(|_| std::array::from_fn(|_| rng.u64()));
         let columns = super::tables::transposed([0, 1, 2, 3, 4, 5, 6, 7].map(|row| field::load(&rows[row])));
         for (at, column) in columns.into_iter().enumerate() {
             let mut words = [0; 8];
@@ -225,11 +227,11 @@ fn words_and_lanes() {
     }
     let Some(_) = lanes() else { return };
     // SAFETY: the processor has the lanes.
-    (0..100).for_each(|round| unsafe { there_and_back(&mut Rng(round)) });
+    (0..100).for_each(|round| unsafe { there_and_back(&mut Rng::new(round)) });
 }
 
 #[test]
-fn powers_are_the_twins() {
+fn powers_agree_with_the_reference() {
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn compare(rng: &mut Rng) {
         let numbers = [(); super::power::WAYS].map(|()| elements(rng));
@@ -242,7 +244,7 @@ fn powers_are_the_twins() {
     }
     let Some(_) = lanes() else { return };
     // SAFETY: the processor has the lanes.
-    (0..20).for_each(|round| unsafe { compare(&mut Rng(round)) });
+    (0..20).for_each(|round| unsafe { compare(&mut Rng::new(round)) });
 }
 
 /// A point in coordinates with a random z.
@@ -264,7 +266,7 @@ fn out_of_lanes(point: &Point) -> [Option<Affine>; LANES] {
 
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn points_in_lanes(rng: &mut Rng) {
-    let random = |rng: &mut Rng| multiple(GENERATOR, small(1 + rng.next() % 1000)).unwrap();
+    let random = |rng: &mut Rng| multiple(GENERATOR, small(1 + rng.u64() % 1000)).unwrap();
     let mut p = [GENERATOR; 2 * LANES];
     let (mut q, mut mask) = (p, [0u8; 2]);
     for lane in 0..p.len() {
@@ -299,7 +301,7 @@ fn points_in_lanes(rng: &mut Rng) {
             let q = q[way * LANES + lane];
             let q = if mask[way] >> lane & 1 == 1 { negative(q) } else { q };
             assert_eq!(doubled[lane], plus(Some(p), Some(p)));
-            // Where the twins' sum needs another formula, z is zero, and stays zero.
+            // Where the reference's sum needs another formula, z is zero, and stays zero.
             assert_eq!(sum_of[lane], if p.x == q.x { None } else { plus(Some(p), Some(q)) });
             assert!(p.x != q.x || after[lane].is_none());
         }
@@ -307,10 +309,10 @@ fn points_in_lanes(rng: &mut Rng) {
 }
 
 #[test]
-fn points_are_the_twins() {
+fn points_agree_with_the_reference() {
     let Some(_) = lanes() else { return };
     // SAFETY: the processor has the lanes.
-    (0..20).for_each(|round| unsafe { points_in_lanes(&mut Rng(round)) });
+    (0..20).for_each(|round| unsafe { points_in_lanes(&mut Rng::new(round)) });
 }
 
 #[test]
@@ -350,7 +352,7 @@ fn sum_of(digits: &[Digits], lane: usize, bits: usize) -> Scalar {
 
 #[test]
 fn digits_stand_for_their_scalars() {
-    let mut rng = Rng(3);
+    let mut rng = Rng::new(3);
     let mut all: Vec<Scalar> = edges::<Order>().into_iter().map(Scalar::reduced).collect();
     all.extend(all.clone().into_iter().map(|scalar| scalar * LAMBDA));
     all.extend(all.clone().into_iter().map(|scalar| scalar + LAMBDA + Scalar::ONE));
@@ -382,9 +384,9 @@ fn known_sums(keys: &[Affine; 2 * LANES], digits: &Ways<Recoded>) -> [Option<Aff
 }
 
 #[test]
-fn sums_are_the_twins_or_unknown() {
+fn sums_agree_with_the_reference_or_are_unknown() {
     let Some(_) = lanes() else { return };
-    let (mut rng, mut unknown) = (Rng(4), 0);
+    let (mut rng, mut unknown) = (Rng::new(4), 0);
     let few = [Scalar::ZERO, Scalar::ONE, -Scalar::ONE, LAMBDA, -LAMBDA, LAMBDA * LAMBDA, small(2), small(31)];
     for round in 0..rounds(60) {
         let mut digits = [Recoded::ONES, Recoded::ONES];
@@ -454,7 +456,7 @@ fn numbers(claim: &mut Claim) -> Vec<&mut [u8; 32]> {
 #[test]
 fn true_claims_are_proven_and_no_others() {
     let Some(lanes) = lanes() else { return };
-    let mut rng = Rng(5);
+    let mut rng = Rng::new(5);
     let good: Vec<Claim> = (0..rounds(40)).flat_map(|_| claims(&mut rng)).collect();
     for count in [0, 1, 2, 3, 4, 8, 9, 15, 16, 17, 31, 32, 33, 64, good.len()] {
         let count = count.min(good.len());
@@ -503,7 +505,7 @@ fn true_claims_are_proven_and_no_others() {
 #[test]
 fn parities_are_looked_at() {
     let Some(lanes) = lanes() else { return };
-    let mut rng = Rng(7);
+    let mut rng = Rng::new(7);
     let negated = |number: &mut [u8; 32]| *number = bytes(-Scalar::from_bytes(number).unwrap());
     let (mut all, mut want) = (Vec::new(), Vec::new());
     for _ in 0..rounds(20) {
@@ -525,7 +527,7 @@ fn parities_are_looked_at() {
 #[test]
 fn messages_are_reduced() {
     let Some(lanes) = lanes() else { return };
-    let mut rng = Rng(8);
+    let mut rng = Rng::new(8);
     for message in [0, 1, 2, 1 << 60] {
         let mut claims = claims_about(small(message), &mut rng);
         assert_eq!(lanes.prove(&claims), [true; 4], "{message}");
@@ -546,7 +548,7 @@ fn messages_are_reduced() {
 #[test]
 fn keys_off_the_curve_prove_nothing() {
     let Some(lanes) = lanes() else { return };
-    let (mut rng, mut claims) = (Rng(6), Vec::new());
+    let (mut rng, mut claims) = (Rng::new(6), Vec::new());
     let root = [0xffff_ffff_bfff_ff0c, u64::MAX, u64::MAX, u64::MAX >> 2];
     while claims.len() < rounds(200) {
         let mut digits = [Recoded::ONES, Recoded::ONES];

@@ -6,7 +6,7 @@
 //! Absent on purpose: instructions (see the engines), padding (see [`super::stage`]).
 
 use super::Pieces;
-use super::plain::{START, Words};
+use super::reference::{START, Words};
 use super::stage::{STAGE_BYTES, Stage, copy_plain};
 use crate::prefetch::prefetch;
 
@@ -114,11 +114,11 @@ pub(super) fn drive<E: Engine<N>, const N: usize>(
     }
 }
 
-/// Lanes that have ended wait for those with a message of at most so many blocks: short messages that
+/// Lanes that have ended wait for those with a message of at most this many blocks: short messages that
 /// start and end together cost less than the blocks that a lane waits.
 const SHORT_BLOCKS_MAX: usize = STAGE_BYTES / 64;
 
-/// Engines of at least so many lanes let lanes wait; for the others a block costs more.
+/// Engines of at least this many lanes let lanes wait; for the others a block costs more.
 const WIDE: usize = 8;
 
 /// One message on its way.
@@ -293,7 +293,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
                 lane.taken += count;
                 lane.done += count;
             } else {
-                // An idle lane repeats another's blocks; nobody reads its state.
+                // An idle lane repeats another's blocks; its state is not read.
                 (*blocks, self.clean) = (spare, false);
             }
         }
@@ -348,7 +348,7 @@ fn write_first<E: Engine<N>, const N: usize>(engine: E, state: &E::State, out: &
 pub(super) fn pairs<E: Engine<N>, const N: usize>(engine: E, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
     for (pairs, out) in pairs.chunks(N).zip(out.chunks_mut(N)) {
         let mut state = E::start();
-        // A lane without a pair repeats the first one's; nobody reads its digest.
+        // A lane without a pair repeats the first one's; its digest is not read.
         let lanes: [&[u8]; N] = std::array::from_fn(|at| &pairs.get(at).unwrap_or(&pairs[0])[..]);
         engine.compress(&mut state, &lanes, 1);
         engine.pad_64(&mut state);

@@ -1,18 +1,25 @@
 //! Which kernel: chosen once by what the processor has, or by name, to test and to measure.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use super::Pieces;
 use super::engine::{self, Engine, Job, block_count, bytes_of, drive};
-use super::plain::{Plain, Portable};
+use super::reference::{Portable, Reference};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512, avx512x2::Avx512x2, shani::ShaNi};
 
 /// A way to compute SHA-256. All give the same digests.
+///
+/// A value is the proof that this processor can run it: those that every processor runs are constants, the others come
+/// from [`Lanes::available`] alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Lanes(Kind);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lanes {
+enum Kind {
     /// FIPS 180-4 as written, one message after the other: what the others are tested against.
-    Plain,
+    Reference,
     /// The `sha2` crate, one message after the other; it uses SHA instructions where it knows them.
     Portable,
     /// The SHA instructions of x86-64, one message after the other.
@@ -95,49 +102,84 @@ impl Kernel {
 }
 
 impl Lanes {
-    /// All of them, the plainest first.
-    pub const ALL: [Lanes; 7] =
-        [Lanes::Plain, Lanes::Portable, Lanes::ShaNi1, Lanes::ShaNi3, Lanes::Avx2, Lanes::Avx512, Lanes::Avx512x2];
+    /// The one that the others are tested against.
+    pub const REFERENCE: Lanes = Lanes(Kind::Reference);
+    /// The `sha2` crate.
+    pub const PORTABLE: Lanes = Lanes(Kind::Portable);
 
-    /// Those that this processor can run.
+    /// Those that this processor can run, the reference first.
     #[must_use]
     pub fn available() -> Vec<Lanes> {
-        Lanes::ALL.into_iter().filter(|lanes| lanes.kernel().is_some()).collect()
+        Kind::ALL.map(Lanes).into_iter().filter(|lanes| lanes.detect().is_some()).collect()
+    }
+
+    /// The functions.
+    pub(super) fn kernel(self) -> Kernel {
+        self.detect().expect("a value is made only where its engine was detected")
     }
 
     /// The functions, if this processor can run them.
-    pub(super) fn kernel(self) -> Option<Kernel> {
-        match self {
-            Lanes::Plain => alone::<Plain, 1>(),
-            Lanes::Portable => alone::<Portable, 1>(),
+    fn detect(self) -> Option<Kernel> {
+        match self.0 {
+            Kind::Reference => alone::<Reference, 1>(),
+            Kind::Portable => alone::<Portable, 1>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::ShaNi1 => alone::<ShaNi<1>, 1>(),
+            Kind::ShaNi1 => alone::<ShaNi<1>, 1>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::ShaNi3 => alone::<ShaNi<3>, 3>(),
+            Kind::ShaNi3 => alone::<ShaNi<3>, 3>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::Avx2 => alone::<Avx2, 8>(),
+            Kind::Avx2 => alone::<Avx2, 8>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::Avx512 => alone::<Avx512, 16>(),
+            Kind::Avx512 => alone::<Avx512, 16>(),
             #[cfg(target_arch = "x86_64")]
-            Lanes::Avx512x2 => alone::<Avx512x2, 32>(),
+            Kind::Avx512x2 => alone::<Avx512x2, 32>(),
             #[cfg(not(target_arch = "x86_64"))]
             _ => None,
         }
+    }
+
+    /// What it is, for a table of measurements.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Reference => "as the standard writes it",
+            Kind::Portable => "the sha2 crate",
+            Kind::ShaNi1 => "SHA-NI, one stream",
+            Kind::ShaNi3 => "SHA-NI, three streams",
+            Kind::Avx2 => "AVX2, 8 lanes",
+            Kind::Avx512 => "AVX-512, 16 lanes",
+            Kind::Avx512x2 => "AVX-512, two times 16 lanes",
+        }
+    }
+}
+
+impl Kind {
+    /// All that are compiled, the reference first.
+    const ALL: [Kind; 7] =
+        [Kind::Reference, Kind::Portable, Kind::ShaNi1, Kind::ShaNi3, Kind::Avx2, Kind::Avx512, Kind::Avx512x2];
+}
+
+impl fmt::Debug for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
 /// The fastest kernel of this processor: the widest lanes, and for what does not fill them narrower ones.
 pub(super) fn best() -> &'static Kernel {
     static BEST: OnceLock<Kernel> = OnceLock::new();
-    BEST.get_or_init(|| chain(&Lanes::available()))
+    BEST.get_or_init(|| {
+        let kinds: Vec<Kind> = Lanes::available().into_iter().map(|lanes| lanes.0).collect();
+        chain(&kinds)
+    })
 }
 
 /// The fastest chain of those of `allowed` that the processor can run. Where a wide engine is no
 /// longer faster than the next was measured by `cargo bench` (Zen 5).
 #[cfg(target_arch = "x86_64")]
-fn chain(allowed: &[Lanes]) -> Kernel {
-    let sha = allowed.contains(&Lanes::ShaNi3);
-    let avx512 = allowed.contains(&Lanes::Avx512);
+fn chain(allowed: &[Kind]) -> Kernel {
+    let sha = allowed.contains(&Kind::ShaNi3);
+    let avx512 = allowed.contains(&Kind::Avx512);
     let mut steps = Vec::new();
     if avx512 {
         steps.push(step::<Avx512x2, 32>(20));
@@ -145,7 +187,7 @@ fn chain(allowed: &[Lanes]) -> Kernel {
     }
     if sha {
         steps.push(step::<ShaNi<3>, 3>(2));
-    } else if !avx512 && allowed.contains(&Lanes::Avx2) {
+    } else if !avx512 && allowed.contains(&Kind::Avx2) {
         steps.push(step::<Avx2, 8>(3));
     }
     steps.push(step::<Portable, 1>(1));
@@ -153,7 +195,7 @@ fn chain(allowed: &[Lanes]) -> Kernel {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn chain(_: &[Lanes]) -> Kernel {
+fn chain(_: &[Kind]) -> Kernel {
     Kernel { steps: step::<Portable, 1>(1).into_iter().collect() }
 }
 
@@ -219,7 +261,7 @@ fn longest_first(messages: &[Pieces<'_>]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Rng, rounds};
+    use testkit::{Rng, rounds};
 
     #[test]
     fn longest_come_first_and_none_is_lost() {
@@ -236,10 +278,10 @@ mod tests {
 
     /// The chains of processors that this one can stand in for.
     #[test]
-    fn every_chain_is_the_plain_kernel() {
-        let mut rng = Rng(6);
+    fn every_chain_agrees_with_the_reference() {
+        let mut rng = Rng::new(6);
         let data = rng.bytes(rounds(9000).max(400));
-        let plain = Lanes::Plain.kernel().unwrap();
+        let reference = Lanes::REFERENCE.kernel();
         let long = data.len();
         for count in (0..rounds(70)).chain([rounds(900), rounds(400)]) {
             let messages: Vec<Pieces<'_>> = (0..count)
@@ -248,15 +290,15 @@ mod tests {
                 .collect();
             let pairs: Vec<[u8; 64]> = (0..count).map(|at| [at as u8; 64]).collect();
             let mut want = (vec![[0; 32]; count], vec![[0; 32]; count]);
-            plain.many(&messages, &mut want.0);
-            plain.pairs(&pairs, &mut want.1);
+            reference.many(&messages, &mut want.0);
+            reference.pairs(&pairs, &mut want.1);
             for allowed in [
                 &[][..],
-                &[Lanes::Avx2],
-                &[Lanes::ShaNi3],
-                &[Lanes::Avx2, Lanes::ShaNi3],
-                &[Lanes::Avx2, Lanes::Avx512],
-                &Lanes::ALL,
+                &[Kind::Avx2],
+                &[Kind::ShaNi3],
+                &[Kind::Avx2, Kind::ShaNi3],
+                &[Kind::Avx2, Kind::Avx512],
+                &Kind::ALL,
             ] {
                 let chain = chain(allowed);
                 let mut have = (vec![[1; 32]; count], vec![[1; 32]; count]);

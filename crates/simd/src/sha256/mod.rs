@@ -15,7 +15,7 @@ mod avx512;
 mod avx512x2;
 mod engine;
 mod lanes;
-mod plain;
+mod reference;
 #[cfg(target_arch = "x86_64")]
 mod shani;
 mod stage;
@@ -57,10 +57,10 @@ pub fn sha256d_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
 ///
 /// # Panics
 ///
-/// As [`sha256d_many`], and where `lanes` is not [available](Lanes::available).
+/// As [`sha256d_many`].
 pub fn sha256d_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     assert_eq!(messages.len(), out.len(), "a place for each message");
-    kernel(lanes).many(messages, out);
+    lanes.kernel().many(messages, out);
 }
 
 /// Double SHA-256 of each pair of hashes: one level of a merkle tree.
@@ -77,10 +77,10 @@ pub fn sha256d_64(pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
 ///
 /// # Panics
 ///
-/// As [`sha256d_64`], and where `lanes` is not [available](Lanes::available).
+/// As [`sha256d_64`].
 pub fn sha256d_64_with(lanes: Lanes, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
     assert_eq!(pairs.len(), out.len(), "a place for each pair");
-    kernel(lanes).pairs(pairs, out);
+    lanes.kernel().pairs(pairs, out);
 }
 
 /// Double SHA-256 of each block header.
@@ -97,18 +97,10 @@ pub fn sha256d_80(headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
 ///
 /// # Panics
 ///
-/// As [`sha256d_80`], and where `lanes` is not [available](Lanes::available).
+/// As [`sha256d_80`].
 pub fn sha256d_80_with(lanes: Lanes, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
     assert_eq!(headers.len(), out.len(), "a place for each header");
-    kernel(lanes).headers(headers, out);
-}
-
-/// The kernel of that name.
-fn kernel(lanes: Lanes) -> lanes::Kernel {
-    match lanes.kernel() {
-        Some(kernel) => kernel,
-        None => panic!("{lanes:?} is not available on this processor"),
-    }
+    lanes.kernel().headers(headers, out);
 }
 
 /// SHA-256 of a message that comes bit by bit. A clone is a midstate: hash a common start once.
@@ -145,7 +137,7 @@ impl std::fmt::Debug for Sha256 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Rng, rounds};
+    use testkit::{Rng, rounds};
 
     /// The oracle: the `sha2` crate on the message in one piece.
     fn want(message: &Pieces<'_>) -> [u8; 32] {
@@ -174,7 +166,7 @@ mod tests {
 
     #[test]
     fn many_of_every_length_and_cut() {
-        let mut rng = Rng(2);
+        let mut rng = Rng::new(2);
         let data = rng.bytes(if cfg!(miri) { 700 } else { 4200 });
         check_many("nothing", &[]);
         check_many("an empty message", &[[&[], &[], &[]]]);
@@ -195,7 +187,7 @@ mod tests {
 
     #[test]
     fn many_of_mixed_lengths() {
-        let mut rng = Rng(3);
+        let mut rng = Rng::new(3);
         let data = rng.bytes(rounds(1_000_003));
         for round in 0..rounds(60) {
             let count = rng.below(120);
@@ -221,7 +213,7 @@ mod tests {
 
     #[test]
     fn pairs_and_headers_of_every_count() {
-        let mut rng = Rng(4);
+        let mut rng = Rng::new(4);
         for count in (0..rounds(70)).chain(if cfg!(miri) { [1, 4, 9] } else { [100, 333, 1000] }) {
             let pairs: Vec<[u8; 64]> = (0..count).map(|_| rng.bytes(64).try_into().unwrap()).collect();
             let headers: Vec<[u8; 80]> = (0..count).map(|_| rng.bytes(80).try_into().unwrap()).collect();

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::engine::{Engine, blocks_of};
-use super::plain::{K, PADDING_64_ROUNDS, START, Words};
+use super::reference::{K, PADDING_64_ROUNDS, START, Words};
 
 /// The engine of `S` streams; only `detect` makes one.
 #[derive(Clone, Copy)]

@@ -125,7 +125,7 @@ fn copy_by<const B: usize>(to: &mut [u8], from: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Rng, rounds};
+    use testkit::{Rng, rounds};
 
     /// The padded message, byte by byte (FIPS 180-4, 5.1.1).
     fn padded(message: &Pieces<'_>) -> Vec<u8> {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn stages_are_the_padded_message() {
-        let mut rng = Rng(7);
+        let mut rng = Rng::new(7);
         let mut stage = Stage::new();
         for round in 0..rounds(4000) {
             let most = [8, 70, 130, 700, 3000][round % 5];

@@ -9,7 +9,7 @@ const PRIME: [u64; 5] = [0xf_fffe_ffff_fc2f, FULL[0], FULL[0], FULL[0], (1 << 48
 
 /// Elements whose limbs are none, full or random, full more often than not.
 fn extremes(rng: &mut Rng) -> Fe {
-    let limbs = FULL.map(|full| [(); LANES].map(|()| [full, full, 0, rng.next() & full][rng.below(4)]));
+    let limbs = FULL.map(|full| [(); LANES].map(|()| [full, full, 0, rng.u64() & full][rng.below(4)]));
     Fe::from_limbs(&if rng.below(4) == 0 { FULL.map(|full| [full; LANES]) } else { limbs })
 }
 
@@ -19,7 +19,7 @@ fn extremes(rng: &mut Rng) -> Fe {
 fn formulas_at_the_bounds(rng: &mut Rng) {
     let points: Ways<Point> = each!(_i, Point { x: extremes(rng), y: extremes(rng), z: extremes(rng) });
     let scale = each!(_i, extremes(rng));
-    let added = each!(_i, Flat { x: extremes(rng), y: extremes(rng), negative: rng.next() as u8 });
+    let added = each!(_i, Flat { x: extremes(rng), y: extremes(rng), negative: rng.u64() as u8 });
     let (mut doubled, mut sums) = (points, points);
     point::double(&mut doubled);
     let ratios = point::add(&mut sums, &scale, &added);
@@ -34,7 +34,7 @@ fn formulas_at_the_bounds(rng: &mut Rng) {
             assert_eq!(doubled.map(|number| number[lane]), [twice.x, twice.y, twice.z], "lane {lane}");
             let negative = added[way].negative >> lane & 1 == 1;
             let other = Affine { x: add_x[lane], y: if negative { -add_y[lane] } else { add_y[lane] } };
-            // The twin's scale is its z: what is left of z is put behind.
+            // The reference's scale is its z: what is left of z is put behind.
             let sum = Jacobian { z: scale[lane], ..point }.add(other);
             let ratio = other.x * scale[lane].square() - point.x;
             assert_eq!(sums.map(|number| number[lane]), [sum.x, sum.y, point.z * ratio], "lane {lane}");
@@ -46,7 +46,7 @@ fn formulas_at_the_bounds(rng: &mut Rng) {
 #[test]
 fn formulas_hold_for_the_largest_limbs() {
     let Some(_) = lanes() else { return };
-    let mut rng = Rng(21);
+    let mut rng = Rng::new(21);
     for _ in 0..rounds(2000) {
         // SAFETY: the processor has the lanes.
         unsafe { formulas_at_the_bounds(&mut rng) };

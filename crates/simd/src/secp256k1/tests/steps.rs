@@ -105,7 +105,7 @@ fn false_claim(meeting: &Meeting, point: Affine, rng: &mut Rng) -> Claim {
 #[test]
 fn every_addition_may_meet_its_point() {
     let Some(lanes) = lanes() else { return };
-    let mut rng = Rng(22);
+    let mut rng = Rng::new(22);
     let (mut met, mut missed) = (0, 0);
     for chunk in meetings(&mut rng).chunks(2 * LANES) {
         let mut digits = [Recoded::ONES, Recoded::ONES];

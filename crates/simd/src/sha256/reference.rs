@@ -1,4 +1,4 @@
-//! The compression function as FIPS 180-4 writes it, one block after the other: the twin of all others.
+//! The compression function as FIPS 180-4 writes it, one block after the other: the reference of all others.
 
 use super::engine::{Engine, blocks_of};
 
@@ -125,15 +125,15 @@ fn words(block: &[u8; 64]) -> [u32; 16] {
     std::array::from_fn(|at| u32::from_be_bytes(words[at]))
 }
 
-/// The plain engine: one lane.
+/// The reference engine: one lane.
 #[derive(Clone, Copy)]
-pub(super) struct Plain;
+pub(super) struct Reference;
 
-impl Engine<1> for Plain {
+impl Engine<1> for Reference {
     type State = Words;
 
     fn detect() -> Option<Self> {
-        Some(Plain)
+        Some(Reference)
     }
 
     fn start() -> Words {

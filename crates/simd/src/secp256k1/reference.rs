@@ -3,7 +3,7 @@
 //! Layout: four 64-bit words, the lowest first, always less than the modulus, which is 2^256 - C with a small C:
 //! what is above bit 256 is folded by adding it C times.
 //!
-//! Used where speed is of no matter (tables), where lanes do not pay (numbers modulo the order), and as the twin that
+//! Used where speed is of no matter (tables), where lanes do not pay (numbers modulo the order), and as the reference that
 //! the lanes are tested against.
 //! Absent on purpose: constant time. Nothing here is secret.
 
