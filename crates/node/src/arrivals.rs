@@ -178,10 +178,14 @@ impl Arrivals {
 mod tests {
     use super::*;
 
+    fn node(number: u32) -> NodeId {
+        NodeId::new(number as usize)
+    }
+
     fn keep(arrivals: &Arrivals, height: Height, bytes: usize) {
         let checked = Checked { tables: primitives::Tables::new(), txids: Vec::new(), sigops: Vec::new() };
         let bytes = BlockBytes::from(vec![height as u8; bytes]);
-        arrivals.keep((height, height), bytes, Arc::new(checked), p2p::Reservation::none());
+        arrivals.keep((height, node(height)), bytes, Arc::new(checked), p2p::Reservation::none());
         arrivals.arrived();
     }
 
@@ -194,18 +198,18 @@ mod tests {
         }
         // Nothing is taken: it is in its file, and the next one need not even wait for that.
         keep(&arrivals, 6, 100);
-        assert!(!arrivals.has(6, 6));
+        assert!(!arrivals.has(6, node(6)));
         let before = Instant::now();
         keep(&arrivals, 8, 100);
-        assert!(!arrivals.has(8, 8) && before.elapsed() < PATIENCE);
+        assert!(!arrivals.has(8, node(8)) && before.elapsed() < PATIENCE);
         // Blocks 3 and 5 were read from their files, or are of another chain.
-        assert!(arrivals.take(6, 6).is_none());
-        assert!(!arrivals.has(3, 3) && !arrivals.has(5, 5));
-        assert_eq!(arrivals.take(7, 7).unwrap().0[..], [7; 100]);
+        assert!(arrivals.take(6, node(6)).is_none());
+        assert!(!arrivals.has(3, node(3)) && !arrivals.has(5, node(5)));
+        assert_eq!(arrivals.take(7, node(7)).unwrap().0[..], [7; 100]);
         assert_eq!(arrivals.lock().kept_bytes, 0);
         keep(&arrivals, 9, 100);
         arrivals.clear();
-        assert!(arrivals.take(9, 9).is_none());
+        assert!(arrivals.take(9, node(9)).is_none());
         assert_eq!(arrivals.lock().kept_bytes, 0);
     }
 
@@ -216,10 +220,10 @@ mod tests {
         std::thread::scope(|scope| {
             let brings = scope.spawn(|| (2..50).for_each(|height| keep(&arrivals, height, 100)));
             for height in 1..50 {
-                while !arrivals.has(height, height) {
+                while !arrivals.has(height, node(height)) {
                     std::thread::yield_now();
                 }
-                assert!(arrivals.take(height, height).is_some(), "each of them came through memory");
+                assert!(arrivals.take(height, node(height)).is_some(), "each of them came through memory");
             }
             brings.join().unwrap();
         });
@@ -237,7 +241,7 @@ mod tests {
             (3..33).for_each(|height| keep(&arrivals, height, 100));
             waits.join().unwrap();
         });
-        assert!(arrivals.has(2, 2) && !arrivals.has(3, 3));
+        assert!(arrivals.has(2, node(2)) && !arrivals.has(3, node(3)));
         arrivals.hurry();
         assert!(!arrivals.wait(|| false), "nobody waits in a hurry");
     }

@@ -29,17 +29,17 @@ impl CandidateSet {
     pub fn add(&mut self, tree: &Tree, id: NodeId) {
         self.there.resize(tree.len(), false);
         self.linked.resize(tree.len(), 0);
-        if std::mem::replace(&mut self.there[id as usize], true) || id == GENESIS {
+        if std::mem::replace(&mut self.there[id.index()], true) || id == GENESIS {
             return;
         }
         self.arrived.push(id);
         let parent = tree.parent(id).expect("not genesis");
-        if self.linked[parent as usize] == 0 {
+        if self.linked[parent.index()] == 0 {
             return self.waiting.entry(parent).or_default().push(id);
         }
         let mut queue = std::collections::VecDeque::from([id]);
         while let Some(id) = queue.pop_front() {
-            self.linked[id as usize] = self.next;
+            self.linked[id.index()] = self.next;
             self.next += 1;
             queue.extend(self.waiting.remove(&id).unwrap_or_default());
         }
@@ -57,19 +57,19 @@ impl CandidateSet {
 
     /// Whether a block and all its ancestors have bodies.
     pub fn is_complete(&self, id: NodeId) -> bool {
-        self.linked.get(id as usize).is_some_and(|&order| order != 0)
+        self.linked.get(id.index()).is_some_and(|&order| order != 0)
     }
 
     /// Whether a block's body is there.
     pub fn has_body(&self, id: NodeId) -> bool {
-        self.there.get(id as usize).copied().unwrap_or(false)
+        self.there.get(id.index()).copied().unwrap_or(false)
     }
 
     /// The best block: `tip`, unless another has more work, or as much and a better claim: `held` has the best, then who
     /// was linked first. `held` is the block that the chain last came to rest at, `tip` where it is now: they differ
     /// after a branch was tried and proved invalid half-way, and then the chain goes back.
     pub fn best(&self, tree: &Tree, tip: NodeId, held: NodeId) -> NodeId {
-        let order = |id: NodeId| self.linked.get(id as usize).copied().unwrap_or(0);
+        let order = |id: NodeId| self.linked.get(id.index()).copied().unwrap_or(0);
         let mut best = tip;
         for id in tree.ids().filter(|&id| self.is_complete(id) && tree.fate(id) == Fate::Open) {
             let (work, have) = (tree.work(id), tree.work(best));

@@ -2,13 +2,12 @@
 
 use crate::datadir::Writers;
 use crate::headers;
-use crate::tree::{Fate, GENESIS, NodeId, Tree};
+use crate::tree::{Fate, GENESIS, NodeId, Tree, Validity};
 use consensus::{BlockError, Class, Params, Rule};
 use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{Hash256, Header, Height, Tables, U256, Work};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::FilePos;
 use store::blockfiles::BlockFiles;
 
 /// Blocks off the chain that are shown: not deeper than Core shows them by age, about a month of blocks.
@@ -49,7 +48,7 @@ impl SharedChain {
         let tip = self.tip_id();
         self.is_active(tree, id)
             || (tree.fate(id) == Fate::Open
-                && tree.body(id).level >= 5
+                && tree.body(id).validity >= Validity::Scripts
                 && tree.height(id) + STALE_DEPTH_MAX > tree.height(tip))
     }
 }
@@ -212,7 +211,7 @@ impl ChainView for SharedChain {
             let tree = self.tree();
             let id = tree.find(hash).filter(|&id| self.is_shown(&tree, id))?;
             let body = tree.body(id);
-            (body.data != 0).then_some((FilePos { file: body.file, offset: body.data }, body.size))?
+            (body.location()?, body.size)
         };
         // What was stored just now may still be in the writer's buffer.
         if let Some(blocks) = self.writers.lock().expect("nobody panics with it").blocks.as_mut() {

@@ -11,7 +11,7 @@ use crate::pipeline::{Backend, Outcome, Pipeline, Settings};
 use crate::recheck::{self, Answer, Question};
 use crate::scratch;
 use crate::stages;
-use crate::tree::{Fate, GENESIS, NodeId, Tree};
+use crate::tree::{Fate, GENESIS, NodeId, Tree, Validity};
 use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
@@ -378,7 +378,11 @@ impl<'w> Engine<'w> {
             let tree = self.tree();
             let tip = self.tip;
             tree.ids()
-                .filter(|&id| self.links.has_body(id) && tree.fate(id) != Fate::FailedParent && tree.body(id).level < 3)
+                .filter(|&id| {
+                    self.links.has_body(id)
+                        && tree.fate(id) != Fate::FailedParent
+                        && tree.body(id).validity < Validity::Transactions
+                })
                 .filter(|&id| id != GENESIS && !tree.is_ancestor(id, tip))
                 .collect()
         };

@@ -1,18 +1,72 @@
 //! The header tree: every header that is known, linked to its parent, with its height, work and fate.
 //!
 //! In: headers whose rules were checked. Out: ancestors, paths, median times, the best candidate.
-//! 112 bytes a header and 28 for what is known of its body. A header is never forgotten.
+//! 112 bytes a header and 24 for what is known of its body. A header is never forgotten.
 //!
-//! Absent on purpose: rules (`consensus`), files (`store`).
+//! Absent on purpose: rules (`consensus`), reading and writing of files (`store`).
 
 use primitives::{Hash256, Header, Height, U256, Work};
+use std::num::NonZeroU32;
+use store::blockfiles::BlockAt;
+use store::{FilePos, IndexEntry};
 
-/// Number of a header in the tree; the genesis block is 0.
-pub type NodeId = u32;
+/// Number of a header in the tree; the genesis block has the first one, and a parent a lower one than its children.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    /// The header with this number.
+    ///
+    /// # Panics
+    ///
+    /// For 2^32 and more: no tree has so many headers.
+    pub fn new(index: usize) -> NodeId {
+        NodeId(u32::try_from(index).expect("fewer than 2^32 headers"))
+    }
+
+    /// As an index into what is kept for each header.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The genesis block.
-pub const GENESIS: NodeId = 0;
-const NONE: u32 = u32::MAX;
+pub const GENESIS: NodeId = NodeId(0);
+/// In place of a parent that is absent, and in empty slots.
+const NONE: NodeId = NodeId(u32::MAX);
+
+/// How far a block was checked: Core's levels, with the numbers that the index on disk has for them.
+/// Source: Bitcoin Core b88bffe, `BlockStatus`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Validity {
+    /// Its header.
+    #[default]
+    Tree = 2,
+    /// Everything that the block alone shows.
+    Transactions = 3,
+    /// No level of ffwd's: an index may hold it.
+    Chain = 4,
+    /// Everything: it was connected once.
+    Scripts = 5,
+}
+
+impl Validity {
+    /// Of the number on disk. A header that is in the index was checked as such.
+    pub fn of_level(level: u32) -> Validity {
+        match level {
+            0..=2 => Validity::Tree,
+            3 => Validity::Transactions,
+            4 => Validity::Chain,
+            _ => Validity::Scripts,
+        }
+    }
+
+    /// The number on disk.
+    pub fn level(self) -> u32 {
+        self as u32
+    }
+}
 
 /// What is known of a header's fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,20 +101,84 @@ const _: () = assert!(size_of::<Node>() <= 112);
 /// What is known of a block's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Body {
-    /// Number of the block file; only where `data` or `undo` is set.
-    pub file: u32,
-    /// Offset of the block in it; 0 where there is none.
-    pub data: u32,
-    /// Offset of its undo data in the undo file of the same number; 0 where there is none.
-    pub undo: u32,
+    /// Number of the block file and of the undo file; only where one of the offsets is set.
+    file: u32,
+    /// A record's header lies before a block: no block has offset 0.
+    data: Option<NonZeroU32>,
+    undo: Option<NonZeroU32>,
     /// Bytes of the block's record.
     pub size: u32,
-    /// Transactions; 0 while no body was found sound.
+    /// Transactions; 0 until a body was found valid.
     pub transactions: u32,
-    /// Core's validity level, 2 to 5.
-    pub level: u8,
+    /// How far it was checked.
+    pub validity: Validity,
     /// Whether the entry differs from what the index on disk says.
     pub dirty: bool,
+}
+
+const _: () = assert!(size_of::<Body>() == 24);
+
+impl Body {
+    /// What an entry of the index says, which need not be written again.
+    pub fn of_entry(entry: &IndexEntry) -> Body {
+        Body {
+            file: entry.file,
+            data: NonZeroU32::new(entry.data_offset),
+            undo: NonZeroU32::new(entry.undo_offset),
+            size: 0,
+            transactions: entry.tx_count,
+            validity: Validity::of_level(entry.status.level()),
+            dirty: false,
+        }
+    }
+
+    /// Where the block lies, if it is there.
+    pub fn location(&self) -> Option<FilePos> {
+        self.data.map(|offset| FilePos { file: self.file, offset: offset.get() })
+    }
+
+    /// Where its undo data lies, if it is there.
+    pub fn undo(&self) -> Option<FilePos> {
+        self.undo.map(|offset| FilePos { file: self.file, offset: offset.get() })
+    }
+
+    /// Number of the block file, and of the undo file that its undo data belongs into.
+    pub fn file(&self) -> u32 {
+        self.file
+    }
+
+    /// Whether it was there once, and its file is gone.
+    pub fn is_pruned(&self) -> bool {
+        self.data.is_none() && self.transactions > 0
+    }
+
+    /// It lies there from now on. Undo data lies in the file of the same number; another file has none of this block.
+    pub fn set_location(&mut self, at: BlockAt) {
+        if self.file != at.file {
+            self.undo = None;
+        }
+        (self.file, self.data, self.size) = (at.file, offset_in_index(at), at.size);
+    }
+
+    /// Whether that is what it says of its location already.
+    pub fn is_at(&self, at: BlockAt) -> bool {
+        (self.file, self.data, self.size) == (at.file, offset_in_index(at), at.size)
+    }
+
+    /// Its undo data lies at this offset of the undo file with the number of its block file.
+    pub fn set_undo(&mut self, offset: u32) {
+        self.undo = NonZeroU32::new(offset);
+    }
+
+    /// Its files are gone.
+    pub fn set_pruned(&mut self) {
+        (self.file, self.data, self.undo, self.size) = (0, None, None, 0);
+    }
+}
+
+/// Absent for a block that lies beyond 4 GiB: the index cannot name its place.
+fn offset_in_index(at: BlockAt) -> Option<NonZeroU32> {
+    at.file_pos().and_then(|at| NonZeroU32::new(at.offset))
 }
 
 /// Every known header.
@@ -77,7 +195,7 @@ impl Tree {
     /// A tree of the genesis block.
     pub fn new(genesis: &Header) -> Tree {
         let mut tree = Tree { nodes: Vec::new(), bodies: Vec::new(), slots: vec![NONE; 1024], best: GENESIS };
-        tree.push(genesis, genesis.hash(), NONE, 0, 0, Work::of_bits(genesis.bits()));
+        tree.push(genesis, genesis.hash(), NONE, GENESIS, 0, Work::of_bits(genesis.bits()));
         tree
     }
 
@@ -103,7 +221,7 @@ impl Tree {
         loop {
             match self.slots[at] {
                 NONE => return None,
-                id if self.nodes[id as usize].hash == *hash => return Some(id),
+                id if self.nodes[id.index()].hash == *hash => return Some(id),
                 _ => at = (at + 1) & mask,
             }
         }
@@ -114,18 +232,18 @@ impl Tree {
         if let Some(id) = self.find(&hash) {
             return id;
         }
-        let up = &self.nodes[parent as usize];
+        let up = &self.nodes[parent.index()];
         let height = up.height + 1;
         // Neighbours mostly share their bits, and the division is dear.
         let proof = if up.bits == header.bits() && up.parent != NONE {
-            Work(U256::from_u128(up.work - self.nodes[up.parent as usize].work))
+            Work(U256::from_u128(up.work - self.nodes[up.parent.index()].work))
         } else {
             Work::of_bits(header.bits())
         };
         let fate = if up.fate == Fate::Open { Fate::Open } else { Fate::FailedParent };
         let skip = self.skip_of(parent, height);
         let id = self.push(header, hash, parent, skip, height, Work(U256::from_u128(up.work)).saturating_add(proof));
-        self.nodes[id as usize].fate = fate;
+        self.nodes[id.index()].fate = fate;
         if fate == Fate::Open && self.node(id).work > self.node(self.best).work {
             self.best = id;
         }
@@ -146,7 +264,7 @@ impl Tree {
         height: Height,
         work: Work,
     ) -> NodeId {
-        let id = NodeId::try_from(self.nodes.len()).expect("fewer than 2^32 headers");
+        let id = NodeId::new(self.nodes.len());
         self.nodes.push(Node {
             hash,
             merkle_root: header.merkle_root(),
@@ -160,10 +278,10 @@ impl Tree {
             height,
             fate: Fate::Open,
         });
-        self.bodies.push(Body { level: 2, dirty: true, ..Body::default() });
+        self.bodies.push(Body { dirty: true, ..Body::default() });
         if self.nodes.len() * 3 > self.slots.len() * 2 {
             self.slots = vec![NONE; self.slots.len() * 2];
-            (0..id).for_each(|id| self.link(id));
+            (0..id.index()).for_each(|index| self.link(NodeId::new(index)));
         }
         self.link(id);
         id
@@ -171,7 +289,7 @@ impl Tree {
 
     fn link(&mut self, id: NodeId) {
         let mask = self.slots.len() - 1;
-        let mut at = home(&self.nodes[id as usize].hash) & mask;
+        let mut at = home(&self.nodes[id.index()].hash) & mask;
         while self.slots[at] != NONE {
             at = (at + 1) & mask;
         }
@@ -179,7 +297,7 @@ impl Tree {
     }
 
     fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id as usize]
+        &self.nodes[id.index()]
     }
 
     /// Its hash.
@@ -231,12 +349,12 @@ impl Tree {
 
     /// What is known of its body.
     pub fn body(&self, id: NodeId) -> &Body {
-        &self.bodies[id as usize]
+        &self.bodies[id.index()]
     }
 
     /// What is known of its body, to be changed: the entry then differs from the index on disk.
     pub fn body_mut(&mut self, id: NodeId) -> &mut Body {
-        let body = &mut self.bodies[id as usize];
+        let body = &mut self.bodies[id.index()];
         body.dirty = true;
         body
     }
@@ -245,14 +363,14 @@ impl Tree {
     /// bitcoind's own check stops at that.
     pub fn lose_body(&mut self, id: NodeId) {
         let body = self.body_mut(id);
-        *body = Body { level: 2, dirty: true, ..Body::default() };
+        *body = Body { dirty: true, ..Body::default() };
         let mut above = vec![false; self.nodes.len()];
-        above[id as usize] = true;
+        above[id.index()] = true;
         // A child always has a greater number than its parent.
-        for at in id as usize + 1..self.nodes.len() {
-            above[at] = above[self.nodes[at].parent as usize];
-            if above[at] && self.bodies[at].level > 3 {
-                self.bodies[at].level = 3;
+        for at in id.index() + 1..self.nodes.len() {
+            above[at] = above[self.nodes[at].parent.index()];
+            if above[at] && self.bodies[at].validity > Validity::Transactions {
+                self.bodies[at].validity = Validity::Transactions;
                 self.bodies[at].dirty = true;
             }
         }
@@ -260,7 +378,7 @@ impl Tree {
 
     /// Clears the mark that its entry must be written.
     pub fn written(&mut self, id: NodeId) {
-        self.bodies[id as usize].dirty = false;
+        self.bodies[id.index()].dirty = false;
     }
 
     /// Marks a block, and all that stand on it; returns how many were newly marked.
@@ -269,12 +387,12 @@ impl Tree {
         if self.node(id).fate == Fate::Open {
             count += 1;
         }
-        self.nodes[id as usize].fate = Fate::Failed;
-        self.bodies[id as usize].dirty = true;
+        self.nodes[id.index()].fate = Fate::Failed;
+        self.bodies[id.index()].dirty = true;
         // A child always has a greater number than its parent.
-        for at in id as usize + 1..self.nodes.len() {
+        for at in id.index() + 1..self.nodes.len() {
             let parent = self.nodes[at].parent;
-            if self.nodes[at].fate == Fate::Open && self.nodes[parent as usize].fate != Fate::Open {
+            if self.nodes[at].fate == Fate::Open && self.nodes[parent.index()].fate != Fate::Open {
                 self.nodes[at].fate = Fate::FailedParent;
                 self.bodies[at].dirty = true;
                 count += 1;
@@ -364,8 +482,8 @@ impl Tree {
     }
 
     /// All numbers, parents before children.
-    pub fn ids(&self) -> std::ops::Range<NodeId> {
-        0..self.nodes.len() as NodeId
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (0..self.nodes.len() as u32).map(NodeId)
     }
 }
 
@@ -444,11 +562,15 @@ mod tests {
         let (b, other) = (child(&mut tree, a, 2, 2), child(&mut tree, GENESIS, 3, 3));
         let c = child(&mut tree, b, 4, 4);
         for id in [a, b, c, other] {
-            *tree.body_mut(id) = Body { data: 8, transactions: 1, level: 5, ..Body::default() };
+            *tree.body_mut(id) =
+                Body { data: NonZeroU32::new(8), transactions: 1, validity: Validity::Scripts, ..Body::default() };
             tree.written(id);
         }
         tree.lose_body(b);
-        let of = |id| (tree.body(id).level, tree.body(id).transactions, tree.body(id).data, tree.body(id).dirty);
+        let of = |id| {
+            let body = tree.body(id);
+            (body.validity.level(), body.transactions, body.location().map_or(0, |at| at.offset), body.dirty)
+        };
         assert_eq!([a, b, c, other].map(of), [(5, 1, 8, false), (2, 0, 0, true), (3, 1, 8, true), (5, 1, 8, false)]);
     }
 

@@ -1,13 +1,13 @@
 //! The data directory as the pipeline's backend: blocks come from its files, results go into its files.
 
-use super::Folder;
 use super::open::{self, Ordered};
+use super::{Folder, Mode};
 use crate::block::{BlockContext, Job};
 use crate::engine::{Lost, World};
 use crate::fault::Fault;
 use crate::log::Tip;
 use crate::pipeline::{Backend, Connected};
-use crate::tree::NodeId;
+use crate::tree::{NodeId, Validity};
 use coins::Generation;
 use coins::table::Change;
 use consensus::{BlockError, ScriptCheckReason};
@@ -61,9 +61,9 @@ impl Backend for Folder<'_> {
             return Ok(None);
         };
         // Undo data that is there is never written again, as in Core.
-        let undo = self.tree().body(plan.node).undo == 0;
+        let undo = self.tree().body(plan.node).undo().is_none();
         let undo = undo.then_some(self.params.magic);
-        Ok(Some(Job { context: plan, bytes, checked, contextual: self.contextual, undo }))
+        Ok(Some(Job { context: plan, bytes, checked, contextual: self.mode != Mode::RebuildCoins, undo }))
     }
 
     fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
@@ -104,7 +104,7 @@ impl Backend for Folder<'_> {
         {
             let mut undo = None;
             if let Some(record) = &block.judged.undo {
-                let file = self.tree().body(job.context.node).file;
+                let file = self.tree().body(job.context.node).file();
                 undo = Some(self.with_room(|| {
                     let writers = &mut *self.writers();
                     writers.undo.append(&mut writers.infos, file, record)
@@ -113,10 +113,10 @@ impl Backend for Folder<'_> {
             undo_done = Instant::now();
             let mut tree = self.tree_mut();
             let known = *tree.body(job.context.node);
-            if known.level != 5 || undo.is_some() || known.transactions != transactions {
+            if known.validity != Validity::Scripts || undo.is_some() || known.transactions != transactions {
                 let body = tree.body_mut(job.context.node);
-                (body.level, body.transactions) = (5, transactions);
-                body.undo = undo.unwrap_or(body.undo);
+                (body.validity, body.transactions) = (Validity::Scripts, transactions);
+                undo.into_iter().for_each(|offset| body.set_undo(offset));
             }
         }
         self.active.write().expect("nobody panics with it").push(job.context.node);
@@ -134,7 +134,7 @@ impl Backend for Folder<'_> {
 
     fn flush_is_due(&self) -> bool {
         let late = || self.last_flush.lock().expect("nobody panics with it").elapsed() > self.options.commit_interval;
-        !self.is_read_only && (self.prune_is_due() || late())
+        self.mode != Mode::ReadOnly && (self.prune_is_due() || late())
     }
 
     fn sync(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {
@@ -243,14 +243,16 @@ impl World for Folder<'_> {
 
     fn read_undo(&self, node: NodeId, prev: Hash256) -> Result<Vec<u8>, Fault> {
         let body = *self.tree().body(node);
+        // Undo data that is absent is refused with the path of its file.
+        let at = body.undo().unwrap_or(FilePos { file: body.file(), offset: 0 });
         self.with_room(|| self.writers().undo.write_out())?;
-        Ok(self.undo_files.read(FilePos { file: body.file, offset: body.undo }, &prev)?)
+        Ok(self.undo_files.read(at, &prev)?)
     }
 
     fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
         let (height, hash) = self.height_and_hash(node);
         self.active.write().expect("nobody panics with it").pop();
-        if !self.is_read_only {
+        if self.mode != Mode::ReadOnly {
             self.teller.log().line(&format!("Disconnect block: {hash} height={height}"));
         }
         self.teller.height.store(height - 1, Relaxed);
@@ -267,7 +269,7 @@ impl World for Folder<'_> {
     }
 
     fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault> {
-        if self.rebuilds {
+        if self.mode == Mode::RebuildCoins {
             return Err(self.body_fault(node, why));
         }
         let bad = self.copies.lock().expect("nobody panics with it").entry(node).or_default().pop_front();
@@ -282,7 +284,7 @@ impl World for Folder<'_> {
                 &format!("{why} ({place}; this body only: its header is not marked)"),
                 false,
             );
-            if !self.is_read_only {
+            if self.mode != Mode::ReadOnly {
                 found = self.search_inside(node, at)?;
             }
         }
@@ -371,7 +373,7 @@ impl Folder<'_> {
         let count = block.prepared.txids.len() as u64;
         let transactions = self.teller.transactions.fetch_add(count, Relaxed) + count;
         // Who only looks moves no tip.
-        if self.is_read_only {
+        if self.mode == Mode::ReadOnly {
             return;
         }
         let now = (self.options.clock)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;

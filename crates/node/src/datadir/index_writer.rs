@@ -2,7 +2,7 @@
 
 use super::Folder;
 use crate::fault::Fault;
-use crate::tree::{Fate, NodeId, Tree};
+use crate::tree::{Fate, NodeId, Tree, Validity};
 use store::index::IndexChanges;
 use store::{IndexEntry, Status};
 
@@ -44,15 +44,17 @@ impl Folder<'_> {
     pub(crate) fn entry(&self, tree: &Tree, id: NodeId) -> IndexEntry {
         let body = tree.body(id);
         let height = tree.height(id);
-        let mut status = Status(u32::from(body.level));
-        let has_data = body.data != 0 && body.level >= 3;
-        if has_data {
+        let mut status = Status(body.validity.level());
+        let is_checked = body.validity >= Validity::Transactions;
+        let data = body.location().filter(|_| is_checked);
+        let undo = body.undo().filter(|_| data.is_some());
+        if data.is_some() {
             status = status.with(Status::HAVE_DATA);
         }
-        if has_data && body.undo != 0 {
+        if undo.is_some() {
             status = status.with(Status::HAVE_UNDO);
         }
-        if body.level >= 3 && height >= self.params.segwit_height {
+        if is_checked && height >= self.params.segwit_height {
             status = status.with(Status::OPT_WITNESS);
         }
         if tree.fate(id) != Fate::Open {
@@ -64,9 +66,9 @@ impl Folder<'_> {
             height,
             status,
             tx_count: body.transactions,
-            file: if has_data { body.file } else { 0 },
-            data_offset: if has_data { body.data } else { 0 },
-            undo_offset: if has_data { body.undo } else { 0 },
+            file: data.map_or(0, |at| at.file),
+            data_offset: data.map_or(0, |at| at.offset),
+            undo_offset: undo.map_or(0, |at| at.offset),
         }
     }
 }

@@ -37,6 +37,18 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// Bytes of the buffers in which blocks are read together.
 const READ_BYTES: usize = 4 << 20;
 
+/// What a data directory is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Blocks are added, and everything is written.
+    Work,
+    /// The UTXO set alone is rebuilt: what the index says of blocks and undo data stands, as far as it goes, and rules
+    /// that Core does not check again then are not checked.
+    RebuildCoins,
+    /// Nothing may be written: `verify`.
+    ReadOnly,
+}
+
 /// A data directory that is open for work.
 pub struct Folder<'e> {
     /// The network's rules.
@@ -75,12 +87,7 @@ pub struct Folder<'e> {
     pub(crate) orphans: Mutex<Vec<store::blockfiles::FoundBlock>>,
     pub(crate) last_flush: Mutex<Instant>,
     pub(crate) bench: Mutex<bench::Bench>,
-    /// Whether rules that Core does not check again in a rebuild are checked.
-    pub(crate) contextual: bool,
-    /// Whether the coins alone are rebuilt: what the index says of blocks and undo data stands, as far as it goes.
-    pub(crate) rebuilds: bool,
-    /// Nothing may be written: `verify`.
-    pub(crate) is_read_only: bool,
+    pub(crate) mode: Mode,
     /// The connected chain by height, for peers.
     pub(crate) active: Arc<RwLock<Vec<NodeId>>>,
     /// Blocks refused since this was looked at, for peers.
@@ -268,15 +275,8 @@ impl Folder<'_> {
 
     fn use_copy(&self, id: NodeId, at: BlockAt) {
         let mut tree = self.tree_mut();
-        let known = *tree.body(id);
-        let offset = u32::try_from(at.offset).unwrap_or(0);
-        if (known.file, known.data, known.size) != (at.file, offset, at.size) {
-            let body = tree.body_mut(id);
-            // Undo data lies in the file of the same number; another file has none of this block.
-            if body.file != at.file {
-                body.undo = 0;
-            }
-            (body.file, body.data, body.size) = (at.file, offset, at.size);
+        if !tree.body(id).is_at(at) {
+            tree.body_mut(id).set_location(at);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Opening a data directory for a job: checks, locks, what is there.
 
-use super::{Folder, Source, Teller, Writers};
+use super::{Folder, Mode, Source, Teller, Writers};
 use crate::best_chain::CandidateSet;
 use crate::block::{Checked, Refusal};
 use crate::fault::Fault;
@@ -9,7 +9,7 @@ use crate::log::Log;
 use crate::options::{Events, Options};
 use crate::scratch;
 use crate::stages;
-use crate::tree::{GENESIS, NodeId, Tree};
+use crate::tree::{Body, GENESIS, NodeId, Tree, Validity};
 use consensus::{Class, Params};
 use disk::Disk;
 use primitives::{Hash256, Header};
@@ -203,9 +203,7 @@ impl<'e> Folder<'e> {
             orphans: Mutex::default(),
             last_flush: Mutex::new(Instant::now()),
             bench: Mutex::default(),
-            contextual: true,
-            rebuilds: false,
-            is_read_only: false,
+            mode: Mode::Work,
             active: Arc::new(RwLock::new(vec![GENESIS])),
             newly_refused: Mutex::default(),
             arrivals: None,
@@ -360,7 +358,7 @@ impl<'e> Folder<'e> {
         self.add_copy(id, BlockAt { file: at.file, offset: u64::from(at.offset), size });
         let mut tree = self.tree_mut();
         let body = tree.body_mut(id);
-        (body.level, body.transactions) = (body.level.max(3), checked.txids.len() as u32);
+        (body.validity, body.transactions) = (body.validity.max(Validity::Transactions), checked.txids.len() as u32);
         Ok(Ok(()))
     }
 
@@ -400,7 +398,7 @@ impl<'e> Folder<'e> {
         for entry in &loaded.entries {
             let (Some(id), Some(at)) = (self.tree().find(&entry.hash), entry.data()) else { continue };
             let body = *self.tree().body(id);
-            if (body.file, body.data) != (at.file, at.offset) {
+            if body.location() != Some(at) {
                 let Some(found) = self.files.probe(at)?.filter(|found| found.hash == entry.hash) else { continue };
                 let scanned = self.place(id);
                 self.prefer_copy(id, found.at);
@@ -411,8 +409,8 @@ impl<'e> Folder<'e> {
             }
             let mut tree = self.tree_mut();
             let body = tree.body_mut(id);
-            (body.undo, body.transactions, body.level) =
-                (entry.undo_offset, entry.tx_count, entry.status.level() as u8);
+            body.set_undo(entry.undo_offset);
+            (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
             tree.written(id);
         }
         Ok(())
@@ -433,7 +431,7 @@ impl<'e> Folder<'e> {
     pub fn check_connected(&self, tip: NodeId) -> Result<(), Fault> {
         let broken = {
             let tree = self.tree();
-            let is_whole = |&id: &NodeId| tree.body(id).level >= 5;
+            let is_whole = |&id: &NodeId| tree.body(id).validity >= Validity::Scripts;
             tree.path(GENESIS, tip).into_iter().find(|id| !is_whole(id))
         };
         let Some(id) = broken else { return Ok(()) };
@@ -457,16 +455,7 @@ impl<'e> Folder<'e> {
             if entry.status.is_failed() {
                 tree.fail(id);
             }
-            let body = tree.body_mut(id);
-            *body = crate::tree::Body {
-                file: entry.file,
-                data: entry.data_offset,
-                undo: entry.undo_offset,
-                size: 0,
-                transactions: entry.tx_count,
-                level: entry.status.level() as u8,
-                dirty: false,
-            };
+            *tree.body_mut(id) = Body::of_entry(entry);
             drop(tree);
             if let Some(at) = entry.data() {
                 self.known_place(id, at)?;
@@ -499,8 +488,7 @@ impl<'e> Folder<'e> {
         let mut writers = self.writers();
         for id in tree.ids() {
             let body = tree.body(id);
-            if body.data != 0 {
-                let at = FilePos { file: body.file, offset: body.data };
+            if let Some(at) = body.location() {
                 writers.infos.add_existing(at, body.size, tree.height(id), tree.time(id));
             }
         }
@@ -515,7 +503,7 @@ impl<'e> Folder<'e> {
 
     /// Writes the genesis block into a new file behind the others, where no file has it.
     pub fn write_genesis(&self) -> Result<(), Fault> {
-        if self.tree().body(GENESIS).data != 0 || self.is_block_pruned(GENESIS) {
+        if self.tree().body(GENESIS).location().is_some() || self.is_block_pruned(GENESIS) {
             return Ok(());
         }
         let net = network(self.params);
@@ -544,7 +532,8 @@ impl<'e> Folder<'e> {
     pub fn mark_genesis(&self) {
         let mut tree = self.tree_mut();
         let body = tree.body_mut(GENESIS);
-        (body.level, body.transactions, body.undo) = (3, 1, 0);
+        (body.validity, body.transactions) = (Validity::Transactions, 1);
+        body.set_undo(0);
     }
 }
 

@@ -6,11 +6,11 @@
 //!
 //! Absent on purpose: which file may go (`store::prune`); formats.
 
-use super::{Folder, Writers};
+use super::{Folder, Mode, Writers};
 use crate::best_chain::CandidateSet;
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
-use crate::tree::{GENESIS, NodeId};
+use crate::tree::{GENESIS, NodeId, Validity};
 use disk::Disk;
 use primitives::Height;
 use std::sync::Mutex;
@@ -98,7 +98,7 @@ impl Folder<'_> {
                     tree.fail(id);
                 }
                 let body = tree.body_mut(id);
-                (body.transactions, body.level) = (entry.tx_count, entry.status.level() as u8);
+                (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
                 tree.written(id);
             }
         }
@@ -106,9 +106,7 @@ impl Folder<'_> {
 
     /// Whether a block's body was there once, and its file is gone.
     pub(crate) fn is_block_pruned(&self, id: NodeId) -> bool {
-        let tree = self.tree();
-        let body = tree.body(id);
-        body.data == 0 && body.transactions > 0
+        self.tree().body(id).is_pruned()
     }
 
     /// Whether a block is on the connected chain.
@@ -174,7 +172,7 @@ impl Folder<'_> {
     /// Removes what may go. The coins as of `tip` are durable.
     pub(crate) fn prune(&self, tip: NodeId) -> Result<(), Fault> {
         self.pruning.due.store(false, Relaxed);
-        if !matches!(self.options.prune, Prune::Target { .. }) || self.is_read_only {
+        if !matches!(self.options.prune, Prune::Target { .. }) || self.mode == Mode::ReadOnly {
             return Ok(());
         }
         let height = self.tree().height(tip);
@@ -214,15 +212,13 @@ impl Folder<'_> {
             let active = self.active.read().expect("nobody panics with it");
             let mut gone = self.pruning.gone.lock().expect("nobody panics with it");
             for id in tree.ids() {
-                let body = tree.body(id);
-                if body.data == 0 || !goes(body.file) {
+                if tree.body(id).location().is_none_or(|at| !goes(at.file)) {
                     continue;
                 }
                 if active.get(tree.height(id) as usize) != Some(&id) {
                     gone.push(id);
                 }
-                let body = tree.body_mut(id);
-                (body.file, body.data, body.undo, body.size) = (0, 0, 0, 0);
+                tree.body_mut(id).set_pruned();
             }
         }
         selected.files.iter().for_each(|&file| writers.infos.prune(file));
@@ -234,7 +230,7 @@ impl Folder<'_> {
         copies.retain(|&id, all| {
             all.retain(|at| !goes(at.file));
             // Another copy of a body that went is not used: what is pruned stays so.
-            !all.is_empty() && tree.body(id).data != 0
+            !all.is_empty() && tree.body(id).location().is_some()
         });
         Some(selected)
     }
@@ -242,7 +238,7 @@ impl Folder<'_> {
     /// Lowest height from which on all blocks of the connected chain are there.
     fn prune_height(&self) -> Height {
         let (tree, active) = (self.tree(), self.active.read().expect("nobody panics with it"));
-        let there = active.iter().rev().take_while(|&&id| tree.body(id).data != 0).count();
+        let there = active.iter().rev().take_while(|&&id| tree.body(id).location().is_some()).count();
         (active.len() - there) as Height
     }
 

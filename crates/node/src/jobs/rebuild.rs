@@ -1,8 +1,7 @@
 //! `reindex --chainstate-only`: the coins from the blocks that the index knows, beside the old ones, swapped in when whole.
 
 use super::{activate, engine, reindex_preflight, report};
-use crate::datadir::Folder;
-use crate::datadir::open;
+use crate::datadir::{Folder, Mode, open};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::options::{Events, Options, Prune, Report};
@@ -45,7 +44,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let best = coins.best_block()?;
     let infos = FileInfos::new(loaded.files.clone());
     let mut folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
-    (folder.contextual, folder.rebuilds) = (false, true);
+    folder.mode = Mode::RebuildCoins;
     let mut links = crate::best_chain::CandidateSet::new();
     folder.take_index(&loaded, &mut links)?;
     let start = open::start_of(&folder.tree(), best).ok_or_else(|| {

@@ -11,7 +11,7 @@ use crate::datadir::prune;
 use crate::engine::Activated;
 use crate::fault::Fault;
 use crate::options::{Events, Options, Report};
-use crate::tree::NodeId;
+use crate::tree::{NodeId, Validity};
 use std::sync::atomic::Ordering::Relaxed;
 use store::FileInfos;
 use store::blockfiles::BlockAt;
@@ -97,7 +97,7 @@ fn work(folder: &Folder<'_>, mut links: crate::best_chain::CandidateSet, before:
             stopped = engine.check_stale_blocks(&mut |id, transactions| {
                 let mut tree = folder.tree_mut();
                 let body = tree.body_mut(id);
-                (body.level, body.transactions) = (3, transactions as u32);
+                (body.validity, body.transactions) = (Validity::Transactions, transactions as u32);
             })?;
         }
     }

@@ -4,7 +4,7 @@ use crate::datadir::Teller;
 use crate::datadir::open::{self, Locked};
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
-use crate::tree::{GENESIS, NodeId, Tree};
+use crate::tree::{GENESIS, NodeId, Tree, Validity};
 use primitives::{Hash256, Header, Height};
 use std::collections::HashSet;
 use store::FaultKind;
@@ -122,8 +122,10 @@ impl Before {
             return None;
         }
         let Some(best) = self.best else {
-            let connected =
-                loaded.entries.iter().filter(|entry| entry.status.level() >= 5 && !entry.status.is_failed());
+            let connected = loaded
+                .entries
+                .iter()
+                .filter(|entry| entry.status.level() >= Validity::Scripts.level() && !entry.status.is_failed());
             return connected.map(|entry| entry.height).max().map(Wanted::Height);
         };
         let entry = loaded.entries.iter().find(|entry| entry.hash == best);
@@ -203,7 +205,10 @@ fn stands_at(locked: &Locked, teller: &Teller<'_>) -> Result<Option<Stands>, Fau
 
 /// Height of the highest block that was ever connected and is not marked.
 fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
-    let connected = loaded.entries.iter().filter(|entry| entry.status.level() >= 5 && !entry.status.is_failed());
+    let connected = loaded
+        .entries
+        .iter()
+        .filter(|entry| entry.status.level() >= Validity::Scripts.level() && !entry.status.is_failed());
     connected.map(|entry| entry.height).max()
 }
 

@@ -4,7 +4,7 @@
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
 use super::open::{Purpose, open_existing};
-use crate::datadir::Folder;
+use crate::datadir::{Folder, Mode};
 use crate::engine::World;
 use crate::fault::Fault;
 use crate::options::{Events, Options};
@@ -38,7 +38,7 @@ pub struct VerifyReport {
 pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
     let start = Instant::now();
     let mut existing = open_existing(options, events, "verify", Purpose::Look)?;
-    existing.folder.is_read_only = true;
+    existing.folder.mode = Mode::ReadOnly;
     let (folder, tip) = (&existing.folder, existing.tip);
     let height = folder.tree().height(tip);
     let count = if blocks == 0 { height } else { blocks.min(height) };
@@ -70,8 +70,8 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
         if level >= 1 {
             report.transactions += engine.check_alone(node, bytes)? as u64;
         }
-        let undo = folder.tree().body(node).undo;
-        if level >= 2 && undo != 0 {
+        let has_undo = folder.tree().body(node).undo().is_some();
+        if level >= 2 && has_undo {
             let prev = {
                 let tree = folder.tree();
                 tree.hash(tree.parent(node).expect("not genesis"))

@@ -112,7 +112,7 @@ pub(crate) fn jobs(blocks: &[Vec<u8>]) -> Vec<Job> {
     let time = |height: usize| Header(*blocks[height].first_chunk().unwrap()).time();
     let job = |(height, block): (usize, &Vec<u8>)| {
         let at = HeaderContext {
-            node: height as NodeId,
+            node: NodeId::new(height),
             hash: hash_of(block),
             header: Header(*block.first_chunk().unwrap()),
             height: height as u32,

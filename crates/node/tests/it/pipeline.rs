@@ -7,7 +7,7 @@ use consensus::{Chain, Params, ScriptCheckReason};
 use node::block::{BlockContext, Job};
 use node::headers::{self, AssumeValid, ChainContext};
 use node::pipeline::{Outcome, Pipeline, Settings};
-use node::tree::NodeId;
+use node::tree::{GENESIS, NodeId};
 use primitives::{Hash256, Header, Work};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ fn world(chain: Chain, file: &str, scripts: bool) -> Option<World> {
     let tip = *ids.last().unwrap();
     let assume = AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO };
     let context = ChainContext::new(&tree, &params, &assume, tip);
-    let jobs = ids.iter().zip(blocks).filter(|(id, _)| **id != 0).map(|(&id, block)| {
+    let jobs = ids.iter().zip(blocks).filter(|(id, _)| **id != GENESIS).map(|(&id, block)| {
         let script_reason = scripts.then_some(ScriptCheckReason::AlwaysVerify);
         let context = BlockContext { script_reason, ..context.block(id) };
         Job { context, bytes: block.into(), checked: None, contextual: true, undo: Some([1; 4]) }
@@ -48,7 +48,7 @@ fn run(world: &World, settings: Settings, eager: bool) -> (Outcome, Memory) {
         let pipeline = Pipeline::new(&memory, &world.params, settings, HashKey([5, 6, 7, 8]));
         pipeline.set_times(Arc::clone(&world.times));
         let outcome = pipeline.run().unwrap();
-        let tip = memory.connected.lock().unwrap().last().map_or(0, |(node, _)| *node);
+        let tip = memory.connected.lock().unwrap().last().map_or(GENESIS, |(node, _)| *node);
         let hash = world.jobs.iter().find(|job| job.context.node == tip).map_or(Hash256::ZERO, |job| job.context.hash);
         pipeline.flush((tip, hash)).unwrap();
         outcome

@@ -378,7 +378,7 @@ fn check(story: &Story, way: Way, same: &mut Same) {
         pipeline: way.settings,
         assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
         stop_at: None,
-        tip: 0,
+        tip: node::tree::GENESIS,
         secret: HashKey([1, 2, 3, 4]),
     };
     let mut engine = Engine::new(&params, &memory, &tree, setup);

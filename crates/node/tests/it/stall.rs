@@ -139,7 +139,11 @@ fn a_double_spend_across_a_stalled_block_is_refused() {
                     (Outcome::Done, None) => {}
                     (Outcome::Refused { node, error }, Some((height, _))) => {
                         let why = error.reject_reason();
-                        assert_eq!((*node, why.as_ref()), (height, "bad-txns-inputs-missingorspent"), "{row}");
+                        assert_eq!(
+                            (node.index(), why.as_ref()),
+                            (height as usize, "bad-txns-inputs-missingorspent"),
+                            "{row}"
+                        );
                     }
                     other => panic!("{row}: {other:?}"),
                 }

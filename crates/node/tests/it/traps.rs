@@ -69,7 +69,7 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
             }
             let accepted = headers::accept(&mut tree.write().unwrap(), &params, &header, header.hash(), NOW);
             match accepted {
-                Ok(0) => {}
+                Ok(node::tree::GENESIS) => {}
                 Ok(id) => {
                     memory.bodies.lock().unwrap().entry(id).or_default().push_back(block);
                     engine.links.add(&tree.read().unwrap(), id);
@@ -119,7 +119,7 @@ pub(crate) fn engine_on<'w>(
         pipeline: settings,
         assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
         stop_at: None,
-        tip: 0,
+        tip: node::tree::GENESIS,
         secret: HashKey([9, 8, 7, 6]),
     };
     Engine::new(params, memory, tree, setup)

@@ -16,7 +16,7 @@ use crate::datadir::{Folder, open};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::options::{Events, Options, Report};
-use crate::tree::{Fate, GENESIS, NodeId};
+use crate::tree::{Fate, NodeId};
 use consensus::Chain;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
 use std::net::SocketAddr;
@@ -69,8 +69,8 @@ struct Shared<'f, 'e> {
     dirty: AtomicBool,
     /// Less was wanted than could be: a commit is to make room first.
     held_back: AtomicBool,
-    /// Where the run of the pipeline ends that goes on; [`GENESIS`] while there is none.
-    run_to: AtomicU32,
+    /// Where the current run of the pipeline ends.
+    run_to: Mutex<Option<NodeId>>,
     done: AtomicBool,
     fault: Mutex<Option<Fault>>,
 }
@@ -137,7 +137,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         wanted_to: AtomicU32::new(0),
         dirty: AtomicBool::new(false),
         held_back: AtomicBool::new(false),
-        run_to: AtomicU32::new(GENESIS),
+        run_to: Mutex::new(None),
         done: AtomicBool::new(false),
         fault: Mutex::default(),
     };
@@ -245,11 +245,11 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             ended => return Ok(ended),
         }
         if let Some(run_to) = next_run(folder, engine.tip()) {
-            shared.run_to.store(run_to, Relaxed);
+            *shared.run_to.lock().expect("nobody panics with it") = Some(run_to);
             // A better chain may have come since it was planned, when nobody knew of it.
             request::hurry_if_elsewhere(shared);
             let stopped = engine.stream(run_to)?;
-            shared.run_to.store(GENESIS, Relaxed);
+            *shared.run_to.lock().expect("nobody panics with it") = None;
             if stopped {
                 return Ok(Activated::Stopped);
             }

@@ -36,7 +36,7 @@ pub(super) fn want(shared: &Shared<'_, '_>) {
     // Piece by piece: there may be a million headers, and few are wanted.
     while tree.height(from) < end && list.len() < WANTS_MAX {
         let to = tree.ancestor(best, end.min(tree.height(from).saturating_add(WANTS_MAX as u32)));
-        let missing = tree.path(from, to).into_iter().filter(|&node| tree.body(node).data == 0);
+        let missing = tree.path(from, to).into_iter().filter(|&node| tree.body(node).location().is_none());
         let room = WANTS_MAX - list.len();
         list.extend(missing.take(room).map(|node| Want { hash: tree.hash(node), height: tree.height(node) }));
         from = to;
@@ -66,11 +66,11 @@ pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
 
 /// Ends the wait for the next block of a chain that is not the best any more.
 pub(super) fn hurry_if_elsewhere(shared: &Shared<'_, '_>) {
-    let run_to = shared.run_to.load(Relaxed);
-    let is_elsewhere = {
+    let run_to = *shared.run_to.lock().expect("nobody panics with it");
+    let is_elsewhere = run_to.is_some_and(|run_to| {
         let tree = shared.folder.tree();
-        run_to != GENESIS && !tree.is_ancestor(run_to, tree.best())
-    };
+        !tree.is_ancestor(run_to, tree.best())
+    });
     if is_elsewhere {
         shared.arrivals.hurry();
     }
