@@ -150,6 +150,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Not found, or what the system says.
     fn modify(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
 
+    /// Opens a file to append to, made if it is missing: for logs, which no other file relies on and no step syncs.
+    ///
+    /// # Errors
+    /// A directory is in the way or missing, no space, or what the system says.
+    fn append(&self, path: &Path) -> DiskResult<Box<dyn io::Write + Send>>;
+
     /// Gives `from` the name `to`; what had that name goes, in one step.
     ///
     /// # Errors

@@ -51,6 +51,11 @@ impl Disk for RealDisk {
         opened("open for writing", path, OpenOptions::new().read(true).write(true))
     }
 
+    fn append(&self, path: &Path) -> DiskResult<Box<dyn io::Write + Send>> {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        Ok(Box::new(wrap("open for appending", path, file)?))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
         wrap("rename", from, std::fs::rename(from, to))
     }

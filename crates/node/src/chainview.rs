@@ -2,12 +2,12 @@
 
 use crate::datadir::Writers;
 use crate::headers;
+use crate::options::{Clock, unix_seconds};
 use crate::tree::{Fate, GENESIS, NodeId, Tree, Validity};
 use consensus::{BlockError, Class, Params, Rule};
 use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{Hash256, Header, Height, Tables, U256, Work};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
 use store::blockfiles::BlockFiles;
 
 /// Blocks off the chain that are shown: not deeper than Core shows them by age, about a month of blocks.
@@ -24,6 +24,7 @@ pub struct SharedChain {
     pub(crate) files: Arc<BlockFiles>,
     pub(crate) writers: Arc<Mutex<Writers>>,
     pub(crate) pruned: bool,
+    pub(crate) clock: Clock,
 }
 
 impl SharedChain {
@@ -53,9 +54,8 @@ impl SharedChain {
     }
 }
 
-/// Whether a tip of this work and time is one of the initial download.
-pub(crate) fn is_initial(work: Work, time: u32, minimum_work: Work) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+/// Whether a tip of this work and time is one of the initial download, at the time `now` in seconds since 1970.
+pub(crate) fn is_initial(work: Work, time: u32, minimum_work: Work, now: u64) -> bool {
     work < minimum_work || u64::from(time) + TIP_AGE_MAX_S < now
 }
 
@@ -228,6 +228,6 @@ impl ChainView for SharedChain {
 
     fn initial_download(&self) -> bool {
         let tip = self.tip();
-        is_initial(tip.work, tip.header.time(), self.minimum_work)
+        is_initial(tip.work, tip.header.time(), self.minimum_work, unix_seconds(self.clock))
     }
 }

@@ -4,15 +4,21 @@
 //! A log that cannot be written is no reason to stop: it is given up; on a full disk only the lines are for which there is
 //! no room.
 
+use crate::options::{Clock, unix_seconds};
+use disk::Disk;
 use primitives::{Hash256, Work};
-use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
-use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// The log, appended to.
-pub struct Log(Mutex<Option<BufWriter<File>>>);
+pub struct Log {
+    out: Mutex<Option<Out>>,
+    clock: Clock,
+}
+
+type Out = BufWriter<Box<dyn Write + Send>>;
 
 /// What an UpdateTip line says.
 pub struct Tip {
@@ -37,21 +43,21 @@ pub struct Tip {
 }
 
 impl Log {
-    /// Appends to debug.log in a folder.
-    pub fn open(folder: &Path) -> Log {
-        let file = OpenOptions::new().create(true).append(true).open(folder.join("debug.log"));
-        Log(Mutex::new(file.ok().map(BufWriter::new)))
+    /// Appends to debug.log in a directory of `disk`; `clock` gives the times of its lines.
+    pub fn open(disk: &dyn Disk, dir: &Path, clock: Clock) -> Log {
+        let file = disk.append(&dir.join("debug.log"));
+        Log { out: Mutex::new(file.ok().map(BufWriter::new)), clock }
     }
 
     /// No log.
     pub fn none() -> Log {
-        Log(Mutex::new(None))
+        Log { out: Mutex::new(None), clock: || UNIX_EPOCH }
     }
 
     /// One line, with the time before it.
     pub fn line(&self, text: &str) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let mut log = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = unix_seconds(self.clock);
+        let mut log = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // In one piece: it is there as a whole, or not at all.
         let line = format!("{} {text}\n", date(now));
         if let Some(Err(why)) = log.as_mut().map(|out| out.write_all(line.as_bytes()))
@@ -79,7 +85,7 @@ impl Log {
 
     /// Hands everything to the system.
     pub fn flush(&self) {
-        if let Some(out) = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).as_mut() {
+        if let Some(out) = self.out.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             let _ = out.flush(); // See the module: a log is given up, not fought for.
         }
     }
@@ -134,6 +140,7 @@ pub fn date(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use disk::{Fault, SimDisk};
 
     #[test]
     fn a_crowd_says_so_much_a_minute() {
@@ -145,15 +152,24 @@ mod tests {
         assert_eq!((said(&mut crowd, 0), said(&mut crowd, 59), said(&mut crowd, 61)), (30, 0, 30));
     }
 
-    /// What the system says of a log that is full, and of one that cannot be written.
+    /// Lines longer than the buffer, of which the second meets the accident.
     #[test]
-    fn a_log_goes_on_when_there_is_room_again() {
-        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let read_only = File::open("/dev/null").unwrap();
-        for (row, file, stays) in [("full", full, true), ("not to be written", read_only, false)] {
-            let log = Log(Mutex::new(Some(BufWriter::with_capacity(8, file))));
-            log.line("a line");
-            assert_eq!(log.0.lock().unwrap().is_some(), stays, "{row}");
+    fn log_full_disk_loses_lines_and_io_error_ends_it() {
+        let lines = |text: String| text.lines().map(|line| line[..24].to_owned()).collect::<Vec<_>>();
+        let long = |name: &str| format!("{name} {}", "x".repeat(10_000));
+        for (row, fault, want) in
+            [("full", Fault::NoSpace, vec!["first", "third"]), ("broken", Fault::Io, vec!["first"])]
+        {
+            let disk = SimDisk::new(1);
+            let log = Log::open(&disk, Path::new("/"), || UNIX_EPOCH);
+            log.line(&long("first"));
+            disk.fail_at(disk.operations(), 1, fault);
+            log.line(&long("second"));
+            log.line(&long("third"));
+            let bytes = disk.open(Path::new("/debug.log")).unwrap().bytes().unwrap();
+            let want: Vec<String> =
+                want.iter().map(|name| long(&format!("1970-01-01T00:00:00Z {name}"))[..24].to_owned()).collect();
+            assert_eq!(lines(String::from_utf8(bytes.to_vec()).unwrap()), want, "{row}");
         }
     }
 

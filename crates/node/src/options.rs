@@ -7,12 +7,20 @@ use primitives::{Hash256, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::blockfiles::Limits;
 
 /// So long after the last commit was begun the next one is: ten minutes of work at most would be lost, and writing a
 /// commit takes its part of them.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(480);
+
+/// Where the time comes from: the program gives the machine's clock, tests any other.
+pub type Clock = fn() -> SystemTime;
+
+/// Whole seconds since 1970; 0 before.
+pub fn unix_seconds(clock: Clock) -> u64 {
+    clock().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
 
 /// The machine's own file system.
 pub fn real_disk() -> Arc<dyn Disk> {
@@ -45,7 +53,7 @@ pub struct Options {
     /// After so much time what is connected is committed: [`COMMIT_INTERVAL`].
     pub commit_interval: Duration,
     /// The machine's clock, [`SystemTime::now`], by which headers are judged; or another.
-    pub clock: fn() -> SystemTime,
+    pub clock: Clock,
     /// `-blocksxor`.
     pub blocksxor: bool,
     /// `--debug bench`: a line a stage and block in debug.log.

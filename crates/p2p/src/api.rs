@@ -7,6 +7,7 @@ use primitives::{Hash256, Height};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::time::SystemTime;
 
 /// The name of a connection, never used twice in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -59,6 +60,8 @@ pub struct Config {
     pub window_bytes: usize,
     /// How many blocks may be asked for beyond the lowest that has not arrived.
     pub window_count: usize,
+    /// Where the time of the day comes from: the machine's clock, or another.
+    pub clock: fn() -> SystemTime,
 }
 
 impl Config {
@@ -80,6 +83,7 @@ impl Config {
             addresses: Vec::new(),
             window_bytes: 64 << 20,
             window_count: 1024,
+            clock: SystemTime::now,
         }
     }
 }

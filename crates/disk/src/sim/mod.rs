@@ -77,6 +77,11 @@ impl SimDisk {
         self.state().is_stopped
     }
 
+    /// The file or directory of the operation at which the machine stopped.
+    pub fn stopped_at(&self) -> Option<PathBuf> {
+        self.state().stopped_at.clone()
+    }
+
     /// The disk as the next start of the machine finds it. This one is left as it is, so that
     /// several losses can be tried.
     pub fn reopen(&self, loss: Loss) -> SimDisk {
@@ -93,7 +98,13 @@ impl SimDisk {
         path: &Path,
         work: impl FnOnce(&mut State) -> io::Result<T>,
     ) -> DiskResult<T> {
-        work(&mut self.state()).map_err(|why| DiskError::new(action, path, why))
+        let mut state = self.state();
+        let was_stopped = state.is_stopped;
+        let result = work(&mut state);
+        if state.is_stopped && !was_stopped {
+            state.stopped_at = Some(path.to_path_buf());
+        }
+        result.map_err(|why| DiskError::new(action, path, why))
     }
 
     fn opened(&self, path: &Path, inode: usize, is_writable: bool) -> Arc<dyn DiskFile> {
@@ -132,6 +143,18 @@ impl Disk for SimDisk {
 
     fn modify(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
         self.open_file("open for writing", path, true)
+    }
+
+    fn append(&self, path: &Path) -> DiskResult<Box<dyn io::Write + Send>> {
+        if self.metadata(path)?.is_none() {
+            self.create(path)?;
+        }
+        let inode = self.run("open for appending", path, |state| {
+            let inode = state.find(path)?;
+            state.file(inode)?;
+            Ok(inode)
+        })?;
+        Ok(Box::new(SimLog { disk: self.clone(), path: path.to_path_buf(), inode }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
@@ -291,6 +314,34 @@ struct SimFile {
     path: PathBuf,
     inode: usize,
     is_writable: bool,
+}
+
+/// A file of a [`SimDisk`] that is appended to.
+struct SimLog {
+    disk: SimDisk,
+    path: PathBuf,
+    inode: usize,
+}
+
+impl io::Write for SimLog {
+    /// Takes all of `data` or, where the disk is full or fails, none of it; only a machine that stops leaves a part.
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let written = self.disk.run("write", &self.path, |state| {
+            let (part, answer) = match state.step()? {
+                Step::Whole => (data.len(), Ok(data.len())),
+                Step::Broken(Fault::Stop, why) => (state.random.up_to(data.len()), Err(why)),
+                Step::Broken(_, why) => (0, Err(why)),
+            };
+            let file = state.file(self.inode)?;
+            file.change(What::Write { offset: file.now.len(), data: data[..part].to_vec() });
+            answer
+        });
+        written.map_err(|why| why.source)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn to_usize(value: u64) -> io::Result<usize> {

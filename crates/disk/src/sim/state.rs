@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use super::{Fault, Loss};
 
@@ -16,6 +16,7 @@ pub(super) struct State {
     pub(super) operations: u64,
     pub(super) plans: Vec<Plan>,
     pub(super) is_stopped: bool,
+    pub(super) stopped_at: Option<PathBuf>,
     pub(super) random: Random,
 }
 
@@ -299,6 +300,7 @@ impl State {
             operations: 0,
             plans: Vec::new(),
             is_stopped: false,
+            stopped_at: None,
             random: Random(seed),
         }
     }

@@ -6,6 +6,7 @@ use crate::block::{BlockContext, Job};
 use crate::engine::{Lost, World};
 use crate::fault::Fault;
 use crate::log::Tip;
+use crate::options::unix_seconds;
 use crate::pipeline::{Backend, Connected};
 use crate::tree::{NodeId, Validity};
 use coins::Generation;
@@ -14,7 +15,7 @@ use consensus::{BlockError, ScriptCheckReason};
 use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef, put_coin_key};
 use primitives::{Hash256, OutPoint};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use store::FilePos;
 use store::blockfiles::BlockAt;
 
@@ -376,7 +377,7 @@ impl Folder<'_> {
         if self.mode == Mode::ReadOnly {
             return;
         }
-        let now = (self.options.clock)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
+        let now = unix_seconds(self.options.clock) as i64;
         let tree = self.tree();
         let (time, blocks_left) =
             (tree.time(job.context.node), tree.height(tree.best()).saturating_sub(job.context.height));

@@ -538,8 +538,8 @@ impl<'e> Folder<'e> {
 }
 
 /// A teller with the log of this folder.
-pub fn teller<'e>(events: Events<'e>, layout: &Layout, job: &str) -> Teller<'e> {
-    let log = Log::open(layout.net_dir());
+pub fn teller<'e>(events: Events<'e>, options: &Options, layout: &Layout, job: &str) -> Teller<'e> {
+    let log = Log::open(&*options.disk, layout.net_dir(), options.clock);
     log.line(&format!("ffwd version v{} ({job})", env!("CARGO_PKG_VERSION")));
     // The widest is the last; few messages at a time are left to narrower ones.
     if let Some(sha256) = simd::sha256::Lanes::available().last() {

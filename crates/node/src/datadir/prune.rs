@@ -9,7 +9,7 @@
 use super::{Folder, Mode, Writers};
 use crate::best_chain::CandidateSet;
 use crate::fault::Fault;
-use crate::options::{Options, Prune};
+use crate::options::{Options, Prune, unix_seconds};
 use crate::tree::{GENESIS, NodeId, Validity};
 use disk::Disk;
 use primitives::Height;
@@ -135,7 +135,12 @@ impl Folder<'_> {
             let tip = self.active.read().expect("nobody panics with it").last().copied().unwrap_or(GENESIS);
             // Without peers the blocks come from files, and Core calls that the initial download, too.
             let initial = self.arrivals.is_none()
-                || crate::chainview::is_initial(tree.work(tip), tree.time(tip), self.options.minimum_chain_work);
+                || crate::chainview::is_initial(
+                    tree.work(tip),
+                    tree.time(tip),
+                    self.options.minimum_chain_work,
+                    unix_seconds(self.options.clock),
+                );
             prune::Prune {
                 target_bytes: bytes,
                 buffer_bytes: self.options.sizes.prune_buffer_bytes,

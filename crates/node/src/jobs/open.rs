@@ -42,7 +42,7 @@ pub(super) fn open_existing<'e>(
     }
     let locked = open::lock(options, events, false)?;
     let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
-    let teller = open::teller(events, &layout, job);
+    let teller = open::teller(events, options, &layout, job);
     chainstate::check_no_snapshot(&*disk, &layout)?;
     teller.with_room(stop, || chainstate::finish_swap(&*disk, &layout))?;
     teller.with_room(stop, || store::reindex::finish_index_swap(&*disk, &layout))?;

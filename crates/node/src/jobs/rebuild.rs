@@ -20,7 +20,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     }
     let locked = open::lock(options, events, true)?;
     let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
-    let teller = open::teller(events, &layout, "reindex --chainstate-only");
+    let teller = open::teller(events, options, &layout, "reindex --chainstate-only");
     chainstate::check_no_snapshot(&*disk, &layout)?;
     let rebuilt = teller.with_room(stop, || chainstate::rebuilt(&*disk, &layout))?;
     let block_index = teller.with_room(stop, || BlockIndex::open(disk.clone(), &layout))?;

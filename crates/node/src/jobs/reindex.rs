@@ -22,7 +22,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let now = open::clock(options)?;
     let locked = open::lock(options, events, true)?;
     let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
-    let teller = open::teller(events, &layout, "reindex");
+    let teller = open::teller(events, options, &layout, "reindex");
     let before = Before::look(&locked, options, &teller)?;
     prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| teller.warn(warning));
     let scan = match &before.loaded {

@@ -165,7 +165,9 @@ fn every_operation(accident: Accident, strides: u64) {
                 check_last_try(why, &format!("{}, no space at {at}", case.name));
             }
             assert!(was_met || result.is_ok(), "{}: {result:?}", case.name);
-            assert!(result.is_err() || accident != Accident::Stop || !was_met, "{}: it stopped at {at}", case.name);
+            // Only the end of the log can be lost by a run that ends well: all else is durable then.
+            let is_log = disk.stopped_at().is_some_and(|path| path.ends_with("debug.log"));
+            assert!(result.is_err() || !disk.is_stopped() || is_log, "{}: it stopped at {at}", case.name);
             let losses = [Loss::Nothing, Loss::Unsynced, Loss::Random(at)];
             // Each row has one of them, in turn, but for runs of few operations with SLOW=1.
             let chosen = if is_slow() && !case.is_eager { &losses[..] } else { &losses[tried % 3..][..1] };

@@ -49,6 +49,7 @@ struct Runner {
     events: Sender<Event>,
     progress: Arc<Mutex<Progress>>,
     started: Instant,
+    clock: fn() -> SystemTime,
     ticked_at: Option<Duration>,
 }
 
@@ -67,8 +68,8 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let progress = Arc::new(Mutex::new(Progress::default()));
 
     let started = Instant::now();
-    let proxy = config.proxy.clone();
-    let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&budget), Rng::System, time(started))
+    let (proxy, clock) = (config.proxy.clone(), config.clock);
+    let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&budget), Rng::System, time(started, clock))
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))?;
     let (read_jobs, jobs) = channel();
     let reader = spawn_reader(chain, jobs, inbox_sender.clone())?;
@@ -86,6 +87,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         events,
         progress: Arc::clone(&progress),
         started,
+        clock,
         ticked_at: None,
     };
     let thread = Builder::new().name("ffwd-net".to_owned()).spawn(move || {
@@ -110,8 +112,8 @@ fn proxy_address(text: &str) -> io::Result<String> {
     Ok(target.to_string())
 }
 
-fn time(started: Instant) -> Now {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+fn time(started: Instant, clock: fn() -> SystemTime) -> Now {
+    let unix = clock().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     Now { since_start: started.elapsed(), unix }
 }
 
@@ -145,7 +147,7 @@ impl Runner {
     }
 
     fn now(&self) -> Now {
-        time(self.started)
+        time(self.started, self.clock)
     }
 
     /// Whether we are to stop.

@@ -109,6 +109,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         files: folder.files.clone(),
         writers: folder.writers.clone(),
         pruned: folder.is_pruning(),
+        clock: options.clock,
     });
     let own = store::own::Own::new(folder.disk.clone(), folder.layout.own_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
@@ -201,6 +202,7 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config.outbound_count = sync.outbound;
     config.version = env!("CARGO_PKG_VERSION").to_owned();
     config.addresses = addresses;
+    config.clock = options.clock;
     config.window_bytes = window_bytes;
     config
 }
