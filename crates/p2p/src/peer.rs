@@ -27,7 +27,7 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 /// How often a ping is sent. Source: `PING_INTERVAL`.
 pub const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
-/// While this many bytes wait to be sent, nothing more is read. Source: `-maxsendbuffer`, 1000 kB.
+/// While this many bytes wait to be sent, nothing more is read or dispatched. Source: `-maxsendbuffer`, 1000 kB.
 pub const SEND_PAUSE_BYTES: usize = 1_000_000;
 /// Blocks that a peer may have asked for and that were not served yet; what it asks for beyond is ignored.
 pub const SERVE_COUNT_MAX: usize = 4096;
@@ -66,6 +66,8 @@ pub enum Input {
     Addresses(Vec<AddressEntry>),
     /// `getaddr`, the first from an inbound peer.
     GetAddr,
+    /// A message that the connection dealt with alone.
+    Answered,
 }
 
 /// Addresses that are taken from a peer. Source: Bitcoin Core b88bffe,
@@ -138,6 +140,8 @@ pub struct Peer {
     pub unasked_count: u32,
     /// For which list, best block and usefulness the scheduler knows what this peer has.
     pub(crate) reach_of: Option<(u64, Hash256, bool)>,
+    /// Whether messages came that wait for room in the send queue.
+    pub(crate) has_undispatched: bool,
     nonce: u64,
     greeting: Greeting,
     connected_at: Duration,
@@ -182,6 +186,7 @@ impl Peer {
             round_trip: None,
             unasked_count: 0,
             reach_of: None,
+            has_undispatched: false,
             nonce: rng.number(),
             greeting,
             connected_at: at,
@@ -265,11 +270,6 @@ impl Peer {
         self.last_sent = now.since_start;
     }
 
-    /// Whether more may be read from this peer: not while it does not take what it asked for.
-    pub fn may_read(&self) -> bool {
-        self.transport.out_bytes() < SEND_PAUSE_BYTES
-    }
-
     /// The next thing that the peer said; `None` when more bytes are needed.
     ///
     /// `is_own_nonce` says whether a number is that of another connection of ours.
@@ -278,12 +278,10 @@ impl Peer {
     ///
     /// The [`Reason`] for which the connection ends.
     pub fn next(&mut self, now: Now, is_own_nonce: impl Fn(u64) -> bool) -> Result<Option<Input>, Reason> {
-        while let Some(received) = self.transport.next().map_err(Reason::Wire)? {
-            if let Some(input) = self.dispatch(received, now, &is_own_nonce)? {
-                return Ok(Some(input));
-            }
-        }
-        Ok(None)
+        let Some(received) = self.transport.next().map_err(Reason::Wire)? else { return Ok(None) };
+        // One message at a time: there may be no room for the answer to the next.
+        let input = self.dispatch(received, now, &is_own_nonce)?;
+        Ok(Some(input.unwrap_or(Input::Answered)))
     }
 
     fn dispatch(

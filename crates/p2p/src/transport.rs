@@ -23,6 +23,9 @@ pub const STEP_BYTES: usize = 256 << 10;
 /// Payloads from this size on get a vector that was used before, if there is one.
 const BUFFER_BYTES_MIN: usize = 64 << 10;
 
+/// Places of the send queue that are kept when it is empty.
+const OUT_COUNT_KEPT: usize = 16;
+
 /// First bytes of a v1 connection: magic, `version`, zeros. Source: BIP324.
 const V1_PREFIX_BYTES: usize = 16;
 
@@ -437,6 +440,10 @@ impl Transport {
         if self.out.front().is_some_and(|first| first.len() == self.sent) {
             self.out.pop_front();
             self.sent = 0;
+            // What a burst of answers took is given back.
+            if self.out.is_empty() {
+                self.out.shrink_to(OUT_COUNT_KEPT);
+            }
         }
     }
 

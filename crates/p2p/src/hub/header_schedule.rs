@@ -27,6 +27,7 @@ const YOUNG: Duration = Duration::from_secs(5);
 
 impl Hub {
     pub(super) fn tick_headers(&mut self, now: Now) {
+        self.tick_header_quota();
         self.retry_future(now);
         self.resolve_unknown();
         for id in self.peer_ids() {
@@ -137,7 +138,8 @@ impl Hub {
         for id in fresh {
             self.ask_from_best(id, now);
         }
-        let waits = |peer: &&Peer| peer.headers.deferred && !peer.headers.is_backing_off(now);
+        let waits =
+            |peer: &&Peer| peer.headers.deferred && !peer.headers.is_backing_off(now) && !self.is_far_ahead(peer.id);
         let deferred = self.peers.values().find(waits).map(|peer| peer.id);
         if let Some(id) = deferred.filter(|id| self.stream_count(*id) < STREAM_COUNT_MAX) {
             self.ask_from_best(id, now);
@@ -151,7 +153,7 @@ impl Hub {
         let may = |peer: &&Peer| {
             let state = &peer.headers;
             let idle = !state.is_streaming() && (!state.at_end || state.deferred) && !state.is_skipped(now);
-            peer.ready && peer.kind != Kind::AddressFetch && idle
+            peer.ready && peer.kind != Kind::AddressFetch && idle && !self.is_far_ahead(peer.id)
         };
         let outbound = self.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
         let Some(id) = outbound.or_else(|| self.peers.values().find(may)).map(|peer| peer.id) else { return };

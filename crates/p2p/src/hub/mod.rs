@@ -5,7 +5,9 @@
 //! Out: bytes (in each peer's transport), and [`Action`]s.
 
 pub mod blocks;
+pub mod dispatch;
 pub mod future_headers;
+pub mod header_quota;
 pub mod header_schedule;
 pub mod headers;
 pub mod outbound;
@@ -18,7 +20,7 @@ use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
 use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
 use crate::download::{Download, Source, Turn};
-use crate::peer::{Greeting, Input, Kind, Peer};
+use crate::peer::{Greeting, Kind, Peer};
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
@@ -91,6 +93,7 @@ pub struct Hub {
     download: Download,
     budget: Arc<InFlightBudget>,
     headers: headers::HeaderSync,
+    header_quota: header_quota::HeaderQuota,
     outbound: outbound::Dialer,
     addresses: Addresses,
     progress: Progress,
@@ -133,6 +136,7 @@ impl Hub {
             download: Download::default(),
             budget,
             headers: headers::HeaderSync::default(),
+            header_quota: header_quota::HeaderQuota::default(),
             outbound,
             addresses,
             progress: Progress::default(),
@@ -289,7 +293,7 @@ impl Hub {
     /// only from the peer that owes the block that the node waits for, if it waits for one.
     pub fn may_read(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get(&id) else { return false };
-        if !peer.may_read() {
+        if peer.has_undispatched || !self.may_answer(peer) {
             return false;
         }
         let held = self.budget.held_bytes();
@@ -312,26 +316,7 @@ impl Hub {
         peer.transport.received(bytes);
         peer.note_received(now);
         self.progress.received_bytes += bytes as u64;
-        loop {
-            let nonces: Vec<u64> = self.own_nonces(id);
-            let Some(peer) = self.peers.get_mut(&id) else { return };
-            let handled = match peer.next(now, |nonce| nonces.contains(&nonce)) {
-                Ok(None) => return,
-                Ok(Some(input)) => self.handle(id, input, now),
-                Err(reason) => Err(reason),
-            };
-            if let Err(reason) = handled {
-                self.drop_peer(id, reason, now);
-                return;
-            }
-        }
-    }
-
-    /// Nonces of connections of ours whose other end may be here: needed during a handshake only.
-    fn own_nonces(&self, id: PeerId) -> Vec<u64> {
-        let shaking = self.peers.get(&id).is_some_and(|peer| !peer.ready && !peer.is_outbound());
-        let all = self.peers.values().filter(|peer| shaking && peer.is_outbound());
-        all.map(Peer::nonce).collect()
+        self.dispatch(id, now);
     }
 
     /// `bytes` of a connection's transport were sent.
@@ -340,27 +325,8 @@ impl Hub {
         peer.transport.sent(bytes);
         peer.note_sent(now);
         self.progress.sent_bytes += bytes as u64;
+        self.dispatch_waiting(id, now);
         self.serve_next(id, now);
-    }
-
-    fn handle(&mut self, id: PeerId, input: Input, now: Now) -> Result<(), Reason> {
-        match input {
-            Input::Ready => self.on_ready(id, now),
-            Input::Headers(headers) => self.on_headers(id, &headers, now),
-            Input::Block(received) => self.on_block(id, received, now),
-            Input::GetHeaders(locator, stop) => self.on_get_headers(id, &locator, &stop),
-            Input::Inv(list) => self.on_inv(id, &list, now),
-            Input::GetData => {
-                self.serve_next(id, now);
-                Ok(())
-            }
-            Input::NotFound(list) => {
-                list.iter().for_each(|entry| self.download.not_found(id, &entry.hash, now.since_start));
-                Ok(())
-            }
-            Input::Addresses(entries) => self.on_addresses(id, &entries, now),
-            Input::GetAddr => self.on_get_addr(id, now),
-        }
     }
 
     fn on_ready(&mut self, id: PeerId, now: Now) -> Result<(), Reason> {
@@ -423,7 +389,10 @@ impl Hub {
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             match peer.tick(now, &mut self.rng) {
                 Ok(()) if outbound::is_fetched(peer, now) => self.drop_peer(id, Reason::AddressesFetched, now),
-                Ok(()) => self.serve_next(id, now),
+                Ok(()) => {
+                    self.dispatch_waiting(id, now);
+                    self.serve_next(id, now);
+                }
                 Err(reason) => self.drop_peer(id, reason, now),
             }
         }

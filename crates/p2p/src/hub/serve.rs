@@ -76,7 +76,7 @@ impl Hub {
     /// Begins to read the next blocks that a peer asked for, unless some are being read or much waits to be sent.
     pub(super) fn serve_next(&mut self, id: PeerId, now: Now) {
         let Some(peer) = self.peers.get(&id) else { return };
-        if peer.serving || peer.serve.is_empty() || peer.transport.out_bytes() >= SEND_PAUSE_BYTES {
+        if peer.serving || peer.serve.is_empty() || !self.may_answer(peer) {
             return;
         }
         let blocks: Vec<_> = peer.serve.iter().take(READ_COUNT_MAX).copied().collect();
@@ -131,7 +131,7 @@ impl Hub {
         }
         for id in self.peer_ids() {
             let peer = &self.peers[&id];
-            if !peer.ready || self.peer_has(id, &tip) {
+            if !peer.ready || self.peer_has(id, &tip) || !self.may_answer(peer) {
                 continue;
             }
             let fresh = if peer.wants_headers { self.headers_unknown_to(id, tip) } else { None };

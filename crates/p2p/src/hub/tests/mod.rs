@@ -2,6 +2,7 @@
 
 mod bad;
 mod good;
+mod queues;
 mod slow;
 mod sought;
 mod world;

@@ -33,6 +33,10 @@ pub(super) trait Far {
     fn receive(&mut self, bytes: &[u8], now: Now);
     /// Bytes to send.
     fn take(&mut self, now: Now) -> Vec<u8>;
+    /// Whether it reads: if not, its receive window is closed.
+    fn is_reading(&self, _: Now) -> bool {
+        true
+    }
     /// Whether it closed the connection.
     fn is_closed(&self) -> bool {
         false
@@ -73,6 +77,8 @@ pub(super) struct World {
     pub(super) blocks_count: usize,
     /// Greatest number of bytes held at the end of a step.
     pub(super) held_max: usize,
+    /// Greatest number of bytes in all send queues at the end of a step.
+    pub(super) queued_max: usize,
     /// How long the node keeps the bytes of a block.
     pub(super) keep: Duration,
     kept: VecDeque<(Duration, Reservation)>,
@@ -110,6 +116,7 @@ impl World {
             done_count: 0,
             blocks_count: 0,
             held_max: 0,
+            queued_max: 0,
             keep: Duration::ZERO,
             kept: VecDeque::new(),
             resolving: None,
@@ -194,6 +201,7 @@ impl World {
         self.hub.schedule(now);
         self.act();
         self.held_max = self.held_max.max(self.budget.held_bytes());
+        self.queued_max = self.queued_max.max(self.hub.queued_bytes());
     }
 
     fn dial_due(&mut self) {
@@ -222,7 +230,11 @@ impl World {
         let now = self.now();
         let Some(link) = self.links.get_mut(&id) else { return };
         // To the far end.
-        while let Some(bytes) = self.hub.peer(id).map(|p| p.transport.to_send().to_vec()).filter(|b| !b.is_empty()) {
+        while link.far.is_reading(now) {
+            let bytes = self.hub.peer(id).map_or_else(Vec::new, |peer| peer.transport.to_send().to_vec());
+            if bytes.is_empty() {
+                break;
+            }
             link.to_far.push_back((self.time + link.latency, bytes.clone()));
             self.hub.sent(id, bytes.len(), now);
         }
