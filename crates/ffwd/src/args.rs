@@ -12,7 +12,7 @@ use node::options::{Prune, SetHash};
 use primitives::{Hash256, Height, U256, Work, hex};
 use std::path::PathBuf;
 
-/// Workers that may be asked for: more than any machine has cores, and few enough for threads to start.
+/// Most worker threads: more than any machine has cores, and few enough for threads to start.
 pub(crate) const PAR_MAX: i64 = 1024;
 /// Least of Core's `-dbcache`, in MiB. Source: Bitcoin Core b88bffe, kernel/caches.h.
 pub(crate) const DBCACHE_MIB_MIN: u64 = 4;
@@ -31,112 +31,112 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Make a realistic chain, validate it, show what happened; needs nothing, leaves a report
+    /// Generate a realistic chain, validate it, and draw a report; needs no network and no data
     #[cfg(feature = "lab")]
     Demo(lab::Demo),
-    /// Blocks from peers: bring the folder to their tip, and follow it
+    /// Download blocks from peers, validate them, and follow the chain
     Sync(Sync),
-    /// Blocks from the block files that are there: build index, undo files and coins
+    /// Rebuild block index, undo files and UTXO set from the block files of the data directory
     Reindex(Reindex),
-    /// Blocks from bootstrap.dat or loose block files
+    /// Import blocks from files such as bootstrap.dat
     Import(Import),
-    /// Check the last blocks again, as Core's verifychain
+    /// Check the last blocks again, as Core's verifychain does
     Verify(Verify),
-    /// What is in the folder, and what would be done next
+    /// Show what the data directory holds, and the next step
     Info(Info),
-    /// The set of unspent coins
+    /// Inspect the UTXO set
     #[command(subcommand)]
     Coins(Coins),
-    /// Make chains, measure, compare, plot
+    /// Generate chains, measure, compare, plot
     #[cfg(feature = "lab")]
     #[command(subcommand)]
     Lab(lab::Lab),
 }
 
-/// Which folder of which network, and what every command over one needs.
+/// Data directory, network, and what every command on one takes.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Folder and network")]
+#[command(next_help_heading = "Data directory and network")]
 pub(crate) struct Common {
-    /// The data directory [default: Core's]
+    /// Data directory [default: Core's]
     #[arg(long, value_name = "DIR")]
     pub(crate) datadir: Option<PathBuf>,
-    /// The configuration file, relative to the data directory [default: bitcoin.conf]
+    /// Configuration file, relative to the data directory [default: bitcoin.conf]
     #[arg(long, value_name = "FILE")]
     pub(crate) conf: Option<PathBuf>,
-    /// The network [default: main]
+    /// Network [default: main]
     #[arg(long, value_parser = chain_parser())]
     pub(crate) chain: Option<Chain>,
-    /// Print one JSON object on one line of standard output at the end
+    /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where the blocks folder lies, if not in the data directory
+    /// Directory that holds blocks/ [default: the data directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) blocksdir: Option<PathBuf>,
-    /// Memory for coins, blocks in flight and tables, at least 4 [default: 1024, below 4 GiB of memory 450]
+    /// Memory for coins, blocks in flight and tables, at least 4 [default: 1024, with less than 4 GiB of memory 450]
     #[arg(long, value_name = "MiB", value_parser = clap::value_parser!(u64).range(DBCACHE_MIB_MIN..=DBCACHE_MIB_MAX))]
     pub(crate) dbcache: Option<u64>,
-    /// Workers; 0 for one a core, negative to leave that many cores free [default: 0]
+    /// Worker threads; 0: one per core, -N: all cores but N [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
     pub(crate) par: Option<i64>,
-    /// Assume the scripts of this block and its ancestors valid; 0 to verify all [default: Core's]
+    /// Assume the scripts of this block and its ancestors valid; 0: verify all [default: Core's]
     #[arg(long, value_name = "HASH|0", value_parser = hash)]
     pub(crate) assumevalid: Option<Hash256>,
-    /// Work below which no chain counts as the real one [default: Core's]
+    /// Minimum work of a chain, in hexadecimal [default: Core's]
     #[arg(long, value_name = "HEX", value_parser = work)]
     pub(crate) minimumchainwork: Option<Work>,
-    /// On signet: the script that blocks are signed for
+    /// Script that the blocks of a signet satisfy [default: the public signet's]
     #[arg(long, value_name = "HEX", value_parser = challenge)]
     pub(crate) signetchallenge: Option<Challenge>,
-    /// On regtest: where segwit, bip34, dersig, cltv or csv begins
+    /// Activation height of segwit, bip34, dersig, cltv or csv on regtest (repeatable)
     #[arg(long, value_name = "NAME@H", value_parser = activation)]
     pub(crate) testactivationheight: Vec<Activation>,
-    /// On regtest: follow BIP 94
+    /// Test option on regtest; bip94: enforce BIP 94 (repeatable)
     #[arg(long, value_name = "OPTION")]
     pub(crate) test: Vec<TestOption>,
 }
 
-/// What commands take that write blocks and coins.
+/// Options of the commands that write blocks and coins.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Work")]
+#[command(next_help_heading = "Validation and storage")]
 pub(crate) struct Writing {
-    /// Stop exactly at this height; 0 for not
-    #[arg(long, value_name = "N")]
+    /// Stop at exactly this height; 0: do not stop [default: 0]
+    #[arg(long, value_name = "HEIGHT")]
     pub(crate) stopatheight: Option<Height>,
-    /// Remove old block files, to keep about so much of them, at least 550; 0 keeps all, 1 only goes on in a pruned folder
+    /// Target size of block and undo files, at least 550; 0: keep all, 1: manual pruning [default: 0]
     #[arg(long, value_name = "MiB", allow_negative_numbers = true, value_parser = prune)]
     pub(crate) prune: Option<Prune>,
-    /// Whether block files of a new folder are obfuscated [default: 1]
+    /// Obfuscate the block files of a new data directory [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) blocksxor: Option<bool>,
-    /// More to look at: the time of each stage in debug.log; allocations, of an ffwd built with the feature heap
+    /// Additional output (repeatable)
     #[arg(long, value_name = "CATEGORY")]
     pub(crate) debug: Vec<DebugCategory>,
 }
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Sync {
-    /// Connect only to this node (repeatable); 0 for none
+    /// Connect only to this node (repeatable); 0: connect to none
     #[arg(long, value_name = "ADDR")]
     pub(crate) connect: Vec<String>,
-    /// Keep a connection to this node besides (repeatable)
+    /// Connect to this node as well, and again when it disconnects (repeatable)
     #[arg(long, value_name = "ADDR")]
     pub(crate) addnode: Vec<String>,
-    /// Serve peers that connect here (repeatable): IP or IP:PORT
+    /// Accept connections on IP or IP:PORT (repeatable)
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
-    /// A SOCKS5 proxy for every connection: HOST:PORT
+    /// SOCKS5 proxy for every connection, HOST:PORT [default: no proxy]
     #[arg(long, value_name = "ADDR")]
     pub(crate) proxy: Option<String>,
-    /// End where the peers' best chain ends, instead of following it. One must have told its chain; others of --connect and --addnode that cannot be reached are waited for at most a minute
+    /// Exit when the peers' best chain is connected, instead of following it. Waits until one peer has sent its headers, and at most a minute for the others of --connect and --addnode
     #[arg(long)]
     pub(crate) exit_at_tip: bool,
-    /// Whether BIP 324 transport is offered and tried first [default: 1]
+    /// Use BIP 324 v2 transport where the peer supports it [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) v2transport: Option<bool>,
-    /// Whether DNS seeds are asked for peers [default: 1, with --connect 0]
+    /// Query DNS seeds for peers [default: 1, with --connect 0]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) dnsseed: Option<bool>,
-    /// Outbound connections to seek
+    /// Number of outbound connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(8..=12))]
     pub(crate) maxoutbound: u8,
     #[command(flatten)]
@@ -147,10 +147,10 @@ pub(crate) struct Sync {
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Reindex {
-    /// Rebuild the coins alone, beside the old ones
+    /// Rebuild the UTXO set alone; the old one stays until the new one is complete
     #[arg(long)]
     pub(crate) chainstate_only: bool,
-    /// Which hash of the set to compute at the end
+    /// Hash of the UTXO set to compute at the end
     #[arg(long, value_enum, default_value_t)]
     pub(crate) hash: HashType,
     #[command(flatten)]
@@ -161,7 +161,7 @@ pub(crate) struct Reindex {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Import {
-    /// Files of blocks, in the order in which they are read
+    /// Files of blocks, read in this order
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
@@ -172,10 +172,10 @@ pub(crate) struct Import {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Verify {
-    /// How thorough: 0 reads blocks, 1 checks each alone, 2 reads undo data, 3 disconnects them in memory, 4 connects them again
+    /// 0 reads blocks, 1 checks each of them, 2 reads undo data, 3 disconnects them in memory, 4 connects them again
     #[arg(long, value_name = "0..4", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) level: u8,
-    /// How many blocks, counted from the tip; 0 for all
+    /// Number of blocks below the tip; 0: all
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) blocks: u32,
     #[command(flatten)]
@@ -190,20 +190,20 @@ pub(crate) struct Info {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Coins {
-    /// Counts, amounts and hash of the set at the tip, as Core's gettxoutsetinfo
+    /// Show count, amount and hash of the UTXO set at the tip, as Core's gettxoutsetinfo does
     Info(CoinsInfo),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CoinsInfo {
-    /// Which hash of the set to compute
+    /// Hash of the UTXO set to compute
     #[arg(long, value_enum, default_value_t = HashType::Serialized)]
     pub(crate) hash: HashType,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-/// Which hash of the set, by the names of gettxoutsetinfo.
+/// Hashes of the UTXO set, by the names of gettxoutsetinfo.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum HashType {
     #[default]
@@ -226,9 +226,9 @@ impl From<HashType> for SetHash {
 /// A category of debug.log that is off by default.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DebugCategory {
-    /// The time of each stage, in debug.log
+    /// Time of each stage, in debug.log
     Bench,
-    /// Every allocation, in dhat-heap.json beside debug.log; slow
+    /// Allocations, in dhat-heap.json beside debug.log; needs feature heap; slow
     Heap,
 }
 
@@ -257,25 +257,25 @@ fn chain_parser() -> impl TypedValueParser<Value = Chain> {
 /// A hash as Core's options take it: up to 64 hexadecimal digits, with or without 0x before them.
 pub(crate) fn hash(text: &str) -> Result<Hash256, String> {
     let number = U256::from_hex(text.strip_prefix("0x").unwrap_or(text));
-    let why = || format!("{text:?} is no block hash: up to 64 hexadecimal digits are wanted, or 0");
+    let why = || format!("{text:?} is not a block hash: expected up to 64 hexadecimal digits, or 0");
     Ok(Hash256(number.ok_or_else(why)?.to_le_bytes()))
 }
 
 /// Work as Core's options take it: up to 64 hexadecimal digits, with or without 0x before them.
 pub(crate) fn work(text: &str) -> Result<Work, String> {
     let number = U256::from_hex(text.strip_prefix("0x").unwrap_or(text));
-    number.map(Work).ok_or_else(|| format!("{text:?} is no work: up to 64 hexadecimal digits are wanted"))
+    number.map(Work).ok_or_else(|| format!("{text:?} is not an amount of work: expected up to 64 hexadecimal digits"))
 }
 
 pub(crate) fn challenge(text: &str) -> Result<Challenge, String> {
     hex::decode(text)
         .map(Challenge)
-        .ok_or_else(|| format!("{text:?} is no script: pairs of hexadecimal digits are wanted"))
+        .ok_or_else(|| format!("{text:?} is not a script: expected pairs of hexadecimal digits"))
 }
 
 pub(crate) fn activation(text: &str) -> Result<Activation, String> {
-    let (name, height) = text.split_once('@').ok_or_else(|| format!("{text:?} has no @: NAME@HEIGHT is wanted"))?;
-    let height = height.parse().map_err(|why| format!("the height of {text:?} is no number: {why}"))?;
+    let (name, height) = text.split_once('@').ok_or_else(|| format!("{text:?} has no @: expected NAME@HEIGHT"))?;
+    let height = height.parse().map_err(|why| format!("the height of {text:?} is not a number: {why}"))?;
     Ok(Activation { name: name.to_owned(), height })
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn prune(text: &str) -> Result<Prune, String> {
         Ok(..PRUNE_MIB_MIN) => {
             Err(format!("Prune configured below the minimum of {PRUNE_MIB_MIN} MiB.  Please use a higher number."))
         }
-        _ => Err(format!("{text:?} is no size: 0, 1, or a number of MiB from {PRUNE_MIB_MIN} on is wanted")),
+        _ => Err(format!("{text:?} is not a size: expected 0, 1, or at least {PRUNE_MIB_MIN} MiB")),
     }
 }
 
@@ -301,7 +301,7 @@ fn zero_or_one(text: &str) -> Result<bool, String> {
     match text {
         "0" => Ok(false),
         "1" => Ok(true),
-        _ => Err("0 or 1 is wanted".to_owned()),
+        _ => Err("expected 0 or 1".to_owned()),
     }
 }
 
@@ -316,12 +316,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn cli_definition_passes_claps_checks() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn wrong_use_says_why() {
+    fn parse_refuses_wrong_use_with_the_reason() {
         use ErrorKind::*;
         for (line, kind, want) in [
             ("", DisplayHelpOnMissingArgumentOrSubcommand, "Usage"),
@@ -335,14 +335,14 @@ pub(crate) mod tests {
             ("reindex --prune 2", ValueValidation, "Prune configured below the minimum of 550 MiB.  Please use"),
             ("reindex --prune 549", ValueValidation, "Please use a higher number."),
             ("reindex --prune -1", ValueValidation, "Prune cannot be configured with a negative value."),
-            ("reindex --prune 99999999999999999999", ValueValidation, "is no size"),
-            ("reindex --assumevalid xyz", ValueValidation, "is no block hash"),
-            ("reindex --minimumchainwork ''", ValueValidation, "is no work"),
+            ("reindex --prune 99999999999999999999", ValueValidation, "is not a size"),
+            ("reindex --assumevalid xyz", ValueValidation, "is not a block hash"),
+            ("reindex --minimumchainwork ''", ValueValidation, "is not an amount of work"),
             ("reindex --stopatheight -5", UnknownArgument, "-5"),
             ("reindex --blocksxor yes", ValueValidation, "0 or 1"),
-            ("reindex --signetchallenge 5", ValueValidation, "is no script"),
+            ("reindex --signetchallenge 5", ValueValidation, "is not a script"),
             ("reindex --testactivationheight csv", ValueValidation, "has no @"),
-            ("reindex --testactivationheight csv@high", ValueValidation, "is no number"),
+            ("reindex --testactivationheight csv@high", ValueValidation, "is not a number"),
             ("reindex --test addrman", InvalidValue, "bip94"),
             ("reindex --debug net", InvalidValue, "bench"),
             ("reindex --chain main --chain test", ArgumentConflict, "--chain"),
@@ -368,7 +368,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn options_are_read() {
+    fn parse_reads_every_kind_of_option() {
         let line = "reindex --chainstate-only --hash muhash --datadir /d --chain testnet4 --json --dbcache 4 --par -1 --assumevalid 0 \
                     --minimumchainwork 0xff --stopatheight 7 --prune 550 --blocksxor 0 --debug bench --debug bench";
         let Ok(Command::Reindex(got)) = parse(line) else { panic!("{line}") };
@@ -396,7 +396,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn hashes_are_numbers() {
+    fn hash_is_read_as_a_number() {
         let tip = "00000000000000000000ccebd6d74d9194d8dcdc1d177c478e094bfad51ba5ac";
         for (row, text, want) in [
             ("whole", tip, Hash256::from_display(tip)),

@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use std::io::IsTerminal;
 use std::time::Instant;
 
-/// A bar for work that is counted in blocks alone; nothing without a terminal but a line now and then.
+/// A bar for work that is counted in blocks alone; without a terminal, a line every ten seconds.
 pub(crate) struct BlockBar {
     bar: Option<ProgressBar>,
     line_at: Instant,
@@ -17,7 +17,7 @@ impl BlockBar {
         BlockBar { bar: std::io::stderr().is_terminal().then(bar), line_at: Instant::now() }
     }
 
-    /// Takes how far `lab chain` is.
+    /// Shows the progress of `lab chain`.
     pub(crate) fn progress(&mut self, progress: &lab::chain::Progress) {
         let text = || {
             let (height, end) = (text::count(progress.blocks.into()), text::count(progress.blocks_total.into()));

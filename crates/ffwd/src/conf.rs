@@ -3,7 +3,7 @@
 //! ```text
 //! line:     # comment | [section] | name=value | section.name=value; "no" before a name negates it
 //! order:    settings.json, then the network's section, then the part before any section; in a file the first value counts
-//! json:     { name: text | number | true | false | [values] }, in the network's folder; the last value counts
+//! json:     { name: text | number | true | false | [values] }, in the network's directory; the last value counts
 //! ```
 //!
 //! Source: facts of Bitcoin Core b88bffe: common/config.cpp, `GetConfigOptions` and `ReadConfigFiles`; common/settings.cpp,
@@ -15,7 +15,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// A configuration larger than this is none; it bounds what is read into memory.
+/// Bound of what is read into memory: no configuration is larger.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files that one configuration may include.
 const INCLUDES_MAX: usize = 1_000;
@@ -61,7 +61,7 @@ fn begins_with_number_but_zero(text: &str) -> bool {
     digits.bytes().take_while(u8::is_ascii_digit).any(|digit| digit != b'0')
 }
 
-/// Where a value stands.
+/// File and line of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     file: PathBuf,
@@ -78,7 +78,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A value and where it stands.
+/// A value, and its file and line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Setting {
     pub(crate) value: Value,
@@ -99,7 +99,7 @@ pub(crate) enum ConfError {
     Read { path: PathBuf, why: io::Error },
     /// A file that was named is not there.
     Missing { path: PathBuf, by: String },
-    /// It is a folder, too large, or not what it should be.
+    /// It is a directory, too large, or of another format.
     Shape { path: PathBuf, why: String },
     /// A line, or a value.
     Line { place: Place, why: String },
@@ -111,7 +111,7 @@ impl fmt::Display for ConfError {
             ConfError::Read { path, why } => {
                 write!(f, "{} cannot be read: {why}: check its permissions", path.display())
             }
-            ConfError::Missing { path, by } => write!(f, "{} is not there, and {by} names it", path.display()),
+            ConfError::Missing { path, by } => write!(f, "{} does not exist, and {by} names it", path.display()),
             ConfError::Shape { path, why } => write!(f, "{}: {why}", path.display()),
             ConfError::Line { place, why } => write!(f, "{place}: {why}"),
         }
@@ -132,7 +132,7 @@ pub(crate) struct Conf {
 }
 
 impl Conf {
-    /// Reads the configuration file `file` of the folder `datadir`, and what it includes. `chain` is the network, where
+    /// Reads the configuration file `file` of the data directory, and what it includes. `chain` is the network, where
     /// the command line gives it; otherwise the file decides. Without a file there is nothing in it, unless it was `named`.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ impl Conf {
                 self.look_at_section(section, &place);
                 prefix = format!("{section}.");
             } else if line.starts_with('-') {
-                return refuse(format!("{line}: options stand here without the leading -"));
+                return refuse(format!("{line}: remove the leading -: options are written without it here"));
             } else if let Some((name, value)) = line.split_once('=') {
                 let full = format!("{prefix}{}", name.trim_matches([' ', '\t', '\r']));
                 let entry = entry(&full, value.trim_matches([' ', '\t', '\r']), place.clone());
@@ -210,11 +210,11 @@ impl Conf {
 
     fn look_at_section(&mut self, section: &str, place: &Place) {
         if Chain::from_name(section).is_none() {
-            self.warnings.push(format!("{place}: section [{section}] is no network, it is ignored"));
+            self.warnings.push(format!("{place}: section [{section}] is not a network: ignored"));
         }
     }
 
-    /// Reads settings.json, or the file that the option `settings` names, in the network's folder.
+    /// Reads settings.json, or the file that the option `settings` names, in the network's directory.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ impl Conf {
         let Some(text) = read_text(&path)? else { return Ok(()) };
         let shape = |why: String| ConfError::Shape { path: path.clone(), why };
         let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).map_err(|why| {
-            shape(format!("it is no JSON object ({why}): removing it resets what bitcoind stored there"))
+            shape(format!("it is not a JSON object ({why}): removing it resets what bitcoind stored there"))
         })?;
         for (name, value) in object {
             let values = match value {
@@ -243,7 +243,7 @@ impl Conf {
                     serde_json::Value::Number(number) => Value::Text(number.to_string()),
                     serde_json::Value::String(text) => Value::Text(text),
                     serde_json::Value::Null => continue,
-                    other => return Err(shape(format!("{name} is {other}: text, a number, true or false is wanted"))),
+                    other => return Err(shape(format!("{name} is {other}: expected text, a number, true or false"))),
                 };
                 let setting = Setting { value, place: Place { file: path.clone(), line: 0 } };
                 self.json.push(Entry { section: String::new(), name: name.clone(), setting });
@@ -252,11 +252,11 @@ impl Conf {
         Ok(())
     }
 
-    /// The network that the file names; none where it names none.
+    /// The network that the file names, if any.
     ///
     /// # Errors
     ///
-    /// [`ConfError::Line`]: a name that is no network's, or several at once.
+    /// [`ConfError::Line`]: the name of no network, or several networks at once.
     ///
     /// Source: common/args.cpp, `GetChainArg`.
     pub(crate) fn chain(&self) -> Result<Option<Chain>, ConfError> {
@@ -274,7 +274,7 @@ impl Conf {
         if let Some(setting) = self.span("", "chain").into_iter().next() {
             let chain = Chain::from_name(setting.value.text()).ok_or_else(|| ConfError::Line {
                 place: setting.place.clone(),
-                why: format!("chain={}: one of main, test, testnet4, signet, regtest is wanted", setting.value.text()),
+                why: format!("chain={}: expected one of main, test, testnet4, signet, regtest", setting.value.text()),
             })?;
             found.push((chain, setting));
         }
@@ -295,7 +295,7 @@ impl Conf {
         named.map(|entry| entry.setting.clone()).collect()
     }
 
-    /// Values of one section that stand after the last negation.
+    /// Values of one section after the last negation.
     fn span(&self, section: &str, name: &str) -> Vec<Setting> {
         after_last_no(self.all(section, name))
     }
@@ -306,7 +306,7 @@ impl Conf {
         [json, self.all(chain.name(), name), self.all("", name)]
     }
 
-    /// The value of an option on a network; none where it is not set.
+    /// The value of an option on a network, if it is set.
     pub(crate) fn get(&self, name: &str, chain: Chain) -> Option<Setting> {
         for (index, values) in self.sources(name, chain).into_iter().enumerate() {
             let Some(last) = values.last().cloned() else { continue };
@@ -322,7 +322,7 @@ impl Conf {
         None
     }
 
-    /// All values of an option that may stand several times; empty where it is not set, or negated.
+    /// All values of a repeatable option; empty where it is not set, or negated.
     pub(crate) fn list(&self, name: &str, chain: Chain) -> Vec<Setting> {
         let (mut result, mut negated_and_empty) = (Vec::new(), false);
         let (mut done, last) = (false, 2);
@@ -332,7 +332,7 @@ impl Conf {
             }
             let has_no = values.iter().any(|setting| setting.value == Value::No);
             let ends_with_no = values.last().is_some_and(|setting| setting.value == Value::No);
-            // In Core values of the file come back from the dead, unless nothing else was left of the option.
+            // As in Core, a negation in the section does not remove the values before it in the file unless no value follows.
             if !done || (index > 0 && !negated_and_empty) {
                 result.extend(after_last_no(values));
             }
@@ -360,7 +360,7 @@ fn entry(full: &str, value: &str, place: Place) -> Entry {
     Entry { section: section.to_owned(), name: name.to_owned(), setting: Setting { value, place } }
 }
 
-/// The text of a file; none when it is not there.
+/// The text of a file, if it exists.
 fn read_text(path: &Path) -> Result<Option<String>, ConfError> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
@@ -369,13 +369,13 @@ fn read_text(path: &Path) -> Result<Option<String>, ConfError> {
     };
     let shape = |why: String| ConfError::Shape { path: path.to_owned(), why };
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(shape("it is a folder: a file is wanted".to_owned()));
+        return Err(shape("it is a directory: expected a file".to_owned()));
     }
     let mut bytes = Vec::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     let count = read.map_err(|why| ConfError::Read { path: path.to_owned(), why })? as u64;
     if count > FILE_BYTES_MAX {
-        return Err(shape(format!("it has more than {FILE_BYTES_MAX} bytes: is it a configuration?")));
+        return Err(shape(format!("it is larger than {FILE_BYTES_MAX} bytes: is it a configuration file?")));
     }
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
@@ -385,13 +385,13 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// What `files` (the first is bitcoin.conf) say in a folder of their own.
+    /// The configuration of a data directory with these files, of which the first is bitcoin.conf.
     fn read(files: &[(&str, &str)], chain: Option<Chain>) -> Result<Conf, ConfError> {
-        let folder = tempfile::tempdir().unwrap();
+        let datadir = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            fs::write(folder.path().join(name), text).unwrap();
+            fs::write(datadir.path().join(name), text).unwrap();
         }
-        Conf::read(folder.path(), Path::new("bitcoin.conf"), false, chain)
+        Conf::read(datadir.path(), Path::new("bitcoin.conf"), false, chain)
     }
 
     fn text(setting: Option<Setting>) -> String {
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_as_core_finds_it() {
+    fn get_takes_the_value_that_core_takes() {
         for (row, file, chain, name, want) in [
             ("plain", "dbcache=100", Chain::Main, "dbcache", "100"),
             ("spaces, comment, line end of Windows", " dbcache = 100 \t# much\r\n", Chain::Main, "dbcache", "100"),
@@ -425,13 +425,18 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_joined() {
+    fn list_joins_sections_as_core_does() {
         for (row, file, chain, want) in [
             ("in order", "addnode=a\naddnode=b", Chain::Main, vec!["a", "b"]),
             ("the section before the rest", "addnode=a\n[main]\naddnode=b", Chain::Main, vec!["b", "a"]),
             ("negated in between", "addnode=a\nnoaddnode=1\naddnode=b", Chain::Main, vec!["b"]),
             ("negated in the section", "addnode=a\n[main]\nnoaddnode=1", Chain::Main, vec![]),
-            ("back from the dead", "addnode=a\n[main]\nnoaddnode=1\naddnode=b", Chain::Main, vec!["b", "a"]),
+            (
+                "values after a negation in the section",
+                "addnode=a\n[main]\nnoaddnode=1\naddnode=b",
+                Chain::Main,
+                vec!["b", "a"],
+            ),
             ("not for this network", "addnode=a", Chain::Regtest, vec![]),
         ] {
             let conf = read(&[("bitcoin.conf", file)], Some(chain)).unwrap();
@@ -441,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_chosen() {
+    fn chain_is_read_from_flags_and_name() {
         for (row, file, want) in [
             ("none", "dbcache=4", "-"),
             ("by name", "chain=testnet4", "testnet4"),
@@ -457,9 +462,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn wrong_file_is_refused_with_file_and_line() {
         for (row, files, want) in [
-            ("a dash", &[("bitcoin.conf", "\n-dbcache=4")][..], "bitcoin.conf line 2: -dbcache=4: options stand here"),
+            (
+                "a dash",
+                &[("bitcoin.conf", "\n-dbcache=4")][..],
+                "bitcoin.conf line 2: -dbcache=4: remove the leading -",
+            ),
             (
                 "no =",
                 &[("bitcoin.conf", "nodbcache")],
@@ -473,24 +482,25 @@ mod tests {
                 &[("bitcoin.conf", "signet=1\nchain=main")],
                 "line 2: main is chosen here, signet is chosen too",
             ),
-            ("an include that is not there", &[("bitcoin.conf", "includeconf=more.conf")], "more.conf is not there"),
+            ("an include that is not there", &[("bitcoin.conf", "includeconf=more.conf")], "more.conf does not exist"),
             ("an include that is wrong", &[("bitcoin.conf", "includeconf=a"), ("a", "x\n")], "a line 1: \"x\""),
         ] {
             let conf = read(files, None).and_then(|conf| conf.chain());
             let why = conf.expect_err(row).to_string();
             assert!(why.contains(want), "{row}: {why}");
         }
-        let folder = tempfile::tempdir().unwrap();
-        for (row, file, named, want) in
-            [("named and not there", "other.conf", true, "--conf names it"), ("a folder", ".", false, "it is a folder")]
-        {
-            let why = Conf::read(folder.path(), Path::new(file), named, None).expect_err(row).to_string();
+        let datadir = tempfile::tempdir().unwrap();
+        for (row, file, named, want) in [
+            ("named and not there", "other.conf", true, "--conf names it"),
+            ("a directory", ".", false, "it is a directory"),
+        ] {
+            let why = Conf::read(datadir.path(), Path::new(file), named, None).expect_err(row).to_string();
             assert!(why.contains(want), "{row}: {why}");
         }
     }
 
     #[test]
-    fn files_are_included_once() {
+    fn includeconf_is_followed_one_level_deep() {
         let files = [
             ("bitcoin.conf", "includeconf=a\n[regtest]\nincludeconf=b\ndbcache=5"),
             ("a", "dbcache=6\npar=2\nincludeconf=b"),
@@ -503,11 +513,11 @@ mod tests {
         let conf = read(&files, Some(Chain::Main)).unwrap();
         assert_eq!(text(conf.get("par", Chain::Main)), "2", "b belongs to regtest");
         let conf = read(&[("bitcoin.conf", "[regtset]\npar=3")], None).unwrap();
-        assert!(conf.warnings[0].contains("[regtset] is no network"), "{:?}", conf.warnings);
+        assert!(conf.warnings[0].contains("[regtset] is not a network"), "{:?}", conf.warnings);
     }
 
     #[test]
-    fn settings_stand_above_the_file() {
+    fn settings_json_overrides_bitcoin_conf() {
         for (row, json, want) in [
             ("text", r#"{"dbcache": "7", "_warning_": "x"}"#, Ok("7")),
             ("number", r#"{"dbcache": 8}"#, Ok("8")),
@@ -515,26 +525,26 @@ mod tests {
             ("the last of several", r#"{"dbcache": ["7", "9"]}"#, Ok("9")),
             ("null", r#"{"dbcache": null}"#, Ok("5")),
             ("empty", "{}", Ok("5")),
-            ("no object", "[1]", Err("no JSON object")),
+            ("no object", "[1]", Err("not a JSON object")),
             ("cut", r#"{"dbcache":"#, Err("removing it resets")),
             ("an object inside", r#"{"dbcache": {}}"#, Err("text, a number, true or false")),
         ] {
-            let folder = tempfile::tempdir().unwrap();
-            fs::write(folder.path().join("settings.json"), json).unwrap();
+            let datadir = tempfile::tempdir().unwrap();
+            fs::write(datadir.path().join("settings.json"), json).unwrap();
             let mut conf = read(&[("bitcoin.conf", "dbcache=5")], None).unwrap();
-            match (conf.read_settings(folder.path(), Chain::Main), want) {
+            match (conf.read_settings(datadir.path(), Chain::Main), want) {
                 (Ok(()), Ok(want)) => assert_eq!(text(conf.get("dbcache", Chain::Main)), want, "{row}"),
                 (Err(why), Err(want)) => assert!(why.to_string().contains(want), "{row}: {why}"),
                 (got, want) => panic!("{row}: got {got:?}, want {want:?}"),
             }
             let mut conf = read(&[("bitcoin.conf", "dbcache=5\nnosettings=1")], None).unwrap();
-            conf.read_settings(folder.path(), Chain::Main).unwrap();
+            conf.read_settings(datadir.path(), Chain::Main).unwrap();
             assert_eq!(text(conf.get("dbcache", Chain::Main)), "5", "{row}: not read");
         }
     }
 
     #[test]
-    fn truth_is_cores() {
+    fn truth_of_a_value_is_cores() {
         for (text, want) in [
             ("", true),
             ("1", true),

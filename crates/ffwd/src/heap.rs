@@ -1,7 +1,7 @@
 //! `--debug heap`: every allocation of a job, by the place that made it, in the file of dhat.
 //!
 //! Only an ffwd that is built with the feature `heap` can do it, because every allocation then goes through dhat, which
-//! takes the job many times as long. The file is [`FILE`] beside debug.log; dhat's viewer (dh_view.html of Valgrind)
+//! slows the job down many times. The file is [`FILE`] beside debug.log; dhat's viewer (dh_view.html of Valgrind)
 //! opens it.
 //!
 //! Absent on purpose: sampling. The curve of anonymous memory over time is `lab run`'s.
@@ -9,14 +9,14 @@
 use crate::Failure;
 use std::path::Path;
 
-/// Name of the file, in the network's folder.
+/// Name of the file, in the network's directory.
 pub(crate) const FILE: &str = "dhat-heap.json";
 
 #[cfg(feature = "heap")]
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Watches allocations until its end, or until it is dropped; then the file is written.
+/// Records allocations until its end, or until it is dropped; then the file is written.
 pub(crate) struct Heap {
     #[cfg(feature = "heap")]
     _profiler: dhat::Profiler,
@@ -27,20 +27,20 @@ impl Heap {
     pub(crate) fn end(self) {}
 }
 
-/// Begins to watch, if that is wanted, for the file in `folder`.
+/// Starts recording if `wanted`; the file is written to `dir`.
 ///
 /// # Errors
 ///
 /// This ffwd was built without it.
 #[cfg(feature = "heap")]
-pub(crate) fn watch(wanted: bool, folder: &Path) -> Result<Option<Heap>, Failure> {
-    let profiler = || dhat::Profiler::builder().file_name(folder.join(FILE)).build();
+pub(crate) fn record(wanted: bool, dir: &Path) -> Result<Option<Heap>, Failure> {
+    let profiler = || dhat::Profiler::builder().file_name(dir.join(FILE)).build();
     Ok(wanted.then(|| Heap { _profiler: profiler() }))
 }
 
-/// As with the feature: there is nothing to watch with.
+/// As with the feature, which is missing here.
 #[cfg(not(feature = "heap"))]
-pub(crate) fn watch(wanted: bool, _: &Path) -> Result<Option<Heap>, Failure> {
+pub(crate) fn record(wanted: bool, _: &Path) -> Result<Option<Heap>, Failure> {
     if !wanted {
         return Ok(None);
     }
@@ -55,9 +55,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_the_feature_it_says_how_to_build() {
-        assert!(watch(false, Path::new("/nowhere")).unwrap().is_none());
-        let Err(Failure::Usage(why)) = watch(true, Path::new("/nowhere")) else { panic!("it cannot watch") };
+    fn heap_without_the_feature_says_how_to_build() {
+        assert!(record(false, Path::new("/nowhere")).unwrap().is_none());
+        let Err(Failure::Usage(why)) = record(true, Path::new("/nowhere")) else { panic!("it was not built in") };
         assert!(why.contains("--features heap"), "{why}");
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! In: the command line ([`args`]), bitcoin.conf and settings.json ([`conf`], merged in [`settings`]).
 //! Out: a job of `node` or `lab`, its progress on standard error ([`progress`]), its result on standard output ([`output`]).
-//! Exit code 0: done, the best valid chain is reached and committed. 1: a fault of the world. 2: wrong use.
+//! Exit code 0: done, the best valid chain is reached and committed. 1: a fault. 2: wrong use.
 //! 130: stopped by Ctrl-C before the end.
 //!
-//! Absent on purpose: any logic of its own. What a folder is, and what happens to it, is `node`'s.
+//! Absent on purpose: any logic of its own. What a data directory is, and what happens to it, is `node`'s.
 
 mod args;
 #[cfg(feature = "lab")]
@@ -36,12 +36,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Exit code of a program that Ctrl-C ended, as shells have it: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Why a command did not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command line is wrong: exit code 2.
     Usage(String),
-    /// The world is: exit code 1.
+    /// A fault of disk, network, data or a file: exit code 1.
     Fault(String),
 }
 
@@ -81,7 +81,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Sync(given) => {
             let mut settings = load(&given.common, Some(&given.writing))?;
             let sync = settings.sync(&given)?;
-            // Who follows the chain is done whenever he is told to stop.
+            // A sync that follows the chain has no end of its own: stopping it is success.
             let ends = given.exit_at_tip;
             work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
                 jobs::sync(options, &sync, events)
@@ -112,24 +112,24 @@ fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure>
     settings::load(common, writing, Arc::new(AtomicBool::new(false)))
 }
 
-/// A reporter that has said what is to be known first, and that Ctrl-C reaches.
+/// A reporter that has printed the settings' notes, and the handler for Ctrl-C.
 fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     let reporter = Reporter::new(&settings.options);
-    settings.said().into_iter().for_each(|note| reporter.event(Event::Note(note)));
+    settings.notes().into_iter().for_each(|note| reporter.event(Event::Note(note)));
     settings.warnings.iter().for_each(|warning| reporter.event(Event::Warning(warning.clone())));
     heed_ctrl_c(&settings.options, &reporter)?;
     Ok(reporter)
 }
 
-/// The same for a command that commits nothing: it ends at the first Ctrl-C.
-fn begin_looking(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
+/// The same for a command that writes nothing: it ends at the first Ctrl-C.
+fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     let reporter = begin(settings)?;
-    reporter.only_looks();
+    reporter.commits_nothing();
     Ok(reporter)
 }
 
-/// The first Ctrl-C asks for an orderly end, the second one ends; where nothing is to be committed the first one does.
-/// SIGTERM and SIGHUP count like Ctrl-C.
+/// The first Ctrl-C commits and stops, the second one exits; where nothing is left to commit the first one does.
+/// SIGTERM and SIGHUP count as Ctrl-C.
 fn heed_ctrl_c(options: &Options, reporter: &Arc<Reporter>) -> Result<(), Failure> {
     let (stop, reporter) = (options.stop.clone(), reporter.clone());
     let handler = move || {
@@ -141,7 +141,7 @@ fn heed_ctrl_c(options: &Options, reporter: &Arc<Reporter>) -> Result<(), Failur
     ctrlc::set_handler(handler).map_err(|why| Failure::Fault(format!("the handler for Ctrl-C cannot be set: {why}")))
 }
 
-/// A job that connects blocks: does it, counts what the set holds then, prints both.
+/// Runs a job that connects blocks, counts the UTXO set, and prints both.
 fn work(
     title: &str,
     settings: &Settings,
@@ -151,7 +151,7 @@ fn work(
     job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
 ) -> Result<ExitCode, Failure> {
     let options = &settings.options;
-    let heap = heap::watch(settings.heap, &options.datadir.join(options.params.chain.net_dir()))?;
+    let heap = heap::record(settings.heap, &options.datadir.join(options.params.chain.net_dir()))?;
     let reporter = begin(settings)?;
     let events = |event| reporter.event(event);
     let done = job(options, &events);
@@ -160,7 +160,7 @@ fn work(
         heap.end();
     }
     let report = done?;
-    reporter.only_looks();
+    reporter.commits_nothing();
     let set = if report.stopped { None } else { Some(jobs::set_info(options, hash.into(), &events)?) };
     let chain = options.params.chain.name();
     output::print(&if common.json {
@@ -173,7 +173,7 @@ fn work(
 
 fn verify(given: &Verify) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
-    let (options, reporter) = (&settings.options, begin_looking(&settings)?);
+    let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
     let done = jobs::verify(options, given.level, given.blocks, &|event| reporter.event(event));
     reporter.finish();
     let (report, chain) = (done?, options.params.chain.name());
@@ -187,7 +187,7 @@ fn verify(given: &Verify) -> Result<ExitCode, Failure> {
 
 fn info(given: &Info) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
-    let reporter = begin_looking(&settings)?;
+    let reporter = begin_read_only(&settings)?;
     let done = jobs::info(&settings.options);
     reporter.finish();
     let info = done?;
@@ -197,7 +197,7 @@ fn info(given: &Info) -> Result<ExitCode, Failure> {
 
 fn coins_info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
-    let (options, reporter) = (&settings.options, begin_looking(&settings)?);
+    let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
     let done = jobs::set_info(options, given.hash.into(), &|event| reporter.event(event));
     reporter.finish();
     let (set, chain) = (done?, options.params.chain.name());

@@ -1,4 +1,4 @@
-//! Results: one JSON object on one line, or lines for people; standard output, and nothing else goes there.
+//! Results on standard output: one JSON object on one line, or lines for people. Nothing else is written there.
 //!
 //! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
 
@@ -11,8 +11,7 @@ use serde_json::value::RawValue;
 use std::io::Write;
 use std::time::Duration;
 
-/// Busy time of each stage, over all threads, how many tasks that were, how long they lay ready before a worker took them,
-/// and how many of them did on average.
+/// Busy time of a stage over all threads, number of tasks, time that they were queued, and mean length of the queue.
 #[derive(Serialize)]
 struct StageTime {
     busy_seconds: f64,
@@ -45,7 +44,7 @@ fn amount(satoshi: i64) -> Box<RawValue> {
     RawValue::from_string(text::btc(satoshi)).expect("digits around a point are a JSON number")
 }
 
-/// The hash of a set under its name.
+/// Hash of the UTXO set, under its name.
 #[derive(Default)]
 struct NamedHash {
     serialized: Option<String>,
@@ -98,7 +97,7 @@ struct JobObject<'a> {
     stages: Stages<'a>,
 }
 
-/// What a reindex, import or sync did, as JSON. `set` is missing when it was stopped before its end.
+/// Result of a reindex, import or sync, as JSON. `set` is absent when it was stopped before its end.
 pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> String {
     let hash = set.map(NamedHash::of).unwrap_or_default();
     let stats = &report.stats;
@@ -139,18 +138,18 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&
     let mut lines =
         vec![format!("{title} of {chain} to height {}, block {}", text::count(report.height.into()), report.best)];
     let from = if report.height_start > 0 {
-        format!(", taken up at height {}", text::count(report.height_start.into()))
+        format!(", continued from height {}", text::count(report.height_start.into()))
     } else {
         String::new()
     };
     let refused = if report.blocks_invalid > 0 {
-        format!(", {} refused", text::count(report.blocks_invalid))
+        format!(", {} invalid", text::count(report.blocks_invalid))
     } else {
         String::new()
     };
     lines.push(row("blocks", format!("{} connected{refused}{from}", text::count(report.blocks))));
     lines.push(row("transactions", text::count(stats.transactions)));
-    lines.push(row("inputs", format!("{}; scripts of {} were verified", text::count(stats.inputs), scripts(stats))));
+    lines.push(row("inputs", format!("{}; scripts verified: {}", text::count(stats.inputs), scripts(stats))));
     lines.push(row("outputs", text::count(stats.outputs)));
     lines.extend(set.map(set_rows).into_iter().flatten());
     lines.push(row("time", format!("{}: {}", text::duration(report.seconds), rates(report))));
@@ -159,7 +158,7 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&
     lines.push(row("look-ups", look_ups(stats)));
     lines.push(row("memory", memory(stats)));
     if report.stopped {
-        lines.push("stopped; the same command goes on from here".to_owned());
+        lines.push("stopped; the same command continues from here".to_owned());
     }
     lines.join("\n")
 }
@@ -177,23 +176,24 @@ fn scripts(stats: &Snapshot) -> String {
 }
 
 fn set_rows(set: &SetInfo) -> Vec<String> {
-    let mut rows = vec![row("coins", format!("{} with {} BTC", text::count(set.txouts), text::btc(set.total_amount)))];
-    rows.extend(set.hash.map(|(name, hash)| row("set", format!("{name} {hash}"))));
+    let mut rows =
+        vec![row("UTXO set", format!("{} coins, {} BTC", text::count(set.txouts), text::btc(set.total_amount)))];
+    rows.extend(set.hash.map(|(name, hash)| row("hash", format!("{name} {hash}"))));
     rows
 }
 
-/// What was done a second.
+/// Blocks, inputs and bytes per second.
 fn rates(report: &Report) -> String {
     let stats = &report.stats;
     let per_second = |number: u64| text::rate(number as f64 / report.seconds.max(1e-6));
     let (blocks, inputs) = (per_second(report.blocks), per_second(stats.inputs));
     format!(
-        "{blocks} blocks, {inputs} inputs, {} MB a second",
+        "{blocks} blocks, {inputs} inputs, {} MB per second",
         text::rate(stats.bytes as f64 / 1e6 / report.seconds.max(1e-6))
     )
 }
 
-/// Stages that took time, the longest first.
+/// Busy time of the stages, the longest first.
 fn busy(stats: &Snapshot) -> String {
     let mut stages: Vec<(Duration, &str)> =
         STAGES.iter().enumerate().map(|(i, (_, name))| (stats.busy[i], *name)).collect();
@@ -205,7 +205,7 @@ fn busy(stats: &Snapshot) -> String {
     stages.iter().map(|(time, name)| format!("{name} {}", text::busy(*time))).collect::<Vec<_>>().join(", ")
 }
 
-/// How many tasks of a stage lay ready on average, or how much of the time reading waited; the longest first.
+/// Mean number of tasks queued for each stage (for reading: share of the time that it waited), the largest first.
 fn queues(report: &Report) -> String {
     let depth = |waited: Duration| waited.as_secs_f64() / report.seconds.max(1e-6);
     let mut stages: Vec<(f64, &str)> =
@@ -213,20 +213,20 @@ fn queues(report: &Report) -> String {
     stages.retain(|(depth, _)| *depth >= 0.1);
     stages.sort_by(|a, b| b.0.total_cmp(&a.0));
     if stages.is_empty() {
-        return "nothing waited for long".to_owned();
+        return "no stage had a queue".to_owned();
     }
     stages.iter().map(|(depth, name)| format!("{name} {depth:.1}")).collect::<Vec<_>>().join(", ")
 }
 
 fn memory(stats: &Snapshot) -> String {
-    format!("at most {} coins in {} MiB", text::count(stats.coins_max), text::count(stats.coin_bytes_max >> 20))
+    format!("peak {} coins in {} MiB", text::count(stats.coins_max), text::count(stats.coin_bytes_max >> 20))
 }
 
 fn look_ups(stats: &Snapshot) -> String {
     let (asked, spends) = (text::count(stats.asked), text::count(stats.spends));
     let share = stats.asked as f64 * 100.0 / stats.spends.max(1) as f64;
     let flushes = text::plural(stats.flushes, "flush", "flushes");
-    format!("the tables were asked for {asked} of {spends} spent coins ({share:.1} %); {flushes}")
+    format!("cache misses {asked} of {spends} spent coins ({share:.1} %); {flushes}")
 }
 
 #[derive(Serialize)]
@@ -243,7 +243,7 @@ struct SetObject {
     disk_size: u64,
 }
 
-/// A set as gettxoutsetinfo prints it.
+/// The UTXO set as gettxoutsetinfo prints it.
 pub(crate) fn set_json(set: &SetInfo) -> String {
     let hash = NamedHash::of(set);
     json(&SetObject {
@@ -260,7 +260,8 @@ pub(crate) fn set_json(set: &SetInfo) -> String {
 
 /// The same for people.
 pub(crate) fn set_lines(chain: &str, set: &SetInfo) -> String {
-    let mut lines = vec![format!("coins of {chain} at height {}, block {}", text::count(set.height.into()), set.best)];
+    let mut lines =
+        vec![format!("UTXO set of {chain} at height {}, block {}", text::count(set.height.into()), set.best)];
     lines.extend(set_rows(set));
     lines.push(row("bogosize", text::count(set.bogosize)));
     lines.push(row("on disk", text::bytes(set.disk_size)));
@@ -278,7 +279,7 @@ struct VerifyObject<'a> {
     seconds: f64,
 }
 
-/// What a verify found good.
+/// Result of a verify without a fault.
 pub(crate) fn verify_json(chain: &str, report: &VerifyReport) -> String {
     json(&VerifyObject {
         chain,
@@ -294,7 +295,7 @@ pub(crate) fn verify_json(chain: &str, report: &VerifyReport) -> String {
 /// The same for people.
 pub(crate) fn verify_lines(chain: &str, report: &VerifyReport) -> String {
     format!(
-        "the last {} blocks of {chain} up to height {}, block {}, are good at level {}: {} transactions in {}",
+        "the last {} blocks of {chain} up to height {}, block {}, are valid at level {}: {} transactions in {}",
         text::count(report.blocks.into()),
         text::count(report.height.into()),
         report.best,
@@ -328,7 +329,7 @@ struct InfoObject<'a> {
     next_step: &'a str,
 }
 
-/// What is in a folder.
+/// Contents of a data directory.
 pub(crate) fn info_json(info: &FolderInfo) -> String {
     json(&InfoObject {
         chain: info.chain.to_string(),
@@ -355,7 +356,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("structs of numbers, text and lists have a JSON form")
 }
 
-/// Writes a result to standard output; a closed one is no reason to stop.
+/// Writes a result to standard output; that it is closed is no fault.
 pub(crate) fn print(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
@@ -394,9 +395,8 @@ mod tests {
         object.keys().cloned().collect()
     }
 
-    /// The order of a map is lost in `Value`: the text has it.
     #[test]
-    fn objects_have_their_fields() {
+    fn json_objects_have_exactly_their_fields() {
         const JOB: &str = "blocks blocks_invalid bestblock bogosize chain coins_asked coins_spent flushes height height_start \
                            inputs outputs bytes names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages stopped total_amount transactions txouts";
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_cores() {
+    fn json_values_are_written_as_in_core() {
         let text = job_json("regtest", &report(), Some(&set(Some("muhash"))));
         for want in [
             "\"total_amount\":8750.00000001,",
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_lines() {
+    fn lines_have_counts_units_and_rates() {
         let lines = job_lines(
             "reindex",
             "regtest",
@@ -465,14 +465,14 @@ mod tests {
         );
         for want in [
             "reindex of regtest to height 206",
-            "206 connected, 2 refused",
-            "94; scripts of all were verified",
-            "207 with 8750.00000001 BTC",
+            "206 connected, 2 invalid",
+            "94; scripts verified: all",
+            "207 coins, 8750.00000001 BTC",
             "muhash 0909",
-            "412 blocks, 188 inputs, 0.20 MB a second",
+            "412 blocks, 188 inputs, 0.20 MB per second",
             "decode 1.50 s",
             "1 of 94 spent coins (1.1 %); 0 flushes",
-            "stopped; the same command goes on",
+            "stopped; the same command continues",
         ] {
             assert!(lines.contains(want), "{want} in\n{lines}");
         }

@@ -1,8 +1,8 @@
-//! Long work, seen from outside: a bar on a terminal, a line now and then elsewhere; always on standard error.
+//! Progress on standard error: a bar on a terminal, a line every ten seconds elsewhere.
 //!
-//! The time to go is the work that is left over the work a second of late, never a share of heights: early blocks are small.
+//! The time to go is the remaining work over the recent rate of work, never a share of heights: early blocks are small.
 //! Work is bytes and inputs; where the network is the limit, bytes alone.
-//! Absent on purpose: standard output, which holds results alone.
+//! Absent on purpose: standard output, which has results alone.
 
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,31 +14,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Without a terminal, a line each so often.
+/// Time between two lines without a terminal.
 pub(crate) const LINE_EVERY: Duration = Duration::from_secs(10);
-/// Rates are means over this many seconds at least, and over a tenth of a long run.
+/// Rates are means over at least these seconds, and over a tenth of a long run.
 const WINDOW_S: f64 = 30.0;
 const WINDOW_SHARE: f64 = 0.1;
 /// Two samples kept for rates are this many seconds apart, or a hundredth of the window.
 const SAMPLE_S: f64 = 0.3;
-/// Coins a second for the time that a commit is said to take: well below what one core writes, for disks are slow.
+/// Coins per second from which the time of a commit is estimated: well below what one core writes, for disks are slow.
 const COMMIT_COINS_PER_S: u64 = 1_000_000;
-/// One input costs as much time as so many bytes: in a reindex, what is done for each input took 1.3 us of one processor, and
+/// Bytes that take as long as one input: in a reindex, an input took 1.3 us of one processor, and
 /// reading and decoding 2.2 ns a byte (`bench/record/2026-11-21-baseline.md`).
 const INPUT_BYTES: f64 = 600.0;
-/// A thread that spends this share of the time waiting is waiting.
+/// Share of the time spent waiting from which a thread counts as waiting.
 const WAITING_SHARE: f64 = 0.5;
 
-/// What the work waits for where it waits for peers.
+/// The limit where the workers wait for peers.
 const NETWORK: &str = "network";
 
-/// Speeds of late.
+/// Recent rates.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Rates {
     blocks: f64,
     bytes: f64,
     inputs: f64,
-    /// Inputs a byte since the start.
+    /// Inputs per byte since the start.
     density: f64,
     limit: &'static str,
 }
@@ -73,7 +73,7 @@ fn of(times: &[Duration; STAGES.len()], stage: Stage) -> Duration {
     STAGES.iter().position(|(one, _)| *one == stage).map_or(Duration::ZERO, |index| times[index])
 }
 
-/// What the work waits for, by who waits: workers without work wait for the source, or for memory that is being written.
+/// What limits the work: workers without a task wait for the source, or for memory that is being written.
 fn limit(first: &Sample, last: &Sample, workers: usize, has_network: bool) -> &'static str {
     let seconds = last.seconds - first.seconds;
     let share = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() / seconds;
@@ -116,7 +116,7 @@ impl Window {
             bytes: now.bytes.saturating_sub(first.bytes) as f64 / seconds,
             inputs: now.inputs.saturating_sub(first.inputs) as f64 / seconds,
             density: now.inputs as f64 / now.bytes.max(1) as f64,
-            // Whoever has connected everything that is known waits for nothing but news.
+            // With everything known connected, there is no limit but new blocks.
             limit: match progress.height < progress.height_end {
                 true => limit(&first, &now, workers, progress.peers.is_some()),
                 false => "",
@@ -125,8 +125,8 @@ impl Window {
     }
 }
 
-/// Seconds that the work which is left will take; none where that cannot be told. How many inputs the blocks that are left
-/// have is not known: as many a byte as those before.
+/// Seconds that the remaining work will take, if known. The number of inputs in the remaining blocks is not known:
+/// as many per byte as before.
 fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
     let left = progress.bytes_end.checked_sub(progress.bytes)? as f64;
     let of_input = if rates.limit == NETWORK { 0.0 } else { INPUT_BYTES };
@@ -139,7 +139,7 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     let mut parts =
         vec![format!("height {} of {}", text::count(progress.height.into()), text::count(progress.height_end.into()))];
     if let Some(height) = progress.presync {
-        parts.push(format!("headers looked at up to {}", text::count(height.into())));
+        parts.push(format!("pre-syncing headers: {}", text::count(height.into())));
     } else if progress.headers > progress.height_end {
         parts.push(format!("{} headers", text::count(progress.headers.into())));
     }
@@ -153,7 +153,7 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
         parts.push(format!("{}-bound", rates.limit));
     }
     parts.extend(progress.peers.map(|peers| match peers {
-        0 => "no peer".to_owned(),
+        0 => "no peers".to_owned(),
         some => text::plural(some.into(), "peer", "peers"),
     }));
     let (mib, of) = (progress.stats.coin_bytes >> 20, dbcache_bytes >> 20);
@@ -164,7 +164,7 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
         text::count(of)
     ));
     if let Some(missed) = (progress.stats.asked * 100).checked_div(progress.stats.spends) {
-        parts.push(format!("{missed} % of spends missed it"));
+        parts.push(format!("cache miss rate {missed} %"));
     }
     parts.join(", ")
 }
@@ -175,13 +175,13 @@ struct State {
     last: Option<Progress>,
 }
 
-/// Shows what a job tells.
+/// Shows the events of a job.
 pub(crate) struct Reporter {
     bar: Option<ProgressBar>,
     state: Mutex<State>,
     dbcache_bytes: u64,
     workers: usize,
-    only_looks: AtomicBool,
+    commits_nothing: AtomicBool,
 }
 
 impl Reporter {
@@ -192,21 +192,21 @@ impl Reporter {
             state: Mutex::new(State { window: Window::default(), line_at: None, last: None }),
             dbcache_bytes: options.dbcache_bytes as u64,
             workers: options.par,
-            only_looks: AtomicBool::new(false),
+            commits_nothing: AtomicBool::new(false),
         })
     }
 
-    /// From here on nothing is left to commit: whoever stops it is not kept waiting.
-    pub(crate) fn only_looks(&self) {
-        self.only_looks.store(true, Ordering::SeqCst);
+    /// From here on nothing is left to commit: the first Ctrl-C exits.
+    pub(crate) fn commits_nothing(&self) {
+        self.commits_nothing.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it may end at any moment.
+    /// Whether the first Ctrl-C exits.
     pub(crate) fn may_end_at_once(&self) -> bool {
-        self.only_looks.load(Ordering::SeqCst)
+        self.commits_nothing.load(Ordering::SeqCst)
     }
 
-    /// Takes what the job tells, from any thread.
+    /// Shows an event of the job; called from any thread.
     pub(crate) fn event(&self, event: Event) {
         match event {
             Event::Note(text) => self.say(&text),
@@ -246,14 +246,14 @@ impl Reporter {
         state.last = Some(progress);
     }
 
-    /// What the first Ctrl-C says.
+    /// Answers the first Ctrl-C.
     pub(crate) fn stopping(&self) {
         let coins =
             self.state.lock().unwrap_or_else(PoisonError::into_inner).last.as_ref().map_or(0, |last| last.stats.coins);
         self.say(&stopping(coins));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -264,14 +264,14 @@ impl Reporter {
 fn stopping(coins: u64) -> String {
     let seconds = coins.div_ceil(COMMIT_COINS_PER_S).max(1);
     format!(
-        "stopping: what is connected is committed first ({} coins in memory, up to {} on a fast disk); \
-         a second Ctrl-C stops at once and loses only what is not committed",
+        "stopping: committing the connected blocks first ({} coins in memory, up to {} on a fast disk); \
+         a second Ctrl-C exits at once and loses only what is not committed",
         text::count(coins),
         text::duration(seconds as f64)
     )
 }
 
-/// Writes a line to standard error; a closed one is no reason to stop.
+/// Writes a line to standard error; that it is closed is no fault.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_of_late() {
+    fn rates_are_means_over_the_window() {
         let mut window = Window::default();
         assert_eq!(window.add(&at(0.0, 0, 0), 2), Rates::default(), "one sample has no rate");
         assert_eq!(window.add(&at(0.1, 5, 5), 2), Rates::default(), "too close");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn time_to_go_is_told_only_when_it_is_known() {
+    fn time_to_go_needs_an_end_and_a_rate() {
         let rates = Rates { blocks: 1.0, bytes: 1e6, limit: "disk", ..Rates::default() };
         // 5,000 inputs in a megabyte so far, twice as many of late: 4 MB of work a megabyte, and 7 MB a second.
         let dense = Rates { inputs: 10_000.0, density: 0.005, ..rates };
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_tells_the_limit() {
+    fn limit_is_what_the_waiting_threads_wait_for() {
         for (row, wait, read, has_network, want) in [
             ("workers work", 0.5, 9.0, false, "processor"),
             ("all wait for peers", 18.0, 9.0, true, "network"),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_the_limit_of_what_is_done() {
+    fn limit_at_the_known_tip_is_empty() {
         for (row, height, want) in [("on its way", 500, "processor"), ("at the end", 1_000_000, "")] {
             let mut window = Window::default();
             window.add(&at(0.0, height, 0), 2);
@@ -360,22 +360,22 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_everything() {
+    fn line_has_every_figure_that_is_known() {
         let mut progress = at(10.0, 1_234, 2_000_000_000);
         (progress.stats.coins, progress.stats.coin_bytes, progress.peers) = (5_270_000, 456 << 20, Some(3));
         (progress.stats.spends, progress.stats.asked) = (1_000, 25);
         let rates = Rates { blocks: 123.4, bytes: 56.7e6, limit: NETWORK, ..Rates::default() };
         assert_eq!(
             line(&progress, &rates, 1024 << 20),
-            "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 2 min 21 s to go, network-bound, 3 peers, 5,270,000 coins in 456 of 1,024 MiB, 2 % of spends missed it"
+            "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 2 min 21 s to go, network-bound, 3 peers, 5,270,000 coins in 456 of 1,024 MiB, cache miss rate 2 %"
         );
-        for (peers, want) in [(0, ", no peer, 0 coins"), (1, ", 1 peer, 0 coins")] {
+        for (peers, want) in [(0, ", no peers, 0 coins"), (1, ", 1 peer, 0 coins")] {
             let line = line(&Progress { peers: Some(peers), ..at(0.0, 0, 0) }, &Rates::default(), 4 << 20);
             assert!(line.contains(want), "{line}");
         }
         assert_eq!(line(&at(0.0, 0, 0), &Rates::default(), 4 << 20), "height 0 of 1,000,000, 0 coins in 0 of 4 MiB");
         for (headers, presync, want) in [
-            (0, Some(123_456), "height 0 of 1, headers looked at up to 123,456, 0 coins in 0 of 4 MiB"),
+            (0, Some(123_456), "height 0 of 1, pre-syncing headers: 123,456, 0 coins in 0 of 4 MiB"),
             (234_567, None, "height 0 of 1, 234,567 headers, 0 coins in 0 of 4 MiB"),
             (1, None, "height 0 of 1, 0 coins in 0 of 4 MiB"),
         ] {

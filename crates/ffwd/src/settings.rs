@@ -1,4 +1,4 @@
-//! What a job is told: the command line above settings.json above bitcoin.conf above Core's defaults.
+//! The options of a job: the command line above settings.json above bitcoin.conf above Core's defaults.
 //!
 //! Absent on purpose: doing anything. An option that is wrong on the command line is wrong use; one that is wrong in a
 //! file is a fault, and names the line.
@@ -21,7 +21,7 @@ const DBCACHE_MIB_HIGH: u64 = 1024;
 const DBCACHE_MIB_LOW: u64 = 450;
 const DBCACHE_HIGH_MEMORY_BYTES: u64 = 4 << 30;
 
-/// Options of bitcoind that do work of their own on the folder, and what does it here. They are never done in passing.
+/// Options of bitcoind that change the data directory beyond the job, and the command that does it here: refused in files.
 const REFUSED: [(&str, &str); 4] = [
     ("reindex", "run `ffwd reindex` for that"),
     ("reindex-chainstate", "run `ffwd reindex --chainstate-only` for that"),
@@ -32,30 +32,30 @@ const REFUSED: [(&str, &str); 4] = [
 /// Options of bitcoind that keep more on disk than ffwd writes.
 const INDEXES: [&str; 4] = ["txindex", "coinstatsindex", "txospenderindex", "blockfilterindex"];
 
-/// Those of them that bitcoind does not have beside `-prune`. Source: Bitcoin Core b88bffe, init.cpp.
+/// Those of them that bitcoind refuses with `-prune`. Source: Bitcoin Core b88bffe, init.cpp.
 const UNPRUNED_INDEXES: [&str; 2] = ["txindex", "txospenderindex"];
 
-/// What `-prune=1` means here.
-const MANUAL: &str = "prune=1 is Core's manual pruning: ffwd goes on in a pruned folder and removes nothing itself; bitcoind's pruneblockchain does";
+/// Note about `-prune=1`.
+const MANUAL: &str = "prune=1 is Core's manual pruning: ffwd accepts a pruned data directory and removes no block file; bitcoind's pruneblockchain does";
 
-/// Why it would wait for ever.
-const NOBODY: &str = "--exit-at-tip ends where the best chain of other nodes ends, and with connect=0 and no addnode there is none to ask: name one with --connect";
+/// Why `--exit-at-tip` would never end.
+const NO_PEERS: &str = "--exit-at-tip ends at the tip of the peers' best chain, and with connect=0 and no addnode there are no peers: name one with --connect";
 
-/// Everything that a command over a folder is told.
+/// All options of a command on a data directory.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// For the engine.
     pub(crate) options: Options,
-    /// Whether every allocation is to be watched: see `heap`.
+    /// Whether allocations are recorded: see `heap`.
     pub(crate) heap: bool,
-    /// What the user should know first: which settings came from files, which of them were left out.
-    pub(crate) notes: Vec<String>,
-    /// The same, where it may not be what was meant.
+    /// Settings that were left out, or mean something else here.
+    notes: Vec<String>,
+    /// Settings that may not do what was meant.
     pub(crate) warnings: Vec<String>,
     files: Files,
 }
 
-/// What the files say for one network, and what was taken from them.
+/// The files' settings for one network, and those that were used.
 #[derive(Debug)]
 struct Files {
     conf: Conf,
@@ -85,7 +85,7 @@ impl Files {
         self.taken.push(format!("{name}={} ({})", setting.value.text(), setting.place));
     }
 
-    /// The files' values of an option that may stand several times.
+    /// The files' values of a repeatable option.
     fn list(&mut self, name: &str) -> Vec<String> {
         let settings = self.conf.list(name, self.chain);
         settings.iter().for_each(|setting| self.took(name, setting));
@@ -95,10 +95,10 @@ impl Files {
 
 fn number(setting: &Setting) -> Result<i64, String> {
     let text = setting.value.text().trim();
-    text.parse().map_err(|why| format!("a number is wanted ({why})"))
+    text.parse().map_err(|why| format!("expected a number ({why})"))
 }
 
-/// Merges what the command line and the files say.
+/// Merges the command line and the files.
 ///
 /// # Errors
 ///
@@ -169,7 +169,7 @@ fn options(
     let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, Prune::Off, None, false);
     if writing.is_some() {
         stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
-            Height::try_from(number(setting)?).map_err(|_| "a height is wanted".to_owned())
+            Height::try_from(number(setting)?).map_err(|_| "expected a height".to_owned())
         })?;
         prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?.unwrap_or_default();
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
@@ -236,7 +236,7 @@ fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
     Ok(params)
 }
 
-/// Names what the files want done to the folder beside this job.
+/// Refuses options of the files that change the data directory beyond this job.
 fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
     for (name, instead) in REFUSED {
         if let Some(setting) = conf
@@ -245,14 +245,14 @@ fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
         {
             let (place, text) = (&setting.place, setting.value.text());
             return Err(Failure::Fault(format!(
-                "{place}: {name}={text} would change the folder beside this job: take the line out; {instead}"
+                "{place}: {name}={text} changes the data directory beyond this command: remove the line; {instead}"
             )));
         }
     }
     Ok(())
 }
 
-/// Core's words for what a pruned folder cannot have.
+/// Refuses the options that Core refuses with `-prune`, in Core's words.
 fn refuse_with_prune(conf: &Conf, chain: Chain) -> Result<(), Failure> {
     for name in UNPRUNED_INDEXES {
         if let Some(setting) = conf.get(name, chain).filter(|setting| setting.value.truth()) {
@@ -267,13 +267,13 @@ fn indexes(conf: &Conf, chain: Chain) -> Vec<String> {
     let set = INDEXES.iter().filter_map(|name| Some((name, conf.get(name, chain)?)));
     let set = set.filter(|(_, setting)| setting.value.text() != "0");
     set.map(|(name, setting)| {
-        format!("{}: {name} is left as it is; bitcoind brings it up to date when it starts", setting.place)
+        format!("{}: {name} is not updated by ffwd; bitcoind updates it when it starts", setting.place)
     })
     .collect()
 }
 
 impl Settings {
-    /// What a sync is told besides.
+    /// The options of a sync.
     ///
     /// # Errors
     ///
@@ -285,9 +285,9 @@ impl Settings {
         let connect = connect.map(|list| if list.iter().any(|addr| addr == "0") { Vec::new() } else { list });
         let mut addnode = given.addnode.clone();
         addnode.extend(files.list("addnode"));
-        let nobody = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
-        if given.exit_at_tip && nobody && self.options.stop_at_height.is_none() {
-            return Err(Failure::Usage(NOBODY.to_owned()));
+        let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
+        if given.exit_at_tip && no_peers && self.options.stop_at_height.is_none() {
+            return Err(Failure::Usage(NO_PEERS.to_owned()));
         }
         let listen = given.listen.iter().map(|text| listen_address(text, port)).collect::<Result<_, _>>()?;
         let proxy = files.value(given.proxy.clone(), "proxy", |setting| Ok(setting.value.text().to_owned()))?;
@@ -305,8 +305,8 @@ impl Settings {
         })
     }
 
-    /// What to say before the work begins, the settings that came from files first.
-    pub(crate) fn said(&self) -> Vec<String> {
+    /// What the user should know before the work begins: first the settings that came from files.
+    pub(crate) fn notes(&self) -> Vec<String> {
         let taken = &self.files.taken;
         let first = (!taken.is_empty()).then(|| format!("settings from files: {}", taken.join(", ")));
         first.into_iter().chain(self.notes.iter().cloned()).collect()
@@ -314,7 +314,7 @@ impl Settings {
 }
 
 impl Files {
-    /// `connect` of the files: none where it is not set, empty where it is negated.
+    /// `connect` of the files, if it is set; empty where it is negated.
     fn connect(&mut self) -> Option<Vec<String>> {
         let is_set = self.conf.get("connect", self.chain).is_some();
         is_set.then(|| self.list("connect"))
@@ -324,7 +324,7 @@ impl Files {
 fn listen_address(text: &str, port: u16) -> Result<SocketAddr, Failure> {
     let address = text.parse::<SocketAddr>().ok();
     let bare = || text.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
-    let why = || Failure::Usage(format!("--listen {text}: IP or IP:PORT is wanted, with [] around IPv6"));
+    let why = || Failure::Usage(format!("--listen {text}: expected IP or IP:PORT, with [] around IPv6"));
     address.or_else(bare).ok_or_else(why)
 }
 
@@ -358,8 +358,9 @@ fn memory_bytes() -> Option<u64> {
 /// Core's data directory. Source: Bitcoin Core b88bffe, common/args.cpp, `GetDefaultDataDir`.
 fn default_datadir() -> Result<PathBuf, Failure> {
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
-    let home = home
-        .ok_or_else(|| Failure::Fault("no home folder is known: name the data directory with --datadir".to_owned()))?;
+    let home = home.ok_or_else(|| {
+        Failure::Fault("the home directory is not known: name the data directory with --datadir".to_owned())
+    })?;
     let inside = if cfg!(target_os = "macos") { "Library/Application Support/Bitcoin" } else { ".bitcoin" };
     Ok(home.join(inside))
 }
@@ -372,26 +373,26 @@ mod tests {
     use primitives::{Hash256, U256, Work};
     use std::fs;
 
-    /// Settings of `ffwd reindex --datadir FOLDER LINE` where the folder has these files.
+    /// Settings of `ffwd reindex --datadir DIR LINE` in a data directory with these files.
     fn reindex(files: &[(&str, &str)], line: &str) -> Result<(Settings, String), Failure> {
-        let folder = tempfile::tempdir().unwrap();
+        let datadir = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
-            fs::write(folder.path().join(name), text.replace("@DIR@", folder.path().to_str().unwrap())).unwrap();
+            fs::create_dir_all(datadir.path().join(name).parent().unwrap()).unwrap();
+            fs::write(datadir.path().join(name), text.replace("@DIR@", datadir.path().to_str().unwrap())).unwrap();
         }
-        let start = ["ffwd", "reindex", "--datadir", folder.path().to_str().unwrap()].into_iter();
+        let start = ["ffwd", "reindex", "--datadir", datadir.path().to_str().unwrap()].into_iter();
         let Ok(Cli { command: Command::Reindex(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
         else {
             panic!("{line}")
         };
         let settings = load(&given.common, Some(&given.writing), Arc::new(AtomicBool::new(false)))?;
-        assert_eq!(settings.options.datadir, folder.path());
-        let said = settings.said().join("\n").replace(folder.path().to_str().unwrap(), "DIR");
+        assert_eq!(settings.options.datadir, datadir.path());
+        let said = settings.notes().join("\n").replace(datadir.path().to_str().unwrap(), "DIR");
         Ok((settings, said))
     }
 
     #[test]
-    fn the_command_line_is_above_the_files() {
+    fn command_line_overrides_files() {
         let conf = (
             "bitcoin.conf",
             "dbcache=100\npar=3\nstopatheight=9\nprune=600\nblocksxor=0\nassumevalid=ff\nminimumchainwork=0x10\ndebug=bench",
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_cores() {
+    fn options_without_settings_are_cores_defaults() {
         let (settings, _) = reindex(&[], "").unwrap();
         let (options, main) = (settings.options, Params::new(Chain::Main));
         assert_eq!(
@@ -432,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn files_choose_and_shape_the_network() {
+    fn files_set_chain_and_its_parameters() {
         for (row, conf, line, want) in [
             ("none", "", "", Chain::Main),
             ("by the file", "testnet4=1", "", Chain::Testnet4),
@@ -462,14 +463,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_named() {
+    fn wrong_settings_are_refused_by_name() {
         for (row, conf, line, usage, want) in [
             (
                 "reindex",
                 "reindex=1",
                 "",
                 false,
-                "bitcoin.conf line 1: reindex=1 would change the folder beside this job: take the line out",
+                "bitcoin.conf line 1: reindex=1 changes the data directory beyond this command: remove the line",
             ),
             ("rebuild", "\nreindex-chainstate=1", "", false, "line 2: reindex-chainstate=1"),
             ("loadblock", "loadblock=a.dat", "", false, "ffwd import FILE"),
@@ -483,9 +484,9 @@ mod tests {
             ),
             ("less than nothing", "prune=-1", "", false, "Prune cannot be configured with a negative value."),
             ("an index", "prune=1\ntxindex=1", "", false, "line 2: Prune mode is incompatible with -txindex."),
-            ("no number", "dbcache=4G", "", false, "line 1: dbcache=4G: a number is wanted"),
-            ("no height", "stopatheight=-4", "", false, "a height is wanted"),
-            ("no hash", "assumevalid=tip", "", false, "is no block hash"),
+            ("not a number", "dbcache=4G", "", false, "line 1: dbcache=4G: expected a number"),
+            ("not a height", "stopatheight=-4", "", false, "expected a height"),
+            ("not a hash", "assumevalid=tip", "", false, "is not a block hash"),
             ("activation", "regtest=1\ntestactivationheight=csv", "", false, "has no @"),
             ("deployment", "regtest=1\ntestactivationheight=taproot@4", "", false, "one of segwit"),
             ("challenge elsewhere", "", "--signetchallenge 51", true, "for signet"),
@@ -497,11 +498,11 @@ mod tests {
             assert!(why.to_string().contains(want), "{row}: {why}");
         }
         let (_, said) = reindex(&[("bitcoin.conf", "reindex=0\ntxindex=1\nserver=1\nrpcuser=x")], "").unwrap();
-        assert!(said.contains("txindex is left as it is") && !said.contains("rpcuser"), "{said}");
+        assert!(said.contains("txindex is not updated") && !said.contains("rpcuser"), "{said}");
     }
 
     #[test]
-    fn a_file_can_move_the_folder_and_only_reading_needs_less() {
+    fn datadir_of_a_file_moves_the_data_directory() {
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let conf = format!("datadir={}\nprune=1\nreindex=1\nblocksdir=/elsewhere", second.path().display());
         fs::write(first.path().join("my.conf"), conf).unwrap();
@@ -515,11 +516,11 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_told() {
+    fn sync_options_merge_command_line_and_files() {
         let sync = |conf: &str, line: &str| {
-            let folder = tempfile::tempdir().unwrap();
-            fs::write(folder.path().join("bitcoin.conf"), conf).unwrap();
-            let start = ["ffwd", "sync", "--datadir", folder.path().to_str().unwrap()].into_iter();
+            let datadir = tempfile::tempdir().unwrap();
+            fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
+            let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
             let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
             else {
                 panic!("{line}")
@@ -554,10 +555,10 @@ mod tests {
         assert_eq!(sync("noproxy=1", "").unwrap().proxy, None);
         assert!(matches!(sync("", "--listen here"), Err(Failure::Usage(_))));
         for (row, conf, line, ends) in [
-            ("nobody", "", "--connect 0 --exit-at-tip", false),
-            ("nobody, by the file", "noconnect=1", "--exit-at-tip", false),
-            ("somebody", "connect=0", "--connect a --exit-at-tip", true),
-            ("somebody besides", "", "--connect 0 --addnode a --exit-at-tip", true),
+            ("no peers", "", "--connect 0 --exit-at-tip", false),
+            ("no peers, by the file", "noconnect=1", "--exit-at-tip", false),
+            ("a peer", "connect=0", "--connect a --exit-at-tip", true),
+            ("a peer of addnode", "", "--connect 0 --addnode a --exit-at-tip", true),
             ("at a height", "", "--connect 0 --exit-at-tip --stopatheight 5", true),
             ("never", "", "--connect 0", true),
         ] {
@@ -566,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_counted_as_in_core() {
+    fn workers_of_par_are_as_in_core() {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for (par, want) in [(0, cores), (7, 7), (-1, cores.saturating_sub(1).max(1)), (-5_000, 1)] {
             assert_eq!(workers(par), want, "{par}");

@@ -9,142 +9,142 @@ use std::path::PathBuf;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Demo {
-    /// The folder for chain, set and report; must be empty or not there. Everything in it is kept
+    /// Directory for chain and report, empty or absent; everything in it is kept [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Keep chain and set, not only the report
+    /// Keep the chain and the UTXO set as well as the report
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Full blocks
+    /// Number of full blocks
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) blocks: u32,
-    /// Chains of different seeds have nothing in common
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    /// Seed of the random numbers that the chain is made of
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Workers; 0 for one a core, negative to leave that many cores free [default: 0]
+    /// Worker threads; 0: one per core, -N: all cores but N [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
     pub(crate) par: Option<i64>,
-    /// Print one JSON object on one line of standard output at the end
+    /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Lab {
-    /// Make a valid regtest chain like mainnet's, as block files
+    /// Generate a valid regtest chain like mainnet's, as block files
     Chain(LabChain),
-    /// Run the small experiments, each variant checked and timed
+    /// Run microbenchmarks; every variant is checked and timed
     Micro(LabMicro),
-    /// Run the large ones that a plan names, and compare
+    /// Run the benchmarks of a plan, and compare
     Run(LabRun),
-    /// Write the set of coins that is there again, as a flush does: the work commit of a plan
+    /// Write the whole UTXO set again, as flushes do (the work commit of a plan)
     Commit(LabCommit),
-    /// Draw debug.log files and results into one report
+    /// Draw debug.log files and results as one report
     Plot(LabPlot),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LabChain {
-    /// The data directory to make; blocks go to regtest/blocks in it
+    /// Data directory to make; blocks go to its regtest/blocks
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Full blocks
+    /// Number of full blocks
     #[arg(long, value_name = "N")]
     pub(crate) blocks: u32,
-    /// Chains of different seeds have nothing in common
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    /// Seed of the random numbers that the chain is made of
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Coins made before the first full block
+    /// Number of coins before the first full block
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) utxos: u64,
-    /// Empty blocks after the full ones; 2,100 bury them deep enough for --assumevalid
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Number of empty blocks after the full ones; --assumevalid takes 2100 [default: 0]
+    #[arg(long, value_name = "N", hide_default_value = true, default_value_t = 0)]
     pub(crate) tail: u32,
-    /// Whether signatures verify
+    /// Signatures that verify, or random bytes in their place
     #[arg(long, value_name = "real|fake", default_value_t)]
     pub(crate) signatures: Signatures,
-    /// What full blocks are like
+    /// Mix of transactions in full blocks
     #[arg(long, value_name = "NAME", default_value_t)]
     pub(crate) profile: Profile,
-    /// Threads that make transactions, which changes no byte [default: one a core]
+    /// Threads that make transactions; the chain is the same with any number [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) par: Option<NonZeroUsize>,
-    /// Print one JSON object on one line of standard output at the end
+    /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LabMicro {
-    /// Only experiments whose name has this in it
+    /// Only benchmarks whose name contains this
     pub(crate) filter: Option<String>,
-    /// Name the experiments, run none
+    /// List the benchmarks, run none
     #[arg(long)]
     pub(crate) list: bool,
-    /// Print one JSON object on one line of standard output at the end
+    /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LabRun {
-    /// The plan
+    /// Plan to run
     #[arg(required_unless_present = "example", value_name = "PLAN.toml")]
     pub(crate) plan: Option<PathBuf>,
-    /// The folder for results
+    /// Directory for results [default: PLAN-results]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Go on with a plan that was stopped
+    /// Continue a plan that was stopped
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Run only cells with this in their name; may be given again. The rest waits for --resume
+    /// Run only cells whose name contains this (repeatable); --resume runs the others
     #[arg(long, value_name = "WORD")]
     pub(crate) only: Vec<String>,
-    /// Print a plan to start from
+    /// Print an example of a plan
     #[arg(long, conflicts_with_all = ["plan", "resume", "only"])]
     pub(crate) example: bool,
-    /// Print one JSON object on one line of standard output at the end
+    /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LabCommit {
-    /// The data directory
+    /// Data directory
     #[arg(long, value_name = "DIR")]
     pub(crate) datadir: PathBuf,
-    /// The network
+    /// Network
     #[arg(long, value_parser = chain_parser(), default_value = "regtest")]
     pub(crate) chain: Chain,
-    /// Memory of the coins that are written at a time, at least 4 [default: as for sync]
+    /// Memory of the coins of one flush, at least 4 [default: as for sync]
     #[arg(long, value_name = "MiB", value_parser = clap::value_parser!(u64).range(DBCACHE_MIB_MIN..=DBCACHE_MIB_MAX))]
     pub(crate) dbcache: Option<u64>,
-    /// Threads that write; 0 for one a core, negative to leave that many cores free [default: 0]
+    /// Threads that write; 0: one per core, -N: all cores but N [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
     pub(crate) par: Option<i64>,
-    /// Print one JSON object on one line of standard output at the end
+    /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LabPlot {
-    /// debug.log files, results of lab run, and folders of them
+    /// debug.log files, results of lab run, or directories of them
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// The report
+    /// Report to write
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     pub(crate) out: PathBuf,
-    /// Write an SVG file a chart beside it
+    /// Write each chart as an SVG file as well
     #[arg(long)]
     pub(crate) svg: bool,
-    /// Write a CSV file a chart beside it
+    /// Write each chart as a CSV file as well
     #[arg(long)]
     pub(crate) csv: bool,
-    /// The run that others are compared with [default: the slowest]
+    /// Run that others are compared with [default: the slowest]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
-    /// Print one JSON object on one line of standard output at the end
+    /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
 }

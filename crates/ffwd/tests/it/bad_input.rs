@@ -1,4 +1,4 @@
-//! Bad block files: each kind gets a message, and costs none of the good blocks.
+//! Damaged block files and unusable data directories: each kind has a message, and damage costs no valid block.
 
 use crate::data::{self, MAIN_MAGIC, REGTEST_MAGIC, blocks_dir, records};
 use crate::run::{Ran, command, run};
@@ -35,7 +35,7 @@ fn hash(header: &[u8]) -> [u8; 32] {
 }
 
 #[test]
-fn damage_costs_only_itself() {
+fn reindex_of_damaged_file_keeps_every_other_block() {
     let Some(good) = chain() else { return };
     let all = records(&good);
     let (first, rest) = all.split_at(100);
@@ -96,7 +96,7 @@ fn damage_costs_only_itself() {
 }
 
 #[test]
-fn blocks_that_break_a_rule_are_named() {
+fn reindex_names_invalid_blocks_with_cores_reason() {
     let Some(good) = chain() else { return };
     let all = records(&good);
     let changed = |at: usize, change: &dyn Fn(&mut Vec<u8>)| {
@@ -105,7 +105,7 @@ fn blocks_that_break_a_rule_are_named() {
         let before = all[..at].concat();
         [&before[..], &record(&body)].concat()
     };
-    // A header without work is no block at all: it does not stand for one, and takes none of the good ones with it.
+    // A header without proof of work is not indexed, and no valid block is lost with it.
     let weak = changed(205, &|body| {
         while hash(&body[..80])[31] <= 0x7f {
             body[76] = body[76].wrapping_add(1);
@@ -147,7 +147,7 @@ fn blocks_that_break_a_rule_are_named() {
 }
 
 #[test]
-fn folders_that_cannot_be_used_are_named() {
+fn unusable_data_directory_is_refused_by_path() {
     let folder = tempfile::tempdir().unwrap();
     let blocks = blocks_dir(folder.path(), "regtest");
     let short_key = |bytes: &[u8]| {
@@ -171,7 +171,7 @@ fn folders_that_cannot_be_used_are_named() {
 }
 
 #[test]
-fn looking_into_an_empty_folder_makes_nothing_in_it() {
+fn read_only_commands_on_empty_directory_create_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for (line, code, want) in [
         ("info", 0, "the folder is empty"),
@@ -186,11 +186,11 @@ fn looking_into_an_empty_folder_makes_nothing_in_it() {
     }
 }
 
-/// Somebody who may read nothing that is not for all.
+/// User id of `nobody`.
 const NOBODY: u32 = 65_534;
 
 #[test]
-fn a_folder_without_permission_is_named() {
+fn unreadable_blocks_directory_is_refused_by_path() {
     let Some(good) = chain() else { return };
     let folder = data::folder("regtest", &good);
     let blocks = blocks_dir(folder.path(), "regtest");
@@ -198,14 +198,14 @@ fn a_folder_without_permission_is_named() {
     fs::set_permissions(&blocks, closed.clone()).unwrap();
     let mut command = command(folder.path(), LINE);
     if fs::read_dir(&blocks).is_ok() {
-        // This user may read everything: let another one run it, who owns all but the block files.
+        // This user may read everything: run it as another one that owns all but the block files.
         let folders = [folder.path(), &folder.path().join("regtest")];
         folders.iter().for_each(|path| std::os::unix::fs::chown(path, Some(NOBODY), None).unwrap());
         command.uid(NOBODY);
     }
     let ran = match command.output() {
         Ok(output) => output,
-        Err(why) => return println!("skipped: nobody may not run the command here ({why})"),
+        Err(why) => return println!("skipped: the user nobody cannot run the command here ({why})"),
     };
     fs::set_permissions(&blocks, fs::Permissions::from_mode(0o755)).unwrap();
     let err = String::from_utf8(ran.stderr).unwrap();
@@ -215,7 +215,7 @@ fn a_folder_without_permission_is_named() {
 }
 
 #[test]
-fn obfuscated_files_are_read() {
+fn reindex_reads_obfuscated_files() {
     let Some(mut good) = chain() else { return };
     let key = *b"\x01\x23\x45\x67\x89\xab\xcd\xef";
     good.iter_mut().zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);

@@ -1,4 +1,4 @@
-//! Folder to folder with bitcoind: what one leaves the other opens, checks at level 4, and goes on from.
+//! ffwd and bitcoind on one data directory: each opens what the other left, checks it at level 4, and continues.
 
 use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there, set, tables};
 use crate::run::run;
@@ -38,7 +38,7 @@ fn ours_finds(folder: &Path, want: &Value, row: &str) {
 }
 
 #[test]
-fn each_goes_on_from_the_other() {
+fn ffwd_and_bitcoind_continue_from_each_other() {
     if !is_there() {
         return;
     }
@@ -84,7 +84,7 @@ fn each_goes_on_from_the_other() {
 
 /// bitcoind is stopped in the middle of writing coins: `H` stands in the chainstate, `B` does not.
 #[test]
-fn a_half_written_set_is_finished() {
+fn half_flushed_chainstate_of_core_is_replayed() {
     if !is_there() {
         return;
     }
@@ -121,7 +121,7 @@ fn a_half_written_set_is_finished() {
 
 /// bitcoind with little memory writes many small tables on several levels; what we add must leave it nothing to compact.
 #[test]
-fn a_folder_with_many_levels_is_extended_and_not_compacted() {
+fn extended_chainstate_leaves_bitcoind_no_compaction() {
     if !is_there() {
         return;
     }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 pub(crate) const MAIN_MAGIC: [u8; 4] = [0xf9, 0xbe, 0xb4, 0xd9];
 pub(crate) const REGTEST_MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
 
-/// The bytes of a file, unpacked; none, with a word about it, where the data is not there.
+/// The bytes of a file, unpacked; `None`, and a message, where the data is missing.
 pub(crate) fn load(name: &str) -> Option<Vec<u8>> {
     let folder = std::env::var_os("FFWD_TEST_DATA")
         .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")), PathBuf::from);

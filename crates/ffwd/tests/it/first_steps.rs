@@ -80,7 +80,7 @@ fn digest(disk: &dyn Disk) -> u64 {
 }
 
 #[test]
-fn a_stopped_reindex_is_finished_by_bitcoind() {
+fn reindex_stopped_at_any_write_is_finished_by_bitcoind() {
     if !is_there() {
         return;
     }
@@ -126,7 +126,7 @@ fn a_stopped_reindex_is_finished_by_bitcoind() {
 }
 
 #[test]
-fn a_killed_or_stopped_reindex_opens_in_bitcoind() {
+fn killed_reindex_opens_in_bitcoind() {
     if !is_there() {
         return;
     }

@@ -1,4 +1,4 @@
-//! One folder through several commands: what one leaves, the next one takes up.
+//! Several commands on one data directory, each continuing from the one before.
 
 use crate::data::{self, blocks_dir, records};
 use crate::run::{run, start};
@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 
 #[test]
-fn commands_agree_on_a_folder() {
+fn commands_agree_on_one_data_directory() {
     let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
     let go = |line: &str| run(folder.path(), &format!("{line} --datadir @ --chain regtest --json"));
     let info = go("info").good();
@@ -46,7 +46,7 @@ fn commands_agree_on_a_folder() {
 }
 
 #[test]
-fn import_takes_files_in_any_order_and_goes_on() {
+fn import_takes_files_in_any_order_and_continues() {
     let Some(good) = data::load("chains/regtest_1_206.blk.xz") else { return };
     let all = records(&good);
     let folder = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ fn import_takes_files_in_any_order_and_goes_on() {
 }
 
 #[test]
-fn two_programs_never_share_a_folder() {
+fn locked_data_directory_is_refused_with_its_holder() {
     let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
     run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
     let mut holder = start(folder.path(), "sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:0");
@@ -83,12 +83,12 @@ fn two_programs_never_share_a_folder() {
     }
     holder.signal("INT");
     drop(said);
-    assert_eq!(holder.ended().code, Some(0), "who follows the chain ends well when he is told to");
+    assert_eq!(holder.ended().code, Some(0), "a sync that follows the chain ends with 0 when stopped");
     run(folder.path(), "verify --datadir @ --chain regtest --json").good();
 }
 
 #[test]
-fn a_lower_result_is_refused_before_anything_goes() {
+fn reindex_to_a_lower_height_is_refused_first() {
     let Some(good) = data::load("chains/regtest_1_206.blk.xz") else { return };
     let folder = data::folder("regtest", &good);
     run(folder.path(), "reindex --datadir @ --chain regtest --json").good();

@@ -13,7 +13,7 @@ fn block_bytes(folder: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_chain_is_made_reindexed_and_plotted() {
+fn lab_chain_is_generated_reindexed_and_plotted() {
     let folder = tempfile::tempdir().unwrap();
     let go = |line: &str| run(folder.path(), line);
     let options = "--blocks 2 --seed 7 --utxos 2000 --tail 3 --json";
@@ -81,7 +81,7 @@ fn check_bench_lines(log: &Path, blocks: u64) {
 }
 
 #[test]
-fn fake_signatures_are_refused_by_name() {
+fn fake_signatures_fail_verification_by_reason() {
     let folder = tempfile::tempdir().unwrap();
     let made = run(folder.path(), "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --signatures fake --json").good();
     let ran = run(folder.path(), "reindex --datadir @ --chain regtest --assumevalid 0 --json");
@@ -99,7 +99,7 @@ fn fake_signatures_are_refused_by_name() {
 
 /// What `lab chain` says is enough to have its chain taken; and what was taken so is told from damage.
 #[test]
-fn fake_signatures_are_taken_where_they_are_assumed_valid() {
+fn fake_signatures_pass_below_assumevalid() {
     let folder = tempfile::tempdir().unwrap();
     let line = "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --tail 2100 --signatures fake";
     let made = run(folder.path(), line).out;
@@ -117,7 +117,7 @@ fn fake_signatures_are_taken_where_they_are_assumed_valid() {
 }
 
 #[test]
-fn the_demo_needs_nothing() {
+fn demo_runs_without_data() {
     let folder = tempfile::tempdir().unwrap();
     let got = run(folder.path(), "demo --blocks 1 --out @/demo --json").good();
     assert_eq!(got["made"]["bestblock"], got["reindex"]["bestblock"], "{got}");
@@ -129,7 +129,7 @@ fn the_demo_needs_nothing() {
 }
 
 #[test]
-fn plans_are_checked_before_anything_runs() {
+fn lab_run_checks_its_plan_first() {
     let folder = tempfile::tempdir().unwrap();
     let example = run(folder.path(), "lab run --example");
     assert!(example.code == Some(0) && example.out.contains("@CHAIN@"), "{example:?}");
@@ -149,7 +149,7 @@ fn plans_are_checked_before_anything_runs() {
 
 /// A plan with every work that needs no bitcoind, run in two parts, on a chain that stays as it is.
 #[test]
-fn a_plan_is_run_in_parts() {
+fn lab_run_continues_with_resume() {
     let folder = tempfile::tempdir().unwrap();
     let go = |line: &str| run(folder.path(), line);
     let made = go("lab chain --out @/chain --blocks 1 --seed 9 --utxos 1000 --tail 2 --json").good();
@@ -178,7 +178,7 @@ fn a_plan_is_run_in_parts() {
 
 /// Without the feature the option says how to build; with it (`cargo test -p ffwd --features heap`) the file is there.
 #[test]
-fn allocations_are_watched_where_it_is_built_in() {
+fn debug_heap_writes_dhat_file_with_the_feature() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), "lab chain --out @ --blocks 1 --seed 4 --utxos 1000 --json").good();
     let ran = run(folder.path(), "reindex --datadir @ --chain regtest --debug heap --json");

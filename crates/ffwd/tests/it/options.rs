@@ -1,11 +1,11 @@
-//! Exit codes, configuration files, and what is said about them.
+//! Exit codes, configuration files, and the messages about them.
 
 use crate::data;
 use crate::run::run;
 use std::fs;
 
 #[test]
-fn wrong_use_ends_with_2() {
+fn wrong_use_exits_with_2() {
     let folder = tempfile::tempdir().unwrap();
     for (line, want) in [
         ("", "Usage"),
@@ -29,7 +29,7 @@ fn wrong_use_ends_with_2() {
 }
 
 #[test]
-fn files_are_heeded_and_named() {
+fn settings_of_files_are_used_and_printed() {
     let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
     let conf = folder.path().join("bitcoin.conf");
     fs::write(&conf, "regtest=1\nserver=1\n[regtest]\nstopatheight=100\ndbcache=50\n").unwrap();
@@ -46,27 +46,27 @@ fn files_are_heeded_and_named() {
 }
 
 #[test]
-fn what_a_file_must_not_do_is_refused() {
+fn bitcoin_conf_with_refused_settings_exits_with_1() {
     let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
     for (row, conf, want) in [
-        ("reindex", "reindex=1", "line 2: reindex=1 would change the folder"),
+        ("reindex", "reindex=1", "line 2: reindex=1 changes the data directory"),
         ("loadblock", "loadblock=x", "ffwd import"),
         ("a broken line", "what is this", "line 2: \"what is this\" is neither"),
-        ("a broken value", "dbcache=4G", "line 2: dbcache=4G: a number is wanted"),
+        ("a broken value", "dbcache=4G", "line 2: dbcache=4G: expected a number"),
     ] {
         fs::write(folder.path().join("bitcoin.conf"), format!("regtest=1\n{conf}\n")).unwrap();
         let ran = run(folder.path(), "reindex --datadir @ --json");
         assert!(ran.code == Some(1) && ran.err.contains(want) && ran.out.is_empty(), "{row}: {ran:?}");
-        assert!(!folder.path().join("regtest/chainstate").exists(), "{row}: nothing was begun");
+        assert!(!folder.path().join("regtest/chainstate").exists(), "{row}: nothing was started");
     }
     fs::write(folder.path().join("bitcoin.conf"), "regtest=1\ntxindex=1\n").unwrap();
     let ran = run(folder.path(), "reindex --datadir @ --json");
     assert_eq!(ran.good()["height"], 206);
-    assert!(ran.err.contains("txindex is left as it is"), "{ran:?}");
+    assert!(ran.err.contains("txindex is not updated"), "{ran:?}");
 }
 
 #[test]
-fn people_get_lines() {
+fn results_without_json_are_lines() {
     let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
     let ran = run(folder.path(), "reindex --datadir @ --chain regtest --hash muhash");
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -76,7 +76,7 @@ fn people_get_lines() {
     for (line, want) in [
         ("info --datadir @ --chain regtest", "next"),
         ("coins info --datadir @ --chain regtest", "hash_serialized_3"),
-        ("verify --datadir @ --chain regtest", "are good at level 3"),
+        ("verify --datadir @ --chain regtest", "are valid at level 3"),
     ] {
         let ran = run(folder.path(), line);
         assert!(ran.code == Some(0) && ran.out.contains(want), "{line}: {ran:?}");

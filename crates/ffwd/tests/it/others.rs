@@ -1,4 +1,4 @@
-//! What lies beside blocks and chainstate is somebody else's: no command changes a byte of it.
+//! Files beside blocks and chainstate belong to Core or the user: no command changes a byte of them.
 
 use crate::run::{Ran, run, start};
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ fn others(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What must not change in blocks/: block files, their key, and what nobody knows.
+/// Files of blocks/ that must not change: block files, their key, and unknown files.
 fn blocks(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = fs::read_dir(folder.join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path());
     let is_kept = |path: &PathBuf| {
@@ -114,7 +114,7 @@ impl Watched {
         Watched { folder, before, blocks }
     }
 
-    /// What is somebody else's is as it was; block files too, but where blocks are added.
+    /// Foreign files are unchanged; block files too, unless blocks are added.
     fn same(&self, row: &str, adds_blocks: bool) {
         let now = others(self.folder.path());
         let differ = self.before.iter().filter(|&(path, bytes)| now.get(path) != Some(bytes)).map(|(path, _)| path);
@@ -136,7 +136,7 @@ fn more_blocks(folder: &Path) {
 }
 
 #[test]
-fn no_command_touches_what_is_not_its_own() {
+fn commands_leave_foreign_files_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let height = everything(folder.path());
     more_blocks(folder.path());
@@ -189,7 +189,7 @@ fn no_command_touches_what_is_not_its_own() {
 }
 
 #[test]
-fn a_snapshot_is_named_and_only_a_full_reindex_removes_it() {
+fn snapshot_chainstate_is_removed_by_full_reindex_alone() {
     let folder = tempfile::tempdir().unwrap();
     everything(folder.path());
     run(folder.path(), "reindex --datadir @ --chain regtest --json").good();

@@ -84,16 +84,16 @@ fn between_two(v2: bool, options: &str) {
 }
 
 #[test]
-fn by_v1() {
+fn sync_between_two_bitcoinds_over_v1() {
     between_two(false, "");
 }
 
 #[test]
-fn by_v2() {
+fn sync_between_two_bitcoinds_over_v2() {
     between_two(true, "");
 }
 
 #[test]
-fn pruned() {
+fn pruned_sync_between_two_bitcoinds() {
     between_two(true, "--prune 550");
 }

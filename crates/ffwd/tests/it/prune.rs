@@ -73,7 +73,7 @@ fn set_reindexing(folder: &Path) {
 }
 
 #[test]
-fn bitcoind_goes_on_from_a_pruned_folder() {
+fn bitcoind_continues_from_our_pruned_directory() {
     if !is_there() {
         return;
     }
@@ -112,7 +112,7 @@ fn bitcoind_goes_on_from_a_pruned_folder() {
 }
 
 #[test]
-fn a_sync_goes_on_from_what_bitcoind_pruned() {
+fn sync_continues_from_bitcoinds_pruned_directory() {
     if !is_there() {
         return;
     }
@@ -180,7 +180,7 @@ fn blocks_bytes(folder: &Path) -> u64 {
 
 /// 550 MiB, the least that Core takes, of twice as much: what lies there stays near it while the chain comes in.
 #[test]
-fn disk_use_stays_near_the_target() {
+fn disk_use_stays_near_the_prune_target() {
     if !slow() {
         return;
     }

@@ -41,22 +41,22 @@ fn check_all(chain: &str, name: &str, key: &str) {
 }
 
 #[test]
-fn mainnet() {
+fn utxo_set_hash_of_mainnet_is_cores() {
     check_all("main", "mainnet_0_14131", "mainnet");
 }
 
 #[test]
-fn testnet3() {
+fn utxo_set_hash_of_testnet3_is_cores() {
     check_all("test", "testnet3_1_2100", "testnet3");
 }
 
 #[test]
-fn signet() {
+fn utxo_set_hash_of_signet_is_cores() {
     check_all("signet", "signet_0_120", "signet");
 }
 
 #[test]
-fn regtest() {
+fn utxo_set_hash_of_regtest_is_cores() {
     check_all("regtest", "regtest_1_206", "regtest_kernel");
     check_all("regtest", "regtest_0_150", "regtest_floresta");
 }

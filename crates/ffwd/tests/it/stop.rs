@@ -1,4 +1,4 @@
-//! Stopped in order, and killed: the next run goes on, and ends with the same set.
+//! Runs that are stopped or killed: the next run continues, and ends with the same UTXO set.
 
 use crate::run::{run, slow, start};
 use std::fs;
@@ -17,7 +17,7 @@ fn set(folder: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn ctrl_c_commits_and_the_next_run_goes_on() {
+fn ctrl_c_commits_and_the_next_run_continues() {
     let folder = tempfile::tempdir().unwrap();
     let made = chain(folder.path(), 5, 5_000);
     let mut child = start(folder.path(), REINDEX);
@@ -33,7 +33,7 @@ fn ctrl_c_commits_and_the_next_run_goes_on() {
     child.signal("INT");
     let ran = child.ended();
     assert_eq!(ran.code, Some(130), "{ran:?}");
-    assert!(ran.err.contains("stopping: what is connected is committed first"), "{ran:?}");
+    assert!(ran.err.contains("stopping: committing the connected blocks first"), "{ran:?}");
     let stopped = ran.json();
     assert_eq!((&stopped["stopped"], stopped["txouts"].is_null()), (&true.into(), true), "{stopped}");
     let height = stopped["height"].as_u64().unwrap();
@@ -52,7 +52,7 @@ fn ctrl_c_commits_and_the_next_run_goes_on() {
     stop_a_verify(folder.path());
 }
 
-/// It changes nothing, so it ends at once, and what it had not looked at is no damage.
+/// It writes nothing, so it exits at once, and blocks that it did not reach are no damage.
 fn stop_a_verify(folder: &Path) {
     let mut child = start(folder, "verify --level 4 --blocks 0 --datadir @ --chain regtest");
     let mut said = BufReader::new(child.child().stderr.take().unwrap());
@@ -74,7 +74,7 @@ fn went_on_from(said: &str) -> Option<u32> {
     rest.split(',').next()?.parse().ok()
 }
 
-/// Kills runs at instants spread over the time that a whole one takes, so many in a row that each resumes the one before.
+/// Kills `kills` runs at instants spread over the time that a whole one takes; each continues from the one before.
 fn kill_often(line: &str, kills: u32) {
     let (folder, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // With --dbcache 4 the coins of this chain are committed several times on the way.
@@ -113,12 +113,12 @@ fn kill_often(line: &str, kills: u32) {
 }
 
 #[test]
-fn a_killed_reindex_goes_on() {
+fn killed_reindex_continues() {
     kill_often(REINDEX, if slow() { 200 } else { 6 });
 }
 
 #[test]
-fn a_killed_rebuild_goes_on() {
+fn killed_rebuild_continues() {
     kill_often(
         "reindex --chainstate-only --datadir @ --chain regtest --assumevalid 0 --dbcache 4 --json",
         if slow() { 100 } else { 4 },

@@ -1,4 +1,4 @@
-//! One ffwd serves, others sync from it.
+//! Sync from another ffwd.
 
 use crate::data;
 use crate::run::{Running, run, start};
@@ -20,7 +20,7 @@ fn serve(folder: &Path) -> (Running, u16) {
 }
 
 #[test]
-fn a_folder_is_synced_from_another() {
+fn sync_from_ffwd_ends_at_its_tip() {
     let Some(source) = data::real("regtest", "regtest_1_206") else { return };
     let want = run(source.path(), "reindex --datadir @ --chain regtest --hash hash_serialized_3 --json").good();
     let (mut server, port) = serve(source.path());
@@ -48,7 +48,7 @@ fn a_folder_is_synced_from_another() {
 }
 
 #[test]
-fn nothing_to_connect_to_is_no_tip() {
+fn exit_at_tip_without_reachable_peer_waits() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = start(folder.path(), "sync --datadir @ --chain regtest --connect 127.0.0.1:1 --exit-at-tip");
     std::thread::sleep(Duration::from_secs(2));
