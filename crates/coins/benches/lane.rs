@@ -9,7 +9,7 @@ use coins::ops::{LANES, Ops};
 use coins::table::HashKey;
 use coins::{Answers, Lane};
 use primitives::coin::{code, put_coin};
-use primitives::{Amount, Hash256, Tables};
+use primitives::{Amount, OutPoint, Tables, Txid};
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -26,10 +26,8 @@ impl Random {
     }
 }
 
-type Name = (Hash256, u32);
-
 /// A block and its ids; it spends from `coins`, and adds what it makes.
-fn block(height: u32, random: &mut Random, coins: &mut Vec<Name>) -> (Vec<u8>, Vec<Hash256>) {
+fn block(height: u32, random: &mut Random, coins: &mut Vec<OutPoint>) -> (Vec<u8>, Vec<Txid>) {
     let mut bytes = vec![0; 80];
     primitives::encode::put_compact_size(&mut bytes, TRANSACTIONS as u64);
     let (mut txids, mut made) = (Vec::new(), Vec::new());
@@ -41,10 +39,13 @@ fn block(height: u32, random: &mut Random, coins: &mut Vec<Name>) -> (Vec<u8>, V
         bytes.push(inputs as u8);
         for _ in 0..inputs {
             let is_own = index == 0 || coins.is_empty();
-            let name =
-                if is_own { (Hash256::ZERO, u32::MAX - height) } else { coins.swap_remove(random.below(coins.len())) };
-            bytes.extend(name.0.0);
-            bytes.extend(name.1.to_le_bytes());
+            let name = if is_own {
+                OutPoint { txid: Txid::ZERO, vout: u32::MAX - height }
+            } else {
+                coins.swap_remove(random.below(coins.len()))
+            };
+            bytes.extend(name.txid.to_bytes());
+            bytes.extend(name.vout.to_le_bytes());
             bytes.extend([0, 0xff, 0xff, 0xff, 0xff]);
         }
         let outputs = 1 + random.below(5) + usize::from(random.below(10) < 3);
@@ -56,8 +57,8 @@ fn block(height: u32, random: &mut Random, coins: &mut Vec<Name>) -> (Vec<u8>, V
             bytes.extend(std::iter::repeat_n(0x51, script));
         }
         bytes.extend([0; 4]);
-        let txid = Hash256(simd::sha256::sha256(&bytes[start..]));
-        made.extend((0..outputs as u32).map(|vout| (txid, vout)));
+        let txid = Txid::from_bytes(simd::sha256::sha256(&bytes[start..]));
+        made.extend((0..outputs as u32).map(|vout| OutPoint { txid, vout }));
         txids.push(txid);
     }
     coins.extend(made);
@@ -74,7 +75,7 @@ fn main() {
 fn rows(blocks: u32) {
     let (mut random, mut names) = (Random(7), Vec::new());
     let mut lanes: Vec<Lane> = (0..LANES).map(|lane| Lane::new(lane, SECRET)).collect();
-    let mut map: HashMap<Name, Vec<u8>> = HashMap::new();
+    let mut map: HashMap<OutPoint, Vec<u8>> = HashMap::new();
     let (mut builds, mut applies, mut plains, mut rewinds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut tables = Tables::new();
     let (mut coins, mut bytes_held) = (0, 0);
@@ -108,12 +109,12 @@ fn rows(blocks: u32) {
         for (index, tx) in parsed.transactions().enumerate() {
             for input in tx.inputs().filter(|_| index > 0) {
                 let prevout = input.prevout();
-                spent += map.remove(&(prevout.txid, prevout.vout)).map_or(0, |coin| coin.len());
+                spent += map.remove(&prevout).map_or(0, |coin| coin.len());
             }
             for (vout, output) in tx.outputs().enumerate() {
                 let mut coin = Vec::new();
                 put_coin(&mut coin, code(height, index == 0), Amount(output.value().0), output.script());
-                map.insert((txids[index], vout as u32), coin);
+                map.insert(OutPoint { txid: txids[index], vout: vout as u32 }, coin);
             }
         }
         plains.push(each(since));

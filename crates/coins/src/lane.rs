@@ -9,7 +9,7 @@ use crate::answers::{Answers, Origin};
 use crate::ops::{LaneOps, Op, SHARDS_PER_LANE};
 use crate::table::{Found, HashKey, Key, Table};
 use primitives::coin::{coin_bytes_max, write_coin};
-use primitives::{Block, Hash256};
+use primitives::{Block, OutPoint, Txid};
 use std::sync::Arc;
 
 /// Operations that are asked for together before the first of them is done.
@@ -47,7 +47,7 @@ pub struct BlockOps<'a> {
     /// The block.
     pub block: Block<'a>,
     /// Ids of its transactions.
-    pub txids: &'a [Hash256],
+    pub txids: &'a [Txid],
     /// Its operations in this lane.
     pub ops: LaneOps<'a>,
     /// Its height.
@@ -62,7 +62,7 @@ pub struct Probe {
     /// One of them is an unspent coin.
     pub exists: bool,
     /// Names that memory does not know.
-    pub unknown: Vec<(Hash256, u32)>,
+    pub unknown: Vec<OutPoint>,
 }
 
 /// Eight shards.
@@ -214,18 +214,19 @@ impl Lane {
         for op in block.ops.all().iter().filter(|op| op.is_create()) {
             let txid = block.txids[op.transaction()];
             let vout = (op.index() - block.block.transaction(op.transaction()).first_output()) as u32;
-            match self.get(&txid, vout) {
+            let outpoint = OutPoint { txid, vout };
+            match self.get(&outpoint) {
                 Some(coin) => probe.exists |= coin.is_some(),
-                None => probe.unknown.push((txid, vout)),
+                None => probe.unknown.push(outpoint),
             }
         }
         probe
     }
 
     /// The coin of this name as memory knows it: its bytes, that it is spent (`Some(None)`), or nothing.
-    pub fn get(&self, txid: &Hash256, vout: u32) -> Option<Option<&[u8]>> {
-        let within = usize::from(txid.0[0]) - self.first_shard;
-        let key = Key::new(&self.secret, &txid.0, vout);
+    pub fn get(&self, outpoint: &OutPoint) -> Option<Option<&[u8]>> {
+        let within = usize::from(outpoint.txid.as_bytes()[0]) - self.first_shard;
+        let key = Key::of(&self.secret, outpoint);
         let tables = std::iter::once(&self.current[within]).chain(self.older.iter().map(|g| &*g.tables[within]));
         for table in tables {
             match table.find(&key) {
@@ -280,10 +281,10 @@ impl Lane {
 
     /// Takes a coin out for a disconnected block; says what it was. Asks nobody: `None` means that memory does not know it,
     /// and then a tombstone stands for it.
-    pub fn take(&mut self, txid: &Hash256, vout: u32) -> Option<Option<Vec<u8>>> {
-        let known = self.get(txid, vout).map(|coin| coin.map(<[u8]>::to_vec));
-        let within = usize::from(txid.0[0]) - self.first_shard;
-        let key = Key::new(&self.secret, &txid.0, vout);
+    pub fn take(&mut self, outpoint: &OutPoint) -> Option<Option<Vec<u8>>> {
+        let known = self.get(outpoint).map(|coin| coin.map(<[u8]>::to_vec));
+        let within = usize::from(outpoint.txid.as_bytes()[0]) - self.first_shard;
+        let key = Key::of(&self.secret, outpoint);
         let table = &mut self.current[within];
         match table.find(&key) {
             Found::Coin(place) if table.is_fresh(place) => table.remove(&key, place),
@@ -295,9 +296,9 @@ impl Lane {
     }
 
     /// Puts a stored coin in, over whatever is there; never fresh.
-    pub fn put_back(&mut self, txid: &Hash256, vout: u32, coin: &[u8]) {
-        let within = usize::from(txid.0[0]) - self.first_shard;
-        let key = Key::new(&self.secret, &txid.0, vout);
+    pub fn put_back(&mut self, outpoint: &OutPoint, coin: &[u8]) {
+        let within = usize::from(outpoint.txid.as_bytes()[0]) - self.first_shard;
+        let key = Key::of(&self.secret, outpoint);
         let table = &mut self.current[within];
         if let Found::Coin(place) | Found::Tombstone(place) = table.find(&key) {
             table.remove(&key, place);
@@ -342,7 +343,7 @@ impl Lane {
 fn key_of<'a>(secret: &HashKey, block: &BlockOps<'a>, op: Op) -> Key<'a> {
     if op.is_create() {
         let first = block.block.transaction(op.transaction()).first_output();
-        Key::new(secret, &block.txids[op.transaction()].0, (op.index() - first) as u32)
+        Key::new(secret, block.txids[op.transaction()].as_bytes(), (op.index() - first) as u32)
     } else {
         let prevout = block.block.input(op.index()).prevout_bytes();
         let (txid, vout) = prevout.split_first_chunk::<32>().expect("36 bytes");
@@ -361,9 +362,9 @@ mod tests {
 
     const SECRET: HashKey = HashKey([1, 2, 3, 4]);
 
-    type Name = (Hash256, u32);
+    type Name = OutPoint;
     /// Outpoints that are spent, the txid, the number of outputs.
-    type Transaction = (Vec<Name>, Hash256, u32);
+    type Transaction = (Vec<Name>, Txid, u32);
     /// What memory knows of every name, and what a flush of the current generation would write.
     type State = (Vec<Option<Option<Vec<u8>>>>, BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
@@ -379,29 +380,30 @@ mod tests {
     /// A block of transactions (spent outpoints, outputs) behind a coinbase that does nothing here.
     struct Made {
         bytes: Vec<u8>,
-        txids: Vec<Hash256>,
+        txids: Vec<Txid>,
         height: u32,
         overwrites: bool,
     }
 
     /// Txids of the first lane; any of them may be given to any transaction.
-    fn txid(n: u64) -> Hash256 {
+    fn txid(n: u64) -> Txid {
         let mut bytes = simd::sha256::sha256(&n.to_le_bytes());
         bytes[0] = (n % 3) as u8;
-        Hash256(bytes)
+        Txid::from_bytes(bytes)
     }
 
     fn made(height: u32, transactions: &[Transaction]) -> Made {
         let mut bytes = vec![0; 80];
         bytes.push(transactions.len() as u8 + 1);
-        let mut txids = vec![Hash256([0xff; 32])];
+        let mut txids = vec![Txid::from_bytes([0xff; 32])];
         let put = |bytes: &mut Vec<u8>, inputs: &[Name], outputs: u32| {
             // No transaction is without inputs: this one is of another lane.
-            let inputs = if inputs.is_empty() { &[(Hash256([0xff; 32]), 7)] } else { inputs };
+            let inputs =
+                if inputs.is_empty() { &[OutPoint { txid: Txid::from_bytes([0xff; 32]), vout: 7 }] } else { inputs };
             bytes.extend(1u32.to_le_bytes());
             bytes.push(inputs.len() as u8);
-            for (txid, vout) in inputs {
-                bytes.extend(txid.0);
+            for OutPoint { txid, vout } in inputs {
+                bytes.extend(txid.to_bytes());
                 bytes.extend(vout.to_le_bytes());
                 bytes.extend([0, 0xff, 0xff, 0xff, 0xff]);
             }
@@ -412,7 +414,7 @@ mod tests {
             }
             bytes.extend([0; 4]);
         };
-        put(&mut bytes, &[(Hash256::ZERO, u32::MAX)], 1);
+        put(&mut bytes, &[OutPoint::NULL], 1);
         for (inputs, txid, outputs) in transactions {
             put(&mut bytes, inputs, *outputs);
             txids.push(*txid);
@@ -430,8 +432,8 @@ mod tests {
     }
 
     fn state(lane: &Lane) -> State {
-        let names = (0..NAMES).flat_map(|n| (0..3).map(move |vout| (txid(n), vout)));
-        let known = names.map(|(txid, vout)| lane.get(&txid, vout).map(|coin| coin.map(<[u8]>::to_vec))).collect();
+        let names = (0..NAMES).flat_map(|n| (0..3).map(move |vout| OutPoint { txid: txid(n), vout }));
+        let known = names.map(|name| lane.get(&name).map(|coin| coin.map(<[u8]>::to_vec))).collect();
         let mut changes = BTreeMap::new();
         for (shard, table) in lane.current.iter().enumerate() {
             for (key, change) in table.sorted() {
@@ -450,7 +452,9 @@ mod tests {
         let count = 1 + rng.below(4);
         let transactions: Vec<_> = (0..count)
             .map(|_| {
-                let inputs = (0..1 + rng.below(3)).map(|_| (txid(rng.below(NAMES)), rng.below(3) as u32)).collect();
+                let inputs = (0..1 + rng.below(3))
+                    .map(|_| OutPoint { txid: txid(rng.below(NAMES)), vout: rng.below(3) as u32 })
+                    .collect();
                 (inputs, txid(rng.below(NAMES)), 1 + rng.below(3) as u32)
             })
             .collect();
@@ -465,12 +469,12 @@ mod tests {
             let inputs: Vec<_> = names.into_iter().filter(|_| rng.below(3) == 0).collect();
             inputs.iter().for_each(|name| _ = coins.remove(name));
             let id = txid(rng.below(NAMES));
-            if (0..3).any(|vout| coins.contains_key(&(id, vout))) {
-                transactions.push((inputs, Hash256([0xfe; 32]), 1));
+            if (0..3).any(|vout| coins.contains_key(&OutPoint { txid: id, vout })) {
+                transactions.push((inputs, Txid::from_bytes([0xfe; 32]), 1));
                 continue;
             }
             let outputs = 1 + rng.below(3) as u32;
-            coins.extend((0..outputs).map(|vout| ((id, vout), height)));
+            coins.extend((0..outputs).map(|vout| (OutPoint { txid: id, vout }, height)));
             transactions.push((inputs, id, outputs));
         }
         made(height, &transactions)
@@ -509,19 +513,20 @@ mod tests {
                 if rng.below(3) == 0 {
                     // Off the chain again, and another block in its place.
                     for name in coins.keys().filter(|name| !kept.contains_key(name)) {
-                        lane.take(&name.0, name.1);
+                        lane.take(name);
                     }
                     for (name, &height) in kept.iter().filter(|(name, height)| coins.get(name) != Some(height)) {
-                        let value = primitives::Amount(i64::from(height) * 100 + i64::from(name.1));
+                        let value = primitives::Amount(i64::from(height) * 100 + i64::from(name.vout));
                         let mut stored = Vec::new();
                         put_coin(&mut stored, code(height, false), value, &[0x51]);
-                        lane.put_back(&name.0, name.1, &stored);
+                        lane.put_back(name, &stored);
                     }
                     coins = kept;
                 }
                 for (n, vout) in (0..NAMES).flat_map(|n| (0..3).map(move |vout| (n, vout))) {
-                    let known = lane.get(&txid(n), vout).flatten();
-                    assert_eq!(known.is_some(), coins.contains_key(&(txid(n), vout)), "seed {seed}, height {height}");
+                    let name = OutPoint { txid: txid(n), vout };
+                    let known = lane.get(&name).flatten();
+                    assert_eq!(known.is_some(), coins.contains_key(&name), "seed {seed}, height {height}");
                 }
                 if rng.below(8) == 0 {
                     drop(lane.seal());
@@ -543,9 +548,13 @@ mod tests {
             }
             let before = state(&lane);
             let answers = with_ops(&second, |ops| lane.apply(ops));
-            let spend = made(10, &[(vec![(txid(3), 0)], txid(4), 1)]);
+            let spend = made(10, &[(vec![OutPoint { txid: txid(3), vout: 0 }], txid(4), 1)]);
             let spent = with_ops(&spend, |ops| lane.apply(ops));
-            assert_eq!(lane.get(&txid(3), 0), Some(None), "the second is spent, and the first is not seen again");
+            assert_eq!(
+                lane.get(&OutPoint { txid: txid(3), vout: 0 }),
+                Some(None),
+                "the second is spent, and the first is not seen again"
+            );
             with_ops(&spend, |ops| lane.rewind(ops, &spent));
             assert_ne!(state(&lane), before);
             with_ops(&second, |ops| lane.rewind(ops, &answers));

@@ -143,7 +143,7 @@ fn inverse(n: &[u64; LIMBS]) -> [u64; LIMBS] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::Hash256;
+    use primitives::Txid;
 
     fn element(n: u8) -> [u8; 32] {
         let mut bytes = [0; 32];
@@ -156,26 +156,26 @@ mod tests {
     fn known_sets() {
         let mut set = MuHash::new();
         assert_eq!(
-            Hash256(set.finalize()).to_string(),
+            Txid::from_bytes(set.finalize()).to_string(),
             "dd5ad2a105c2d29495f577245c357409002329b9f4d6182c0af3dc2f462555c8"
         );
         set.insert(&element(0));
         set.insert(&element(1));
         set.remove(&element(2));
         assert_eq!(
-            Hash256(set.finalize()).to_string(),
+            Txid::from_bytes(set.finalize()).to_string(),
             "10d312b100cbd32ada024a6646e40d3482fcff103668d2625f10002a607d5863"
         );
         let coin =
             primitives::hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
-        let txid = Hash256::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
+        let txid = Txid::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
         let mut bytes = Vec::new();
         let outpoint = primitives::OutPoint { txid, vout: 0 };
         primitives::coin::put_coin_hashed(&mut bytes, &outpoint, &primitives::CoinRef::decode(&coin).unwrap());
         let mut set = MuHash::new();
         set.insert(&bytes);
         assert_eq!(
-            Hash256(set.finalize()).to_string(),
+            Txid::from_bytes(set.finalize()).to_string(),
             "1bd372a3f225dc6f8ce0e10ead6f8b0b00e65a2ff4a4c9ccaa615a69fbeeb2f2"
         );
     }

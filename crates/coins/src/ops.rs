@@ -6,7 +6,7 @@
 //! Never an operation: the coinbase's input, an output that can never be spent.
 
 use primitives::coin::is_unspendable;
-use primitives::{Block, Hash256};
+use primitives::{Block, Txid};
 
 /// Lanes: what workers can do at the same time for one block. A power of two, at most [`SHARDS`].
 pub const LANES: usize = 32;
@@ -72,7 +72,7 @@ pub fn lane_of(first_txid_byte: u8) -> usize {
 
 impl Ops {
     /// Lists what `block` does; `txids` are its transactions' ids.
-    pub fn build(block: &Block<'_>, txids: &[Hash256]) -> Ops {
+    pub fn build(block: &Block<'_>, txids: &[Txid]) -> Ops {
         let mut ops = Ops { starts: vec![0; SHARDS + 1], ..Ops::default() };
         let mut counts = [0u32; SHARDS];
         each(block, txids, |shard, _| counts[shard] += 1);
@@ -147,7 +147,7 @@ impl<'a> LaneOps<'a> {
 
 /// Calls `take` with shard and operation for each, in transaction order: inputs before outputs.
 #[inline]
-fn each(block: &Block<'_>, txids: &[Hash256], mut take: impl FnMut(usize, Op)) {
+fn each(block: &Block<'_>, txids: &[Txid], mut take: impl FnMut(usize, Op)) {
     for (index, tx) in block.transactions().enumerate() {
         if index != 0 {
             for (at, input) in tx.inputs().enumerate() {
@@ -155,7 +155,7 @@ fn each(block: &Block<'_>, txids: &[Hash256], mut take: impl FnMut(usize, Op)) {
                 take(usize::from(input.prevout_bytes()[0]), Op { item, transaction: index as u32 });
             }
         }
-        let shard = usize::from(txids[index].0[0]);
+        let shard = usize::from(txids[index].as_bytes()[0]);
         for (at, output) in tx.outputs().enumerate() {
             if !is_unspendable(output.script()) {
                 let item = (tx.first_output() + at) as u32 | CREATE;

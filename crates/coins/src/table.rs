@@ -9,6 +9,7 @@
 //! Records lie in chunks that never move; an address is chunk and place in units of four bytes.
 //! A freed record waits in a list of its size. The hash is keyed: txids can be ground.
 
+use primitives::OutPoint;
 use primitives::encode::{Reader, VARINT_BYTES_MAX, write_varint};
 use simd::bucket::{Bucket, Buckets, PLACES};
 use simd::memory::Buffer;
@@ -57,6 +58,12 @@ impl<'a> Key<'a> {
         let a = fold(word(8) ^ k0, word(16) ^ k1) ^ word(24);
         let hash = fold(a ^ k2, (u64::from(vout) << 1 | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ k3);
         Key { txid, vout, hash }
+    }
+
+    /// [`Key::new`] for an outpoint.
+    #[inline]
+    pub fn of(secret: &HashKey, outpoint: &'a OutPoint) -> Key<'a> {
+        Key::new(secret, outpoint.txid.as_bytes(), outpoint.vout)
     }
 
     /// What the outpoint is hashed to.

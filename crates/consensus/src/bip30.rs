@@ -7,7 +7,7 @@
 use crate::params::Params;
 use crate::verdict::Rule;
 use primitives::coin::is_unspendable;
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 
 /// From here on a coinbase of BIP-0034 may repeat one from before it, whose script began with a height by chance.
 ///
@@ -15,29 +15,29 @@ use primitives::{Hash256, Height};
 pub const BIP34_IMPLIES_BIP30_LIMIT: Height = 1_983_702;
 
 /// The blocks that overwrote coins.
-const REPEATS: [(Height, Hash256); 2] = [
-    (91_842, Hash256::literal("00000000000a4d0a398161ffc163c503763b1f4360639393e0e4c8e300e0caec")),
-    (91_880, Hash256::literal("00000000000743f190a18c5577a3c2d2a1f610ae9601ac046a38084ccb7cd721")),
+const REPEATS: [(Height, BlockHash); 2] = [
+    (91_842, BlockHash::literal("00000000000a4d0a398161ffc163c503763b1f4360639393e0e4c8e300e0caec")),
+    (91_880, BlockHash::literal("00000000000743f190a18c5577a3c2d2a1f610ae9601ac046a38084ccb7cd721")),
 ];
 
 /// The blocks whose coins were overwritten: 91722's at 91880, 91812's at 91842.
-const OVERWRITTEN: [(Height, Hash256); 2] = [
-    (91_722, Hash256::literal("00000000000271a2dc26e7667f8419f2e15416dc6955e5a6c6cdf3f2574dd08e")),
-    (91_812, Hash256::literal("00000000000af0aed4792b1acee3d966af36cf5def14935db8de83d6f9306f2f")),
+const OVERWRITTEN: [(Height, BlockHash); 2] = [
+    (91_722, BlockHash::literal("00000000000271a2dc26e7667f8419f2e15416dc6955e5a6c6cdf3f2574dd08e")),
+    (91_812, BlockHash::literal("00000000000af0aed4792b1acee3d966af36cf5def14935db8de83d6f9306f2f")),
 ];
 
 /// Whether this block may overwrite coins, by height and hash, on every network.
 ///
 /// Its coinbase must never be taken for one that makes new coins.
 /// Source: Bitcoin Core b88bffe, `IsBIP30Repeat`.
-pub fn is_repeat(height: Height, hash: &Hash256) -> bool {
+pub fn is_repeat(height: Height, hash: &BlockHash) -> bool {
     REPEATS.contains(&(height, *hash))
 }
 
 /// Whether the coinbase of this block was overwritten later, so that disconnecting the block need not find its coins.
 ///
 /// Source: Bitcoin Core b88bffe, `IsBIP30Unspendable`.
-pub fn is_overwritten(height: Height, hash: &Hash256) -> bool {
+pub fn is_overwritten(height: Height, hash: &BlockHash) -> bool {
     OVERWRITTEN.contains(&(height, *hash))
 }
 
@@ -47,7 +47,7 @@ pub fn is_overwritten(height: Height, hash: &Hash256) -> bool {
 /// lower. With the known hash there, no coinbase can repeat an earlier one until [`BIP34_IMPLIES_BIP30_LIMIT`].
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock`.
-pub fn is_enforced(params: &Params, height: Height, hash: &Hash256, bip34_block: Option<&Hash256>) -> bool {
+pub fn is_enforced(params: &Params, height: Height, hash: &BlockHash, bip34_block: Option<&BlockHash>) -> bool {
     let known_chain = bip34_block == Some(&params.bip34_hash);
     (!is_repeat(height, hash) && !known_chain) || height >= BIP34_IMPLIES_BIP30_LIMIT
 }
@@ -85,9 +85,9 @@ mod tests {
     fn where_it_is_enforced() {
         let [main, test] = [Chain::Main, Chain::Test].map(Params::new);
         let [test4, signet, regtest] = [Chain::Testnet4, Chain::Signet, Chain::Regtest].map(Params::new);
-        let other = Hash256([7; 32]);
+        let other = BlockHash::from_bytes([7; 32]);
         let (known, test_known) = (main.bip34_hash, test.bip34_hash);
-        let zero = Hash256::ZERO;
+        let zero = BlockHash::ZERO;
         for (row, params, height, hash, bip34_block, want) in [
             ("an early block", &main, 1, other, None, true),
             ("a repeat", &main, 91_842, REPEATS[0].1, None, false),

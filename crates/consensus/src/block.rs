@@ -8,7 +8,7 @@ use crate::params::Params;
 use crate::transaction::{self, is_final, legacy_sigops};
 use crate::verdict::{BlockError, Rule};
 use crate::{MAX_BLOCK_SIGOPS_COST, MAX_BLOCK_WEIGHT, WITNESS_SCALE_FACTOR, header};
-use primitives::{Block, Hash256, Height, Transaction, merkle};
+use primitives::{Block, BlockHash, Hash256, Height, Transaction, Txid, Wtxid, merkle};
 use script::signet;
 use simd::sha256::sha256d;
 
@@ -50,8 +50,8 @@ pub struct Context {
 pub fn check(
     params: &Params,
     block: &Block<'_>,
-    hash: &Hash256,
-    txids: &[Hash256],
+    hash: &BlockHash,
+    txids: &[Txid],
     sigops: &mut Vec<u32>,
     scratch: &mut Scratch,
 ) -> Result<(), BlockError> {
@@ -82,13 +82,31 @@ pub fn check(
 ///
 /// When `txids` is not as long as the block has transactions, or `wtxids` is neither while it is needed.
 ///
+/// Swapping the two lists does not compile:
+///
+/// ```
+/// # use consensus::{Params, block};
+/// # use primitives::{Block, Txid, Wtxid};
+/// # fn check(params: &Params, body: &Block<'_>, context: &block::Context, txids: &[Txid], wtxids: &[Wtxid]) {
+/// let verdict = block::check_context(params, body, context, txids, wtxids, &mut Default::default());
+/// # }
+/// ```
+///
+/// ```compile_fail,E0308
+/// # use consensus::{Params, block};
+/// # use primitives::{Block, Txid, Wtxid};
+/// # fn check(params: &Params, body: &Block<'_>, context: &block::Context, txids: &[Txid], wtxids: &[Wtxid]) {
+/// let verdict = block::check_context(params, body, context, wtxids, txids, &mut Default::default());
+/// # }
+/// ```
+///
 /// Source: Bitcoin Core b88bffe, `ContextualCheckBlock`.
 pub fn check_context(
     params: &Params,
     block: &Block<'_>,
     context: &Context,
-    txids: &[Hash256],
-    wtxids: &[Hash256],
+    txids: &[Txid],
+    wtxids: &[Wtxid],
     scratch: &mut Scratch,
 ) -> Result<(), BlockError> {
     check_final(params, block, context, txids)?;
@@ -101,12 +119,7 @@ pub fn check_context(
 /// On signet every block but genesis MUST carry a solution of the challenge: `bad-signet-blksig`.
 ///
 /// Source: BIP-0325; Bitcoin Core b88bffe, `CheckSignetBlockSolution`.
-pub fn check_signet_solution(
-    params: &Params,
-    block: &Block<'_>,
-    hash: &Hash256,
-    txids: &[Hash256],
-) -> Result<(), Rule> {
+pub fn check_signet_solution(params: &Params, block: &Block<'_>, hash: &BlockHash, txids: &[Txid]) -> Result<(), Rule> {
     match &params.signet_challenge {
         Some(challenge) if *hash != params.genesis_hash => {
             signet::check_solution(block, txids, challenge).map_err(|why| Rule::BadSignetBlksig { why })
@@ -119,10 +132,10 @@ pub fn check_signet_solution(
 /// tree MUST be equal (`bad-txns-duplicate`, CVE-2012-2459). Neither failure says anything about another body.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckMerkleRoot`.
-pub fn check_merkle_root(block: &Block<'_>, txids: &[Hash256], scratch: &mut Scratch) -> Result<(), Rule> {
+pub fn check_merkle_root(block: &Block<'_>, txids: &[Txid], scratch: &mut Scratch) -> Result<(), Rule> {
     assert_eq!(txids.len(), block.transaction_count(), "one id a transaction");
     scratch.leaves.clear();
-    scratch.leaves.extend_from_slice(txids);
+    scratch.leaves.extend(txids.iter().map(|txid| txid.to_hash256()));
     let (have, mutated) = merkle::root(&mut scratch.leaves);
     let want = block.header().merkle_root();
     if have != want {
@@ -146,7 +159,7 @@ pub fn check_length(block: &Block<'_>) -> Result<(), Rule> {
 }
 
 /// The first transaction MUST be a coinbase (`bad-cb-missing`), and no other (`bad-cb-multiple`).
-pub fn check_coinbases(block: &Block<'_>, txids: &[Hash256]) -> Result<(), BlockError> {
+pub fn check_coinbases(block: &Block<'_>, txids: &[Txid]) -> Result<(), BlockError> {
     let mut transactions = block.transactions();
     if !transactions.next().is_some_and(|first| first.is_coinbase()) {
         return Err(Rule::BadCbMissing.into());
@@ -172,7 +185,7 @@ pub fn check_legacy_sigops(sigops: &[u32]) -> Result<(), Rule> {
 /// past of its parent, before at its own time: `bad-txns-nonfinal`.
 ///
 /// Source: BIP-0113; Bitcoin Core b88bffe, `ContextualCheckBlock`.
-pub fn check_final(params: &Params, block: &Block<'_>, context: &Context, txids: &[Hash256]) -> Result<(), BlockError> {
+pub fn check_final(params: &Params, block: &Block<'_>, context: &Context, txids: &[Txid]) -> Result<(), BlockError> {
     let median = context.height >= params.csv_height;
     let cutoff = if median { context.median_time_past } else { block.header().time() };
     for (index, tx) in block.transactions().enumerate() {
@@ -220,7 +233,7 @@ pub fn height_push(height: Height) -> ([u8; 6], usize) {
 pub fn check_witness_commitment(
     block: &Block<'_>,
     segwit: bool,
-    wtxids: &[Hash256],
+    wtxids: &[Wtxid],
     scratch: &mut Scratch,
 ) -> Result<(), Rule> {
     let Some(commitment) = commitment(block).filter(|_| segwit) else {
@@ -232,7 +245,7 @@ pub fn check_witness_commitment(
     };
     assert_eq!(wtxids.len(), block.transaction_count(), "one id a transaction");
     scratch.leaves.clear();
-    scratch.leaves.extend_from_slice(wtxids);
+    scratch.leaves.extend(wtxids.iter().map(|wtxid| wtxid.to_hash256()));
     scratch.leaves[0] = Hash256::ZERO;
     let (root, _) = merkle::root(&mut scratch.leaves);
     let mut both = [0; 64];
@@ -287,8 +300,8 @@ pub fn check_weight(block: &Block<'_>) -> Result<(), Rule> {
 pub fn mutation(
     block: &Block<'_>,
     segwit: bool,
-    txids: &[Hash256],
-    wtxids: &[Hash256],
+    txids: &[Txid],
+    wtxids: &[Wtxid],
     scratch: &mut Scratch,
 ) -> Option<BlockError> {
     let root = check_merkle_root(block, txids, scratch);

@@ -1,7 +1,7 @@
 //! Script flags of a block.
 
 use crate::params::{BaseFlags, Params};
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 use script::Flags;
 
 /// The flags that the scripts of a block are checked with.
@@ -9,7 +9,7 @@ use script::Flags;
 /// P2SH, witness and taproot always, but for the exception blocks; the others from their heights on, there as well.
 ///
 /// Source: Bitcoin Core b88bffe, `GetBlockScriptFlags`.
-pub fn of_block(params: &Params, height: Height, hash: &Hash256) -> Flags {
+pub fn of_block(params: &Params, height: Height, hash: &BlockHash) -> Flags {
     let exception = params.script_flag_exceptions.iter().find(|(block, _)| block == hash);
     let mut flags = match exception {
         None => Flags::P2SH | Flags::WITNESS | Flags::TAPROOT,
@@ -61,7 +61,7 @@ mod tests {
             (Chain::Regtest, 0, other, base | dummy),
             (Chain::Regtest, 1, bip16, Flags::CONSENSUS),
         ] {
-            let got = of_block(&Params::new(chain), height, &Hash256::literal(hash));
+            let got = of_block(&Params::new(chain), height, &BlockHash::literal(hash));
             assert_eq!(got, want, "{chain} {height} {hash}");
         }
     }

@@ -6,7 +6,7 @@
 //! Every input spends such a coin, whose script is that of the block's first output.
 
 use crate::{BlockError, BlockSpend, Chain, Params, SpentCoin, block, transaction};
-use primitives::{Amount, Hash256, Reader, Tables, merkle};
+use primitives::{Amount, BlockHash, Reader, Tables, merkle};
 
 /// The verdict; `None` where there is no block.
 pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
@@ -18,7 +18,7 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     let mut tables = Tables::new();
     let mut txids = Vec::new();
     tables.parse_block(&bytes).ok()?.txids_into(&mut txids);
-    let (root, _) = merkle::root(&mut txids);
+    let (root, _) = merkle::root(&mut txids.iter().map(|txid| txid.to_hash256()).collect());
     bytes[36..68].copy_from_slice(&root.0);
     bytes[72..76].copy_from_slice(&0x207f_ffff_u32.to_le_bytes());
     let coin = SpentCoin { height: coin_height, coinbase, value, script: &[] };
@@ -45,11 +45,11 @@ fn judge(bytes: &[u8], height: u32, coin: &SpentCoin<'_>) -> Result<(), BlockErr
     let mutation = block::mutation(&parsed, true, &txids, &wtxids, &mut scratch);
     assert!(mutation.is_none_or(|error| error.mutated()), "what marks no header says so");
     // The zero hash meets every target.
-    block::check(&params, &parsed, &Hash256::ZERO, &txids, &mut sigops, &mut scratch)?;
+    block::check(&params, &parsed, &BlockHash::ZERO, &txids, &mut sigops, &mut scratch)?;
     let context = block::Context { height, median_time_past: 1_700_000_000 };
     block::check_context(&params, &parsed, &context, &txids, &wtxids, &mut scratch)?;
     let script = parsed.transaction(0).outputs().next().map_or(&[][..], |output| output.script());
-    let mut spend = BlockSpend::new(&params, height, &Hash256::ZERO, context.median_time_past);
+    let mut spend = BlockSpend::new(&params, height, &BlockHash::ZERO, context.median_time_past);
     for (index, tx) in parsed.transactions().enumerate() {
         assert_eq!(sigops[index], transaction::legacy_sigops(&tx), "counted once, and again");
         let coin = |_| Some(SpentCoin { script, ..*coin });

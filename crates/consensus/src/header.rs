@@ -6,7 +6,7 @@
 
 use crate::params::Params;
 use crate::verdict::{BlockError, Rule};
-use primitives::{Hash256, Header, Height, Target, U256};
+use primitives::{BlockHash, Header, Height, Target, U256};
 
 /// Blocks whose times the median time past is taken of.
 pub const MEDIAN_TIME_SPAN: usize = 11;
@@ -63,7 +63,7 @@ pub fn median_time_past(times: impl IntoIterator<Item = u32>) -> u32 {
 /// above the network's easiest one: `high-hash`.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckProofOfWorkImpl`.
-pub fn check_proof_of_work(params: &Params, hash: &Hash256, bits: u32) -> Result<(), Rule> {
+pub fn check_proof_of_work(params: &Params, hash: &BlockHash, bits: u32) -> Result<(), Rule> {
     match Target::from_compact(bits) {
         Some(target) if target <= params.pow_limit && target.is_met_by(hash) => Ok(()),
         _ => Err(Rule::HighHash { bits }),
@@ -247,6 +247,7 @@ pub fn permitted_difficulty_transition(params: &Params, height: Height, old: u32
 mod tests {
     use super::*;
     use crate::Chain;
+    use primitives::Hash256;
 
     fn at(time: u32, bits: u32) -> Ancestor {
         Ancestor { time, bits }
@@ -357,7 +358,7 @@ mod tests {
     #[test]
     fn targets_that_are_none() {
         let params = Params::new(Chain::Main);
-        let one = Hash256({
+        let one = BlockHash::from_bytes({
             let mut bytes = [0; 32];
             bytes[0] = 1;
             bytes
@@ -372,7 +373,7 @@ mod tests {
             ("zero with an exponent", one, 0x1d00_0000, false),
             ("zero after the shift", one, 0x0100_ffff, false),
             ("exactly the target", one, 0x0101_0000, true),
-            ("a hash above", Hash256([0xff; 32]), 0x1d00_ffff, false),
+            ("a hash above", BlockHash::from_bytes([0xff; 32]), 0x1d00_ffff, false),
         ] {
             let got = check_proof_of_work(&params, &hash, bits);
             assert_eq!(got, if good { Ok(()) } else { Err(Rule::HighHash { bits }) }, "{name}");
@@ -390,7 +391,7 @@ mod tests {
         let real = 0x1c12_3456;
         let now = 2_000_000_000;
         // Before height 4032 of testnet4, and elsewhere of mainnet.
-        let header = |version, time, bits| Header::new(version, Hash256::ZERO, Hash256::ZERO, time, bits, 0);
+        let header = |version, time, bits| Header::new(version, BlockHash::ZERO, Hash256::ZERO, time, bits, 0);
         let judge = |params: &Params, height, header: Header| {
             let parent =
                 Parent { height, time: 1_600_000_000, bits: real, median_time_past: 1_599_990_000, real_bits: None };

@@ -3,7 +3,7 @@
 //! Every value is Core's, of the same name in kernel/chainparams.cpp (Bitcoin Core b88bffe).
 //! Absent on purpose: DNS seeds (`p2p`), directories and files (`store`), version-bits deployments (none is pending).
 
-use primitives::{Hash256, Height, Target, Work};
+use primitives::{BlockHash, Hash256, Height, Target, Work};
 use std::fmt;
 
 mod genesis;
@@ -109,7 +109,7 @@ pub struct AssumeUtxo {
     /// Height of its base block.
     pub height: Height,
     /// Hash of its base block.
-    pub block_hash: Hash256,
+    pub block_hash: BlockHash,
     /// `hash_serialized_3` of its coins.
     pub hash_serialized: Hash256,
     /// Transactions of the chain up to its base.
@@ -130,7 +130,7 @@ pub struct Params {
     /// The genesis block, serialized.
     pub genesis: Vec<u8>,
     /// Its hash.
-    pub genesis_hash: Hash256,
+    pub genesis_hash: BlockHash,
     /// The easiest target.
     pub pow_limit: Target,
     /// Seconds that a difficulty period should last.
@@ -148,7 +148,7 @@ pub struct Params {
     /// First height with the height in the coinbase.
     pub bip34_height: Height,
     /// Hash of that block in the known chain; zero where none is known.
-    pub bip34_hash: Hash256,
+    pub bip34_hash: BlockHash,
     /// First height with CHECKLOCKTIMEVERIFY.
     pub bip65_height: Height,
     /// First height with strict DER signatures.
@@ -158,11 +158,11 @@ pub struct Params {
     /// First height with witness commitments and NULLDUMMY.
     pub segwit_height: Height,
     /// Blocks whose scripts are checked with fewer flags.
-    pub script_flag_exceptions: &'static [(Hash256, BaseFlags)],
+    pub script_flag_exceptions: &'static [(BlockHash, BaseFlags)],
     /// Work below which no chain counts as the real one.
     pub minimum_chain_work: Work,
     /// Block whose ancestors' scripts are assumed to hold; zero for none.
-    pub default_assume_valid: Hash256,
+    pub default_assume_valid: BlockHash,
     /// Snapshots, lowest first.
     pub assumeutxo: &'static [AssumeUtxo],
     /// For the progress estimate.
@@ -234,7 +234,7 @@ impl Params {
         self.magic = signet_magic(challenge);
         self.signet_challenge = Some(challenge.to_vec());
         self.minimum_chain_work = Work::ZERO;
-        self.default_assume_valid = Hash256::ZERO;
+        self.default_assume_valid = BlockHash::ZERO;
         self.chain_tx_data = ChainTxData { time: 0, tx_count: 0, tx_rate: 0.0 };
         (self.assumed_blockchain_gb, self.assumed_chain_state_gb) = (0, 0);
         Ok(self)
@@ -308,7 +308,7 @@ impl Params {
     }
 
     /// The snapshot whose base is that block.
-    pub fn assumeutxo_for(&self, block_hash: &Hash256) -> Option<&'static AssumeUtxo> {
+    pub fn assumeutxo_for(&self, block_hash: &BlockHash) -> Option<&'static AssumeUtxo> {
         self.assumeutxo.iter().find(|known| known.block_hash == *block_hash)
     }
 }
@@ -363,7 +363,7 @@ mod tests {
             let block = tables.parse_block(&params.genesis).unwrap();
             assert_eq!((block.bytes().len(), params.genesis.len()), (bytes, bytes), "{chain}");
             assert_eq!(block.header().hash(), params.genesis_hash, "{chain}");
-            assert_eq!(block.transaction(0).txid(), block.header().merkle_root(), "{chain}");
+            assert_eq!(block.transaction(0).txid().to_hash256(), block.header().merkle_root(), "{chain}");
             assert!(block.transaction(0).is_coinbase());
             assert_eq!(block.transaction(0).output(0).value(), Amount(5_000_000_000));
             assert_eq!(check_proof_of_work(&params, &params.genesis_hash, block.header().bits()), Ok(()), "{chain}");
@@ -401,7 +401,7 @@ mod tests {
         let custom = signet.clone().with_signet_challenge(&[0x51]).unwrap();
         assert_eq!(custom.magic, *simd::sha256::sha256d(&[1, 0x51]).first_chunk::<4>().unwrap());
         assert_eq!(custom.signet_challenge.as_deref(), Some(&[0x51][..]));
-        assert_eq!((custom.minimum_chain_work, custom.default_assume_valid), (Work::ZERO, Hash256::ZERO));
+        assert_eq!((custom.minimum_chain_work, custom.default_assume_valid), (Work::ZERO, BlockHash::ZERO));
         assert_eq!((custom.genesis_hash, custom.pow_limit), (signet.genesis_hash, signet.pow_limit));
         assert!(signet.minimum_chain_work > Work::ZERO && !signet.default_assume_valid.is_zero());
         let long = signet.with_signet_challenge(&[0x51; 300]).unwrap();

@@ -8,7 +8,7 @@ use crate::params::Params;
 use crate::transaction::value_out;
 use crate::verdict::{BlockError, Rule};
 use crate::{COINBASE_MATURITY, MAX_BLOCK_SIGOPS_COST, WITNESS_SCALE_FACTOR};
-use primitives::{Amount, Hash256, Height, Input, Transaction};
+use primitives::{Amount, BlockHash, Height, Input, Transaction, Txid};
 use script::{Flags, sigops};
 
 /// An input with this bit has no relative lock. Source: BIP-0068.
@@ -189,7 +189,7 @@ struct Inputs {
 
 impl BlockSpend {
     /// Starts with the first transaction of the block. `median_time_past` is its parent's.
-    pub fn new(params: &Params, height: Height, hash: &Hash256, median_time_past: u32) -> BlockSpend {
+    pub fn new(params: &Params, height: Height, hash: &BlockHash, median_time_past: u32) -> BlockSpend {
         BlockSpend {
             height,
             median_time_past,
@@ -219,7 +219,7 @@ impl BlockSpend {
     pub fn transaction<'c>(
         &mut self,
         tx: &Transaction<'_>,
-        txid: &Hash256,
+        txid: &Txid,
         legacy_sigops: u32,
         coin: impl FnMut(usize) -> Option<SpentCoin<'c>>,
         median_time_past: impl FnMut(Height) -> u32,

@@ -3,7 +3,7 @@
 //! One variant a rule, in the order in which Core would meet them: the lowest [`Rank`] is the verdict of a block.
 //! Absent on purpose: faults of the machine. A bad disk is never a verdict.
 
-use primitives::{Amount, Hash256, Height};
+use primitives::{Amount, Hash256, Height, Txid};
 use script::ScriptError;
 use script::signet::SignetError;
 use std::borrow::Cow;
@@ -221,7 +221,7 @@ pub enum Place {
         /// Its number in the block, from 0.
         index: u32,
         /// Its id.
-        txid: Hash256,
+        txid: Txid,
         /// Number of the input that broke it, where one did.
         input: Option<u32>,
     },
@@ -253,14 +253,14 @@ impl From<Rule> for BlockError {
 
 impl BlockError {
     /// The rule was broken by a transaction.
-    pub fn in_transaction(rule: Rule, index: usize, txid: Hash256) -> BlockError {
+    pub fn in_transaction(rule: Rule, index: usize, txid: Txid) -> BlockError {
         let index =
             u32::try_from(index).expect("a block has fewer transactions than bytes, and those are counted in 32 bits");
         BlockError { rule, place: Place::Transaction { index, txid, input: None } }
     }
 
     /// The rule was broken by an input.
-    pub fn in_input(rule: Rule, index: usize, txid: Hash256, input: usize) -> BlockError {
+    pub fn in_input(rule: Rule, index: usize, txid: Txid, input: usize) -> BlockError {
         let mut error = BlockError::in_transaction(rule, index, txid);
         if let Place::Transaction { input: place, .. } = &mut error.place {
             *place = u32::try_from(input).ok();

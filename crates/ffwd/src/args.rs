@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::Chain;
 use node::options::{Prune, SetHash};
-use primitives::{Hash256, Height, U256, Work, hex};
+use primitives::{BlockHash, Height, U256, Work, hex};
 use std::path::PathBuf;
 
 /// Most worker threads: more than any machine has cores, and few enough for threads to start.
@@ -80,7 +80,7 @@ pub(crate) struct Common {
     pub(crate) par: Option<i64>,
     /// Assume the scripts of this block and its ancestors valid; 0: verify all [default: Core's]
     #[arg(long, value_name = "HASH|0", value_parser = hash)]
-    pub(crate) assumevalid: Option<Hash256>,
+    pub(crate) assumevalid: Option<BlockHash>,
     /// Minimum work of a chain, in hexadecimal [default: Core's]
     #[arg(long, value_name = "HEX", value_parser = work)]
     pub(crate) minimumchainwork: Option<Work>,
@@ -255,10 +255,10 @@ fn chain_parser() -> impl TypedValueParser<Value = Chain> {
 }
 
 /// A hash as Core's options take it: up to 64 hexadecimal digits, with or without 0x before them.
-pub(crate) fn hash(text: &str) -> Result<Hash256, String> {
+pub(crate) fn hash(text: &str) -> Result<BlockHash, String> {
     let number = U256::from_hex(text.strip_prefix("0x").unwrap_or(text));
     let why = || format!("{text:?} is not a block hash: expected up to 64 hexadecimal digits, or 0");
-    Ok(Hash256(number.ok_or_else(why)?.to_le_bytes()))
+    Ok(BlockHash::from_bytes(number.ok_or_else(why)?.to_le_bytes()))
 }
 
 /// Work as Core's options take it: up to 64 hexadecimal digits, with or without 0x before them.
@@ -375,7 +375,7 @@ pub(crate) mod tests {
         assert!(got.chainstate_only && got.common.json);
         assert_eq!(SetHash::from(got.hash), SetHash::Muhash);
         assert_eq!((got.common.chain, got.common.dbcache, got.common.par), (Some(Chain::Testnet4), Some(4), Some(-1)));
-        assert_eq!(got.common.assumevalid, Some(Hash256::ZERO));
+        assert_eq!(got.common.assumevalid, Some(BlockHash::ZERO));
         assert_eq!(got.common.minimumchainwork, Some(Work(U256::from_u64(255))));
         assert_eq!(
             (got.writing.stopatheight, got.writing.prune, got.writing.blocksxor),
@@ -399,10 +399,10 @@ pub(crate) mod tests {
     fn hash_is_read_as_a_number() {
         let tip = "00000000000000000000ccebd6d74d9194d8dcdc1d177c478e094bfad51ba5ac";
         for (row, text, want) in [
-            ("whole", tip, Hash256::from_display(tip)),
-            ("without leading zeros", tip.trim_start_matches('0'), Hash256::from_display(tip)),
-            ("with 0x", &format!("0x{tip}"), Hash256::from_display(tip)),
-            ("none", "0", Some(Hash256::ZERO)),
+            ("whole", tip, BlockHash::from_display(tip)),
+            ("without leading zeros", tip.trim_start_matches('0'), BlockHash::from_display(tip)),
+            ("with 0x", &format!("0x{tip}"), BlockHash::from_display(tip)),
+            ("none", "0", Some(BlockHash::ZERO)),
             ("too long", &format!("0{tip}"), None),
             ("empty", "", None),
         ] {

@@ -12,7 +12,7 @@ use lab::chain;
 use lab::plot::{PlotOptions, plot};
 use node::jobs;
 use node::options::{self, Options, Prune, Report, SetHash, SetInfo, Sizes};
-use primitives::Hash256;
+use primitives::BlockHash;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::fs;
@@ -98,7 +98,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
         params,
         dbcache_bytes: usize::try_from(settings::default_dbcache_mib() << 20).unwrap_or(usize::MAX),
         par: settings::workers(par),
-        assumevalid: Hash256::ZERO,
+        assumevalid: BlockHash::ZERO,
         stop_at_height: None,
         prune: Prune::Off,
         blocksxor: true,

@@ -364,11 +364,17 @@ pub(crate) fn print(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::Hash256;
+    use primitives::BlockHash;
     use serde_json::Value;
 
     fn report() -> Report {
-        let mut report = Report { height: 206, best: Hash256([7; 32]), blocks: 206, seconds: 0.5, ..Report::default() };
+        let mut report = Report {
+            height: 206,
+            best: BlockHash::from_bytes([7; 32]),
+            blocks: 206,
+            seconds: 0.5,
+            ..Report::default()
+        };
         (report.stats.transactions, report.stats.inputs, report.stats.outputs) = (300, 94, 500);
         (report.stats.scripts, report.stats.spends, report.stats.asked, report.stats.bytes) = (94, 94, 1, 100_000);
         report.stats.busy[1] = Duration::from_micros(1_500_000);
@@ -380,11 +386,11 @@ mod tests {
     fn set(hash: Option<&'static str>) -> SetInfo {
         SetInfo {
             height: 206,
-            best: Hash256([7; 32]),
+            best: BlockHash::from_bytes([7; 32]),
             txouts: 207,
             bogosize: 15_318,
             total_amount: 875_000_000_001,
-            hash: hash.map(|name| (name, Hash256([9; 32]))),
+            hash: hash.map(|name| (name, BlockHash::from_bytes([9; 32]))),
             disk_size: 12_345,
         }
     }
@@ -402,7 +408,7 @@ mod tests {
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
         let info = FolderInfo {
-            failed: vec![Failed { height: 5, hash: Hash256([3; 32]), descendants: 2 }],
+            failed: vec![Failed { height: 5, hash: BlockHash::from_bytes([3; 32]), descendants: 2 }],
             next_step: "nothing".into(),
             ..FolderInfo::default()
         };

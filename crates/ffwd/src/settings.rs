@@ -370,7 +370,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
-    use primitives::{Hash256, U256, Work};
+    use primitives::{BlockHash, U256, Work};
     use std::fs;
 
     /// Settings of `ffwd reindex --datadir DIR LINE` in a data directory with these files.
@@ -414,7 +414,7 @@ mod tests {
         let options = given.options;
         assert_eq!((options.dbcache_bytes, options.par, options.stop_at_height), (200 << 20, 5, None));
         assert_eq!((options.prune, options.blocksxor), (Prune::Off, true));
-        assert_eq!((options.assumevalid, options.minimum_chain_work), (Hash256::ZERO, Work(U256::from_u64(1))));
+        assert_eq!((options.assumevalid, options.minimum_chain_work), (BlockHash::ZERO, Work(U256::from_u64(1))));
         assert_eq!(said, "", "nothing came from the file");
     }
 

@@ -9,7 +9,7 @@
 use coins::table::{Change, HashKey, Key, Table};
 use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
-use primitives::Hash256;
+use primitives::BlockHash;
 use primitives::coin::COIN_KEY_PREFIX;
 use serde::Serialize;
 use std::fmt;
@@ -182,7 +182,7 @@ fn threads(asked: usize) -> usize {
 /// Commits generations.
 struct Writer<'a> {
     new: &'a Chainstate,
-    best_block: Hash256,
+    best_block: BlockHash,
     threads: usize,
     generations: u64,
     took: Duration,
@@ -195,8 +195,8 @@ impl Writer<'_> {
         let mut coins = view.coins()?;
         let (mut tables, mut txouts) = (empty(), 0u64);
         while let Some((outpoint, coin)) = coins.next_coin()? {
-            let key = Key::new(&SECRET, &outpoint.txid.0, outpoint.vout);
-            tables[usize::from(outpoint.txid.0[0])].insert_stored(&SECRET, &key, coin);
+            let key = Key::new(&SECRET, outpoint.txid.as_bytes(), outpoint.vout);
+            tables[usize::from(outpoint.txid.as_bytes()[0])].insert_stored(&SECRET, &key, coin);
             txouts += 1;
             if txouts.is_multiple_of(MEASURE_EVERY)
                 && tables.iter().map(Table::memory_bytes).sum::<usize>() >= budget_bytes
@@ -264,22 +264,20 @@ fn empty() -> Vec<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::OutPoint;
-    use primitives::coin::put_coin_key;
+    use primitives::{CoinKey, OutPoint, Txid};
 
     /// A set of coins that are anything: nothing here looks into them.
     fn set(dir: &Path, count: u32) {
         let chainstate = Chainstate::open(Arc::new(RealDisk), dir).unwrap();
         let mut records: Vec<(Vec<u8>, Vec<u8>)> = (0..count)
             .map(|number| {
-                let txid = Hash256(simd::sha256::sha256(&(number / 3).to_le_bytes()));
-                let mut key = Vec::new();
-                put_coin_key(&mut key, &OutPoint { txid, vout: number % 3 });
+                let txid = Txid::from_bytes(simd::sha256::sha256(&(number / 3).to_le_bytes()));
+                let key = CoinKey::new(&OutPoint { txid, vout: number % 3 }).as_bytes().to_vec();
                 (key, vec![number as u8; 3 + number as usize % 50])
             })
             .collect();
         records.sort_unstable();
-        let best = Hash256([5; 32]);
+        let best = BlockHash::from_bytes([5; 32]);
         let commit = chainstate.begin_commit(best, u64::from(count), 100 * u64::from(count)).unwrap().unwrap();
         let mut part = commit.first_part().unwrap();
         records.iter().for_each(|(key, coin)| part.put(key, coin).unwrap());
@@ -287,7 +285,7 @@ mod tests {
         commit.finish().unwrap();
     }
 
-    fn read(dir: &Path) -> (Option<Hash256>, Vec<(OutPoint, Vec<u8>)>) {
+    fn read(dir: &Path) -> (Option<BlockHash>, Vec<(OutPoint, Vec<u8>)>) {
         let chainstate = Chainstate::open_read_only(Arc::new(RealDisk), dir).unwrap();
         let view = chainstate.view();
         let mut coins = view.coins().unwrap();
@@ -305,7 +303,7 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         set(&dir, 20_000);
         let before = read(&dir);
-        assert_eq!((before.0, before.1.len()), (Some(Hash256([5; 32])), 20_000));
+        assert_eq!((before.0, before.1.len()), (Some(BlockHash::from_bytes([5; 32])), 20_000));
         // What a run before left half done is not taken for anything.
         std::fs::create_dir_all(scratch.path().join("regtest/ffwd/commit/rest")).unwrap();
         for (dbcache_bytes, threads, generations) in [(1 << 30, 0, 1), (1, 3, 5)] {

@@ -11,7 +11,7 @@ use crate::library;
 use crate::owned;
 use crate::{Error, Experiment};
 use consensus::block::{Scratch, check};
-use primitives::{Hash256, Tables};
+use primitives::{Tables, Txid};
 use script::sigops;
 use simd::sha256::Lanes;
 use std::collections::BTreeSet;
@@ -107,7 +107,7 @@ fn ids(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Result<(),
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
     table.try_way(sample.name(OBJECTS), || {
         let block = block_io::parsed(sample)?;
-        Ok(block.transactions.iter().map(owned::Transaction::txid).collect::<Vec<Hash256>>())
+        Ok(block.transactions.iter().map(owned::Transaction::txid).collect::<Vec<Txid>>())
     })?;
     table.try_way(sample.name(library::OBJECTS), || Ok(library::ids(&library::parse(&sample.bytes)?)))?;
     table.try_way(sample.name("tables of offsets, one by one"), || {
@@ -128,7 +128,7 @@ fn ids(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Result<(),
 /// The rules of a block alone, of a block that is parsed and whose ids are known, as a reader has it.
 fn check_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Result<(), Error> {
     let block = &block_io::parsed(sample)?;
-    let ids: Vec<Hash256> = block.transactions.iter().map(owned::Transaction::txid).collect();
+    let ids: Vec<Txid> = block.transactions.iter().map(owned::Transaction::txid).collect();
     let ids = &ids[..];
     let tables = &sample.tables()?;
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
@@ -147,10 +147,10 @@ fn check_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Re
 }
 
 /// Signature operations of a block that breaks no rule that needs only the block.
-fn plain_check(block: &owned::Block, ids: &[Hash256]) -> Option<u32> {
+fn plain_check(block: &owned::Block, ids: &[Txid]) -> Option<u32> {
     let mut stripped = owned::Counter::default();
     block.write(&mut stripped, false).ok()?;
-    let (merkle_root, mutated) = root_by(Lanes::PORTABLE, ids);
+    let (merkle_root, mutated) = root_by(Lanes::PORTABLE, ids.iter().map(|id| id.to_bytes()).collect());
     let is_coinbase = |tx: &owned::Transaction| tx.inputs.len() == 1 && tx.inputs[0].prevout.is_null();
     let coinbases = block.transactions.iter().position(is_coinbase) == Some(0)
         && !block.transactions.iter().skip(1).any(is_coinbase);

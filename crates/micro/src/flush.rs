@@ -11,8 +11,7 @@
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, Rng};
 use crate::{Error, Experiment};
-use primitives::Hash256;
-use primitives::coin::put_coin_key;
+use primitives::{BlockHash, CoinKey};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -35,7 +34,7 @@ const BATCHES_MIB: [usize; 7] = [4, 8, 16, 32, 64, 128, 256];
 const MIB: usize = 1024 * 1024;
 /// What a record costs a batch beside its bytes: two vectors' heads, and what glibc adds to two small blocks.
 const RECORD_BYTES: usize = 2 * size_of::<Vec<u8>>() + 2 * 16;
-const BEST_BLOCK: Hash256 = Hash256([9; 32]);
+const BEST_BLOCK: BlockHash = BlockHash::from_bytes([9; 32]);
 /// Ranges of txids with a table writer of their own.
 const PARTS: u64 = 4;
 
@@ -66,8 +65,7 @@ fn generation(budget: usize, is_sorted: bool) -> Vec<Record> {
     let (mut records, mut bytes): (Vec<Record>, _) = (Vec::new(), 0);
     for seed in 0.. {
         for coin in input::coins(2_000, Mix::In2025, 3_000 + seed) {
-            let mut key = Vec::new();
-            put_coin_key(&mut key, &coin.outpoint);
+            let key = CoinKey::new(&coin.outpoint).as_bytes().to_vec();
             let record = (key, coin.coin);
             bytes += bytes_of(&record);
             if bytes > budget {
@@ -229,7 +227,7 @@ fn digest(chainstate: &Chainstate) -> Result<Digest, Error> {
     let mut coins = view.coins()?;
     let mut digest = Digest::default();
     while let Some((outpoint, coin)) = coins.next_coin()? {
-        digest.add(&outpoint.txid.0);
+        digest.add(outpoint.txid.as_bytes());
         digest.add_u64(outpoint.vout.into());
         digest.add(coin);
     }

@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Rng};
 use crate::owned;
 use crate::{Error, Experiment};
-use primitives::{Hash256, merkle};
+use primitives::{Hash256, Txid, merkle};
 use simd::sha256::{Lanes, Pieces, sha256d_64, sha256d_64_with, sha256d_many_with};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[PAIRS, ROOT, TXIDS], run };
@@ -44,11 +44,11 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
 fn root(bench: &mut Bench<'_>) -> Result<(), Error> {
     let count = bench.size(101, 4_000);
     let mut rng = Rng(16);
-    let leaves: Vec<Hash256> = (0..count).map(|_| rng.hash()).collect();
+    let leaves: Vec<Hash256> = (0..count).map(|_| rng.txid().to_hash256()).collect();
     let leaves = &leaves[..];
     let Some(mut table) = bench.table(ROOT, "leaf", count) else { return Ok(()) };
     for lanes in Lanes::available() {
-        table.way(lanes.name(), move || root_by(lanes, leaves));
+        table.way(lanes.name(), move || root_by(lanes, leaves.iter().map(|leaf| leaf.0).collect()));
     }
     table.way(SHIPPED, move || merkle::root(&mut leaves.to_vec()));
     table.shipped();
@@ -56,8 +56,7 @@ fn root(bench: &mut Bench<'_>) -> Result<(), Error> {
 }
 
 /// A merkle root by one kernel, and whether two hashes that are paired are equal: see `primitives::merkle::root`.
-pub(crate) fn root_by(lanes: Lanes, leaves: &[Hash256]) -> (Hash256, bool) {
-    let mut level: Vec<[u8; 32]> = leaves.iter().map(|leaf| leaf.0).collect();
+pub(crate) fn root_by(lanes: Lanes, mut level: Vec<[u8; 32]>) -> (Hash256, bool) {
     let mut mutated = false;
     while level.len() > 1 {
         mutated |= level.as_chunks::<2>().0.iter().any(|[a, b]| a == b);
@@ -79,14 +78,14 @@ fn txids(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     let parsed = crate::block_io::parsed(sample)?;
     let Some(mut table) = bench.table(TXIDS, "transaction", block.transaction_count()) else { return Ok(()) };
     table.way("fields into a hasher, one by one", || {
-        parsed.transactions.iter().map(owned::Transaction::txid).collect::<Vec<Hash256>>()
+        parsed.transactions.iter().map(owned::Transaction::txid).collect::<Vec<Txid>>()
     });
     for lanes in Lanes::available() {
         table.way(lanes.name(), move || {
             let pieces: Vec<Pieces<'_>> = block.transactions().map(|tx| tx.txid_pieces()).collect();
             let mut out = vec![[0; 32]; pieces.len()];
             sha256d_many_with(lanes, &pieces, &mut out);
-            out.into_iter().map(Hash256).collect()
+            out.into_iter().map(Txid::from_bytes).collect()
         });
     }
     table.way(SHIPPED, move || {

@@ -21,12 +21,16 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     let first = |hash: &[u8; 32]| u64::from_le_bytes(*hash.first_chunk().expect("8 of 32 bytes"));
     let Some(mut table) = bench.table(NAME, "ask", count * ASKS) else { return Ok(()) };
     table.way("each time", move || {
-        asked(headers.iter().flat_map(|header| (0..ASKS).map(move |_| first(&Header(*black_box(header)).hash().0))))
+        asked(
+            headers
+                .iter()
+                .flat_map(|header| (0..ASKS).map(move |_| first(&Header(*black_box(header)).hash().to_bytes()))),
+        )
     });
     table.way("kept by whoever made the header", move || {
         asked(headers.iter().flat_map(|header| {
             let hash = Header(*header).hash();
-            (0..ASKS).map(move |_| first(&black_box(&hash).0))
+            (0..ASKS).map(move |_| first(black_box(&hash).as_bytes()))
         }))
     });
     table.way("many at once in lanes, kept", move || {

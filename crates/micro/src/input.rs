@@ -7,7 +7,7 @@ use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
 use lab::chain::{self, Signatures};
 use primitives::coin::put_coin;
-use primitives::{Amount, Hash256, OutPoint, Tables};
+use primitives::{Amount, OutPoint, Tables, Txid};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Rng {
         bytes
     }
 
-    pub(crate) fn hash(&mut self) -> Hash256 {
-        Hash256(self.bytes(32).try_into().expect("32 bytes were asked for"))
+    pub(crate) fn txid(&mut self) -> Txid {
+        Txid::from_bytes(self.bytes(32).try_into().expect("32 bytes were asked for"))
     }
 
     /// Puts `items` into any order.
@@ -221,7 +221,7 @@ pub(crate) fn coins(count: usize, mix: Mix, seed: u64) -> Vec<StoredCoin> {
     let mut rng = Rng(seed);
     let mut coins = Vec::with_capacity(count);
     while coins.len() < count {
-        let txid = rng.hash();
+        let txid = rng.txid();
         let outputs = 1 + rng.below(3) as u32;
         for vout in 0..outputs.min((count - coins.len()) as u32) {
             let script = mix.script(&mut rng);

@@ -7,7 +7,6 @@ use super::Error;
 use bitcoin::consensus::encode::{Encodable, deserialize, serialize};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, Block, OutPoint, Transaction, TxMerkleNode, Txid, merkle_tree};
-use primitives::Hash256;
 use std::collections::HashSet;
 
 pub(crate) const OBJECTS: &str = "the bitcoin crate, 0.32";
@@ -26,12 +25,12 @@ pub(crate) fn write(block: &Block, to: &mut Vec<u8>) {
     block.consensus_encode(to).expect("memory takes everything");
 }
 
-pub(crate) fn ids(block: &Block) -> Vec<Hash256> {
-    block.txdata.iter().map(|tx| Hash256(tx.compute_txid().to_byte_array())).collect()
+pub(crate) fn ids(block: &Block) -> Vec<primitives::Txid> {
+    block.txdata.iter().map(|tx| primitives::Txid::from_bytes(tx.compute_txid().to_byte_array())).collect()
 }
 
-pub(crate) fn library_ids(ids: &[Hash256]) -> Vec<Txid> {
-    ids.iter().map(|id| Txid::from_byte_array(id.0)).collect()
+pub(crate) fn library_ids(ids: &[primitives::Txid]) -> Vec<Txid> {
+    ids.iter().map(|id| Txid::from_byte_array(id.to_bytes())).collect()
 }
 
 /// Signature operations of a block that breaks no rule that needs only the block.

@@ -5,8 +5,7 @@
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, Rng};
 use crate::{Error, Experiment};
-use primitives::coin::put_coin_key;
-use primitives::{Hash256, OutPoint};
+use primitives::{BlockHash, CoinKey, OutPoint};
 use std::path::Path;
 use store::Chainstate;
 use store::chainstate::CoinsView;
@@ -30,7 +29,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     // One of a hundred is not there.
     let wanted: Vec<OutPoint> = (0..wanted_count)
         .map(|at| match at % 100 {
-            0 => OutPoint { txid: rng.hash(), vout: 0 },
+            0 => OutPoint { txid: rng.txid(), vout: 0 },
             _ => records[rng.below(count as u64) as usize].1,
         })
         .collect();
@@ -49,9 +48,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
 }
 
 fn key(name: &OutPoint) -> Vec<u8> {
-    let mut key = Vec::with_capacity(38);
-    put_coin_key(&mut key, name);
-    key
+    CoinKey::new(name).as_bytes().to_vec()
 }
 
 fn filled(dir: &Path, records: &mut [(Vec<u8>, OutPoint, Vec<u8>)]) -> Result<Chainstate, Error> {
@@ -60,7 +57,7 @@ fn filled(dir: &Path, records: &mut [(Vec<u8>, OutPoint, Vec<u8>)]) -> Result<Ch
     for (number, records) in records.chunks_mut(share).enumerate() {
         records.sort_unstable();
         let bytes: usize = records.iter().map(|(key, _, coin)| key.len() + coin.len()).sum();
-        let best = Hash256([number as u8 + 1; 32]);
+        let best = BlockHash::from_bytes([number as u8 + 1; 32]);
         let commit = loop {
             if let Some(commit) = chainstate.begin_commit(best, records.len() as u64, bytes as u64)? {
                 break commit;
@@ -82,51 +79,39 @@ fn one_by_one(view: &CoinsView, wanted: &[OutPoint]) -> Result<Answers, Error> {
 }
 
 /// Keys in order, and the place in `wanted` of each.
-fn sorted(wanted: &[OutPoint]) -> Vec<(Vec<u8>, usize)> {
-    let mut keys: Vec<(Vec<u8>, usize)> = wanted.iter().map(key).zip(0..).collect();
+fn sorted(wanted: &[OutPoint]) -> (Vec<CoinKey>, Vec<usize>) {
+    let mut keys: Vec<(CoinKey, usize)> = wanted.iter().map(CoinKey::new).zip(0..).collect();
     keys.sort_unstable();
-    keys
+    keys.into_iter().unzip()
 }
 
 fn one_by_one_sorted(view: &CoinsView, wanted: &[OutPoint]) -> Result<Answers, Error> {
     let mut answers = vec![None; wanted.len()];
-    for (_, at) in sorted(wanted) {
+    for at in sorted(wanted).1 {
         answers[at] = view.get(&wanted[at])?.map(|coin| Digest::of(&coin));
     }
     Ok(answers)
 }
 
-/// A key as look-ups want it.
-struct Sorted(Vec<u8>, usize);
-
-impl AsRef<[u8]> for Sorted {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-fn keys_of(wanted: &[OutPoint]) -> Vec<Sorted> {
-    sorted(wanted).into_iter().map(|(key, at)| Sorted(key, at)).collect()
-}
-
 fn batch(view: &CoinsView, wanted: &[OutPoint]) -> Result<Answers, Error> {
-    let keys = keys_of(wanted);
+    let (keys, places) = sorted(wanted);
     let mut answers = vec![None; wanted.len()];
-    view.look_up(&keys, |at, coin| answers[keys[at].1] = coin.map(Digest::of))?;
+    view.look_up(&keys, |at, coin| answers[places[at]] = coin.map(Digest::of))?;
     Ok(answers)
 }
 
 fn in_threads(view: &CoinsView, wanted: &[OutPoint], threads: usize) -> Result<Answers, Error> {
-    let keys = keys_of(wanted);
+    let (keys, places) = sorted(wanted);
     let mut answers = vec![None; wanted.len()];
     let found = std::thread::scope(|scope| {
         let share = keys.len().div_ceil(threads);
         let workers: Vec<_> = keys
             .chunks(share)
-            .map(|keys| {
+            .zip(places.chunks(share))
+            .map(|(keys, places)| {
                 scope.spawn(move || {
                     let mut found = Vec::with_capacity(keys.len());
-                    let done = view.look_up(keys, |at, coin| found.push((keys[at].1, coin.map(Digest::of))));
+                    let done = view.look_up(keys, |at, coin| found.push((places[at], coin.map(Digest::of))));
                     done.map(|()| found)
                 })
             })

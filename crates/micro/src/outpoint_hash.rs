@@ -36,14 +36,14 @@ fn finding(bench: &mut Bench<'_>) -> Result<(), Error> {
     // A tenth is not there.
     let wanted: Vec<OutPoint> = (0..count / 8)
         .map(|at| match at % 10 {
-            0 => OutPoint { txid: rng.hash(), vout: 0 },
+            0 => OutPoint { txid: rng.txid(), vout: 0 },
             _ => names[rng.below(count as u64) as usize],
         })
         .collect();
     let wanted = &wanted[..];
     let mut ours = Table::new(0);
     for coin in &coins {
-        ours.insert_stored(&SECRET, &Key::new(&SECRET, &coin.outpoint.txid.0, coin.outpoint.vout), &coin.coin);
+        ours.insert_stored(&SECRET, &Key::new(&SECRET, coin.outpoint.txid.as_bytes(), coin.outpoint.vout), &coin.coin);
     }
     let ours = &ours;
     let Some(mut table) = bench.table(FIND, "look-up", count / 8) else { return Ok(()) };
@@ -73,16 +73,16 @@ fn hashing(bench: &mut Bench<'_>) -> Result<(), Error> {
     let distinct = |hash: &dyn Fn(&OutPoint) -> u64| names.iter().map(hash).collect::<HashSet<u64>>().len();
     let by_general = |name: &OutPoint| {
         let mut whole = [0; 36];
-        whole[..32].copy_from_slice(&name.txid.0);
+        whole[..32].copy_from_slice(name.txid.as_bytes());
         whole[32..].copy_from_slice(&name.vout.to_le_bytes());
         general::<2, 4>(black_box(KEY), &whole)
     };
     table.add("SipHash-2-4, general", distinct(&by_general), move || summed(names, by_general));
     let state = Presalted::<2, 4>::new(KEY);
-    let by_state = move |name: &OutPoint| state.outpoint(&name.txid.0, name.vout);
+    let by_state = move |name: &OutPoint| state.outpoint(name.txid.as_bytes(), name.vout);
     table.add("SipHash-2-4, presalted", distinct(&by_state), move || summed(names, by_state));
     let state = Presalted::<1, 3>::new(KEY);
-    let by_state = move |name: &OutPoint| state.outpoint(&name.txid.0, name.vout);
+    let by_state = move |name: &OutPoint| state.outpoint(name.txid.as_bytes(), name.vout);
     table.add("SipHash-1-3, presalted", distinct(&by_state), move || summed(names, by_state));
     let by_key = |name: &OutPoint| key(name).hash();
     table.add("two folded multiplications, keyed", distinct(&by_key), move || summed(names, by_key)).shipped();
@@ -99,7 +99,7 @@ fn summed(names: &[OutPoint], hash: impl Fn(&OutPoint) -> u64) -> Result<(), Err
 
 #[inline]
 fn key(name: &OutPoint) -> Key<'_> {
-    Key::new(&SECRET, &name.txid.0, name.vout)
+    Key::new(&SECRET, name.txid.as_bytes(), name.vout)
 }
 
 fn filled<S: BuildHasher>(names: &[OutPoint], hasher: S) -> HashMap<OutPoint, u32, S> {

@@ -4,7 +4,7 @@
 //! Absent on purpose: speed. But nothing is slowed down, either.
 
 use primitives::encode::{COMPACT_SIZE_MAX, compact_size_bytes};
-use primitives::{Hash256, OutPoint};
+use primitives::{Hash256, OutPoint, Txid};
 use simd::sha256::Sha256;
 use std::io::{self, Read, Write};
 
@@ -19,7 +19,7 @@ pub(crate) struct Block {
 
 pub(crate) struct Header {
     pub(crate) version: i32,
-    pub(crate) prev: Hash256,
+    pub(crate) prev: Txid,
     pub(crate) merkle_root: Hash256,
     pub(crate) time: u32,
     pub(crate) bits: u32,
@@ -190,7 +190,7 @@ impl Block {
     pub(crate) fn read(from: &mut impl Read) -> io::Result<Block> {
         let header = Header {
             version: i32::from_le_bytes(array(from)?),
-            prev: Hash256(array(from)?),
+            prev: Txid::from_bytes(array(from)?),
             merkle_root: Hash256(array(from)?),
             time: read_u32(from)?,
             bits: read_u32(from)?,
@@ -209,7 +209,7 @@ impl Block {
 impl Header {
     pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         to.write_all(&self.version.to_le_bytes())?;
-        to.write_all(&self.prev.0)?;
+        to.write_all(self.prev.as_bytes())?;
         to.write_all(&self.merkle_root.0)?;
         [self.time, self.bits, self.nonce].iter().try_for_each(|field| to.write_all(&field.to_le_bytes()))
     }
@@ -264,21 +264,21 @@ impl Transaction {
     }
 
     /// The id, as Core computes it when it has read a transaction: fields into a hasher.
-    pub(crate) fn txid(&self) -> Hash256 {
+    pub(crate) fn txid(&self) -> Txid {
         let mut hasher = Hasher::new();
         self.write(&mut hasher, false).expect("hashing cannot fail");
-        Hash256(hasher.finish())
+        Txid::from_bytes(hasher.finish())
     }
 }
 
 impl Input {
     fn read<R: Read>(from: &mut R) -> io::Result<Input> {
-        let prevout = OutPoint { txid: Hash256(array(from)?), vout: read_u32(from)? };
+        let prevout = OutPoint { txid: Txid::from_bytes(array(from)?), vout: read_u32(from)? };
         Ok(Input { prevout, script_sig: read_bytes(from)?, sequence: read_u32(from)?, witness: Vec::new() })
     }
 
     fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        to.write_all(&self.prevout.txid.0)?;
+        to.write_all(self.prevout.txid.as_bytes())?;
         to.write_all(&self.prevout.vout.to_le_bytes())?;
         write_bytes(to, &self.script_sig)?;
         to.write_all(&self.sequence.to_le_bytes())

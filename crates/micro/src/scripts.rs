@@ -144,7 +144,7 @@ fn find<S: Script>(map: &Map<S>, coins: &[StoredCoin]) -> Digest {
 fn fill_packed(coins: &[StoredCoin]) -> Table {
     let mut table = Table::new(0);
     for StoredCoin { outpoint, coin } in coins {
-        table.insert_stored(&SECRET, &Key::new(&SECRET, &outpoint.txid.0, outpoint.vout), coin);
+        table.insert_stored(&SECRET, &Key::new(&SECRET, outpoint.txid.as_bytes(), outpoint.vout), coin);
     }
     table
 }
@@ -153,7 +153,7 @@ fn find_packed(table: &Table, coins: &[StoredCoin]) -> Digest {
     let mut digest = Digest::default();
     let mut script = Vec::new();
     for StoredCoin { outpoint, .. } in coins {
-        if let Found::Coin(place) = table.find(&Key::new(&SECRET, &outpoint.txid.0, outpoint.vout)) {
+        if let Found::Coin(place) = table.find(&Key::new(&SECRET, outpoint.txid.as_bytes(), outpoint.vout)) {
             let coin = CoinRef::decode(table.coin(place)).expect("it was put in");
             script.clear();
             coin.script.append_to(&mut script);

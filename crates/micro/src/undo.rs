@@ -11,7 +11,7 @@ use crate::{Error, Experiment};
 use consensus::{Chain, Params};
 use primitives::encode::put_varint;
 use primitives::undo::{UndoReader, put_count, put_entry};
-use primitives::{CoinRef, Hash256, amount};
+use primitives::{BlockHash, CoinRef, amount};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[WRITE, READ], r
 
 const WRITE: &str = "undo I/O: write";
 const READ: &str = "undo I/O: read";
-const PREV: Hash256 = Hash256([7; 32]);
+const PREV: BlockHash = BlockHash::from_bytes([7; 32]);
 const HEADER_BYTES: u32 = 8;
 
 /// A spent coin as an object, script and all.
@@ -169,7 +169,7 @@ impl Work {
             out.write_all(&(size.0 as u32).to_le_bytes())?;
             write_all(&mut out, &self.transactions)?;
             let mut hasher = Hasher::new();
-            hasher.write_all(&PREV.0)?;
+            hasher.write_all(PREV.as_bytes())?;
             write_all(&mut hasher, &self.transactions)?;
             out.write_all(&hasher.finish())?;
             out.flush()
@@ -233,7 +233,7 @@ impl Work {
 /// Reads undo data and its checksum; a digest of the coins.
 fn checked(from: impl Read) -> io::Result<Digest> {
     let mut hashing = Hashing { inner: from, hasher: Hasher::new() };
-    hashing.hasher.write_all(&PREV.0)?;
+    hashing.hasher.write_all(PREV.as_bytes())?;
     let transactions = read_all(&mut hashing)?;
     let mut checksum = [0; 32];
     hashing.inner.read_exact(&mut checksum)?;

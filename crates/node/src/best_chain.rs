@@ -85,7 +85,7 @@ impl CandidateSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::{Hash256, Header};
+    use primitives::{BlockHash, Hash256, Header};
 
     fn child(tree: &mut Tree, parent: NodeId, nonce: u32) -> NodeId {
         let header = Header::new(4, tree.hash(parent), Hash256::ZERO, 1, 0x207f_ffff, nonce);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_first_linked_wins_and_the_tip_stays() {
-        let mut tree = Tree::new(&Header::new(1, Hash256::ZERO, Hash256::ZERO, 0, 0x207f_ffff, 0));
+        let mut tree = Tree::new(&Header::new(1, BlockHash::ZERO, Hash256::ZERO, 0, 0x207f_ffff, 0));
         let (a1, b1) = (child(&mut tree, GENESIS, 1), child(&mut tree, GENESIS, 2));
         let (a2, b2) = (child(&mut tree, a1, 3), child(&mut tree, b1, 4));
         let mut links = CandidateSet::new();

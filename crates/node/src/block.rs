@@ -8,7 +8,7 @@
 use crate::tree::NodeId;
 use coins::Ops;
 use consensus::{BlockError, ScriptCheckReason};
-use primitives::{Amount, Block, DecodeError, Hash256, Header, Height, Tables};
+use primitives::{Amount, Block, BlockHash, DecodeError, Header, Height, Tables, Txid};
 use script::Flags;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct HeaderContext {
     /// Its number in the tree.
     pub node: NodeId,
     /// Its hash, as the tree knows it.
-    pub hash: Hash256,
+    pub hash: BlockHash,
     /// The header, as the tree knows it.
     pub header: Header,
     /// Its height.
@@ -102,7 +102,7 @@ pub(crate) enum Refusal {
 pub struct Checked {
     pub(crate) tables: Tables,
     /// Ids of its transactions.
-    pub txids: Vec<Hash256>,
+    pub txids: Vec<Txid>,
     /// Legacy signature operations of each transaction.
     pub sigops: Vec<u32>,
 }

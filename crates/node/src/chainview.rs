@@ -6,7 +6,7 @@ use crate::options::{Clock, unix_seconds};
 use crate::tree::{Fate, GENESIS, NodeId, Tree, Validity};
 use consensus::{BlockError, Class, Params, Rule};
 use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
-use primitives::{Hash256, Header, Height, Tables, U256, Work};
+use primitives::{BlockHash, Header, Height, Tables, U256, Work};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use store::blockfiles::BlockFiles;
 
@@ -83,12 +83,12 @@ pub fn stripped(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl ChainView for SharedChain {
-    fn header(&self, hash: &Hash256) -> Option<HeaderInfo> {
+    fn header(&self, hash: &BlockHash) -> Option<HeaderInfo> {
         let tree = self.tree();
         tree.find(hash).map(|id| info(&tree, id))
     }
 
-    fn ancestor(&self, of: &Hash256, height: Height) -> Option<Hash256> {
+    fn ancestor(&self, of: &BlockHash, height: Height) -> Option<BlockHash> {
         let tree = self.tree();
         let id = tree.find(of).filter(|&id| tree.height(id) >= height)?;
         if self.is_active(&tree, id) {
@@ -119,12 +119,12 @@ impl ChainView for SharedChain {
         near.max(self.minimum_work)
     }
 
-    fn median_time_past(&self, hash: &Hash256) -> Option<u32> {
+    fn median_time_past(&self, hash: &BlockHash) -> Option<u32> {
         let tree = self.tree();
         tree.find(hash).map(|id| tree.median_time_past(id))
     }
 
-    fn locator(&self, from: &Hash256) -> Vec<Hash256> {
+    fn locator(&self, from: &BlockHash) -> Vec<BlockHash> {
         let tree = self.tree();
         let mut at = tree.find(from).unwrap_or_else(|| tree.best());
         let (mut hashes, mut step) = (Vec::new(), 1);
@@ -141,8 +141,8 @@ impl ChainView for SharedChain {
         }
     }
 
-    fn check_proof_of_work(&self, headers: &[Header], hashes: &[Hash256]) -> bool {
-        let meets = |(header, hash): (&Header, &Hash256)| {
+    fn check_proof_of_work(&self, headers: &[Header], hashes: &[BlockHash]) -> bool {
+        let meets = |(header, hash): (&Header, &BlockHash)| {
             consensus::header::check_proof_of_work(&self.params, hash, header.bits()).is_ok()
         };
         headers.iter().zip(hashes).all(meets)
@@ -152,7 +152,7 @@ impl ChainView for SharedChain {
         consensus::header::permitted_difficulty_transition(&self.params, height, old_bits, new_bits)
     }
 
-    fn accept_headers(&self, headers: &[Header], hashes: &[Hash256], unix_time: u64) -> HeadersVerdict {
+    fn accept_headers(&self, headers: &[Header], hashes: &[BlockHash], unix_time: u64) -> HeadersVerdict {
         let now = i64::try_from(unix_time).unwrap_or(i64::MAX);
         let mut tree = self.tree.write().expect("nobody panics with it");
         let mut verdict = HeadersVerdict { new_count: 0, last: None, refused: None };
@@ -188,7 +188,7 @@ impl ChainView for SharedChain {
         verdict
     }
 
-    fn headers_after(&self, locator: &[Hash256], stop: &Hash256) -> Vec<Header> {
+    fn headers_after(&self, locator: &[BlockHash], stop: &BlockHash) -> Vec<Header> {
         let tree = self.tree();
         if locator.is_empty() {
             let wanted = tree.find(stop).filter(|&id| self.is_shown(&tree, id));
@@ -206,7 +206,7 @@ impl ChainView for SharedChain {
         headers
     }
 
-    fn block(&self, hash: &Hash256, witness: bool) -> Option<Vec<u8>> {
+    fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>> {
         let (at, size) = {
             let tree = self.tree();
             let id = tree.find(hash).filter(|&id| self.is_shown(&tree, id))?;

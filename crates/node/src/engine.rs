@@ -16,7 +16,7 @@ use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::UndoReader;
-use primitives::{Hash256, Height, OutPoint, Tables};
+use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
 use std::sync::RwLock;
 
 /// What the engine needs of the world beside what its pipeline needs.
@@ -28,7 +28,7 @@ pub trait World: Backend {
     fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault>;
 
     /// The undo data of a connected block; `prev` is its parent's hash.
-    fn read_undo(&self, node: NodeId, prev: Hash256) -> Result<Vec<u8>, Fault>;
+    fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Vec<u8>, Fault>;
 
     /// A block was taken off the chain.
     fn disconnected(&self, node: NodeId) -> Result<(), Fault>;
@@ -127,7 +127,7 @@ impl<'w> Engine<'w> {
     }
 
     /// Its hash, too.
-    pub fn tip_and_hash(&self) -> (NodeId, Hash256) {
+    pub fn tip_and_hash(&self) -> (NodeId, BlockHash) {
         (self.tip, self.tree().hash(self.tip))
     }
 
@@ -136,7 +136,7 @@ impl<'w> Engine<'w> {
         self.tree.read().expect("nobody panics with it")
     }
 
-    fn height_and_hash(&self, node: NodeId) -> (Height, Hash256) {
+    fn height_and_hash(&self, node: NodeId) -> (Height, BlockHash) {
         let tree = self.tree();
         (tree.height(node), tree.hash(node))
     }
@@ -273,14 +273,13 @@ impl<'w> Engine<'w> {
 
     /// The coin of this name, from memory or tables.
     pub fn coin(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
-        let known = self.pipeline.with_lane(&outpoint.txid, |lane| {
-            lane.get(&outpoint.txid, outpoint.vout).map(|coin| coin.map(<[u8]>::to_vec))
-        });
+        let known =
+            self.pipeline.with_lane(&outpoint.txid, |lane| lane.get(outpoint).map(|coin| coin.map(<[u8]>::to_vec)));
         if let Some(known) = known {
             return Ok(known);
         }
         let mut coin = None;
-        self.world.look_up(&[(outpoint.txid, outpoint.vout)], &mut |_, bytes| coin = Some(bytes.to_vec()))?;
+        self.world.look_up(&[CoinKey::new(outpoint)], &mut |_, bytes| coin = Some(bytes.to_vec()))?;
         Ok(coin)
     }
 
@@ -308,7 +307,7 @@ impl<'w> Engine<'w> {
                 put_coin(&mut want, code(height, index == 0), output.value(), output.script());
                 let outpoint = OutPoint { txid: txids[index], vout: vout as u32 };
                 let have = self.coin(&outpoint)?;
-                self.pipeline.with_lane(&outpoint.txid, |lane| lane.take(&outpoint.txid, outpoint.vout));
+                self.pipeline.with_lane(&outpoint.txid, |lane| lane.take(&outpoint));
                 let overwritten = index == 0 && bip30::is_overwritten(height, &hash);
                 if have.as_ref() != Some(&want) && !overwritten {
                     return Err(unclean(&format!("coin {outpoint} is not as it was made")));
@@ -323,7 +322,7 @@ impl<'w> Engine<'w> {
                     return Err(unclean(&format!("coin {outpoint}, which it spent, is there")));
                 }
                 let coin = &spent[tx.first_input() + input - 1];
-                self.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint.txid, outpoint.vout, coin));
+                self.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint, coin));
             }
         }
         self.tip = self.tree().parent(node).expect("see above");

@@ -4,7 +4,7 @@ use crate::block::{Bip30, BlockContext, HeaderContext};
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::header::{self, Ancestor, Parent};
 use consensus::{BlockError, Params, Rule, ScriptCheckReason, assume_valid, bip30, flags};
-use primitives::{Hash256, Header, Height, Work};
+use primitives::{BlockHash, Header, Height, Work};
 use std::sync::Arc;
 
 /// A tree of this network's genesis block.
@@ -24,7 +24,7 @@ pub fn accept(
     tree: &mut Tree,
     params: &Params,
     header: &Header,
-    hash: Hash256,
+    hash: BlockHash,
     now: i64,
 ) -> Result<NodeId, BlockError> {
     if let Some(id) = tree.find(&hash) {
@@ -102,7 +102,7 @@ impl Times {
 #[derive(Clone, Debug)]
 pub struct AssumeValid {
     /// The block whose ancestors are assumed valid; zero for none.
-    pub hash: Hash256,
+    pub hash: BlockHash,
     /// Work that the best header chain must have.
     pub minimum_chain_work: Work,
 }
@@ -114,7 +114,7 @@ pub struct ChainContext<'a> {
     assume: &'a AssumeValid,
     assumed: Option<NodeId>,
     best: NodeId,
-    bip34: Option<Hash256>,
+    bip34: Option<BlockHash>,
 }
 
 impl<'a> ChainContext<'a> {
@@ -176,10 +176,11 @@ impl<'a> ChainContext<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use primitives::Hash256;
 
     #[test]
     fn times_that_are_kept_are_those_that_are_made() {
-        let mut tree = Tree::new(&Header::new(1, Hash256::ZERO, Hash256::ZERO, 5, 0x207f_ffff, 0));
+        let mut tree = Tree::new(&Header::new(1, BlockHash::ZERO, Hash256::ZERO, 5, 0x207f_ffff, 0));
         let mut grow = |from: NodeId, count: u32| {
             (0..count).fold(from, |parent, i| {
                 let time = (i * 7919) % 1000;

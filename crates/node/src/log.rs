@@ -6,7 +6,7 @@
 
 use crate::options::{Clock, unix_seconds};
 use disk::Disk;
-use primitives::{Hash256, Work};
+use primitives::{BlockHash, Work};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ type Out = BufWriter<Box<dyn Write + Send>>;
 /// What an UpdateTip line says.
 pub struct Tip {
     /// Hash of the block.
-    pub hash: Hash256,
+    pub hash: BlockHash,
     /// Its height.
     pub height: u32,
     /// Its version.

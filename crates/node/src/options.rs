@@ -3,7 +3,7 @@
 use crate::stats::Snapshot;
 use consensus::Params;
 use disk::{Disk, RealDisk};
-use primitives::{Hash256, Height, Work};
+use primitives::{BlockHash, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,7 +43,7 @@ pub struct Options {
     /// `-par`: workers.
     pub par: usize,
     /// `-assumevalid`: zero for none.
-    pub assumevalid: Hash256,
+    pub assumevalid: BlockHash,
     /// `-minimumchainwork`.
     pub minimum_chain_work: Work,
     /// `-stopatheight`.
@@ -118,7 +118,7 @@ pub struct SetInfo {
     /// Height of the set's block.
     pub height: Height,
     /// Hash of it.
-    pub best: Hash256,
+    pub best: BlockHash,
     /// Coins.
     pub txouts: u64,
     /// Sum over coins of 50 + script length.
@@ -126,7 +126,7 @@ pub struct SetInfo {
     /// Sum of amounts, in satoshis.
     pub total_amount: i64,
     /// The hash that was asked for.
-    pub hash: Option<(&'static str, Hash256)>,
+    pub hash: Option<(&'static str, BlockHash)>,
     /// Bytes of the chainstate on disk.
     pub disk_size: u64,
 }
@@ -137,7 +137,7 @@ pub struct Report {
     /// Height of the last block that is connected and durable.
     pub height: Height,
     /// Its hash.
-    pub best: Hash256,
+    pub best: BlockHash,
     /// Height at which the work was taken up.
     pub height_start: Height,
     /// Blocks refused because they break a rule.
@@ -164,7 +164,7 @@ pub enum Event {
         /// Where it would have stood.
         height: Height,
         /// Its hash.
-        hash: Hash256,
+        hash: BlockHash,
         /// Core's reason, and where.
         why: String,
     },

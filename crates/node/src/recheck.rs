@@ -8,7 +8,7 @@ use crate::block::{Bip30, BlockContext};
 use crate::stages::transaction_of;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
-use primitives::{Block, Hash256, Height, OutPoint, Tables};
+use primitives::{Block, BlockHash, Height, OutPoint, Tables, Txid, Wtxid};
 use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
 use std::collections::HashMap;
 
@@ -46,7 +46,8 @@ pub fn judge<E>(
         return Ok(Answer::WrongBody);
     }
     let hash = question.context.header.hash();
-    let txids: Vec<Hash256> = parsed.transactions().map(|tx| Hash256(plain_hash(&tx.txid_pieces().concat()))).collect();
+    let txids: Vec<Txid> =
+        parsed.transactions().map(|tx| Txid::from_bytes(plain_hash(&tx.txid_pieces().concat()))).collect();
     if let Err(error) = alone(question, &parsed, &hash, &txids) {
         return Ok(Answer::Refused(error));
     }
@@ -67,12 +68,12 @@ fn plain_hash(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// The rules of the block alone.
-fn alone(question: &Question<'_>, parsed: &Block<'_>, hash: &Hash256, txids: &[Hash256]) -> Result<(), BlockError> {
+fn alone(question: &Question<'_>, parsed: &Block<'_>, hash: &BlockHash, txids: &[Txid]) -> Result<(), BlockError> {
     let (mut sigops, mut scratch) = (Vec::new(), block::Scratch::default());
     block::check(question.params, parsed, hash, txids, &mut sigops, &mut scratch)?;
-    let mut wtxids: Vec<Hash256> = Vec::new();
+    let mut wtxids: Vec<Wtxid> = Vec::new();
     if block::needs_wtxids(question.params, parsed, question.context.height) {
-        wtxids.extend(parsed.transactions().map(|tx| Hash256(plain_hash(tx.bytes()))));
+        wtxids.extend(parsed.transactions().map(|tx| Wtxid::from_bytes(plain_hash(tx.bytes()))));
     }
     let context = block::Context { height: question.context.height, median_time_past: question.context.parent_mtp };
     block::check_context(question.params, parsed, &context, txids, &wtxids, &mut scratch)
@@ -82,8 +83,8 @@ fn alone(question: &Question<'_>, parsed: &Block<'_>, hash: &Hash256, txids: &[H
 fn with_coins<E>(
     question: &Question<'_>,
     parsed: &Block<'_>,
-    hash: &Hash256,
-    txids: &[Hash256],
+    hash: &BlockHash,
+    txids: &[Txid],
     mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Answer, E> {
     // What earlier transactions of the block made, and what they spent.
@@ -132,7 +133,7 @@ fn with_coins<E>(
     })
 }
 
-fn run_scripts(parsed: &Block<'_>, txids: &[Hash256], spent: &[Vec<u8>], flags: Flags) -> Result<(), BlockError> {
+fn run_scripts(parsed: &Block<'_>, txids: &[Txid], spent: &[Vec<u8>], flags: Flags) -> Result<(), BlockError> {
     let coins: Vec<(CoinRef<'_>, Vec<u8>)> = spent
         .iter()
         .map(|bytes| {

@@ -11,7 +11,7 @@ use crate::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared
 use coins::{Answers, LANES, Ops, ops::lane_of};
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use primitives::coin::CoinRef;
-use primitives::{Amount, Block, Hash256, Tables, undo};
+use primitives::{Amount, Block, Tables, Wtxid, undo};
 use script::Flags;
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct CheckScratch {
     block: block::Scratch,
-    wtxids: Vec<Hash256>,
+    wtxids: Vec<Wtxid>,
 }
 
 /// Memory for running scripts, used again for each batch.

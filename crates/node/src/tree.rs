@@ -5,7 +5,7 @@
 //!
 //! Absent on purpose: rules (`consensus`), reading and writing of files (`store`).
 
-use primitives::{Hash256, Header, Height, U256, Work};
+use primitives::{BlockHash, Hash256, Header, Height, U256, Work};
 use std::num::NonZeroU32;
 use store::blockfiles::BlockAt;
 use store::{FilePos, IndexEntry};
@@ -82,7 +82,7 @@ pub enum Fate {
 }
 
 struct Node {
-    hash: Hash256,
+    hash: BlockHash,
     merkle_root: Hash256,
     work: u128,
     version: i32,
@@ -215,7 +215,7 @@ impl Tree {
     }
 
     /// The header with this hash.
-    pub fn find(&self, hash: &Hash256) -> Option<NodeId> {
+    pub fn find(&self, hash: &BlockHash) -> Option<NodeId> {
         let mask = self.slots.len() - 1;
         let mut at = home(hash) & mask;
         loop {
@@ -228,7 +228,7 @@ impl Tree {
     }
 
     /// Adds a header whose rules hold; its parent is `parent`. The same header twice is one.
-    pub fn insert(&mut self, header: &Header, hash: Hash256, parent: NodeId) -> NodeId {
+    pub fn insert(&mut self, header: &Header, hash: BlockHash, parent: NodeId) -> NodeId {
         if let Some(id) = self.find(&hash) {
             return id;
         }
@@ -258,7 +258,7 @@ impl Tree {
     fn push(
         &mut self,
         header: &Header,
-        hash: Hash256,
+        hash: BlockHash,
         parent: NodeId,
         skip: NodeId,
         height: Height,
@@ -301,7 +301,7 @@ impl Tree {
     }
 
     /// Its hash.
-    pub fn hash(&self, id: NodeId) -> Hash256 {
+    pub fn hash(&self, id: NodeId) -> BlockHash {
         self.node(id).hash
     }
 
@@ -338,7 +338,7 @@ impl Tree {
     /// The 80 bytes of it.
     pub fn header(&self, id: NodeId) -> Header {
         let node = self.node(id);
-        let prev = self.parent(id).map_or(Hash256::ZERO, |parent| self.hash(parent));
+        let prev = self.parent(id).map_or(BlockHash::ZERO, |parent| self.hash(parent));
         Header::new(node.version, prev, node.merkle_root, node.time, node.bits, node.nonce)
     }
 
@@ -487,9 +487,9 @@ impl Tree {
     }
 }
 
-fn home(hash: &Hash256) -> usize {
+fn home(hash: &BlockHash) -> usize {
     // The first bytes are free of the proof of work; a keyed hash is not needed, since each header costs work.
-    u64::from_le_bytes(*hash.0.first_chunk().expect("8 of 32 bytes")) as usize
+    u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("8 of 32 bytes")) as usize
 }
 
 #[cfg(test)]
@@ -502,7 +502,7 @@ mod tests {
     }
 
     fn tree() -> Tree {
-        Tree::new(&Header::new(1, Hash256::ZERO, Hash256::ZERO, 0, 0x207f_ffff, 0))
+        Tree::new(&Header::new(1, BlockHash::ZERO, Hash256::ZERO, 0, 0x207f_ffff, 0))
     }
 
     #[test]

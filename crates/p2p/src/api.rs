@@ -3,7 +3,7 @@
 use crate::budget::Reservation;
 use crate::params::NetworkParams;
 use crate::reason::Reason;
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -92,7 +92,7 @@ impl Config {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Want {
     /// Its hash.
-    pub hash: Hash256,
+    pub hash: BlockHash,
     /// Its height.
     pub height: Height,
 }
@@ -209,7 +209,7 @@ pub enum Event {
         /// Who sent it.
         peer: PeerId,
         /// Its hash.
-        hash: Hash256,
+        hash: BlockHash,
         /// Its height, as given in the [`Want`].
         height: Height,
         /// Its bytes.

@@ -4,7 +4,7 @@
 //! Every method may be called from the network thread at any time, some of them for every message:
 //! none may wait for the pipeline. Only [`ChainView::block`] may read a disk; it runs in a thread of its own.
 
-use primitives::{Hash256, Header, Height, Work};
+use primitives::{BlockHash, Header, Height, Work};
 
 /// Greatest number of headers in one message. Source: Bitcoin Core b88bffe, `MAX_HEADERS_RESULTS`.
 pub const HEADERS_COUNT_MAX: usize = 2000;
@@ -15,7 +15,7 @@ pub struct HeaderInfo {
     /// The 80 bytes.
     pub header: Header,
     /// Hash of the 80 bytes.
-    pub hash: Hash256,
+    pub hash: BlockHash,
     /// Height; genesis has 0.
     pub height: Height,
     /// Work of the chain from genesis up to and including this header.
@@ -43,7 +43,7 @@ pub enum HeaderRefusal {
         /// Its place in the list that was given.
         index: usize,
         /// Its hash.
-        hash: Hash256,
+        hash: BlockHash,
         /// Core's reject string, with details where there are some.
         reason: String,
     },
@@ -60,13 +60,13 @@ pub enum HeaderRefusal {
 /// The chain as the peers need it. Implemented by `node`.
 pub trait ChainView: Send + Sync + 'static {
     /// The header `hash`, if the tree has it (refused ones too, marked as such).
-    fn header(&self, hash: &Hash256) -> Option<HeaderInfo>;
+    fn header(&self, hash: &BlockHash) -> Option<HeaderInfo>;
 
     /// Hash of the ancestor of `of` at `height` (`of` itself at its own height).
     ///
     /// `None` when `of` is unknown or lower than `height`. Called in binary searches: a skip list, or
     /// a table for the best chain, is wanted.
-    fn ancestor(&self, of: &Hash256, height: Height) -> Option<Hash256>;
+    fn ancestor(&self, of: &BlockHash, height: Height) -> Option<BlockHash>;
 
     /// The header of most work that is not refused.
     fn best_header(&self) -> HeaderInfo;
@@ -84,17 +84,17 @@ pub trait ChainView: Send + Sync + 'static {
     fn anti_dos_work(&self) -> Work;
 
     /// Median time past of a known header, seconds since 1970; `None` when it is unknown.
-    fn median_time_past(&self, hash: &Hash256) -> Option<u32>;
+    fn median_time_past(&self, hash: &BlockHash) -> Option<u32>;
 
     /// A locator from `from` back to genesis: ten hashes one apart, then steps doubled.
     ///
     /// Source: Bitcoin Core b88bffe, `LocatorEntries`. An unknown `from` gives the best header's.
-    fn locator(&self, from: &Hash256) -> Vec<Hash256>;
+    fn locator(&self, from: &BlockHash) -> Vec<BlockHash>;
 
     /// Whether every header meets the target that it claims, and that target is within the network's limit.
     ///
     /// `hashes[i]` is the hash of `headers[i]`. No other rule is asked for here.
-    fn check_proof_of_work(&self, headers: &[Header], hashes: &[Hash256]) -> bool;
+    fn check_proof_of_work(&self, headers: &[Header], hashes: &[BlockHash]) -> bool;
 
     /// Whether a header at `height` may claim `new_bits` on a parent that claims `old_bits`.
     ///
@@ -105,7 +105,7 @@ pub trait ChainView: Send + Sync + 'static {
     ///
     /// The first one's parent is in the tree, their proof of work was checked, and their work
     /// is enough to be stored. `unix_time` is the local clock in seconds. Known ones are no error.
-    fn accept_headers(&self, headers: &[Header], hashes: &[Hash256], unix_time: u64) -> HeadersVerdict;
+    fn accept_headers(&self, headers: &[Header], hashes: &[BlockHash], unix_time: u64) -> HeadersVerdict;
 
     /// The headers of the connected chain after the last hash of `locator` that is on it, up to and
     /// including `stop` (zero: no stop), at most [`HEADERS_COUNT_MAX`].
@@ -113,13 +113,13 @@ pub trait ChainView: Send + Sync + 'static {
     /// With an empty locator the header `stop` alone, if it may be shown (on the connected chain, or a
     /// recent stale one). With no hash of the locator on the chain, from height 1.
     /// The rule that none are given below minimum work is kept by the caller.
-    fn headers_after(&self, locator: &[Hash256], stop: &Hash256) -> Vec<Header>;
+    fn headers_after(&self, locator: &[BlockHash], stop: &BlockHash) -> Vec<Header>;
 
     /// The bytes of a block that may be served: of the connected chain, or of a recent stale one.
     ///
     /// With `witness` raw as stored, without it stripped. `None` when it is not there or not to be shown.
     /// Runs in the serving thread: it may read a disk.
-    fn block(&self, hash: &Hash256, witness: bool) -> Option<Vec<u8>>;
+    fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>>;
 
     /// Whether every block from genesis to the tip can be served (NODE_NETWORK);
     /// otherwise the last 288 can (NODE_NETWORK_LIMITED).
@@ -130,9 +130,9 @@ pub trait ChainView: Send + Sync + 'static {
 }
 
 /// The hashes of headers, several at a time.
-pub(crate) fn hash_all(headers: &[Header]) -> Vec<Hash256> {
+pub(crate) fn hash_all(headers: &[Header]) -> Vec<BlockHash> {
     let bytes: Vec<[u8; 80]> = headers.iter().map(|header| header.0).collect();
     let mut hashes = vec![[0; 32]; bytes.len()];
     simd::sha256::sha256d_80(&bytes, &mut hashes);
-    hashes.into_iter().map(Hash256).collect()
+    hashes.into_iter().map(BlockHash::from_bytes).collect()
 }

@@ -30,7 +30,7 @@ mod link;
 use crate::api::{PeerId, Want};
 use crate::reason::Reason;
 use link::Link;
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -141,24 +141,24 @@ struct Request {
 #[derive(Debug)]
 pub struct Download {
     entries: Vec<Entry>,
-    index: HashMap<Hash256, usize>,
+    index: HashMap<BlockHash, usize>,
     /// Places in `entries` that are neither in flight nor there.
     missing: BTreeSet<usize>,
     first_open: usize,
-    requests: HashMap<Hash256, Request>,
+    requests: HashMap<BlockHash, Request>,
     /// Handed to the node, no verdict yet.
-    unjudged: HashMap<Hash256, PeerId>,
+    unjudged: HashMap<BlockHash, PeerId>,
     links: BTreeMap<PeerId, Link>,
     version: u64,
     block_bytes: f64,
     stall_timeout: Duration,
-    held_up: Option<(Hash256, Duration)>,
+    held_up: Option<(BlockHash, Duration)>,
     sampled_at: Duration,
     slow_checked_at: Duration,
     window_full: bool,
     more_said: bool,
     /// The last block of the list.
-    last: Option<Hash256>,
+    last: Option<BlockHash>,
 }
 
 impl Default for Download {
@@ -258,7 +258,7 @@ impl Download {
         self.held_up = None;
     }
 
-    fn disown(&mut self, peer: PeerId, hash: &Hash256) {
+    fn disown(&mut self, peer: PeerId, hash: &BlockHash) {
         let Some(request) = self.requests.get_mut(hash) else { return };
         request.owners.retain(|owner| *owner != peer);
         if request.owners.is_empty() {
@@ -267,7 +267,7 @@ impl Download {
         }
     }
 
-    fn reopen(&mut self, hash: &Hash256) {
+    fn reopen(&mut self, hash: &BlockHash) {
         if let Some(&place) = self.index.get(hash)
             && !self.entries[place].arrived
         {
@@ -385,7 +385,7 @@ impl Download {
     // What came.
 
     /// A block came from `peer`.
-    pub fn arrived(&mut self, peer: PeerId, hash: &Hash256, bytes: usize, now: Duration) -> Arrival {
+    pub fn arrived(&mut self, peer: PeerId, hash: &BlockHash, bytes: usize, now: Duration) -> Arrival {
         let Some(link) = self.links.get_mut(&peer) else { return Arrival::Unasked };
         if !link.answered(hash, now) {
             return Arrival::Unasked;
@@ -402,7 +402,7 @@ impl Download {
     }
 
     /// `peer` says that it does not have a block: it is taken for pruned up to there, for a while.
-    pub fn not_found(&mut self, peer: PeerId, hash: &Hash256, now: Duration) {
+    pub fn not_found(&mut self, peer: PeerId, hash: &BlockHash, now: Duration) {
         let Some(link) = self.links.get_mut(&peer) else { return };
         if !link.answered(hash, now) {
             return;
@@ -414,7 +414,7 @@ impl Download {
     }
 
     /// The node stored a block (or refused it for ever): it is not asked for again. Returns who sent it.
-    pub fn judged(&mut self, hash: &Hash256) -> Option<PeerId> {
+    pub fn judged(&mut self, hash: &BlockHash) -> Option<PeerId> {
         let peer = self.unjudged.remove(hash)?;
         let shorter = self.stall_timeout.mul_f64(0.85);
         self.stall_timeout = shorter.max(STALL_TIMEOUT_MIN);
@@ -422,7 +422,7 @@ impl Download {
     }
 
     /// The body of a block was bad: it is asked for again. Returns who sent it.
-    pub fn bad_body(&mut self, hash: &Hash256) -> Option<PeerId> {
+    pub fn bad_body(&mut self, hash: &BlockHash) -> Option<PeerId> {
         let peer = self.unjudged.remove(hash)?;
         if let Some(&place) = self.index.get(hash) {
             self.entries[place].arrived = false;

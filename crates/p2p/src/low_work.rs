@@ -13,7 +13,7 @@
 use crate::chain::{ChainView, HeaderInfo};
 use crate::params::NetworkParams;
 use crate::rng::Rng;
-use primitives::{Hash256, Header, Height, Work};
+use primitives::{BlockHash, Header, Height, Work};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
@@ -57,14 +57,14 @@ pub struct LowWorkSync {
     salt: RandomState,
     /// Presync: the last header, its hash, height and chain work.
     last: Header,
-    last_hash: Hash256,
+    last_hash: BlockHash,
     height: Height,
     work: Work,
     /// Redownload: buffered headers without the hash of their parent.
     buffer: VecDeque<[u8; 48]>,
     /// Parent of the first buffered header.
-    buffer_prev: Hash256,
-    buffer_last_hash: Hash256,
+    buffer_prev: BlockHash,
+    buffer_last_hash: BlockHash,
     buffer_last_bits: u32,
     buffer_height: Height,
     buffer_work: Work,
@@ -124,7 +124,7 @@ impl LowWorkSync {
     }
 
     /// The locator of the next request: `tail` is the locator of [`LowWorkSync::start`].
-    pub fn locator(&self, tail: Vec<Hash256>) -> Vec<Hash256> {
+    pub fn locator(&self, tail: Vec<BlockHash>) -> Vec<BlockHash> {
         let first = match self.phase {
             Phase::Presync => self.last_hash,
             Phase::Redownload => self.buffer_last_hash,
@@ -140,7 +140,7 @@ impl LowWorkSync {
     /// Takes the headers of one message: continuous, their proof of work checked, not empty.
     ///
     /// `full` says that the message had as many as one may have.
-    pub fn process(&mut self, headers: &[Header], hashes: &[Hash256], full: bool, chain: &dyn ChainView) -> Outcome {
+    pub fn process(&mut self, headers: &[Header], hashes: &[BlockHash], full: bool, chain: &dyn ChainView) -> Outcome {
         let over = |success| Outcome { success, more: false, headers: Vec::new() };
         if self.phase == Phase::Presync {
             if headers.first().is_none_or(|first| first.prev() != self.last_hash) {
@@ -163,11 +163,11 @@ impl LowWorkSync {
         Outcome { success: true, more: full && !done, headers }
     }
 
-    fn bit(&self, hash: &Hash256) -> bool {
-        self.salt.hash_one(hash.0) & 1 == 1
+    fn bit(&self, hash: &BlockHash) -> bool {
+        self.salt.hash_one(hash.to_bytes()) & 1 == 1
     }
 
-    fn look_at(&mut self, header: &Header, hash: &Hash256, chain: &dyn ChainView) -> bool {
+    fn look_at(&mut self, header: &Header, hash: &BlockHash, chain: &dyn ChainView) -> bool {
         let height = self.height + 1;
         if !chain.permitted_difficulty_transition(height, self.last.bits(), header.bits()) {
             return false;
@@ -184,7 +184,7 @@ impl LowWorkSync {
         true
     }
 
-    fn store(&mut self, header: &Header, hash: &Hash256, chain: &dyn ChainView) -> bool {
+    fn store(&mut self, header: &Header, hash: &BlockHash, chain: &dyn ChainView) -> bool {
         let height = self.buffer_height + 1;
         if header.prev() != self.buffer_last_hash
             || !chain.permitted_difficulty_transition(height, self.buffer_last_bits, header.bits())
@@ -217,7 +217,7 @@ impl LowWorkSync {
         for short in self.buffer.drain(..count) {
             let mut bytes = [0; 80];
             bytes[..4].copy_from_slice(&short[..4]);
-            bytes[4..36].copy_from_slice(&self.buffer_prev.0);
+            bytes[4..36].copy_from_slice(self.buffer_prev.as_bytes());
             bytes[36..].copy_from_slice(&short[4..]);
             let header = Header(bytes);
             self.buffer_prev = header.hash();

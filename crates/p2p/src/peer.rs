@@ -15,7 +15,7 @@ use crate::transport::{Received, Transport};
 use crate::wire::{
     AddressEntry, Command, FRAME_BYTES, Inventory, Message, PROTOCOL_VERSION, Target, Version, services,
 };
-use primitives::{Hash256, Header};
+use primitives::{BlockHash, Header};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub enum Input {
     /// `block`
     Block(Received),
     /// `getheaders`
-    GetHeaders(Vec<Hash256>, Hash256),
+    GetHeaders(Vec<BlockHash>, BlockHash),
     /// `inv`, `getdata`, `notfound`: see there.
     Inv(Vec<Inventory>),
     /// `getdata`: queued in [`Peer::serve`] already.
@@ -125,7 +125,7 @@ pub struct Peer {
     /// The best block that we know the peer to have.
     pub best_known: Option<HeaderInfo>,
     /// The best header that we gave or announced to it.
-    pub best_given: Option<Hash256>,
+    pub best_given: Option<BlockHash>,
     /// Whether new blocks are announced to it by headers.
     pub wants_headers: bool,
     /// Whether it takes `addrv2`.
@@ -139,7 +139,7 @@ pub struct Peer {
     /// Unrequested blocks on unknown headers.
     pub unasked_count: u32,
     /// For which list, best block and usefulness the scheduler knows what this peer has.
-    pub(crate) reach_of: Option<(u64, Hash256, bool)>,
+    pub(crate) reach_of: Option<(u64, BlockHash, bool)>,
     /// Whether messages came that wait for room in the send queue.
     pub(crate) has_undispatched: bool,
     nonce: u64,

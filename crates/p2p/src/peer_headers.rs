@@ -4,7 +4,7 @@
 
 use crate::low_work::LowWorkSync;
 use crate::time::Now;
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::time::Duration;
 
 /// What one peer told and was asked about headers.
@@ -27,7 +27,7 @@ pub struct PeerHeaders {
     pub(crate) low_work: Option<Box<LowWorkSync>>,
     pub(crate) unconnected_count: u32,
     /// The last block it announced that is not in the tree.
-    pub(crate) unknown: Option<Hash256>,
+    pub(crate) unknown: Option<BlockHash>,
     pub(crate) lagging_since: Option<Duration>,
     pub(crate) lag_asked: bool,
 }

@@ -1,7 +1,7 @@
 //! Why a connection ends: every reason has a name, and says whether the peer misbehaved.
 
 use crate::wire::WireError;
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::fmt;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub enum Reason {
     /// It stalled the download window for this time.
     BlockStalled(Duration),
     /// A block was asked for and did not come in time.
-    BlockTimeout(Hash256),
+    BlockTimeout(BlockHash),
     /// Slower than the others' mean by the stated margin.
     Slow {
         /// Its rate.
@@ -48,11 +48,11 @@ pub enum Reason {
         mean_bytes_per_s: u64,
     },
     /// It asked for a block that the services we offer do not include.
-    BeyondOffer(Hash256),
+    BeyondOffer(BlockHash),
     /// All inbound places are taken.
     Full,
     /// It is on a chain with a refused block.
-    OnInvalidChain(Hash256),
+    OnInvalidChain(BlockHash),
 
     // From here on: offences.
     /// Bytes that are no message.
@@ -73,7 +73,7 @@ pub enum Reason {
     /// A header that a rule refuses.
     HeaderInvalid {
         /// Which.
-        hash: Hash256,
+        hash: BlockHash,
         /// Core's reject string.
         reason: String,
     },
@@ -82,14 +82,14 @@ pub enum Reason {
     /// A body that does not match its header, or that CheckBlock refuses.
     BadBody {
         /// Which.
-        hash: Hash256,
+        hash: BlockHash,
         /// What was found.
         reason: String,
     },
     /// A block that is refused for ever.
     InvalidBlock {
         /// Which.
-        hash: Hash256,
+        hash: BlockHash,
         /// Core's reject string.
         reason: String,
     },

@@ -6,7 +6,7 @@
 
 use crate::api::{BlockVerdict, Want};
 use crate::chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
-use primitives::{Hash256, Header, Height, Target, Work};
+use primitives::{BlockHash, Hash256, Header, Height, Target, Work};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,12 +31,12 @@ struct Node {
 }
 
 struct Inner {
-    nodes: HashMap<Hash256, Node>,
-    genesis: Hash256,
-    best: Hash256,
-    tip: Hash256,
+    nodes: HashMap<BlockHash, Node>,
+    genesis: BlockHash,
+    best: BlockHash,
+    tip: BlockHash,
     /// The best header chain by height, for quick look-ups.
-    path: Vec<Hash256>,
+    path: Vec<BlockHash>,
 }
 
 /// A chain of headers and blocks.
@@ -120,13 +120,13 @@ impl Default for Chain {
 impl Chain {
     /// Genesis alone, without minimum work.
     pub fn new() -> Chain {
-        Chain::on(Header::new(1, Hash256::ZERO, Hash256::ZERO, GENESIS_TIME, BITS, 0), true)
+        Chain::on(Header::new(1, BlockHash::ZERO, Hash256::ZERO, GENESIS_TIME, BITS, 0), true)
     }
 
     /// Regtest's real genesis, and whatever bodies come: for peers that are real programs.
     pub fn regtest() -> Chain {
         let root = Hash256::literal("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b");
-        Chain::on(Header::new(1, Hash256::ZERO, root, 1_296_688_602, BITS, 2), false)
+        Chain::on(Header::new(1, BlockHash::ZERO, root, 1_296_688_602, BITS, 2), false)
     }
 
     fn on(header: Header, judges: bool) -> Chain {
@@ -193,7 +193,7 @@ impl Chain {
     }
 
     /// Connects the best chain as far as it is stored; blocks that prove invalid are marked and returned.
-    pub fn connect(&self) -> Vec<Hash256> {
+    pub fn connect(&self) -> Vec<BlockHash> {
         let mut refused = Vec::new();
         let mut inner = self.lock();
         loop {
@@ -227,7 +227,7 @@ impl Inner {
         if self.path.get(height) == Some(&self.tip) { height + 1 } else { 1 }
     }
 
-    fn refuse(&mut self, bad: Hash256) {
+    fn refuse(&mut self, bad: BlockHash) {
         let mut on_it = vec![bad];
         while let Some(hash) = on_it.pop() {
             self.nodes.get_mut(&hash).expect("known").info.invalid = true;
@@ -239,7 +239,7 @@ impl Inner {
         self.set_best(best.expect("genesis is sound").info.hash);
     }
 
-    fn set_best(&mut self, best: Hash256) {
+    fn set_best(&mut self, best: BlockHash) {
         self.best = best;
         let height = self.nodes[&best].info.height as usize;
         self.path.truncate(height + 1);
@@ -253,7 +253,7 @@ impl Inner {
         self.path.extend(fresh.iter().rev());
     }
 
-    fn insert(&mut self, header: &Header, hash: Hash256) {
+    fn insert(&mut self, header: &Header, hash: BlockHash) {
         let parent = self.nodes[&header.prev()].info;
         let info = child(&parent, *header);
         let number = self.nodes.len();
@@ -265,11 +265,11 @@ impl Inner {
 }
 
 impl ChainView for Chain {
-    fn header(&self, hash: &Hash256) -> Option<HeaderInfo> {
+    fn header(&self, hash: &BlockHash) -> Option<HeaderInfo> {
         self.lock().nodes.get(hash).map(|node| node.info)
     }
 
-    fn ancestor(&self, of: &Hash256, height: Height) -> Option<Hash256> {
+    fn ancestor(&self, of: &BlockHash, height: Height) -> Option<BlockHash> {
         let inner = self.lock();
         let mut at = inner.nodes.get(of)?.info;
         if at.height < height {
@@ -300,11 +300,11 @@ impl ChainView for Chain {
         self.tip().work.saturating_sub(margin).max(self.minimum_work)
     }
 
-    fn median_time_past(&self, hash: &Hash256) -> Option<u32> {
+    fn median_time_past(&self, hash: &BlockHash) -> Option<u32> {
         self.header(hash).map(|info| info.header.time())
     }
 
-    fn locator(&self, from: &Hash256) -> Vec<Hash256> {
+    fn locator(&self, from: &BlockHash) -> Vec<BlockHash> {
         let inner = self.lock();
         let mut at = inner.nodes.get(from).unwrap_or(&inner.nodes[&inner.best]).info;
         let (mut out, mut step) = (vec![at.hash], 1);
@@ -320,7 +320,7 @@ impl ChainView for Chain {
         out
     }
 
-    fn check_proof_of_work(&self, headers: &[Header], hashes: &[Hash256]) -> bool {
+    fn check_proof_of_work(&self, headers: &[Header], hashes: &[BlockHash]) -> bool {
         let limit = Target::from_compact(BITS).expect("regtest's");
         headers.iter().zip(hashes).all(|(header, hash)| {
             Target::from_compact(header.bits()).is_some_and(|target| target.0 <= limit.0 && target.is_met_by(hash))
@@ -331,7 +331,7 @@ impl ChainView for Chain {
         old_bits == new_bits
     }
 
-    fn accept_headers(&self, headers: &[Header], hashes: &[Hash256], unix_time: u64) -> HeadersVerdict {
+    fn accept_headers(&self, headers: &[Header], hashes: &[BlockHash], unix_time: u64) -> HeadersVerdict {
         let mut inner = self.lock();
         let mut verdict = HeadersVerdict { new_count: 0, last: None, refused: None };
         for (index, (header, hash)) in headers.iter().zip(hashes).enumerate() {
@@ -362,7 +362,7 @@ impl ChainView for Chain {
         verdict
     }
 
-    fn headers_after(&self, locator: &[Hash256], stop: &Hash256) -> Vec<Header> {
+    fn headers_after(&self, locator: &[BlockHash], stop: &BlockHash) -> Vec<Header> {
         let tip = self.tip();
         if locator.is_empty() {
             return self.header(stop).map(|info| info.header).into_iter().collect();
@@ -382,7 +382,7 @@ impl ChainView for Chain {
         out
     }
 
-    fn block(&self, hash: &Hash256, witness: bool) -> Option<Vec<u8>> {
+    fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>> {
         let inner = self.lock();
         let node = inner.nodes.get(hash)?;
         let body = node.body.as_ref().filter(|_| witness && *hash != inner.genesis)?;

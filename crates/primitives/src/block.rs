@@ -12,8 +12,8 @@
 
 use crate::amount::Amount;
 use crate::encode::{DecodeError, Reader, compact_size_bytes};
-use crate::hash::{Hash256, OutPoint};
 use crate::header::{HEADER_BYTES, Header};
+use crate::ids::{OutPoint, Txid, Wtxid};
 use simd::sha256::{Pieces, sha256d_many};
 
 /// Fewest bytes of an input, an output, a transaction: what a claimed count is measured against.
@@ -319,30 +319,26 @@ impl<'a> Block<'a> {
     }
 
     /// Ids of all transactions, in order; `out` is cleared first. Lanes over the whole block.
-    pub fn txids_into(&self, out: &mut Vec<Hash256>) {
-        self.hash_all(out, |tx| tx.txid_pieces());
+    pub fn txids_into(&self, out: &mut Vec<Txid>) {
+        let pieces: Vec<Pieces<'_>> = self.transactions().map(|tx| tx.txid_pieces()).collect();
+        let mut hashes = vec![[0; 32]; pieces.len()];
+        sha256d_many(&pieces, &mut hashes);
+        out.clear();
+        out.extend(hashes.into_iter().map(Txid::from_bytes));
     }
 
     /// Witness ids of all transactions, in order, the coinbase's real one included; `out` is cleared first.
     /// `txids` are taken over for transactions without witness.
-    pub fn wtxids_into(&self, txids: &[Hash256], out: &mut Vec<Hash256>) {
+    pub fn wtxids_into(&self, txids: &[Txid], out: &mut Vec<Wtxid>) {
         out.clear();
-        out.extend_from_slice(txids);
+        out.extend(txids.iter().map(|&txid| Wtxid::without_witness(txid)));
         let with: Vec<usize> = (0..self.transaction_count()).filter(|&i| self.transaction(i).has_witness()).collect();
         let pieces: Vec<Pieces<'_>> = with.iter().map(|&i| [self.transaction(i).bytes(), &[], &[]]).collect();
         let mut hashes = vec![[0; 32]; pieces.len()];
         sha256d_many(&pieces, &mut hashes);
         for (&index, hash) in with.iter().zip(hashes) {
-            out[index] = Hash256(hash);
+            out[index] = Wtxid::from_bytes(hash);
         }
-    }
-
-    fn hash_all(&self, out: &mut Vec<Hash256>, pieces: impl Fn(Transaction<'a>) -> Pieces<'a>) {
-        let pieces: Vec<Pieces<'_>> = self.transactions().map(pieces).collect();
-        let mut hashes = vec![[0; 32]; pieces.len()];
-        sha256d_many(&pieces, &mut hashes);
-        out.clear();
-        out.extend(hashes.into_iter().map(Hash256));
     }
 }
 
@@ -410,15 +406,15 @@ impl<'a> Transaction<'a> {
     }
 
     /// The id: hash of the form without witness. For many, see [`Block::txids_into`].
-    pub fn txid(&self) -> Hash256 {
+    pub fn txid(&self) -> Txid {
         let mut out = [[0; 32]];
         sha256d_many(&[self.txid_pieces()], &mut out);
-        Hash256(out[0])
+        Txid::from_bytes(out[0])
     }
 
     /// The hash of the whole, witnesses included.
-    pub fn wtxid(&self) -> Hash256 {
-        Hash256(simd::sha256::sha256d(self.bytes()))
+    pub fn wtxid(&self) -> Wtxid {
+        Wtxid::from_bytes(simd::sha256::sha256d(self.bytes()))
     }
 
     /// Number, in its block, of the first input.
@@ -639,11 +635,11 @@ mod tests {
         assert_eq!(tx.output(0).value(), Amount(5_000_000_000));
         assert_eq!(tx.output(0).script().len(), 67);
         let root = block.header().merkle_root();
-        assert_eq!(tx.txid(), root);
+        assert_eq!(tx.txid(), Txid::from_hash256(root));
         let (mut txids, mut wtxids) = (Vec::new(), Vec::new());
         block.txids_into(&mut txids);
         block.wtxids_into(&txids, &mut wtxids);
-        assert_eq!((txids, wtxids), (vec![root], vec![root]));
+        assert_eq!((txids, wtxids), (vec![Txid::from_hash256(root)], vec![Wtxid::from_hash256(root)]));
         assert_eq!((block.stripped_bytes(), block.weight()), (285, 1140));
     }
 
@@ -686,8 +682,8 @@ mod tests {
         assert_eq!(tx.stripped_bytes(), bytes.len() - 2 - 1 - 107);
         let mut legacy = Tables::new();
         let same = legacy.parse_transaction(&stripped).unwrap();
-        assert_eq!((same.txid(), same.wtxid()), (tx.txid(), tx.txid()));
-        assert_ne!(tx.wtxid(), tx.txid());
+        assert_eq!((same.txid(), same.wtxid()), (tx.txid(), Wtxid::without_witness(tx.txid())));
+        assert_ne!(tx.wtxid(), Wtxid::without_witness(tx.txid()));
     }
 
     /// What is summed while a block is parsed is what its transactions say; tables that are used again forget.

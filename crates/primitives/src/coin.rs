@@ -6,8 +6,9 @@
 //! Compressed script: VARINT kind, then the payload. Kinds 0 to 5 are templates; a kind of n + 6 is n bytes of script.
 
 use crate::amount::{self, Amount};
-use crate::encode::{DecodeError, Reader, VARINT_BYTES_MAX, put_varint, varint_bytes, write_varint};
-use crate::hash::OutPoint;
+use crate::encode::{DecodeError, Reader, VARINT_BYTES_MAX, write_varint};
+use crate::ids::{OutPoint, Txid};
+use std::fmt;
 
 /// Outputs whose script is longer never enter the set. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_SIZE`.
 pub const SCRIPT_BYTES_MAX: usize = 10_000;
@@ -236,18 +237,52 @@ pub const COIN_KEY_PREFIX: u8 = b'C';
 /// The greatest number of bytes of a coin's key.
 pub const COIN_KEY_BYTES_MAX: usize = 1 + 32 + 5;
 
-/// Appends the chainstate key of a coin: `C`, txid, VARINT vout. Source: Bitcoin Core b88bffe, `CoinEntry` in txdb.cpp.
-#[inline]
-pub fn put_coin_key(out: &mut Vec<u8>, outpoint: &OutPoint) {
-    out.push(COIN_KEY_PREFIX);
-    out.extend_from_slice(&outpoint.txid.0);
-    put_varint(out, u64::from(outpoint.vout));
+/// A coin's key in the chainstate: `C`, txid, VARINT vout. Ordered as the chainstate orders its records: by bytes.
+///
+/// Source: Bitcoin Core b88bffe, `CoinEntry` in txdb.cpp.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoinKey {
+    /// Zeros behind the key. No key is the start of another one, so that comparing all bytes compares the keys.
+    bytes: [u8; COIN_KEY_BYTES_MAX],
+    len: u8,
 }
 
-/// Bytes that [`put_coin_key`] appends.
-#[inline]
-pub fn coin_key_bytes(outpoint: &OutPoint) -> usize {
-    33 + varint_bytes(u64::from(outpoint.vout))
+const _: () = assert!(size_of::<CoinKey>() == COIN_KEY_BYTES_MAX + 1, "nothing but the bytes and their number");
+
+impl CoinKey {
+    /// The key of a coin.
+    #[inline]
+    pub fn new(outpoint: &OutPoint) -> CoinKey {
+        let mut bytes = [0; COIN_KEY_BYTES_MAX];
+        bytes[0] = COIN_KEY_PREFIX;
+        bytes[1..33].copy_from_slice(outpoint.txid.as_bytes());
+        let vout_bytes = write_varint(&mut bytes[33..], u64::from(outpoint.vout));
+        CoinKey { bytes, len: 33 + vout_bytes as u8 }
+    }
+
+    /// The key as the chainstate holds it.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The coin's name.
+    pub fn outpoint(&self) -> OutPoint {
+        decode_coin_key(self.as_bytes()).expect("it was made from one")
+    }
+}
+
+impl AsRef<[u8]> for CoinKey {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl fmt::Debug for CoinKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CoinKey({})", self.outpoint())
+    }
 }
 
 /// Reads a chainstate key back.
@@ -260,7 +295,7 @@ pub fn decode_coin_key(key: &[u8]) -> Result<OutPoint, DecodeError> {
     if reader.u8()? != COIN_KEY_PREFIX {
         return Err(DecodeError::Value { offset: 0, what: "the key of a coin starts with 'C'" });
     }
-    let txid = crate::Hash256(*reader.array()?);
+    let txid = Txid::from_bytes(*reader.array()?);
     let vout = reader.varint_u32()?;
     reader.finish()?;
     Ok(OutPoint { txid, vout })
@@ -270,7 +305,7 @@ pub fn decode_coin_key(key: &[u8]) -> Result<OutPoint, DecodeError> {
 ///
 /// txid 32 | vout u32 | code u32 | value i64 | CompactSize length, script. Source: Bitcoin Core b88bffe, `TxOutSer`.
 pub fn put_coin_hashed(out: &mut Vec<u8>, outpoint: &OutPoint, coin: &CoinRef<'_>) {
-    out.extend_from_slice(&outpoint.txid.0);
+    out.extend_from_slice(outpoint.txid.as_bytes());
     out.extend_from_slice(&outpoint.vout.to_le_bytes());
     out.extend_from_slice(&coin.code().to_le_bytes());
     out.extend_from_slice(&coin.value.0.to_le_bytes());
@@ -281,6 +316,7 @@ pub fn put_coin_hashed(out: &mut Vec<u8>, outpoint: &OutPoint, coin: &CoinRef<'_
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encode::put_varint;
     use crate::{Hash256, hex};
 
     /// From Core's coins_tests.cpp, and the coinbase of mainnet's block 1.
@@ -370,27 +406,37 @@ mod tests {
 
     #[test]
     fn keys() {
-        let txid = Hash256::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
-        for (vout, hex) in [(0, "00"), (127, "7f"), (128, "8000"), (16_512, "808000"), (u32::MAX, "8efefefe7f")] {
+        let txid = Txid::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
+        let rows = [(0, "00"), (127, "7f"), (128, "8000"), (16_512, "808000"), (u32::MAX, "8efefefe7f")];
+        for (vout, hex) in rows {
             let outpoint = OutPoint { txid, vout };
-            let mut key = Vec::new();
-            put_coin_key(&mut key, &outpoint);
+            let key = CoinKey::new(&outpoint);
             assert_eq!(
-                hex::encode(&key),
+                hex::encode(key.as_bytes()),
                 format!("43982051fd1e4ba744bbbe680e1fee14677ba1a3c3540bf7b1cdb606e857233e0e{hex}")
             );
-            assert_eq!(key.len(), coin_key_bytes(&outpoint));
-            assert_eq!(decode_coin_key(&key), Ok(outpoint));
-            assert!(decode_coin_key(&key[..key.len() - 1]).is_err());
+            assert_eq!((decode_coin_key(key.as_bytes()), key.outpoint()), (Ok(outpoint), outpoint));
+            assert!(decode_coin_key(&key.as_bytes()[..key.as_bytes().len() - 1]).is_err());
         }
         assert!(decode_coin_key(b"B").is_err());
+    }
+
+    /// The order of the records, which is not that of the numbers: VARINT 128 is `80 00`, 127 is `7f`, 16,511 is `ff 7f`.
+    #[test]
+    fn keys_sort_as_their_bytes() {
+        let vouts = [0, 1, 126, 127, 128, 255, 256, 16_511, 16_512, 2_113_663, 2_113_664, u32::MAX];
+        let txids = [[0; 32], [1; 32], [0xff; 32]].map(Txid::from_bytes);
+        let all = || txids.iter().flat_map(|&txid| vouts.map(|vout| CoinKey::new(&OutPoint { txid, vout })));
+        for (a, b) in all().flat_map(|a| all().map(move |b| (a, b))) {
+            assert_eq!(a.cmp(&b), a.as_bytes().cmp(b.as_bytes()), "{a:?} {b:?}");
+        }
     }
 
     /// The only coin of mainnet's chain at height 1: hash computed with Core's code.
     #[test]
     fn hashed_form() {
         let stored = hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
-        let txid = Hash256::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
+        let txid = Txid::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
         let mut out = Vec::new();
         put_coin_hashed(&mut out, &OutPoint { txid, vout: 0 }, &CoinRef::decode(&stored).unwrap());
         assert_eq!(out.len(), 116);

@@ -4,7 +4,7 @@
 
 use crate::coin::{CoinRef, put_coin};
 use crate::undo::UndoReader;
-use crate::{Block, Hash256, Tables};
+use crate::{Block, Tables, Txid, Wtxid};
 use simd::sha256::sha256d;
 
 /// Counts and sizes that Core reads. Source: Bitcoin Core b88bffe, `MAX_SIZE`.
@@ -49,8 +49,8 @@ struct PlainTransaction {
     inputs: usize,
     outputs: usize,
     has_witness: bool,
-    txid: Hash256,
-    wtxid: Hash256,
+    txid: Txid,
+    wtxid: Wtxid,
 }
 
 struct PlainBlock {
@@ -160,8 +160,8 @@ fn plain_transaction(reader: &mut Plain<'_>) -> Option<PlainTransaction> {
     }
     let lock_time = reader.take(4)?;
     let bytes = all.len() - reader.0.len();
-    let txid = Hash256(sha256d(&[version, body, lock_time].concat()));
-    let wtxid = Hash256(sha256d(&all[..bytes]));
+    let txid = Txid::from_bytes(sha256d(&[version, body, lock_time].concat()));
+    let wtxid = Wtxid::from_bytes(sha256d(&all[..bytes]));
     // Without inputs and flags the byte that says so is written again as the count of outputs.
     Some(PlainTransaction { bytes, inputs: inputs as usize, outputs: outputs as usize, has_witness, txid, wtxid })
 }

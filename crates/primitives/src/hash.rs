@@ -1,4 +1,4 @@
-//! 32-byte hashes and the outpoints that name a coin.
+//! 32-byte hashes of no particular kind: merkle roots, digests of the UTXO set. Ids are types of their own (`ids.rs`).
 
 use std::fmt;
 
@@ -37,6 +37,12 @@ impl Hash256 {
         Hash256(bytes)
     }
 
+    /// The bytes in internal order.
+    #[inline]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Whether all bytes are zero.
     pub fn is_zero(&self) -> bool {
         self.0 == [0; 32]
@@ -55,40 +61,6 @@ impl fmt::Debug for Hash256 {
     }
 }
 
-/// The name of a coin: the transaction that made it, and which of its outputs it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct OutPoint {
-    /// Id of the transaction, internal byte order.
-    pub txid: Hash256,
-    /// Number of the output, from 0.
-    pub vout: u32,
-}
-
-impl OutPoint {
-    /// What a coinbase input names: a null hash and the greatest number.
-    pub const NULL: OutPoint = OutPoint { txid: Hash256::ZERO, vout: u32::MAX };
-
-    /// Reads the 36 bytes of an input: txid, then vout little endian.
-    pub fn from_bytes(bytes: &[u8; 36]) -> OutPoint {
-        let (txid, vout) = bytes.split_at(32);
-        OutPoint {
-            txid: Hash256(txid.try_into().expect("32 of 36 bytes")),
-            vout: u32::from_le_bytes(vout.try_into().expect("4 of 36 bytes")),
-        }
-    }
-
-    /// Core's null prevout. Source: Bitcoin Core b88bffe, `COutPoint::IsNull`.
-    pub fn is_null(&self) -> bool {
-        self.vout == u32::MAX && self.txid.is_zero()
-    }
-}
-
-impl fmt::Display for OutPoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.txid, self.vout)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,12 +76,5 @@ mod tests {
         for bad in ["", "00", &text[1..], &text.replace('9', "g")] {
             assert_eq!(Hash256::from_display(bad), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn null_is_hash_and_number() {
-        assert!(OutPoint::NULL.is_null());
-        assert!(!OutPoint { vout: 0, ..OutPoint::NULL }.is_null());
-        assert!(!OutPoint { txid: Hash256([1; 32]), ..OutPoint::NULL }.is_null());
     }
 }

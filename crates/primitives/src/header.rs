@@ -2,7 +2,7 @@
 //!
 //! version i32 | previous hash 32 | merkle root 32 | time u32 | bits u32 | nonce u32, all little endian.
 
-use crate::hash::Hash256;
+use crate::{BlockHash, Hash256};
 use std::fmt;
 
 /// Bytes of a header.
@@ -14,10 +14,10 @@ pub struct Header(pub [u8; HEADER_BYTES]);
 
 impl Header {
     /// The header from its fields.
-    pub fn new(version: i32, prev: Hash256, merkle_root: Hash256, time: u32, bits: u32, nonce: u32) -> Header {
+    pub fn new(version: i32, prev: BlockHash, merkle_root: Hash256, time: u32, bits: u32, nonce: u32) -> Header {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&version.to_le_bytes());
-        bytes[4..36].copy_from_slice(&prev.0);
+        bytes[4..36].copy_from_slice(prev.as_bytes());
         bytes[36..68].copy_from_slice(&merkle_root.0);
         bytes[68..72].copy_from_slice(&time.to_le_bytes());
         bytes[72..76].copy_from_slice(&bits.to_le_bytes());
@@ -39,8 +39,8 @@ impl Header {
     }
 
     /// Hash of the parent; zero for the genesis block.
-    pub fn prev(&self) -> Hash256 {
-        self.hash_at(4)
+    pub fn prev(&self) -> BlockHash {
+        BlockHash::from_hash256(self.hash_at(4))
     }
 
     /// Root of the tree of txids.
@@ -64,8 +64,8 @@ impl Header {
     }
 
     /// Double SHA-256 of the bytes. Compute it once and keep it.
-    pub fn hash(&self) -> Hash256 {
-        Hash256(simd::sha256::sha256d(&self.0))
+    pub fn hash(&self) -> BlockHash {
+        BlockHash::from_bytes(simd::sha256::sha256d(&self.0))
     }
 }
 
@@ -90,11 +90,14 @@ mod tests {
     #[test]
     fn genesis() {
         let merkle = Hash256::literal("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b");
-        let header = Header::new(1, Hash256::ZERO, merkle, 1_231_006_505, 0x1d00_ffff, 2_083_236_893);
-        assert_eq!(header.hash(), Hash256::literal("000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"));
+        let header = Header::new(1, BlockHash::ZERO, merkle, 1_231_006_505, 0x1d00_ffff, 2_083_236_893);
+        assert_eq!(
+            header.hash(),
+            BlockHash::literal("000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f")
+        );
         assert_eq!(
             (header.version(), header.prev(), header.merkle_root(), header.time(), header.bits(), header.nonce()),
-            (1, Hash256::ZERO, merkle, 1_231_006_505, 0x1d00_ffff, 2_083_236_893)
+            (1, BlockHash::ZERO, merkle, 1_231_006_505, 0x1d00_ffff, 2_083_236_893)
         );
     }
 }

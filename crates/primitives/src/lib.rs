@@ -13,18 +13,20 @@ pub mod fuzz;
 pub mod hash;
 pub mod header;
 pub mod hex;
+pub mod ids;
 pub mod merkle;
 pub mod undo;
 pub mod work;
 
 pub use amount::Amount;
 pub use block::{Block, Input, Output, Tables, Transaction};
-pub use coin::CoinRef;
+pub use coin::{CoinKey, CoinRef};
 pub use encode::{DecodeError, Reader};
 #[doc(hidden)]
 pub use fuzz::fuzz_block;
-pub use hash::{Hash256, OutPoint};
+pub use hash::Hash256;
 pub use header::Header;
+pub use ids::{BlockHash, OutPoint, Txid, Wtxid};
 pub use work::{Target, U256, Work};
 
 /// The place of a block in its chain: the genesis block has height 0.

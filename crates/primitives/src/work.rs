@@ -1,6 +1,6 @@
 //! 256-bit numbers: targets, work, and Core's compact form.
 
-use crate::hash::Hash256;
+use crate::{BlockHash, Hash256};
 use std::fmt;
 
 /// An unsigned 256-bit number, least significant word first.
@@ -227,8 +227,8 @@ impl Target {
     }
 
     /// Whether a block hash meets it.
-    pub fn is_met_by(self, hash: &Hash256) -> bool {
-        U256::from_le_bytes(&hash.0) <= self.0
+    pub fn is_met_by(self, hash: &BlockHash) -> bool {
+        U256::from_le_bytes(hash.as_bytes()) <= self.0
     }
 
     /// The expected number of hashes for one block. Source: Bitcoin Core b88bffe, `GetBlockProof`.

@@ -13,7 +13,7 @@ use crate::opcode::{Instructions, OP_0, OP_RETURN, push_data};
 use crate::sighash::{Precomputed, SpentOutput};
 use crate::verify::{Scratch, verify};
 use primitives::encode::put_compact_size;
-use primitives::{Amount, Block, DecodeError, Hash256, Reader, Tables, Transaction, merkle};
+use primitives::{Amount, Block, DecodeError, Hash256, Reader, Tables, Transaction, Txid, merkle};
 use simd::sha256::sha256d;
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl std::error::Error for SignetError {}
 /// When there are not as many ids as transactions.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckSignetBlockSolution`, `SignetTxs::Create`.
-pub fn check_solution(block: &Block<'_>, txids: &[Hash256], challenge: &[u8]) -> Result<(), SignetError> {
+pub fn check_solution(block: &Block<'_>, txids: &[Txid], challenge: &[u8]) -> Result<(), SignetError> {
     assert_eq!(txids.len(), block.transaction_count(), "one id for each transaction");
     if txids.is_empty() {
         return Err(SignetError::NoCoinbase);
@@ -72,7 +72,7 @@ pub fn check_solution(block: &Block<'_>, txids: &[Hash256], challenge: &[u8]) ->
     let commitment = commitment_index(coinbase).ok_or(SignetError::NoCommitment)?;
     let (script, solution) = take_solution(coinbase.output(commitment).script());
     let solution = read_solution(&solution).map_err(SignetError::Solution)?;
-    let mut leaves = txids.to_vec();
+    let mut leaves: Vec<Hash256> = txids.iter().map(|txid| txid.to_hash256()).collect();
     leaves[0] = Hash256(sha256d(&with_script(coinbase, commitment, &script)));
     let (root, _) = merkle::root(&mut leaves);
     let bytes = to_sign(to_spend(block, root, challenge), &solution);
@@ -165,11 +165,11 @@ fn with_script(tx: Transaction<'_>, replaced: usize, script: &[u8]) -> Vec<u8> {
 }
 
 /// The id of the transaction that commits to the block and pays to the challenge.
-fn to_spend(block: &Block<'_>, root: Hash256, challenge: &[u8]) -> Hash256 {
+fn to_spend(block: &Block<'_>, root: Hash256, challenge: &[u8]) -> Txid {
     let header = block.header();
     let mut data = Vec::with_capacity(72);
     data.extend_from_slice(&header.version().to_le_bytes());
-    data.extend_from_slice(&header.prev().0);
+    data.extend_from_slice(header.prev().as_bytes());
     data.extend_from_slice(&root.0);
     data.extend_from_slice(&header.time().to_le_bytes());
     let mut script_sig = vec![OP_0];
@@ -183,17 +183,17 @@ fn to_spend(block: &Block<'_>, root: Hash256, challenge: &[u8]) -> Hash256 {
     out.extend_from_slice(&[0; 8]);
     put_with_length(&mut out, challenge);
     out.extend_from_slice(&[0; 4]);
-    Hash256(sha256d(&out))
+    Txid::from_bytes(sha256d(&out))
 }
 
 /// The transaction that spends it with the solution.
-fn to_sign(spent: Hash256, solution: &Solution<'_>) -> Vec<u8> {
+fn to_sign(spent: Txid, solution: &Solution<'_>) -> Vec<u8> {
     let mut out = vec![0, 0, 0, 0];
     if solution.has_witness {
         out.extend_from_slice(&[0, 1]);
     }
     out.push(1);
-    out.extend_from_slice(&spent.0);
+    out.extend_from_slice(spent.as_bytes());
     out.extend_from_slice(&[0; 4]);
     put_with_length(&mut out, solution.script_sig);
     out.extend_from_slice(&[0; 4]);

@@ -10,7 +10,7 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use disk::Disk;
-use primitives::Hash256;
+use primitives::BlockHash;
 use primitives::work::Target;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub struct Network {
     /// The four bytes before every record of its block and undo files.
     pub magic: [u8; 4],
     /// Hash of its genesis block.
-    pub genesis: Hash256,
+    pub genesis: BlockHash,
     /// The easiest target of its headers.
     pub pow_limit: Target,
 }

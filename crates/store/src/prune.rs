@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::Status;
     use disk::SimDisk;
-    use primitives::{Hash256, Header};
+    use primitives::{BlockHash, Header};
     use std::path::Path;
 
     const MIB: u32 = 1024 * 1024;
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_is_pruned_already() {
         let status = Status::SCRIPTS.with(Status::HAVE_DATA);
-        let header = IndexEntry::header_only(Header([0; 80]), Hash256::ZERO, 7);
+        let header = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, 7);
         let stored = IndexEntry { status, tx_count: 1, file: 2, data_offset: 8, ..header };
         let gone = IndexEntry { status: Status::SCRIPTS, tx_count: 1, ..header };
         let full = infos(1)[0];

@@ -18,7 +18,7 @@ use crate::layout::{self, Network};
 use crate::writing::{Flush, Tail, Writing};
 use crate::xor::Key;
 use disk::{Disk, DiskFile};
-use primitives::Hash256;
+use primitives::BlockHash;
 use primitives::undo::UndoReader;
 use simd::sha256::sha256d_many;
 use simd::xor::xor;
@@ -42,9 +42,9 @@ const UNDO_CHUNK_BYTES: u64 = 1024 * 1024;
 const OPEN_TAILS_MAX: usize = 16;
 
 /// The checksum of a payload. `prev` is the hash of the parent of the block that it belongs to.
-fn checksum(prev: &Hash256, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
+fn checksum(prev: &BlockHash, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut out = [[0; 32]];
-    sha256d_many(&[[&prev.0, payload, &[]]], &mut out);
+    sha256d_many(&[[prev.as_bytes(), payload, &[]]], &mut out);
     out[0]
 }
 
@@ -53,7 +53,7 @@ fn checksum(prev: &Hash256, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
 /// # Panics
 ///
 /// For a payload beyond 4 GiB, which no block within its size has.
-pub fn undo_record(magic: [u8; 4], prev: &Hash256, payload: &[u8]) -> Vec<u8> {
+pub fn undo_record(magic: [u8; 4], prev: &BlockHash, payload: &[u8]) -> Vec<u8> {
     let size = u32::try_from(payload.len()).expect("undo data of a block stays below 4 GiB");
     let mut record = Vec::with_capacity(payload.len() + UNDO_OVERHEAD_BYTES);
     record.extend_from_slice(&magic);
@@ -190,7 +190,7 @@ impl UndoFiles {
     /// # Errors
     ///
     /// A missing file, a cut, a wrong checksum; what the system says.
-    pub fn read(&self, at: FilePos, prev: &Hash256) -> Result<Vec<u8>> {
+    pub fn read(&self, at: FilePos, prev: &BlockHash) -> Result<Vec<u8>> {
         let file = self.files.open(at.file)?;
         let offset = u64::from(at.offset);
         let Some(start) = offset.checked_sub(HEADER_BYTES as u64) else {
@@ -215,7 +215,7 @@ impl UndoFiles {
     }
 
     /// Core never looks at the header of an undo record: the payload says itself how long it is.
-    fn read_without_header(&self, file: &dyn DiskFile, at: FilePos, left: u64, prev: &Hash256) -> Result<Vec<u8>> {
+    fn read_without_header(&self, file: &dyn DiskFile, at: FilePos, left: u64, prev: &BlockHash) -> Result<Vec<u8>> {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(PAYLOAD_BYTES_MAX + CHECKSUM_BYTES);
         let mut wanted = FIRST_READ_BYTES.min(most);
         loop {
@@ -238,7 +238,7 @@ impl UndoFiles {
     }
 
     /// Cuts the checksum off, and says whether it fits.
-    fn is_sound(&self, payload: &mut Vec<u8>, prev: &Hash256) -> bool {
+    fn is_sound(&self, payload: &mut Vec<u8>, prev: &BlockHash) -> bool {
         let there = payload.split_off(payload.len() - CHECKSUM_BYTES);
         checksum(prev, payload)[..] == there[..]
     }

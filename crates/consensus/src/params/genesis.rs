@@ -2,7 +2,7 @@
 //!
 //! The merkle root is written down and not computed; a test computes it, and the hash of the header with it.
 
-use primitives::{Hash256, Header, hex};
+use primitives::{BlockHash, Hash256, Header, hex};
 
 /// What a genesis block says and pays to.
 pub(super) struct GenesisText {
@@ -38,7 +38,7 @@ pub(super) const TESTNET4_GENESIS: GenesisText = GenesisText {
 /// The block, serialized. Source: kernel/chainparams.cpp, `CreateGenesisBlock`.
 pub(super) fn genesis_block(text: &GenesisText, time: u32, bits: u32, nonce: u32) -> Vec<u8> {
     let script_sig = text.script_sig.concat();
-    let mut block = Header::new(1, Hash256::ZERO, text.merkle_root, time, bits, nonce).0.to_vec();
+    let mut block = Header::new(1, BlockHash::ZERO, text.merkle_root, time, bits, nonce).0.to_vec();
     block.push(1);
     block.extend_from_slice(&1u32.to_le_bytes());
     block.push(1);

@@ -5,7 +5,7 @@
 
 use super::genesis::{STANDARD_GENESIS, TESTNET4_GENESIS, genesis_block};
 use super::{AssumeUtxo, BaseFlags, Chain, ChainTxData, HeadersSyncParams, Params, signet_magic};
-use primitives::{Hash256, Height, Target, U256, Work, hex};
+use primitives::{BlockHash, Hash256, Height, Target, U256, Work, hex};
 
 /// Challenge of the default signet. Source: kernel/chainparams.cpp, `SigNetParams`.
 const DEFAULT_SIGNET_CHALLENGE: [u8; 71] = hex::literal(concat!(
@@ -32,7 +32,7 @@ fn main() -> Params {
         default_port: 8333,
         rpc_port: 8332,
         genesis: genesis_block(&STANDARD_GENESIS, 1_231_006_505, 0x1d00_ffff, 2_083_236_893),
-        genesis_hash: Hash256::literal("000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"),
+        genesis_hash: BlockHash::literal("000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"),
         pow_limit: Target(number("00000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffff")),
         pow_target_timespan: 14 * DAY,
         pow_target_spacing: 600,
@@ -41,14 +41,14 @@ fn main() -> Params {
         enforce_bip94: false,
         subsidy_halving_interval: 210_000,
         bip34_height: 227_931,
-        bip34_hash: Hash256::literal("000000000000024b89b42a942fe0d9fea3bb44ab7bd1b19115dd6a759c0808b8"),
+        bip34_hash: BlockHash::literal("000000000000024b89b42a942fe0d9fea3bb44ab7bd1b19115dd6a759c0808b8"),
         bip65_height: 388_381,
         bip66_height: 363_725,
         csv_height: 419_328,
         segwit_height: 481_824,
         script_flag_exceptions: MAIN_EXCEPTIONS,
         minimum_chain_work: Work(number("01128750f82f4c366153a3a030")),
-        default_assume_valid: Hash256::literal("00000000000000000000ccebd6d74d9194d8dcdc1d177c478e094bfad51ba5ac"),
+        default_assume_valid: BlockHash::literal("00000000000000000000ccebd6d74d9194d8dcdc1d177c478e094bfad51ba5ac"),
         assumeutxo: MAIN_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 1_772_055_173, tx_count: 1_315_805_869, tx_rate: 5.40111006496122 },
         prune_after_height: 100_000,
@@ -66,17 +66,17 @@ fn testnet3() -> Params {
         default_port: 18_333,
         rpc_port: 18_332,
         genesis: genesis_block(&STANDARD_GENESIS, 1_296_688_602, 0x1d00_ffff, 414_098_458),
-        genesis_hash: Hash256::literal("000000000933ea01ad0ee984209779baaec3ced90fa3f408719526f8d77f4943"),
+        genesis_hash: BlockHash::literal("000000000933ea01ad0ee984209779baaec3ced90fa3f408719526f8d77f4943"),
         pow_allow_min_difficulty_blocks: true,
         bip34_height: 21_111,
-        bip34_hash: Hash256::literal("0000000023b3a96d3484e5abb3755c413e7d41500f8e2a5c3f0dd01299cd8ef8"),
+        bip34_hash: BlockHash::literal("0000000023b3a96d3484e5abb3755c413e7d41500f8e2a5c3f0dd01299cd8ef8"),
         bip65_height: 581_885,
         bip66_height: 330_776,
         csv_height: 770_112,
         segwit_height: 834_624,
         script_flag_exceptions: TESTNET3_EXCEPTIONS,
         minimum_chain_work: Work(number("17dde1c649f3708d14b6")),
-        default_assume_valid: Hash256::literal("000000007a61e4230b28ac5cb6b5e5a0130de37ac1faf2f8987d2fa6505b67f4"),
+        default_assume_valid: BlockHash::literal("000000007a61e4230b28ac5cb6b5e5a0130de37ac1faf2f8987d2fa6505b67f4"),
         assumeutxo: TESTNET3_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 1_772_051_651, tx_count: 536_108_416, tx_rate: 0.02691479016257117 },
         prune_after_height: 1000,
@@ -94,10 +94,10 @@ fn testnet4() -> Params {
         default_port: 48_333,
         rpc_port: 48_332,
         genesis: genesis_block(&TESTNET4_GENESIS, 1_714_777_860, 0x1d00_ffff, 393_743_547),
-        genesis_hash: Hash256::literal("00000000da84f2bafbbc53dee25a72ae507ff4914b867c565be350b0da8bf043"),
+        genesis_hash: BlockHash::literal("00000000da84f2bafbbc53dee25a72ae507ff4914b867c565be350b0da8bf043"),
         enforce_bip94: true,
         minimum_chain_work: Work(number("09a0fe15d0177d086304")),
-        default_assume_valid: Hash256::literal("0000000002368b1e4ee27e2e85676ae6f9f9e69579b29093e9a82c170bf7cf8a"),
+        default_assume_valid: BlockHash::literal("0000000002368b1e4ee27e2e85676ae6f9f9e69579b29093e9a82c170bf7cf8a"),
         assumeutxo: TESTNET4_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 1_772_013_387, tx_count: 14_191_421, tx_rate: 0.01848579579528412 },
         assumed_blockchain_gb: 31,
@@ -114,10 +114,10 @@ fn signet() -> Params {
         default_port: 38_333,
         rpc_port: 38_332,
         genesis: genesis_block(&STANDARD_GENESIS, 1_598_918_400, 0x1e03_77ae, 52_613_770),
-        genesis_hash: Hash256::literal("00000008819873e925422c1ff0f99f7cc9bbb232af63a077a480a3633bee1ef6"),
+        genesis_hash: BlockHash::literal("00000008819873e925422c1ff0f99f7cc9bbb232af63a077a480a3633bee1ef6"),
         pow_limit: Target(number("00000377ae000000000000000000000000000000000000000000000000000000")),
         minimum_chain_work: Work(number("0b463ea0a4b8")),
-        default_assume_valid: Hash256::literal("00000008414aab61092ef93f1aacc54cf9e9f16af29ddad493b908a01ff5c329"),
+        default_assume_valid: BlockHash::literal("00000008414aab61092ef93f1aacc54cf9e9f16af29ddad493b908a01ff5c329"),
         assumeutxo: SIGNET_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 1_772_055_248, tx_count: 28_676_833, tx_rate: 0.06736623436338929 },
         prune_after_height: 1000,
@@ -136,7 +136,7 @@ fn regtest() -> Params {
         default_port: 18_444,
         rpc_port: 18_443,
         genesis: genesis_block(&STANDARD_GENESIS, 1_296_688_602, 0x207f_ffff, 2),
-        genesis_hash: Hash256::literal("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"),
+        genesis_hash: BlockHash::literal("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"),
         pow_limit: Target(number("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff")),
         pow_target_timespan: DAY,
         pow_allow_min_difficulty_blocks: true,
@@ -144,7 +144,7 @@ fn regtest() -> Params {
         subsidy_halving_interval: 150,
         segwit_height: 0,
         minimum_chain_work: Work::ZERO,
-        default_assume_valid: Hash256::ZERO,
+        default_assume_valid: BlockHash::ZERO,
         assumeutxo: REGTEST_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 0, tx_count: 0, tx_rate: 0.001 },
         prune_after_height: 1000,
@@ -159,7 +159,7 @@ fn regtest() -> Params {
 fn active_from_the_start(params: Params) -> Params {
     Params {
         bip34_height: 1,
-        bip34_hash: Hash256::ZERO,
+        bip34_hash: BlockHash::ZERO,
         bip65_height: 1,
         bip66_height: 1,
         csv_height: 1,
@@ -174,17 +174,22 @@ fn number(hex: &str) -> U256 {
 }
 
 /// The BIP-0016 exception, then the taproot exception.
-const MAIN_EXCEPTIONS: &[(Hash256, BaseFlags)] = &[
-    (Hash256::literal("00000000000002dc756eebf4f49723ed8d30cc28a5f108eb94b1ba88ac4f9c22"), BaseFlags::None),
-    (Hash256::literal("0000000000000000000f14c35b2d841e986ab5441de8c585d5ffe55ea1e395ad"), BaseFlags::P2shWitness),
+const MAIN_EXCEPTIONS: &[(BlockHash, BaseFlags)] = &[
+    (BlockHash::literal("00000000000002dc756eebf4f49723ed8d30cc28a5f108eb94b1ba88ac4f9c22"), BaseFlags::None),
+    (BlockHash::literal("0000000000000000000f14c35b2d841e986ab5441de8c585d5ffe55ea1e395ad"), BaseFlags::P2shWitness),
 ];
 
 /// The BIP-0016 exception.
-const TESTNET3_EXCEPTIONS: &[(Hash256, BaseFlags)] =
-    &[(Hash256::literal("00000000dd30457c001f4095d208cc1296b0eed002427aa599874af7a432b105"), BaseFlags::None)];
+const TESTNET3_EXCEPTIONS: &[(BlockHash, BaseFlags)] =
+    &[(BlockHash::literal("00000000dd30457c001f4095d208cc1296b0eed002427aa599874af7a432b105"), BaseFlags::None)];
 
 const fn snapshot(height: Height, block: &str, coins: &str, chain_tx_count: u64) -> AssumeUtxo {
-    AssumeUtxo { height, block_hash: Hash256::literal(block), hash_serialized: Hash256::literal(coins), chain_tx_count }
+    AssumeUtxo {
+        height,
+        block_hash: BlockHash::literal(block),
+        hash_serialized: Hash256::literal(coins),
+        chain_tx_count,
+    }
 }
 
 const MAIN_SNAPSHOTS: &[AssumeUtxo] = &[

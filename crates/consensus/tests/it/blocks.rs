@@ -10,7 +10,7 @@ use consensus::header::{check_proof_of_work, check_version};
 use consensus::spend::Totals;
 use consensus::transaction::is_final;
 use consensus::{BlockSpend, Chain, Params, Rule, SpentCoin, bip30};
-use primitives::{Amount, Hash256, Height, OutPoint, Reader, Tables};
+use primitives::{Amount, BlockHash, Height, OutPoint, Reader, Tables, Txid, Wtxid};
 use std::collections::HashMap;
 use std::fs::read;
 use std::path::Path;
@@ -88,7 +88,9 @@ fn judge(name: &str, loaded: &Loaded) -> Vec<u32> {
     if block::needs_wtxids(params, &block, *height) {
         // One bit of a witness: only the commitment can see it.
         let last = wtxids.len() - 1;
-        wtxids[last].0[0] ^= 1;
+        let mut other = wtxids[last].to_bytes();
+        other[0] ^= 1;
+        wtxids[last] = Wtxid::from_bytes(other);
         let got = block::check_context(params, &block, &context, &txids, &wtxids, &mut scratch);
         assert_eq!(got.unwrap_err().rule, Rule::BadWitnessMerkleMatch, "{name}");
     }
@@ -139,7 +141,7 @@ fn spend(loaded: &Loaded, sigops: &[u32], coins: &[SpentCoin<'_>]) -> Result<Tot
     for (tx, &sigops) in block.transactions().zip(sigops) {
         // No input of these blocks has a lock in time.
         let time_lock = |_| panic!("the median time past of a coin is asked for");
-        let fee = spend.transaction(&tx, &Hash256::ZERO, sigops, |_| next.next().copied(), time_lock);
+        let fee = spend.transaction(&tx, &Txid::ZERO, sigops, |_| next.next().copied(), time_lock);
         fees = fees.plus(fee.map_err(|error| error.rule)?).unwrap();
     }
     assert_eq!(next.next(), None, "every coin was asked for");
@@ -218,7 +220,7 @@ fn coinbases_that_were_overwritten() {
         let enforced = bip30::is_enforced(&loaded.params, loaded.height, &hash, None);
         assert_eq!(bip30::check(enforced, exists), Ok(()), "{name}");
         // The same coinbase in another block of that height, or that block at another height.
-        let other = Hash256::literal("00000000000a4d0a398161ffc163c503763b1f4360639393e0e4c8e300e0cae0");
+        let other = BlockHash::literal("00000000000a4d0a398161ffc163c503763b1f4360639393e0e4c8e300e0cae0");
         for enforced in [
             bip30::is_enforced(&loaded.params, loaded.height, &other, None),
             bip30::is_enforced(&loaded.params, loaded.height + 1, &hash, None),

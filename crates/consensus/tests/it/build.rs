@@ -1,7 +1,7 @@
 //! Transactions and blocks for regtest, built by hand.
 
 use primitives::encode::put_compact_size;
-use primitives::{Hash256, Header, OutPoint, merkle};
+use primitives::{BlockHash, Hash256, Header, OutPoint, Txid, Wtxid, merkle};
 use simd::sha256::sha256d;
 
 /// OP_TRUE: anybody can spend it.
@@ -61,7 +61,7 @@ impl Tx {
             return out;
         }
         for input in &self.inputs {
-            out.extend_from_slice(&input.prevout.txid.0);
+            out.extend_from_slice(input.prevout.txid.as_bytes());
             out.extend_from_slice(&input.prevout.vout.to_le_bytes());
             put_bytes(&mut out, &input.script_sig);
             out.extend_from_slice(&input.sequence.to_le_bytes());
@@ -79,16 +79,16 @@ impl Tx {
         out
     }
 
-    pub(crate) fn txid(&self) -> Hash256 {
+    pub(crate) fn txid(&self) -> Txid {
         if self.inputs.is_empty() {
             // An empty transaction is parsed from ten bytes and hashed as it lies there.
-            return Hash256(sha256d(&self.bytes()));
+            return Txid::from_bytes(sha256d(&self.bytes()));
         }
-        Hash256(sha256d(&self.serialize(false)))
+        Txid::from_bytes(sha256d(&self.serialize(false)))
     }
 
-    pub(crate) fn wtxid(&self) -> Hash256 {
-        Hash256(sha256d(&self.bytes()))
+    pub(crate) fn wtxid(&self) -> Wtxid {
+        Wtxid::from_bytes(sha256d(&self.bytes()))
     }
 
     pub(crate) fn out(&self, vout: u32) -> OutPoint {
@@ -102,8 +102,8 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// A block of these transactions with a right merkle root and enough work.
-pub(crate) fn block(prev: Hash256, time: u32, txs: &[Tx]) -> Vec<u8> {
-    let (root, _) = merkle::root(&mut txs.iter().map(Tx::txid).collect());
+pub(crate) fn block(prev: BlockHash, time: u32, txs: &[Tx]) -> Vec<u8> {
+    let (root, _) = merkle::root(&mut txs.iter().map(|tx| tx.txid().to_hash256()).collect());
     let bodies: Vec<Vec<u8>> = txs.iter().map(Tx::bytes).collect();
     with_body(mine(4, prev, root, time, EASIEST), &bodies)
 }
@@ -116,18 +116,18 @@ pub(crate) fn with_body(header: Header, transactions: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The first nonce that meets regtest's easiest target.
-pub(crate) fn mine(version: i32, prev: Hash256, root: Hash256, time: u32, bits: u32) -> Header {
+pub(crate) fn mine(version: i32, prev: BlockHash, root: Hash256, time: u32, bits: u32) -> Header {
     let headers = (0..).map(|nonce| Header::new(version, prev, root, time, bits, nonce));
     headers.into_iter().find(meets_easiest).expect("half of all hashes do")
 }
 
 pub(crate) fn meets_easiest(header: &Header) -> bool {
-    header.hash().0[31] < 0x80
+    header.hash().as_bytes()[31] < 0x80
 }
 
 /// Adds the coinbase's reserved value and, as its last output, the commitment to the witnesses of `txs`.
 pub(crate) fn commit(txs: &mut [Tx]) {
-    let mut leaves: Vec<Hash256> = txs.iter().map(Tx::wtxid).collect();
+    let mut leaves: Vec<Hash256> = txs.iter().map(|tx| tx.wtxid().to_hash256()).collect();
     leaves[0] = Hash256::ZERO;
     let (root, _) = merkle::root(&mut leaves);
     let hash = sha256d(&[root.0, [0; 32]].concat());

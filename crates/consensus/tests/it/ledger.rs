@@ -4,7 +4,7 @@ use consensus::block::{self, Context};
 use consensus::header::{self, Ancestor, Parent};
 use consensus::spend::Totals;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, flags};
-use primitives::{Amount, Block, Hash256, Header, Height, OutPoint, Tables};
+use primitives::{Amount, Block, BlockHash, Header, Height, OutPoint, Tables, Txid};
 use script::{Flags, Immediate, Precomputed, SpentOutput};
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(crate) struct Ledger {
     pub(crate) params: Params,
     /// Whether scripts run.
     pub(crate) scripts: bool,
-    chain: Vec<(Ancestor, Hash256)>,
+    chain: Vec<(Ancestor, BlockHash)>,
     pub(crate) coins: HashMap<OutPoint, Coin>,
 }
 
@@ -61,7 +61,7 @@ impl Ledger {
         self.chain.len() as Height - 1
     }
 
-    pub(crate) fn tip(&self) -> Hash256 {
+    pub(crate) fn tip(&self) -> BlockHash {
         self.chain.last().unwrap().1
     }
 
@@ -126,7 +126,7 @@ impl Ledger {
         &mut self,
         block: &Block<'_>,
         context: Context,
-        txids: &[Hash256],
+        txids: &[Txid],
         sigops: &[u32],
         journal: &mut Vec<(OutPoint, Option<Coin>)>,
     ) -> Result<Totals, BlockError> {
@@ -167,7 +167,7 @@ impl Ledger {
     fn run_scripts(
         &self,
         block: &Block<'_>,
-        txids: &[Hash256],
+        txids: &[Txid],
         journal: &[(OutPoint, Option<Coin>)],
         flags: Flags,
     ) -> Result<(), BlockError> {
@@ -192,7 +192,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn overwrites(&self, block: &Block<'_>, txids: &[Hash256]) -> bool {
+    fn overwrites(&self, block: &Block<'_>, txids: &[Txid]) -> bool {
         block.transactions().zip(txids).any(|(tx, &txid)| {
             (0..tx.output_count() as u32).any(|vout| self.coins.contains_key(&OutPoint { txid, vout }))
         })

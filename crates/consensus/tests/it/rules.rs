@@ -5,7 +5,7 @@
 use crate::build::{ANYONE, COIN, In, Tx, block, commit, meets_easiest, mine, with_body};
 use crate::ledger::{Coin, Ledger, Refused};
 use consensus::{BlockError, Chain, Class, Params, Place, Rule, transaction};
-use primitives::{Amount, Hash256, Header, OutPoint, Tables};
+use primitives::{Amount, Hash256, Header, OutPoint, Tables, Txid};
 
 /// The block on which the cases stand.
 const BASE: u32 = 101;
@@ -97,8 +97,9 @@ fn header_rules() {
     let bench = Bench::new();
     let tx = [bench.coinbase(|_| {})];
     let good = bench.plus(&[]);
-    let header =
-        |version, time, bits| with_body(mine(version, bench.ledger.tip(), tx[0].txid(), time, bits), &[tx[0].bytes()]);
+    let header = |version, time, bits| {
+        with_body(mine(version, bench.ledger.tip(), tx[0].txid().to_hash256(), time, bits), &[tx[0].bytes()])
+    };
     let (time, bits) = (TIME + BASE + 1, 0x207f_ffff);
     let mut unproved = good.clone();
     while meets_easiest(&Header(*unproved.first_chunk().unwrap())) {
@@ -319,7 +320,7 @@ fn rules_of_the_place_in_the_chain() {
 #[test]
 fn rules_of_spending() {
     let mut bench = Bench::new();
-    let odd = |n: u8| OutPoint { txid: Hash256([n; 32]), vout: 7 };
+    let odd = |n: u8| OutPoint { txid: Txid::from_bytes([n; 32]), vout: 7 };
     let script_hash = [&[0xa9, 0x14][..], &[3; 20], &[0x87]].concat();
     for (n, value, script) in [
         (1, Amount::MAX.0, ANYONE.to_vec()),
@@ -453,7 +454,7 @@ fn bodies_of_64_bytes() {
         let bytes = bench.block(std::slice::from_ref(&tx));
         let mut tables = Tables::new();
         let block = tables.parse_block(&bytes).unwrap();
-        let found = consensus::block::mutation(&block, true, &[tx.txid()], &[tx.txid()], &mut Default::default());
+        let found = consensus::block::mutation(&block, true, &[tx.txid()], &[tx.wtxid()], &mut Default::default());
         assert_eq!(found.map(|error| error.reject_reason().into_owned()).as_deref(), want, "{script_bytes}");
         assert!(found.is_none_or(|error| error.mutated()));
         // To Core's CheckBlock it is a block without coinbase, whatever its size.

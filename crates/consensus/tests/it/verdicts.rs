@@ -1,7 +1,7 @@
 //! Every verdict there is: its string, its class, and its place in Core's order.
 
 use consensus::{BlockError, Class, Rule};
-use primitives::{Amount, Hash256};
+use primitives::{Amount, Hash256, Txid};
 use script::ScriptError;
 use script::signet::SignetError;
 
@@ -88,7 +88,7 @@ fn every_verdict() {
 /// Core goes through all transactions for one step before it goes on to the next.
 #[test]
 fn the_first_failure_of_a_block() {
-    let id = Hash256([5; 32]);
+    let id = Txid::from_bytes([5; 32]);
     let script = Rule::BlockScriptVerifyFlagFailed { error: ScriptError::EvalFalse };
     let (missing, cost) = (Rule::BadTxnsInputsMissingorspent, Rule::BadBlkSigopCost { cost: 80_001 });
     let amount = Rule::BadCbAmount { actual: AMOUNT, limit: AMOUNT };

@@ -9,7 +9,7 @@ use consensus::{Chain, Params};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
 use node::options::{Options, Prune, Sizes, real_disk};
-use primitives::{Hash256, Work};
+use primitives::{BlockHash, Work};
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -35,7 +35,7 @@ fn options(disk: &SimDisk) -> Options {
         minimum_chain_work: Work::ZERO,
         dbcache_bytes: 16 << 20,
         par: 1,
-        assumevalid: Hash256::ZERO,
+        assumevalid: BlockHash::ZERO,
         stop_at_height: None,
         prune: Prune::Off,
         sizes: Sizes::default(),

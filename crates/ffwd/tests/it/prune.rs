@@ -5,7 +5,7 @@ use crate::run::{run, slow, start};
 use consensus::{Chain, Params};
 use node::jobs::{self, SyncOptions};
 use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes, real_disk};
-use primitives::{Hash256, Work};
+use primitives::{BlockHash, Work};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn small(datadir: &Path) -> Options {
         params,
         dbcache_bytes: 16 << 20,
         par: 2,
-        assumevalid: Hash256::ZERO,
+        assumevalid: BlockHash::ZERO,
         minimum_chain_work: Work::ZERO,
         stop_at_height: None,
         prune: Prune::Target { bytes: 120 << 10 },
@@ -192,7 +192,7 @@ fn disk_use_stays_near_the_prune_target() {
     copy(&full, &again);
     std::fs::create_dir(&new).unwrap();
     let of = |folder: &Path, prune| Options {
-        assumevalid: Hash256::from_display(&tip).unwrap(),
+        assumevalid: BlockHash::from_display(&tip).unwrap(),
         dbcache_bytes: 200 << 20,
         sizes: Sizes::default(),
         prune,

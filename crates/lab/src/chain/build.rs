@@ -12,7 +12,7 @@ use super::rng::Rng;
 use super::sign::{Signer, Spending};
 use consensus::block::height_push;
 use primitives::encode::put_compact_size;
-use primitives::{Hash256, Height, merkle};
+use primitives::{Hash256, Height, Txid, Wtxid, merkle};
 use simd::sha256::{sha256d, sha256d_many};
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ const COINBASE_TEXT: &[u8] = b"ffwd lab";
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
-    pub(super) wtxids: Vec<Hash256>,
+    pub(super) wtxids: Vec<Wtxid>,
 }
 
 /// Makes transactions; keeps buffers from one to the next.
@@ -77,7 +77,7 @@ impl<'a> Builder<'a> {
         let messages: Vec<_> = starts.zip(&ends).map(|(start, &end)| [&chunk.bytes[start..end], &[], &[]]).collect();
         let mut hashes = vec![[0; 32]; messages.len()];
         sha256d_many(&messages, &mut hashes);
-        chunk.wtxids = hashes.into_iter().map(Hash256).collect();
+        chunk.wtxids = hashes.into_iter().map(Wtxid::from_bytes).collect();
         chunk
     }
 
@@ -98,10 +98,10 @@ impl<'a> Builder<'a> {
     }
 
     /// Appends a transaction whose outputs are in `self.outputs`, and returns its txid.
-    fn transaction(&mut self, tx: &TxPlan, coins: &[Coin], out: &mut Vec<u8>) -> Hash256 {
+    fn transaction(&mut self, tx: &TxPlan, coins: &[Coin], out: &mut Vec<u8>) -> Txid {
         self.outpoints.clear();
         for coin in coins {
-            self.outpoints.extend_from_slice(&self.ids.wait(coin.tx).0);
+            self.outpoints.extend_from_slice(self.ids.wait(coin.tx).as_bytes());
             self.outpoints.extend_from_slice(&coin.vout.to_le_bytes());
         }
         let spending = Spending {
@@ -137,7 +137,7 @@ impl<'a> Builder<'a> {
             out.extend_from_slice(&self.witness);
             out.extend_from_slice(&stripped[end..]);
         }
-        Hash256(sha256d(stripped))
+        Txid::from_bytes(sha256d(stripped))
     }
 }
 
@@ -210,10 +210,10 @@ fn put_item(out: &mut Vec<u8>, item: &[u8]) {
 }
 
 /// The coinbase of a block whose other transactions have these wtxids: its bytes and its txid.
-pub(super) fn coinbase(plan: &BlockPlan, keys: &Keys, seed: u64, wtxids: &[Hash256]) -> (Vec<u8>, Hash256) {
+pub(super) fn coinbase(plan: &BlockPlan, keys: &Keys, seed: u64, wtxids: &[Wtxid]) -> (Vec<u8>, Txid) {
     let mut leaves = Vec::with_capacity(wtxids.len() + 1);
     leaves.push(Hash256::ZERO);
-    leaves.extend_from_slice(wtxids);
+    leaves.extend(wtxids.iter().map(|wtxid| wtxid.to_hash256()));
     let (root, _) = merkle::root(&mut leaves);
     let reserved = [0; 32];
     let commitment = sha256d(&[root.0, reserved].concat());
@@ -236,7 +236,7 @@ pub(super) fn coinbase(plan: &BlockPlan, keys: &Keys, seed: u64, wtxids: &[Hash2
     bytes.push(1);
     put_item(&mut bytes, &reserved);
     bytes.extend_from_slice(&stripped[end..]);
-    (bytes, Hash256(sha256d(&stripped)))
+    (bytes, Txid::from_bytes(sha256d(&stripped)))
 }
 
 /// The height as BIP-0034 wants it, the seed, and who made it.

@@ -9,7 +9,7 @@ use super::Error;
 use consensus::Params;
 use primitives::encode::{compact_size_bytes, put_compact_size};
 use primitives::header::HEADER_BYTES;
-use primitives::{Hash256, Header, Target};
+use primitives::{BlockHash, Hash256, Header, Target};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(super) struct BlockFiles {
     file_bytes: u64,
     file_bytes_end: u64,
     bytes: u64,
-    tip: Hash256,
+    tip: BlockHash,
     time: u32,
 }
 
@@ -94,7 +94,7 @@ impl BlockFiles {
     }
 
     /// The header with the first nonce that will do, and its hash.
-    fn mine(&self, merkle_root: Hash256) -> (Header, Hash256) {
+    fn mine(&self, merkle_root: Hash256) -> (Header, BlockHash) {
         (0..=u32::MAX)
             .find_map(|nonce| {
                 let header = Header::new(VERSION, self.tip, merkle_root, self.time, self.bits, nonce);
@@ -130,7 +130,7 @@ impl BlockFiles {
     }
 
     /// Hash of the last block.
-    pub(super) fn tip(&self) -> Hash256 {
+    pub(super) fn tip(&self) -> BlockHash {
         self.tip
     }
 

@@ -3,7 +3,7 @@
 //! Whoever needs a txid that is not known yet sleeps until it is. Work is handed out in the order of the chain, so what is
 //! waited for is being made by somebody who himself waits for earlier ones only: nobody waits for ever.
 
-use primitives::Hash256;
+use primitives::Txid;
 use std::sync::OnceLock;
 
 /// Txids are kept in chunks of so many, so that the table grows without moving.
@@ -13,26 +13,26 @@ const CHUNKS: usize = (u32::MAX as usize + 1) / CHUNK;
 
 /// All txids. 36 bytes for each.
 #[derive(Debug)]
-pub(super) struct Ids(Vec<OnceLock<Box<[OnceLock<Hash256>]>>>);
+pub(super) struct Ids(Vec<OnceLock<Box<[OnceLock<Txid>]>>>);
 
 impl Ids {
     pub(super) fn new() -> Ids {
         Ids((0..CHUNKS).map(|_| OnceLock::new()).collect())
     }
 
-    fn slot(&self, tx: u32) -> &OnceLock<Hash256> {
+    fn slot(&self, tx: u32) -> &OnceLock<Txid> {
         let tx = tx as usize;
         let chunk = self.0[tx / CHUNK].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
         &chunk[tx % CHUNK]
     }
 
     /// Tells the txid of a transaction, once.
-    pub(super) fn set(&self, tx: u32, txid: Hash256) {
+    pub(super) fn set(&self, tx: u32, txid: Txid) {
         self.slot(tx).set(txid).expect("each transaction is made once");
     }
 
     /// The txid of a transaction, which some thread is making or has made.
-    pub(super) fn wait(&self, tx: u32) -> Hash256 {
+    pub(super) fn wait(&self, tx: u32) -> Txid {
         *self.slot(tx).wait()
     }
 }
@@ -46,9 +46,9 @@ mod tests {
         let ids = Ids::new();
         let numbers = [0, CHUNK as u32 - 1, CHUNK as u32, u32::MAX];
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| numbers.map(|tx| ids.wait(tx).0[0]));
+            let waiter = scope.spawn(|| numbers.map(|tx| ids.wait(tx).as_bytes()[0]));
             for (i, tx) in numbers.into_iter().enumerate().rev() {
-                ids.set(tx, Hash256([i as u8; 32]));
+                ids.set(tx, Txid::from_bytes([i as u8; 32]));
             }
             assert_eq!(waiter.join().unwrap(), [0, 1, 2, 3]);
         });

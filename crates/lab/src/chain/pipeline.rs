@@ -13,7 +13,7 @@ use super::ids::Ids;
 use super::keys::Keys;
 use super::plan::{BlockPlan, Planner, Totals};
 use super::{Error, Options};
-use primitives::{Hash256, Height, merkle};
+use primitives::{Hash256, Height, Wtxid, merkle};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -65,13 +65,13 @@ impl Job {
     }
 
     fn make_top(&self, shared: &Shared<'_>) -> Top {
-        let wtxids: Vec<Hash256> = self.made().flat_map(|chunk| &chunk.wtxids).copied().collect();
+        let wtxids: Vec<Wtxid> = self.made().flat_map(|chunk| &chunk.wtxids).copied().collect();
         let first = self.plan.first_tx;
         let (coinbase, txid) = coinbase(&self.plan, shared.keys, shared.seed, &wtxids);
         shared.ids.set(first, txid);
-        let mut txids: Vec<Hash256> =
-            (first..=first + self.plan.txs.len() as u32).map(|number| shared.ids.wait(number)).collect();
-        Top { coinbase, merkle_root: merkle::root(&mut txids).0 }
+        let numbers = first..=first + self.plan.txs.len() as u32;
+        let mut leaves = numbers.map(|number| shared.ids.wait(number).to_hash256()).collect();
+        Top { coinbase, merkle_root: merkle::root(&mut leaves).0 }
     }
 
     fn made(&self) -> impl Iterator<Item = &Chunk> {

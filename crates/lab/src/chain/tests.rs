@@ -8,7 +8,7 @@ use consensus::block::{self, Context, Scratch};
 use consensus::header::{self, Ancestor, Parent, median_time_past};
 use consensus::{BlockSpend, Chain, Params, SpentCoin, transaction};
 use primitives::coin::is_unspendable;
-use primitives::{Amount, Block, Hash256, OutPoint, Tables};
+use primitives::{Amount, Block, BlockHash, OutPoint, Tables, Txid};
 use script::{Immediate, Precomputed, SpentOutput};
 use std::collections::HashMap;
 use std::fs;
@@ -86,7 +86,7 @@ struct Judge {
     coins: HashMap<OutPoint, Known>,
     /// Of each block up to now.
     times: Vec<u32>,
-    tip: Hash256,
+    tip: BlockHash,
     scripts: bool,
     /// By height.
     counts: Vec<Counts>,
@@ -148,7 +148,7 @@ impl Judge {
         self.times.push(header.time());
     }
 
-    fn spend(&mut self, block: &Block<'_>, height: u32, hash: &Hash256, mtp: u32, txids: &[Hash256]) {
+    fn spend(&mut self, block: &Block<'_>, height: u32, hash: &BlockHash, mtp: u32, txids: &[Txid]) {
         let mut spend = BlockSpend::new(&self.params, height, hash, mtp);
         let mut counts =
             Counts { weight: block.weight() as u64, bytes: block.bytes().len() as u64, ..Counts::default() };

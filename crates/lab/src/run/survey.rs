@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
-use primitives::Hash256;
+use primitives::BlockHash;
 use store::blockfiles::BlockFiles;
 use store::{Layout, Network};
 
@@ -84,8 +84,8 @@ pub(super) fn survey(label: &str, folder: &Path, network: Chain) -> Result<Surve
 }
 
 /// The block farthest from the genesis block, and how far it is. A parent that is missing counts as the genesis block.
-fn highest(links: &[(Hash256, Hash256)], genesis: Hash256) -> (Hash256, u32) {
-    let prev: HashMap<Hash256, Hash256> = links.iter().copied().collect();
+fn highest(links: &[(BlockHash, BlockHash)], genesis: BlockHash) -> (BlockHash, u32) {
+    let prev: HashMap<BlockHash, BlockHash> = links.iter().copied().collect();
     let mut heights = HashMap::from([(genesis, 0u32)]);
     let mut best = (genesis, 0);
     let mut path = Vec::new();
@@ -113,8 +113,8 @@ fn highest(links: &[(Hash256, Hash256)], genesis: Hash256) -> (Hash256, u32) {
 mod tests {
     use super::*;
 
-    fn hash(of: u8) -> Hash256 {
-        Hash256([of; 32])
+    fn hash(of: u8) -> BlockHash {
+        BlockHash::from_bytes([of; 32])
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn block_file(count: u32) -> Vec<u8> {
     for height in 1..=count {
         let header = (0..)
             .map(|nonce| Header::new(4, prev, genesis.merkle_root(), genesis.time() + height, genesis.bits(), nonce));
-        let header = header.into_iter().find(|header| header.hash().0[31] < 0x7f).unwrap();
+        let header = header.into_iter().find(|header| header.hash().as_bytes()[31] < 0x7f).unwrap();
         prev = header.hash();
         file.extend(record(&[&header.0[..], body].concat()));
     }

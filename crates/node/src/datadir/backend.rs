@@ -12,8 +12,8 @@ use crate::tree::{NodeId, Validity};
 use coins::Generation;
 use coins::table::Change;
 use consensus::{BlockError, ScriptCheckReason};
-use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef, put_coin_key};
-use primitives::{Hash256, OutPoint};
+use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef};
+use primitives::{BlockHash, CoinKey};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use store::FilePos;
@@ -67,20 +67,9 @@ impl Backend for Folder<'_> {
         Ok(Some(Job { context: plan, bytes, checked, contextual: self.mode != Mode::RebuildCoins, undo }))
     }
 
-    fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
-        // One vector holds all keys.
-        let mut bytes = Vec::with_capacity(asked.len() * COIN_KEY_BYTES_MAX);
-        let mut start = 0;
-        let put = |&(txid, vout): &(Hash256, u32)| {
-            put_coin_key(&mut bytes, &OutPoint { txid, vout });
-            let range = start..bytes.len();
-            start = range.end;
-            range
-        };
-        let ranges: Vec<_> = asked.iter().map(put).collect();
-        let keys: Vec<&[u8]> = ranges.into_iter().map(|range| &bytes[range]).collect();
+    fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
         let mut damaged = None;
-        self.coins.view().look_up(&keys, |index, coin| match coin {
+        self.coins.view().look_up(keys, |index, coin| match coin {
             // Everything later takes a stored coin for one.
             Some(coin) if CoinRef::decode(coin).is_err() => damaged = Some(index),
             Some(coin) => found(index, coin),
@@ -89,8 +78,7 @@ impl Backend for Folder<'_> {
         match damaged {
             None => Ok(()),
             Some(index) => {
-                let (txid, vout) = asked[index];
-                let found = format!("bytes that are no coin under {txid}:{vout}");
+                let found = format!("bytes that are no coin under {}", keys[index].outpoint());
                 let fault = store::Fault::new(store::FaultKind::Damaged, self.coins.path(), "coins", found, REBUILD);
                 Err(fault.into())
             }
@@ -138,14 +126,14 @@ impl Backend for Folder<'_> {
         self.mode != Mode::ReadOnly && (self.prune_is_due() || late())
     }
 
-    fn sync(&self, _tip: (NodeId, Hash256)) -> Result<(), Fault> {
+    fn sync(&self, _tip: (NodeId, BlockHash)) -> Result<(), Fault> {
         // From here on what is connected belongs to the next commit.
         *self.last_flush.lock().expect("nobody panics with it") = Instant::now();
         self.teller.log().flush();
         self.write_index(None)
     }
 
-    fn begin_commit(&self, tip: (NodeId, Hash256), records: u64, bytes: u64) -> Result<bool, Fault> {
+    fn begin_commit(&self, tip: (NodeId, BlockHash), records: u64, bytes: u64) -> Result<bool, Fault> {
         // Piece by piece, beside the blocks, rather than here and now.
         let is_blocked = !self.coins.has_room(records, bytes) && self.coins.wants_merge();
         self.merge_is_needed.store(is_blocked, Relaxed);
@@ -181,7 +169,7 @@ impl Backend for Folder<'_> {
         Ok(part.finish()?)
     }
 
-    fn finish_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault> {
+    fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
         let commit = self.commit.write().expect("nobody panics with it").take().expect("a commit was begun");
         commit.finish()?;
         self.waits.end(&self.teller);
@@ -242,7 +230,7 @@ impl World for Folder<'_> {
         Ok(bytes)
     }
 
-    fn read_undo(&self, node: NodeId, prev: Hash256) -> Result<Vec<u8>, Fault> {
+    fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Vec<u8>, Fault> {
         let body = *self.tree().body(node);
         // Undo data that is absent is refused with the path of its file.
         let at = body.undo().unwrap_or(FilePos { file: body.file(), offset: 0 });

@@ -18,7 +18,7 @@ use crate::options::{Event, Options, Progress};
 use crate::stats::Snapshot;
 use crate::tree::{NodeId, Tree};
 use consensus::{BlockError, Params};
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -91,7 +91,7 @@ pub struct Folder<'e> {
     /// The connected chain by height, for peers.
     pub(crate) active: Arc<RwLock<Vec<NodeId>>>,
     /// Blocks refused since this was looked at, for peers.
-    pub(crate) newly_refused: Mutex<Vec<(Hash256, String)>>,
+    pub(crate) newly_refused: Mutex<Vec<(BlockHash, String)>>,
     pub(crate) pruning: prune::Pruning,
     /// Blocks that come from peers while they are connected.
     pub(crate) arrivals: Option<Arc<crate::arrivals::Arrivals>>,
@@ -188,7 +188,7 @@ impl<'e> Teller<'e> {
     }
 
     /// A block that is not taken; `counts` says that the block is refused, and not this body of it alone.
-    pub fn refused(&self, height: Height, hash: Hash256, error: &dyn std::fmt::Display, counts: bool) {
+    pub fn refused(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display, counts: bool) {
         let why = error.to_string();
         self.log.line(&format!("[error] Block validation error: {why}"));
         if counts {
@@ -235,7 +235,7 @@ impl Folder<'_> {
         self.tree.read().expect("nobody panics with it")
     }
 
-    pub(crate) fn height_and_hash(&self, id: NodeId) -> (Height, Hash256) {
+    pub(crate) fn height_and_hash(&self, id: NodeId) -> (Height, BlockHash) {
         let tree = self.tree();
         (tree.height(id), tree.hash(id))
     }

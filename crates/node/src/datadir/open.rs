@@ -12,7 +12,7 @@ use crate::stages;
 use crate::tree::{Body, GENESIS, NodeId, Tree, Validity};
 use consensus::{Class, Params};
 use disk::Disk;
-use primitives::{Hash256, Header};
+use primitives::{BlockHash, Header};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
@@ -257,7 +257,7 @@ impl<'e> Folder<'e> {
 
     /// Headers of found blocks into the tree; gives the blocks in the order in which they link. `place` names one.
     pub fn order(&self, found: Vec<FoundBlock>, now: i64, place: &dyn Fn(&BlockAt) -> String) -> Ordered {
-        let mut waiting: HashMap<Hash256, Vec<FoundBlock>> = HashMap::new();
+        let mut waiting: HashMap<BlockHash, Vec<FoundBlock>> = HashMap::new();
         let mut order = Vec::with_capacity(found.len());
         let mut ahead: Vec<(FoundBlock, consensus::BlockError)> = Vec::new();
         for block in found {
@@ -302,12 +302,12 @@ impl<'e> Folder<'e> {
     fn say_ahead(
         &self,
         ahead: &[(FoundBlock, consensus::BlockError)],
-        waiting: &mut HashMap<Hash256, Vec<FoundBlock>>,
+        waiting: &mut HashMap<BlockHash, Vec<FoundBlock>>,
         now: i64,
         place: &dyn Fn(&BlockAt) -> String,
     ) {
         let Some((first, error)) = ahead.first() else { return };
-        let mut queue: Vec<Hash256> = ahead.iter().map(|(block, _)| block.hash).collect();
+        let mut queue: Vec<BlockHash> = ahead.iter().map(|(block, _)| block.hash).collect();
         let mut behind = 0;
         while let Some(hash) = queue.pop() {
             let children = waiting.remove(&hash).unwrap_or_default();
@@ -553,6 +553,6 @@ pub fn teller<'e>(events: Events<'e>, options: &Options, layout: &Layout, job: &
 }
 
 /// The chain that is to be built on: its tree needs a tip to start from.
-pub fn start_of(tree: &Tree, best: Option<Hash256>) -> Option<NodeId> {
+pub fn start_of(tree: &Tree, best: Option<BlockHash>) -> Option<NodeId> {
     best.map_or(Some(GENESIS), |hash| tree.find(&hash))
 }

@@ -3,7 +3,7 @@
 use crate::datadir::open;
 use crate::fault::Fault;
 use crate::options::Options;
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 use std::collections::HashMap;
 use std::fmt;
 use store::chainstate::{self, Chainstate};
@@ -17,7 +17,7 @@ pub struct FolderInfo {
     /// Height of the block that the coins stand at.
     pub height: Height,
     /// Its hash.
-    pub best: Hash256,
+    pub best: BlockHash,
     /// Height of the highest header.
     pub headers: Height,
     /// Bytes of block files in use.
@@ -42,7 +42,7 @@ pub struct Failed {
     /// Its height.
     pub height: Height,
     /// Its hash.
-    pub hash: Hash256,
+    pub hash: BlockHash,
     /// Blocks and headers that are marked because they stand on it.
     pub descendants: u64,
 }
@@ -124,7 +124,7 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
 
 /// Blocks that are marked, without those that stand on another of them.
 fn failed(loaded: &LoadedIndex) -> Vec<Failed> {
-    let (mut failed, mut root_of) = (Vec::<Failed>::new(), HashMap::<Hash256, usize>::new());
+    let (mut failed, mut root_of) = (Vec::<Failed>::new(), HashMap::<BlockHash, usize>::new());
     // Parents stand before their children.
     for entry in loaded.entries.iter().filter(|entry| entry.status.is_failed()) {
         let root = root_of.get(&entry.header.prev()).copied();
@@ -138,7 +138,7 @@ fn failed(loaded: &LoadedIndex) -> Vec<Failed> {
 }
 
 /// Lowest height from which on all blocks up to `best` are there. Source: Core's getblockchaininfo, `pruneheight`.
-fn prune_height(loaded: &LoadedIndex, best: Hash256) -> Height {
+fn prune_height(loaded: &LoadedIndex, best: BlockHash) -> Height {
     let (mut wanted, mut lowest) = (best, None);
     // Parents stand before their children.
     for entry in loaded.entries.iter().rev() {

@@ -23,7 +23,7 @@ use crate::options::{Events, Options, Report, SetHash, SetInfo};
 use crate::pipeline::Settings;
 use crate::tree::NodeId;
 use coins::table::HashKey;
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 use std::sync::atomic::Ordering::Relaxed;
 use store::chainstate::Chainstate;
 use store::index::{BlockIndex, LoadedIndex};
@@ -65,13 +65,13 @@ pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<
 }
 
 /// Height of the block that the coins stand at.
-fn height_of(loaded: &LoadedIndex, best: Hash256) -> Result<Height, Fault> {
+fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height, Fault> {
     let entry = loaded.entries.iter().find(|entry| entry.hash == best);
     entry.map(|entry| entry.height).ok_or_else(|| apart(best))
 }
 
 /// The coins stand at a block that the index does not know.
-fn apart(best: Hash256) -> Fault {
+fn apart(best: BlockHash) -> Fault {
     Fault::refused(format!(
         "the coins stand at block {best}, which the block index does not know: the two do not belong together; run ffwd reindex"
     ))

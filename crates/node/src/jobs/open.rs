@@ -8,7 +8,7 @@ use crate::datadir::prune;
 use crate::fault::Fault;
 use crate::options::{Events, Options, Prune};
 use crate::tree::NodeId;
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::path::Path;
 use store::chainstate::{self, Chainstate};
 use store::index::{self, BlockIndex};
@@ -92,7 +92,7 @@ pub(super) fn open_existing<'e>(
 
 /// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before
 /// anything is made that was not there.
-fn check_there(locked: &Locked, purpose: Purpose, genesis: Hash256) -> Result<(), Fault> {
+fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash) -> Result<(), Fault> {
     let Locked { disk, layout, .. } = locked;
     let has_index = BlockIndex::exists(&**disk, layout)?;
     if purpose == Purpose::Look && !has_index {

@@ -5,7 +5,7 @@ use crate::datadir::open::{self, Locked};
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
 use crate::tree::{GENESIS, NodeId, Tree, Validity};
-use primitives::{Hash256, Header, Height};
+use primitives::{BlockHash, Header, Height};
 use std::collections::HashSet;
 use store::FaultKind;
 use store::blockfiles::FoundBlock;
@@ -17,7 +17,7 @@ pub(super) struct Before {
     /// The block index, where it can be read.
     pub(super) loaded: Option<LoadedIndex>,
     /// The block that the coins stand at, or are on their way to; none where they cannot be read.
-    pub(super) best: Option<Hash256>,
+    pub(super) best: Option<BlockHash>,
     /// The flag `R` is set, and the coins are those of the run that set it.
     pub(super) resumes: bool,
 }
@@ -38,7 +38,7 @@ enum Wanted {
     /// A height that was connected.
     Height(Height),
     /// A block whose height nobody knows.
-    Block(Hash256),
+    Block(BlockHash),
 }
 
 impl Before {
@@ -134,7 +134,7 @@ impl Before {
 
     /// Headers that no block file has: those of the old index, and those that an earlier run kept.
     pub(super) fn bare_headers(&self, found: &[FoundBlock], locked: &Locked) -> Result<Vec<Header>, Fault> {
-        let mut seen: HashSet<Hash256> = found.iter().map(|block| block.hash).collect();
+        let mut seen: HashSet<BlockHash> = found.iter().map(|block| block.hash).collect();
         let known = self.loaded.iter().flat_map(|loaded| loaded.entries.iter().map(|entry| (entry.hash, entry.header)));
         let kept = store::reindex::kept_headers(&locked.disk, &locked.layout)?;
         let all = known.chain(kept.into_iter().map(|header| (header.hash(), header)));
@@ -144,7 +144,7 @@ impl Before {
     /// Blocks that a scan does not see, where the index says that they lie: inside what was taken for another.
     fn found_by_the_index(&self, found: &[FoundBlock], locked: &Locked) -> Result<Vec<FoundBlock>, Fault> {
         let Some(loaded) = &self.loaded else { return Ok(Vec::new()) };
-        let seen: HashSet<Hash256> = found.iter().map(|block| block.hash).collect();
+        let seen: HashSet<BlockHash> = found.iter().map(|block| block.hash).collect();
         let mut inside = Vec::new();
         for entry in loaded.entries.iter().filter(|entry| !seen.contains(&entry.hash)) {
             let Some(at) = entry.data() else { continue };
@@ -184,7 +184,7 @@ impl Reach {
 /// Where a set stands.
 struct Stands {
     /// The block, or that which it is on its way to; none for an empty set.
-    best: Option<Hash256>,
+    best: Option<BlockHash>,
     /// Core was stopped while it wrote it.
     is_half: bool,
 }

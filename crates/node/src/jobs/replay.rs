@@ -6,7 +6,7 @@ use crate::engine::{Engine, World, undo_coins};
 use crate::fault::Fault;
 use crate::tree::{GENESIS, NodeId};
 use primitives::coin::{code, is_unspendable, put_coin};
-use primitives::{Block, Hash256, Height, Tables};
+use primitives::{Block, BlockHash, Height, OutPoint, Tables, Txid};
 use store::chainstate::HeadBlocks;
 
 /// Finishes a flush of Core's that was cut short: rolls back to the fork with undo data, then forward again. Creations
@@ -14,7 +14,7 @@ use store::chainstate::HeadBlocks;
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
 pub(super) fn replay(folder: &Folder<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
-    let find = |hash: Hash256| folder.tree().find(&hash).ok_or_else(|| super::apart(hash));
+    let find = |hash: BlockHash| folder.tree().find(&hash).ok_or_else(|| super::apart(hash));
     let new = find(heads.new)?;
     let old = heads.old.map_or(Ok(GENESIS), find)?;
     folder
@@ -41,7 +41,7 @@ pub(super) fn replay(folder: &Folder<'_>, heads: HeadBlocks) -> Result<NodeId, F
 
 /// A block that is replayed: where it stands, and its bytes.
 struct Rolled {
-    hash: Hash256,
+    hash: BlockHash,
     height: Height,
     bytes: Vec<u8>,
 }
@@ -61,7 +61,7 @@ impl Rolled {
     }
 
     /// The block, and the ids of its transactions.
-    fn parse<'t>(&'t self, tables: &'t mut Tables) -> Result<(Block<'t>, Vec<Hash256>), Fault> {
+    fn parse<'t>(&'t self, tables: &'t mut Tables) -> Result<(Block<'t>, Vec<Txid>), Fault> {
         let block = tables.parse_block(&self.bytes).map_err(|why| self.damaged(&why.to_string()))?;
         let mut txids = Vec::new();
         block.txids_into(&mut txids);
@@ -82,7 +82,9 @@ fn roll_back(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(
     let spent = undo_coins(&undo, &block).ok_or_else(|| rolled.damaged("its undo data does not fit it"))?;
     for (index, tx) in block.transactions().enumerate().collect::<Vec<_>>().into_iter().rev() {
         for (vout, _) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
-            engine.pipeline.with_lane(&txids[index], |lane| lane.take(&txids[index], vout as u32));
+            engine
+                .pipeline
+                .with_lane(&txids[index], |lane| lane.take(&OutPoint { txid: txids[index], vout: vout as u32 }));
         }
         if index == 0 {
             continue;
@@ -90,7 +92,7 @@ fn roll_back(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(
         for input in (0..tx.input_count()).rev() {
             let outpoint = tx.input(input).prevout();
             let coin = &spent[tx.first_input() + input - 1];
-            engine.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint.txid, outpoint.vout, coin));
+            engine.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint, coin));
         }
     }
     Ok(())
@@ -102,12 +104,14 @@ fn roll_forward(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Resul
     let (block, txids) = rolled.parse(&mut tables)?;
     for (index, tx) in block.transactions().enumerate() {
         for spent in tx.inputs().filter(|_| index > 0).map(|input| input.prevout()) {
-            engine.pipeline.with_lane(&spent.txid, |lane| lane.take(&spent.txid, spent.vout));
+            engine.pipeline.with_lane(&spent.txid, |lane| lane.take(&spent));
         }
         for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
             let mut coin = Vec::new();
             put_coin(&mut coin, code(rolled.height, index == 0), output.value(), output.script());
-            engine.pipeline.with_lane(&txids[index], |lane| lane.put_back(&txids[index], vout as u32, &coin));
+            engine.pipeline.with_lane(&txids[index], |lane| {
+                lane.put_back(&OutPoint { txid: txids[index], vout: vout as u32 }, &coin)
+            });
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::engine::World;
 use crate::fault::Fault;
 use crate::options::{Events, Options};
 use crate::tree::NodeId;
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ pub struct VerifyReport {
     /// Height of the tip.
     pub height: Height,
     /// Its hash.
-    pub best: Hash256,
+    pub best: BlockHash,
     /// Transactions in those blocks.
     pub transactions: u64,
     /// Seconds.

@@ -58,7 +58,7 @@ impl Pipeline<'_> {
         self.work.notify_one();
     }
 
-    fn sealed_tip(&self) -> (crate::tree::NodeId, primitives::Hash256) {
+    fn sealed_tip(&self) -> (crate::tree::NodeId, primitives::BlockHash) {
         self.lock().seal.as_ref().and_then(|seal| seal.tip).expect("a flush has a tip")
     }
 

@@ -122,7 +122,7 @@ impl Pipeline<'_> {
     }
 
     /// Between runs: seals everything, writes it with all workers, waits.
-    pub(crate) fn flush_everything(&self, tip: (crate::tree::NodeId, primitives::Hash256)) -> Result<(), Fault> {
+    pub(crate) fn flush_everything(&self, tip: (crate::tree::NodeId, primitives::BlockHash)) -> Result<(), Fault> {
         self.finish_background()?;
         {
             let mut state = self.lock();

@@ -28,7 +28,7 @@ use crate::tree::NodeId;
 use coins::table::HashKey;
 use coins::{Answers, Generation, LANES, Lane};
 use consensus::{BlockError, Params};
-use primitives::Hash256;
+use primitives::{BlockHash, CoinKey, OutPoint, Txid};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
@@ -61,9 +61,9 @@ pub trait Backend: Sync {
     /// after a failure they do not go on. What it waits, for those or for peers, is added to `waited`.
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault>;
 
-    /// Looks up coins in the tables. `asked` holds outpoint keys (txid, vout), sorted by their chainstate keys;
+    /// Looks up coins in the tables. `keys` are sorted;
     /// `found` is called with the index of each that is there, and its stored bytes.
-    fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault>;
+    fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault>;
 
     /// Takes a block that is good, in order.
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault>;
@@ -72,18 +72,18 @@ pub trait Backend: Sync {
     fn flush_is_due(&self) -> bool;
 
     /// Makes everything that was connected durable but the coins: block and undo data, then the index.
-    fn sync(&self, tip: (NodeId, Hash256)) -> Result<(), Fault>;
+    fn sync(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault>;
 
     /// Begins a commit of coins as of `tip`, of about so many records and bytes. Says no while merges must be done
     /// first.
-    fn begin_commit(&self, tip: (NodeId, Hash256), records: u64, bytes: u64) -> Result<bool, Fault>;
+    fn begin_commit(&self, tip: (NodeId, BlockHash), records: u64, bytes: u64) -> Result<bool, Fault>;
 
     /// Writes the changes of some neighbouring lanes, from `first_lane` on, of the generation that is being committed;
     /// several parts at the same time.
     fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault>;
 
     /// Makes the commit durable.
-    fn finish_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault>;
+    fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault>;
 
     /// Writing or finishing a commit failed with this fault, for want of room, and nobody writes it any more: drops it, and
     /// waits for room. Then it is begun again.
@@ -162,7 +162,7 @@ pub(crate) struct Flight {
 #[derive(Default)]
 pub(crate) struct Probes {
     pub(crate) exists: bool,
-    pub(crate) unknown: Vec<(Hash256, u32)>,
+    pub(crate) unknown: Vec<OutPoint>,
 }
 
 /// The pipeline: coins in memory and what works on them.
@@ -239,13 +239,13 @@ impl<'b> Pipeline<'b> {
     }
 
     /// Writes all that is in memory as of `tip` and waits until it is durable; merges what is waiting.
-    pub fn flush(&self, tip: (NodeId, Hash256)) -> Result<(), Fault> {
+    pub fn flush(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
         self.flush_everything(tip)
     }
 
     /// Calls `with` with the lane of a txid, between runs: for disconnecting blocks.
-    pub fn with_lane<R>(&self, txid: &Hash256, with: impl FnOnce(&mut Lane) -> R) -> R {
-        let lane = coins::ops::lane_of(txid.0[0]);
+    pub fn with_lane<R>(&self, txid: &Txid, with: impl FnOnce(&mut Lane) -> R) -> R {
+        let lane = coins::ops::lane_of(txid.as_bytes()[0]);
         with(&mut self.lanes[lane].lock().expect("no worker panics with it"))
     }
 
@@ -255,7 +255,7 @@ impl<'b> Pipeline<'b> {
     }
 
     /// The last block that was connected since this was asked.
-    pub fn take_tip(&self) -> Option<(NodeId, Hash256)> {
+    pub fn take_tip(&self) -> Option<(NodeId, BlockHash)> {
         self.lock().new_tip.take()
     }
 

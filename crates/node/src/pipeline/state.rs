@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::stats::Stage;
 use crate::tree::NodeId;
 use coins::{Generation, LANES};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Progress {
 pub(crate) struct Seal {
     /// The last block in it.
     pub(crate) at: u64,
-    pub(crate) tip: Option<(NodeId, Hash256)>,
+    pub(crate) tip: Option<(NodeId, BlockHash)>,
     pub(crate) parts: [Option<Generation>; LANES],
     pub(crate) lanes_left: usize,
     /// The writer has begun: it is never rewound.
@@ -143,9 +143,9 @@ pub(crate) struct State {
     /// How many merge, or are about to.
     pub(crate) merging: usize,
     /// The last block that was committed in this pipeline.
-    pub(crate) tip: Option<(NodeId, Hash256)>,
+    pub(crate) tip: Option<(NodeId, BlockHash)>,
     /// The same, for the caller to take.
-    pub(crate) new_tip: Option<(NodeId, Hash256)>,
+    pub(crate) new_tip: Option<(NodeId, BlockHash)>,
 }
 
 impl State {

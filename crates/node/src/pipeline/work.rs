@@ -10,7 +10,7 @@ use crate::stats::Stage;
 use coins::LANES;
 use coins::lane::BlockOps;
 use consensus::BlockError;
-use primitives::Hash256;
+use primitives::CoinKey;
 use std::cmp::Reverse;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -275,29 +275,29 @@ impl Pipeline<'_> {
     fn fill_answers(&self, flight: &Flight) -> Result<(), Fault> {
         let prepared = flight.prepared.get().expect("lanes were done");
         let block = prepared.block(&flight.job.bytes);
-        let mut asked: Vec<((Hash256, u32), (u32, u32))> = Vec::new();
+        let mut asked: Vec<(CoinKey, (u32, u32))> = Vec::new();
         for (lane, answers) in flight.answers.iter().enumerate() {
             let answers = answers.read().expect("no worker panics with it");
             asked.extend(answers.asked().iter().map(|&(ordinal, input)| {
-                let prevout = block.input(input as usize).prevout();
-                ((prevout.txid, prevout.vout), (lane as u32, ordinal))
+                (CoinKey::new(&block.input(input as usize).prevout()), (lane as u32, ordinal))
             }));
         }
         let mut probes = flight.probes.lock().expect("no worker panics with it");
         if !probes.unknown.is_empty() {
-            sort_as_keys(&mut probes.unknown, |name| *name);
+            let mut keys: Vec<CoinKey> = probes.unknown.iter().map(CoinKey::new).collect();
+            keys.sort_unstable();
             let mut exists = false;
-            self.stats.add_probed(probes.unknown.len());
-            self.backend.look_up(&probes.unknown, &mut |_, _| exists = true)?;
+            self.stats.add_probed(keys.len());
+            self.backend.look_up(&keys, &mut |_, _| exists = true)?;
             probes.exists |= exists;
         }
         if asked.is_empty() {
             return Ok(());
         }
-        sort_as_keys(&mut asked, |(name, _)| *name);
-        let (names, places): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-        self.stats.add_asked(names.len());
-        self.backend.look_up(&names, &mut |index, coin| {
+        asked.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let (keys, places): (Vec<CoinKey>, Vec<_>) = asked.into_iter().unzip();
+        self.stats.add_asked(keys.len());
+        self.backend.look_up(&keys, &mut |index, coin| {
             let (lane, ordinal) = places[index];
             let mut answers = flight.answers[lane as usize].write().expect("no worker panics with it");
             answers.fill(ordinal as usize, coin);
@@ -415,17 +415,4 @@ pub(crate) fn block_ops(flight: &Flight, lane: usize) -> BlockOps<'_> {
         height: flight.job.context.height,
         overwrites: flight.job.context.overwrites,
     }
-}
-
-/// Sorts by chainstate key: txid bytes, then the number as VARINT bytes.
-fn sort_as_keys<T>(items: &mut [T], name: impl Fn(&T) -> (Hash256, u32)) {
-    let varint = |vout: u32| {
-        let mut bytes = [0u8; primitives::encode::VARINT_BYTES_MAX];
-        primitives::encode::write_varint(&mut bytes, u64::from(vout));
-        bytes
-    };
-    items.sort_unstable_by(|a, b| {
-        let ((a, m), (b, n)) = (name(a), name(b));
-        a.cmp(&b).then_with(|| varint(m).cmp(&varint(n)))
-    });
 }

@@ -10,7 +10,7 @@ use consensus::{Chain, Params};
 use node::engine::{Activated, Engine};
 use node::headers;
 use node::tree::{Fate, Tree};
-use primitives::{Hash256, Header, OutPoint, Tables, hex};
+use primitives::{BlockHash, Header, OutPoint, Tables, Txid, hex};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::RwLock;
@@ -42,7 +42,7 @@ struct Follower<'w> {
     tree: &'w RwLock<Tree>,
     memory: &'w Memory,
     engine: Engine<'w>,
-    waiting: HashMap<Hash256, Vec<Vec<u8>>>,
+    waiting: HashMap<BlockHash, Vec<Vec<u8>>>,
 }
 
 impl Follower<'_> {
@@ -84,7 +84,7 @@ impl Follower<'_> {
         (self.answer(&header.hash(), &reasons), reasons)
     }
 
-    fn answer(&self, hash: &Hash256, reasons: &[String]) -> Answer {
+    fn answer(&self, hash: &BlockHash, reasons: &[String]) -> Answer {
         let tree = self.tree.read().unwrap();
         let id = tree.find(hash).unwrap();
         let tip = self.engine.tip();
@@ -101,7 +101,7 @@ impl Follower<'_> {
     /// Whether a coin is there, in memory or in the tables.
     fn has_coin(&self, name: &str) -> bool {
         let (txid, vout) = name.split_once(':').unwrap();
-        let outpoint = OutPoint { txid: Hash256::from_display(txid).unwrap(), vout: vout.parse().unwrap() };
+        let outpoint = OutPoint { txid: Txid::from_display(txid).unwrap(), vout: vout.parse().unwrap() };
         self.engine.coin(&outpoint).unwrap().is_some()
     }
 }

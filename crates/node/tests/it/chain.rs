@@ -2,7 +2,7 @@
 
 use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
-use primitives::{Hash256, Header, Target};
+use primitives::{BlockHash, Header, Target, Txid};
 use std::path::Path;
 
 /// What a block pays at most, in satoshis: halved every 150 blocks.
@@ -20,7 +20,7 @@ pub(crate) const GENESIS_TIME: u32 = 1_296_688_602;
 pub(crate) fn chain(count: u32) -> Vec<Vec<u8>> {
     let params = Params::new(Chain::Regtest);
     let mut blocks = vec![params.genesis.to_vec()];
-    let (mut prev, mut coinbases) = (params.genesis_hash, vec![Hash256::ZERO]);
+    let (mut prev, mut coinbases) = (params.genesis_hash, vec![Txid::ZERO]);
     for height in 1..=count {
         let mut transactions = vec![coinbase(height)];
         coinbases.push(id(&transactions[0]));
@@ -43,21 +43,21 @@ pub(crate) fn file(blocks: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Hash of a block.
-pub(crate) fn hash_of(block: &[u8]) -> Hash256 {
+pub(crate) fn hash_of(block: &[u8]) -> BlockHash {
     Header(*block.first_chunk().unwrap()).hash()
 }
 
-pub(crate) fn id(transaction: &[u8]) -> Hash256 {
-    Hash256(simd::sha256::sha256d(transaction))
+pub(crate) fn id(transaction: &[u8]) -> Txid {
+    Txid::from_bytes(simd::sha256::sha256d(transaction))
 }
 
-pub(crate) fn block(prev: Hash256, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
-    let mut level: Vec<Hash256> = transactions.iter().map(|transaction| id(transaction)).collect();
+pub(crate) fn block(prev: BlockHash, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
+    let mut level: Vec<Txid> = transactions.iter().map(|transaction| id(transaction)).collect();
     while level.len() > 1 {
-        let pair = |pair: &[Hash256]| id(&[pair[0].0, pair[pair.len() - 1].0].concat());
+        let pair = |pair: &[Txid]| id(&[pair[0].to_bytes(), pair[pair.len() - 1].to_bytes()].concat());
         level = level.chunks(2).map(pair).collect();
     }
-    let root = level[0];
+    let root = level[0].to_hash256();
     let target = Target::from_compact(0x207f_ffff).unwrap();
     let header = (0..).map(|nonce| Header::new(4, prev, root, time, 0x207f_ffff, nonce));
     let header = header.into_iter().find(|header| target.is_met_by(&header.hash())).unwrap();
@@ -88,8 +88,8 @@ pub(crate) fn coinbase_to(height: u32, outputs: &[Vec<u8>]) -> Vec<u8> {
     [&[1, 0, 0, 0][..], &input, &[outputs.len() as u8], &outputs.concat(), &[0; 4]].concat()
 }
 
-pub(crate) fn spend(of: Hash256, value: u64) -> Vec<u8> {
-    let input = [&[1][..], &of.0, &[0; 4], &[0], &[0xff; 4]].concat();
+pub(crate) fn spend(of: Txid, value: u64) -> Vec<u8> {
+    let input = [&[1][..], of.as_bytes(), &[0; 4], &[0], &[0xff; 4]].concat();
     let outputs = [&[2][..], &output(value / 2), &output(value / 2)].concat();
     [&[1, 0, 0, 0][..], &input, &outputs, &[0; 4]].concat()
 }

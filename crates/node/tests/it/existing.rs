@@ -6,7 +6,7 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Report, SetHash, SetInfo};
-use primitives::{Hash256, Header};
+use primitives::{BlockHash, Header};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use store::index::IndexChanges;
@@ -98,11 +98,11 @@ pub(crate) fn damage(disk: &SimDisk, dir: &Path) {
 }
 
 /// What Core leaves when it is stopped while it writes coins: `H` for `B`.
-pub(crate) fn leave_heads(disk: &SimDisk, new: Hash256, old: Hash256) {
+pub(crate) fn leave_heads(disk: &SimDisk, new: BlockHash, old: BlockHash) {
     let dir = layout().chainstate_dir();
     let db = leveldb::Db::open(disk.shared(), &dir, leveldb::Options::default()).unwrap();
     let key = db.get(b"\x0e\0obfuscate_key").unwrap().unwrap();
-    let mut heads = [&[2], &new.0[..], &old.0].concat();
+    let mut heads = [&[2], &new.as_bytes()[..], old.as_bytes()].concat();
     simd::xor::xor(&mut heads, key[1..].try_into().unwrap(), 0);
     db.write(&[(&b"B"[..], None), (&b"H"[..], Some(heads))]).unwrap();
 }
@@ -270,9 +270,10 @@ fn what_does_not_belong_together_is_left_as_it_is() {
     };
     let other_coins: Change = |disk, _| {
         let coins = store::Chainstate::open(disk.shared(), &layout().chainstate_dir()).unwrap();
-        coins.begin_commit(Hash256([7; 32]), 0, 0).unwrap().unwrap().finish().unwrap();
+        coins.begin_commit(BlockHash::from_bytes([7; 32]), 0, 0).unwrap().unwrap().finish().unwrap();
     };
-    let other_half: Change = |disk, _| leave_heads(disk, Hash256([7; 32]), Hash256([8; 32]));
+    let other_half: Change =
+        |disk, _| leave_heads(disk, BlockHash::from_bytes([7; 32]), BlockHash::from_bytes([8; 32]));
     let apart = "do not belong together; run ffwd reindex";
     for (row, change, job, want) in [
         ("import, no index", no_index, import, apart),

@@ -3,7 +3,7 @@
 use consensus::{Chain, Params};
 use disk::SimDisk;
 use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes};
-use primitives::{Hash256, Work};
+use primitives::{BlockHash, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
         params,
         dbcache_bytes: 16 << 20,
         par: 1,
-        assumevalid: Hash256::ZERO,
+        assumevalid: BlockHash::ZERO,
         stop_at_height: None,
         prune: Prune::Off,
         sizes: Sizes::default(),

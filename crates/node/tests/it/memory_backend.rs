@@ -9,7 +9,7 @@ use node::block::{BlockContext, Job};
 use node::engine::{Lost, World};
 use node::pipeline::{Backend, Connected};
 use node::tree::NodeId;
-use primitives::{Hash256, OutPoint, coin};
+use primitives::{BlockHash, CoinKey, OutPoint, coin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ impl World for Memory {
         Ok(self.bodies.lock().unwrap()[&node][0].clone())
     }
 
-    fn read_undo(&self, node: NodeId, _: Hash256) -> Result<Vec<u8>, Fault> {
+    fn read_undo(&self, node: NodeId, _: BlockHash) -> Result<Vec<u8>, Fault> {
         Ok(self.undo.lock().unwrap()[&node].clone())
     }
 
@@ -83,17 +83,13 @@ impl Backend for Memory {
         Ok(self.jobs.lock().unwrap().pop_front())
     }
 
-    fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+    fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
         let tables = self.tables.lock().unwrap();
-        let mut last = Vec::new();
-        for (index, &(txid, vout)) in asked.iter().enumerate() {
-            let mut key = Vec::new();
-            coin::put_coin_key(&mut key, &OutPoint { txid, vout });
-            assert!(last < key, "look-ups come sorted, and none twice");
-            if let Some(value) = tables.get(&key) {
+        assert!(keys.is_sorted_by(|a, b| a.as_bytes() < b.as_bytes()), "look-ups come sorted, and none twice");
+        for (index, key) in keys.iter().enumerate() {
+            if let Some(value) = tables.get(key.as_bytes()) {
                 found(index, value);
             }
-            last = key;
         }
         Ok(())
     }
@@ -111,13 +107,13 @@ impl Backend for Memory {
         self.eager.load(Ordering::Relaxed)
     }
 
-    fn sync(&self, _: (NodeId, Hash256)) -> Result<(), Fault> {
+    fn sync(&self, _: (NodeId, BlockHash)) -> Result<(), Fault> {
         let (syncs, commits) = (self.syncs.fetch_add(1, Ordering::Relaxed), self.commits.load(Ordering::Relaxed));
         assert_eq!(syncs, commits, "once for each commit, however often that is begun");
         Ok(())
     }
 
-    fn begin_commit(&self, tip: (NodeId, Hash256), _: u64, _: u64) -> Result<bool, Fault> {
+    fn begin_commit(&self, tip: (NodeId, BlockHash), _: u64, _: u64) -> Result<bool, Fault> {
         let connected = self.connected.lock().unwrap();
         assert!(connected.is_empty() || connected.iter().any(|(node, _)| *node == tip.0), "coins never lead");
         assert!(self.pending.lock().unwrap().is_empty(), "one commit at a time");
@@ -144,7 +140,7 @@ impl Backend for Memory {
         Ok(())
     }
 
-    fn finish_commit(&self, _: (NodeId, Hash256)) -> Result<(), Fault> {
+    fn finish_commit(&self, _: (NodeId, BlockHash)) -> Result<(), Fault> {
         self.need_room(5)?;
         let mut tables = self.tables.lock().unwrap();
         for (key, value) in self.pending.lock().unwrap().drain(..) {
@@ -189,7 +185,7 @@ impl Memory {
     }
 
     /// Core's hash of the set in the tables.
-    pub(crate) fn hash_serialized(&self) -> Hash256 {
+    pub(crate) fn hash_serialized(&self) -> BlockHash {
         let mut coins: Vec<(OutPoint, Vec<u8>)> = Vec::new();
         for (key, value) in self.tables.lock().unwrap().iter() {
             let outpoint = coin::decode_coin_key(key).unwrap();
@@ -199,6 +195,6 @@ impl Memory {
         }
         coins.sort();
         let all: Vec<u8> = coins.into_iter().flat_map(|(_, bytes)| bytes).collect();
-        Hash256(simd::sha256::sha256d(&all))
+        BlockHash::from_bytes(simd::sha256::sha256d(&all))
     }
 }

@@ -13,7 +13,7 @@ use node::jobs;
 use node::options::Event;
 use node::pipeline::{Backend, Connected, Outcome, Pipeline, Settings};
 use node::tree::NodeId;
-use primitives::{Hash256, Header};
+use primitives::{BlockHash, CoinKey, Header};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,9 +65,9 @@ impl Backend for Panics {
         }
         Ok(next)
     }
-    fn look_up(&self, asked: &[(Hash256, u32)], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+    fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
         self.met(Call::LookUp);
-        self.memory.look_up(asked, found)
+        self.memory.look_up(keys, found)
     }
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
         self.met(Call::Connected);
@@ -77,11 +77,11 @@ impl Backend for Panics {
         self.met(Call::FlushIsDue);
         true
     }
-    fn sync(&self, tip: (NodeId, Hash256)) -> Result<(), Fault> {
+    fn sync(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
         self.met(Call::Sync);
         self.memory.sync(tip)
     }
-    fn begin_commit(&self, tip: (NodeId, Hash256), records: u64, bytes: u64) -> Result<bool, Fault> {
+    fn begin_commit(&self, tip: (NodeId, BlockHash), records: u64, bytes: u64) -> Result<bool, Fault> {
         self.met(Call::BeginCommit);
         self.memory.begin_commit(tip, records, bytes)
     }
@@ -89,7 +89,7 @@ impl Backend for Panics {
         self.met(Call::WritePart);
         self.memory.write_part(first_lane, lanes)
     }
-    fn finish_commit(&self, tip: (NodeId, Hash256)) -> Result<(), Fault> {
+    fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
         self.met(Call::FinishCommit);
         self.memory.finish_commit(tip)
     }

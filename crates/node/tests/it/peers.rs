@@ -7,7 +7,7 @@ use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
 use node::jobs::{self, Failed, SyncOptions};
 use node::options::{Event, Options, Report};
-use primitives::{Hash256, encode};
+use primitives::{BlockHash, Txid, encode};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -23,7 +23,7 @@ pub(crate) type Blocks = Vec<Vec<u8>>;
 /// Open from the start, or when somebody opens it.
 pub(crate) type Gate = Arc<AtomicBool>;
 /// What a peer says when it is asked for this block: other bytes, or what it has.
-pub(crate) type Bend = Arc<dyn Fn(&Hash256) -> Option<Vec<u8>> + Send + Sync>;
+pub(crate) type Bend = Arc<dyn Fn(&BlockHash) -> Option<Vec<u8>> + Send + Sync>;
 /// Commands and payloads.
 pub(crate) type Messages = Vec<(&'static str, Vec<u8>)>;
 /// What a peer answers to a message instead of what it should.
@@ -32,7 +32,7 @@ pub(crate) type Manner = Arc<dyn Fn(&str) -> Option<Messages> + Send + Sync>;
 /// A chain, and where each block of it is.
 struct Served {
     blocks: Blocks,
-    places: HashMap<Hash256, usize>,
+    places: HashMap<BlockHash, usize>,
 }
 
 impl Served {
@@ -111,7 +111,7 @@ impl Far {
     }
 
     /// One that never sends this block.
-    pub(crate) fn without(mut self, hash: Hash256) -> Far {
+    pub(crate) fn without(mut self, hash: BlockHash) -> Far {
         let bend: Bend = Arc::new(move |asked| (*asked == hash).then(Vec::new));
         self.bend = bend;
         self
@@ -188,7 +188,7 @@ impl Far {
             "getdata" => payload[payload.len() % 36..]
                 .chunks_exact(36)
                 .filter_map(|entry| {
-                    let hash = Hash256(*entry[4..].first_chunk().unwrap());
+                    let hash = BlockHash::from_bytes(*entry[4..].first_chunk().unwrap());
                     let served = self.shared.served.read().unwrap();
                     (self.bend)(&hash).or_else(|| served.places.get(&hash).map(|&place| served.blocks[place].clone()))
                 })
@@ -212,7 +212,8 @@ impl Far {
     fn headers(&self, payload: &[u8]) -> Vec<u8> {
         let locator = payload[5..payload.len() - 32].chunks_exact(32);
         let served = self.shared.served.read().unwrap();
-        let known = locator.filter_map(|hash| served.places.get(&Hash256(*hash.first_chunk().unwrap()))).next();
+        let known =
+            locator.filter_map(|hash| served.places.get(&BlockHash::from_bytes(*hash.first_chunk().unwrap()))).next();
         let rest = &served.blocks[known.map_or(1, |place| place + 1)..];
         headers_of(&rest[..rest.len().min(p2p::HEADERS_COUNT_MAX)])
     }
@@ -289,8 +290,8 @@ pub(crate) fn coinbase(height: u32, number: u32, value: u64) -> Vec<u8> {
 }
 
 /// Spends the first output of a transaction; `number` makes it another one.
-pub(crate) fn spend(of: Hash256, value: u64, number: u32) -> Vec<u8> {
-    let input = [&[1][..], &of.0, &[0; 4], &[0], &[0xff; 4]].concat();
+pub(crate) fn spend(of: Txid, value: u64, number: u32) -> Vec<u8> {
+    let input = [&[1][..], of.as_bytes(), &[0; 4], &[0], &[0xff; 4]].concat();
     // A number of satoshis is given away.
     [&[1, 0, 0, 0][..], &input, &[1], &output(value - u64::from(number)), &[0; 4]].concat()
 }
@@ -317,15 +318,16 @@ pub(crate) fn genesis() -> Blocks {
 
 /// Two transactions whose ids one behind the other are the bytes of a third, with one input and no output: version, 1,
 /// prevout, 13 bytes of script, sequence, 0, lock time.
-fn two_that_look_like_one(height: u32, of: Hash256) -> [Vec<u8>; 2] {
-    let first = (0..).map(|number| coinbase(height, number, subsidy(height))).find(|tx| id(tx).0[4] == 1).unwrap();
-    let fits = |tx: &Vec<u8>| id(tx).0[41 - 32] == 13 && id(tx).0[59 - 32] == 0;
+fn two_that_look_like_one(height: u32, of: Txid) -> [Vec<u8>; 2] {
+    let first =
+        (0..).map(|number| coinbase(height, number, subsidy(height))).find(|tx| id(tx).as_bytes()[4] == 1).unwrap();
+    let fits = |tx: &Vec<u8>| id(tx).as_bytes()[41 - 32] == 13 && id(tx).as_bytes()[59 - 32] == 0;
     let second = (0..).map(|number| spend(of, subsidy(1), number)).find(fits).unwrap();
     [first, second]
 }
 
 /// A block whose coinbase commits to its witness; the same without it; the same with another one.
-pub(crate) fn committed(prev: Hash256, height: u32) -> [Vec<u8>; 3] {
+pub(crate) fn committed(prev: BlockHash, height: u32) -> [Vec<u8>; 3] {
     let reserved = [5; 32];
     // The only wtxid is the coinbase's, which counts as zero.
     let commitment = simd::sha256::sha256d(&[[0; 32], reserved].concat());
@@ -353,7 +355,7 @@ fn a_body_of_another_shape_costs_that_body_only() {
     let pair = two_that_look_like_one(106, spent);
     let (prev, time) = (hash_of(&blocks[105]), time_of(106));
     let good = block(prev, time, &pair);
-    let one = [id(&pair[0]).0, id(&pair[1]).0].concat();
+    let one = [id(&pair[0]).to_bytes(), id(&pair[1]).to_bytes()].concat();
     assert_eq!(one.len(), 64);
     blocks.push(good.clone());
     let [committed, stripped, changed] = committed(hash_of(&good), 107);

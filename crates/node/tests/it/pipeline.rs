@@ -8,7 +8,7 @@ use node::block::{BlockContext, Job};
 use node::headers::{self, AssumeValid, ChainContext};
 use node::pipeline::{Outcome, Pipeline, Settings};
 use node::tree::{GENESIS, NodeId};
-use primitives::{Hash256, Header, Work};
+use primitives::{BlockHash, Header, Work};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -29,7 +29,7 @@ fn world(chain: Chain, file: &str, scripts: bool) -> Option<World> {
         ids.push(headers::accept(&mut tree, &params, &header, header.hash(), 1 << 40).unwrap());
     }
     let tip = *ids.last().unwrap();
-    let assume = AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO };
+    let assume = AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO };
     let context = ChainContext::new(&tree, &params, &assume, tip);
     let jobs = ids.iter().zip(blocks).filter(|(id, _)| **id != GENESIS).map(|(&id, block)| {
         let script_reason = scripts.then_some(ScriptCheckReason::AlwaysVerify);
@@ -49,7 +49,8 @@ fn run(world: &World, settings: Settings, eager: bool) -> (Outcome, Memory) {
         pipeline.set_times(Arc::clone(&world.times));
         let outcome = pipeline.run().unwrap();
         let tip = memory.connected.lock().unwrap().last().map_or(GENESIS, |(node, _)| *node);
-        let hash = world.jobs.iter().find(|job| job.context.node == tip).map_or(Hash256::ZERO, |job| job.context.hash);
+        let hash =
+            world.jobs.iter().find(|job| job.context.node == tip).map_or(BlockHash::ZERO, |job| job.context.hash);
         pipeline.flush((tip, hash)).unwrap();
         outcome
     };

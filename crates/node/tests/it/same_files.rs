@@ -9,7 +9,7 @@ use disk::{Disk, SimDisk};
 use node::datadir::open::network;
 use node::jobs;
 use node::options::{Options, SetHash};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::path::{Path, PathBuf};
 use store::Layout;
 use store::index::BlockIndex;
@@ -19,8 +19,8 @@ use store::index::BlockIndex;
 struct End {
     index: String,
     undo: Vec<(PathBuf, Vec<u8>)>,
-    best: Hash256,
-    set: Hash256,
+    best: BlockHash,
+    set: BlockHash,
     refused: u64,
 }
 

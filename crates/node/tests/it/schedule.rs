@@ -9,7 +9,7 @@ use consensus::{Chain, Params};
 use node::engine::{Activated, Engine, Setup};
 use node::headers::{self, AssumeValid};
 use node::pipeline::Settings;
-use primitives::{Amount, Hash256, Header, OutPoint, Target, Work, coin};
+use primitives::{Amount, BlockHash, CoinKey, Hash256, Header, OutPoint, Target, Txid, Work, coin};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::RwLock;
 use std::sync::atomic::Ordering;
@@ -112,11 +112,11 @@ impl Flaw {
 /// A chain as it grows: what is spendable in it, and what was.
 #[derive(Clone)]
 pub(crate) struct Branch {
-    pub(crate) tip: Hash256,
+    pub(crate) tip: BlockHash,
     height: u32,
     set: Set,
     spent: Vec<(OutPoint, Coin)>,
-    made: Vec<(Hash256, Vec<u8>)>,
+    made: Vec<(Txid, Vec<u8>)>,
 }
 
 fn varint(out: &mut Vec<u8>, n: usize) {
@@ -128,7 +128,7 @@ fn transaction(inputs: &[(OutPoint, Vec<u8>)], outputs: &[(u64, Vec<u8>)]) -> Ve
     let mut out = 2u32.to_le_bytes().to_vec();
     varint(&mut out, inputs.len());
     for (outpoint, script) in inputs {
-        out.extend(outpoint.txid.0);
+        out.extend(outpoint.txid.to_bytes());
         out.extend(outpoint.vout.to_le_bytes());
         varint(&mut out, script.len());
         out.extend(script);
@@ -144,8 +144,8 @@ fn transaction(inputs: &[(OutPoint, Vec<u8>)], outputs: &[(u64, Vec<u8>)]) -> Ve
     out
 }
 
-fn merkle_root(txids: &[Hash256]) -> Hash256 {
-    let mut level: Vec<Hash256> = txids.to_vec();
+fn merkle_root(txids: &[Txid]) -> Hash256 {
+    let mut level: Vec<Hash256> = txids.iter().map(|txid| txid.to_hash256()).collect();
     while level.len() > 1 {
         level = level
             .chunks(2)
@@ -202,7 +202,7 @@ impl Branch {
                     }
                     Flaw::SpentTwice if spent.len() > inputs.len() => inputs.push((spent[0].0, vec![])),
                     Flaw::NeverMade | Flaw::SpentBefore | Flaw::SpentTwice | Flaw::MadeAgain => {
-                        let txid = Hash256(std::array::from_fn(|_| random.next() as u8));
+                        let txid = Txid::from_bytes(std::array::from_fn(|_| random.next() as u8));
                         inputs.push((OutPoint { txid, vout: 3 }, vec![]));
                     }
                     Flaw::TooMuch => wanted += 1,
@@ -219,7 +219,7 @@ impl Branch {
                 .collect();
             fees += fee;
             let bytes = transaction(&inputs, &outputs);
-            let txid = Hash256(simd::sha256::sha256d(&bytes));
+            let txid = Txid::from_bytes(simd::sha256::sha256d(&bytes));
             for (vout, (value, script)) in outputs.into_iter().enumerate() {
                 let coin = Coin { height, coinbase: false, value, script };
                 set.insert(OutPoint { txid, vout: vout as u32 }, coin);
@@ -250,7 +250,7 @@ impl Branch {
         random: &mut Random,
         (height, said_height): (u32, u32),
         fees: u64,
-        transactions: &mut Vec<(Hash256, Vec<u8>)>,
+        transactions: &mut Vec<(Txid, Vec<u8>)>,
         set: &mut Set,
     ) -> Header {
         let subsidy = (5_000_000_000u64 >> (height / 150)) + fees;
@@ -261,10 +261,10 @@ impl Branch {
         };
         push.extend([4]);
         push.extend((random.next() as u32).to_le_bytes()); // Branches make coinbases of their own.
-        let null = OutPoint { txid: Hash256::ZERO, vout: u32::MAX };
+        let null = OutPoint { txid: Txid::ZERO, vout: u32::MAX };
         let outputs = [(subsidy, script(random)), (0, vec![0x6a, 1, 7])];
         let coinbase = transaction(&[(null, push)], &outputs);
-        let txid = Hash256(simd::sha256::sha256d(&coinbase));
+        let txid = Txid::from_bytes(simd::sha256::sha256d(&coinbase));
         let [(value, script), _] = outputs;
         set.insert(OutPoint { txid, vout: 0 }, Coin { height, coinbase: true, value, script });
         transactions.insert(0, (txid, coinbase));
@@ -283,7 +283,7 @@ impl Branch {
             .iter()
             .map(|(outpoint, made)| {
                 let (mut key, mut value) = (Vec::new(), Vec::new());
-                coin::put_coin_key(&mut key, outpoint);
+                key.extend_from_slice(CoinKey::new(outpoint).as_bytes());
                 let code = coin::code(made.height, made.coinbase);
                 coin::put_coin(&mut value, code, Amount(made.value as i64), &made.script);
                 (key, value)
@@ -339,7 +339,7 @@ pub(crate) fn story(random: &mut Random) -> Story {
 #[derive(Default)]
 struct Same {
     /// Undo data by block.
-    undo: HashMap<Hash256, Option<Vec<u8>>>,
+    undo: HashMap<BlockHash, Option<Vec<u8>>>,
     /// What was refused or lost and why, in order.
     reasons: Option<Vec<String>>,
 }
@@ -376,7 +376,7 @@ fn check(story: &Story, way: Way, same: &mut Same) {
     *memory.moods.lock().unwrap() = way.moods;
     let setup = Setup {
         pipeline: way.settings,
-        assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
+        assume: AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO },
         stop_at: None,
         tip: node::tree::GENESIS,
         secret: HashKey([1, 2, 3, 4]),

@@ -5,7 +5,7 @@ use crate::following::{Running, blocks, fresh, listening};
 use crate::peers::{Blocks, Far, coinbase, committed, extend, headers_of, send, subsidy, time_of};
 use node::jobs;
 use node::options::{Event, Options};
-use primitives::{Hash256, Work};
+use primitives::{BlockHash, Work};
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
@@ -60,18 +60,18 @@ impl Client {
     }
 
     /// The headers that follow a locator, or none where no message comes.
-    fn headers(&mut self, locator: &[Hash256], stop: Hash256, is_answered: bool) -> Option<Vec<u8>> {
+    fn headers(&mut self, locator: &[BlockHash], stop: BlockHash, is_answered: bool) -> Option<Vec<u8>> {
         let mut payload = 70016i32.to_le_bytes().to_vec();
         payload.push(locator.len() as u8);
-        locator.iter().for_each(|hash| payload.extend(hash.0));
-        payload.extend(stop.0);
+        locator.iter().for_each(|hash| payload.extend(hash.to_bytes()));
+        payload.extend(stop.to_bytes());
         let answers: &[&str] = if is_answered { &["headers"] } else { &["headers", "pong"] };
         self.ask("getheaders", &payload, answers).pop().map(|(_, payload)| payload)
     }
 
     /// A block, or none where it is not given.
-    fn block(&mut self, kind: u32, hash: Hash256) -> Option<Vec<u8>> {
-        let payload = [&[1][..], &kind.to_le_bytes(), &hash.0].concat();
+    fn block(&mut self, kind: u32, hash: BlockHash) -> Option<Vec<u8>> {
+        let payload = [&[1][..], &kind.to_le_bytes(), hash.as_bytes()].concat();
         let (command, payload) = self.ask("getdata", &payload, &["block", "notfound"]).pop().unwrap();
         (command == "block").then_some(payload)
     }
@@ -80,7 +80,7 @@ impl Client {
 const WITNESS_BLOCK: u32 = 0x4000_0002;
 const BLOCK: u32 = 2;
 
-fn hashes(blocks: &Blocks) -> Vec<Hash256> {
+fn hashes(blocks: &Blocks) -> Vec<BlockHash> {
     blocks.iter().map(|block| hash_of(block)).collect()
 }
 
@@ -95,23 +95,23 @@ fn headers_and_blocks_of_the_chain_and_of_a_stale_one() {
     let server = Running::start(fresh(), listening(&[far.listen_at("127.0.0.1:0")]));
     server.is_at(30);
     let mut client = Client::new(&server.address());
-    let (of, none) = (hashes(&chain), Hash256::ZERO);
+    let (of, none) = (hashes(&chain), BlockHash::ZERO);
     for (row, locator, stop, want) in [
         ("from the start", vec![of[0]], none, &chain[1..]),
         ("from the middle", vec![of[12]], none, &chain[13..]),
-        ("the first that is known counts", vec![Hash256([9; 32]), of[25], of[3]], none, &chain[26..]),
-        ("nothing known", vec![Hash256([9; 32])], none, &chain[1..]),
+        ("the first that is known counts", vec![BlockHash::from_bytes([9; 32]), of[25], of[3]], none, &chain[26..]),
+        ("nothing known", vec![BlockHash::from_bytes([9; 32])], none, &chain[1..]),
         ("up to a block", vec![of[12]], of[15], &chain[13..=15]),
         ("the tip", vec![of[30]], none, &[]),
         ("one alone", vec![], of[7], &chain[7..8]),
     ] {
         assert_eq!(client.headers(&locator, stop, true), Some(headers_of(want)), "{row}");
     }
-    assert_eq!(client.headers(&[], Hash256([9; 32]), false), None, "an unknown one alone");
+    assert_eq!(client.headers(&[], BlockHash::from_bytes([9; 32]), false), None, "an unknown one alone");
     assert_eq!(client.block(WITNESS_BLOCK, of[21]), Some(with), "as it is");
     assert_eq!(client.block(BLOCK, of[21]), Some(without), "without witness");
     assert_eq!(client.block(BLOCK, of[30]), Some(chain[30].clone()));
-    assert_eq!(client.block(WITNESS_BLOCK, Hash256([9; 32])), None, "an unknown one");
+    assert_eq!(client.block(WITNESS_BLOCK, BlockHash::from_bytes([9; 32])), None, "an unknown one");
 
     // The header of a block that nobody has.
     let mut fork = chain[..=5].to_vec();
@@ -145,7 +145,7 @@ fn below_minimum_work_there_are_no_headers() {
     sync.stop();
     let server = Running::start(poor, listening(&[]));
     let mut client = Client::new(&server.address());
-    assert_eq!(client.headers(&[hash_of(&chain[0])], Hash256::ZERO, true), Some(vec![0]));
+    assert_eq!(client.headers(&[hash_of(&chain[0])], BlockHash::ZERO, true), Some(vec![0]));
     server.stop();
 }
 
@@ -165,7 +165,7 @@ fn a_header_on_a_refused_block_is_not_kept() {
     extend(&mut longer, 9, 0);
     let mut client = Client::new(&server.address());
     // It hears our ping, and then is let go.
-    client.headers(&[], Hash256([9; 32]), false);
+    client.headers(&[], BlockHash::from_bytes([9; 32]), false);
     client.say("headers", &headers_of(&longer[9..]));
     let mut rest = Vec::new();
     client.input.read_to_end(&mut rest).unwrap();

@@ -12,7 +12,7 @@ use coins::table::HashKey;
 use consensus::{Chain, Params};
 use node::pipeline::{Choice, Choose, Outcome, Pipeline, Settings};
 use node::stats::Stage;
-use primitives::{Amount, Hash256, Header, OutPoint, coin};
+use primitives::{Amount, CoinKey, Header, OutPoint, Txid, coin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -24,8 +24,8 @@ const HELD_FROM: u32 = 17;
 const VALUE: u64 = 1_000_000;
 
 /// Coins that lie in the tables from the start.
-fn old(n: u8) -> Hash256 {
-    Hash256([n; 32])
+fn old(n: u8) -> Txid {
+    Txid::from_bytes([n; 32])
 }
 
 /// What happened while the block waited.
@@ -75,7 +75,7 @@ fn stalling(mut random: Random, world: Arc<Memory>, passed: Arc<Passed>) -> Choo
 }
 
 /// Runs a chain in which each of `spends` (height, coin) is a block's: how it ended, and how many coins the tables have then.
-fn run(spends: &[(u32, Hash256)], budget_bytes: usize, random: Random, passed: &Arc<Passed>) -> (Outcome, u32) {
+fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Random, passed: &Arc<Passed>) -> (Outcome, u32) {
     let params = Params::new(Chain::Regtest);
     let mut blocks = vec![params.genesis.to_vec()];
     for height in 1..=LAST {
@@ -88,8 +88,8 @@ fn run(spends: &[(u32, Hash256)], budget_bytes: usize, random: Random, passed: &
     let world = Arc::new(Memory::default());
     world.eager.store(true, Relaxed);
     for n in 1..=LAST as u8 {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        coin::put_coin_key(&mut key, &OutPoint { txid: old(n), vout: 0 });
+        let key = CoinKey::new(&OutPoint { txid: old(n), vout: 0 }).as_bytes().to_vec();
+        let mut value = Vec::new();
         coin::put_coin(&mut value, coin::code(1, false), Amount(VALUE as i64), &[0x51]);
         world.tables.lock().unwrap().insert(key, value);
     }
@@ -108,7 +108,7 @@ fn run(spends: &[(u32, Hash256)], budget_bytes: usize, random: Random, passed: &
 #[test]
 fn a_double_spend_across_a_stalled_block_is_refused() {
     // Each block from 3 on spends a coin of its own, so that all of them ask the tables.
-    let good: Vec<(u32, Hash256)> = (3..=LAST).map(|height| (height, old(height as u8))).collect();
+    let good: Vec<(u32, Txid)> = (3..=LAST).map(|height| (height, old(height as u8))).collect();
     let rows = [
         ("nobody spends twice", None),
         ("of the block that waits", Some((24, 20))),

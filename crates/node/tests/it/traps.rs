@@ -15,7 +15,7 @@ use node::jobs;
 use node::options::{Options, SetHash};
 use node::pipeline::Settings;
 use node::tree::Tree;
-use primitives::{Hash256, Header, Work, hex};
+use primitives::{BlockHash, Hash256, Header, Work, hex};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::RwLock;
@@ -26,8 +26,8 @@ const NOW: i64 = 1_795_262_400;
 
 struct End {
     height: u32,
-    best: Hash256,
-    set: Hash256,
+    best: BlockHash,
+    set: BlockHash,
     reasons: Vec<String>,
     /// Coins that the tables were asked for.
     asked: u64,
@@ -45,7 +45,7 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     let memory = Memory::default();
     memory.eager.store(eager, Ordering::Relaxed);
     let mut reasons = Vec::new();
-    let mut waiting: HashMap<Hash256, Vec<Vec<u8>>> = HashMap::new();
+    let mut waiting: HashMap<BlockHash, Vec<Vec<u8>>> = HashMap::new();
     let mut engine = engine_on(&params, &memory, &tree, settings);
     let mut left: Vec<usize> = groups.iter().map(|group| group.len()).collect();
     let mut group = 0;
@@ -117,7 +117,7 @@ pub(crate) fn engine_on<'w>(
 ) -> Engine<'w> {
     let setup = Setup {
         pipeline: settings,
-        assume: AssumeValid { hash: Hash256::ZERO, minimum_chain_work: Work::ZERO },
+        assume: AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO },
         stop_at: None,
         tip: node::tree::GENESIS,
         secret: HashKey([9, 8, 7, 6]),
@@ -205,7 +205,7 @@ fn btcds_suite_in_file_order() {
 }
 
 /// The easiest header on regtest for these transactions.
-fn mined(version: i32, prev: Hash256, transactions: &[u8], root: Hash256, time: u32) -> Vec<u8> {
+fn mined(version: i32, prev: BlockHash, transactions: &[u8], root: Hash256, time: u32) -> Vec<u8> {
     let target = primitives::Target::from_compact(0x207f_ffff).unwrap();
     let header = (0..).map(|nonce| Header::new(version, prev, root, time, 0x207f_ffff, nonce));
     let header = header.into_iter().find(|header| target.is_met_by(&header.hash())).unwrap();

@@ -4,7 +4,7 @@ use super::{
     HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN, IN_FLIGHT_COUNT_START, LACKS_MAX, LACKS_MIN, Reach,
     STALL_TIMEOUT_MIN, Source,
 };
-use primitives::{Hash256, Height};
+use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const IDLE_MIN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) reach: Reach,
-    pub(super) in_flight: VecDeque<Hash256>,
+    pub(super) in_flight: VecDeque<BlockHash>,
     pub(super) limit: usize,
     /// Bytes a second, once measured.
     pub(super) speed: Option<f64>,
@@ -66,7 +66,7 @@ impl Link {
         place < self.reach.count && height >= self.reach.height_min && height >= self.lacks_below
     }
 
-    pub(super) fn ask(&mut self, hash: Hash256, now: Duration) {
+    pub(super) fn ask(&mut self, hash: BlockHash, now: Duration) {
         if let Some(idle) = self.idle_since.take() {
             self.progress_at = now;
             if self.busy_since.is_none() || now.saturating_sub(idle) > IDLE_MIN {
@@ -77,7 +77,7 @@ impl Link {
     }
 
     /// Takes a request out of the queue; `false` when it was not asked for.
-    pub(super) fn answered(&mut self, hash: &Hash256, now: Duration) -> bool {
+    pub(super) fn answered(&mut self, hash: &BlockHash, now: Duration) -> bool {
         let Some(at) = self.in_flight.iter().position(|asked| asked == hash) else { return false };
         self.in_flight.remove(at);
         self.progress_at = now;

@@ -1,16 +1,17 @@
 //! Tests of the download window.
 
 use super::*;
+use primitives::{BlockHash, Height};
 
 const A: PeerId = PeerId(1);
 const B: PeerId = PeerId(2);
 const C: PeerId = PeerId(3);
 const LIMITS: Limits = Limits { window_bytes: 100_000_000, window_count: 1024 };
 
-fn hash(i: usize) -> Hash256 {
+fn hash(i: usize) -> BlockHash {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&(i as u64).to_le_bytes());
-    Hash256(bytes)
+    BlockHash::from_bytes(bytes)
 }
 
 fn list(range: std::ops::Range<usize>) -> Vec<Want> {

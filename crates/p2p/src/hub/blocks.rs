@@ -9,7 +9,7 @@ use crate::time::Now;
 use crate::transport::Received;
 use crate::wire::{Command, Inventory, Message};
 use primitives::header::HEADER_BYTES;
-use primitives::{Hash256, Header, Work};
+use primitives::{BlockHash, Header, Work};
 use std::time::Duration;
 
 /// Unasked blocks that stand on no known header, from one peer.
@@ -74,7 +74,7 @@ impl Hub {
         self.on_headers(id, std::slice::from_ref(header), now)
     }
 
-    pub(super) fn on_verdict(&mut self, hash: Hash256, verdict: BlockVerdict, now: Now) {
+    pub(super) fn on_verdict(&mut self, hash: BlockHash, verdict: BlockVerdict, now: Now) {
         match verdict {
             BlockVerdict::Stored => {
                 self.download.judged(&hash);
@@ -95,7 +95,7 @@ impl Hub {
     }
 
     /// Disconnects all whose best chain has a refused block.
-    fn drop_those_on(&mut self, hash: Hash256, now: Now) {
+    fn drop_those_on(&mut self, hash: BlockHash, now: Now) {
         let Some(refused) = self.chain.header(&hash) else { return };
         let on_it = |peer: &&Peer| {
             peer.best_known.is_some_and(|best| self.chain.ancestor(&best.hash, refused.height) == Some(hash))
@@ -141,7 +141,7 @@ impl Hub {
             if !peer.ready || !peer.serves_blocks() {
                 continue;
             }
-            let of = (version, peer.best_known.map_or(Hash256::ZERO, |best| best.hash), self.is_useful(peer, least));
+            let of = (version, peer.best_known.map_or(BlockHash::ZERO, |best| best.hash), self.is_useful(peer, least));
             if peer.reach_of == Some(of) {
                 continue;
             }

@@ -26,7 +26,7 @@ use crate::peer_headers::PeerHeaders;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{Inventory, Message};
-use primitives::{Hash256, Header, Height, Work};
+use primitives::{BlockHash, Header, Height, Work};
 use std::time::Duration;
 
 /// Peers whose whole chain is fetched at a time.
@@ -44,7 +44,7 @@ pub(super) struct HeaderSync {
     pub(super) first_asked_at: Option<Duration>,
     pub(super) future: Vec<FutureHeaders>,
     /// The announced block for which a further peer was asked.
-    pub(super) asked_for: Option<Hash256>,
+    pub(super) asked_for: Option<BlockHash>,
     /// It was said once that headers are far ahead of the clock.
     pub(super) said_far: bool,
     /// See [`Event::HeadersDone`].
@@ -58,7 +58,7 @@ impl Hub {
     }
 
     /// Asks a peer for what follows `locator`, unless it is still to answer.
-    fn ask_headers(&mut self, id: PeerId, locator: Vec<Hash256>, now: Now) {
+    fn ask_headers(&mut self, id: PeerId, locator: Vec<BlockHash>, now: Now) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let waits = |at: Duration| now.since_start.saturating_sub(at) < ANSWER_TIMEOUT;
         if peer.headers.asked_at.is_some_and(waits) {
@@ -66,7 +66,7 @@ impl Hub {
         }
         peer.headers.asked_at = Some(now.since_start);
         peer.headers.deferred = false;
-        peer.send(&Message::GetHeaders(locator, Hash256::ZERO));
+        peer.send(&Message::GetHeaders(locator, BlockHash::ZERO));
     }
 
     /// Asks from one before the best header, so that the answer tells the peer's best even if it is ours.
@@ -138,7 +138,7 @@ impl Hub {
             .any(|of| self.chain.ancestor(of, info.height) == Some(info.hash))
     }
 
-    fn on_unconnected(&mut self, id: PeerId, last: Hash256, now: Now) -> Result<(), Reason> {
+    fn on_unconnected(&mut self, id: PeerId, last: BlockHash, now: Now) -> Result<(), Reason> {
         let state = self.headers_of(id);
         state.unknown = Some(last);
         state.unconnected_count += 1;
@@ -159,7 +159,7 @@ impl Hub {
         &mut self,
         id: PeerId,
         headers: &[Header],
-        hashes: &[Hash256],
+        hashes: &[BlockHash],
         full: bool,
         now: Now,
     ) -> Option<Vec<Header>> {
@@ -192,7 +192,7 @@ impl Hub {
         id: PeerId,
         parent: &HeaderInfo,
         headers: &[Header],
-        hashes: &[Hash256],
+        hashes: &[BlockHash],
         full: bool,
         now: Now,
     ) -> Result<bool, Reason> {
@@ -231,7 +231,7 @@ impl Hub {
         &mut self,
         id: PeerId,
         headers: &[Header],
-        hashes: &[Hash256],
+        hashes: &[BlockHash],
         full: bool,
         now: Now,
     ) -> Result<(), Reason> {

@@ -26,7 +26,7 @@ use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::Transport;
 use crate::wire::{AddressEntry, Group, Inventory, NetAddress, PeerAddress, Target, TargetError, services};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ pub enum NodeMessage {
     /// See [`crate::Network::want`].
     Want(Vec<Want>),
     /// See [`crate::Network::verdict`].
-    Verdict(Hash256, BlockVerdict),
+    Verdict(BlockHash, BlockVerdict),
     /// See [`crate::Network::new_tip`].
     NewTip,
 }

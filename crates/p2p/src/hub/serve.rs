@@ -7,7 +7,7 @@ use crate::peer::SEND_PAUSE_BYTES;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
-use primitives::{Hash256, Header, Height};
+use primitives::{BlockHash, Header, Height};
 
 /// Headers of a new tip that are announced at once; beyond, an inv says that there is more.
 /// Source: Core's `MAX_BLOCKS_TO_ANNOUNCE`.
@@ -56,7 +56,7 @@ impl ServedBlock {
 }
 
 impl Hub {
-    pub(super) fn on_get_headers(&mut self, id: PeerId, locator: &[Hash256], stop: &Hash256) -> Result<(), Reason> {
+    pub(super) fn on_get_headers(&mut self, id: PeerId, locator: &[BlockHash], stop: &BlockHash) -> Result<(), Reason> {
         let tip = self.chain.tip();
         let headers = if tip.work < self.chain.minimum_work() {
             // An empty answer says: nothing here yet, and no need to wait.
@@ -90,7 +90,7 @@ impl Hub {
     }
 
     /// A node that offers its last blocks only shows no more, so that peers do not learn what it has.
-    fn is_beyond_offer(&self, hash: &Hash256) -> bool {
+    fn is_beyond_offer(&self, hash: &BlockHash) -> bool {
         if self.chain.has_all_blocks() {
             return false;
         }

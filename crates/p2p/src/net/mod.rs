@@ -13,7 +13,7 @@ use crate::api::{BlockVerdict, Config, Event, Progress, Want};
 use crate::budget::Waker;
 use crate::chain::ChainView;
 use crate::hub::{NodeMessage, ServedBlock};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::Sender;
@@ -83,7 +83,7 @@ impl Network {
     /// Says what became of a block of [`Event::Block`]; see [`BlockVerdict`].
     ///
     /// A refusal found after `Stored` (a script, when the block's turn came) is said here too.
-    pub fn verdict(&self, hash: Hash256, verdict: BlockVerdict) {
+    pub fn verdict(&self, hash: BlockHash, verdict: BlockVerdict) {
         let can_wait = verdict == BlockVerdict::Stored;
         let message = LoopMessage::FromNode(NodeMessage::Verdict(hash, verdict));
         if can_wait {

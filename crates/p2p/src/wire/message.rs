@@ -6,7 +6,7 @@
 use super::Command;
 use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put_entry_v2};
 use primitives::encode::put_compact_size;
-use primitives::{DecodeError, Hash256, Header, Reader};
+use primitives::{BlockHash, DecodeError, Header, Reader};
 use std::fmt;
 
 /// Service bits. Source: Bitcoin Core b88bffe, `ServiceFlags`.
@@ -58,7 +58,7 @@ pub struct Inventory {
     /// Kind, with flags.
     pub kind: u32,
     /// Hash.
-    pub hash: Hash256,
+    pub hash: BlockHash,
 }
 
 impl Inventory {
@@ -82,7 +82,7 @@ pub enum Message {
     /// `headers`
     Headers(Vec<Header>),
     /// `getheaders`: locator and stop
-    GetHeaders(Vec<Hash256>, Hash256),
+    GetHeaders(Vec<BlockHash>, BlockHash),
     /// `getdata`
     GetData(Vec<Inventory>),
     /// `inv`
@@ -153,8 +153,8 @@ fn count(reader: &mut Reader<'_>, max: usize) -> Result<usize, ParseError> {
     Ok(have)
 }
 
-fn hash(reader: &mut Reader<'_>) -> Result<Hash256, DecodeError> {
-    Ok(Hash256(*reader.array::<32>()?))
+fn hash(reader: &mut Reader<'_>) -> Result<BlockHash, DecodeError> {
+    Ok(BlockHash::from_bytes(*reader.array::<32>()?))
 }
 
 impl Message {
@@ -303,11 +303,11 @@ fn parse_getheaders(reader: &mut Reader<'_>) -> Result<Message, ParseError> {
     Ok(Message::GetHeaders(locator, hash(reader)?))
 }
 
-fn put_getheaders(out: &mut Vec<u8>, locator: &[Hash256], stop: &Hash256) {
+fn put_getheaders(out: &mut Vec<u8>, locator: &[BlockHash], stop: &BlockHash) {
     out.extend_from_slice(&super::PROTOCOL_VERSION.to_le_bytes());
     let locator = &locator[..locator.len().min(limits::LOCATOR_COUNT_MAX)];
     put_count(out, locator.len());
-    locator.iter().chain([stop]).for_each(|hash| out.extend_from_slice(&hash.0));
+    locator.iter().chain([stop]).for_each(|hash| out.extend_from_slice(hash.as_bytes()));
 }
 
 fn parse_inventory(reader: &mut Reader<'_>) -> Result<Vec<Inventory>, ParseError> {
@@ -323,7 +323,7 @@ fn put_inventory(out: &mut Vec<u8>, list: &[Inventory], command: Command) -> Com
     put_count(out, list.len());
     for entry in list {
         out.extend_from_slice(&entry.kind.to_le_bytes());
-        out.extend_from_slice(&entry.hash.0);
+        out.extend_from_slice(entry.hash.as_bytes());
     }
     command
 }
@@ -353,7 +353,7 @@ mod tests {
         };
         let v4 = entry(NetAddress::V4([1, 2, 3, 4]));
         let v6 = entry(NetAddress::V6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]));
-        let list = vec![Inventory { kind: Inventory::WITNESS_BLOCK, hash: Hash256([7; 32]) }; 3];
+        let list = vec![Inventory { kind: Inventory::WITNESS_BLOCK, hash: BlockHash::from_bytes([7; 32]) }; 3];
         vec![
             Message::Version(Version {
                 version: 70016,
@@ -369,7 +369,7 @@ mod tests {
             Message::Ping(None),
             Message::Pong(6),
             Message::Headers(vec![Header([3; 80]); 4]),
-            Message::GetHeaders(vec![Hash256([1; 32]), Hash256([2; 32])], Hash256::ZERO),
+            Message::GetHeaders(vec![BlockHash::from_bytes([1; 32]), BlockHash::from_bytes([2; 32])], BlockHash::ZERO),
             Message::GetData(list.clone()),
             Message::Inv(list.clone()),
             Message::NotFound(list),

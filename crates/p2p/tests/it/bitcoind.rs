@@ -1,6 +1,7 @@
 //! A real bitcoind at the other end, where `BITCOIND_EXE` names one: we sync from it, it syncs from us.
 
 use super::*;
+use primitives::BlockHash;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -70,11 +71,11 @@ impl Bitcoind {
         self.call("generatetodescriptor", &format!("{count}, \"{descriptor}\"")).expect("mines");
     }
 
-    fn tip(&self) -> Hash256 {
-        Hash256::from_display(&self.call("getbestblockhash", "").expect("answers")).unwrap()
+    fn tip(&self) -> BlockHash {
+        BlockHash::from_display(&self.call("getbestblockhash", "").expect("answers")).unwrap()
     }
 
-    fn wait_for(&self, tip: Hash256) {
+    fn wait_for(&self, tip: BlockHash) {
         let end = Instant::now() + 30 * S;
         while self.tip() != tip {
             assert!(Instant::now() < end, "bitcoind is at {:?}", self.call("getpeerinfo", ""));

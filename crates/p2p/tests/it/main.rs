@@ -9,7 +9,7 @@ mod node;
 use node::Node;
 use p2p::sim::{Chain, made_on};
 use p2p::{ChainView as _, Config, Outbound, Reason, params};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn chain_of(count: usize, body_bytes: usize) -> Arc<Chain> {
     Arc::new(Chain::having(&made_on(&Chain::new().best_header(), count, 1, body_bytes)))
 }
 
-fn sync(connect: &[String], v2transport: bool, proxy: Option<String>, want: Hash256, limit: Duration) -> Node {
+fn sync(connect: &[String], v2transport: bool, proxy: Option<String>, want: BlockHash, limit: Duration) -> Node {
     let config = Config { outbound: Outbound::Only(connect.to_vec()), v2transport, proxy, ..config() };
     let node = Node::start(config, Arc::new(Chain::new()));
     assert!(node.wait(limit, |node| node.chain.tip().hash == want), "{}", node.state());

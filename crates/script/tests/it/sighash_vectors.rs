@@ -1,7 +1,7 @@
 //! Core's sighash.json: 500 hashes before segwit, with hash types of 32 bits.
 
 use crate::data;
-use primitives::{Amount, Hash256, Tables};
+use primitives::{Amount, Tables, Txid};
 use script::sighash::legacy;
 use script::{Precomputed, SpentOutput};
 
@@ -17,7 +17,7 @@ fn every_row_of_sighash() {
         let tx = tables.parse_transaction(&bytes).unwrap();
         let spent = vec![SpentOutput { value: Amount(0), script: &[] }; tx.input_count()];
         let hash = legacy(&Precomputed::new(tx, &spent), input, &code, hash_type);
-        assert_eq!(Hash256(hash).to_string(), row[4].as_str().unwrap(), "{row}");
+        assert_eq!(Txid::from_bytes(hash).to_string(), row[4].as_str().unwrap(), "{row}");
         count += 1;
     }
     assert_eq!(count, 500, "rows");

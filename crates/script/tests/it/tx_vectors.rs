@@ -2,7 +2,7 @@
 
 use crate::assembler::script;
 use crate::data;
-use primitives::{Amount, Hash256, OutPoint, Tables};
+use primitives::{Amount, OutPoint, Tables, Txid};
 use script::lanes::Compared;
 use script::{Deferred, Flags, Immediate, Precomputed, Scratch, SpentOutput, verify, verify_all};
 use serde_json::Value;
@@ -20,7 +20,7 @@ fn cases(name: &str) -> Option<Vec<Case>> {
     let rows = rows.as_array().unwrap().iter().map(|row| row.as_array().unwrap()).filter(|row| row.len() > 1);
     let case = |row: &Vec<Value>| {
         let coins = row[0].as_array().unwrap().iter().map(|coin| {
-            let txid = Hash256::from_display(coin[0].as_str().unwrap()).unwrap();
+            let txid = Txid::from_display(coin[0].as_str().unwrap()).unwrap();
             let vout = coin[1].as_i64().unwrap() as u32;
             let value = coin.get(3).map_or(0, |value| value.as_i64().unwrap());
             (OutPoint { txid, vout }, (value, script(coin[2].as_str().unwrap())))

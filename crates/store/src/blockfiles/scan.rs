@@ -15,7 +15,7 @@ use crate::fault::Result;
 use memchr::memmem::Finder;
 use primitives::block::Tables;
 use primitives::header::HEADER_BYTES;
-use primitives::{Hash256, Header, Target};
+use primitives::{BlockHash, Header, Target};
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct FoundBlock {
     /// Its header, which meets its own nBits.
     pub header: Header,
     /// The header's hash.
-    pub hash: Hash256,
+    pub hash: BlockHash,
     /// Its body parsed within its size; without that, only its neighbours say that it is whole.
     pub is_parsed: bool,
 }
@@ -85,9 +85,9 @@ pub enum Reason {
         have: u64,
     },
     /// A header that does not meet its own nBits.
-    ProofOfWork(Hash256),
+    ProofOfWork(BlockHash),
     /// No record follows, and the body does not parse.
-    Body(Hash256),
+    Body(BlockHash),
 }
 
 impl fmt::Display for Note {
@@ -118,7 +118,7 @@ impl fmt::Display for Note {
 /// What is at a place.
 enum Head {
     /// A record with a possible size and a header that meets its own nBits.
-    Record { size: u32, header: Header, hash: Hash256 },
+    Record { size: u32, header: Header, hash: BlockHash },
     /// Nothing.
     None(Reason),
 }
@@ -259,7 +259,7 @@ impl Scanner<'_> {
         &mut self,
         at: u64,
         size: u32,
-        hash: Hash256,
+        hash: BlockHash,
         by_hop: bool,
     ) -> Result<std::result::Result<(u64, bool), Reason>> {
         let offset = at + u64::from(RECORD_HEADER_BYTES);

@@ -4,7 +4,7 @@ use super::{BEST_BLOCK, Chainstate, HEAD_BLOCKS};
 use crate::fault::Result;
 use crate::xor::Key;
 use leveldb::{Error, Merge, Run, TableWriter};
-use primitives::Hash256;
+use primitives::BlockHash;
 use simd::xor::xor;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ const RECORD_OVERHEAD_BYTES: u64 = 14;
 pub struct CoinsCommit {
     chainstate: Chainstate,
     run: Run,
-    best_block: Hash256,
+    best_block: BlockHash,
     /// Core's marker of a half-written flush is there, and goes with this commit.
     has_heads: bool,
     has_first: AtomicBool,
@@ -44,7 +44,7 @@ impl Chainstate {
     /// # Panics
     ///
     /// For a null hash, which Core refuses too; when another commit is under way.
-    pub fn begin_commit(&self, best_block: Hash256, record_count: u64, bytes: u64) -> Result<Option<CoinsCommit>> {
+    pub fn begin_commit(&self, best_block: BlockHash, record_count: u64, bytes: u64) -> Result<Option<CoinsCommit>> {
         assert!(!best_block.is_zero(), "a set stands at a block");
         let bytes = bytes + record_count * RECORD_OVERHEAD_BYTES + 1024;
         let run = loop {
@@ -119,7 +119,7 @@ impl CoinsCommit {
         let was_made = self.has_first.swap(true, Ordering::AcqRel);
         assert!(!was_made, "there is one first part");
         let mut part = self.part();
-        part.put(BEST_BLOCK, &self.best_block.0)?;
+        part.put(BEST_BLOCK, self.best_block.as_bytes())?;
         Ok(part)
     }
 
@@ -160,7 +160,7 @@ impl CoinsCommit {
 }
 
 impl CoinsPart {
-    /// Adds or replaces a coin: its key as `put_coin_key` writes it, and its stored bytes, plain.
+    /// Adds or replaces a coin: its key (see `CoinKey`) and its stored bytes, plain.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::{Key, NO_KEY};
 use disk::Disk;
 use leveldb::Db;
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,9 +41,9 @@ pub struct Chainstate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadBlocks {
     /// The tip that was being written.
-    pub new: Hash256,
+    pub new: BlockHash,
     /// The tip before; `None` for the first flush.
-    pub old: Option<Hash256>,
+    pub old: Option<BlockHash>,
 }
 
 impl Chainstate {
@@ -120,11 +120,11 @@ impl Chainstate {
     /// # Errors
     ///
     /// A record that is no hash, a damaged table, or what the system says.
-    pub fn best_block(&self) -> Result<Option<Hash256>> {
+    pub fn best_block(&self) -> Result<Option<BlockHash>> {
         match self.store.get(BEST_BLOCK)? {
             None => Ok(None),
             Some(value) => match <[u8; 32]>::try_from(&value[..]) {
-                Ok(hash) => Ok(Some(Hash256(hash)).filter(|hash| !hash.is_zero())),
+                Ok(hash) => Ok(Some(BlockHash::from_bytes(hash)).filter(|hash| !hash.is_zero())),
                 Err(_) => {
                     Err(self.store.bad_record(BEST_BLOCK, "a hash of 32 bytes", format!("{} bytes", value.len())))
                 }
@@ -141,7 +141,7 @@ impl Chainstate {
         match self.store.get(HEAD_BLOCKS)?.as_deref() {
             None | Some([0]) => Ok(None),
             Some([2, hashes @ ..]) if hashes.len() == 64 => {
-                let hash = |at: usize| Hash256(hashes[at..at + 32].try_into().expect("just measured"));
+                let hash = |at: usize| BlockHash::from_bytes(hashes[at..at + 32].try_into().expect("just measured"));
                 Ok(Some(HeadBlocks { new: hash(0), old: Some(hash(32)).filter(|hash| !hash.is_zero()) }))
             }
             Some(value) => {

@@ -4,8 +4,8 @@ use crate::db::Obfuscated;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::Key;
 use leveldb::{Iter, Snapshot};
-use primitives::OutPoint;
-use primitives::coin::{COIN_KEY_PREFIX, decode_coin_key, put_coin_key};
+use primitives::coin::{COIN_KEY_PREFIX, decode_coin_key};
+use primitives::{CoinKey, OutPoint};
 use simd::xor::xor;
 use std::path::{Path, PathBuf};
 
@@ -28,16 +28,14 @@ impl CoinsView {
     ///
     /// A damaged table, or what the system says.
     pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>> {
-        let mut key = Vec::with_capacity(38);
-        put_coin_key(&mut key, outpoint);
-        let mut value = self.snapshot.get(&key)?;
+        let mut value = self.snapshot.get(CoinKey::new(outpoint).as_bytes())?;
         if let Some(value) = &mut value {
             xor(value, self.key, 0);
         }
         Ok(value)
     }
 
-    /// Looks up many coins. `keys` are what `put_coin_key` writes, in rising order (equal ones may come); `answer` gets
+    /// Looks up many coins. `keys` are in rising order (equal ones may come); `answer` gets
     /// the place in `keys` and the stored bytes, plain, each place once, in no particular order.
     ///
     /// # Errors
@@ -47,7 +45,7 @@ impl CoinsView {
     /// # Panics
     ///
     /// When the keys are not in order.
-    pub fn look_up<K: AsRef<[u8]>>(&self, keys: &[K], mut answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    pub fn look_up(&self, keys: &[CoinKey], mut answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
         let mut plain = Vec::with_capacity(128);
         self.snapshot.get_sorted_batch(keys, |at, value| match value {
             None => answer(at, None),

@@ -10,7 +10,7 @@ use crate::fileinfo::FileInfo;
 use crate::layout::{FILE_NUMBER_MAX, Network};
 use crate::xor::{Key, NO_KEY};
 use primitives::header::HEADER_BYTES;
-use primitives::{Hash256, Target};
+use primitives::{BlockHash, Target};
 use simd::sha256::sha256d_80;
 use simd::xor::xor;
 
@@ -72,7 +72,7 @@ impl BlockIndex {
                 entry.status = entry.status.without(Status::FAILED_CHILD).with(Status::FAILED_VALID);
                 loaded.migrated_count += 1;
             }
-            keys.push(Hash256(hash));
+            keys.push(BlockHash::from_bytes(hash));
             loaded.entries.push(entry);
             if keys.len() == HASHED_AT_ONCE {
                 self.check_headers(network, &mut loaded.entries, &mut keys)?;
@@ -107,14 +107,14 @@ impl BlockIndex {
     }
 
     fn no_parent(&self, entry: &IndexEntry) -> Fault {
-        let key = [&[ENTRY], &entry.hash.0[..]].concat();
+        let key = [&[ENTRY], &entry.hash.as_bytes()[..]].concat();
         let wanted = format!("a parent at the height below {}", entry.height);
         self.store.bad_record(&key, wanted, format!("none: {} is not there", entry.header.prev()))
     }
 
     /// Another network's index is told from a damaged one.
     fn check_genesis(&self, network: &Network) -> Result<()> {
-        if self.store.get(&[&[ENTRY], &network.genesis.0[..]].concat())?.is_some() {
+        if self.store.get(&[&[ENTRY], &network.genesis.as_bytes()[..]].concat())?.is_some() {
             return Ok(());
         }
         let wanted = format!("the genesis block {}", network.genesis);
@@ -124,15 +124,15 @@ impl BlockIndex {
     }
 
     /// Hashes the last `keys.len()` entries, which lie under `keys`, and checks them.
-    fn check_headers(&self, network: &Network, entries: &mut [IndexEntry], keys: &mut Vec<Hash256>) -> Result<()> {
+    fn check_headers(&self, network: &Network, entries: &mut [IndexEntry], keys: &mut Vec<BlockHash>) -> Result<()> {
         let from = entries.len() - keys.len();
         let headers: Vec<[u8; HEADER_BYTES]> = entries[from..].iter().map(|entry| entry.header.0).collect();
         let mut hashes = vec![[0; 32]; headers.len()];
         sha256d_80(&headers, &mut hashes);
         for ((entry, key), hash) in entries[from..].iter_mut().zip(keys.drain(..)).zip(hashes) {
-            entry.hash = Hash256(hash);
+            entry.hash = BlockHash::from_bytes(hash);
             let bad = |wanted: &str, found: String| {
-                Err(self.store.bad_record(&[&[ENTRY], &key.0[..]].concat(), wanted, found))
+                Err(self.store.bad_record(&[&[ENTRY], &key.as_bytes()[..]].concat(), wanted, found))
             };
             if entry.hash != key {
                 return bad("the header that it is named after", format!("header {}", entry.hash));

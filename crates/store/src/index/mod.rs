@@ -145,7 +145,7 @@ impl BlockIndex {
             }
             let mut key = [ENTRY; 33];
             for entry in order {
-                key[1..].copy_from_slice(&entry.hash.0);
+                key[1..].copy_from_slice(entry.hash.as_bytes());
                 records.put(&key, |value| entry.encode(value))?;
             }
             for (key, info) in files {

@@ -11,7 +11,7 @@
 use crate::FilePos;
 use primitives::encode::{DecodeError, Reader, put_varint};
 use primitives::header::HEADER_BYTES;
-use primitives::{Hash256, Header};
+use primitives::{BlockHash, Header};
 use std::fmt;
 
 /// What Core writes as version, and never looks at.
@@ -87,7 +87,7 @@ impl fmt::Debug for Status {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexEntry {
     /// Hash of the header.
-    pub hash: Hash256,
+    pub hash: BlockHash,
     /// The header.
     pub header: Header,
     /// Its height.
@@ -106,7 +106,7 @@ pub struct IndexEntry {
 
 impl IndexEntry {
     /// An entry for a header alone.
-    pub fn header_only(header: Header, hash: Hash256, height: u32) -> IndexEntry {
+    pub fn header_only(header: Header, hash: BlockHash, height: u32) -> IndexEntry {
         IndexEntry { hash, header, height, status: Status::TREE, tx_count: 0, file: 0, data_offset: 0, undo_offset: 0 }
     }
 
@@ -137,7 +137,7 @@ impl IndexEntry {
         let undo_offset = number(Status::HAVE_UNDO)?;
         let header = Header(*reader.array::<HEADER_BYTES>()?);
         reader.finish()?;
-        Ok(IndexEntry { hash: Hash256::ZERO, header, height, status, tx_count, file, data_offset, undo_offset })
+        Ok(IndexEntry { hash: BlockHash::ZERO, header, height, status, tx_count, file, data_offset, undo_offset })
     }
 
     /// Appends the stored value.
@@ -162,20 +162,20 @@ impl IndexEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::hex;
+    use primitives::{Hash256, hex};
 
     /// Mainnet's genesis block in file 0 at 8: computed from Core's rules.
     #[test]
     fn genesis() {
         let merkle = Hash256::literal("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b");
-        let header = Header::new(1, Hash256::ZERO, merkle, 1_231_006_505, 0x1d00_ffff, 2_083_236_893);
+        let header = Header::new(1, BlockHash::ZERO, merkle, 1_231_006_505, 0x1d00_ffff, 2_083_236_893);
         let status = Status::TRANSACTIONS.with(Status::HAVE_DATA);
         assert_eq!(status.0, 11);
         let entry = IndexEntry {
             status,
             tx_count: 1,
             data_offset: 8,
-            hash: Hash256::ZERO,
+            hash: BlockHash::ZERO,
             ..IndexEntry::header_only(header, header.hash(), 0)
         };
         let mut value = Vec::new();
@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn no_flipped_byte_panics() {
-        let entry = IndexEntry { status: Status(157), ..IndexEntry::header_only(Header([7; 80]), Hash256::ZERO, 300) };
+        let entry =
+            IndexEntry { status: Status(157), ..IndexEntry::header_only(Header([7; 80]), BlockHash::ZERO, 300) };
         let mut good = Vec::new();
         entry.encode(&mut good);
         for at in 0..good.len() {
@@ -213,7 +214,7 @@ mod tests {
     fn every_combination_of_what_is_stored() {
         for (status, numbers) in [(2, 0), (3, 0), (11, 2), (139, 2), (29, 3), (157, 3), (2 | 16, 2), (34, 0), (5, 0)] {
             let entry = IndexEntry {
-                hash: Hash256::ZERO,
+                hash: BlockHash::ZERO,
                 header: Header([7; 80]),
                 height: 300,
                 status: Status(status),

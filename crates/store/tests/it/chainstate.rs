@@ -2,8 +2,7 @@
 
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use leveldb::{Db, Options};
-use primitives::coin::put_coin_key;
-use primitives::{Hash256, OutPoint, hex};
+use primitives::{BlockHash, CoinKey, OutPoint, Txid, hex};
 use std::path::Path;
 use std::sync::Arc;
 use store::chainstate::{HeadBlocks, Rebuilt, finish_swap, rebuilt, swap_rebuilt};
@@ -17,20 +16,18 @@ fn dir() -> &'static Path {
 
 /// Outpoints in the order of their keys.
 fn outpoints(count: u32) -> Vec<OutPoint> {
-    let hash = |i: u32| Hash256(simd::sha256::sha256(&i.to_le_bytes()));
+    let hash = |i: u32| Txid::from_bytes(simd::sha256::sha256(&i.to_le_bytes()));
     let mut all: Vec<OutPoint> = (0..count).map(|i| OutPoint { txid: hash(i / 3), vout: i % 3 * 16_500 }).collect();
     all.sort_by_key(key);
     all
 }
 
 fn key(outpoint: &OutPoint) -> Vec<u8> {
-    let mut key = Vec::new();
-    put_coin_key(&mut key, outpoint);
-    key
+    CoinKey::new(outpoint).as_bytes().to_vec()
 }
 
 /// Commits these coins in `parts` parts; an empty value deletes.
-fn commit(chainstate: &Chainstate, best: Hash256, coins: &[(OutPoint, Vec<u8>)], parts: usize) {
+fn commit(chainstate: &Chainstate, best: BlockHash, coins: &[(OutPoint, Vec<u8>)], parts: usize) {
     let commit = chainstate.begin_commit(best, coins.len() as u64, 100 * coins.len() as u64).unwrap().unwrap();
     std::thread::scope(|scope| {
         for (i, share) in coins.chunks(coins.len().div_ceil(parts).max(1)).enumerate() {
@@ -66,7 +63,7 @@ fn coins_come_and_go() {
     let outpoints = outpoints(3000);
     let value = |i: usize, round: u8| vec![round; 1 + i % 40];
     let mut want: Vec<(OutPoint, Vec<u8>)> = outpoints.iter().enumerate().map(|(i, o)| (*o, value(i, 1))).collect();
-    commit(&chainstate, Hash256([1; 32]), &want, 4);
+    commit(&chainstate, BlockHash::from_bytes([1; 32]), &want, 4);
     assert_eq!(all_coins(&chainstate), want);
     let old_view = chainstate.view();
     // Every third goes, every fifth is written anew.
@@ -74,7 +71,7 @@ fn coins_come_and_go() {
         .filter(|i| i % 3 == 0 || i % 5 == 0)
         .map(|i| (want[i].0, if i % 3 == 0 { Vec::new() } else { value(i, 2) }))
         .collect();
-    commit(&chainstate, Hash256([2; 32]), &changes, 3);
+    commit(&chainstate, BlockHash::from_bytes([2; 32]), &changes, 3);
     let mut i = 0;
     want.retain_mut(|(_, stored)| {
         i += 1;
@@ -87,10 +84,10 @@ fn coins_come_and_go() {
         let chainstate =
             if reopened { Chainstate::open_read_only(sim.shared(), dir()).unwrap() } else { chainstate.clone() };
         assert_eq!(chainstate.key(), KEY);
-        assert_eq!(chainstate.best_block().unwrap(), Some(Hash256([2; 32])));
+        assert_eq!(chainstate.best_block().unwrap(), Some(BlockHash::from_bytes([2; 32])));
         assert_eq!(all_coins(&chainstate), want, "reopened: {reopened}");
         let view = chainstate.view();
-        let keys: Vec<Vec<u8>> = outpoints.iter().map(key).collect();
+        let keys: Vec<CoinKey> = outpoints.iter().map(CoinKey::new).collect();
         let mut found = vec![None; keys.len()];
         view.look_up(&keys, |at, value| found[at] = value.map(<[u8]>::to_vec)).unwrap();
         for (outpoint, batch) in outpoints.iter().zip(&found) {
@@ -103,7 +100,7 @@ fn coins_come_and_go() {
         for (first, last) in shares {
             let mut coins = view.coins_between(first, last).unwrap();
             while let Some((outpoint, value)) = coins.next_coin().unwrap() {
-                assert!((first..=last).contains(&outpoint.txid.0[0]));
+                assert!((first..=last).contains(&outpoint.txid.as_bytes()[0]));
                 shared.push((outpoint, value.to_vec()));
             }
         }
@@ -125,12 +122,10 @@ fn coins_come_and_go() {
 fn bytes_are_core_s() {
     let sim = SimDisk::new(0);
     let chainstate = Chainstate::open_with(sim.shared(), dir(), KEY).unwrap();
-    let outpoint = OutPoint {
-        txid: Hash256::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098"),
-        vout: 0,
-    };
+    let outpoint =
+        OutPoint { txid: Txid::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098"), vout: 0 };
     let coin = hex::decode("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52").unwrap();
-    commit(&chainstate, Hash256([9; 32]), &[(outpoint, coin.clone())], 1);
+    commit(&chainstate, BlockHash::from_bytes([9; 32]), &[(outpoint, coin.clone())], 1);
     drop(chainstate);
     let db = Db::open(sim.shared(), dir(), Options::default()).unwrap();
     let mut records = db.iter().unwrap();
@@ -154,14 +149,18 @@ fn bytes_are_core_s() {
 fn what_lies_there_is_understood_or_named() {
     let heads = [&[2][..], &[1; 32], &[2; 32]].concat();
     let first = [&[2][..], &[1; 32], &[0; 32]].concat();
-    type Got = (Option<Hash256>, Option<HeadBlocks>);
+    type Got = (Option<BlockHash>, Option<HeadBlocks>);
     type Row<'a> = (&'static str, &'a [(&'a [u8], &'a [u8])], Result<Got, &'static str>);
-    let new = Hash256([1; 32]);
+    let new = BlockHash::from_bytes([1; 32]);
     let rows: [Row<'_>; 9] = [
         ("empty", &[], Ok((None, None))),
         ("best block", &[(b"B", &[1; 32])], Ok((Some(new), None))),
         ("best block of zeros", &[(b"B", &[0; 32])], Ok((None, None))),
-        ("half-way", &[(b"H", &heads)], Ok((None, Some(HeadBlocks { new, old: Some(Hash256([2; 32])) })))),
+        (
+            "half-way",
+            &[(b"H", &heads)],
+            Ok((None, Some(HeadBlocks { new, old: Some(BlockHash::from_bytes([2; 32])) }))),
+        ),
         ("half-way of the first flush", &[(b"H", &first)], Ok((None, Some(HeadBlocks { new, old: None })))),
         ("a short best block", &[(b"B", &[1; 31])], Err("a hash of 32 bytes")),
         ("short heads", &[(b"H", &heads[..64])], Err("two hashes")),
@@ -204,8 +203,8 @@ fn a_commit_takes_core_s_marker_away() {
     drop(db);
     let chainstate = Chainstate::open_with(sim.shared(), dir(), KEY).unwrap();
     assert_eq!(chainstate.key(), [0; 8], "a database with records and no key stays plain");
-    commit(&chainstate, Hash256([1; 32]), &[], 1);
-    assert_eq!(chainstate.best_block().unwrap(), Some(Hash256([1; 32])));
+    commit(&chainstate, BlockHash::from_bytes([1; 32]), &[], 1);
+    assert_eq!(chainstate.best_block().unwrap(), Some(BlockHash::from_bytes([1; 32])));
     assert_eq!(chainstate.head_blocks().unwrap(), None);
 }
 
@@ -225,10 +224,10 @@ fn new_ones_get_a_random_key() {
 #[test]
 fn the_swap_survives_every_crash() {
     let layout = Layout::new(Path::new("/d"), "", None);
-    let coin = |n: u8| (OutPoint { txid: Hash256([n; 32]), vout: 0 }, vec![n]);
+    let coin = |n: u8| (OutPoint { txid: Txid::from_bytes([n; 32]), vout: 0 }, vec![n]);
     let make = |disk: Arc<dyn Disk>, dir: &Path, n: u8| {
         let chainstate = Chainstate::open_with(disk, dir, KEY).unwrap();
-        commit(&chainstate, Hash256([n; 32]), &[coin(n)], 1);
+        commit(&chainstate, BlockHash::from_bytes([n; 32]), &[coin(n)], 1);
     };
     for old_is_there in [true, false] {
         for at in 0..60 {
@@ -251,7 +250,7 @@ fn the_swap_survives_every_crash() {
                 let in_place = Chainstate::exists(&*disk, &layout.chainstate_dir()).unwrap().then(|| {
                     let chainstate = Chainstate::open_with(disk.clone(), &layout.chainstate_dir(), KEY).unwrap();
                     assert_eq!(all_coins(&chainstate).len(), 1);
-                    chainstate.best_block().unwrap().unwrap().0[0]
+                    chainstate.best_block().unwrap().unwrap().as_bytes()[0]
                 });
                 let row = format!("stopped at {at}, {loss:?}, {old_is_there}: {in_place:?}");
                 match in_place {

@@ -1,7 +1,7 @@
 //! What the tests share: made blocks, networks, real chains.
 
 use disk::Disk;
-use primitives::{Hash256, Header, Target, U256};
+use primitives::{BlockHash, Hash256, Header, Target, U256};
 use std::path::{Path, PathBuf};
 use store::Network;
 
@@ -13,25 +13,25 @@ pub(crate) fn regtest() -> Network {
 /// A network by its facts; the easiest target of all, for no test here is about it.
 pub(crate) fn network(folder: &'static str, magic: [u8; 4], genesis: &str) -> Network {
     let pow_limit = Target(U256::MAX.shifted_right(1));
-    Network { folder, magic, genesis: Hash256::literal(genesis), pow_limit }
+    Network { folder, magic, genesis: BlockHash::literal(genesis), pow_limit }
 }
 
 /// A header on `prev` that meets regtest's target.
-pub(crate) fn header(prev: Hash256, time: u32) -> Header {
+pub(crate) fn header(prev: BlockHash, time: u32) -> Header {
     let target = Target::from_compact(0x207f_ffff).unwrap();
     let made = (0..).map(|nonce| Header::new(4, prev, Hash256([7; 32]), time, 0x207f_ffff, nonce));
     made.into_iter().find(|header| target.is_met_by(&header.hash())).unwrap()
 }
 
 /// A header that does not meet regtest's target.
-pub(crate) fn bad_header(prev: Hash256, time: u32) -> Header {
+pub(crate) fn bad_header(prev: BlockHash, time: u32) -> Header {
     let target = Target::from_compact(0x207f_ffff).unwrap();
     let made = (0..).map(|nonce| Header::new(4, prev, Hash256([7; 32]), time, 0x207f_ffff, nonce));
     made.into_iter().find(|header| !target.is_met_by(&header.hash())).unwrap()
 }
 
 /// A block that parses: one transaction with one output whose script has `script_bytes` bytes.
-pub(crate) fn block(prev: Hash256, time: u32, script_bytes: usize) -> Vec<u8> {
+pub(crate) fn block(prev: BlockHash, time: u32, script_bytes: usize) -> Vec<u8> {
     let mut out = header(prev, time).0.to_vec();
     out.push(1);
     out.extend_from_slice(&1u32.to_le_bytes());
@@ -48,7 +48,7 @@ pub(crate) fn block(prev: Hash256, time: u32, script_bytes: usize) -> Vec<u8> {
 
 /// Blocks on one another, of growing and differing sizes.
 pub(crate) fn chain(count: u32, script_bytes: impl Fn(u32) -> usize) -> Vec<Vec<u8>> {
-    let mut prev = Hash256::ZERO;
+    let mut prev = BlockHash::ZERO;
     let mut blocks = Vec::new();
     for time in 1..=count {
         blocks.push(block(prev, time, script_bytes(time)));
@@ -58,7 +58,7 @@ pub(crate) fn chain(count: u32, script_bytes: impl Fn(u32) -> usize) -> Vec<Vec<
 }
 
 /// Hash of a block.
-pub(crate) fn hash_of(block: &[u8]) -> Hash256 {
+pub(crate) fn hash_of(block: &[u8]) -> BlockHash {
     Header(*block.first_chunk().unwrap()).hash()
 }
 

@@ -2,8 +2,7 @@
 
 use crate::common::regtest;
 use disk::{Disk, RealDisk};
-use primitives::Hash256;
-use primitives::coin::put_coin_key;
+use primitives::{BlockHash, CoinKey};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -83,7 +82,7 @@ struct Folder {
     blocks: Vec<Vec<u8>>,
     undo: Vec<Option<Vec<u8>>>,
     coins: Vec<(Vec<u8>, Vec<u8>)>,
-    best: Option<Hash256>,
+    best: Option<BlockHash>,
 }
 
 fn disk() -> Arc<dyn Disk> {
@@ -115,8 +114,7 @@ fn read(layout: &Layout) -> Folder {
     let mut coins = Vec::new();
     let mut all = chainstate.view().coins().unwrap();
     while let Some((outpoint, coin)) = all.next_coin().unwrap() {
-        let mut key = Vec::new();
-        put_coin_key(&mut key, &outpoint);
+        let key = CoinKey::new(&outpoint).as_bytes().to_vec();
         primitives::CoinRef::decode(coin).unwrap();
         coins.push((key, coin.to_vec()));
     }
@@ -172,7 +170,7 @@ fn folders_go_both_ways() {
     core.stop();
     let folder = read(&layout);
     assert_eq!((folder.entries.len(), folder.coins.len() as u64), (121, set.1));
-    assert_eq!(folder.best, Hash256::from_display(&set.0));
+    assert_eq!(folder.best, BlockHash::from_display(&set.0));
     let statuses: Vec<u32> = folder.entries.iter().map(|e| e.status.0).collect();
     assert_eq!((statuses[0], &statuses[1..]), (139, &[157; 120][..]));
     assert!(folder.entries.iter().all(|e| e.status.has(Status::HAVE_DATA)));
@@ -194,7 +192,7 @@ fn folders_go_both_ways() {
     let set = core.set();
     core.stop();
     let folder = read(&layout);
-    assert_eq!((folder.best, folder.coins.len() as u64), (Hash256::from_display(&set.0), set.1));
+    assert_eq!((folder.best, folder.coins.len() as u64), (BlockHash::from_display(&set.0), set.1));
 }
 
 /// The first steps of a reindex, each state given to bitcoind.
@@ -235,7 +233,7 @@ fn core_finishes_what_reindex_began() {
         core.stop();
         let folder = read(&layout);
         assert!(!BlockIndex::open(disk(), &layout).unwrap().is_reindexing().unwrap(), "{step}");
-        assert_eq!(folder.best, Hash256::from_display(&set.0), "{step}");
+        assert_eq!(folder.best, BlockHash::from_display(&set.0), "{step}");
         assert_eq!(folder.entries.iter().filter(|e| e.status.0 == 157).count(), 50, "{step}");
     }
 }

@@ -5,8 +5,7 @@
 
 use crate::common::{chain, hash_of, network};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use primitives::coin::put_coin_key;
-use primitives::{Hash256, Header, OutPoint};
+use primitives::{CoinKey, Header, OutPoint, Txid};
 use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::{BlockFiles, BlockWriter, Limits};
@@ -25,13 +24,11 @@ struct Node {
 
 /// The coin that the block at a height makes, for which it spends the one before.
 fn coin(height: u32) -> OutPoint {
-    OutPoint { txid: Hash256(simd::sha256::sha256(&height.to_le_bytes())), vout: height }
+    OutPoint { txid: Txid::from_bytes(simd::sha256::sha256(&height.to_le_bytes())), vout: height }
 }
 
 fn key(outpoint: &OutPoint) -> Vec<u8> {
-    let mut key = Vec::new();
-    put_coin_key(&mut key, outpoint);
-    key
+    CoinKey::new(outpoint).as_bytes().to_vec()
 }
 
 impl Node {

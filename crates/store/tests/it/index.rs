@@ -3,7 +3,7 @@
 use crate::common::{bad_header, header, network, put_file, regtest};
 use disk::{Fault as Accident, Loss, SimDisk};
 use leveldb::{Db, Options};
-use primitives::{Hash256, Header, Target};
+use primitives::{BlockHash, Header, Target};
 use std::path::Path;
 use store::index::{IndexChanges, check_files_exist, check_not_pruned};
 use store::{BlockIndex, FaultKind, FileInfo, IndexEntry, Layout, Network, Status};
@@ -14,7 +14,7 @@ fn layout() -> Layout {
 
 /// A network whose genesis block is the first of a chain of headers.
 fn made_chain(count: u32) -> (Network, Vec<IndexEntry>) {
-    let mut prev = Hash256::ZERO;
+    let mut prev = BlockHash::ZERO;
     let mut entries = Vec::new();
     for height in 0..count {
         let header = header(prev, height);
@@ -73,7 +73,12 @@ fn what_core_refuses_is_named() {
     type Change = fn(&mut Vec<IndexEntry>, &mut Network);
     let (network, entries) = made_chain(20);
     let rows: [(&str, Change, FaultKind, &str); 6] = [
-        ("another network", |_, n| n.genesis = Hash256([1; 32]), FaultKind::OtherNetwork, "Wrong datadir for network?"),
+        (
+            "another network",
+            |_, n| n.genesis = BlockHash::from_bytes([1; 32]),
+            FaultKind::OtherNetwork,
+            "Wrong datadir for network?",
+        ),
         ("no parent", |e, _| e.retain(|e| e.height != 5), FaultKind::Damaged, "a parent at the height below 6"),
         (
             "a height that is off by one",
@@ -98,7 +103,7 @@ fn what_core_refuses_is_named() {
         ),
         (
             "under another hash",
-            |e, _| e[19].hash = Hash256([3; 32]),
+            |e, _| e[19].hash = BlockHash::from_bytes([3; 32]),
             FaultKind::Damaged,
             "the header that it is named after",
         ),
@@ -122,7 +127,7 @@ fn records_that_are_none_are_named() {
     let (network, entries) = made_chain(3);
     let mut good = Vec::new();
     entries[2].encode(&mut good);
-    let key = |entry: &IndexEntry| [&b"b"[..], &entry.hash.0].concat();
+    let key = |entry: &IndexEntry| [&b"b"[..], entry.hash.as_bytes()].concat();
     let mut failed_child = Vec::new();
     IndexEntry { status: Status(64 | 2), ..entries[2] }.encode(&mut failed_child);
     let mut far_file = Vec::new();
@@ -226,6 +231,6 @@ fn a_commit_is_all_or_nothing() {
 /// A header that is none of ours.
 #[test]
 fn header_only_entries() {
-    let entry = IndexEntry::header_only(Header([0; 80]), Hash256::ZERO, 9);
+    let entry = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, 9);
     assert_eq!((entry.status.0, entry.data(), entry.undo()), (2, None, None));
 }

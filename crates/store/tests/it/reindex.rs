@@ -2,7 +2,7 @@
 
 use crate::common::{header, network, put_file};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::path::Path;
 use std::sync::Arc;
 use store::index::IndexChanges;
@@ -16,7 +16,7 @@ fn layout() -> Layout {
 fn folder(sim: &SimDisk) -> (Arc<dyn Disk>, IndexEntry) {
     let (disk, layout) = (sim.shared(), layout());
     layout.create(&*disk).unwrap();
-    let header = header(Hash256::ZERO, 1);
+    let header = header(BlockHash::ZERO, 1);
     let entry = IndexEntry::header_only(header, header.hash(), 0);
     let index = BlockIndex::open(disk.clone(), &layout).unwrap();
     let files = [(0, FileInfo { size: 293, undo_size: 41, ..FileInfo::default() })];

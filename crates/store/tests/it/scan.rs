@@ -2,7 +2,7 @@
 
 use crate::common::{bad_header, block, chain, data, hash_of, header, network, put_file, record, regtest};
 use disk::SimDisk;
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn records(blocks: &[Vec<u8>]) -> Vec<u8> {
     blocks.iter().flat_map(|block| record(MAGIC, block)).collect()
 }
 
-fn hashes(found: &[FoundBlock]) -> Vec<Hash256> {
+fn hashes(found: &[FoundBlock]) -> Vec<BlockHash> {
     found.iter().map(|block| block.hash).collect()
 }
 
@@ -38,7 +38,7 @@ fn whole_files_are_hopped_through() {
         ("small blocks and a tail", chain(50, |i| i as usize * 10), 70_001),
         ("large blocks", chain(5, |i| 60_000 * i as usize), 0),
         ("large blocks and a tail", chain(5, |i| 60_000 * i as usize), 3),
-        ("the largest", vec![block(Hash256::ZERO, 1, 4_000_000 - 155)], 9),
+        ("the largest", vec![block(BlockHash::ZERO, 1, 4_000_000 - 155)], 9),
     ] {
         for key in [[0; 8], KEY] {
             let files = files(&records(&blocks), zeros, key);
@@ -140,7 +140,7 @@ fn damage_costs_only_what_it_hits() {
         ),
         (
             "a header without work",
-            |f, at| f[at[4] + 8..at[4] + 88].copy_from_slice(&bad_header(Hash256::ZERO, 4).0),
+            |f, at| f[at[4] + 8..at[4] + 88].copy_from_slice(&bad_header(BlockHash::ZERO, 4).0),
             WITHOUT_4,
             Some(|r| matches!(r, Reason::ProofOfWork(_))),
         ),
@@ -153,7 +153,7 @@ fn damage_costs_only_what_it_hits() {
         (
             "another network's record",
             |f, at| {
-                let other = record([0xf9, 0xbe, 0xb4, 0xd9], &block(Hash256::ZERO, 77, 40));
+                let other = record([0xf9, 0xbe, 0xb4, 0xd9], &block(BlockHash::ZERO, 77, 40));
                 insert(f, at[5], &other);
             },
             ALL,
@@ -171,7 +171,7 @@ fn damage_costs_only_what_it_hits() {
             let mut file = records(&blocks);
             damage(&mut file, &starts);
             let scan = files(&file, zeros, key).scan(0).unwrap();
-            let want: Vec<Hash256> = want.iter().map(|&i| hash_of(&blocks[i])).collect();
+            let want: Vec<BlockHash> = want.iter().map(|&i| hash_of(&blocks[i])).collect();
             assert_eq!(hashes(&scan.blocks), want, "{row}, {zeros} zeros");
             // Zeros behind a torn record are a body like any other, so the reason may differ there.
             match reason {
@@ -242,7 +242,7 @@ fn blocks_inside_a_false_record_are_found_again() {
 /// No search takes longer than it should: a file of nothing but false records.
 #[test]
 fn many_false_records_end() {
-    let mut false_record = record(MAGIC, &header(Hash256::ZERO, 1).0);
+    let mut false_record = record(MAGIC, &header(BlockHash::ZERO, 1).0);
     false_record[4..8].copy_from_slice(&700_000u32.to_le_bytes());
     let file = false_record.repeat(20_000);
     let scan = files(&file, 0, KEY).scan(0).unwrap();
@@ -392,7 +392,7 @@ fn real_chains() {
         let files = BlockFiles::foreign(sim.shared(), vec![path], &network("", magic, tip));
         let scan = files.scan(0).unwrap();
         assert_eq!((scan.blocks.len(), &scan.notes[..]), (count, &[][..]), "{name}");
-        assert_eq!(scan.blocks.last().unwrap().hash, Hash256::literal(tip), "{name}");
+        assert_eq!(scan.blocks.last().unwrap().hash, BlockHash::literal(tip), "{name}");
         let mut prev = scan.blocks[0].header.prev();
         for block in &scan.blocks {
             assert_eq!(block.header.prev(), prev, "{name}");

@@ -2,8 +2,7 @@
 
 use crate::common::{block, header, network, record};
 use disk::RealDisk;
-use primitives::coin::put_coin_key;
-use primitives::{Hash256, OutPoint};
+use primitives::{BlockHash, CoinKey, OutPoint, Txid};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blockfiles::{BlockAt, BlockFiles, BulkReader, Pool};
@@ -27,7 +26,7 @@ fn a_million_index_entries() {
     let layout = Layout::new(dir.path(), "", None);
     let mut entries: Vec<IndexEntry> = Vec::new();
     for height in 0..1_000_000 {
-        let header = header(entries.last().map_or(Hash256::ZERO, |entry| entry.hash), height);
+        let header = header(entries.last().map_or(BlockHash::ZERO, |entry| entry.hash), height);
         let status = Status(157);
         let places = (height / 150, 8 + height % 150 * 900_000, 8 + height % 150 * 100_000);
         let (file, data_offset, undo_offset) = places;
@@ -53,14 +52,15 @@ fn three_million_coins() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let outpoint = |i: u32| OutPoint { txid: Hash256(simd::sha256::sha256(&i.to_le_bytes())), vout: i % 3 };
+    let outpoint = |i: u32| OutPoint { txid: Txid::from_bytes(simd::sha256::sha256(&i.to_le_bytes())), vout: i % 3 };
     let mut outpoints: Vec<OutPoint> = (0..3_000_000).map(outpoint).collect();
     outpoints.sort_unstable();
     let chainstate = Chainstate::open(RealDisk::shared(), dir.path()).unwrap();
     let coin = [7u8; 30];
     for parts in [1, 2] {
         let start = Instant::now();
-        let commit = chainstate.begin_commit(Hash256([1; 32]), 3_000_000, 64 * 3_000_000).unwrap().unwrap();
+        let commit =
+            chainstate.begin_commit(BlockHash::from_bytes([1; 32]), 3_000_000, 64 * 3_000_000).unwrap().unwrap();
         std::thread::scope(|scope| {
             for share in outpoints.chunks(outpoints.len() / parts) {
                 let mut part = commit.part();
@@ -68,7 +68,7 @@ fn three_million_coins() {
                     let mut key = Vec::new();
                     for outpoint in share {
                         key.clear();
-                        put_coin_key(&mut key, outpoint);
+                        key.extend_from_slice(CoinKey::new(outpoint).as_bytes());
                         part.put(&key, &coin).unwrap();
                     }
                     part.finish().unwrap();
@@ -79,11 +79,7 @@ fn three_million_coins() {
         println!("3,000,000 coins committed in {parts} parts in {:?}", start.elapsed());
     }
     let view = chainstate.view();
-    let mut keys: Vec<Vec<u8>> = Vec::new();
-    for outpoint in outpoints.iter().step_by(60) {
-        keys.push(Vec::new());
-        put_coin_key(keys.last_mut().unwrap(), outpoint);
-    }
+    let keys: Vec<CoinKey> = outpoints.iter().step_by(60).map(CoinKey::new).collect();
     for round in 0..3 {
         let (start, mut found) = (Instant::now(), 0);
         for block in keys.chunks(5000) {
@@ -112,7 +108,7 @@ fn a_gigabyte_of_blocks() {
     }
     let (dir, key) = (tempfile::tempdir().unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
     let network = network("", [0xfa, 0xbf, 0xb5, 0xda], &"0".repeat(64));
-    let made = block(Hash256::ZERO, 1, 1_500_000);
+    let made = block(BlockHash::ZERO, 1, 1_500_000);
     for file in 0..8 {
         let mut bytes = record(network.magic, &made).repeat(85);
         simd::xor::xor(&mut bytes, key, 0);

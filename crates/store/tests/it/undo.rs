@@ -2,7 +2,7 @@
 
 use crate::common::{put_file, regtest};
 use disk::SimDisk;
-use primitives::{Hash256, hex};
+use primitives::{BlockHash, hex};
 use std::path::Path;
 use store::undofiles::{UNDO_OVERHEAD_BYTES, UndoFiles, UndoWriter, undo_record};
 use store::{FaultKind, FileInfos, FilePos};
@@ -18,19 +18,19 @@ fn payload() -> Vec<u8> {
 
 #[test]
 fn records_have_core_s_form() {
-    let prev = Hash256([5; 32]);
+    let prev = BlockHash::from_bytes([5; 32]);
     let record = undo_record(MAGIC, &prev, &payload());
     assert_eq!(record.len(), 38 + 40);
     assert_eq!(hex::encode(&record[..8]), "fabfb5da26000000");
     assert_eq!(record[8..46], payload()[..]);
-    let hashed = simd::sha256::sha256d(&[&prev.0[..], &payload()].concat());
+    let hashed = simd::sha256::sha256d(&[&prev.as_bytes()[..], &payload()].concat());
     assert_eq!(record[46..], hashed);
     assert_eq!(undo_record(MAGIC, &prev, &[0]).len(), 1 + UNDO_OVERHEAD_BYTES);
 }
 
 #[test]
 fn reads_check_what_they_read() {
-    let prev = Hash256([5; 32]);
+    let prev = BlockHash::from_bytes([5; 32]);
     let file = [undo_record(MAGIC, &prev, &payload()), undo_record(MAGIC, &prev, &[0])].concat();
     let first = FilePos { file: 0, offset: 8 };
     type Edit = fn(&mut Vec<u8>);
@@ -63,7 +63,7 @@ fn reads_check_what_they_read() {
             }
             (got, want) => panic!("{row}: {got:?}, want {want:?}"),
         }
-        assert!(undo.read(at, &Hash256::ZERO).is_err(), "{row}: another parent");
+        assert!(undo.read(at, &BlockHash::ZERO).is_err(), "{row}: another parent");
         assert_eq!(undo.read(FilePos { file: 1, ..at }, &prev).unwrap_err().kind(), FaultKind::Missing, "{row}");
     }
 }
@@ -77,7 +77,7 @@ fn many_files_at_once() {
     let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), KEY);
     let mut written = Vec::new();
     for i in 0..400u32 {
-        let prev = Hash256([i as u8; 32]);
+        let prev = BlockHash::from_bytes([i as u8; 32]);
         let payload = [&[0][..], &vec![i as u8; (i as usize * 97) % 30_000]].concat();
         let file = i * 7 % 41;
         let record = undo_record(MAGIC, &prev, &payload);
@@ -98,7 +98,7 @@ fn many_files_at_once() {
     writer.finalise(&infos, 99).unwrap();
     // A new writer goes on where the infos end, a finalised file included.
     let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), KEY);
-    let prev = Hash256([9; 32]);
+    let prev = BlockHash::from_bytes([9; 32]);
     let offset = writer.append(&mut infos, 3, &undo_record(MAGIC, &prev, &[0])).unwrap();
     writer.flush().unwrap();
     assert_eq!(undo.read(FilePos { file: 3, offset }, &prev).unwrap(), [0]);
@@ -110,7 +110,7 @@ fn many_files_at_once() {
 /// Every cut and every flipped bit is seen, but for those in the header, which Core does not look at either.
 #[test]
 fn no_damage_goes_unseen() {
-    let prev = Hash256([5; 32]);
+    let prev = BlockHash::from_bytes([5; 32]);
     let good = undo_record(MAGIC, &prev, &payload());
     let read = |file: &[u8]| {
         let sim = SimDisk::new(0);
@@ -134,7 +134,7 @@ fn no_damage_goes_unseen() {
 /// Undo data longer than the first read, whose header is damaged.
 #[test]
 fn long_undo_data_is_read_without_its_header() {
-    let prev = Hash256([5; 32]);
+    let prev = BlockHash::from_bytes([5; 32]);
     let mut payload = Vec::new();
     primitives::undo::put_count(&mut payload, 1);
     primitives::undo::put_count(&mut payload, 400);

@@ -2,7 +2,7 @@
 
 use crate::common::{block, chain, hash_of, put_file, regtest};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::{BlockFiles, BlockWriter, Limits};
@@ -63,7 +63,7 @@ fn files_roll_over_below_128_mib() {
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
     let max = 128 * MIB as u32;
-    let made = block(Hash256::ZERO, 1, 1000);
+    let made = block(BlockHash::ZERO, 1, 1000);
     let record = made.len() as u32 + 8;
     for (row, size, file, cut) in [
         ("ends one byte below", max - record - 1, 0, 128 * MIB),
@@ -93,7 +93,7 @@ fn a_new_file_goes_behind_all_others() {
     let mut infos = FileInfos::new(vec![FileInfo { size: 100, ..FileInfo::default() }]);
     let mut blocks = writer(&disk, &infos);
     blocks.start_new_file().unwrap();
-    let pos = blocks.append(&mut infos, &block(Hash256::ZERO, 1, 9), 0, 1).unwrap();
+    let pos = blocks.append(&mut infos, &block(BlockHash::ZERO, 1, 9), 0, 1).unwrap();
     assert_eq!(pos, FilePos { file: 5, offset: 8 });
     assert_eq!(infos.take_changed().len(), 5, "files between are listed");
 }
@@ -104,7 +104,7 @@ fn a_file_that_does_not_fit_the_index_is_named() {
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
     let mut infos = FileInfos::new(vec![FileInfo { size: 100, ..FileInfo::default() }]);
-    let made = block(Hash256::ZERO, 1, 9);
+    let made = block(BlockHash::ZERO, 1, 9);
     let why = writer(&disk, &infos).append(&mut infos, &made, 1, 1).unwrap_err();
     assert_eq!(why.kind(), FaultKind::Missing, "{why}");
     put_file(&*disk, Path::new("/blocks/blk00000.dat"), &[0; 99], KEY);
@@ -208,7 +208,7 @@ fn what_was_flushed_survives_every_crash() {
             }
             blocks.flush().unwrap();
             let found = files.scan(0).unwrap();
-            let want: Vec<Hash256> = made.iter().map(|b| hash_of(b)).collect();
+            let want: Vec<BlockHash> = made.iter().map(|b| hash_of(b)).collect();
             assert_eq!(found.blocks.iter().map(|b| b.hash).collect::<Vec<_>>(), want, "stopped at {at}, {loss:?}");
         }
         if run.is_ok() {

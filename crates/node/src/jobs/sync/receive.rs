@@ -5,7 +5,7 @@ use super::{Shared, keep_addresses, spawn};
 use crate::fault::Fault;
 use crate::log::Crowd;
 use p2p::{BlockVerdict, Event};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -41,7 +41,7 @@ fn storer_count(par: usize) -> usize {
 
 /// A block that was asked for.
 struct Arrived {
-    hash: Hash256,
+    hash: BlockHash,
     bytes: p2p::BlockBytes,
 }
 
@@ -119,7 +119,7 @@ fn take_event(
         Event::Block { hash, bytes, .. } => {
             let arrived = Arrived { hash, bytes };
             // A block that comes twice comes to the same storer. One that has ended has said why.
-            match storers.get(usize::from(hash.0[0]) % storers.len().max(1)) {
+            match storers.get(usize::from(hash.as_bytes()[0]) % storers.len().max(1)) {
                 Some(storer) => drop(storer.send(arrived)),
                 None => store(shared, arrived)?,
             }

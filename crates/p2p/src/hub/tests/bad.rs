@@ -10,7 +10,7 @@ use crate::sim::{BITS, Chain, INVALID, Made, made_on, mine, push};
 use crate::wire::{
     AddressEntry, Command, FRAME_BYTES, Inventory, Message, NetAddress, PeerAddress, frame_v1, services,
 };
-use primitives::{Hash256, Header};
+use primitives::{BlockHash, Hash256, Header};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -262,7 +262,7 @@ fn harmless_surprises_do_not_disconnect() {
             server.raw(named("tx", &[7; 300]));
             server.raw(named("future", &[8; 30_000]));
             server.send(&Message::Headers(vec![]));
-            server.send(&Message::Inv(vec![Inventory { kind: 1, hash: Hash256([1; 32]) }; 1000]));
+            server.send(&Message::Inv(vec![Inventory { kind: 1, hash: BlockHash::from_bytes([1; 32]) }; 1000]));
             true
         })
     });
@@ -432,7 +432,7 @@ fn lying(made: &Made) -> Chain {
 fn lie(made: &Made, server: &mut Server, message: &Message) -> bool {
     match message {
         Message::GetHeaders(locator, _) => {
-            let known = |hash: &Hash256| made.headers.iter().position(|header| header.hash() == *hash);
+            let known = |hash: &BlockHash| made.headers.iter().position(|header| header.hash() == *hash);
             let from = locator.iter().find_map(known).map_or(0, |at| at + 1);
             server.send(&Message::Headers(made.headers[from..].to_vec()));
         }
@@ -536,7 +536,7 @@ fn peer_that_reads_nothing_is_not_read_beyond_its_bound() {
                 return true;
             }
             server.send(&Message::Verack);
-            server.send(&Message::GetHeaders(vec![first], Hash256::ZERO));
+            server.send(&Message::GetHeaders(vec![first], BlockHash::ZERO));
             true
         }),
     );

@@ -181,7 +181,7 @@ fn inbound_peers_are_served_up_to_their_limit() {
         match message {
             Message::Verack => {
                 server.send(&Message::Verack);
-                server.send(&Message::GetHeaders(vec![genesis], primitives::Hash256::ZERO));
+                server.send(&Message::GetHeaders(vec![genesis], primitives::BlockHash::ZERO));
             }
             Message::Headers(headers) => {
                 let list = headers.iter().map(|header| crate::wire::Inventory {
@@ -233,7 +233,7 @@ fn serving_withholds_low_work_chain_and_pruned_blocks() {
             match message {
                 Message::Verack => {
                     server.send(&Message::Verack);
-                    server.send(&Message::GetHeaders(vec![genesis], primitives::Hash256::ZERO));
+                    server.send(&Message::GetHeaders(vec![genesis], primitives::BlockHash::ZERO));
                 }
                 Message::Headers(headers) => {
                     log.borrow_mut().push(format!("{} headers", headers.len()));

@@ -8,7 +8,7 @@ use crate::peer::SEND_PAUSE_BYTES;
 use crate::sim::{Chain, made_on};
 use crate::time::Now;
 use crate::wire::{Message, Version, services};
-use primitives::Hash256;
+use primitives::{BlockHash, Hash256};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const ASKED_COUNT: usize = 40;
 struct Greedy {
     server: Server,
     greeted: bool,
-    genesis: Hash256,
+    genesis: BlockHash,
     reads: Rc<Cell<bool>>,
 }
 
@@ -44,7 +44,7 @@ impl Far for Greedy {
             self.server.send(&Message::Version(version));
             self.server.send(&Message::Verack);
             for _ in 0..ASKED_COUNT {
-                self.server.send(&Message::GetHeaders(vec![self.genesis], Hash256::ZERO));
+                self.server.send(&Message::GetHeaders(vec![self.genesis], BlockHash::ZERO));
             }
         }
         self.server.take(now)

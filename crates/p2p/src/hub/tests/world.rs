@@ -13,7 +13,7 @@ use crate::sim::Chain;
 use crate::time::Now;
 use crate::transport::Transport;
 use crate::wire::{Command, Inventory, Message, PeerAddress, Target, Version, services};
-use primitives::Hash256;
+use primitives::BlockHash;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Runs until our tip is `hash`; panics when it is not within `limit`.
-    pub(super) fn sync_to(&mut self, hash: Hash256, limit: Duration) {
+    pub(super) fn sync_to(&mut self, hash: BlockHash, limit: Duration) {
         if !self.run_until(limit, |world| world.chain.tip().hash == hash) {
             let tip = self.chain.tip();
             panic!("at height {} after {limit:?}; gone: {:?}; {:?}", tip.height, self.gone, self.hub.progress());
@@ -523,4 +523,4 @@ impl Far for OtherHub {
 }
 
 /// Counts what is asked for, by hash.
-pub(super) type Asked = HashMap<Hash256, usize>;
+pub(super) type Asked = HashMap<BlockHash, usize>;

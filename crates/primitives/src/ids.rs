@@ -1,0 +1,187 @@
+//! What names a transaction, a block, a coin: one type each over [`Hash256`], so that one is not taken for another.
+//!
+//! ```
+//! use primitives::{BlockHash, Hash256, Header, OutPoint, Txid};
+//! let name = OutPoint { txid: Txid::from_bytes([1; 32]), vout: 0 };
+//! let header = Header::new(1, BlockHash::from_bytes([1; 32]), Hash256::ZERO, 0, 0, 0);
+//! ```
+//!
+//! Neither takes another id:
+//!
+//! ```compile_fail,E0308
+//! use primitives::{OutPoint, Txid, Wtxid};
+//! let wtxid = Wtxid::from_bytes([1; 32]);
+//! let _ = OutPoint { txid: wtxid, vout: 0 };
+//! ```
+//!
+//! ```compile_fail,E0308
+//! use primitives::{BlockHash, Hash256, Header, Txid};
+//! let txid = Txid::from_bytes([1; 32]);
+//! let _ = Header::new(1, txid, Hash256::ZERO, 0, 0, 0);
+//! ```
+//!
+//! Absent on purpose: `From` between them. What one hash means as another id is said with `from_hash256`.
+
+use crate::hash::Hash256;
+use std::fmt;
+
+/// Makes an id: a [`Hash256`] that says what was hashed.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[repr(transparent)]
+        pub struct $name(Hash256);
+
+        impl $name {
+            /// The null id.
+            pub const ZERO: $name = $name(Hash256::ZERO);
+
+            /// The id with these bytes, in internal order.
+            #[inline]
+            pub const fn from_bytes(bytes: [u8; 32]) -> $name {
+                $name(Hash256(bytes))
+            }
+
+            /// Says that `hash` is such an id.
+            #[inline]
+            pub const fn from_hash256(hash: Hash256) -> $name {
+                $name(hash)
+            }
+
+            /// The hash alone.
+            #[inline]
+            pub const fn to_hash256(self) -> Hash256 {
+                self.0
+            }
+
+            /// The bytes in internal order.
+            #[inline]
+            pub const fn as_bytes(&self) -> &[u8; 32] {
+                &self.0.0
+            }
+
+            /// The bytes in internal order.
+            #[inline]
+            pub const fn to_bytes(self) -> [u8; 32] {
+                self.0.0
+            }
+
+            /// Whether all bytes are zero.
+            #[inline]
+            pub fn is_zero(&self) -> bool {
+                self.0.is_zero()
+            }
+
+            /// Reads the printed form: 64 hexadecimal digits, reversed.
+            ///
+            /// Returns `None` for anything else.
+            pub fn from_display(text: &str) -> Option<$name> {
+                Hash256::from_display(text).map($name)
+            }
+
+            /// Same as `from_display`, for constants.
+            ///
+            /// # Panics
+            ///
+            /// When `text` is not 64 hexadecimal digits; meant for literals only.
+            pub const fn literal(text: &str) -> $name {
+                $name(Hash256::literal(text))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        const _: () = assert!(size_of::<$name>() == 32 && align_of::<$name>() == 1, "lists of ids are lists of hashes");
+    };
+}
+
+id! {
+    /// The id of a transaction: the hash of its form without witness. Source: BIP-0141.
+    Txid
+}
+id! {
+    /// The witness id of a transaction: the hash of its whole form. Source: BIP-0141.
+    Wtxid
+}
+id! {
+    /// The id of a block: the hash of its header.
+    BlockHash
+}
+
+impl Wtxid {
+    /// The witness id of a transaction without witness, which is its id. Source: BIP-0141.
+    #[inline]
+    pub const fn without_witness(txid: Txid) -> Wtxid {
+        Wtxid(txid.0)
+    }
+}
+
+/// The name of a coin: the transaction that made it, and which of its outputs it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OutPoint {
+    /// Id of the transaction.
+    pub txid: Txid,
+    /// Number of the output, from 0.
+    pub vout: u32,
+}
+
+const _: () = assert!(size_of::<OutPoint>() == 36, "as many bytes as in an input");
+
+impl OutPoint {
+    /// What a coinbase input names: a null id and the greatest number.
+    pub const NULL: OutPoint = OutPoint { txid: Txid::ZERO, vout: u32::MAX };
+
+    /// Reads the 36 bytes of an input: txid, then vout little endian.
+    #[inline]
+    pub fn from_bytes(bytes: &[u8; 36]) -> OutPoint {
+        let (txid, vout) = bytes.split_at(32);
+        OutPoint {
+            txid: Txid::from_bytes(txid.try_into().expect("32 of 36 bytes")),
+            vout: u32::from_le_bytes(vout.try_into().expect("4 of 36 bytes")),
+        }
+    }
+
+    /// Core's null prevout. Source: Bitcoin Core b88bffe, `COutPoint::IsNull`.
+    pub fn is_null(&self) -> bool {
+        self.vout == u32::MAX && self.txid.is_zero()
+    }
+}
+
+impl fmt::Display for OutPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.txid, self.vout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_print_as_their_hash() {
+        let text = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f";
+        let hash = BlockHash::literal(text);
+        assert_eq!((hash.to_string(), format!("{hash:?}")), (text.to_owned(), text.to_owned()));
+        assert_eq!(BlockHash::from_display(text), Some(hash));
+        assert_eq!(hash.to_hash256(), Hash256::literal(text));
+        assert_eq!(BlockHash::from_bytes(hash.to_bytes()), hash);
+    }
+
+    #[test]
+    fn outpoint_is_null_needs_id_and_number() {
+        assert!(OutPoint::NULL.is_null());
+        assert!(!OutPoint { vout: 0, ..OutPoint::NULL }.is_null());
+        assert!(!OutPoint { txid: Txid::from_bytes([1; 32]), ..OutPoint::NULL }.is_null());
+    }
+}
