@@ -1,8 +1,8 @@
 //! How far `lab chain` is, on standard error: a bar on a terminal, a line now and then elsewhere.
 
 use crate::progress::{LINE_EVERY, bar, say};
-use crate::text;
 use indicatif::ProgressBar;
+use primitives::human;
 use std::io::IsTerminal;
 use std::time::Instant;
 
@@ -20,10 +20,12 @@ impl BlockBar {
     /// Shows the progress of `lab chain`.
     pub(crate) fn progress(&mut self, progress: &lab::chain::Progress) {
         let text = || {
-            let (height, end) = (text::count(progress.blocks.into()), text::count(progress.blocks_total.into()));
-            let left =
-                progress.seconds_left.map(|seconds| format!(", {} to go", text::duration(seconds))).unwrap_or_default();
-            format!("block {height} of {end}, {}{left}", text::bytes(progress.bytes))
+            let (height, end) = (human::count(progress.blocks.into()), human::count(progress.blocks_total.into()));
+            let left = progress
+                .seconds_left
+                .map(|seconds| format!(", {} to go", human::duration(seconds)))
+                .unwrap_or_default();
+            format!("block {height} of {end}, {}{left}", human::bytes(progress.bytes))
         };
         match &self.bar {
             Some(bar) => {

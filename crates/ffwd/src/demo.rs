@@ -6,13 +6,13 @@
 
 use crate::args::lab::Demo;
 use crate::progress::{Reporter, say};
-use crate::{Failure, heed_ctrl_c, lab_command, output, settings, text};
+use crate::{Failure, heed_ctrl_c, lab_command, output, settings};
 use consensus::{Chain, Params};
 use lab::chain;
 use lab::plot::{PlotOptions, plot};
 use node::jobs;
 use node::options::{self, Options, Prune, Report, SetHash, SetInfo, Sizes};
-use primitives::BlockHash;
+use primitives::{BlockHash, human};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::fs;
@@ -129,10 +129,10 @@ fn page(datadir: &Path, folder: &Path) -> Result<PathBuf, Failure> {
 fn lines(made: &chain::Report, report: &Report, set: &SetInfo, page: &Path) -> String {
     format!(
         "made: {} blocks, {} of them full, {}, in {}\n{}\nreport: {}",
-        text::count(made.height.into()),
-        text::count(made.blocks_full.into()),
-        text::bytes(made.bytes),
-        text::duration(made.seconds),
+        human::count(made.height.into()),
+        human::count(made.blocks_full.into()),
+        human::bytes(made.bytes),
+        human::duration(made.seconds),
         output::job_lines("reindex", Chain::Regtest.name(), report, Some(set)),
         page.display()
     )

@@ -3,10 +3,11 @@
 use crate::args::lab::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun};
 use crate::block_bar::BlockBar;
 use crate::progress::say;
-use crate::{Failure, INTERRUPTED, output, settings, text};
+use crate::{Failure, INTERRUPTED, output, settings};
 use lab::chain::Signatures;
 use lab::plot::{PlotError, PlotOptions, PlotReport};
 use lab::run::{RunError, RunOptions};
+use primitives::human;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -64,17 +65,17 @@ fn lines(options: &lab::chain::Options, report: &lab::chain::Report) -> String {
         "chain in {} to height {}, block {}\n  {} full blocks like {} with {} signatures, {} in all\n  \
          {} transactions, {} inputs, {} outputs, {} coins\n  made in {}{assumed}",
         options.out.display(),
-        text::count(report.height.into()),
+        human::count(report.height.into()),
         report.bestblock,
-        text::count(report.blocks_full.into()),
+        human::count(report.blocks_full.into()),
         options.profile,
         options.signatures,
-        text::bytes(report.bytes),
-        text::count(report.transactions),
-        text::count(report.inputs),
-        text::count(report.outputs),
-        text::count(report.txouts),
-        text::duration(report.seconds)
+        human::bytes(report.bytes),
+        human::count(report.transactions),
+        human::count(report.inputs),
+        human::count(report.outputs),
+        human::count(report.txouts),
+        human::duration(report.seconds)
     )
 }
 
@@ -143,11 +144,11 @@ fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
 fn committed(report: &lab::commit::Report) -> String {
     format!(
         "{} at block {} written again in {}\n  read in {}, committed in {}",
-        text::plural(report.txouts, "coin", "coins"),
+        human::plural(report.txouts, "coin", "coins"),
         report.bestblock,
-        text::plural(report.generations, "commit", "commits"),
-        text::duration(report.read_seconds),
-        text::duration(report.commit_seconds)
+        human::plural(report.generations, "commit", "commits"),
+        human::duration(report.read_seconds),
+        human::duration(report.commit_seconds)
     )
 }
 
@@ -167,24 +168,24 @@ fn cells(report: &lab::run::Report, out: &Path) -> String {
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let waiting = report.cells.iter().filter(|cell| cell.runs + cell.failed == 0).count();
     for cell in report.cells.iter().filter(|cell| cell.runs + cell.failed > 0) {
-        let spread = cell.stddev_seconds.map(|spread| format!(" ± {}", text::rate(spread))).unwrap_or_default();
+        let spread = cell.stddev_seconds.map(|spread| format!(" ± {}", human::figure(spread))).unwrap_or_default();
         let range = cell.min_seconds.zip(cell.max_seconds);
         lines.push(format!(
             "| {} | {}{} | {} | {} | {} | {} | {} |",
             cell.cell,
             cell.runs,
             if cell.failed > 0 { format!(", {} failed", cell.failed) } else { String::new() },
-            or_none(cell.mean_seconds.map(|mean| format!("{}{spread}", text::rate(mean)))),
-            or_none(range.map(|(min, max)| format!("{} .. {}", text::rate(min), text::rate(max)))),
-            or_none(cell.ratio.map(text::rate)),
-            or_none(cell.peak_rss_anon_bytes.map(text::bytes)),
-            or_none(cell.bytes_written.map(text::bytes)),
+            or_none(cell.mean_seconds.map(|mean| format!("{}{spread}", human::figure(mean)))),
+            or_none(range.map(|(min, max)| format!("{} .. {}", human::figure(min), human::figure(max)))),
+            or_none(cell.ratio.map(human::figure)),
+            or_none(cell.peak_rss_anon_bytes.map(human::bytes)),
+            or_none(cell.bytes_written.map(human::bytes)),
         ));
         lines.extend(cell.not_compared.iter().map(|why| format!("|   not compared: {why} | | | | | | |")));
         lines.extend(cell.failures.iter().map(|one| format!("|   run {}: {} | | | | | | |", one.run, one.why)));
     }
     if !report.complete {
-        let cells = if waiting > 0 { text::plural(waiting as u64, "cell", "cells") } else { "some runs".to_owned() };
+        let cells = if waiting > 0 { human::plural(waiting as u64, "cell", "cells") } else { "some runs".to_owned() };
         lines.push(format!("not all of the plan: {cells} to come with --resume"));
     }
     lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
@@ -211,12 +212,12 @@ fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
 fn plotted(report: &PlotReport) -> String {
     let mut lines = vec![format!(
         "{} in {}, {}",
-        text::plural(report.runs.len() as u64, "run", "runs"),
-        text::plural(report.lines, "line", "lines"),
-        text::bytes(report.bytes)
+        human::plural(report.runs.len() as u64, "run", "runs"),
+        human::plural(report.lines, "line", "lines"),
+        human::bytes(report.bytes)
     )];
     if report.damaged_lines > 0 {
-        lines.push(format!("cut or damaged: {}", text::plural(report.damaged_lines, "line", "lines")));
+        lines.push(format!("cut or damaged: {}", human::plural(report.damaged_lines, "line", "lines")));
     }
     lines.extend(report.skipped.iter().map(|one| format!("left out: {}: {}", one.path.display(), one.why)));
     lines.extend(report.notes.iter().map(|note| format!("note: {note}")));

@@ -19,7 +19,6 @@ mod lab_command;
 mod output;
 mod progress;
 mod settings;
-mod text;
 
 use args::{Cli, Coins, CoinsInfo, Command, Common, HashType, Info, Verify, Writing};
 use clap::Parser;

@@ -2,10 +2,10 @@
 //!
 //! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
 
-use crate::text;
 use node::jobs::{Failed, FolderInfo, VerifyReport};
 use node::options::{Report, SetInfo};
 use node::stats::{STAGES, Snapshot};
+use primitives::human;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::io::Write;
@@ -41,7 +41,7 @@ fn seconds(value: f64) -> f64 {
 
 /// An amount as gettxoutsetinfo prints it: a number with eight decimals.
 fn amount(satoshi: i64) -> Box<RawValue> {
-    RawValue::from_string(text::btc(satoshi)).expect("digits around a point are a JSON number")
+    RawValue::from_string(human::btc(satoshi)).expect("digits around a point are a JSON number")
 }
 
 /// Hash of the UTXO set, under its name.
@@ -136,23 +136,23 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
 pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&SetInfo>) -> String {
     let stats = &report.stats;
     let mut lines =
-        vec![format!("{title} of {chain} to height {}, block {}", text::count(report.height.into()), report.best)];
+        vec![format!("{title} of {chain} to height {}, block {}", human::count(report.height.into()), report.best)];
     let from = if report.height_start > 0 {
-        format!(", continued from height {}", text::count(report.height_start.into()))
+        format!(", continued from height {}", human::count(report.height_start.into()))
     } else {
         String::new()
     };
     let refused = if report.blocks_invalid > 0 {
-        format!(", {} invalid", text::count(report.blocks_invalid))
+        format!(", {} invalid", human::count(report.blocks_invalid))
     } else {
         String::new()
     };
-    lines.push(row("blocks", format!("{} connected{refused}{from}", text::count(report.blocks))));
-    lines.push(row("transactions", text::count(stats.transactions)));
-    lines.push(row("inputs", format!("{}; scripts verified: {}", text::count(stats.inputs), scripts(stats))));
-    lines.push(row("outputs", text::count(stats.outputs)));
+    lines.push(row("blocks", format!("{} connected{refused}{from}", human::count(report.blocks))));
+    lines.push(row("transactions", human::count(stats.transactions)));
+    lines.push(row("inputs", format!("{}; scripts verified: {}", human::count(stats.inputs), scripts(stats))));
+    lines.push(row("outputs", human::count(stats.outputs)));
     lines.extend(set.map(set_rows).into_iter().flatten());
-    lines.push(row("time", format!("{}: {}", text::duration(report.seconds), rates(report))));
+    lines.push(row("time", format!("{}: {}", human::duration(report.seconds), rates(report))));
     lines.push(row("busy", busy(stats)));
     lines.push(row("queues", queues(report)));
     lines.push(row("look-ups", look_ups(stats)));
@@ -171,13 +171,13 @@ fn scripts(stats: &Snapshot) -> String {
     match stats.scripts {
         0 => "none".to_owned(),
         all if all >= stats.inputs => "all".to_owned(),
-        some => text::count(some),
+        some => human::count(some),
     }
 }
 
 fn set_rows(set: &SetInfo) -> Vec<String> {
     let mut rows =
-        vec![row("UTXO set", format!("{} coins, {} BTC", text::count(set.txouts), text::btc(set.total_amount)))];
+        vec![row("UTXO set", format!("{} coins, {} BTC", human::count(set.txouts), human::btc(set.total_amount)))];
     rows.extend(set.hash.map(|(name, hash)| row("hash", format!("{name} {hash}"))));
     rows
 }
@@ -185,11 +185,11 @@ fn set_rows(set: &SetInfo) -> Vec<String> {
 /// Blocks, inputs and bytes per second.
 fn rates(report: &Report) -> String {
     let stats = &report.stats;
-    let per_second = |number: u64| text::rate(number as f64 / report.seconds.max(1e-6));
+    let per_second = |number: u64| human::figure(number as f64 / report.seconds.max(1e-6));
     let (blocks, inputs) = (per_second(report.blocks), per_second(stats.inputs));
     format!(
         "{blocks} blocks, {inputs} inputs, {} MB per second",
-        text::rate(stats.bytes as f64 / 1e6 / report.seconds.max(1e-6))
+        human::figure(stats.bytes as f64 / 1e6 / report.seconds.max(1e-6))
     )
 }
 
@@ -202,7 +202,11 @@ fn busy(stats: &Snapshot) -> String {
     if stages.is_empty() {
         return "no stage took 5 ms".to_owned();
     }
-    stages.iter().map(|(time, name)| format!("{name} {}", text::busy(*time))).collect::<Vec<_>>().join(", ")
+    stages
+        .iter()
+        .map(|(time, name)| format!("{name} {}", human::duration(time.as_secs_f64())))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Mean number of tasks queued for each stage (for reading: share of the time that it waited), the largest first.
@@ -219,13 +223,13 @@ fn queues(report: &Report) -> String {
 }
 
 fn memory(stats: &Snapshot) -> String {
-    format!("peak {} coins in {} MiB", text::count(stats.coins_max), text::count(stats.coin_bytes_max >> 20))
+    format!("peak {} coins in {} MiB", human::count(stats.coins_max), human::count(stats.coin_bytes_max >> 20))
 }
 
 fn look_ups(stats: &Snapshot) -> String {
-    let (asked, spends) = (text::count(stats.asked), text::count(stats.spends));
+    let (asked, spends) = (human::count(stats.asked), human::count(stats.spends));
     let share = stats.asked as f64 * 100.0 / stats.spends.max(1) as f64;
-    let flushes = text::plural(stats.flushes, "flush", "flushes");
+    let flushes = human::plural(stats.flushes, "flush", "flushes");
     format!("cache misses {asked} of {spends} spent coins ({share:.1} %); {flushes}")
 }
 
@@ -261,10 +265,10 @@ pub(crate) fn set_json(set: &SetInfo) -> String {
 /// The same for people.
 pub(crate) fn set_lines(chain: &str, set: &SetInfo) -> String {
     let mut lines =
-        vec![format!("UTXO set of {chain} at height {}, block {}", text::count(set.height.into()), set.best)];
+        vec![format!("UTXO set of {chain} at height {}, block {}", human::count(set.height.into()), set.best)];
     lines.extend(set_rows(set));
-    lines.push(row("bogosize", text::count(set.bogosize)));
-    lines.push(row("on disk", text::bytes(set.disk_size)));
+    lines.push(row("bogosize", human::count(set.bogosize)));
+    lines.push(row("on disk", human::bytes(set.disk_size)));
     lines.join("\n")
 }
 
@@ -296,12 +300,12 @@ pub(crate) fn verify_json(chain: &str, report: &VerifyReport) -> String {
 pub(crate) fn verify_lines(chain: &str, report: &VerifyReport) -> String {
     format!(
         "the last {} blocks of {chain} up to height {}, block {}, are valid at level {}: {} transactions in {}",
-        text::count(report.blocks.into()),
-        text::count(report.height.into()),
+        human::count(report.blocks.into()),
+        human::count(report.height.into()),
         report.best,
         report.level,
-        text::count(report.transactions),
-        text::duration(report.seconds)
+        human::count(report.transactions),
+        human::duration(report.seconds)
     )
 }
 

@@ -4,10 +4,10 @@
 //! Work is bytes and inputs; where the network is the limit, bytes alone.
 //! Absent on purpose: standard output, which has results alone.
 
-use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use node::options::{Event, Options, Progress};
 use node::stats::{STAGES, Stage};
+use primitives::human;
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,32 +136,35 @@ fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
 
 /// Everything about the progress, in one line; a narrow terminal shows its beginning.
 fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
-    let mut parts =
-        vec![format!("height {} of {}", text::count(progress.height.into()), text::count(progress.height_end.into()))];
+    let mut parts = vec![format!(
+        "height {} of {}",
+        human::count(progress.height.into()),
+        human::count(progress.height_end.into())
+    )];
     if let Some(height) = progress.presync {
-        parts.push(format!("pre-syncing headers: {}", text::count(height.into())));
+        parts.push(format!("pre-syncing headers: {}", human::count(height.into())));
     } else if progress.headers > progress.height_end {
-        parts.push(format!("{} headers", text::count(progress.headers.into())));
+        parts.push(format!("{} headers", human::count(progress.headers.into())));
     }
     if rates.bytes > 0.0 {
-        parts.push(format!("{} blocks/s", text::rate(rates.blocks)));
-        parts.push(format!("{} MB/s", text::rate(rates.bytes / 1e6)));
+        parts.push(format!("{} blocks/s", human::figure(rates.blocks)));
+        parts.push(format!("{} MB/s", human::figure(rates.bytes / 1e6)));
     }
     let to_go = seconds_to_go(progress, rates).filter(|&seconds| seconds > 0.0);
-    parts.extend(to_go.map(|seconds| format!("{} to go", text::duration(seconds))));
+    parts.extend(to_go.map(|seconds| format!("{} to go", human::duration(seconds))));
     if !rates.limit.is_empty() {
         parts.push(format!("{}-bound", rates.limit));
     }
     parts.extend(progress.peers.map(|peers| match peers {
         0 => "no peers".to_owned(),
-        some => text::plural(some.into(), "peer", "peers"),
+        some => human::plural(some.into(), "peer", "peers"),
     }));
     let (mib, of) = (progress.stats.coin_bytes >> 20, dbcache_bytes >> 20);
     parts.push(format!(
         "{} coins in {} of {} MiB",
-        text::count(progress.stats.coins),
-        text::count(mib),
-        text::count(of)
+        human::count(progress.stats.coins),
+        human::count(mib),
+        human::count(of)
     ));
     if let Some(missed) = (progress.stats.asked * 100).checked_div(progress.stats.spends) {
         parts.push(format!("cache miss rate {missed} %"));
@@ -266,8 +269,8 @@ fn stopping(coins: u64) -> String {
     format!(
         "stopping: committing the connected blocks first ({} coins in memory, up to {} on a fast disk); \
          a second Ctrl-C exits at once and loses only what is not committed",
-        text::count(coins),
-        text::duration(seconds as f64)
+        human::count(coins),
+        human::duration(seconds as f64)
     )
 }
 

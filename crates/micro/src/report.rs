@@ -1,5 +1,6 @@
 //! What was measured: rows, as Markdown, CSV, JSON.
 
+use primitives::human;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -147,21 +148,10 @@ impl Row {
 fn grouped(value: f64) -> String {
     let text = if value < 1.0 { format!("{value:.4}") } else { format!("{value:.2}") };
     let (whole, rest) = text.split_once('.').unwrap_or((&text, "00"));
-    format!("{}.{rest}", thousands(whole))
+    format!("{}.{rest}", human::grouped(whole))
 }
 
 /// With one digit behind the point below 1,000, none above.
 fn grouped_short(value: f64) -> String {
-    if value < 1000.0 { format!("{value:.1}") } else { thousands(&format!("{value:.0}")) }
-}
-
-fn thousands(digits: &str) -> String {
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    if value < 1000.0 { format!("{value:.1}") } else { human::grouped(&format!("{value:.0}")) }
 }

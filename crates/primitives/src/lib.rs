@@ -13,6 +13,7 @@ pub mod fuzz;
 pub mod hash;
 pub mod header;
 pub mod hex;
+pub mod human;
 pub mod ids;
 pub mod merkle;
 pub mod undo;
