@@ -160,7 +160,7 @@ fn results_of(plan: &Path) -> PathBuf {
 }
 
 /// A Markdown table of the cells, and where the rest is.
-fn cells(report: &lab::run::Report, out: &Path) -> String {
+fn cells(report: &lab::result::Report, out: &Path) -> String {
     let mut lines = vec![
         "| cell | runs | seconds | min .. max | ratio | peak memory | written |".to_owned(),
         "|---|--:|--:|--:|--:|--:|--:|".to_owned(),
@@ -229,7 +229,7 @@ fn plotted(report: &PlotReport) -> String {
 mod tests {
     use super::*;
     use lab::plot::Skipped;
-    use lab::run::{Cell, Failure as RunFailure, Report};
+    use lab::result::{Cell, Failure as RunFailure, Report};
 
     #[test]
     fn results_have_a_place() {

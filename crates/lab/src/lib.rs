@@ -1,5 +1,6 @@
 //! The lab: makes chains, runs whole programs by a plan, draws what came of them.
 //!
+//! - `debug_log`: reads debug.log, Core's and ffwd's. `result`: what a plan leaves behind. `run` and `plot` meet in these alone.
 //! - `chain`: valid regtest chains like mainnet's.
 //! - `commit`: a UTXO set written again.
 //! - `run`: whole programs, by a plan.
@@ -9,5 +10,7 @@
 
 pub mod chain;
 pub mod commit;
+mod debug_log;
 pub mod plot;
+pub mod result;
 pub mod run;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::charts::Chart;
 use super::input::{Inputs, Run};
-use super::log::STAGE_LINES;
+use crate::debug_log::{STAGE_BIN, STAGE_LINES};
 
 /// Writes what is behind `chart`.
 ///
@@ -76,7 +76,7 @@ fn stages(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     for run in runs {
         let name = quoted(&run.label);
         for (&bin, sums) in &run.stages {
-            write!(out, "{name},{},{}", u64::from(bin) * u64::from(super::log::STAGE_BIN), sums.blocks)?;
+            write!(out, "{name},{},{}", u64::from(bin) * u64::from(STAGE_BIN), sums.blocks)?;
             sums.ms.iter().try_for_each(|ms| write!(out, ",{ms:.3}"))?;
             writeln!(out)?;
         }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::log::{self, LogRun, StageSums, Tip};
 use super::{PlotError, Skipped};
-use crate::run::{Cell, FORMAT, Outcome, RESULT_FILE, Report, RunRecord, SAMPLES_FILE, SAMPLES_HEADER};
+use crate::debug_log::{self, LogRun, StageSums, Tip};
+use crate::result::{Cell, FORMAT, Outcome, RESULT_FILE, Report, RunRecord, SAMPLES_FILE, SAMPLES_HEADER};
 
 /// Folders inside folders that are searched.
 const DEPTH_MAX: usize = 6;
@@ -212,7 +212,7 @@ fn one(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
         return result(path, inputs);
     }
     let wrong = |error| PlotError::Read { path: path.to_owned(), error };
-    let log = log::read(File::open(path).map_err(wrong)?).map_err(wrong)?;
+    let log = debug_log::read(File::open(path).map_err(wrong)?).map_err(wrong)?;
     (inputs.lines, inputs.bytes) = (inputs.lines + log.lines, inputs.bytes + log.bytes);
     if log.runs.iter().all(|run| run.tips.is_empty() && run.background.is_empty()) {
         let why = if log.timed == 0 {
@@ -312,7 +312,7 @@ fn from_log(log: LogRun, start_us: i64, seen: Option<&Run>) -> Run {
     let last = log.tips.last().map_or(log.end_us, |tip| tip.time_us);
     Run {
         version: log.version,
-        trust: log.trust.map_or("", log::Trust::words).to_owned(),
+        trust: log.trust.map_or("", debug_log::Trust::words).to_owned(),
         flushes_inferred,
         flushes,
         stages: log.stages,
@@ -436,7 +436,7 @@ fn measured(folder: &Path, record: &RunRecord, cell: Option<&Cell>, inputs: &mut
     let path = folder.join("debug.log");
     if path.is_file() {
         let wrong = |error| PlotError::Read { path: path.clone(), error };
-        let log = log::read(File::open(&path).map_err(wrong)?).map_err(wrong)?;
+        let log = debug_log::read(File::open(&path).map_err(wrong)?).map_err(wrong)?;
         (inputs.lines, inputs.bytes) = (inputs.lines + log.lines, inputs.bytes + log.bytes);
         damaged += log.runs.iter().map(|run| run.damaged).sum::<u64>();
         if let Some(log) = log.runs.into_iter().filter(|run| !run.tips.is_empty()).max_by_key(|run| run.tips.len()) {

@@ -8,8 +8,6 @@ mod charts;
 mod csv;
 mod html;
 mod input;
-mod line;
-pub(crate) mod log;
 mod palette;
 mod svg;
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! Absent on purpose: a ratio without a baseline that did the same work; an interval from one run.
 
 use super::plan::{Plan, PlannedCell};
-use super::result::{Cell, ChainFacts, Failure, Outcome, RunRecord};
 use super::sample::Sample;
+use crate::result::{Cell, ChainFacts, Failure, Outcome, RunRecord};
 
 /// Points of a cell's memory curve.
 const CURVE_POINTS: usize = 200;

@@ -19,9 +19,9 @@ use super::plan::{PageCache, Plan, PlannedCell, ProgramKind, Work, WorkKind};
 use super::process::{self, Ended, Server};
 use super::program::{self, Job, net_dir};
 use super::progress::{self, Progress};
-use super::result::{self, FORMAT, Machine, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, Settings};
 use super::survey::Surveyed;
 use super::{RunError, compare, sample};
+use crate::result::{self, FORMAT, Machine, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, Settings};
 
 /// How long a server may take until it answers.
 const SERVER_STARTS: Duration = Duration::from_secs(120);

@@ -5,7 +5,7 @@
 //! set, or that ran the scripts of other blocks, are not compared. A crash, a timeout or a kill is a result.
 //!
 //! `plan`: TOML to a plan. `check`, `survey`: what is wrong before anything runs. `engine`, `program`, `process`, `sample`,
-//! `limits`, `copy`: the runs. `compare`, `result`: what came of them.
+//! `limits`, `copy`: the runs. `compare`: what came of them, as `crate::result` has it.
 //! Absent on purpose: pictures (`plot` draws a result), and any judgement of a block.
 
 mod check;
@@ -17,7 +17,6 @@ mod plan;
 mod process;
 mod program;
 mod progress;
-mod result;
 mod sample;
 mod survey;
 #[cfg(test)]
@@ -32,8 +31,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub use plan::Problem;
-pub use result::*;
 
+use crate::result::{self, RESULT_FILE, Report};
 use check::Programs;
 use engine::Engine;
 use plan::{Plan, Source};

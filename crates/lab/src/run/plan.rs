@@ -9,7 +9,7 @@ mod read;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::result::Settings;
+use crate::result::Settings;
 use consensus::Chain;
 
 pub(super) use read::parse;

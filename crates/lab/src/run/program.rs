@@ -14,8 +14,8 @@ use consensus::Chain;
 use serde_json::Value;
 
 use super::plan::{ProgramKind, Work, WorkKind};
-use super::result::{ASSUMED_VALID, EVERY_SCRIPT, Settings};
 use super::survey::Surveyed;
+use crate::result::{ASSUMED_VALID, EVERY_SCRIPT, Settings};
 
 /// Lines of log and standard error that a failed run keeps.
 const LAST_LINES: usize = 20;
@@ -267,8 +267,8 @@ pub(super) fn last_lines(files: &[&Path]) -> Vec<String> {
 
 /// The trust level that a log states, if it does.
 pub(super) fn trust_of_log(path: &Path) -> Option<&'static str> {
-    let log = crate::plot::log::read(File::open(path).ok()?).ok()?;
-    log.runs.iter().rev().find_map(|run| run.trust).map(crate::plot::log::Trust::words)
+    let log = crate::debug_log::read(File::open(path).ok()?).ok()?;
+    log.runs.iter().rev().find_map(|run| run.trust).map(crate::debug_log::Trust::words)
 }
 
 /// True where `path` is a file that may be executed.
@@ -283,8 +283,8 @@ fn text(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::result::ChainFacts;
     use super::*;
+    use crate::result::ChainFacts;
 
     #[test]
     fn programs_are_told_what_to_do() {

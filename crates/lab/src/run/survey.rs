@@ -13,7 +13,7 @@ use primitives::BlockHash;
 use store::blockfiles::BlockFiles;
 use store::{Layout, Network};
 
-use super::result::ChainFacts;
+use crate::result::ChainFacts;
 
 /// A chain's folder as found.
 #[derive(Clone, Debug)]

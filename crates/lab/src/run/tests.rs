@@ -1,6 +1,7 @@
 //! Whole plans, with a program that behaves as ffwd's command does and does as it is told: a shell script.
 
 use super::*;
+use crate::result::{ASSUMED_VALID, EVERY_SCRIPT, Outcome};
 use consensus::{Chain, Params};
 use primitives::Header;
 use std::os::unix::fs::PermissionsExt;

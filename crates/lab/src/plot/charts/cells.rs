@@ -2,7 +2,7 @@
 
 use super::{Chart, Drawn, Kind, Row, Series, Unit, axis, or_dash, table, text};
 use crate::plot::input::Inputs;
-use crate::run::{Cell, Report};
+use crate::result::{Cell, Report};
 
 /// Cells drawn of one result.
 const CELLS_MAX: usize = 48;

@@ -191,7 +191,7 @@ fn comparable(run: &Run, base: &Run) -> Result<(f64, f64), String> {
 }
 
 fn scripts(trust: &str) -> &str {
-    if trust == crate::run::EVERY_SCRIPT { "every script" } else { "no script below an assumed-valid block" }
+    if trust == crate::result::EVERY_SCRIPT { "every script" } else { "no script below an assumed-valid block" }
 }
 
 /// The last tip of `height`: the one that stood in the end.

@@ -4,8 +4,8 @@
 //! Here each millisecond of "Connect block" is in one layer. Where a log lacks the enclosing lines the layers are what it has.
 
 use super::{Axis, Chart, Drawn, Kind, Row, Series, Table, Unit, axis, table, text};
+use crate::debug_log::{STAGE_BIN, StageSums};
 use crate::plot::input::Run;
-use crate::plot::log::{STAGE_BIN, StageSums};
 
 /// Columns of a chart.
 const COLUMNS: u32 = 48;

@@ -14,7 +14,7 @@ use super::{
     Limits, PageCache, Plan, PlannedCell, PlannedChain, Problem, Program, ProgramKind, Source, Work, WorkKind,
     name_cells,
 };
-use crate::run::result::Settings;
+use crate::result::Settings;
 
 /// Repeats of a cell: more says nothing new.
 const REPEATS_MAX: u32 = 1_000;

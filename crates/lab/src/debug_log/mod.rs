@@ -7,12 +7,17 @@
 //! The log is read in pieces, so its size does not matter; what is kept of it is bounded by [`TIPS_MAX`].
 //! Absent on purpose: which file, how it is drawn.
 
+mod line;
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use memchr::{memchr, memmem, memrchr};
 
-use super::line::{self, Line};
+use crate::result::{ASSUMED_VALID, EVERY_SCRIPT};
+use line::Line;
 
 /// Tips that are kept of one log: four times those of mainnet. Blocks beyond are counted in [`Log::tips_left_out`].
 const TIPS_MAX: usize = 4_000_000;
@@ -33,10 +38,10 @@ const CLOCK_BACK_MAX_US: i64 = 3_600_000_000;
 const PIECE_BYTES: usize = 4 << 20;
 
 /// Blocks whose stage times are added up together.
-pub(super) const STAGE_BIN: u32 = 50;
+pub(crate) const STAGE_BIN: u32 = 50;
 
 /// What Core names at `-debug=bench`, as written there, in the order of the lines of a block.
-pub(super) const STAGE_LINES: [&str; 12] = [
+pub(crate) const STAGE_LINES: [&str; 12] = [
     "Load block from disk",
     "Sanity checks",
     "Fork checks",
@@ -56,33 +61,33 @@ const BLOCK: usize = 11;
 
 /// Milliseconds per entry of [`STAGE_LINES`], and the number of blocks they were added up over.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct StageSums {
+pub(crate) struct StageSums {
     /// Milliseconds, by [`STAGE_LINES`].
-    pub(super) ms: [f64; STAGE_LINES.len()],
+    pub(crate) ms: [f64; STAGE_LINES.len()],
     /// Blocks in the sums.
-    pub(super) blocks: u32,
+    pub(crate) blocks: u32,
 }
 
 /// A block that became the tip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Tip {
+pub(crate) struct Tip {
     /// Microseconds since 1970.
-    pub(super) time_us: i64,
+    pub(crate) time_us: i64,
     /// What the line said.
-    pub(super) fields: line::TipFields,
+    pub(crate) fields: line::TipFields,
 }
 
 /// A write of the coins cache to disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Flush {
+pub(crate) struct Flush {
     /// Microseconds since 1970.
-    pub(super) time_us: i64,
+    pub(crate) time_us: i64,
     /// Height of the tip at that moment; 0 before the first.
-    pub(super) height: u32,
+    pub(crate) height: u32,
     /// Milliseconds it took, where the log says (`-debug=bench`).
-    pub(super) ms: Option<f64>,
+    pub(crate) ms: Option<f64>,
     /// Coins written, where the log says.
-    pub(super) coins: Option<u64>,
+    pub(crate) coins: Option<u64>,
 }
 
 /// Which scripts the program said that it runs.
@@ -102,8 +107,8 @@ impl Trust {
     /// The trust level in words, the same as those of `lab run`.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::All | Self::AllPlanned => crate::run::EVERY_SCRIPT,
-            Self::Assumed | Self::AssumedPlanned => crate::run::ASSUMED_VALID,
+            Self::All | Self::AllPlanned => EVERY_SCRIPT,
+            Self::Assumed | Self::AssumedPlanned => ASSUMED_VALID,
         }
     }
 }
@@ -112,29 +117,29 @@ impl Trust {
 #[derive(Debug, Default)]
 pub(crate) struct LogRun {
     /// The version line, or empty.
-    pub(super) version: String,
+    pub(crate) version: String,
     /// Time of its first line, microseconds since 1970.
-    pub(super) start_us: Option<i64>,
+    pub(crate) start_us: Option<i64>,
     /// Time of its last line.
-    pub(super) end_us: i64,
+    pub(crate) end_us: i64,
     /// Its tips in the order of the file.
-    pub(super) tips: Vec<Tip>,
+    pub(crate) tips: Vec<Tip>,
     /// Tips of a background validation, if it made one.
-    pub(super) background: Vec<Tip>,
+    pub(crate) background: Vec<Tip>,
     /// Flushes that the log names.
-    pub(super) flushes: Vec<Flush>,
+    pub(crate) flushes: Vec<Flush>,
     /// Stage times by `height / STAGE_BIN`.
-    pub(super) stages: BTreeMap<u32, StageSums>,
+    pub(crate) stages: BTreeMap<u32, StageSums>,
     /// Milliseconds of each block, from "Connect block" lines.
-    pub(super) block_ms: Vec<f32>,
+    pub(crate) block_ms: Vec<f32>,
     /// True where times were written to the microsecond.
-    pub(super) micros: bool,
+    pub(crate) micros: bool,
     /// True where "Shutdown done" was written: the end is the program's own.
-    pub(super) shut_down: bool,
+    pub(crate) shut_down: bool,
     /// Which scripts ran, where the log says.
     pub(crate) trust: Option<Trust>,
     /// Lines that are cut or damaged.
-    pub(super) damaged: u64,
+    pub(crate) damaged: u64,
 }
 
 /// A log as read.
@@ -143,15 +148,15 @@ pub(crate) struct Log {
     /// Its runs, in the order of the file; those without a tip too.
     pub(crate) runs: Vec<LogRun>,
     /// Bytes read.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Lines read.
-    pub(super) lines: u64,
+    pub(crate) lines: u64,
     /// Lines that begin with a time.
-    pub(super) timed: u64,
+    pub(crate) timed: u64,
     /// Tips beyond [`TIPS_MAX`].
-    pub(super) tips_left_out: u64,
+    pub(crate) tips_left_out: u64,
     /// Starts beyond [`RUNS_MAX`]: their lines are not in any run.
-    pub(super) runs_left_out: u64,
+    pub(crate) runs_left_out: u64,
 }
 
 /// Reads a whole log.

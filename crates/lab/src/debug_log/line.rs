@@ -4,7 +4,7 @@
 //! `2026-01-01T00:00:00.000000Z`, and before v0.16 `2016-01-01 00:00:00`. A tag is a thread, a source position, a function,
 //! a category or `background validation`. Source: Bitcoin Core b88bffe, logging.cpp `FormatLogStrInPlace`, and the logs of older versions.
 //!
-//! Absent on purpose: what a message means for a run; see `log.rs`. Nothing here allocates.
+//! Absent on purpose: what a message means for a run; see the parent module. Nothing here allocates.
 
 use memchr::memchr;
 
@@ -78,17 +78,17 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 
 /// A tip: the fields of one UpdateTip message that are drawn or compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct TipFields {
+pub(crate) struct TipFields {
     /// The last 64 bits of the block hash as displayed: enough to tell chains apart.
-    pub(super) hash: u64,
+    pub(crate) hash: u64,
     /// Height of the block.
-    pub(super) height: u32,
+    pub(crate) height: u32,
     /// Transactions of the chain up to this block; 0 where not written.
-    pub(super) tx: u64,
+    pub(crate) tx: u64,
     /// Size of the coins cache in MiB; NaN where not written.
-    pub(super) cache_mib: f32,
+    pub(crate) cache_mib: f32,
     /// Entries of the coins cache; 0 where not written.
-    pub(super) entries: u64,
+    pub(crate) entries: u64,
 }
 
 /// How an UpdateTip message starts, in every version that writes them.

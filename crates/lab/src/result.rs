@@ -3,7 +3,7 @@
 //! Folder:  `result.json` a [`Report`] | `plan.toml` | `runs/NNN-..`/ with `run.json` a [`RunRecord`], `samples.csv`
 //! ([`SAMPLES_HEADER`]), `debug.log`, `stdout.txt`, `stderr.txt`. Every file is written whole under another name and renamed.
 //!
-//! Absent on purpose: how a run is made (`engine.rs`) and how cells are compared (`compare.rs`).
+//! Absent on purpose: how a run is made (`run/engine.rs`) and how cells are compared (`run/compare.rs`).
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -250,7 +250,7 @@ pub struct Report {
 }
 
 /// Writes `bytes` to `path` so that it is there whole or not at all, also after a crash.
-pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("part");
     let mut file = std::fs::File::create(&beside)?;
     file.write_all(bytes)?;
@@ -264,7 +264,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// `value` as JSON with line ends, for a file.
-pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("strings, numbers and lists of them have a JSON form");
     text.push(b'\n');
     text
