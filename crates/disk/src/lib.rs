@@ -9,11 +9,13 @@
 //!
 //! Rules that both keep:
 //! - What was written is durable only after [`DiskFile::sync`]; that a name exists, moved or went is
-//!   durable only after [`Disk::sync_dir`] of its folder.
+//!   durable only after [`Disk::sync_dir`] of its directory.
 //! - A sync that failed is never tried again: the system may have dropped the pages and call the
 //!   next one a success. Write the file again, under a new name.
 //!
 //! Absent on purpose: buffering (callers write in large pieces), seek positions, permissions.
+
+#![warn(clippy::missing_errors_doc)]
 
 mod lock;
 mod real;
@@ -32,12 +34,12 @@ pub use lock::{LockError, LockGuard, lock_file};
 pub use real::RealDisk;
 pub use sim::{Fault, Loss, SimDisk};
 
-/// What went wrong with one operation on a file or folder, and where.
+/// What went wrong with one operation on a file or directory, and where.
 #[derive(Debug)]
 pub struct DiskError {
     /// The operation, as a verb: "write", "sync", "rename".
     pub action: &'static str,
-    /// The file or folder.
+    /// The file or directory.
     pub path: PathBuf,
     /// Where in the file, in bytes, if the operation has a place.
     pub offset: Option<u64>,
@@ -55,7 +57,7 @@ impl DiskError {
 
     /// The same error, naming the place in the file.
     #[must_use]
-    pub fn at(mut self, offset: u64) -> DiskError {
+    pub fn at_offset(mut self, offset: u64) -> DiskError {
         self.offset = Some(offset);
         self
     }
@@ -67,22 +69,23 @@ impl DiskError {
         self
     }
 
-    /// The same error, for a sync whose work is not done anew after a failure: room alone does not mend that.
+    /// The same error, for a sync whose work is not repeated after a failure: free space alone does not mend that.
     #[must_use]
     pub fn of_last_try(mut self) -> DiskError {
         if self.is_no_space() {
-            let why = format!("{} in a sync, which is never tried again: make room, then start again", self.source);
+            let why =
+                format!("{} in a sync, which is never tried again: free disk space, then start again", self.source);
             self.source = io::Error::other(why);
         }
         self
     }
 
-    /// The disk or the quota is full: with room made, the same work can be done again.
+    /// The disk or the quota is full: once there is free space, the same work can be done again.
     pub fn is_no_space(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// The file or folder is not there.
+    /// The file or directory is not there.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
@@ -112,25 +115,25 @@ impl std::error::Error for DiskError {
 /// Result of an operation on a [`Disk`] or [`DiskFile`].
 pub type DiskResult<T> = Result<T, DiskError>;
 
-/// What is known of a file or folder without opening it.
+/// What is known of a file or directory without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// Length in bytes; 0 for a folder.
+    /// Length in bytes; 0 for a directory.
     pub len: u64,
-    /// It is a folder.
+    /// It is a directory.
     pub is_dir: bool,
 }
 
-/// One name in a folder.
+/// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// The name, without the folder.
+    /// The name, without the directory.
     pub name: OsString,
-    /// It is a folder.
+    /// It is a directory.
     pub is_dir: bool,
 }
 
-/// A file system: names of files and folders. Shared by all threads.
+/// A file system: names of files and directories. Shared by all threads.
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens a file that exists, for reading only.
     ///
@@ -141,7 +144,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Makes a new, empty file, for reading and writing.
     ///
     /// # Errors
-    /// The name is taken, the folder is missing, no space, or what the system says.
+    /// The name is taken, the directory is missing, no space, or what the system says.
     fn create(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
 
     /// Opens a file that exists, for reading and writing in place.
@@ -162,7 +165,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Not found, or what the system says.
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()>;
 
-    /// Swaps two names (files or folders) in one step.
+    /// Swaps two names (files or directories) in one step.
     ///
     /// # Errors
     /// [`DiskError::is_unsupported`] where the file system has no such step; then nothing was done.
@@ -174,22 +177,22 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Not found, or what the system says.
     fn remove_file(&self, path: &Path) -> DiskResult<()>;
 
-    /// Removes a folder with all that is in it. Not atomic.
+    /// Removes a directory with all that is in it. Not atomic.
     ///
     /// # Errors
     /// Not found, or what the system says.
     fn remove_dir_all(&self, path: &Path) -> DiskResult<()>;
 
-    /// Makes a folder and those above it, as far as they are missing.
+    /// Makes a directory and those above it, as far as they are missing.
     ///
     /// # Errors
     /// A file is in the way, no space, or what the system says.
     fn create_dir_all(&self, path: &Path) -> DiskResult<()>;
 
-    /// The names in a folder, in byte order.
+    /// The names in a directory, in byte order.
     ///
     /// # Errors
-    /// Not found, not a folder, or what the system says.
+    /// Not found, not a directory, or what the system says.
     fn list(&self, path: &Path) -> DiskResult<Vec<Entry>>;
 
     /// Length and kind; `None` if there is nothing of that name.
@@ -198,13 +201,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// What the system says, other than not found.
     fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>>;
 
-    /// Makes the names in a folder durable: those that came, moved, and went.
+    /// Makes the names in a directory durable: those that came, moved, and went.
     ///
     /// # Errors
     /// What the system says.
     fn sync_dir(&self, path: &Path) -> DiskResult<()>;
 
-    /// The same where names would not be made anew after a failure: then a full disk is an error like any other.
+    /// The same where the names would not be made again after a failure: then a full disk is an error like any other.
     ///
     /// # Errors
     /// What the system says.
@@ -270,7 +273,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
 
     /// Says that these bytes will not be read soon: the system may begin to write them to the disk, and forgets those that
     /// are there. Nothing that is read or synced changes by it.
-    fn let_go(&self, offset: u64, len: u64);
+    fn drop_page_cache(&self, offset: u64, len: u64);
 
     /// Makes contents and length durable (fdatasync). After an error, see the module's rules.
     ///
@@ -289,7 +292,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
         }
         let why = format!("wanted {} bytes, the file ends after {count}", buffer.len());
         let why = io::Error::new(io::ErrorKind::UnexpectedEof, why);
-        Err(DiskError::new("read", self.path(), why).at(offset))
+        Err(DiskError::new("read", self.path(), why).at_offset(offset))
     }
 
     /// The file has no bytes.

@@ -59,7 +59,7 @@ pub struct LockError {
     pub pid: Option<u32>,
     /// Its program's name, if the system tells.
     pub program: Option<String>,
-    /// What the system said when nobody holds it (a folder that cannot be written to).
+    /// What the system said when no process holds it (a directory that cannot be written to).
     pub source: Option<io::Error>,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for LockError {
         if let Some(program) = &self.program {
             write!(f, " ({program})")?;
         }
-        write!(f, ": stop it, or use another folder")
+        write!(f, ": stop it, or use another directory")
     }
 }
 
@@ -130,7 +130,7 @@ fn held_by(path: &Path, pid: Option<u32>) -> LockError {
     LockError { path: path.to_path_buf(), pid, program, source: None }
 }
 
-/// The process whose lock is in the way; it may have let go since.
+/// The process whose lock is in the way; it may have ended since.
 fn holder(file: &File) -> Option<u32> {
     let ask = Flock::from(FlockType::WriteLock);
     let found = rustix::process::fcntl_getlk(file, &ask).ok().flatten()?;

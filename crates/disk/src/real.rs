@@ -133,7 +133,7 @@ impl DiskFile for RealFile {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-                Err(why) => return Err(DiskError::new("read", &self.path, why).at(offset)),
+                Err(why) => return Err(DiskError::new("read", &self.path, why).at_offset(offset)),
             }
         }
         Ok(done)
@@ -149,7 +149,7 @@ impl DiskFile for RealFile {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()> {
         let written = self.file.write_all_at(data, offset);
-        written.map_err(|why| DiskError::new("write", &self.path, why).at(offset).taking(data.len() as u64))
+        written.map_err(|why| DiskError::new("write", &self.path, why).at_offset(offset).taking(data.len() as u64))
     }
 
     fn set_len(&self, len: u64) -> DiskResult<()> {
@@ -163,11 +163,11 @@ impl DiskFile for RealFile {
             // A file system without reservations: the length alone, as zeros.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.len()? < end => self.set_len(end),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(why) => Err(DiskError::new("reserve room in", &self.path, why).at(offset).taking(len)),
+            Err(why) => Err(DiskError::new("reserve room in", &self.path, why).at_offset(offset).taking(len)),
         }
     }
 
-    fn let_go(&self, offset: u64, len: u64) {
+    fn drop_page_cache(&self, offset: u64, len: u64) {
         // Linux begins to write what is dirty and drops what is clean. It is advice: where it is refused, nothing is lost.
         let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::DontNeed);
     }

@@ -220,7 +220,7 @@ impl Writer<'_> {
         };
         self.write(&commit, tables)?;
         commit.finish()?;
-        while let Some(merge) = self.new.plan_merge()? {
+        while let Some(merge) = self.new.plan_compaction()? {
             while merge.step()? {}
             merge.finish()?;
         }

@@ -1,8 +1,8 @@
-//! How fast tables are built and committed, keys looked up, runs merged.
+//! How fast tables are built and committed, keys looked up, runs compacted.
 //!
 //! `cargo bench -p leveldb`; under `cargo test` the same work is done small, and its results are
 //! checked either way. Records are like coins: 34-byte keys that look random, 30-byte values.
-//! Files lie in the system's folder for temporary files, and are in its cache when they are read.
+//! Files lie in the system's directory for temporary files, and are in its cache when they are read.
 //!
 //! What one thread does alone is given in the time that it had the processor, so that a busy machine
 //! disturbs less; what waits for the disk in the time that passed.
@@ -34,7 +34,7 @@ fn main() {
     for run_count in [1, 3, 6, 8] {
         look_up(&keys, run_count, &dir.path().join(format!("runs{run_count}")));
     }
-    merge(&keys, &dir.path().join("merge"));
+    compaction(&keys, &dir.path().join("compaction"));
 }
 
 /// Keys in order, spread over the whole range.
@@ -188,23 +188,23 @@ fn singles(snapshot: &Snapshot, batches: &[Vec<Key>]) -> (Duration, usize) {
     })
 }
 
-/// One thread merges four runs, half of whose keys are in two of them; then all are read in order.
-fn merge(keys: &[Key], dir: &Path) {
+/// One thread compacts four runs, half of whose keys are in two of them; then all are read in order.
+fn compaction(keys: &[Key], dir: &Path) {
     let db = create(dir);
     for start in [0, 1, 2, 1] {
         commit(&db, keys[start..].iter().step_by(3));
     }
-    let merge = db.plan_full_merge().expect("readable").expect("several runs");
-    let bytes = usize::try_from(merge.bytes()).expect("fits into memory");
+    let compaction = db.plan_full_compaction().expect("readable").expect("several runs");
+    let bytes = usize::try_from(compaction.bytes()).expect("fits into memory");
     let records = keys.len() / 3 * 4;
     let begun = Instant::now();
-    let (merged, ()) = timed(|| while merge.step().expect("the disk has room") {});
-    merge.finish().expect("the disk has room");
+    let (seconds, ()) = timed(|| while compaction.step().expect("the disk has room") {});
+    compaction.finish().expect("the disk has room");
     let finished = begun.elapsed();
     println!(
-        "merge: {:.0} MB/s read, {:.2} M records/s; with fsync and edit {:.0} MB/s",
-        rate(bytes, merged),
-        rate(records, merged),
+        "compaction: {:.0} MB/s read, {:.2} M records/s; with fsync and edit {:.0} MB/s",
+        rate(bytes, seconds),
+        rate(records, seconds),
         rate(bytes, finished)
     );
     let (scanned, count) = timed(|| {

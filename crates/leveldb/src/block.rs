@@ -4,7 +4,7 @@
 //! Entry:  shared varint | rest varint | value bytes varint | rest of the key | value
 //! At a restart offset nothing is shared, so that a search can begin there.
 //!
-//! Every `None` of this module means: the bytes are no block. No input panics.
+//! Every `None` of this module means: the bytes are not a valid block. No input panics.
 
 use crate::coding::{KIND_DELETED, KIND_VALUE, Reader, TAG_BYTES, fixed32, fixed64, shared_prefix, split_key};
 
@@ -79,9 +79,9 @@ impl<'a> Block<'a> {
 
     /// Asks for the first entries behind a place.
     #[inline]
-    pub(crate) fn prefetch(&self, at: usize) {
+    pub(crate) fn prefetch(&self, offset: usize) {
         for line in 0..PREFETCH_LINES {
-            simd::prefetch::prefetch(self.entries, at.saturating_add(line * 64));
+            simd::prefetch::prefetch(self.entries, offset.saturating_add(line * 64));
         }
     }
 
@@ -92,8 +92,8 @@ impl<'a> Block<'a> {
 
     /// The entry at a place where one begins.
     #[inline]
-    pub(crate) fn entry(&self, at: usize) -> Option<Entry<'a>> {
-        let bytes = self.entries.get(at..)?;
+    pub(crate) fn entry(&self, offset: usize) -> Option<Entry<'a>> {
+        let bytes = self.entries.get(offset..)?;
         let (shared, rest, value, head) = match bytes {
             [a, b, c, ..] if (a | b | c) & 0x80 == 0 => (usize::from(*a), usize::from(*b), usize::from(*c), 3),
             _ => {
@@ -106,7 +106,7 @@ impl<'a> Block<'a> {
         let end = key_end + value;
         let entry = bytes.get(..end)?;
         let (key, value) = (&entry[head..key_end], &entry[key_end..]);
-        Some(Entry { shared, rest: key, value, next: at + end })
+        Some(Entry { shared, rest: key, value, next: offset + end })
     }
 
     /// The user key at a restart.
@@ -141,9 +141,9 @@ impl<'a> Block<'a> {
     /// No key is put together: `matched` counts the bytes in which the entry before agrees with
     /// `key`, and an entry that shares more than that with it is as much below `key` as it was.
     pub(crate) fn scan(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
-        let (mut at, mut matched, mut before_len) = (start, 0, 0);
-        while at < self.entries.len() {
-            let entry = self.entry(at)?;
+        let (mut offset, mut matched, mut before_len) = (start, 0, 0);
+        while offset < self.entries.len() {
+            let entry = self.entry(offset)?;
             // Where more is shared than a user key, tags are mixed in: rare, and done slowly.
             if entry.shared > before_len || entry.rest.len() < TAG_BYTES {
                 return self.scan_slowly(start, key);
@@ -161,20 +161,20 @@ impl<'a> Block<'a> {
                 }
             }
             before_len = entry.shared + rest.len();
-            at = entry.next;
+            offset = entry.next;
         }
         Some(Found::Absent)
     }
 
     /// As [`Block::scan`], for any keys: each is put together.
     fn scan_slowly(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
-        let (mut at, mut here) = (start, Vec::new());
-        while at < self.entries.len() {
-            let entry = self.entry(at)?;
+        let (mut offset, mut here) = (start, Vec::new());
+        while offset < self.entries.len() {
+            let entry = self.entry(offset)?;
             extend_key(&mut here, &entry)?;
             let (user, tag) = split_key(&here)?;
             match user.cmp(key) {
-                std::cmp::Ordering::Less => at = entry.next,
+                std::cmp::Ordering::Less => offset = entry.next,
                 std::cmp::Ordering::Equal => return Found::of(tag, entry.value),
                 std::cmp::Ordering::Greater => break,
             }

@@ -13,11 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bloom::{FILTER_BASE_LOG2, FILTER_KEY, hash, put_filter};
 use crate::coding::{KIND_VALUE, SEQUENCE_MAX, TAG_BYTES, mask, put_varint, shared_prefix};
-use crate::table::{FOOTER_BYTES, Handle, MAGIC};
+use crate::format::{BLOCK_BYTES, FOOTER_BYTES, Handle, MAGIC};
 use disk::{DiskFile, DiskResult};
 
-/// A data block is closed when it has so many bytes.
-pub(crate) const BLOCK_BYTES: usize = 4096;
 /// Entries from one restart to the next.
 const RESTART_INTERVAL: usize = 16;
 /// Blocks are written in pieces of about this many bytes.

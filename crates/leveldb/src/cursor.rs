@@ -1,6 +1,6 @@
 //! Walking records in key order: through one run, and through several at once.
 //!
-//! Every block is checked as it is read, known or not: what a merge copies, it vouches for.
+//! Every block is checked as it is read, known or not: what a compaction copies, it vouches for.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(crate) struct RunCursor {
     next_block: usize,
     /// The entries of the open block, in the file.
     entries: Range<usize>,
-    /// The internal key of the record, whole; empty where there is none.
+    /// The internal key of the record, whole; empty before the first and behind the last.
     key: Vec<u8>,
     value: Range<usize>,
     tag: u64,
@@ -91,7 +91,7 @@ impl RunCursor {
         Damage::new(self.entries.start, "keys in order", found).of(path)
     }
 
-    /// Goes to the next record; `false` if there is none.
+    /// Goes to the next record; `false` behind the last.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         while self.entries.is_empty() {
             if !self.open_block()? && !self.open_file()? {
@@ -122,7 +122,7 @@ impl RunCursor {
         Ok(true)
     }
 
-    /// Opens the next block of the open file; `false` if there is none.
+    /// Opens the next block of the open file; `false` behind the last.
     fn open_block(&mut self) -> Result<bool> {
         let Some(file) = self.current_file() else {
             return Ok(false);
@@ -141,7 +141,7 @@ impl RunCursor {
         Ok(true)
     }
 
-    /// Opens the next file; `false` if there is none.
+    /// Opens the next file; `false` behind the last.
     fn open_file(&mut self) -> Result<bool> {
         let Some(file) = self.files.get(self.next_file) else {
             return Ok(false);
@@ -155,6 +155,10 @@ impl RunCursor {
 }
 
 /// Several runs as one, each key once: its newest record, tombstones included.
+///
+/// A k-way merge that remembers the runner-up: as long as the current cursor does not pass the second, a step costs one
+/// comparison; only then are all cursors compared again. There are nine runs at most in a database of our own, so neither
+/// a heap nor a loser tree would save much, and sorted runs of one age keep the same winner for long.
 #[derive(Debug)]
 pub(crate) struct Merged {
     cursors: Vec<RunCursor>,

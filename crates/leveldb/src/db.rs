@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use crate::coding::SEQUENCE_MAX;
 use crate::edit::{Edit, FileMeta};
 use crate::error::{Damage, Error, Result};
-use crate::levels::{Limits, Place, RunSize, level0_count};
+use crate::levels::{Limits, Placement, RunSize, level0_count};
 use crate::lookup::{Iter, Snapshot};
 use crate::manifest::Manifest;
 use crate::names::{CURRENT, LOCK, Name};
@@ -19,9 +19,9 @@ use disk::{Appender, Disk, LockGuard};
 /// Sizes that decide where things lie. The defaults are Bitcoin Core's; tests make them small.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// A table is closed when its data has so many bytes.
+    /// A table is closed when its data reaches this size.
     pub table_bytes: u64,
-    /// Level 1 stays below so many bytes, each deeper level below ten times as many.
+    /// Level 1 stays below this size, each deeper level below ten times the one above.
     pub level1_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Inner {
     /// `None`: opened for reading only.
     manifest: Option<Mutex<Manifest>>,
     has_run: Arc<AtomicBool>,
-    pub(crate) has_merge: Arc<AtomicBool>,
+    pub(crate) has_compaction: Arc<AtomicBool>,
     _lock: Option<LockGuard>,
 }
 
@@ -57,7 +57,7 @@ impl Drop for Inner {
 }
 
 impl Db {
-    /// Whether a database lies in the folder: its file CURRENT.
+    /// Whether a database lies in the directory: its file CURRENT.
     ///
     /// # Errors
     /// What the disk says.
@@ -65,13 +65,13 @@ impl Db {
         Ok(disk.metadata(&dir.join(CURRENT))?.is_some())
     }
 
-    /// Makes an empty database in a folder that is not there, or has none.
+    /// Makes an empty database in a directory that is missing, or holds none.
     ///
     /// # Errors
     /// [`Error::Exists`] if CURRENT, a table or a log lies there; the lock is held; the disk.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
         disk.create_dir_all(dir)?;
-        // Before there is a CURRENT: with one, nobody asks again whether the folder's name is durable.
+        // Before there is a CURRENT: with one, no later opening makes the directory's name durable.
         if let Some(parent) = dir.parent() {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             disk.sync_dir_once(parent)?;
@@ -119,7 +119,7 @@ impl Db {
         Ok(Db::new(shared, options, version, Some(manifest), Some(lock)))
     }
 
-    /// Opens a database for reading. Nothing is written, and no lock is taken: nobody else may have
+    /// Opens a database for reading. Nothing is written, and no lock is taken: no other program may have
     /// it open for writing meanwhile.
     ///
     /// # Errors
@@ -149,12 +149,12 @@ impl Db {
             current: RwLock::new(Arc::new(version)),
             manifest: manifest.map(Mutex::new),
             has_run: Arc::new(AtomicBool::new(false)),
-            has_merge: Arc::new(AtomicBool::new(false)),
+            has_compaction: Arc::new(AtomicBool::new(false)),
             _lock: lock,
         }))
     }
 
-    /// The folder.
+    /// The directory.
     pub fn path(&self) -> &Path {
         &self.0.shared.dir
     }
@@ -186,7 +186,7 @@ impl Db {
         self.0.shared.index_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether a run of about `bytes` of tables would find a place without a merge.
+    /// Whether a run of about `bytes` of tables would find a level without a compaction.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.0.limits.place(&self.0.version().sizes(), bytes).is_some()
     }
@@ -195,7 +195,7 @@ impl Db {
     /// are a good guess), to be filled by any number of threads. There is one at a time.
     ///
     /// # Errors
-    /// [`Error::MergeFirst`] if there is no place for it; [`Error::ReadOnly`]; the disk.
+    /// [`Error::CompactFirst`] if there is no place for it; [`Error::ReadOnly`]; the disk.
     ///
     /// # Panics
     /// If another run is open.
@@ -210,17 +210,17 @@ impl Db {
             return Err(Damage::new(0, wanted, "the last one there is").of(&inner.shared.dir));
         }
         let sizes = inner.version().sizes();
-        let Place { level, .. } = inner.limits.place(&sizes, bytes).ok_or_else(|| inner.merge_first(&sizes))?;
+        let Placement { level, .. } = inner.limits.place(&sizes, bytes).ok_or_else(|| inner.compact_first(&sizes))?;
         let outputs = Outputs::new(&inner.shared, inner.options.table_bytes, level == 0)?;
         Ok(Run { outputs, sequence, level, bytes_planned: bytes, _slot: slot })
     }
 
     /// Commits a run: its tables and their names made durable, then one edit of the manifest, made
-    /// durable too. When this returns, everybody sees all of the run, now and after any crash.
+    /// durable too. When this returns, every new snapshot has all of the run, now and after any crash.
     ///
     /// # Errors
     /// The run is gone then, and is to be made again. After a failed edit a crash may still find it
-    /// committed; the next commit or merge that goes well settles that it is not.
+    /// committed; the next commit or compaction that goes well settles that it is not.
     ///
     /// # Panics
     /// If a writer of the run is still open or was not finished, or two overlap.
@@ -236,7 +236,7 @@ impl Db {
         let version = inner.version();
         manifest.make_ready(&inner.shared, &version)?;
         let sizes = version.sizes();
-        let Place { level, moves } = inner.place_now(&run, &sizes)?;
+        let Placement { level, moves } = inner.place_now(&run, &sizes)?;
         let files = run.outputs.take();
         let mut runs = version.runs.clone();
         let mut edit = inner.edit(run.sequence);
@@ -250,20 +250,20 @@ impl Db {
         Ok(())
     }
 
-    /// Commits a few records (key, value or `None` to delete) in rising order of keys; merges first
+    /// Commits a few records (key, value or `None` to delete) in rising order of keys; compacts first
     /// if it must.
     ///
     /// # Errors
     /// As [`Db::commit`].
     ///
     /// # Panics
-    /// If the keys do not rise, or a run or merge is open.
+    /// If the keys do not rise, or a run or compaction is open.
     pub fn write<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: &[(K, Option<V>)]) -> Result<()> {
         let value_len = |value: &Option<V>| value.as_ref().map_or(0, |value| value.as_ref().len());
         let bytes: usize = records.iter().map(|(key, value)| key.as_ref().len() + value_len(value) + 14).sum();
         let bytes = bytes as u64 + 1024;
         while !self.has_room(bytes) {
-            self.merge_now()?;
+            self.compact_now()?;
         }
         let run = self.begin_run(bytes)?;
         let mut table = run.table();
@@ -295,8 +295,8 @@ impl Inner {
         }
     }
 
-    pub(crate) fn merge_first(&self, sizes: &[RunSize]) -> Error {
-        Error::MergeFirst { path: self.shared.dir.clone(), level0_count: level0_count(sizes) }
+    pub(crate) fn compact_first(&self, sizes: &[RunSize]) -> Error {
+        Error::CompactFirst { path: self.shared.dir.clone(), level0_count: level0_count(sizes) }
     }
 
     /// An edit that changes no table yet.
@@ -309,17 +309,17 @@ impl Inner {
     }
 
     /// Where a finished run goes, now that its size is known.
-    fn place_now(&self, run: &Run, sizes: &[RunSize]) -> Result<Place> {
+    fn place_now(&self, run: &Run, sizes: &[RunSize]) -> Result<Placement> {
         let bytes = run.outputs.bytes();
         let is_one_file = run.outputs.file_count() == 1;
-        let fits = |place: &Place| place.level > 0 || is_one_file;
+        let fits = |place: &Placement| place.level > 0 || is_one_file;
         let place = self.limits.place(sizes, bytes).filter(fits);
         // More than was said: above its level's limit for a while, but in order.
         let place = place.or_else(|| self.limits.place(sizes, bytes.min(run.bytes_planned)).filter(fits));
         match place {
             Some(place) => Ok(place),
-            None if is_one_file => Ok(Place { level: 0, moves: None }),
-            None => Err(self.merge_first(sizes)),
+            None if is_one_file => Ok(Placement { level: 0, moves: None }),
+            None => Err(self.compact_first(sizes)),
         }
     }
 }

@@ -1,16 +1,16 @@
-//! What can go wrong with a LevelDB folder, and where.
+//! What can go wrong with a LevelDB directory, and where.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use disk::{DiskError, LockError};
 
-/// A fault of the world around a LevelDB folder.
+/// A fault of the world around a LevelDB directory.
 #[derive(Debug)]
 pub enum Error {
     /// The system refused an operation.
     Disk(DiskError),
-    /// The folder's LOCK is not to be had.
+    /// The directory's LOCK could not be taken.
     Lock(LockError),
     /// Bytes of a file are not what they must be.
     Damaged {
@@ -32,12 +32,12 @@ pub enum Error {
     },
     /// A new database was wanted where one lies already.
     Exists {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
-    /// A folder that was opened for reading only was to be changed.
+    /// A directory that was opened for reading only was to be changed.
     ReadOnly {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
     /// A record is larger than any table may hold.
@@ -47,9 +47,9 @@ pub enum Error {
         /// How many there may be.
         bytes_max: usize,
     },
-    /// No place is left above the runs that are there: a merge has to make one first.
-    MergeFirst {
-        /// The folder.
+    /// No level is free above the runs that are there: a compaction has to free one first.
+    CompactFirst {
+        /// The directory.
         path: PathBuf,
         /// Files in level 0, of which there may be three.
         level0_count: usize,
@@ -99,9 +99,9 @@ impl fmt::Display for Error {
             Error::TooLarge { bytes, bytes_max } => {
                 write!(f, "a record has {bytes} bytes, a table takes {bytes_max}: split it")
             }
-            Error::MergeFirst { path, level0_count } => write!(
+            Error::CompactFirst { path, level0_count } => write!(
                 f,
-                "{} has {level0_count} files in level 0 and no free level: merge, then commit",
+                "{} has {level0_count} files in level 0 and no free level: compact, then commit",
                 path.display()
             ),
         }

@@ -13,8 +13,8 @@ use crate::coding::mask;
 use crate::db::{Db, Options};
 use crate::edit::{COMPARATOR, Edit, FileMeta};
 use crate::error::Result;
+use crate::format::{FOOTER_BYTES, Handle, MAGIC};
 use crate::log::put_record;
-use crate::table::{FOOTER_BYTES, Handle, MAGIC};
 use disk::{Appender, Disk, SimDisk};
 
 /// Records that are read of one database; blocks may name the same bytes again and again.
@@ -67,8 +67,8 @@ fn read(files: &Files, keys: &[u8]) -> Result<()> {
     look(&Db::open_read_only(disk.clone(), &dir())?, keys)?;
     look(&Db::open(disk.clone(), &dir(), SMALL)?, keys)?;
     let db = Db::open(disk, &dir(), SMALL)?;
-    if let Some(merge) = db.plan_full_merge()? {
-        merge.run()?;
+    if let Some(compaction) = db.plan_full_compaction()? {
+        compaction.run()?;
     }
     look(&db, keys)
 }

@@ -1,17 +1,20 @@
-//! Where a run lies, and which runs are merged: pure decisions about sizes.
+//! The compaction policy: where a run lies, and which runs are compacted. Pure decisions about sizes.
+//!
+//! In the terms of LSM trees this is a leveled tree with one run a level, whole-run compaction (a run is compacted with its
+//! neighbours as a whole, not table by table as LevelDB does it), triggered by the number of files in level 0.
 //!
 //! Level 0 holds one run a file, of any size, at most three. Levels 1 to 6 hold one run each. A newer
 //! run lies in a level above every older one (in level 0: with a greater number). LevelDB compacts a
 //! level 0 of four files and a level i of 10^i MiB (i = 1 to 5) or more; below that it leaves the
-//! folder alone.
+//! directory alone.
 //!
 //! A new run takes the deepest free level above the others that has room for it; runs may move to
-//! deeper free levels first, which costs an edit and no bytes. So six or seven runs find a place
-//! without a merge. Only when level 0 has two files is something merged, in the background: those
+//! deeper free levels first (LevelDB's trivial move), which costs an edit and no bytes. So six or seven runs find a
+//! level without a compaction. Only when level 0 has two files is something compacted, in the background: those
 //! neighbours for which the fewest bytes are written for each byte that leaves a run for one of at
 //! least twice the size. One more run may come meanwhile, then a commit has to wait.
 //!
-//! Bytes written for each byte of data, the commit itself included, in the simulation at the end of
+//! Write amplification (bytes written for each byte of data, the commit itself included), in the simulation at the end of
 //! this file: below 3.5, 5.5 and 8.5 where the data is up to 30, 100 and 300 commits long.
 
 use std::ops::Range;
@@ -20,10 +23,10 @@ use crate::edit::LEVELS;
 
 /// Files that level 0 may hold; LevelDB compacts at four.
 pub(crate) const LEVEL0_MAX: usize = 3;
-/// Below so many files LevelDB leaves level 0 alone.
+/// Files in level 0 from which on LevelDB compacts it.
 const LEVEL0_COMPACTS: usize = 4;
-/// From so many files in level 0 on, something is merged: one more may come meanwhile.
-const MERGE_FROM: usize = 2;
+/// Files in level 0 from which on runs are compacted: one more may come meanwhile.
+const COMPACT_FROM: usize = 2;
 /// The deepest level, which has no limit.
 const DEEPEST: usize = LEVELS - 1;
 
@@ -45,7 +48,7 @@ pub(crate) struct Limits {
 
 /// Where a new run goes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Placement {
     pub(crate) level: usize,
     /// The levels that the runs there are move to first, newest first.
     pub(crate) moves: Option<Vec<usize>>,
@@ -60,7 +63,7 @@ impl Limits {
         }
     }
 
-    /// Whether LevelDB would begin to compact as soon as it opens the folder.
+    /// Whether LevelDB would begin to compact as soon as it opens the directory.
     pub(crate) fn would_compact(&self, runs: &[RunSize]) -> bool {
         level0_count(runs) >= LEVEL0_COMPACTS || runs.iter().any(|run| run.bytes >= self.of(run.level))
     }
@@ -87,27 +90,27 @@ impl Limits {
         Some(levels)
     }
 
-    /// Where a new run of about `bytes` goes; `None` if a merge has to make room first.
-    pub(crate) fn place(&self, runs: &[RunSize], bytes: u64) -> Option<Place> {
+    /// Where a new run of about `bytes` goes; `None` if a compaction has to free a level first.
+    pub(crate) fn place(&self, runs: &[RunSize], bytes: u64) -> Option<Placement> {
         let top = runs.first().map_or(LEVELS, |run| run.level);
         if top >= 2 && bytes < self.of(top - 1) {
-            return Some(Place { level: top - 1, moves: None });
+            return Some(Placement { level: top - 1, moves: None });
         }
         // With moves; in level 0 it would be one file, and what lies there may make room too.
         for is_one_file in [false, true] {
             let mut all = vec![RunSize { level: 0, bytes, is_one_file }];
             all.extend_from_slice(runs);
             if let Some(levels) = self.deepest(&all) {
-                return Some(Place { level: levels[0], moves: Some(levels[1..].to_vec()) });
+                return Some(Placement { level: levels[0], moves: Some(levels[1..].to_vec()) });
             }
         }
-        (level0_count(runs) < LEVEL0_MAX).then_some(Place { level: 0, moves: None })
+        (level0_count(runs) < LEVEL0_MAX).then_some(Placement { level: 0, moves: None })
     }
 
-    /// The runs to merge next; `None` if all is well.
-    pub(crate) fn choose_merge(&self, runs: &[RunSize]) -> Option<Range<usize>> {
+    /// The runs to compact next; `None` if none need it.
+    pub(crate) fn choose_compaction(&self, runs: &[RunSize]) -> Option<Range<usize>> {
         match self.deepest(runs) {
-            Some(levels) if levels.iter().filter(|level| **level == 0).count() < MERGE_FROM => {
+            Some(levels) if levels.iter().filter(|level| **level == 0).count() < COMPACT_FROM => {
                 return None;
             }
             _ => {}
@@ -116,13 +119,13 @@ impl Limits {
         for start in 0..runs.len() {
             for end in start + 2..=runs.len() {
                 let range = start..end;
-                if self.level_after_merge(runs, &range).is_none() {
+                if self.level_after_compaction(runs, &range).is_none() {
                     continue;
                 }
                 let sizes = || runs[range.clone()].iter().map(|run| u128::from(run.bytes.max(1)));
                 let (total, largest) = (sizes().sum::<u128>(), sizes().max().unwrap_or(1));
                 let rising = total - largest;
-                // Smaller total / rising first; of equals the one that merges more runs.
+                // Smaller total / rising first; of equals the one that compacts more runs.
                 let is_better = best.as_ref().is_none_or(|(best_total, best_rising, best)| {
                     let (ours, theirs) = (total * best_rising, best_total * rising);
                     ours < theirs || (ours == theirs && range.len() > best.len())
@@ -135,12 +138,12 @@ impl Limits {
         best.map(|(_, _, range)| range)
     }
 
-    /// The level of what a merge of `range` makes, if all runs then have a place and it one below 0.
-    fn level_after_merge(&self, runs: &[RunSize], range: &Range<usize>) -> Option<usize> {
+    /// The level of the run that a compaction of `range` makes, if all runs then have a level and that one is below 0.
+    fn level_after_compaction(&self, runs: &[RunSize], range: &Range<usize>) -> Option<usize> {
         let bytes = runs[range.clone()].iter().map(|run| run.bytes).sum();
-        let merged = RunSize { level: runs[range.end - 1].level, bytes, is_one_file: false };
+        let compacted = RunSize { level: runs[range.end - 1].level, bytes, is_one_file: false };
         let mut after = runs[..range.start].to_vec();
-        after.push(merged);
+        after.push(compacted);
         after.extend_from_slice(&runs[range.end..]);
         // What lies in level 0 above the range stays there, however many that are.
         let newer = range.start.saturating_sub(LEVEL0_MAX);
@@ -149,7 +152,7 @@ impl Limits {
 
     /// The levels of all runs when those of `range` have become one run of `bytes`: the others stay
     /// if they can. `None` if there is no place for it.
-    pub(crate) fn place_merged(&self, runs: &[RunSize], range: &Range<usize>, bytes: u64) -> Option<Vec<usize>> {
+    pub(crate) fn place_compacted(&self, runs: &[RunSize], range: &Range<usize>, bytes: u64) -> Option<Vec<usize>> {
         let older = runs.get(range.end).map_or(LEVELS, |run| run.level);
         let oldest = runs[range.end - 1].level;
         let deepest = older.checked_sub(1).filter(|level| *level >= oldest.max(1));
@@ -166,7 +169,7 @@ impl Limits {
         if let Some(levels) = self.deepest(&after) {
             return Some(levels);
         }
-        // Over its limit, and in order: the next merge takes it further down.
+        // Over its limit, and in order: the next compaction takes it further down.
         levels.push(deepest?);
         levels.extend(rest);
         Some(levels)
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_run_lies_above_all_others_and_within_limits() {
+    fn place_new_run_is_above_all_others_and_within_limits() {
         for (row, there, mib, want) in [
             ("the first goes to the bottom", &[][..], 5000, Some((6, None))),
             ("the second above it", &[(6, 5000)], 5000, Some((5, None))),
@@ -207,13 +210,13 @@ mod tests {
             ("no room at all", &[(0, 2000), (0, 2000), (0, 2000), (4, 2000), (5, 20000), (6, 1)], 9, None),
         ] {
             let place = LIMITS.place(&runs(there), mib * MIB);
-            let want = want.map(|(level, moves)| Place { level, moves });
+            let want = want.map(|(level, moves)| Placement { level, moves });
             assert_eq!(place, want, "{row}");
         }
     }
 
     #[test]
-    fn merges_are_chosen_by_what_they_cost() {
+    fn choose_compaction_takes_the_runs_that_cost_least() {
         for (row, there, want) in [
             ("nothing to do", &[(5, 100), (6, 100)][..], None),
             ("moves are enough", &[(0, 50), (0, 50), (1, 5)], None),
@@ -221,26 +224,26 @@ mod tests {
             ("equals at the top", &[(0, 20), (0, 20), (2, 20), (3, 500), (4, 900), (5, 2000), (6, 5000)], Some(0..3)),
             ("equals in the middle", &[(0, 1024), (0, 1024), (4, 4000), (5, 4000), (6, 90_000)], Some(0..4)),
         ] {
-            assert_eq!(LIMITS.choose_merge(&runs(there)), want, "{row}");
+            assert_eq!(LIMITS.choose_compaction(&runs(there)), want, "{row}");
         }
         let full: Vec<_> = (0..12).map(|_| (0, 2)).chain([(1, 12), (2, 120), (3, 1200)]).collect();
         assert!(LIMITS.would_compact(&runs(&full)));
-        let range = LIMITS.choose_merge(&runs(&full)).unwrap();
+        let range = LIMITS.choose_compaction(&runs(&full)).unwrap();
         assert!(range.len() > 9, "{range:?} makes one of what LevelDB left in level 0");
     }
 
-    /// Commits of `commit` bytes until the data is `count` of them long; a merge whenever one is
+    /// Commits of `commit` bytes until the data is `count` of them long; a compaction whenever one is
     /// wanted, done before the next commit (`is_prompt`) or as late as can be.
-    /// Gives bytes written a byte of data, and the most runs that a look-up met.
+    /// Gives the write amplification, and the most runs that a look-up met.
     fn simulate(commit: u64, count: u64, is_prompt: bool) -> (f64, usize) {
         let mut runs: Vec<RunSize> = Vec::new();
         let (mut written, mut most) = (0, 0);
         for _ in 0..count {
             let mut place = LIMITS.place(&runs, commit);
-            while place.is_none() || (is_prompt && LIMITS.choose_merge(&runs).is_some()) {
-                let range = LIMITS.choose_merge(&runs).expect("no place, so there is a merge");
+            while place.is_none() || (is_prompt && LIMITS.choose_compaction(&runs).is_some()) {
+                let range = LIMITS.choose_compaction(&runs).expect("no place, so there is a compaction");
                 let bytes = runs[range.clone()].iter().map(|run| run.bytes).sum();
-                let levels = LIMITS.place_merged(&runs, &range, bytes).unwrap();
+                let levels = LIMITS.place_compacted(&runs, &range, bytes).unwrap();
                 runs.splice(range, [RunSize { level: 0, bytes, is_one_file: false }]);
                 for (run, level) in runs.iter_mut().zip(levels) {
                     run.level = level;
@@ -248,7 +251,7 @@ mod tests {
                 written += bytes;
                 place = LIMITS.place(&runs, commit);
             }
-            let Place { level, moves } = place.unwrap();
+            let Placement { level, moves } = place.unwrap();
             for (run, level) in runs.iter_mut().zip(moves.unwrap_or_default()) {
                 run.level = level;
             }
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_written_stay_within_the_stated_factor() {
+    fn simulated_write_amplification_stays_within_the_stated_factors() {
         for mib in [1, 5, 20, 50, 200, 900, 2000] {
             for (count, limit) in [(5, 1.01), (10, 2.0), (30, 3.5), (100, 5.5), (300, 8.5)] {
                 for is_prompt in [false, true] {

@@ -1,40 +1,44 @@
-//! LevelDB's format on disk: folders of sorted tables, a manifest, a log.
+//! LevelDB's format on disk: directories of sorted tables, a manifest, a log.
 //!
 //! What goes in: sorted runs of puts and deletes. What comes out: values by key, singly, in sorted
 //! batches, or in order. What it must never know: what the keys and values mean.
 //!
-//! A [`Db`] is an open folder. Whoever reads takes a [`Snapshot`], which never changes. The one who
-//! writes begins a [`Run`], has it filled by any number of threads, and commits it: no log, no table
-//! in memory, one durable edit of the manifest. [`Merge`]s keep the number of runs small.
+//! A [`Db`] is an open directory. Readers take a [`Snapshot`], which never changes. The one writer
+//! begins a [`Run`], has it filled by any number of threads, and commits it: no log, no table
+//! in memory, one durable edit of the manifest. [`Compaction`]s keep the number of runs small.
 //! All files are read and written through [`disk::Disk`].
 //!
 //! Absent on purpose: a write-ahead log of our own, compression, repair, several writers.
+
+#![warn(clippy::missing_errors_doc)]
 
 mod block;
 mod bloom;
 mod build;
 mod coding;
+mod compaction;
 mod cursor;
 mod db;
 mod edit;
 mod error;
+mod format;
 #[doc(hidden)]
 pub mod fuzz;
 mod levels;
 mod log;
 mod lookup;
 mod manifest;
-mod merge;
 mod names;
+mod read_ahead;
 mod recover;
 mod run;
 mod table;
 mod version;
 
+pub use compaction::Compaction;
 pub use db::{Db, Options};
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use fuzz::fuzz_open;
 pub use lookup::{Iter, RunInfo, Snapshot};
-pub use merge::Merge;
 pub use run::{Run, TableWriter};

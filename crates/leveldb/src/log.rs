@@ -26,7 +26,7 @@ const LAST: u8 = 4;
 #[derive(Debug)]
 pub(crate) struct LogReader<'a> {
     bytes: &'a [u8],
-    at: usize,
+    offset: usize,
 }
 
 /// One record: where its first piece begins, and its payload.
@@ -37,34 +37,34 @@ type Piece<'a> = (usize, u8, &'a [u8]);
 
 impl<'a> LogReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> LogReader<'a> {
-        LogReader { bytes, at: 0 }
+        LogReader { bytes, offset: 0 }
     }
 
     /// The next record; `None` at the end, or where the last one is torn.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'a>>, Damage> {
         let mut begun: Option<(usize, Vec<u8>)> = None;
         loop {
-            let Some((at, kind, payload)) = self.piece(begun.is_some())? else {
+            let Some((start, kind, payload)) = self.piece(begun.is_some())? else {
                 return Ok(None);
             };
-            // An old writer left an empty FIRST at the end of a block and began anew: allowed.
+            // An old writer left an empty FIRST at the end of a block and began again: allowed.
             let is_open = begun.as_ref().is_some_and(|(_, bytes)| !bytes.is_empty());
             match (kind, &mut begun) {
                 (FULL | FIRST, _) if is_open => {
-                    return Err(Damage::new(at, "the rest of a record", "another record's start"));
+                    return Err(Damage::new(start, "the rest of a record", "another record's start"));
                 }
-                (FULL, _) => return Ok(Some((at, Cow::Borrowed(payload)))),
-                (FIRST, _) => begun = Some((at, payload.to_vec())),
+                (FULL, _) => return Ok(Some((start, Cow::Borrowed(payload)))),
+                (FIRST, _) => begun = Some((start, payload.to_vec())),
                 (MIDDLE, Some((_, bytes))) => bytes.extend_from_slice(payload),
-                (LAST, Some((start, bytes))) => {
+                (LAST, Some((first, bytes))) => {
                     bytes.extend_from_slice(payload);
-                    return Ok(Some((*start, Cow::Owned(std::mem::take(bytes)))));
+                    return Ok(Some((*first, Cow::Owned(std::mem::take(bytes)))));
                 }
                 (MIDDLE | LAST, None) => {
-                    return Err(Damage::new(at, "a record's start", "its later part"));
+                    return Err(Damage::new(start, "a record's start", "its later part"));
                 }
                 (kind, _) => {
-                    return Err(Damage::new(at, "a piece of kind 1 to 4", format!("kind {kind}")));
+                    return Err(Damage::new(start, "a piece of kind 1 to 4", format!("kind {kind}")));
                 }
             }
         }
@@ -73,17 +73,17 @@ impl<'a> LogReader<'a> {
     /// The next piece; `None` at the end, or where the last one is torn.
     fn piece(&mut self, is_inside: bool) -> Result<Option<Piece<'a>>, Damage> {
         loop {
-            let block_end = (self.at / BLOCK_BYTES + 1) * BLOCK_BYTES;
+            let block_end = (self.offset / BLOCK_BYTES + 1) * BLOCK_BYTES;
             let is_last_block = block_end > self.bytes.len();
-            let block = &self.bytes[self.at..block_end.min(self.bytes.len())];
+            let block = &self.bytes[self.offset..block_end.min(self.bytes.len())];
             if block.len() < HEADER_BYTES {
                 if is_last_block {
                     return Ok(None);
                 }
-                self.at = block_end;
+                self.offset = block_end;
                 continue;
             }
-            let at = self.at;
+            let start = self.offset;
             let length = usize::from(u16::from_le_bytes([block[4], block[5]]));
             let kind = block[6];
             let Some(piece) = block.get(..HEADER_BYTES + length) else {
@@ -92,23 +92,23 @@ impl<'a> LogReader<'a> {
                 }
                 let room = block.len() - HEADER_BYTES;
                 let wanted = format!("a piece of at most {room} bytes");
-                return Err(Damage::new(at, wanted, format!("length {length}")));
+                return Err(Damage::new(start, wanted, format!("length {length}")));
             };
             if kind == 0 && length == 0 {
                 // Space that was reserved and never written.
                 if is_inside && !is_last_block {
-                    return Err(Damage::new(at, "the rest of a record", "zeros"));
+                    return Err(Damage::new(start, "the rest of a record", "zeros"));
                 }
-                self.at = block_end.min(self.bytes.len());
+                self.offset = block_end.min(self.bytes.len());
                 continue;
             }
             let (wanted, found) = (fixed32(&piece[..4]), mask(simd::crc32c::crc32c(&piece[6..])));
             if wanted != found {
                 let wanted = format!("a piece of {length} bytes with checksum {wanted:08x}");
-                return Err(Damage::new(at, wanted, format!("checksum {found:08x}")));
+                return Err(Damage::new(start, wanted, format!("checksum {found:08x}")));
             }
-            self.at += piece.len();
-            return Ok(Some((at, kind, &piece[HEADER_BYTES..])));
+            self.offset += piece.len();
+            return Ok(Some((start, kind, &piece[HEADER_BYTES..])));
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Look-ups at one instant: single, in sorted batches, and in order.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::block::{Block, Found};
 use crate::bloom::hash;
 use crate::coding::KIND_VALUE;
 use crate::cursor::Merged;
 use crate::error::Result;
+use crate::read_ahead::PROBE_MIN;
 use crate::table::Table;
 use crate::version::{SortedRun, Version};
 
@@ -17,56 +17,50 @@ pub struct Snapshot(pub(crate) Arc<Version>);
 
 /// How many look-ups of a batch are under way at once: enough that the memory's answers overlap.
 const GROUP: usize = 32;
-/// Runs that a single look-up asks at once: as many as there are, but for folders of other programs.
+/// Runs that a single look-up asks at once: as many as there are, but for directories of other programs.
 const RUNS_AT_ONCE: usize = 9;
-
-/// Batches with fewer keys are not tried for pages that are not in memory.
-const PROBE_MIN: usize = 16;
-/// Major faults among the first [`GROUP`] keys from which on it is worth to read ahead, and for how many batches.
-const FAULTS_MIN: u64 = 2;
-const SLOW_BATCHES: u32 = 64;
 
 /// A key of a batch that no run has answered yet.
 #[derive(Clone, Copy, Debug)]
-struct Want {
+struct PendingKey {
     index: usize,
     hash: u32,
 }
 
 /// Where a run may hold a key.
 #[derive(Clone, Copy)]
-struct Spot<'a> {
+struct BlockRef<'a> {
     table: &'a Table,
     block: usize,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> BlockRef<'a> {
     fn find(self, key: &[u8]) -> Result<Found<'a>> {
         let block = self.table.block(self.block)?;
         block.find(key).ok_or_else(|| self.table.no_block(self.block))
     }
 
     /// Where in the block the key would be, asked for.
-    fn seek(self, key: &[u8]) -> Result<Place<'a>> {
+    fn seek(self, key: &[u8]) -> Result<SeekPos<'a>> {
         let block = self.table.block(self.block)?;
-        let at = block.seek(key).ok_or_else(|| self.table.no_block(self.block))?;
-        block.prefetch(at);
-        Ok(Place { spot: self, block, at })
+        let offset = block.seek(key).ok_or_else(|| self.table.no_block(self.block))?;
+        block.prefetch(offset);
+        Ok(SeekPos { block_ref: self, block, offset })
     }
 }
 
 /// Where in a block a key would be.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    spot: Spot<'a>,
+struct SeekPos<'a> {
+    block_ref: BlockRef<'a>,
     block: Block<'a>,
-    at: usize,
+    offset: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SeekPos<'a> {
     fn find(self, key: &[u8]) -> Result<Found<'a>> {
-        let found = self.block.scan(self.at, key);
-        found.ok_or_else(|| self.spot.table.no_block(self.spot.block))
+        let found = self.block.scan(self.offset, key);
+        found.ok_or_else(|| self.block_ref.table.no_block(self.block_ref.block))
     }
 }
 
@@ -79,21 +73,21 @@ impl Snapshot {
         let hash = hash(key);
         for runs in self.0.runs.chunks(RUNS_AT_ONCE) {
             // The filters of all runs are asked for before the first is read.
-            let mut spots = [const { None }; RUNS_AT_ONCE];
-            for (run, spot) in runs.iter().zip(&mut spots) {
-                *spot = RunWalk { run, file: 0, block: 0 }.spot(key)?;
-                if let Some(Spot { table, block }) = spot {
+            let mut blocks = [const { None }; RUNS_AT_ONCE];
+            for (run, block_ref) in runs.iter().zip(&mut blocks) {
+                *block_ref = RunWalk { run, file: 0, block: 0 }.find_block(key)?;
+                if let Some(BlockRef { table, block }) = block_ref {
                     table.prefetch_filter_place(*block);
                 }
             }
-            for Spot { table, block } in spots.iter().flatten() {
+            for BlockRef { table, block } in blocks.iter().flatten() {
                 table.prefetch_filter(*block);
             }
-            for spot in spots.into_iter().flatten() {
-                if !spot.table.may_hold(spot.block, hash) {
+            for block_ref in blocks.into_iter().flatten() {
+                if !block_ref.table.may_hold(block_ref.block, hash) {
                     continue;
                 }
-                match spot.find(key)? {
+                match block_ref.find(key)? {
                     Found::Value(value) => return Ok(Some(value.to_vec())),
                     Found::Deleted => return Ok(None),
                     Found::Absent => {}
@@ -117,38 +111,40 @@ impl Snapshot {
         mut answer: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         assert!(keys.is_sorted_by_key(AsRef::as_ref), "the keys of a batch rise");
-        let want = |(index, key): (usize, &K)| Want { index, hash: hash(key.as_ref()) };
-        let mut pending: Vec<Want> = keys.iter().enumerate().map(want).collect();
+        let pending_key = |(index, key): (usize, &K)| PendingKey { index, hash: hash(key.as_ref()) };
+        let mut pending: Vec<PendingKey> = keys.iter().enumerate().map(pending_key).collect();
         for run in &self.0.runs {
             if pending.is_empty() {
                 break;
             }
             let mut walk = RunWalk { run, file: 0, block: 0 };
             let mut kept = 0;
-            let pace = &run.files[0].pace;
+            let read_ahead = &run.files[0].read_ahead;
             let mut probe = None;
-            if pace.is_slow() {
+            if read_ahead.is_on() {
                 walk.clone().read_ahead(keys, &pending)?;
             } else if pending.len() >= PROBE_MIN {
                 probe = Some(simd::faults::major_faults());
             }
             for start in (0..pending.len()).step_by(GROUP) {
                 let end = pending.len().min(start + GROUP);
-                if start > 0 && probe.take().is_some_and(|before| pace.found(simd::faults::major_faults() - before)) {
+                if start > 0
+                    && probe.take().is_some_and(|before| read_ahead.note_faults(simd::faults::major_faults() - before))
+                {
                     walk.clone().read_ahead(keys, &pending[start..])?;
                 }
-                let places = walk.group(keys, &pending[start..end])?;
+                let positions = walk.group(keys, &pending[start..end])?;
                 for index in start..end {
-                    let want = pending[index];
-                    let found = match places[index - start] {
+                    let pending_key = pending[index];
+                    let found = match positions[index - start] {
                         None => Found::Absent,
-                        Some(place) => place.find(keys[want.index].as_ref())?,
+                        Some(position) => position.find(keys[pending_key.index].as_ref())?,
                     };
                     match found {
-                        Found::Value(value) => answer(want.index, Some(value)),
-                        Found::Deleted => answer(want.index, None),
+                        Found::Value(value) => answer(pending_key.index, Some(value)),
+                        Found::Deleted => answer(pending_key.index, None),
                         Found::Absent => {
-                            pending[kept] = want;
+                            pending[kept] = pending_key;
                             kept += 1;
                         }
                     }
@@ -157,11 +153,11 @@ impl Snapshot {
             pending.truncate(kept);
             if let Some(before) = probe {
                 // One group was all: what was found is for the next batch.
-                pace.found(simd::faults::major_faults() - before);
+                read_ahead.note_faults(simd::faults::major_faults() - before);
             }
         }
-        for want in pending {
-            answer(want.index, None);
+        for pending_key in pending {
+            answer(pending_key.index, None);
         }
         Ok(())
     }
@@ -183,7 +179,7 @@ impl Snapshot {
         Ok(Iter { merged, end: end.map(Into::into), is_done: false, _held: self.clone() })
     }
 
-    /// How many places a look-up may have to ask.
+    /// How many runs a look-up may have to ask.
     pub fn run_count(&self) -> usize {
         self.0.runs.len()
     }
@@ -206,30 +202,6 @@ pub struct RunInfo {
     pub bytes: u64,
 }
 
-/// Whether the reads of a run wait for the disk.
-///
-/// A read of a page that is not in memory waits for it, one after another; the disk could do many at once. So where a batch
-/// meets such pages, the blocks of all its keys are asked for before the first is read. To ask for what is there already
-/// costs more than to read it: that is why the first keys of a batch are tried without, now and then.
-#[derive(Debug, Default)]
-pub(crate) struct Pace(AtomicU32);
-
-impl Pace {
-    /// Whether to read ahead for this batch; each answer counts.
-    fn is_slow(&self) -> bool {
-        self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
-    }
-
-    /// Whether so many major faults among the first keys of a batch are enough to read ahead from here on.
-    fn found(&self, faults: u64) -> bool {
-        let is_slow = faults >= FAULTS_MIN;
-        if is_slow {
-            self.0.store(SLOW_BATCHES, Relaxed);
-        }
-        is_slow
-    }
-}
-
 /// Walks through one run with the keys of a batch.
 #[derive(Clone)]
 struct RunWalk<'a> {
@@ -242,53 +214,53 @@ struct RunWalk<'a> {
 impl<'a> RunWalk<'a> {
     /// Finds the blocks that may hold the keys of one group; each step asks the memory for what the
     /// next one reads.
-    fn group<K: AsRef<[u8]>>(&mut self, keys: &[K], wants: &[Want]) -> Result<[Option<Place<'a>>; GROUP]> {
-        let mut spots = [const { None }; GROUP];
-        let spots = &mut spots[..wants.len()];
-        for (want, spot) in wants.iter().zip(spots.iter_mut()) {
-            *spot = self.spot(keys[want.index].as_ref())?;
-            if let Some(Spot { table, block }) = spot {
+    fn group<K: AsRef<[u8]>>(&mut self, keys: &[K], pending: &[PendingKey]) -> Result<[Option<SeekPos<'a>>; GROUP]> {
+        let mut blocks = [const { None }; GROUP];
+        let blocks = &mut blocks[..pending.len()];
+        for (pending_key, block_ref) in pending.iter().zip(blocks.iter_mut()) {
+            *block_ref = self.find_block(keys[pending_key.index].as_ref())?;
+            if let Some(BlockRef { table, block }) = block_ref {
                 table.prefetch_filter_place(*block);
             }
         }
-        for Spot { table, block } in spots.iter().flatten() {
+        for BlockRef { table, block } in blocks.iter().flatten() {
             table.prefetch_filter(*block);
         }
-        for (want, spot) in wants.iter().zip(spots.iter_mut()) {
-            if let Some(Spot { table, block }) = *spot {
-                if table.may_hold(block, want.hash) {
+        for (pending_key, block_ref) in pending.iter().zip(blocks.iter_mut()) {
+            if let Some(BlockRef { table, block }) = *block_ref {
+                if table.may_hold(block, pending_key.hash) {
                     table.prefetch_restarts(block);
                 } else {
-                    *spot = None;
+                    *block_ref = None;
                 }
             }
         }
-        for Spot { table, block } in spots.iter().flatten() {
+        for BlockRef { table, block } in blocks.iter().flatten() {
             table.prefetch_entries(*block);
         }
-        let mut places = [const { None }; GROUP];
-        for ((want, spot), place) in wants.iter().zip(spots.iter()).zip(&mut places) {
-            if let Some(spot) = spot {
-                *place = Some(spot.seek(keys[want.index].as_ref())?);
+        let mut positions = [const { None }; GROUP];
+        for ((pending_key, block_ref), position) in pending.iter().zip(blocks.iter()).zip(&mut positions) {
+            if let Some(block_ref) = block_ref {
+                *position = Some(block_ref.seek(keys[pending_key.index].as_ref())?);
             }
         }
-        Ok(places)
+        Ok(positions)
     }
 
     /// Asks the disk for all blocks that may hold the keys, in their order: first for the filters, then for the blocks that
     /// those name.
     #[cold]
-    fn read_ahead<K: AsRef<[u8]>>(self, keys: &[K], wants: &[Want]) -> Result<()> {
+    fn read_ahead<K: AsRef<[u8]>>(self, keys: &[K], pending: &[PendingKey]) -> Result<()> {
         let mut walk = self.clone();
-        for want in wants {
-            if let Some(Spot { table, block }) = walk.spot(keys[want.index].as_ref())? {
+        for pending_key in pending {
+            if let Some(BlockRef { table, block }) = walk.find_block(keys[pending_key.index].as_ref())? {
                 table.read_filter_ahead(block);
             }
         }
         let mut walk = self;
-        for want in wants {
-            if let Some(Spot { table, block }) = walk.spot(keys[want.index].as_ref())?
-                && table.may_hold(block, want.hash)
+        for pending_key in pending {
+            if let Some(BlockRef { table, block }) = walk.find_block(keys[pending_key.index].as_ref())?
+                && table.may_hold(block, pending_key.hash)
             {
                 table.read_block_ahead(block);
             }
@@ -296,7 +268,7 @@ impl<'a> RunWalk<'a> {
         Ok(())
     }
 
-    fn spot(&mut self, key: &[u8]) -> Result<Option<Spot<'a>>> {
+    fn find_block(&mut self, key: &[u8]) -> Result<Option<BlockRef<'a>>> {
         let files = &self.run.files;
         while files.get(self.file).is_some_and(|file| file.last_key() < key) {
             self.file += 1;
@@ -310,7 +282,7 @@ impl<'a> RunWalk<'a> {
         };
         let table = file.table()?;
         self.block = table.find_block(key, self.block);
-        Ok((self.block < table.block_count()).then_some(Spot { table, block: self.block }))
+        Ok((self.block < table.block_count()).then_some(BlockRef { table, block: self.block }))
     }
 }
 
@@ -350,17 +322,9 @@ impl Iter {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::read_ahead::{FAULTS_MIN, READ_AHEAD_BATCHES};
     use crate::{Db, Options};
     use disk::RealDisk;
-
-    #[test]
-    fn a_slow_run_is_read_ahead_for_some_batches() {
-        let pace = Pace::default();
-        assert!(!pace.is_slow() && !pace.found(FAULTS_MIN - 1) && !pace.is_slow());
-        assert!(pace.found(FAULTS_MIN));
-        assert_eq!((0..2 * SLOW_BATCHES).filter(|_| pace.is_slow()).count(), SLOW_BATCHES as usize);
-    }
 
     /// Read ahead or not, a batch has the same answers: what is asked of the disk is advice.
     #[test]
@@ -389,12 +353,12 @@ mod tests {
         let plain = ask();
         assert!(plain.iter().flatten().count() > 1000 && plain.contains(&None));
         for run in &snapshot.0.runs {
-            assert!(run.files[0].pace.found(FAULTS_MIN));
+            assert!(run.files[0].read_ahead.note_faults(FAULTS_MIN));
         }
         assert_eq!(ask(), plain);
         for run in &snapshot.0.runs {
             assert!(
-                (1..SLOW_BATCHES).all(|_| run.files[0].pace.is_slow()) && !run.files[0].pace.is_slow(),
+                (1..READ_AHEAD_BATCHES).all(|_| run.files[0].read_ahead.is_on()) && !run.files[0].read_ahead.is_on(),
                 "it was used"
             );
         }

@@ -2,7 +2,7 @@
 //!
 //! A manifest is appended to only by the process that began it, and only as long as every write and
 //! sync went well: behind a torn record LevelDB reads nothing. So every opening, and the first edit
-//! after one that failed, begins a new manifest: written, synced, CURRENT renamed, folder synced, and
+//! after one that failed, begins a new manifest: written, synced, CURRENT renamed, directory synced, and
 //! only then the old one removed.
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Appends an edit and makes it durable. If that fails, nobody knows whether it is there: its
+    /// Appends an edit and makes it durable. If that fails, it is unknown whether it is on the disk: its
     /// new tables `added` are kept, and the next edit begins a new manifest.
     pub(crate) fn append(&mut self, edit: &Edit, added: &[Arc<TableFile>]) -> Result<()> {
         let mut file = self.file.take().expect("made ready before");

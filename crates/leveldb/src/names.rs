@@ -1,4 +1,4 @@
-//! Names of the files in a database folder.
+//! Names of the files in a database directory.
 //!
 //! Source: Bitcoin Core b88bffe, leveldb/db/filename.cc.
 
@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 
 /// The file that names the manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
-/// The file whose fcntl lock says that a program has the folder.
+/// The file whose fcntl lock says that a program has the directory.
 pub(crate) const LOCK: &str = "LOCK";
 
 /// A file with a number in its name.
@@ -23,7 +23,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// Reads a name; `None` for every other file, which is none of ours.
+    /// Reads a name; `None` for every other file, which is not LevelDB's.
     pub(crate) fn parse(name: &OsStr) -> Option<Name> {
         let name = name.to_str()?;
         if let Some(number) = name.strip_prefix("MANIFEST-") {

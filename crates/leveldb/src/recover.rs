@@ -1,4 +1,4 @@
-//! Finding out what lies in a folder: CURRENT, the manifest, the tables, and logs not yet in tables.
+//! Finding out what lies in a directory: CURRENT, the manifest, the tables, and logs not yet in tables.
 //!
 //! Nothing here writes. What a log holds becomes a table in memory, the newest of level 0; who opens
 //! for writing puts it into a file.
@@ -12,9 +12,9 @@ use crate::build::{Part, Sink, finish};
 use crate::coding::{KIND_DELETED, KIND_VALUE, Reader, SEQUENCE_MAX};
 use crate::edit::{FileMeta, LEVELS, State};
 use crate::error::{Damage, Error, Result};
+use crate::format::RECORD_BYTES_MAX;
 use crate::log::LogReader;
 use crate::names::{CURRENT, Name};
-use crate::table::RECORD_BYTES_MAX;
 use crate::version::{Shared, TableFile, Version};
 use disk::{Disk, Entry, SimDisk};
 
@@ -24,7 +24,7 @@ const CURRENT_BYTES_MAX: u64 = 1024;
 /// The bytes of a table, with what the manifest would say of it.
 pub(crate) type MemoryTable = (FileMeta, Vec<u8>);
 
-/// What lies in a folder.
+/// What lies in a directory.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) version: Version,
@@ -33,7 +33,7 @@ pub(crate) struct Recovered {
     pub(crate) last_sequence: u64,
 }
 
-/// Reads a folder. `shared.next_file` becomes greater than every number in it.
+/// Reads a directory. `shared.next_file` becomes greater than every number in it.
 pub(crate) fn recover(shared: &Arc<Shared>) -> Result<Recovered> {
     let entries = shared.disk.list(&shared.dir)?;
     let manifest_path = current(shared)?;
@@ -150,7 +150,7 @@ fn replay(shared: &Arc<Shared>, logs: &[u64]) -> Result<(Option<MemoryTable>, u6
     Ok((Some(table_of(shared, &memory)?), last))
 }
 
-/// Takes over one write batch; its last sequence, or `None` if it is none.
+/// Takes over one write batch; its last sequence, or `None` if it is malformed.
 ///
 /// Batch:  sequence u64 LE | count u32 LE | (1 key value | 0 key)*
 fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {

@@ -1,8 +1,8 @@
-//! Runs on their way to the disk: the tables of one commit, or of one merge.
+//! Runs on their way to the disk: the tables of one commit, or of one compaction.
 //!
 //! Several threads write tables of disjoint key ranges, each through its own writer. A run for level
 //! 1 and below becomes tables of about 32 MiB; one for level 0 becomes a single table, to which all
-//! writers append their blocks. Nothing of a run is seen by anybody until it is committed, and a run
+//! writers append their blocks. No snapshot sees anything of a run until it is committed, and a run
 //! that is dropped takes its files with it.
 
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use crate::build::{PIECE_BYTES, Part, Sink, finish};
 use crate::coding::{KIND_DELETED, KIND_VALUE, user_key};
 use crate::edit::FileMeta;
 use crate::error::{Error, Result};
+use crate::format::RECORD_BYTES_MAX;
 use crate::names::Name;
-use crate::table::RECORD_BYTES_MAX;
 use crate::version::{Shared, TableFile};
 use disk::DiskFile;
 
@@ -55,7 +55,7 @@ impl OpenFile {
 #[derive(Debug)]
 pub(crate) struct Outputs {
     shared: Arc<Shared>,
-    /// A table is closed when its data has so many bytes.
+    /// A table is closed when its data reaches this size.
     table_bytes: u64,
     /// The one table of a run for level 0.
     single: Option<OpenFile>,
@@ -173,7 +173,7 @@ pub(crate) struct Writer {
     part: Part,
     /// The table that the part goes into, unless it is the single one.
     file: Option<OpenFile>,
-    /// A piece is written when it has so many bytes.
+    /// A piece is written when it reaches this size in bytes.
     limit: usize,
     is_finished: bool,
 }

@@ -1,13 +1,8 @@
-//! A table file, for reading: sorted blocks, found by an index and guarded by filters.
-//!
-//! File:    data blocks | filter block | metaindex block | index block | footer
-//! Block:   contents | kind u8 (0: as it is) | masked crc32c u32 LE (of contents and kind)
-//! Handle:  offset varint | bytes varint (without those five)
-//! Footer:  metaindex handle | index handle | zeros up to 40 | magic u64 LE
+//! A table file, for reading: sorted blocks, found by an index and guarded by filters. The layout is in [`crate::format`].
 //!
 //! The file is mapped. In memory lie 12 bytes and a bit for each block: four bytes of its index key
 //! (behind what they all share), its place, and whether its checksum was found right. A checksum is
-//! looked at when a block is first read, and again by whoever reads the table from end to end.
+//! looked at when a block is first read, and again by each scan of the table from end to end.
 //!
 //! A disk that fails under a map ends the process with the signal SIGBUS, as it does LevelDB.
 //!
@@ -21,55 +16,8 @@ use crate::block::{Block, extend_key};
 use crate::bloom::{FILTER_KEY, FilterBlock};
 use crate::coding::{Reader, fixed32, fixed64, mask, put_varint, shared_prefix, split_key, user_key};
 use crate::error::{Damage, Error, Result};
+use crate::format::{FOOTER_BYTES, Handle, MAGIC, TRAILER_BYTES};
 use disk::Bytes;
-
-/// Bytes at the end of a table.
-pub(crate) const FOOTER_BYTES: usize = 48;
-/// The last eight of them.
-pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
-/// Bytes behind a block's contents.
-pub(crate) const TRAILER_BYTES: usize = 5;
-
-/// A block's size is kept in so many bits, its offset in the rest of 64: blocks of 64 MiB, tables of
-/// 256 GiB.
-const SIZE_BITS: u32 = 26;
-/// Key and value of one record have at most so many bytes: a block of it can be read.
-pub(crate) const RECORD_BYTES_MAX: usize = 1 << (SIZE_BITS - 1);
-const _: () = assert!(RECORD_BYTES_MAX + crate::build::BLOCK_BYTES + 64 < 1 << SIZE_BITS);
-
-/// Where a block lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Handle {
-    pub(crate) offset: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Handle {
-    pub(crate) fn put(self, out: &mut Vec<u8>) {
-        put_varint(out, self.offset);
-        put_varint(out, self.bytes);
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Option<Handle> {
-        Some(Handle { offset: reader.varint64()?, bytes: reader.varint64()? })
-    }
-
-    /// Contents, kind and checksum in the file.
-    fn range(self, file: &[u8]) -> Option<Range<usize>> {
-        let start = usize::try_from(self.offset).ok()?;
-        let end = start.checked_add(usize::try_from(self.bytes).ok()?)?;
-        (end.checked_add(TRAILER_BYTES)? <= file.len()).then_some(start..end)
-    }
-
-    fn pack(self) -> Option<u64> {
-        let fits = self.bytes >> SIZE_BITS == 0 && self.offset >> (64 - SIZE_BITS) == 0;
-        fits.then_some(self.offset << SIZE_BITS | self.bytes)
-    }
-
-    fn unpack(packed: u64) -> Handle {
-        Handle { offset: packed >> SIZE_BITS, bytes: packed & ((1 << SIZE_BITS) - 1) }
-    }
-}
 
 /// The contents of a block, its frame and checksum checked.
 fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
@@ -310,10 +258,10 @@ impl Table {
         Block::parse(contents).ok_or_else(|| self.no_block(index))
     }
 
-    /// The fault of a block whose checksum is right and whose contents are none.
+    /// The fault of a block whose checksum is right and whose contents are malformed.
     pub(crate) fn no_block(&self, index: usize) -> Error {
         let Handle { offset, bytes } = self.handle(index);
-        Damage::new(offset, "entries in order", format!("{bytes} bytes that are none")).of(&self.path)
+        Damage::new(offset, "entries in order", format!("{bytes} malformed bytes")).of(&self.path)
     }
 }
 
@@ -380,7 +328,7 @@ fn footer(file: &[u8]) -> std::result::Result<(Handle, Handle), Damage> {
 /// Where the filter block's contents lie, if the table has one of the known kind.
 fn find_filter(file: &[u8], metaindex: Handle) -> std::result::Result<Option<Range<usize>>, Damage> {
     let contents = checked_block(file, metaindex)?;
-    let broken = || Damage::new(metaindex.offset, "a metaindex block", "bytes that are none");
+    let broken = || Damage::new(metaindex.offset, "a metaindex block", "malformed bytes");
     let block = Block::parse(contents).ok_or_else(broken)?;
     let (mut at, mut key) = (0, Vec::new());
     while at < block.len() {
@@ -389,7 +337,7 @@ fn find_filter(file: &[u8], metaindex: Handle) -> std::result::Result<Option<Ran
         if key == FILTER_KEY {
             let handle = Handle::read(&mut Reader(entry.value)).ok_or_else(broken)?;
             let filter = checked_block(file, handle)?;
-            // A frame that is none is no filter, as in LevelDB: look-ups read the blocks.
+            // A malformed frame counts as no filter, as in LevelDB: look-ups read the blocks.
             let start = usize::try_from(handle.offset).expect("checked with the block");
             let range = start..start + filter.len();
             return Ok(FilterBlock::parse(filter).map(|_| range));
@@ -399,8 +347,8 @@ fn find_filter(file: &[u8], metaindex: Handle) -> std::result::Result<Option<Ran
     Ok(None)
 }
 
-/// An index that shares prefixes may unfold to so many times its bytes: many times what a table of
-/// sound keys needs, and a bound for one that is made to fill the memory.
+/// Bound of an index that shares prefixes and unfolds, in multiples of its own size: far above what a table of
+/// sound keys needs, and a limit for one that is made to fill the memory.
 const COPY_FACTOR_MAX: usize = 64;
 
 /// What is kept of an index block.
@@ -415,7 +363,7 @@ struct IndexEntries {
 impl IndexEntries {
     /// Reads an index block; the damage's offset counts from its start.
     fn read(contents: &[u8], file: &[u8]) -> std::result::Result<IndexEntries, Damage> {
-        let broken = |at| Damage::new(at, "an entry of the index", "bytes that are none");
+        let broken = |at| Damage::new(at, "an entry of the index", "malformed bytes");
         let block = Block::parse(contents).ok_or_else(|| broken(0))?;
         let mut handles = Vec::new();
         let mut is_plain = true;

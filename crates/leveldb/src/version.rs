@@ -1,5 +1,5 @@
 //! Versions: which tables are the database at one instant. A version never changes; a commit or a
-//! merge makes the next one, and a table's file goes when no version holds it any more.
+//! compaction makes the next one, and a table's file goes when no version holds it any more.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::coding::user_key;
 use crate::edit::{FileMeta, LEVELS};
 use crate::error::{Damage, Result};
 use crate::levels::RunSize;
-use crate::lookup::Pace;
+use crate::read_ahead::AdaptiveReadAhead;
 use crate::table::Table;
 use disk::{Bytes, Disk};
 
@@ -42,7 +42,7 @@ impl Shared {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Removes what nobody holds. What cannot be removed goes when the folder is opened next.
+    /// Removes files that no version holds. What cannot be removed goes when the directory is opened next.
     pub(crate) fn remove_garbage(&self) {
         let garbage = std::mem::take(&mut *self.garbage.lock().unwrap_or_else(PoisonError::into_inner));
         for path in garbage {
@@ -62,7 +62,7 @@ pub(crate) struct TableFile {
     /// The manifest lists it no more: the file goes with this value.
     is_obsolete: AtomicBool,
     /// Of the run that begins with this table.
-    pub(crate) pace: Pace,
+    pub(crate) read_ahead: AdaptiveReadAhead,
 }
 
 impl TableFile {
@@ -74,7 +74,7 @@ impl TableFile {
             table: OnceLock::new(),
             opening: Mutex::new(()),
             is_obsolete: AtomicBool::new(false),
-            pace: Pace::default(),
+            read_ahead: AdaptiveReadAhead::default(),
         }
     }
 

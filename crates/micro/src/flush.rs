@@ -142,7 +142,7 @@ fn in_batches(records: &[Record], batch_bytes: usize, dir: &Path) -> Result<Done
     if !batch.is_empty() {
         peak = peak.max(bytes + commit(&chainstate, &mut batch)?);
     }
-    while let Some(merge) = chainstate.plan_merge()? {
+    while let Some(merge) = chainstate.plan_compaction()? {
         while merge.step()? {}
         merge.finish()?;
     }

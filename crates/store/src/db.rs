@@ -41,9 +41,9 @@ impl From<Error> for Fault {
                 let (wanted, found) = (format!("a record of at most {bytes_max} bytes"), format!("one of {bytes}"));
                 Fault::new(FaultKind::Refused, Path::new("a table"), wanted, found, "No record of Core's is so large")
             }
-            Error::MergeFirst { path, level0_count } => {
+            Error::CompactFirst { path, level0_count } => {
                 let found = format!("{level0_count} files in level 0");
-                Fault::new(FaultKind::Refused, &path, "a free level", found, "Let the merge end first")
+                Fault::new(FaultKind::Refused, &path, "a free level", found, "Let the compaction end first")
             }
         }
     }
@@ -109,10 +109,10 @@ impl Obfuscated {
         Ok(value)
     }
 
-    /// Commits what `fill` writes, which is about `bytes` of tables. Merges first if it must.
+    /// Commits what `fill` writes, which is about `bytes` of tables. Compacts first if it must.
     pub(crate) fn commit(&self, bytes: u64, fill: impl FnOnce(&mut RecordWriter) -> Result<()>) -> Result<()> {
         while !self.db.has_room(bytes) {
-            self.db.merge_now()?;
+            self.db.compact_now()?;
         }
         let run = self.db.begin_run(bytes)?;
         let mut writer = RecordWriter { table: run.table(), key: self.key, value: Vec::new() };

@@ -187,7 +187,7 @@ mod tests {
             (io::ErrorKind::UnexpectedEof, FaultKind::Damaged, "shorter"),
             (io::ErrorKind::Other, FaultKind::Io, "Look at the drive"),
         ] {
-            let fault = Fault::from(DiskError::new("read", path, io::Error::from(row)).at(7));
+            let fault = Fault::from(DiskError::new("read", path, io::Error::from(row)).at_offset(7));
             assert_eq!((fault.kind(), fault.is_no_space()), (kind, kind == FaultKind::NoSpace), "{row:?}");
             let text = fault.to_string();
             assert!(text.starts_with("/d/blk00000.dat at byte 7: wanted to read it"), "{text}");
@@ -202,7 +202,7 @@ mod tests {
         let fault = Fault::from(full().taking(4096));
         assert!(fault.to_string().contains("wanted to write it, which takes 4096 bytes, found"), "{fault}");
         let fault = Fault::from(full().of_last_try());
-        assert!(!fault.is_no_space() && fault.to_string().contains("make room, then start again"), "{fault}");
+        assert!(!fault.is_no_space() && fault.to_string().contains("free disk space, then start again"), "{fault}");
         let missing = DiskError::new("sync", Path::new("/d/f"), io::Error::from(io::ErrorKind::NotFound));
         assert_eq!(Fault::from(missing.of_last_try()).kind(), FaultKind::Missing);
     }

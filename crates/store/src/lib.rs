@@ -7,6 +7,8 @@
 //! Nothing else in the workspace opens a file of a data directory. All writing goes through [`disk::Disk`].
 //! Order of durability, which the caller keeps: block and undo data, then index, then coins.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod blockfiles;
 pub mod chainstate;
 mod db;

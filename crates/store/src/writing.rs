@@ -185,13 +185,13 @@ struct Cached {
 impl Cached {
     /// A piece was written: it is on its way to the disk; what is older than some others is let go.
     fn add(&mut self, file: &Arc<dyn DiskFile>, offset: u64, len: u64) {
-        file.let_go(offset, len);
+        file.drop_page_cache(offset, len);
         self.pieces.push_back((file.clone(), offset, len));
         self.bytes += len;
         while self.bytes > CACHED_BYTES
             && let Some((file, offset, len)) = self.pieces.pop_front()
         {
-            file.let_go(offset, len);
+            file.drop_page_cache(offset, len);
             self.bytes -= len;
         }
     }

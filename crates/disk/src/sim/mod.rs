@@ -401,7 +401,7 @@ impl DiskFile for SimFile {
             state.file(inode)?.change(What::Write { offset, data });
             answer
         });
-        result.map_err(|why| why.at(offset).taking(data.len() as u64))
+        result.map_err(|why| why.at_offset(offset).taking(data.len() as u64))
     }
 
     fn set_len(&self, len: u64) -> DiskResult<()> {
@@ -430,7 +430,7 @@ impl DiskFile for SimFile {
         })
     }
 
-    fn let_go(&self, _offset: u64, _len: u64) {}
+    fn drop_page_cache(&self, _offset: u64, _len: u64) {}
 
     fn sync(&self) -> DiskResult<()> {
         self.run("sync", |state, inode| match state.step()? {

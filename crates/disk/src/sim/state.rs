@@ -9,7 +9,7 @@ use super::{Fault, Loss};
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// Files and folders by inode number; 0 is the root. Never removed: they may be open.
+    /// Files and directories by inode number; 0 is the root. Never removed: they may be open.
     pub(super) nodes: Vec<Node>,
     /// Changes of names that are not durable.
     pub(super) moves: Vec<Move>,
@@ -54,7 +54,7 @@ pub(super) struct DirNode {
     pub(super) durable: Names,
 }
 
-/// Names set (or removed) in one step: folder, name, inode.
+/// Names set (or removed) in one step: directory, name, inode.
 pub(super) type Move = Vec<(usize, OsString, Option<usize>)>;
 
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ impl State {
         Ok(inode)
     }
 
-    /// The folder that holds `path`, and the name in it.
+    /// The directory that holds `path`, and the name in it.
     pub(super) fn parent<'a>(&self, path: &'a Path) -> io::Result<(usize, &'a OsStr)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let dir = self.find(path.parent().unwrap_or(Path::new("")))?;
@@ -225,7 +225,7 @@ impl State {
         inode
     }
 
-    /// Makes the moves durable that touch the folder, with those that they rest on.
+    /// Makes the moves durable that touch the directory, with those that they rest on.
     pub(super) fn sync_names(&mut self, dir: usize) {
         let mut wanted = BTreeSet::new();
         let mut chosen = vec![false; self.moves.len()];

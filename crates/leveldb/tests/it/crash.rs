@@ -1,4 +1,4 @@
-//! A small series of commits and merges, with an accident at every operation of the disk: whatever
+//! A small series of commits and compactions, with an accident at every operation of the disk: whatever
 //! is found after it is what was committed last, or what was being committed.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn commits() -> Vec<Vec<Record>> {
     [40, 30, 30, 25, 20, 15, 10, 40, 5, 5, 30, 5].map(|count| commit(&mut random, KEYS, count)).into()
 }
 
-/// Makes, fills, merges, reopens, until the first error.
+/// Makes, fills, compacts, reopens, until the first error.
 fn series(disk: &Arc<dyn Disk>, states: &mut States) -> leveldb::Result<()> {
     let mut db = Db::create(disk.clone(), &dir(), TINY)?;
     for (index, records) in commits().iter().enumerate() {
@@ -34,8 +34,8 @@ fn series(disk: &Arc<dyn Disk>, states: &mut States) -> leveldb::Result<()> {
         states.acknowledged = next;
         states.possible.clear();
         match index {
-            3 => drop(db.plan_full_merge()?.expect("several runs").step()?),
-            5 => db.plan_full_merge()?.expect("several runs").run()?,
+            3 => drop(db.plan_full_compaction()?.expect("several runs").step()?),
+            5 => db.plan_full_compaction()?.expect("several runs").run()?,
             7 => {
                 drop(db);
                 db = Db::open(disk.clone(), &dir(), TINY)?;
@@ -87,7 +87,7 @@ fn check_left(left: &SimDisk, states: &States, what: &str) {
     let records = commit(&mut Random(99), KEYS, 30);
     commit_in_parts(&db, &records, 2).unwrap();
     apply(&mut model, &records);
-    while db.merge_now().unwrap() {}
+    while db.compact_now().unwrap() {}
     check(&db.snapshot(), &model, KEYS);
     drop(db);
     let names = crate::support::names(left, &dir());
@@ -114,7 +114,7 @@ fn a_stop_at_any_operation_loses_nothing_committed() {
     }
 }
 
-/// Does the series; where an operation fails, tries the commit or merge again on the same database.
+/// Does the series; where an operation fails, tries the commit or compaction again on the same database.
 fn stubborn(disk: &SimDisk, states: &mut States, losses: &mut impl FnMut(&SimDisk, &States)) {
     let again = |result: leveldb::Result<()>| match result {
         Ok(()) => true,
@@ -145,8 +145,8 @@ fn stubborn(disk: &SimDisk, states: &mut States, losses: &mut impl FnMut(&SimDis
         states.acknowledged = next;
         states.possible.clear();
         if index == 5 {
-            while !again(db.plan_full_merge().and_then(|merge| match merge {
-                Some(merge) => merge.run(),
+            while !again(db.plan_full_compaction().and_then(|compaction| match compaction {
+                Some(compaction) => compaction.run(),
                 None => Ok(()),
             })) {
                 losses(disk, states);

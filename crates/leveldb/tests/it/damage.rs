@@ -53,7 +53,7 @@ fn disk_of(files: &[(PathBuf, Vec<u8>)]) -> Arc<dyn Disk> {
     disk
 }
 
-/// Reads all there is in every way, and merges it.
+/// Reads all there is in every way, and compacts it.
 fn read(disk: &Arc<dyn Disk>) -> leveldb::Result<Vec<Model>> {
     let db = Db::open_read_only(disk.clone(), &dir())?;
     let mut found = Vec::new();
@@ -75,8 +75,8 @@ fn read(disk: &Arc<dyn Disk>) -> leveldb::Result<Vec<Model>> {
         found.push(all);
     }
     let db = Db::open(disk.clone(), &dir(), TINY)?;
-    if let Some(merge) = db.plan_full_merge()? {
-        merge.run()?;
+    if let Some(compaction) = db.plan_full_compaction()? {
+        compaction.run()?;
     }
     found.push(crate::support::contents(&db.snapshot()));
     Ok(found)

@@ -113,7 +113,7 @@ fn we_read_what_they_write_and_go_on_and_so_do_they() {
             apply(&mut model, &records);
         }
         if round == 4 {
-            while db.merge_now().unwrap() {}
+            while db.compact_now().unwrap() {}
         }
         if round == 5 {
             db.settle().unwrap();

@@ -1,4 +1,4 @@
-//! Random commits, merges and reopenings, against a map in memory.
+//! Random commits, compactions and reopenings, against a map in memory.
 
 use disk::SimDisk;
 use leveldb::Db;
@@ -10,8 +10,8 @@ use crate::support::{Model, Random, SMALL, apply, check, commit, commit_in_parts
 enum Step {
     Commit { count: usize, parts: usize },
     Write { count: usize },
-    Merge,
-    FullMerge,
+    Compaction,
+    FullCompaction,
     Settle,
     Reopen,
 }
@@ -20,8 +20,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1..1500_usize, 1..4_usize).prop_map(|(count, parts)| Step::Commit { count, parts }),
         3 => (0..30_usize).prop_map(|count| Step::Write { count }),
-        2 => Just(Step::Merge),
-        1 => Just(Step::FullMerge),
+        2 => Just(Step::Compaction),
+        1 => Just(Step::FullCompaction),
         1 => Just(Step::Settle),
         1 => Just(Step::Reopen),
     ]
@@ -47,12 +47,12 @@ fn run(seed: u64, steps: &[Step]) {
                 db.write(&records).unwrap();
                 apply(&mut model, &records);
             }
-            Step::Merge => {
-                db.merge_now().unwrap();
+            Step::Compaction => {
+                db.compact_now().unwrap();
             }
-            Step::FullMerge => {
-                if let Some(merge) = db.plan_full_merge().unwrap() {
-                    merge.run().unwrap();
+            Step::FullCompaction => {
+                if let Some(compaction) = db.plan_full_compaction().unwrap() {
+                    compaction.run().unwrap();
                     assert_eq!(db.snapshot().run_count(), usize::from(!model.is_empty()));
                 }
             }
@@ -105,7 +105,7 @@ fn many_commits_use_every_level() {
 }
 
 #[test]
-fn threads_read_while_one_writes_and_another_merges() {
+fn threads_read_while_one_writes_and_another_compacts() {
     const KEYS: u64 = 3000;
     let dir = tempfile::tempdir().unwrap();
     let db = Db::create(disk::RealDisk::shared(), &dir.path().join("db"), SMALL).unwrap();
@@ -123,12 +123,12 @@ fn threads_read_while_one_writes_and_another_merges() {
         }
         scope.spawn(|| {
             while !is_done() {
-                if let Some(merge) = db.plan_full_merge().unwrap() {
+                if let Some(compaction) = db.plan_full_compaction().unwrap() {
                     std::thread::scope(|slices| {
-                        slices.spawn(|| while merge.step().unwrap() {});
-                        slices.spawn(|| while merge.step().unwrap() {});
+                        slices.spawn(|| while compaction.step().unwrap() {});
+                        slices.spawn(|| while compaction.step().unwrap() {});
                     });
-                    merge.finish().unwrap();
+                    compaction.finish().unwrap();
                 }
             }
         });

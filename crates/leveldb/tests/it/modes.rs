@@ -59,7 +59,7 @@ fn reading_only_writes_nothing() {
     check(&db.snapshot(), &model, KEYS);
     let why = db.write(&[(b"key", Some(b"value"))]).unwrap_err();
     assert!(matches!(why, Error::ReadOnly { .. }), "{why}");
-    assert!(matches!(db.plan_full_merge(), Err(Error::ReadOnly { .. })));
+    assert!(matches!(db.plan_full_compaction(), Err(Error::ReadOnly { .. })));
     drop(db);
     assert_eq!(sim.operations(), before);
     assert_eq!(names(&*disk, &dir()), list);
@@ -100,8 +100,8 @@ fn old_table_names_are_read() {
     }
     let db = Db::open(disk, &dir(), SMALL).unwrap();
     check(&db.snapshot(), &model, KEYS);
-    while let Some(merge) = db.plan_full_merge().unwrap() {
-        merge.run().unwrap();
+    while let Some(compaction) = db.plan_full_compaction().unwrap() {
+        compaction.run().unwrap();
     }
     check(&db.snapshot(), &model, KEYS);
 }
@@ -114,7 +114,7 @@ fn snapshots_hold_their_files_and_let_go() {
     let tables = || names(&*disk, &dir()).iter().filter(|name| name.ends_with(".ldb")).count();
     let before = tables();
     let old = db.snapshot();
-    db.plan_full_merge().unwrap().unwrap().run().unwrap();
+    db.plan_full_compaction().unwrap().unwrap().run().unwrap();
     let merged = db.snapshot().runs()[0].file_count;
     assert_eq!(tables(), before + merged, "the old ones are held");
     check(&old, &model, KEYS);
@@ -164,7 +164,7 @@ fn a_run_that_is_dropped_leaves_nothing() {
         table.put(&number.to_be_bytes(), &[1; 40]).unwrap();
     }
     drop((table, run));
-    drop(db.plan_full_merge().unwrap().map(|merge| merge.step()));
+    drop(db.plan_full_compaction().unwrap().map(|compaction| compaction.step()));
     assert_eq!(names(&*disk, &dir()), before);
     check(&db.snapshot(), &model, KEYS);
     // One that is larger than was said finds a place, or is refused without harm.

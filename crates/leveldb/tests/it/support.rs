@@ -113,7 +113,7 @@ pub(crate) fn check(snapshot: &Snapshot, model: &Model, keys: u64) {
 pub(crate) fn commit_in_parts(db: &Db, records: &[Record], parts: usize) -> leveldb::Result<()> {
     let bytes: usize = records.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len) + 14).sum();
     while !db.has_room(bytes as u64 + 500) {
-        db.merge_now()?;
+        db.compact_now()?;
     }
     let run = db.begin_run(bytes as u64 + 500)?;
     // In no order, as threads would.
@@ -130,7 +130,7 @@ pub(crate) fn commit_in_parts(db: &Db, records: &[Record], parts: usize) -> leve
     db.commit(run)
 }
 
-/// What lies in a folder besides tables: for messages.
+/// What lies in a directory besides tables: for messages.
 pub(crate) fn names(disk: &dyn disk::Disk, dir: &Path) -> Vec<String> {
     let list = disk.list(dir).unwrap();
     list.into_iter().map(|entry| entry.name.into_string().unwrap()).collect()

@@ -135,7 +135,7 @@ impl Backend for Folder<'_> {
 
     fn begin_commit(&self, tip: (NodeId, BlockHash), records: u64, bytes: u64) -> Result<bool, Fault> {
         // Piece by piece, beside the blocks, rather than here and now.
-        let is_blocked = !self.coins.has_room(records, bytes) && self.coins.wants_merge();
+        let is_blocked = !self.coins.has_room(records, bytes) && self.coins.wants_compaction();
         self.merge_is_needed.store(is_blocked, Relaxed);
         if is_blocked {
             return Ok(false);

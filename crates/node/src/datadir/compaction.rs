@@ -14,7 +14,7 @@ impl Folder<'_> {
         let merge = {
             let mut merge = lock();
             if merge.is_none()
-                && let Some(planned) = self.coins.plan_merge()?
+                && let Some(planned) = self.coins.plan_compaction()?
             {
                 self.check_room(planned.bytes())?;
                 *merge = Some(Arc::new(planned));

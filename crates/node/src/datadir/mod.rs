@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 use store::blockfiles::{BlockAt, BlockBytes, BlockFiles, BlockWriter, BulkReader, Pool};
-use store::chainstate::{Chainstate, CoinsCommit, CoinsMerge};
+use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction};
 use store::index::BlockIndex;
 use store::locks::FolderLocks;
 use store::undofiles::{UndoFiles, UndoWriter};
@@ -69,7 +69,7 @@ pub struct Folder<'e> {
     pub(crate) index: BlockIndex,
     /// Held while the index is written, so that older entries never follow newer ones.
     pub(crate) index_write: Mutex<()>,
-    pub(crate) merge: Mutex<Option<Arc<CoinsMerge>>>,
+    pub(crate) merge: Mutex<Option<Arc<CoinsCompaction>>>,
     /// A commit waits for it.
     pub(crate) merge_is_needed: AtomicBool,
     pub(crate) waits: room::Waits,

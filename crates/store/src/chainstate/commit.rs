@@ -3,7 +3,7 @@
 use super::{BEST_BLOCK, Chainstate, HEAD_BLOCKS};
 use crate::fault::Result;
 use crate::xor::Key;
-use leveldb::{Error, Merge, Run, TableWriter};
+use leveldb::{Compaction, Error, Run, TableWriter};
 use primitives::BlockHash;
 use simd::xor::xor;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ impl Chainstate {
     /// Begins a commit that makes `best_block` the block that the set stands at. `record_count` and `bytes` (of keys and
     /// values) may be guesses from above; they say where the tables go.
     ///
-    /// Merges here and now when that is needed to make a place. `None` when a merge that another thread has under way
+    /// Compacts here and now when that is needed to free a level. `None` when a compaction that another thread has under way
     /// must be finished first. There is one commit at a time.
     ///
     /// # Errors
@@ -50,8 +50,8 @@ impl Chainstate {
         let run = loop {
             match self.store.db.begin_run(bytes) {
                 Ok(run) => break run,
-                Err(Error::MergeFirst { .. }) => {
-                    if !self.store.db.merge_now()? {
+                Err(Error::CompactFirst { .. }) => {
+                    if !self.store.db.compact_now()? {
                         return Ok(None);
                     }
                 }
@@ -68,32 +68,32 @@ impl Chainstate {
         }))
     }
 
-    /// Whether a commit of this size finds its place without a merge.
+    /// Whether a commit of this size finds its level without a compaction.
     pub fn has_room(&self, record_count: u64, bytes: u64) -> bool {
         self.store.db.has_room(bytes + record_count * RECORD_OVERHEAD_BYTES + 1024)
     }
 
-    /// Whether a merge would keep look-ups short and commits from waiting.
-    pub fn wants_merge(&self) -> bool {
-        self.store.db.wants_merge()
+    /// Whether a compaction would keep look-ups short and commits from waiting.
+    pub fn wants_compaction(&self) -> bool {
+        self.store.db.wants_compaction()
     }
 
-    /// Begins the merge that is wanted most; `None` if none is, or one is under way.
+    /// Begins the compaction that is wanted most; `None` if none is wanted, or one is under way.
     ///
     /// # Errors
     ///
     /// A damaged table, or what the system says.
-    pub fn plan_merge(&self) -> Result<Option<CoinsMerge>> {
-        Ok(self.store.db.plan_merge()?.map(CoinsMerge))
+    pub fn plan_compaction(&self) -> Result<Option<CoinsCompaction>> {
+        Ok(self.store.db.plan_compaction()?.map(CoinsCompaction))
     }
 
-    /// Begins a merge of everything into one run; `None` if there is one only, or a merge is under way.
+    /// Begins a compaction of everything into one run; `None` if there is one only, or a compaction is under way.
     ///
     /// # Errors
     ///
-    /// As [`Chainstate::plan_merge`].
-    pub fn plan_full_merge(&self) -> Result<Option<CoinsMerge>> {
-        Ok(self.store.db.plan_full_merge()?.map(CoinsMerge))
+    /// As [`Chainstate::plan_compaction`].
+    pub fn plan_full_compaction(&self) -> Result<Option<CoinsCompaction>> {
+        Ok(self.store.db.plan_full_compaction()?.map(CoinsCompaction))
     }
 }
 
@@ -206,27 +206,27 @@ impl CoinsPart {
     }
 }
 
-/// A merge of tables under way, while look-ups and commits go on. Dropped, it leaves nothing behind.
+/// A compaction of tables under way, while look-ups and commits go on. Dropped, it leaves nothing behind.
 #[derive(Debug)]
-pub struct CoinsMerge(Merge);
+pub struct CoinsCompaction(Compaction);
 
-impl CoinsMerge {
-    /// Bytes that the merge reads, and at most writes.
+impl CoinsCompaction {
+    /// Bytes that the compaction reads, and at most writes.
     pub fn bytes(&self) -> u64 {
         self.0.bytes()
     }
 
     /// How many steps there are in all.
     pub fn step_count(&self) -> usize {
-        self.0.slice_count()
+        self.0.subcompaction_count()
     }
 
-    /// Does the next step; `false` if none is left. Several threads may do this at once; the merge can be finished when
+    /// Does the next step; `false` if none is left. Several threads may do this at once; the compaction can be finished when
     /// all of them have come back.
     ///
     /// # Errors
     ///
-    /// A damaged table, no space, or what the system says; the merge is to be dropped then.
+    /// A damaged table, no space, or what the system says; the compaction is to be dropped then.
     pub fn step(&self) -> Result<bool> {
         Ok(self.0.step()?)
     }
@@ -235,16 +235,16 @@ impl CoinsMerge {
     ///
     /// # Errors
     ///
-    /// What the system says; the merge is to be dropped then.
+    /// What the system says; the compaction is to be dropped then.
     pub fn sync(&self) -> Result<()> {
         Ok(self.0.sync()?)
     }
 
-    /// Puts what was merged in the place of what it was merged from, in one durable edit.
+    /// Puts the new run in the place of the old ones, in one durable edit.
     ///
     /// # Errors
     ///
-    /// What was there stays; the merge may be planned again.
+    /// What was there stays; the compaction may be planned again.
     ///
     /// # Panics
     ///

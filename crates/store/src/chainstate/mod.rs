@@ -24,7 +24,7 @@ use primitives::BlockHash;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use commit::{CoinsCommit, CoinsMerge, CoinsPart};
+pub use commit::{CoinsCommit, CoinsCompaction, CoinsPart};
 pub use replace::{Rebuilt, check_no_snapshot, empty, finish_swap, rebuilt, remove_snapshot, swap_rebuilt};
 pub use view::{CoinsIter, CoinsView};
 
@@ -161,7 +161,7 @@ impl Chainstate {
         self.store.db.index_bytes()
     }
 
-    /// For a clean end: leaves nothing for LevelDB to compact. No commit or merge may be under way.
+    /// For a clean end: leaves nothing for LevelDB to compact. No commit or compaction may be under way.
     ///
     /// # Errors
     ///

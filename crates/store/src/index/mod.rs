@@ -174,8 +174,8 @@ impl BlockIndex {
         drop(records);
         let bytes = keys.iter().map(|key| key.len() as u64 + 14).sum::<u64>() + 4096;
         self.store.commit(bytes, |records| keys.iter().try_for_each(|key| records.delete(key)))?;
-        if let Some(merge) = self.store.db.plan_full_merge()? {
-            merge.run()?;
+        if let Some(compaction) = self.store.db.plan_full_compaction()? {
+            compaction.run()?;
         }
         Ok(())
     }

@@ -109,10 +109,10 @@ fn coins_come_and_go() {
     }
     assert_eq!(old_view.get(&outpoints[0]).unwrap(), Some(value(0, 1)), "a view never changes");
     chainstate.settle().unwrap();
-    let merge = chainstate.plan_full_merge().unwrap();
-    if let Some(merge) = merge {
-        while merge.step().unwrap() {}
-        merge.finish().unwrap();
+    let compaction = chainstate.plan_full_compaction().unwrap();
+    if let Some(compaction) = compaction {
+        while compaction.step().unwrap() {}
+        compaction.finish().unwrap();
     }
     assert_eq!(all_coins(&chainstate), want);
 }

@@ -79,7 +79,7 @@ impl Node {
             let last_file = Some(infos.last_file());
             index.write(&IndexChanges { entries: &entries, files: &files, last_file, ..IndexChanges::default() })?;
             let last = entries.last().unwrap();
-            let commit = chainstate.begin_commit(last.hash, 3, 200)?.expect("no merge is under way");
+            let commit = chainstate.begin_commit(last.hash, 3, 200)?.expect("no compaction is under way");
             let mut records = vec![(key(&coin(last.height)), true)];
             records.extend(start.checked_sub(1).map(|before| (key(&coin(before)), false)));
             records.sort();

@@ -1,9 +1,9 @@
-//! Merges: neighbouring runs become one, in the background, while look-ups and commits go on.
+//! Compactions: neighbouring runs become one, in the background, while look-ups and commits go on.
 //!
-//! A merge is cut into slices by ranges of keys, each about a table long; any thread may take the
-//! next. Of each key the newest record stays, with its sequence. A tombstone goes only where no
-//! older run is left below. When all slices are done, one edit swaps the runs, and the old files go
-//! when the last snapshot that knows them does.
+//! A compaction is cut by ranges of keys into sub-compactions, each about a table long; any thread may take the
+//! next. Of each key the newest record stays, with its sequence. A tombstone is dropped only where no
+//! older run is left below. When all sub-compactions are done, one edit swaps the runs, and the old files are removed
+//! when the last snapshot that holds them is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,15 +15,15 @@ use crate::error::Result;
 use crate::run::{Outputs, RunSlot};
 use crate::version::{SortedRun, Version};
 
-/// A merge that was begun. Dropped before [`Merge::finish`], it leaves nothing behind.
+/// A compaction that was begun. Dropped before [`Compaction::finish`], it leaves nothing behind.
 #[derive(Debug)]
-pub struct Merge {
+pub struct Compaction {
     db: Db,
     /// The runs that become one, newest first.
     inputs: Vec<SortedRun>,
     /// Nothing older lies below: tombstones have nothing left to hide.
     is_lowest: bool,
-    /// The first key of each slice.
+    /// The first key of each sub-compaction.
     starts: Vec<Box<[u8]>>,
     next: AtomicUsize,
     done: AtomicUsize,
@@ -32,57 +32,57 @@ pub struct Merge {
 }
 
 impl Db {
-    /// Whether a merge would keep look-ups short and commits from waiting.
-    pub fn wants_merge(&self) -> bool {
-        self.0.limits.choose_merge(&self.0.version().sizes()).is_some()
+    /// Whether a compaction would keep look-ups short and commits from waiting.
+    pub fn wants_compaction(&self) -> bool {
+        self.0.limits.choose_compaction(&self.0.version().sizes()).is_some()
     }
 
-    /// Begins the merge that is wanted most; `None` if none is, or one is under way.
+    /// Begins the compaction that is wanted most; `None` if none is wanted, or one is under way.
     ///
     /// # Errors
     /// A table that cannot be opened; [`crate::Error::ReadOnly`].
-    pub fn plan_merge(&self) -> Result<Option<Merge>> {
+    pub fn plan_compaction(&self) -> Result<Option<Compaction>> {
         let version = self.0.version();
-        match self.0.limits.choose_merge(&version.sizes()) {
-            Some(range) => self.begin_merge(&version, range),
+        match self.0.limits.choose_compaction(&version.sizes()) {
+            Some(range) => self.begin_compaction(&version, range),
             None => Ok(None),
         }
     }
 
-    /// Begins a merge of everything into one run; `None` if there is one only, or a merge is under
+    /// Begins a compaction of everything into one run; `None` if there is one run only, or a compaction is under
     /// way.
     ///
     /// # Errors
-    /// As [`Db::plan_merge`].
-    pub fn plan_full_merge(&self) -> Result<Option<Merge>> {
+    /// As [`Db::plan_compaction`].
+    pub fn plan_full_compaction(&self) -> Result<Option<Compaction>> {
         let version = self.0.version();
         if version.runs.len() < 2 {
             return Ok(None);
         }
-        self.begin_merge(&version, 0..version.runs.len())
+        self.begin_compaction(&version, 0..version.runs.len())
     }
 
-    fn begin_merge(&self, version: &Version, range: std::ops::Range<usize>) -> Result<Option<Merge>> {
+    fn begin_compaction(&self, version: &Version, range: std::ops::Range<usize>) -> Result<Option<Compaction>> {
         drop(self.0.manifest()?);
-        if self.0.has_merge.swap(true, Ordering::Acquire) {
+        if self.0.has_compaction.swap(true, Ordering::Acquire) {
             return Ok(None);
         }
-        let slot = RunSlot(self.0.has_merge.clone());
+        let slot = RunSlot(self.0.has_compaction.clone());
         let is_lowest = range.end == version.runs.len();
         let inputs = version.runs[range].to_vec();
-        let starts = slice_starts(&inputs, self.0.options.table_bytes)?;
+        let starts = subcompaction_starts(&inputs, self.0.options.table_bytes)?;
         let outputs = Outputs::new(&self.0.shared, self.0.options.table_bytes, false)?;
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Ok(Some(Merge { db: self.clone(), inputs, is_lowest, starts, next, done, outputs, _slot: slot }))
+        Ok(Some(Compaction { db: self.clone(), inputs, is_lowest, starts, next, done, outputs, _slot: slot }))
     }
 
-    /// Does the merge that is wanted most, here and now; `false` if none is, or one is under way.
+    /// Does the compaction that is wanted most, here and now; `false` if none is wanted, or one is under way.
     ///
     /// # Errors
-    /// As [`Merge::step`] and [`Merge::finish`].
-    pub fn merge_now(&self) -> Result<bool> {
-        match self.plan_merge()? {
-            Some(merge) => merge.run().map(|()| true),
+    /// As [`Compaction::step`] and [`Compaction::finish`].
+    pub fn compact_now(&self) -> Result<bool> {
+        match self.plan_compaction()? {
+            Some(compaction) => compaction.run().map(|()| true),
             None => Ok(false),
         }
     }
@@ -91,10 +91,10 @@ impl Db {
     /// limit. For a clean end; most often there is nothing to do.
     ///
     /// # Errors
-    /// As [`Db::commit`] and [`Merge::step`].
+    /// As [`Db::commit`] and [`Compaction::step`].
     ///
     /// # Panics
-    /// If a merge is under way: finish or drop it first.
+    /// If a compaction is under way: finish or drop it first.
     pub fn settle(&self) -> Result<()> {
         let inner = &self.0;
         loop {
@@ -105,12 +105,12 @@ impl Db {
             if let Some(levels) = inner.limits.deepest(&sizes) {
                 return self.move_to(levels);
             }
-            let has_merged = self.merge_now()?;
-            assert!(has_merged, "no merge is under way when a database is settled");
+            let has_compacted = self.compact_now()?;
+            assert!(has_compacted, "no compaction is under way when a database is settled");
         }
     }
 
-    /// Gives all runs new levels. Commits and merges are not under way.
+    /// Gives all runs new levels. No commit or compaction may be under way.
     fn move_to(&self, levels: Vec<usize>) -> Result<()> {
         let mut manifest = self.0.manifest()?;
         let version = self.0.version();
@@ -124,22 +124,22 @@ impl Db {
     }
 }
 
-impl Merge {
-    /// Bytes that the merge reads, and at most writes.
+impl Compaction {
+    /// Bytes that the compaction reads, and at most writes.
     pub fn bytes(&self) -> u64 {
         self.inputs.iter().map(SortedRun::bytes).sum()
     }
 
-    /// How many slices there are in all.
-    pub fn slice_count(&self) -> usize {
+    /// How many sub-compactions there are in all.
+    pub fn subcompaction_count(&self) -> usize {
         self.starts.len()
     }
 
-    /// Merges the next slice; `false` if none is left. Several threads may do this at once; the
-    /// merge can be finished when all of them have come back.
+    /// Does the next sub-compaction; `false` if none is left. Several threads may do this at once; the
+    /// compaction can be finished when all of them have come back.
     ///
     /// # Errors
-    /// A table that is damaged, or the disk; the merge is to be dropped then.
+    /// A table that is damaged, or the disk; the compaction is to be dropped then.
     pub fn step(&self) -> Result<bool> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(start) = self.starts.get(index) else {
@@ -165,21 +165,21 @@ impl Merge {
     /// Makes the tables durable that are whole so far, as `Run::sync`.
     ///
     /// # Errors
-    /// What the disk says; the merge is to be dropped then.
+    /// What the disk says; the compaction is to be dropped then.
     pub fn sync(&self) -> Result<()> {
         self.outputs.sync()
     }
 
-    /// Puts the merged run in the place of the old ones, in one durable edit.
+    /// Puts the new run in the place of the old ones, in one durable edit.
     ///
     /// # Errors
-    /// The old runs stay; the merge may be planned again.
+    /// The old runs stay; the compaction may be planned again.
     ///
     /// # Panics
-    /// If a slice was not done.
+    /// If a sub-compaction was not done.
     pub fn finish(self) -> Result<()> {
         let is_done = self.done.load(Ordering::Acquire) == self.starts.len();
-        assert!(is_done, "a merge is finished when all its slices are done");
+        assert!(is_done, "a compaction is finished when all its sub-compactions are done");
         let inner = &self.db.0;
         self.outputs.close()?;
         self.outputs.sync()?;
@@ -190,11 +190,13 @@ impl Merge {
 
         let first = self.inputs[0].files[0].meta.number;
         let is_first = |run: &SortedRun| run.files[0].meta.number == first;
-        let start = version.runs.iter().position(is_first).expect("only a merge removes runs");
+        let start = version.runs.iter().position(is_first).expect("only a compaction removes runs");
         let range = start..start + self.inputs.len();
         let sizes = version.sizes();
-        let levels =
-            inner.limits.place_merged(&sizes, &range, self.outputs.bytes()).ok_or_else(|| inner.merge_first(&sizes))?;
+        let levels = inner
+            .limits
+            .place_compacted(&sizes, &range, self.outputs.bytes())
+            .ok_or_else(|| inner.compact_first(&sizes))?;
         let files = self.outputs.take();
         let mut edit = inner.edit(manifest.last_sequence);
         let mut runs = version.runs.clone();
@@ -221,18 +223,18 @@ impl Merge {
         Ok(())
     }
 
-    /// All slices, then the end.
+    /// All sub-compactions, then the end.
     ///
     /// # Errors
-    /// As [`Merge::step`] and [`Merge::finish`].
+    /// As [`Compaction::step`] and [`Compaction::finish`].
     pub fn run(self) -> Result<()> {
         while self.step()? {}
         self.finish()
     }
 }
 
-/// The first keys of slices of about `bytes` each, by what lies in the longest run.
-fn slice_starts(inputs: &[SortedRun], bytes: u64) -> Result<Vec<Box<[u8]>>> {
+/// The first keys of sub-compactions of about `bytes` each, by what lies in the longest run.
+fn subcompaction_starts(inputs: &[SortedRun], bytes: u64) -> Result<Vec<Box<[u8]>>> {
     let total: u64 = inputs.iter().map(SortedRun::bytes).sum();
     let Some(longest) = inputs.iter().max_by_key(|run| run.bytes()) else {
         return Ok(Vec::new());
@@ -270,7 +272,7 @@ mod tests {
         [b'k', number, b'.']
     }
 
-    /// Reads and merges whatever lies there; faults are welcome, panics are not.
+    /// Reads and compacts what is there; faults are welcome, panics are not.
     fn use_all(disk: &SimDisk) -> Result<()> {
         let db = Db::open(disk.shared(), Path::new("/db"), TINY)?;
         let _ = (0..=255).try_for_each(|number| db.get(&key(number)).map(|_| ()));
@@ -279,15 +281,15 @@ mod tests {
         if let Ok(mut iter) = db.iter() {
             while let Ok(Some(_)) = iter.next_record() {}
         }
-        match db.plan_full_merge()? {
-            Some(merge) => merge.run(),
+        match db.plan_full_compaction()? {
+            Some(compaction) => compaction.run(),
             None => Ok(()),
         }
     }
 
-    /// Blocks whose checksums are right and whose contents are anything: as a hostile folder has.
+    /// Blocks whose checksums are right and whose contents are anything: as a hostile directory has.
     #[test]
-    fn contents_that_lie_under_a_right_checksum_are_no_panic() {
+    fn compaction_of_false_contents_under_a_right_checksum_is_a_fault_not_a_panic() {
         let disk = SimDisk::new(0);
         let db = Db::create(disk.shared(), Path::new("/db"), TINY).unwrap();
         for start in 0..3_u8 {

@@ -1,0 +1,47 @@
+//! Adaptive read-ahead: whether the look-ups of a batch ask the disk for their blocks before they read them.
+//!
+//! A read of a page that is not in memory waits for it, one after another; the disk could do many at once. So where a batch
+//! meets such pages, the blocks of all its keys are asked for before the first is read. To ask for what is in memory costs
+//! more than to read it: that is why the first keys of a batch are tried without, now and then.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Batches with fewer keys are not tried for pages that are not in memory.
+pub(crate) const PROBE_MIN: usize = 16;
+/// Major faults among the first keys of a batch from which on it is worth to read ahead.
+pub(crate) const FAULTS_MIN: u64 = 2;
+/// Batches that read ahead before it is tried again without.
+pub(crate) const READ_AHEAD_BATCHES: u32 = 64;
+
+/// What one run has learned about its reads: how many more batches are to read ahead.
+#[derive(Debug, Default)]
+pub(crate) struct AdaptiveReadAhead(AtomicU32);
+
+impl AdaptiveReadAhead {
+    /// Whether to read ahead for this batch; each answer counts.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// Takes the number of major faults among the first keys of a batch; says whether to read ahead from here on.
+    pub(crate) fn note_faults(&self, faults: u64) -> bool {
+        let is_slow = faults >= FAULTS_MIN;
+        if is_slow {
+            self.0.store(READ_AHEAD_BATCHES, Relaxed);
+        }
+        is_slow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_ahead_after_enough_faults_is_on_for_the_stated_batches() {
+        let read_ahead = AdaptiveReadAhead::default();
+        assert!(!read_ahead.is_on() && !read_ahead.note_faults(FAULTS_MIN - 1) && !read_ahead.is_on());
+        assert!(read_ahead.note_faults(FAULTS_MIN));
+        assert_eq!((0..2 * READ_AHEAD_BATCHES).filter(|_| read_ahead.is_on()).count(), READ_AHEAD_BATCHES as usize);
+    }
+}
