@@ -13,28 +13,19 @@ use primitives::{Amount, OutPoint, Tables, Txid};
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use testkit::{Bench, Rng};
 
 const SECRET: HashKey = HashKey([1, 2, 3, 4]);
 const TRANSACTIONS: usize = 2500;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((u128::from(self.0) * n as u128) >> 64) as usize
-    }
-}
-
 /// A block and its ids; it spends from `coins`, and adds what it makes.
-fn block(height: u32, random: &mut Random, coins: &mut Vec<OutPoint>) -> (Vec<u8>, Vec<Txid>) {
+fn block(height: u32, rng: &mut Rng, coins: &mut Vec<OutPoint>) -> (Vec<u8>, Vec<Txid>) {
     let mut bytes = vec![0; 80];
     primitives::encode::put_compact_size(&mut bytes, TRANSACTIONS as u64);
     let (mut txids, mut made) = (Vec::new(), Vec::new());
     for index in 0..TRANSACTIONS {
         let start = bytes.len();
-        let inputs =
-            if index == 0 { 1 } else { (1 + random.below(10) / 5 + random.below(9) / 8).min(coins.len().max(1)) };
+        let inputs = if index == 0 { 1 } else { (1 + rng.below(10) / 5 + rng.below(9) / 8).min(coins.len().max(1)) };
         bytes.extend(1u32.to_le_bytes());
         bytes.push(inputs as u8);
         for _ in 0..inputs {
@@ -42,17 +33,17 @@ fn block(height: u32, random: &mut Random, coins: &mut Vec<OutPoint>) -> (Vec<u8
             let name = if is_own {
                 OutPoint { txid: Txid::ZERO, vout: u32::MAX - height }
             } else {
-                coins.swap_remove(random.below(coins.len()))
+                coins.swap_remove(rng.below(coins.len()))
             };
             bytes.extend(name.txid.to_bytes());
             bytes.extend(name.vout.to_le_bytes());
             bytes.extend([0, 0xff, 0xff, 0xff, 0xff]);
         }
-        let outputs = 1 + random.below(5) + usize::from(random.below(10) < 3);
+        let outputs = 1 + rng.below(5) + usize::from(rng.below(10) < 3);
         bytes.push(outputs as u8);
         for _ in 0..outputs {
-            bytes.extend((1 + random.below(1 << 30) as u64).to_le_bytes());
-            let script = [22, 23, 25, 34][random.below(4)];
+            bytes.extend((1 + rng.below(1 << 30) as u64).to_le_bytes());
+            let script = [22, 23, 25, 34][rng.below(4)];
             bytes.push(script as u8);
             bytes.extend(std::iter::repeat_n(0x51, script));
         }
@@ -66,21 +57,20 @@ fn block(height: u32, random: &mut Random, coins: &mut Vec<OutPoint>) -> (Vec<u8
 }
 
 fn main() {
-    let full = std::env::args().any(|word| word == "--bench");
-    for blocks in if full { &[100, 800][..] } else { &[4][..] } {
+    for blocks in Bench::from_args().size(&[4][..], &[100, 800]) {
         rows(*blocks);
     }
 }
 
 fn rows(blocks: u32) {
-    let (mut random, mut names) = (Random(7), Vec::new());
+    let (mut rng, mut names) = (Rng::new(7), Vec::new());
     let mut lanes: Vec<Lane> = (0..LANES).map(|lane| Lane::new(lane, SECRET)).collect();
     let mut map: HashMap<OutPoint, Vec<u8>> = HashMap::new();
     let (mut builds, mut applies, mut plains, mut rewinds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut tables = Tables::new();
     let (mut coins, mut bytes_held) = (0, 0);
     for height in 1..=blocks {
-        let (bytes, txids) = block(height, &mut random, &mut names);
+        let (bytes, txids) = block(height, &mut rng, &mut names);
         let parsed = tables.parse_block(&bytes).expect("a block");
         let count = parsed.input_count() + parsed.output_count() - 1;
         let each = |since: Instant| since.elapsed() / count as u32;

@@ -359,6 +359,7 @@ mod tests {
     use primitives::Tables;
     use primitives::coin::{code, put_coin};
     use std::collections::BTreeMap;
+    use testkit::Rng;
 
     const SECRET: HashKey = HashKey([1, 2, 3, 4]);
 
@@ -367,15 +368,6 @@ mod tests {
     type Transaction = (Vec<Name>, Txid, u32);
     /// What memory knows of every name, and what a flush of the current generation would write.
     type State = (Vec<Option<Option<Vec<u8>>>>, BTreeMap<Vec<u8>, Option<Vec<u8>>>);
-
-    struct Rng(u64);
-
-    impl Rng {
-        fn below(&mut self, n: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) % n
-        }
-    }
 
     /// A block of transactions (spent outpoints, outputs) behind a coinbase that does nothing here.
     struct Made {
@@ -386,8 +378,8 @@ mod tests {
     }
 
     /// Txids of the first lane; any of them may be given to any transaction.
-    fn txid(n: u64) -> Txid {
-        let mut bytes = simd::sha256::sha256(&n.to_le_bytes());
+    fn txid(n: usize) -> Txid {
+        let mut bytes = simd::sha256::sha256(&(n as u64).to_le_bytes());
         bytes[0] = (n % 3) as u8;
         Txid::from_bytes(bytes)
     }
@@ -445,7 +437,7 @@ mod tests {
         (known, changes)
     }
 
-    const NAMES: u64 = 9;
+    const NAMES: usize = 9;
 
     /// Any block at all, as a bad one may be: outputs that exist already, spends of what is spent.
     fn any_block(rng: &mut Rng, height: u32) -> Made {
@@ -484,14 +476,14 @@ mod tests {
     #[test]
     fn what_is_taken_back_leaves_everything_as_it_was() {
         for seed in 0..400 {
-            let mut rng = Rng(seed);
+            let mut rng = Rng::new(seed);
             let mut lane = Lane::new(0, SECRET);
             let mut coins: BTreeMap<Name, u32> = BTreeMap::new();
             for height in 1..25 {
                 let before = state(&lane);
                 let bad: Vec<Made> = (0..rng.below(4)).map(|n| any_block(&mut rng, height + n as u32)).collect();
                 let mut answers: Vec<Answers> = Vec::new();
-                let seal_at = rng.below(6) as usize;
+                let seal_at = rng.below(6);
                 for (at, block) in bad.iter().enumerate() {
                     answers.push(with_ops(block, |ops| lane.apply(ops)));
                     if at == seal_at {

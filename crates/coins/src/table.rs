@@ -537,9 +537,9 @@ mod tests {
     fn holds_what_a_plain_map_holds() {
         let mut table = Table::new(3);
         let mut plain: BTreeMap<(Vec<u8>, u32), Option<Vec<u8>>> = BTreeMap::new();
-        let mut seed = 7u64;
+        let mut rng = testkit::Rng::new(7);
         for step in 0..60_000u64 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let seed = rng.u64();
             let id = txid(seed >> 50);
             let vout = [0, 1, 127, 128, 16_511, 16_512, u32::MAX][(seed >> 20) as usize % 7];
             let key = Key::new(&SECRET, &id, vout);

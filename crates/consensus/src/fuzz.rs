@@ -62,6 +62,7 @@ fn judge(bytes: &[u8], height: u32, coin: &SpentCoin<'_>) -> Result<(), BlockErr
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use testkit::Rng;
 
     /// A good block of two transactions at height 200, and what becomes of it when some bytes are others.
     #[test]
@@ -94,12 +95,9 @@ mod tests {
         let seed = [&head[..], &header, &[2], &coinbase, &spend].concat();
         assert_eq!(fuzz_rules(&seed), Some(Ok(())));
         let mut met: BTreeMap<String, usize> = BTreeMap::new();
-        let mut state = 1u64;
-        let mut random = move |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as usize % below
-        };
-        for _ in 0..if std::env::var_os("SLOW").is_some() { 2_000_000 } else { 20_000 } {
+        let mut rng = Rng::new(1);
+        let mut random = |below: usize| rng.below(below);
+        for _ in 0..if testkit::is_slow() { 2_000_000 } else { 20_000 } {
             let mut data = seed.clone();
             for _ in 0..1 + random(3) {
                 let at = random(data.len());

@@ -202,11 +202,8 @@ mod tests {
             assert_eq!(duplicate(&prevouts), want, "{row}");
         }
         // Against the plain way, on random lists with few different coins.
-        let mut seed = 7u32;
-        let mut next = |bound: u32| {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (seed >> 8) % bound
-        };
+        let mut rng = testkit::Rng::new(7);
+        let mut next = |bound| rng.below(bound) as u32;
         let mut seen = [0, 0];
         for _ in 0..3000 {
             let prevouts: Vec<_> = (0..1 + next(9)).map(|_| (id(next(5) as u8), next(6))).collect();

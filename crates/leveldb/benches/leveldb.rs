@@ -23,12 +23,12 @@ const BATCH: usize = 5000;
 type Key = [u8; KEY_BYTES];
 
 fn main() {
-    let is_full = std::env::args().any(|arg| arg == "--bench");
-    let count = if is_full { 6_000_000 } else { 20_000 };
+    let bench = testkit::Bench::from_args();
+    let count = bench.size(20_000, 6_000_000);
     println!("{count} records of {KEY_BYTES} and {} bytes", VALUE.len());
     let keys = keys(count);
     let dir = tempfile::tempdir().expect("a folder for temporary files");
-    for repeat in 0..if is_full { 3 } else { 1 } {
+    for repeat in 0..bench.size(1, 3) {
         build(&keys, &dir.path().join(format!("build{repeat}")));
     }
     for run_count in [1, 3, 6, 8] {
@@ -54,10 +54,7 @@ fn key(number: u64) -> Key {
 }
 
 fn mix(number: u64) -> u64 {
-    let mut x = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    testkit::Rng::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).u64()
 }
 
 fn create(dir: &Path) -> Db {

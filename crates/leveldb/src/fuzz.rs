@@ -198,6 +198,7 @@ fn with_table(bytes: &[u8]) -> Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::Rng;
 
     #[test]
     fn any_files_are_a_fault_or_a_database() {
@@ -207,12 +208,9 @@ mod tests {
         let index = [&[0, 10, 2][..], b"zz", &[1, 9, 0, 0, 0, 0, 0, 0], &handle, &[0, 0, 0, 0, 1, 0, 0, 0]].concat();
         let seeds: [&[u8]; 5] = [&[], BLOCK, &index, &edit, &batch];
         let (mut good, mut bad) = ([0; 5], [0; 5]);
-        let mut state = 1u64;
-        let mut random = move |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as usize % below
-        };
-        for round in 0..if std::env::var_os("SLOW").is_some() { 400_000 } else { 3_000 } {
+        let mut rng = Rng::new(1);
+        let mut random = |below: usize| rng.below(below);
+        for round in 0..if testkit::is_slow() { 400_000 } else { 3_000 } {
             let what = round % 5;
             let mut data = [&[what as u8], seeds[what]].concat();
             for _ in 0..random(4) {

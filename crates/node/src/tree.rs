@@ -509,10 +509,9 @@ mod tests {
     fn ancestors_forks_and_paths_are_the_plain_ones() {
         let mut tree = tree();
         let mut ids = vec![GENESIS];
-        let mut seed = 1u64;
+        let mut rng = testkit::Rng::new(1);
         for n in 1..3000u32 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let back = if seed >> 60 == 0 { (seed >> 32) as usize % ids.len() } else { ids.len() - 1 };
+            let back = if rng.one_in(16) { rng.below(ids.len()) } else { ids.len() - 1 };
             let parent = ids[back];
             ids.push(child(&mut tree, parent, n, n));
         }

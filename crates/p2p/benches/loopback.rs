@@ -11,11 +11,11 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 fn main() {
-    let full = std::env::args().any(|word| word == "--bench");
-    for (count, body_bytes) in [(if full { 600 } else { 20 }, 1_500_000), (if full { 40_000 } else { 500 }, 250)] {
+    let bench = testkit::Bench::from_args();
+    for (count, body_bytes) in [(bench.size(20, 600), 1_500_000), (bench.size(500, 40_000), 250)] {
         let made = made_on(&Chain::new().best_header(), count, 1, body_bytes);
         for v2 in [false, true] {
-            let mut rates: Vec<f64> = (0..if full { 5 } else { 1 }).map(|_| run(&made, v2)).collect();
+            let mut rates: Vec<f64> = (0..bench.size(1, 5)).map(|_| run(&made, v2)).collect();
             rates.sort_by(f64::total_cmp);
             let bytes = made.bodies[0].len() + 80;
             let per_s = rates[rates.len() / 2];

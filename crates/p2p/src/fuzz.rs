@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     fn count() -> usize {
-        if std::env::var_os("SLOW").is_some() { 200_000 } else { 1000 }
+        if testkit::is_slow() { 200_000 } else { 1000 }
     }
 
     #[test]

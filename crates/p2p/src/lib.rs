@@ -41,8 +41,6 @@ pub mod transport;
 pub mod v2;
 pub mod wire;
 
-#[cfg(test)]
-mod test_data;
 pub mod time;
 
 pub use api::{BlockBytes, BlockVerdict, Config, Event, Outbound, PeerId, PeerInfo, Progress, Want};

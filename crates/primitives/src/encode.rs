@@ -374,13 +374,9 @@ mod tests {
     /// The word against the digits: around every power of two, and at random of every length.
     #[test]
     fn varint_in_a_word_is_the_plain_one() {
-        let mut seed = 3u64;
-        let mut next = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            seed
-        };
+        let mut rng = testkit::Rng::new(3);
         let edges = (0..64).flat_map(|bit| (0..9).map(move |near| (1u64 << bit).wrapping_add(near).wrapping_sub(4)));
-        let random: Vec<u64> = (0..6_400).map(|at| next() >> (at % 64)).collect();
+        let random: Vec<u64> = (0..6_400).map(|at| rng.u64() >> (at % 64)).collect();
         for n in edges.chain(random) {
             let (mut fast, mut plain) = (vec![9], vec![9]);
             put_varint(&mut fast, n);

@@ -180,6 +180,7 @@ fn plain_block(data: &[u8]) -> Option<PlainBlock> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::Rng;
 
     /// Blocks of transactions of every form, and each of them bent in some places.
     #[test]
@@ -193,14 +194,11 @@ mod tests {
         let all = [&legacy[..], &segwit, &no_output, &empty];
         let block = |list: &[&[u8]]| [&[5; 80][..], &[list.len() as u8], &list.concat()].concat();
         let mut good = 0;
-        let mut state = 1u64;
-        let mut random = move |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut rng = Rng::new(1);
+        let mut random = |below: usize| rng.below(below);
         let seeds =
             [block(&all), block(&all[..2]), block(&[]), legacy.clone(), segwit, empty.clone(), vec![3, 9, 0, 0x14]];
-        for round in 0..if std::env::var_os("SLOW").is_some() { 3_000_000 } else { 20_000 } {
+        for round in 0..if testkit::is_slow() { 3_000_000 } else { 20_000 } {
             let mut data = seeds[round % seeds.len()].clone();
             for _ in 0..random(4) {
                 let at = random(data.len().max(1));

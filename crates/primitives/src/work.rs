@@ -328,11 +328,8 @@ mod tests {
 
     #[test]
     fn arithmetic_agrees_with_128_bits() {
-        let mut seed = 1u64;
-        let mut next = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            seed >> 7
-        };
+        let mut rng = testkit::Rng::new(1);
+        let mut next = || rng.u64() >> 7;
         let wide = |n: u128| U256([n as u64, (n >> 64) as u64, 0, 0]);
         for _ in 0..2000 {
             let (a, b) = (u128::from(next()) << (next() % 60), u128::from(next()) >> (next() % 50) | 1);

@@ -1,7 +1,7 @@
 //! Benchmarks of script verification: `cargo bench -p script`, or with a word to choose rows,
 //! `cargo bench -p script -- KeyHash`. Small, and only checked, without `--bench`.
 //!
-//! A row is the least and the median of several runs on this thread, in microseconds an input (`us`). `all` parses
+//! A row is as `testkit::bench` says, for one input. `all` parses
 //! the transaction, hashes and checks on the spot. `own` is the same with checks that are only recorded: the
 //! interpreter's and the hashes' own part. `plain` is `own` without templates. `secp` is libsecp256k1 on those checks
 //! alone, `lanes` are the vector lanes on the same. `batch` is `all` in one batch, as a node does it.
@@ -25,105 +25,66 @@ use script::{
     verify_all,
 };
 use std::hint::black_box;
-use std::time::Instant;
+use testkit::{Bench, Per};
 use wallet::{Kind, Spending, spending};
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let bench = Bench {
-        full: words.iter().any(|word| word == "--bench"),
-        wanted: words.into_iter().find(|word| !word.starts_with('-')),
-    };
+    let bench = Bench::from_args();
     templates(&bench);
     many_inputs(&bench);
     blocks(&bench);
 }
 
-/// Times rows and prints them.
-struct Bench {
-    full: bool,
-    wanted: Option<String>,
-}
-
-impl Bench {
-    /// `small` under `cargo test`, `large` under `cargo bench`.
-    fn size(&self, small: usize, large: usize) -> usize {
-        if self.full { large } else { small }
+/// The four rows of a set of spendings.
+fn rows(bench: &Bench, name: &str, spendings: &[Spending]) {
+    if !bench.wants(name) {
+        return;
     }
-
-    fn wants(&self, row: &str) -> bool {
-        self.wanted.as_ref().is_none_or(|wanted| row.contains(wanted.as_str()))
+    let coins: Vec<Vec<SpentOutput<'_>>> = spendings.iter().map(Spending::spent).collect();
+    let per = Per::of(coins.iter().map(Vec::len).sum(), "input");
+    let mut scratch = Scratch::new();
+    let mut tables = Tables::new();
+    let mut each = |run: &mut dyn FnMut(&Precomputed<'_>, usize, &mut Scratch)| {
+        for (spending, coins) in spendings.iter().zip(&coins) {
+            let tx: Transaction<'_> = tables.parse_transaction(black_box(&spending.bytes)).unwrap();
+            let tx = Precomputed::new(tx, coins);
+            (0..coins.len()).for_each(|input| run(&tx, input, &mut scratch));
+        }
+    };
+    let all = bench.time(&format!("{name} all"), per, || {
+        each(&mut |tx, input, scratch| {
+            assert_eq!(verify(tx, input, Flags::CONSENSUS, &mut Immediate, scratch), Ok(()));
+        });
+    });
+    let mut deferred = Deferred::with_pairs();
+    let own = bench.time(&format!("{name} own"), per, || {
+        deferred.clear();
+        each(&mut |tx, input, scratch| {
+            assert_eq!(verify(tx, input, Flags::CONSENSUS, &mut deferred, scratch), Ok(()));
+        });
+    });
+    bench.time(&format!("{name} plain"), per, || {
+        deferred.clear();
+        each(&mut |tx, input, scratch| {
+            let verdict = verify_by_interpreter(tx, input, Flags::CONSENSUS, &mut deferred, scratch);
+            assert_eq!(verdict, Ok(()));
+        });
+    });
+    let checks = deferred.checks();
+    bench.time(&format!("{name} secp ({} checks)", checks.len()), per, || {
+        assert_eq!(OneByOne.verify(checks).len(), checks.len());
+    });
+    if let Some(lanes) = Lanes::detect() {
+        bench.time(&format!("{name} lanes ({} checks)", checks.len()), per, || {
+            assert_eq!(lanes.prove(checks).len(), checks.len());
+        });
     }
-
-    /// Runs `work`, which verifies `inputs` inputs, and returns the least time of one, in microseconds.
-    fn time(&self, row: &str, inputs: usize, mut work: impl FnMut()) -> f64 {
-        let mut seconds = || {
-            let start = Instant::now();
-            work();
-            start.elapsed().as_secs_f64()
-        };
-        let once = seconds();
-        if !self.full {
-            return once;
-        }
-        let runs = ((0.5 / once) as usize).clamp(5, 51);
-        let mut runs: Vec<f64> = (0..runs).map(|_| seconds() * 1e6 / inputs as f64).collect();
-        runs.sort_by(f64::total_cmp);
-        println!("{row:<44} {:>9.3} us (median {:>9.3})", runs[0], runs[runs.len() / 2]);
-        runs[0]
-    }
-
-    /// The four rows of a set of spendings.
-    fn rows(&self, name: &str, spendings: &[Spending]) {
-        if !self.wants(name) {
-            return;
-        }
-        let coins: Vec<Vec<SpentOutput<'_>>> = spendings.iter().map(Spending::spent).collect();
-        let inputs = coins.iter().map(Vec::len).sum();
-        let mut scratch = Scratch::new();
-        let mut tables = Tables::new();
-        let mut each = |run: &mut dyn FnMut(&Precomputed<'_>, usize, &mut Scratch)| {
-            for (spending, coins) in spendings.iter().zip(&coins) {
-                let tx: Transaction<'_> = tables.parse_transaction(black_box(&spending.bytes)).unwrap();
-                let tx = Precomputed::new(tx, coins);
-                (0..coins.len()).for_each(|input| run(&tx, input, &mut scratch));
-            }
-        };
-        let all = self.time(&format!("{name} all"), inputs, || {
-            each(&mut |tx, input, scratch| {
-                assert_eq!(verify(tx, input, Flags::CONSENSUS, &mut Immediate, scratch), Ok(()));
-            });
-        });
-        let mut deferred = Deferred::with_pairs();
-        let own = self.time(&format!("{name} own"), inputs, || {
-            deferred.clear();
-            each(&mut |tx, input, scratch| {
-                assert_eq!(verify(tx, input, Flags::CONSENSUS, &mut deferred, scratch), Ok(()));
-            });
-        });
-        self.time(&format!("{name} plain"), inputs, || {
-            deferred.clear();
-            each(&mut |tx, input, scratch| {
-                let verdict = verify_by_interpreter(tx, input, Flags::CONSENSUS, &mut deferred, scratch);
-                assert_eq!(verdict, Ok(()));
-            });
-        });
-        let checks = deferred.checks();
-        self.time(&format!("{name} secp ({} checks)", checks.len()), inputs, || {
-            assert_eq!(OneByOne.verify(checks).len(), checks.len());
-        });
-        if let Some(lanes) = Lanes::detect() {
-            self.time(&format!("{name} lanes ({} checks)", checks.len()), inputs, || {
-                assert_eq!(lanes.prove(checks).len(), checks.len());
-            });
-        }
-        let mut deferred = Deferred::for_batch(lanes::best());
-        self.time(&format!("{name} batch"), inputs, || {
-            batch(spendings, &coins, &mut deferred);
-        });
-        if self.full {
-            println!("{name}: libsecp256k1's share {:.1} %", 100.0 * (all - own) / all);
-        }
+    let mut deferred = Deferred::for_batch(lanes::best());
+    bench.time(&format!("{name} batch"), per, || {
+        batch(spendings, &coins, &mut deferred);
+    });
+    if bench.is_full() {
+        println!("{name}: libsecp256k1's share {:.1} %", 100.0 * (all - own) / all);
     }
 }
 
@@ -147,7 +108,7 @@ fn templates(bench: &Bench) {
         let number = bench.size(2, 64);
         let spendings: Vec<Spending> =
             (0..number).map(|n| spending(&[kind], 2, if kind >= Kind::TaprootKey { 0 } else { 1 }, n * 7)).collect();
-        bench.rows(&format!("{kind:?}"), &spendings);
+        rows(bench, &format!("{kind:?}"), &spendings);
     }
 }
 
@@ -161,7 +122,7 @@ fn many_inputs(bench: &Bench) {
             if let Ok(path) = std::env::var("SCRIPT_BENCH_CASE") {
                 std::fs::write(format!("{path}.{hash_type}"), line(&spending)).unwrap();
             }
-            bench.rows(&name, &[spending]);
+            rows(bench, &name, &[spending]);
         }
     }
 }
@@ -179,8 +140,8 @@ fn blocks(bench: &Bench) {
         if !bench.wants(name) {
             continue;
         }
-        let Some(bytes) = data::bytes(&format!("blocks/{name}.blk")) else { return };
-        let coins = data::bytes(&format!("blocks/{name}.spent.xz")).unwrap();
+        let Some(bytes) = testkit::data::load(&format!("blocks/{name}.blk")) else { return };
+        let coins = testkit::data::load(&format!("blocks/{name}.spent.xz")).unwrap();
         let coins = data::outputs(&coins);
         let flags =
             if name.contains("_300025_") { Flags::P2SH | Flags::WITNESS | Flags::TAPROOT } else { Flags::CONSENSUS };
@@ -198,13 +159,13 @@ fn blocks(bench: &Bench) {
                 }
             }
         };
-        let all = bench.time(&format!("{name} all"), coins.len(), || run(&mut Immediate));
+        let all = bench.time(&format!("{name} all"), Per::of(coins.len(), "input"), || run(&mut Immediate));
         let mut deferred = Deferred::with_pairs();
-        let own = bench.time(&format!("{name} own"), coins.len(), || {
+        let own = bench.time(&format!("{name} own"), Per::of(coins.len(), "input"), || {
             deferred.clear();
             run(&mut deferred);
         });
-        if bench.full {
+        if bench.is_full() {
             println!("{name}: libsecp256k1's share {:.1} %", 100.0 * (all - own) / all);
         }
     }

@@ -171,6 +171,7 @@ pub(crate) fn is_key_shaped(key: &[u8]) -> bool {
 mod tests {
     use super::*;
     use primitives::hex;
+    use testkit::Rng;
 
     const R: &str = "3045022100b7f43ca4f5bd6d3cf9cbd5b4c1e3f8be0d1c2a3b4c5d6e7f8091a2b3c4d5e6f7";
     const S: &str = "02201122334455667788990011223344556677889900112233445566778899001122";
@@ -262,11 +263,8 @@ mod tests {
     /// libsecp256k1's own loose reader is the twin, on changed signatures; so is its normalisation.
     #[test]
     fn loose_forms_are_libsecp256k1s() {
-        let mut state = 11u64;
-        let mut random = |n: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % n
-        };
+        let mut rng = Rng::new(11);
+        let mut random = |below: usize| rng.below(below);
         let (mut readable, mut unreadable) = (0, 0);
         for round in 0..20_000 {
             let mut bytes = good();

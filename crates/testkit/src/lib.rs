@@ -13,6 +13,23 @@ pub mod rng;
 pub use bench::{Bench, Per};
 pub use rng::Rng;
 
+/// The steps of a history that fails, without those that it fails without: first halves of it are left out, then
+/// quarters, down to single steps (Zeller, Hildebrandt 2002, "Simplifying and isolating failure-inducing input").
+pub fn shrunk<T: Clone>(steps: &[T], fails: impl Fn(&[T]) -> bool) -> Vec<T> {
+    let mut steps = steps.to_vec();
+    let mut count = steps.len().div_ceil(2);
+    while count > 0 {
+        let mut start = 0;
+        while start < steps.len() {
+            let end = (start + count).min(steps.len());
+            let less = [&steps[..start], &steps[end..]].concat();
+            if fails(&less) { steps = less } else { start = end }
+        }
+        count = if count == 1 { 0 } else { count.div_ceil(2) };
+    }
+    steps
+}
+
 /// Whether the tests that take minutes are wanted: `SLOW` is set, and not to 0.
 #[must_use]
 pub fn is_slow() -> bool {
@@ -23,4 +40,16 @@ pub fn is_slow() -> bool {
 #[must_use]
 pub fn rounds(count: usize) -> usize {
     if cfg!(miri) { (count / 100).max(1) } else { count }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn shrunk_keeps_what_the_failure_needs() {
+        let steps: Vec<u32> = (0..100).collect();
+        let fails = |steps: &[u32]| steps.contains(&17) && steps.contains(&60);
+        assert_eq!(super::shrunk(&steps, fails), [17, 60]);
+        assert_eq!(super::shrunk(&steps, |_| true), []);
+        assert_eq!(super::shrunk(&steps[..3], |steps| steps.len() == 3), [0, 1, 2]);
+    }
 }

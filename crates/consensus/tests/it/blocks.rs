@@ -4,7 +4,6 @@
 //! least possible value is used: see `MEDIAN_TIME_PAST_LEAST`), heights of the spent coins but for three blocks, and the
 //! spent coins themselves of eight.
 
-use crate::data;
 use consensus::block::{self, Context};
 use consensus::header::{check_proof_of_work, check_version};
 use consensus::spend::Totals;
@@ -99,7 +98,7 @@ fn judge(name: &str, loaded: &Loaded) -> Vec<u32> {
 
 #[test]
 fn blocks_alone() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     for (name, want) in ALONE {
         let sigops = judge(name, &load(&folder, name));
         assert_eq!(sigops.iter().map(|&count| u64::from(count)).sum::<u64>(), want, "{name}");
@@ -122,7 +121,7 @@ fn spent_heights(folder: &Path, name: &str) -> Option<Vec<(Height, bool)>> {
     let names = [name.to_owned(), name.rsplit_once('_')?.0.to_owned()];
     let path =
         names.iter().map(|name| folder.join(format!("blocks/{name}.coins.tsv.xz"))).find(|path| path.exists())?;
-    let text = String::from_utf8(data::xz(&path)).unwrap();
+    let text = String::from_utf8(testkit::data::read(&path)).unwrap();
     let parse = |line: &str| {
         let mut columns = line.split('\t');
         (columns.next().unwrap().parse().unwrap(), columns.next().unwrap() == "1")
@@ -152,12 +151,12 @@ fn spend(loaded: &Loaded, sigops: &[u32], coins: &[SpentCoin<'_>]) -> Result<Tot
 
 #[test]
 fn blocks_with_spent_outputs() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     let mut with_heights = 0;
     for (name, fees, coinbase, cost) in WITH_SPENT {
         let loaded = load(&folder, name);
         let sigops = judge(name, &loaded);
-        let outputs = data::xz(&folder.join(format!("blocks/{name}.spent.xz")));
+        let outputs = testkit::data::read(&folder.join(format!("blocks/{name}.spent.xz")));
         let heights = spent_heights(&folder, name);
         with_heights += usize::from(heights.is_some());
         let coin = |(at, (value, script))| {
@@ -187,7 +186,7 @@ fn blocks_with_spent_outputs() {
 /// Those past CSV whose median time past the data lacks have no locktime that it could decide.
 #[test]
 fn median_time_past_does_not_matter() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     for name in ALONE.iter().map(|row| row.0).chain(WITH_SPENT.iter().map(|row| row.0)) {
         let loaded = load(&folder, name);
         let mut tables = Tables::new();
@@ -200,7 +199,7 @@ fn median_time_past_does_not_matter() {
 /// The two pairs of equal coinbases, applied in the order of their heights: two coins are left, the later ones.
 #[test]
 fn coinbases_that_were_overwritten() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     let mut coins: HashMap<OutPoint, Height> = HashMap::new();
     let rows =
         ["main_91722_f3f2574dd08e", "main_91812_83d6f9306f2f", "main_91842_c8e300e0caec", "main_91880_084ccb7cd721"];

@@ -1,6 +1,5 @@
 //! Whole real chains, and blocks that were made to trap: every rule, the scripts last, one block after the other.
 
-use crate::data;
 use crate::ledger::{Ledger, Refused};
 use consensus::{Chain, Params};
 use primitives::{Tables, hex};
@@ -11,10 +10,10 @@ use std::path::Path;
 /// Connects every block; compares count and total of the coins wherever `expected_utxo.json` has them.
 fn replay(folder: &Path, file: &str, chain: Chain, name: &str, tip: &str) {
     let expected: Value = serde_json::from_slice(&read(folder.join("chains/expected_utxo.json")).unwrap()).unwrap();
-    let bytes = data::xz(&folder.join("chains").join(file));
+    let bytes = testkit::data::read(&folder.join("chains").join(file));
     let mut ledger = Ledger::new(Params::new(chain));
     let mut compared = 0;
-    for block in data::records(&bytes) {
+    for block in testkit::data::records(&bytes) {
         if *block == ledger.params.genesis {
             continue;
         }
@@ -32,7 +31,7 @@ fn replay(folder: &Path, file: &str, chain: Chain, name: &str, tip: &str) {
 
 #[test]
 fn real_chains() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     for (file, chain, name, tip) in [
         (
             "mainnet_0_14131.blk.xz",
@@ -72,8 +71,8 @@ fn real_chains() {
 /// The cases of consensus_traps.jsonl that stand on one tip.
 #[test]
 fn traps() {
-    let Some(folder) = data::folder() else { return };
-    let text = String::from_utf8(data::xz(&folder.join("suites/consensus_traps.jsonl.xz"))).unwrap();
+    let Some(folder) = testkit::data::dir() else { return };
+    let text = String::from_utf8(testkit::data::read(&folder.join("suites/consensus_traps.jsonl.xz"))).unwrap();
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let blocks = |case: &Value| -> Vec<String> {
         case["blocks"].as_array().unwrap().iter().map(|block| block.as_str().unwrap().to_owned()).collect()
@@ -136,9 +135,9 @@ fn is_mutated(bytes: &[u8], ledger: &Ledger, reason: &str) -> bool {
 /// One flipped byte of the solution of signet's block 1, and one of its body: the solution speaks first.
 #[test]
 fn signet_solutions() {
-    let Some(folder) = data::folder() else { return };
-    let bytes = data::xz(&folder.join("chains/signet_0_120.blk.xz"));
-    let good = data::records(&bytes)[1].to_vec();
+    let Some(folder) = testkit::data::dir() else { return };
+    let bytes = testkit::data::read(&folder.join("chains/signet_0_120.blk.xz"));
+    let good = testkit::data::records(&bytes)[1].to_vec();
     let at = good.windows(4).position(|four| four == [0xec, 0xc7, 0xda, 0xa2]).unwrap();
     for (row, byte, want) in [
         ("the solution", at + 20, "bad-signet-blksig"),

@@ -1,7 +1,6 @@
 //! Headers that were really mined and were really invalid, with their coinbase scripts.
 
 use crate::build::{Tx, with_body};
-use crate::data;
 use consensus::header::{check_proof_of_work, check_version};
 use consensus::transaction::check_coinbase_length;
 use consensus::{Chain, Params, Rule, block};
@@ -25,7 +24,7 @@ fn broken(params: &Params, header: Header, height: Height, script_sig: &[u8]) ->
 
 #[test]
 fn mined_and_invalid() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     let text = std::fs::read_to_string(folder.join("suites/error_blocks.csv")).unwrap();
     let params = Params::new(Chain::Main);
     let (mut failed, mut buried, mut left_out, mut bits) = (0, 0, Vec::new(), 0);

@@ -34,7 +34,7 @@ fn judge(params: Params, headers: &[Header]) -> (String, usize) {
 
 #[test]
 fn mainnet_to_99999() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     let Some(bytes) = data::bz2(&folder.join("headers/block-headers-mainnet-1-100_000.bz2")) else { return };
     let headers = split(&bytes[10..]); // Behind magic, type and start height.
     let params = Params::new(Chain::Main);
@@ -46,8 +46,8 @@ fn mainnet_to_99999() {
 
 #[test]
 fn signet_to_2015() {
-    let Some(folder) = data::folder() else { return };
-    let headers = split(&data::xz(&folder.join("headers/signet_headers_0_2015.bin.xz")));
+    let Some(folder) = testkit::data::dir() else { return };
+    let headers = split(&testkit::data::read(&folder.join("headers/signet_headers_0_2015.bin.xz")));
     let params = Params::new(Chain::Signet);
     assert_eq!((headers.len(), headers[0].hash()), (2016, params.genesis_hash));
     let (last, changes) = judge(params, &headers[1..]);
@@ -57,7 +57,7 @@ fn signet_to_2015() {
 
 #[test]
 fn testnet3_and_a_fork() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     let text = std::fs::read_to_string(folder.join("headers/blockheader_testnet3.hex")).unwrap();
     let parse = |line: &str| Header(hex::decode(line).unwrap().try_into().unwrap());
     let (fork, chain): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("fork:"));
@@ -72,7 +72,7 @@ fn testnet3_and_a_fork() {
 /// chainwork 12 bytes big endian | height u32 big endian | header, at every change of difficulty.
 #[test]
 fn mainnet_at_every_change() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = testkit::data::dir() else { return };
     let text = std::fs::read_to_string(folder.join("headers/mainnet_checkpoints.txt")).unwrap();
     let params = Params::new(Chain::Main);
     let mut before: Option<(u32, Work, Header)> = None;

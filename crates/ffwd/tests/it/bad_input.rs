@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 const LINE: &str = "reindex --datadir @ --chain regtest --assumevalid 0 --json";
 
 fn chain() -> Option<Vec<u8>> {
-    data::load("chains/regtest_1_206.blk.xz")
+    testkit::data::load("chains/regtest_1_206.blk.xz")
 }
 
 fn reindexed(bytes: &[u8]) -> Ran {

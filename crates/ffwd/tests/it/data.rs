@@ -1,30 +1,12 @@
-//! Test data (`FFWD_TEST_DATA`, else `../shared/data` beside the project), and block files made of it.
+//! Block files and data directories made of test data.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// First bytes of each record of mainnet's and regtest's block files.
 pub(crate) const MAIN_MAGIC: [u8; 4] = [0xf9, 0xbe, 0xb4, 0xd9];
 pub(crate) const REGTEST_MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
-
-/// The bytes of a file, unpacked; `None`, and a message, where the data is missing.
-pub(crate) fn load(name: &str) -> Option<Vec<u8>> {
-    let folder = std::env::var_os("FFWD_TEST_DATA")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")), PathBuf::from);
-    let path = folder.join(name);
-    let Ok(bytes) = fs::read(&path) else {
-        println!("skipped: {} is not there (set FFWD_TEST_DATA)", path.display());
-        return None;
-    };
-    if !name.ends_with(".xz") {
-        return Some(bytes);
-    }
-    let mut out = Vec::new();
-    liblzma::read::XzDecoder::new(&bytes[..]).read_to_end(&mut out).expect("test data unpacks");
-    Some(out)
-}
 
 /// The records of a block file, magic and size included.
 pub(crate) fn records(bytes: &[u8]) -> Vec<&[u8]> {
@@ -58,5 +40,5 @@ pub(crate) fn folder(chain: &str, bytes: &[u8]) -> TempDir {
 
 /// A data directory with a real chain of the test data.
 pub(crate) fn real(chain: &str, name: &str) -> Option<TempDir> {
-    Some(folder(chain, &load(&format!("chains/{name}.blk.xz"))?))
+    Some(folder(chain, &testkit::data::load(&format!("chains/{name}.blk.xz"))?))
 }

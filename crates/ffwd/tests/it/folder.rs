@@ -47,7 +47,7 @@ fn commands_agree_on_one_data_directory() {
 
 #[test]
 fn import_takes_files_in_any_order_and_continues() {
-    let Some(good) = data::load("chains/regtest_1_206.blk.xz") else { return };
+    let Some(good) = testkit::data::load("chains/regtest_1_206.blk.xz") else { return };
     let all = records(&good);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("late.dat"), all[120..].concat()).unwrap();
@@ -89,7 +89,7 @@ fn locked_data_directory_is_refused_with_its_holder() {
 
 #[test]
 fn reindex_to_a_lower_height_is_refused_first() {
-    let Some(good) = data::load("chains/regtest_1_206.blk.xz") else { return };
+    let Some(good) = testkit::data::load("chains/regtest_1_206.blk.xz") else { return };
     let folder = data::folder("regtest", &good);
     run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
     let before = run(folder.path(), "coins info --datadir @ --chain regtest --json").good();

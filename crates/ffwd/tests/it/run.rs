@@ -96,5 +96,5 @@ pub(crate) fn start(folder: &Path, line: &str) -> Running {
 
 /// Whether tests that take minutes are wanted.
 pub(crate) fn slow() -> bool {
-    std::env::var_os("SLOW").is_some_and(|value| value == "1")
+    testkit::is_slow()
 }

@@ -31,7 +31,7 @@ fn check(chain: &str, name: &str, height: &str, want: &Value) {
 }
 
 fn check_all(chain: &str, name: &str, key: &str) {
-    let Some(expected) = data::load("chains/expected_utxo.json") else { return };
+    let Some(expected) = testkit::data::load("chains/expected_utxo.json") else { return };
     let expected: Value = serde_json::from_slice(&expected).unwrap();
     let heights = expected[key].as_object().unwrap();
     assert!(!heights.is_empty());

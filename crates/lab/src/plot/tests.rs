@@ -200,7 +200,7 @@ fn every_chart_draws_in_chromium() {
 /// The whole way of a log like mainnet's. Only here the time is looked at, so only here it may fail for a slow machine.
 #[test]
 fn a_long_log_is_plotted_at_once() {
-    if std::env::var_os("SLOW").is_none() {
+    if !testkit::is_slow() {
         println!("skipped: SLOW is not set, so no log of 900,000 blocks is written");
         return;
     }

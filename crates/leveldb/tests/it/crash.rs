@@ -6,7 +6,9 @@ use std::sync::Arc;
 use disk::{Disk, Fault, Loss, SimDisk};
 use leveldb::{Db, Error, Options};
 
-use crate::support::{Model, Random, Record, apply, check, commit, commit_in_parts, contents, dir};
+use testkit::Rng;
+
+use crate::support::{Model, Record, apply, check, commit, commit_in_parts, contents, dir};
 
 const KEYS: u64 = 60;
 const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 2 << 10 };
@@ -19,8 +21,8 @@ struct States {
 
 /// The commits of the series, the same each time.
 fn commits() -> Vec<Vec<Record>> {
-    let mut random = Random(11);
-    [40, 30, 30, 25, 20, 15, 10, 40, 5, 5, 30, 5].map(|count| commit(&mut random, KEYS, count)).into()
+    let mut rng = Rng::new(11);
+    [40, 30, 30, 25, 20, 15, 10, 40, 5, 5, 30, 5].map(|count| commit(&mut rng, KEYS, count)).into()
 }
 
 /// Makes, fills, compacts, reopens, until the first error.
@@ -84,7 +86,7 @@ fn check_left(left: &SimDisk, states: &States, what: &str) {
     drop(read_only);
     let db = Db::open(left.shared(), &dir(), TINY).unwrap();
     check(&db.snapshot(), &model, KEYS);
-    let records = commit(&mut Random(99), KEYS, 30);
+    let records = commit(&mut Rng::new(99), KEYS, 30);
     commit_in_parts(&db, &records, 2).unwrap();
     apply(&mut model, &records);
     while db.compact_now().unwrap() {}
@@ -98,7 +100,7 @@ fn check_left(left: &SimDisk, states: &States, what: &str) {
 
 #[test]
 fn a_stop_at_any_operation_loses_nothing_committed() {
-    let seeds = if std::env::var_os("SLOW").is_some() { 40 } else { 2 };
+    let seeds = if testkit::is_slow() { 40 } else { 2 };
     for operation in 0..operations() {
         for seed in 0..seeds {
             let (disk, begun) = prepared(seed);
@@ -159,7 +161,7 @@ fn stubborn(disk: &SimDisk, states: &mut States, losses: &mut impl FnMut(&SimDis
 #[test]
 fn a_full_or_failing_disk_is_survived_and_the_work_done_again() {
     for fault in [Fault::NoSpace, Fault::Io] {
-        let is_slow = std::env::var_os("SLOW").is_some();
+        let is_slow = testkit::is_slow();
         for times in if is_slow { 1..5 } else { 1..2 } {
             for operation in 0..operations() {
                 let (disk, begun) = prepared(operation);
@@ -205,7 +207,7 @@ fn a_full_disk_is_named_and_room_is_all_it_takes() {
     let db = Db::create(disk.shared(), &dir(), TINY).unwrap();
     assert!(disk.operations() > begun);
     disk.fail_at(disk.operations(), u64::MAX, Fault::NoSpace);
-    let records = commit(&mut Random(1), KEYS, 30);
+    let records = commit(&mut Rng::new(1), KEYS, 30);
     for _ in 0..3 {
         let why = commit_in_parts(&db, &records, 2).unwrap_err();
         assert!(why.is_no_space() && !why.is_damage(), "{why}");

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use disk::{Appender, Disk, SimDisk};
 use leveldb::{Db, Options};
 
-use crate::support::{Model, Random, apply, commit, commit_in_parts, dir};
+use testkit::Rng;
+
+use crate::support::{Model, apply, commit, commit_in_parts, dir};
 
 const KEYS: u64 = 40;
 const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10 };
@@ -18,7 +20,7 @@ fn small() -> (Vec<(PathBuf, Vec<u8>)>, Model) {
     let db = Db::create(disk.clone(), &dir(), TINY).unwrap();
     let mut model = Model::new();
     for seed in 0..3 {
-        let records = commit(&mut Random(seed), KEYS, 25);
+        let records = commit(&mut Rng::new(seed), KEYS, 25);
         commit_in_parts(&db, &records, 1).unwrap();
         apply(&mut model, &records);
     }

@@ -6,7 +6,9 @@ use disk::RealDisk;
 use leveldb::{Db, Options};
 use rusty_leveldb::{DB, LdbIterator, WriteBatch};
 
-use crate::support::{Model, Random, SMALL, apply, check, commit, commit_in_parts, key};
+use testkit::Rng;
+
+use crate::support::{Model, SMALL, apply, check, commit, commit_in_parts, key};
 
 const KEYS: u64 = 4000;
 
@@ -43,9 +45,9 @@ fn check_theirs(db: &mut DB, model: &Model) {
 
 /// Commits until every level from 0 to 6 has had a run; gives the levels that were in use at the end.
 fn fill_ours(db: &Db, model: &mut Model, options: Options, commits: usize) -> Vec<usize> {
-    let mut random = Random(options.table_bytes);
+    let mut rng = Rng::new(options.table_bytes);
     for index in 0..commits {
-        let records = commit(&mut random, KEYS, 2000 >> (index % 8));
+        let records = commit(&mut rng, KEYS, 2000 >> (index % 8));
         commit_in_parts(db, &records, 1 + index % 3).unwrap();
         apply(model, &records);
     }
@@ -80,13 +82,13 @@ fn we_read_what_they_write_and_go_on_and_so_do_they() {
     let temporary = tempfile::tempdir().unwrap();
     let path = temporary.path().join("db");
     let mut model = Model::new();
-    let mut random = Random(3);
+    let mut rng = Rng::new(3);
     for round in 0..6 {
         // They write batches; some stay in their log, for nothing is flushed at the end.
         let mut other = theirs(&path);
         check_theirs(&mut other, &model);
         for index in 0..20 {
-            let records = commit(&mut random, KEYS, 10 + index * 20);
+            let records = commit(&mut rng, KEYS, 10 + index * 20);
             let mut batch = WriteBatch::default();
             for (key, value) in &records {
                 match value {
@@ -108,7 +110,7 @@ fn we_read_what_they_write_and_go_on_and_so_do_they() {
         let db = Db::open(RealDisk::shared(), &path, SMALL).unwrap();
         check(&db.snapshot(), &model, KEYS);
         for index in 0..round {
-            let records = commit(&mut random, KEYS, 500 >> index);
+            let records = commit(&mut rng, KEYS, 500 >> index);
             commit_in_parts(&db, &records, 2).unwrap();
             apply(&mut model, &records);
         }

@@ -2,9 +2,10 @@
 
 use disk::SimDisk;
 use leveldb::Db;
-use proptest::prelude::*;
 
-use crate::support::{Model, Random, SMALL, apply, check, commit, commit_in_parts, dir};
+use testkit::Rng;
+
+use crate::support::{Model, SMALL, apply, check, commit, commit_in_parts, dir};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -16,21 +17,23 @@ enum Step {
     Reopen,
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (1..1500_usize, 1..4_usize).prop_map(|(count, parts)| Step::Commit { count, parts }),
-        3 => (0..30_usize).prop_map(|count| Step::Write { count }),
-        2 => Just(Step::Compaction),
-        1 => Just(Step::FullCompaction),
-        1 => Just(Step::Settle),
-        1 => Just(Step::Reopen),
-    ]
+impl Step {
+    fn any(rng: &mut Rng) -> Step {
+        match rng.below(12) {
+            0..4 => Step::Commit { count: 1 + rng.below(1499), parts: 1 + rng.below(3) },
+            4..7 => Step::Write { count: rng.below(30) },
+            7..9 => Step::Compaction,
+            9 => Step::FullCompaction,
+            10 => Step::Settle,
+            _ => Step::Reopen,
+        }
+    }
 }
 
 fn run(seed: u64, steps: &[Step]) {
     const KEYS: u64 = 900;
     let disk = SimDisk::new(seed).shared();
-    let mut random = Random(seed);
+    let mut rng = Rng::new(seed);
     let mut db = Db::create(disk.clone(), &dir(), SMALL).unwrap();
     let mut model = Model::new();
     let mut old = Vec::new();
@@ -38,12 +41,12 @@ fn run(seed: u64, steps: &[Step]) {
         old.push((db.snapshot(), model.clone()));
         match step {
             Step::Commit { count, parts } => {
-                let records = commit(&mut random, KEYS, *count);
+                let records = commit(&mut rng, KEYS, *count);
                 commit_in_parts(&db, &records, *parts).unwrap();
                 apply(&mut model, &records);
             }
             Step::Write { count } => {
-                let records = commit(&mut random, KEYS, *count);
+                let records = commit(&mut rng, KEYS, *count);
                 db.write(&records).unwrap();
                 apply(&mut model, &records);
             }
@@ -84,16 +87,15 @@ fn run(seed: u64, steps: &[Step]) {
     assert_eq!(tables, live, "nothing lies about");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: if std::env::var_os("SLOW").is_some() { 500 } else { 24 },
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn a_database_is_a_map(seed: u64, steps in prop::collection::vec(step(), 1..20)) {
-        run(seed, &steps);
+#[test]
+fn a_database_is_a_map() {
+    for seed in 0..if testkit::is_slow() { 500 } else { 24 } {
+        let mut rng = Rng::new(seed);
+        let steps: Vec<Step> = (0..1 + rng.below(19)).map(|_| Step::any(&mut rng)).collect();
+        let fails = |steps: &[Step]| std::panic::catch_unwind(|| run(seed, steps)).is_err();
+        if fails(&steps) {
+            panic!("seed {seed} fails, and still with {:?}", testkit::shrunk(&steps, fails));
+        }
     }
 }
 
@@ -133,9 +135,9 @@ fn threads_read_while_one_writes_and_another_compacts() {
             }
         });
         let mut model = Model::new();
-        let mut random = Random(5);
+        let mut rng = Rng::new(5);
         for _ in 0..40 {
-            let records = commit(&mut random, KEYS, 400);
+            let records = commit(&mut rng, KEYS, 400);
             let bytes = 400 * 100;
             while !db.has_room(bytes) {
                 std::thread::yield_now();

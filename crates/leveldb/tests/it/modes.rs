@@ -6,7 +6,9 @@ use std::sync::Arc;
 use disk::{Appender, Disk, RealDisk, SimDisk};
 use leveldb::{Db, Error, Options};
 
-use crate::support::{Model, Random, SMALL, apply, check, commit, commit_in_parts, dir, names};
+use testkit::Rng;
+
+use crate::support::{Model, SMALL, apply, check, commit, commit_in_parts, dir, names};
 
 const KEYS: u64 = 500;
 
@@ -14,7 +16,7 @@ fn filled(disk: &Arc<dyn Disk>, dir: &Path) -> Model {
     let db = Db::create(disk.clone(), dir, SMALL).unwrap();
     let mut model = Model::new();
     for seed in 0..4 {
-        let records = commit(&mut Random(seed), KEYS, 300);
+        let records = commit(&mut Rng::new(seed), KEYS, 300);
         commit_in_parts(&db, &records, 2).unwrap();
         apply(&mut model, &records);
     }

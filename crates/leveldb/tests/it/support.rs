@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use leveldb::{Db, Options, Snapshot};
+use testkit::Rng;
 
 /// What a database should hold.
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -18,23 +19,6 @@ pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/db")
 }
 
-/// SplitMix64, as good as any for tests.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
 /// A key like a coin's, but for its first bytes so few that they collide.
 pub(crate) fn key(number: u64) -> Vec<u8> {
     let mut key = b"C".to_vec();
@@ -47,13 +31,13 @@ pub(crate) fn key(number: u64) -> Vec<u8> {
 }
 
 /// A commit of `count` random records over `keys` keys; a third are tombstones.
-pub(crate) fn commit(random: &mut Random, keys: u64, count: usize) -> Vec<Record> {
+pub(crate) fn commit(rng: &mut Rng, keys: u64, count: usize) -> Vec<Record> {
     let mut records = BTreeMap::new();
     for _ in 0..count {
-        let number = random.below(keys);
-        let value = (random.below(3) > 0).then(|| {
-            let length = usize::try_from(random.below(60)).unwrap();
-            vec![random.next().to_le_bytes()[0]; length]
+        let number = rng.u64() % keys;
+        let value = (rng.below(3) > 0).then(|| {
+            let length = rng.below(60);
+            vec![rng.u64().to_le_bytes()[0]; length]
         });
         records.insert(key(number), value);
     }

@@ -3,7 +3,6 @@
 //! Every rule is Core's, so a rejection is compared by Core's reject string for btcd's code.
 //! Absent here: the suite as one file (`traps`).
 
-use crate::data;
 use crate::memory_backend::Memory;
 use crate::traps::{child, combinations, engine_on};
 use consensus::{Chain, Params};
@@ -207,7 +206,7 @@ fn step(follower: &mut Follower<'_>, step: &Value, row: &str) {
 
 #[test]
 fn every_step_of_btcds_suite_agrees() {
-    let Some(bytes) = data::load("suites/btcd_fullblocktests.jsonl.xz") else { return };
+    let Some(bytes) = testkit::data::load("suites/btcd_fullblocktests.jsonl.xz") else { return };
     let text = String::from_utf8(bytes).unwrap();
     let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(steps.len(), 205);

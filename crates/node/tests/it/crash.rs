@@ -45,7 +45,7 @@ struct Bench {
 }
 
 fn is_slow() -> bool {
-    std::env::var_os("SLOW").is_some()
+    testkit::is_slow()
 }
 
 impl Bench {

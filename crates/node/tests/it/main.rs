@@ -11,7 +11,6 @@ mod chain;
 mod clock;
 mod crash;
 mod damaged_records;
-mod data;
 mod existing;
 mod folder;
 mod following;

@@ -1,6 +1,5 @@
 //! The pipeline gives the same set and the same undo data whatever the threads, the window, the memory.
 
-use crate::data;
 use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params, ScriptCheckReason};
@@ -22,7 +21,8 @@ struct World {
 fn world(chain: Chain, file: &str, scripts: bool) -> Option<World> {
     let params = Params::new(chain);
     let mut tree = headers::genesis_tree(&params);
-    let blocks = data::records(&data::load(file)?);
+    let blocks =
+        testkit::data::records(&testkit::data::load(file)?).into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
     let mut ids: Vec<NodeId> = Vec::new();
     for block in &blocks {
         let header = Header(*block.first_chunk().unwrap());
@@ -71,7 +71,9 @@ fn real_chains_give_the_expected_set() {
         (Chain::Regtest, "chains/regtest_1_206.blk.xz", "regtest_kernel"),
         (Chain::Test, "chains/testnet3_1_2100.blk.xz", "testnet3"),
     ] {
-        let (Some(world), Some(expected)) = (world(chain, file, true), data::load("chains/expected_utxo.json")) else {
+        let (Some(world), Some(expected)) =
+            (world(chain, file, true), testkit::data::load("chains/expected_utxo.json"))
+        else {
             return;
         };
         let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();

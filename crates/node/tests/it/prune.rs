@@ -260,7 +260,7 @@ fn a_machine_that_stops_at_any_write_leaves_a_folder_that_goes_on() {
     // Some of all, and each before the first files are gone: their names, the index, the coins.
     let removed_at = removed_at.into_inner();
     assert!(removed_at > 0);
-    let tries = if std::env::var_os("SLOW").is_some_and(|slow| slow == "1") { count } else { 12 };
+    let tries = if testkit::is_slow() { count } else { 12 };
     let some = (0..count).step_by((count / tries) as usize);
     for at in some.chain(removed_at.saturating_sub(14)..removed_at) {
         let sim = full.reopen(Loss::Nothing);

@@ -3,7 +3,6 @@
 //! Cases whose records are damaged run through a block file and the whole job.
 
 use crate::chain::{file, put};
-use crate::data;
 use crate::folder::{FOLDER, options};
 use crate::memory_backend::Memory;
 use coins::table::HashKey;
@@ -126,7 +125,7 @@ pub(crate) fn engine_on<'w>(
 }
 
 pub(crate) fn combinations() -> Vec<(Settings, bool)> {
-    let all: &[(usize, usize)] = if std::env::var_os("SLOW").is_some() {
+    let all: &[(usize, usize)] = if testkit::is_slow() {
         &[(1, 1), (1, 200), (2, 2), (2, 200), (3, 5), (3, 200), (8, 3), (8, 200)]
     } else {
         &[(1, 1), (2, 200), (3, 5), (8, 7)]
@@ -140,7 +139,7 @@ pub(crate) fn combinations() -> Vec<(Settings, bool)> {
 
 #[test]
 fn every_trap_ends_where_core_ends() {
-    let Some(bytes) = data::load("suites/consensus_traps.jsonl.xz") else { return };
+    let Some(bytes) = testkit::data::load("suites/consensus_traps.jsonl.xz") else { return };
     let text = String::from_utf8(bytes).unwrap();
     let mut lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let blocks_of = |case: &serde_json::Value| -> Option<Vec<Vec<u8>>> {
@@ -178,7 +177,7 @@ fn every_trap_ends_where_core_ends() {
 /// All of btcd's blocks as one file: Core ends at this height and set.
 #[test]
 fn btcds_suite_in_file_order() {
-    let Some(bytes) = data::load("suites/btcd_fullblocktests.jsonl.xz") else { return };
+    let Some(bytes) = testkit::data::load("suites/btcd_fullblocktests.jsonl.xz") else { return };
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     for line in String::from_utf8(bytes).unwrap().lines() {
         let step: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -227,7 +226,7 @@ pub(crate) fn child(parent: &[u8], version: i32, height: u8, time: u32) -> Vec<u
 /// tombstones, spent again, and a third branch brings them back once more.
 #[test]
 fn the_same_transactions_on_both_branches() {
-    let Some(bytes) = data::load("suites/consensus_traps.jsonl.xz") else { return };
+    let Some(bytes) = testkit::data::load("suites/consensus_traps.jsonl.xz") else { return };
     let text = String::from_utf8(bytes).unwrap();
     let cases: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let blocks_of = |case: &serde_json::Value| -> Vec<Vec<u8>> {

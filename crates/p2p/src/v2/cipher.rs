@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn packets_match_bip324_vectors() {
-        let Some(text) = crate::test_data::read("suites/bip-0324_packet_encoding_test_vectors.csv") else { return };
+        let Some(text) = testkit::data::load("suites/bip-0324_packet_encoding_test_vectors.csv") else { return };
         let text = String::from_utf8(text).unwrap();
         let mut count = 0;
         for line in text.lines().skip(1) {

@@ -6,6 +6,7 @@ use crate::place::{Item, PLACES};
 use crate::wallet::{self, Kind, secret};
 use script::opcode::*;
 use secp256k1::PublicKey;
+use testkit::Rng;
 
 /// The flags of consensus, as bits.
 const P2SH: u32 = 1;
@@ -18,25 +19,20 @@ const TAPROOT: u32 = 1 << 17;
 const ALL: u32 = P2SH | DERSIG | NULLDUMMY | CLTV | CSV | WITNESS | TAPROOT;
 
 pub(crate) struct Generator {
-    state: u64,
+    rng: Rng,
 }
 
 impl Generator {
     pub(crate) fn new(seed: u64) -> Generator {
-        Generator { state: seed }
+        Generator { rng: Rng::new(seed) }
     }
 
-    /// splitmix64.
     pub(crate) fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.rng.u64()
     }
 
     pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.rng.below(n)
     }
 
     pub(crate) fn one_in(&mut self, n: usize) -> bool {

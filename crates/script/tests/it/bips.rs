@@ -12,7 +12,7 @@ use simd::sha256::sha256;
 /// directly.
 #[test]
 fn bip_0340() {
-    let Some(bytes) = data::bytes("scripts/bip-0340_test-vectors.csv") else { return };
+    let Some(bytes) = testkit::data::load("scripts/bip-0340_test-vectors.csv") else { return };
     let text = String::from_utf8(bytes).unwrap();
     let (mut of_32, mut of_others) = (0, 0);
     for line in text.lines().skip(1) {

@@ -8,6 +8,7 @@ use script::{
     verify_all,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
+use testkit::Rng;
 
 /// A block's name without endings, and how many inputs it has beside the coinbase.
 const BLOCKS: [(&str, usize); 14] = [
@@ -77,7 +78,7 @@ fn verdict(bytes: &[u8], coins: &[SpentOutput<'_>], input: usize, flags: Flags) 
 }
 
 /// Changes one bit of R, of S, of the hash type, and of a DER signature's length.
-fn flip(tx: &Precomputed<'_>, input: usize, flags: Flags, at: &std::ops::Range<usize>, random: &mut u64) {
+fn flip(tx: &Precomputed<'_>, input: usize, flags: Flags, at: &std::ops::Range<usize>, rng: &mut Rng) {
     let mut bytes = tx.transaction().bytes().to_vec();
     let mut try_flip = |offset: usize, bit: u64| {
         bytes[at.start + offset] ^= 1 << bit;
@@ -96,13 +97,13 @@ fn flip(tx: &Precomputed<'_>, input: usize, flags: Flags, at: &std::ops::Range<u
         if part.is_empty() {
             continue;
         }
-        let offset = part.start + data::next(random) as usize % part.len();
-        let bit = data::next(random) % 8;
+        let offset = part.start + rng.u64() as usize % part.len();
+        let bit = rng.u64() % 8;
         let verdict = try_flip(offset, bit);
         assert!(verdict.is_err(), "{}: input {input}, byte {offset}, bit {bit}", tx.transaction().txid());
     }
     if der {
-        let verdict = try_flip(1, data::next(random) % 7);
+        let verdict = try_flip(1, rng.u64() % 7);
         let want = if flags.has(Flags::DERSIG) { Err(ScriptError::SigDer) } else { Ok(()) };
         assert_eq!(verdict, want, "{}: input {input}, the length", tx.transaction().txid());
     }
@@ -130,10 +131,10 @@ fn proven_in_lanes<'t>(
 
 #[test]
 fn real_blocks() {
-    let mut random = 7;
+    let mut rng = Rng::new(7);
     for (name, inputs) in BLOCKS {
-        let Some(bytes) = data::bytes(&format!("blocks/{name}.blk")) else { return };
-        let coins = data::bytes(&format!("blocks/{name}.spent.xz")).unwrap();
+        let Some(bytes) = testkit::data::load(&format!("blocks/{name}.blk")) else { return };
+        let coins = testkit::data::load(&format!("blocks/{name}.spent.xz")).unwrap();
         let (mut tables, coins, flags) = (Tables::new(), data::outputs(&coins), flags_of(name));
         let block = tables.parse_block(&bytes).unwrap();
         assert_eq!(coins.len(), inputs, "{name}");
@@ -146,10 +147,10 @@ fn real_blocks() {
         }
         proven_in_lanes(name, all(), flags, &mut scratch);
         let mut flipped = 0;
-        let step = if data::slow() { 1 } else { inputs / 60 + 1 };
+        let step = if testkit::is_slow() { 1 } else { inputs / 60 + 1 };
         for (tx, input) in all().skip(step / 2).step_by(step) {
             for at in signatures(tx.transaction(), input) {
-                flip(tx, input, flags, &at, &mut random);
+                flip(tx, input, flags, &at, &mut rng);
                 flipped += 1;
             }
         }
@@ -175,8 +176,8 @@ impl Batch for Counting<'_> {
 #[test]
 fn real_blocks_in_batches() {
     for (name, bad) in [("main_300025_58a9022cc78c", 700), ("main_757739_abad1cabd0ea", 20)] {
-        let Some(mut bytes) = data::bytes(&format!("blocks/{name}.blk")) else { return };
-        let coins = data::bytes(&format!("blocks/{name}.spent.xz")).unwrap();
+        let Some(mut bytes) = testkit::data::load(&format!("blocks/{name}.blk")) else { return };
+        let coins = testkit::data::load(&format!("blocks/{name}.spent.xz")).unwrap();
         let (coins, flags, mut scratch) = (data::outputs(&coins), flags_of(name), Scratch::new());
         let run = |bytes: &[u8], batch: &dyn Batch, mut deferred: Deferred, scratch: &mut Scratch| {
             let mut tables = Tables::new();

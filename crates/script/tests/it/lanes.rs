@@ -1,11 +1,11 @@
 //! The lanes beside libsecp256k1: on random signatures, on changed ones, and on those made to meet every exception.
 
-use crate::data;
 use crate::wallet::{Kind, Spending, spending};
 use primitives::Tables;
 use script::check::KeyBytes;
 use script::{Batch, Check, Deferred, Flags, Lanes, OneByOne, Precomputed, Scratch, ScriptError, lanes, verify_all};
 use secp256k1::{Keypair, Message, Parity, PublicKey, Scalar, SecretKey, XOnlyPublicKey, ecdsa, schnorr};
+use testkit::Rng;
 
 /// Source: SEC 2, secp256k1.
 const ORDER: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
@@ -18,8 +18,8 @@ fn literal(hex: &str) -> [u8; 32] {
     primitives::hex::literal(hex)
 }
 
-fn random(state: &mut u64) -> [u8; 32] {
-    std::array::from_fn(|_| data::next(state) as u8)
+fn random(rng: &mut Rng) -> [u8; 32] {
+    std::array::from_fn(|_| rng.u64() as u8)
 }
 
 fn joined(first: [u8; 32], second: [u8; 32]) -> [u8; 64] {
@@ -41,8 +41,8 @@ impl Number {
         Number::new(bytes)
     }
 
-    fn random(state: &mut u64) -> Number {
-        Number::new(random(state))
+    fn random(rng: &mut Rng) -> Number {
+        Number::new(random(rng))
     }
 
     fn bytes(self) -> [u8; 32] {
@@ -128,19 +128,19 @@ fn tweak_by_sum(secret: Number, base: Number) -> Option<Check> {
 }
 
 /// A random check that holds.
-fn good(state: &mut u64) -> Check {
-    let (secret, sighash) = (Number::random(state), random(state));
-    match data::next(state) % 4 {
+fn good(rng: &mut Rng) -> Check {
+    let (secret, sighash) = (Number::random(rng), random(rng));
+    match rng.u64() % 4 {
         0 => {
             let pair = Keypair::from_secret_key(&secret.0);
             let signature = schnorr::sign_no_aux_rand(&sighash, &pair).to_byte_array();
             Check::Schnorr { signature, key: pair.x_only_public_key().0.to_byte_array(), sighash }
         }
-        1 => tweak_by_sum(secret, Number::random(state)).unwrap(),
+        1 => tweak_by_sum(secret, Number::random(rng)).unwrap(),
         _ => {
             let signature = ecdsa::sign(Message::from_digest(sighash), &secret.0).serialize_compact();
             // The signature of every other nonce has a high R: both parities of everything come by.
-            Check::Ecdsa { signature, key: written(&secret.point(), data::next(state) % 8 * 2), sighash }
+            Check::Ecdsa { signature, key: written(&secret.point(), rng.u64() % 8 * 2), sighash }
         }
     }
 }
@@ -161,8 +161,8 @@ fn fields(check: &mut Check) -> Vec<&mut [u8]> {
 }
 
 /// 32 bytes at a bound, or near one.
-fn edge(state: &mut u64) -> [u8; 32] {
-    let mut bytes = match data::next(state) % 6 {
+fn edge(rng: &mut Rng) -> [u8; 32] {
+    let mut bytes = match rng.u64() % 6 {
         0 => [0; 32],
         1 => [0xff; 32],
         2 => literal(ORDER),
@@ -170,24 +170,24 @@ fn edge(state: &mut u64) -> [u8; 32] {
         4 => literal(LAMBDA),
         _ => Number::small(2).inverse().bytes(),
     };
-    let by = [0, 0, 1, 2, 0xff, 0xfe][data::next(state) as usize % 6];
+    let by = [0, 0, 1, 2, 0xff, 0xfe][rng.u64() as usize % 6];
     bytes[31] = bytes[31].wrapping_add(by);
     bytes
 }
 
 /// Changes a check somewhere: a bit, a number, or the key.
-fn change(check: &mut Check, state: &mut u64) {
-    let choice = data::next(state) % 8;
+fn change(check: &mut Check, rng: &mut Rng) {
+    let choice = rng.u64() % 8;
     if let Check::Ecdsa { key, .. } = check {
         let mut bytes = key.as_slice().to_vec();
         match choice {
-            0 => bytes[0] = data::next(state) as u8 % 8,
-            1 => bytes[1..33].copy_from_slice(&edge(state)),
+            0 => bytes[0] = rng.u64() as u8 % 8,
+            1 => bytes[1..33].copy_from_slice(&edge(rng)),
             2 => {
-                let at = data::next(state) as usize % bytes.len();
-                bytes[at] ^= 1 << (data::next(state) % 8);
+                let at = rng.u64() as usize % bytes.len();
+                bytes[at] ^= 1 << (rng.u64() % 8);
             }
-            3 if bytes.len() == 65 => bytes[33..].copy_from_slice(&edge(state)),
+            3 if bytes.len() == 65 => bytes[33..].copy_from_slice(&edge(rng)),
             _ => {}
         }
         *key = KeyBytes::new(&bytes).unwrap();
@@ -200,11 +200,11 @@ fn change(check: &mut Check, state: &mut u64) {
         return;
     }
     let mut fields = fields(check);
-    let which = data::next(state) as usize % fields.len();
+    let which = rng.u64() as usize % fields.len();
     if choice < 6 {
-        fields[which][data::next(state) as usize % 32] ^= 1 << (data::next(state) % 8);
+        fields[which][rng.u64() as usize % 32] ^= 1 << (rng.u64() % 8);
     } else {
-        fields[which].copy_from_slice(&edge(state));
+        fields[which].copy_from_slice(&edge(rng));
     }
 }
 
@@ -232,14 +232,14 @@ fn compare(lanes: Lanes, checks: &[Check]) -> (usize, usize) {
 #[test]
 fn random_checks() {
     let Some(lanes) = lanes_of_this_machine() else { return };
-    let mut state = 11;
+    let mut rng = Rng::new(11);
     let (mut all, mut good_ones) = (0, 0);
-    for round in 0..if data::slow() { 4000 } else { 24 } {
-        let mut checks: Vec<Check> = (0..1 + round % 131).map(|_| good(&mut state)).collect();
+    for round in 0..if testkit::is_slow() { 4000 } else { 24 } {
+        let mut checks: Vec<Check> = (0..1 + round % 131).map(|_| good(&mut rng)).collect();
         assert_eq!(compare(lanes, &checks), (checks.len(), 0), "good ones, round {round}");
         for check in &mut checks {
-            if !data::next(&mut state).is_multiple_of(3) {
-                change(check, &mut state);
+            if !rng.u64().is_multiple_of(3) {
+                change(check, &mut rng);
             }
         }
         let (holds, unproven) = compare(lanes, &checks);
@@ -276,8 +276,8 @@ fn the_first_bad_input_is_told() {
 #[test]
 fn lanes_partly_filled() {
     let Some(lanes) = lanes_of_this_machine() else { return };
-    let mut state = 12;
-    let checks: Vec<Check> = (0..36).map(|_| good(&mut state)).collect();
+    let mut rng = Rng::new(12);
+    let checks: Vec<Check> = (0..36).map(|_| good(&mut rng)).collect();
     for count in 0..=checks.len() {
         assert_eq!(lanes.prove(&checks[..count]), vec![true; count], "{count} checks");
         assert_eq!(Batch::verify(&lanes, &checks[..count]), vec![true; count], "{count} checks, as a batch");
@@ -327,29 +327,29 @@ fn sums_that_meet_exceptions() {
     let Some(lanes) = lanes_of_this_machine() else { return };
     let (special, [bases, keys]) = (special(), small_digits());
     let lambda = Number::new(literal(LAMBDA));
-    let mut state = 13;
+    let mut rng = Rng::new(13);
     let (mut checks, mut forged): (Vec<Check>, Vec<Check>) = Default::default();
-    let pick = |from: &[Number], state: &mut u64| from[data::next(state) as usize % from.len()];
-    for _ in 0..if data::slow() { 50_000 } else { 1500 } {
-        let (secret, key) = (pick(&special, &mut state), pick(&special, &mut state));
-        let base = match data::next(&mut state) % 4 {
+    let pick = |from: &[Number], rng: &mut Rng| from[rng.u64() as usize % from.len()];
+    for _ in 0..if testkit::is_slow() { 50_000 } else { 1500 } {
+        let (secret, key) = (pick(&special, &mut rng), pick(&special, &mut rng));
+        let base = match rng.u64() % 4 {
             0 => Some(key.times(secret)), // The sum's halves are equal.
             1 => None,                    // Nothing was signed: zero times G.
-            _ => Some(pick(&special, &mut state)),
+            _ => Some(pick(&special, &mut rng)),
         };
         checks.extend(ecdsa_by_sum(secret, base, key));
-        checks.extend(tweak_by_sum(secret, pick(&special, &mut state)));
-        let mut secret = pick(&bases, &mut state);
-        for _ in 0..data::next(&mut state) % 3 {
+        checks.extend(tweak_by_sum(secret, pick(&special, &mut rng)));
+        let mut secret = pick(&bases, &mut rng);
+        for _ in 0..rng.u64() % 3 {
             secret = secret.times(lambda);
         }
-        let (base, key) = (pick(&bases, &mut state), pick(&keys, &mut state));
+        let (base, key) = (pick(&bases, &mut rng), pick(&keys, &mut rng));
         checks.extend(ecdsa_by_sum(secret, Some(base), key));
-        forged.push(ecdsa_of(secret, Some(base), key, Number::random(&mut state)));
+        forged.push(ecdsa_of(secret, Some(base), key, Number::random(&mut rng)));
     }
     // Random keys, with which the halves are equal, or nothing is signed.
     for _ in 0..100 {
-        let (secret, key) = (Number::random(&mut state), Number::random(&mut state));
+        let (secret, key) = (Number::random(&mut rng), Number::random(&mut rng));
         checks.extend(ecdsa_by_sum(secret, Some(key.times(secret)), key));
         checks.extend(ecdsa_by_sum(secret, None, key));
         checks.extend(tweak_by_sum(secret, secret));
@@ -364,7 +364,7 @@ fn sums_that_meet_exceptions() {
         .iter()
         .map(|check| {
             let mut check = *check;
-            change(&mut check, &mut state);
+            change(&mut check, &mut rng);
             check
         })
         .collect();
@@ -372,24 +372,24 @@ fn sums_that_meet_exceptions() {
 }
 
 /// Powers of two, runs of ones and sparse numbers, times lambda or not, and their inverses and negatives.
-fn sparse(state: &mut u64) -> Number {
-    let power = |state: &mut u64| {
+fn sparse(rng: &mut Rng) -> Number {
+    let power = |rng: &mut Rng| {
         let mut bytes = [0; 32];
-        let bit = data::next(state) as usize % 255;
+        let bit = rng.u64() as usize % 255;
         bytes[31 - bit / 8] = 1 << (bit % 8);
         Number::new(bytes)
     };
-    let mut number = power(state);
-    for _ in 0..data::next(state) % 3 {
-        let other = power(state);
-        let other = if data::next(state).is_multiple_of(2) { other } else { other.negated() };
+    let mut number = power(rng);
+    for _ in 0..rng.u64() % 3 {
+        let other = power(rng);
+        let other = if rng.u64().is_multiple_of(2) { other } else { other.negated() };
         number = number.plus(other).unwrap_or(number);
     }
-    if data::next(state).is_multiple_of(3) {
+    if rng.u64().is_multiple_of(3) {
         number = number.plus(Number::small(1).negated()).unwrap_or(number);
     }
     for choice in 0..3 {
-        number = match (data::next(state) % 3, choice) {
+        number = match (rng.u64() % 3, choice) {
             (0, 0) => number.times(Number::new(literal(LAMBDA))),
             (0, 1) => number.inverse(),
             (0, _) => number.negated(),
@@ -400,17 +400,17 @@ fn sparse(state: &mut u64) -> Number {
 }
 
 /// A number that has to do with those before it, or none of them.
-fn related(to: &[Number], state: &mut u64) -> Number {
-    let other = to[data::next(state) as usize % to.len()];
-    match data::next(state) % 8 {
+fn related(to: &[Number], rng: &mut Rng) -> Number {
+    let other = to[rng.u64() as usize % to.len()];
+    match rng.u64() % 8 {
         0 => other,
         1 => other.negated(),
         2 => other.inverse(),
         3 => other.times(Number::new(literal(LAMBDA))),
-        4 => other.times(Number::small(1 + data::next(state) % 64)),
-        5 => other.plus(sparse(state)).unwrap_or(other),
-        6 => Number::random(state),
-        _ => sparse(state),
+        4 => other.times(Number::small(1 + rng.u64() % 64)),
+        5 => other.plus(sparse(rng)).unwrap_or(other),
+        6 => Number::random(rng),
+        _ => sparse(rng),
     }
 }
 
@@ -428,8 +428,8 @@ fn schnorr_of(secret: Number, nonce: Number, sighash: [u8; 32]) -> Option<Check>
 }
 
 /// Something near: another parity, the negative of a number, the next one, or one more by the order.
-fn nudge(check: &mut Check, state: &mut u64) {
-    let choice = data::next(state) % 5;
+fn nudge(check: &mut Check, rng: &mut Rng) {
+    let choice = rng.u64() % 5;
     match check {
         Check::Ecdsa { key, .. } if choice == 0 => {
             let mut bytes = key.as_slice().to_vec();
@@ -444,7 +444,7 @@ fn nudge(check: &mut Check, state: &mut u64) {
         _ => {}
     }
     let mut fields = fields(check);
-    let which = data::next(state) as usize % fields.len();
+    let which = rng.u64() as usize % fields.len();
     let number: &mut [u8; 32] = (&mut *fields[which]).try_into().unwrap();
     let subtract = |from: &str, number: &[u8; 32]| {
         let mut borrow = false;
@@ -461,7 +461,7 @@ fn nudge(check: &mut Check, state: &mut u64) {
         2 => subtract(PRIME, number),
         3 => subtract(ORDER, &subtract(ZERO, number)), // The order more.
         _ => {
-            number[31] = number[31].wrapping_add([1, 0xff][data::next(state) as usize % 2]);
+            number[31] = number[31].wrapping_add([1, 0xff][rng.u64() as usize % 2]);
             return;
         }
     };
@@ -471,22 +471,22 @@ fn nudge(check: &mut Check, state: &mut u64) {
 #[test]
 fn related_numbers() {
     let Some(lanes) = lanes_of_this_machine() else { return };
-    let mut state = 17;
+    let mut rng = Rng::new(17);
     let (mut all, mut good, mut missed) = (0, 0, 0);
-    for _ in 0..if data::slow() { 400 } else { 4 } {
+    for _ in 0..if testkit::is_slow() { 400 } else { 4 } {
         let mut checks: Vec<Check> = Vec::new();
         for _ in 0..100 {
-            let secret = related(&[Number::small(1), Number::random(&mut state)], &mut state);
-            let key = related(&[Number::small(1), secret], &mut state);
-            let base = related(&[key, secret, key.times(secret)], &mut state);
+            let secret = related(&[Number::small(1), Number::random(&mut rng)], &mut rng);
+            let key = related(&[Number::small(1), secret], &mut rng);
+            let base = related(&[key, secret, key.times(secret)], &mut rng);
             checks.extend(ecdsa_by_sum(secret, Some(base), key));
             checks.extend(tweak_by_sum(secret, base));
-            checks.extend(schnorr_of(secret, base, random(&mut state)));
+            checks.extend(schnorr_of(secret, base, random(&mut rng)));
         }
         let (holds, unproven) = compare(lanes, &checks);
         assert_eq!(holds, checks.len(), "all hold");
         for check in &mut checks {
-            nudge(check, &mut state);
+            nudge(check, &mut rng);
         }
         let (nudged, _) = compare(lanes, &checks);
         (all, good, missed) = (all + 2 * checks.len(), good + holds + nudged, missed + unproven);
@@ -499,12 +499,12 @@ fn related_numbers() {
 #[test]
 fn sums_that_are_infinity() {
     let Some(lanes) = lanes_of_this_machine() else { return };
-    let (mut checks, mut state) = (Vec::new(), 14);
+    let (mut checks, mut rng) = (Vec::new(), Rng::new(14));
     let special = special();
     for at in 0..200 {
-        let secret = if at % 2 == 0 { Number::random(&mut state) } else { special[at / 2 % special.len()] };
+        let secret = if at % 2 == 0 { Number::random(&mut rng) } else { special[at / 2 % special.len()] };
         // z = -r d, so that z / s + r / s d = 0, for any r and s.
-        let r = [Number::small(1), secret.times(secret), Number::random(&mut state)][at % 3];
+        let r = [Number::small(1), secret.times(secret), Number::random(&mut rng)][at % 3];
         let s = Number::small(1 + at as u64);
         let sighash = r.times(secret).negated().bytes();
         let signature = joined(r.bytes(), s.bytes());
@@ -533,15 +533,15 @@ fn sums_that_are_infinity() {
 #[test]
 fn tweak_of_zero() {
     let Some(lanes) = lanes_of_this_machine() else { return };
-    let mut state = 15;
-    let tweak = |tweak: [u8; 32], state: &mut u64| {
-        let internal: XOnlyPublicKey = Number::random(state).point().x_only_public_key().0;
+    let mut rng = Rng::new(15);
+    let tweak = |tweak: [u8; 32], rng: &mut Rng| {
+        let internal: XOnlyPublicKey = Number::random(rng).point().x_only_public_key().0;
         let key = internal.to_byte_array();
         Check::Tweak { output: key, odd: false, internal: key, tweak }
     };
-    let checks: Vec<Check> = (0..20).map(|_| tweak([0; 32], &mut state)).collect();
+    let checks: Vec<Check> = (0..20).map(|_| tweak([0; 32], &mut rng)).collect();
     assert_eq!(compare(lanes, &checks), (20, 0));
-    let checks: Vec<Check> = (0..20).map(|_| tweak(literal(ORDER), &mut state)).collect();
+    let checks: Vec<Check> = (0..20).map(|_| tweak(literal(ORDER), &mut rng)).collect();
     assert_eq!(compare(lanes, &checks), (0, 0), "the order is no tweak");
 }
 
@@ -549,10 +549,10 @@ fn tweak_of_zero() {
 #[test]
 fn forms_that_are_left_out() {
     let Some(lanes) = lanes_of_this_machine() else { return };
-    let mut state = 16;
+    let mut rng = Rng::new(16);
     let mut checks = Vec::new();
     while checks.len() < 20 {
-        let check = good(&mut state);
+        let check = good(&mut rng);
         if let Check::Ecdsa { signature, key, sighash } = check {
             let s = Number::new(signature[32..].try_into().unwrap()).negated().bytes();
             let signature = joined(*signature.first_chunk().unwrap(), s);
@@ -570,7 +570,7 @@ fn forms_that_are_left_out() {
         }
     };
     let r = Number::small(u64::from(above[31] - literal(ORDER)[31]));
-    let (s, z) = (Number::small(77), Number::random(&mut state));
+    let (s, z) = (Number::small(77), Number::random(&mut rng));
     let scaled = |point: PublicKey, by: Number| point.mul_tweak(&Scalar::from(by.0)).unwrap();
     let key = scaled(point, s).combine(&z.negated().point()).unwrap();
     let key = KeyBytes::new(&scaled(key, r.inverse()).serialize()).unwrap();

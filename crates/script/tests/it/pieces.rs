@@ -1,13 +1,13 @@
 //! Many inputs in one piece: the verdict is that of each on its own, and the first bad input is told, whatever the batch
 //! can tell and wherever its checks end.
 
-use crate::data;
 use crate::wallet::{Kind, Spending, spending};
 use primitives::Tables;
 use script::lanes::Compared;
 use script::{
     Batch, Check, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, ScriptError, lanes, verify, verify_all,
 };
+use testkit::Rng;
 
 /// A batch that can tell nothing about those checks of which one in so many is.
 struct Timid(usize);
@@ -73,15 +73,14 @@ fn with_transactions(kinds: &[Kind], test: impl FnOnce([&Precomputed<'_>; 3])) {
 fn a_piece_is_what_its_inputs_are() {
     let kinds: Vec<Kind> = Kind::ALL.repeat(2);
     with_transactions(&kinds, |[good, unsigned, strange]| {
-        let mut random = 31;
+        let mut rng = Rng::new(31);
         let (mut accepted, mut refused) = (0, 0);
-        for round in 0..if data::slow() { 300 } else { 16 } {
+        for round in 0..if testkit::is_slow() { 300 } else { 16 } {
             let count = [1, 2, 3, 15, 16, 17, 33, 40][round % 8];
-            let mut inputs: Vec<Input<'_>> =
-                (0..count).map(|_| (good, data::next(&mut random) as usize % kinds.len())).collect();
+            let mut inputs: Vec<Input<'_>> = (0..count).map(|_| (good, rng.u64() as usize % kinds.len())).collect();
             for _ in 0..round / 2 % 3 {
-                let place = data::next(&mut random) as usize % count;
-                inputs[place].0 = [unsigned, strange][data::next(&mut random) as usize % 2];
+                let place = rng.u64() as usize % count;
+                inputs[place].0 = [unsigned, strange][rng.u64() as usize % 2];
             }
             match together(&inputs) {
                 Ok(()) => accepted += 1,

@@ -1,9 +1,9 @@
 //! Random changes to good inputs of every kind: templates, interpreter and batch must agree on each.
 
-use crate::data;
 use crate::wallet::{Kind, spending};
 use primitives::Tables;
 use script::{Flags, Immediate, Precomputed, Scratch, fuzz_script, verify};
+use testkit::Rng;
 
 const HASH_TYPES: [u8; 8] = [1, 2, 3, 0x81, 0x82, 0x83, 0, 0x41];
 
@@ -63,14 +63,14 @@ fn seed(kind: Kind, hash_type: u8, number: usize, flags: u32) -> Vec<u8> {
 }
 
 /// Changes a few bytes somewhere.
-fn mutate(bytes: &mut Vec<u8>, random: &mut u64) {
-    for _ in 0..1 + data::next(random) % 3 {
-        let at = data::next(random) as usize % bytes.len();
-        match data::next(random) % 8 {
-            0..=2 => bytes[at] ^= 1 << (data::next(random) % 8),
-            3 | 4 => bytes[at] = data::next(random) as u8,
+fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    for _ in 0..1 + rng.u64() % 3 {
+        let at = rng.u64() as usize % bytes.len();
+        match rng.u64() % 8 {
+            0..=2 => bytes[at] ^= 1 << (rng.u64() % 8),
+            3 | 4 => bytes[at] = rng.u64() as u8,
             5 => bytes[at] = [0, 1, 0x50, 0x51, 0x75, 0x76, 0x7f, 0x80, 0xab, 0xac, 0xff][at % 11],
-            6 => bytes.insert(at, data::next(random) as u8),
+            6 => bytes.insert(at, rng.u64() as u8),
             _ => drop(bytes.remove(at)),
         }
     }
@@ -79,21 +79,21 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut u64) {
 #[test]
 fn every_way_gives_the_same_verdict() {
     const CONSENSUS: u32 = 0b10_0000_1110_0001_0101;
-    let mut random = 5;
+    let mut rng = Rng::new(5);
     let (mut good, mut bad, mut none) = (0, 0, 0);
-    let rounds = if data::slow() { 3000 } else { 40 };
+    let rounds = if testkit::is_slow() { 3000 } else { 40 };
     for round in 0..rounds {
         for kind in Kind::ALL {
-            let hash_type = HASH_TYPES[data::next(&mut random) as usize % HASH_TYPES.len()];
-            let flags = match data::next(&mut random) % 4 {
-                0 => data::next(&mut random) as u32,
-                1 => CONSENSUS & data::next(&mut random) as u32,
+            let hash_type = HASH_TYPES[rng.u64() as usize % HASH_TYPES.len()];
+            let flags = match rng.u64() % 4 {
+                0 => rng.u64() as u32,
+                1 => CONSENSUS & rng.u64() as u32,
                 _ => CONSENSUS,
             };
             let seed = seed(kind, hash_type, round, flags);
             for _ in 0..6 {
                 let mut bytes = seed.clone();
-                mutate(&mut bytes, &mut random);
+                mutate(&mut bytes, &mut rng);
                 match fuzz_script(&bytes) {
                     Some(Ok(())) => good += 1,
                     Some(Err(_)) => bad += 1,
@@ -109,20 +109,20 @@ fn every_way_gives_the_same_verdict() {
 /// Scripts of random opcodes, in every place that runs them.
 #[test]
 fn random_scripts_never_panic() {
-    let mut random = 6;
-    for _ in 0..if data::slow() { 1_000_000 } else { 20_000 } {
+    let mut rng = Rng::new(6);
+    for _ in 0..if testkit::is_slow() { 1_000_000 } else { 20_000 } {
         let mut script = |bytes: u64| -> Vec<u8> {
-            let length = data::next(&mut random) % bytes;
+            let length = rng.u64() % bytes;
             (0..length)
-                .map(|_| match data::next(&mut random) % 4 {
+                .map(|_| match rng.u64() % 4 {
                     0 => 0x51,
-                    1 => data::next(&mut random) as u8 % 5,
-                    _ => 0x4c + data::next(&mut random) as u8 % 0x70,
+                    1 => rng.u64() as u8 % 5,
+                    _ => 0x4c + rng.u64() as u8 % 0x70,
                 })
                 .collect()
         };
         let (spent, script_sig) = (script(40), script(20));
-        let mut bytes = (data::next(&mut random) as u32).to_le_bytes().to_vec();
+        let mut bytes = (rng.u64() as u32).to_le_bytes().to_vec();
         bytes.extend([0; 8]);
         bytes.extend((spent.len() as u16).to_le_bytes());
         bytes.extend(&spent);

@@ -9,6 +9,7 @@ use script::{Batch, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, 
 use secp256k1::{Parity, Scalar, XOnlyPublicKey};
 use serde_json::Value;
 use simd::sha256::sha256;
+use testkit::Rng;
 
 /// One row, ready to run.
 struct Case {
@@ -93,7 +94,7 @@ fn run(case: &Case, flags: Flags, scratch: &mut Scratch) -> &'static str {
 #[test]
 fn every_row_of_script_tests() {
     let Some(rows) = data::json("scripts/script_tests.json") else { return };
-    let (mut scratch, mut random) = (Scratch::new(), 1);
+    let (mut scratch, mut rng) = (Scratch::new(), Rng::new(1));
     let (mut count, mut combinations) = (0, 0);
     for row in rows.as_array().unwrap() {
         let row = row.as_array().unwrap();
@@ -113,8 +114,8 @@ fn every_row_of_script_tests() {
         assert_eq!(run(&case, flags, &mut scratch), text(3), "{row:?}");
         count += 1;
         // Fewer flags never turn a good script bad, more never a bad one good.
-        for _ in 0..if data::slow() { 256 } else { 8 } {
-            let extra = data::random_flags(&mut random);
+        for _ in 0..if testkit::is_slow() { 256 } else { 8 } {
+            let extra = data::random_flags(&mut rng);
             let other = if text(3) == "OK" { flags & !extra } else { flags | extra };
             if other.is_consistent() {
                 assert_eq!(run(&case, other, &mut scratch) == "OK", text(3) == "OK", "{other:?}: {row:?}");

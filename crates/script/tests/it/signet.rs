@@ -1,6 +1,5 @@
 //! The solutions of signet's first blocks.
 
-use crate::data;
 use primitives::{Block, Reader, Tables, hex};
 use script::signet::{SignetError, check_solution};
 
@@ -18,7 +17,7 @@ fn verdict(block: &Block<'_>, challenge: &[u8]) -> Result<(), SignetError> {
 
 #[test]
 fn signet_blocks_are_solved() {
-    let Some(bytes) = data::bytes("chains/signet_0_120.blk.xz") else { return };
+    let Some(bytes) = testkit::data::load("chains/signet_0_120.blk.xz") else { return };
     let challenge = hex::decode(CHALLENGE).unwrap();
     let mut reader = Reader::new(&bytes);
     let mut height = 0;

@@ -7,6 +7,7 @@ use script::lanes::Compared;
 use script::{Deferred, Flags, Immediate, Precomputed, Scratch, SpentOutput, verify, verify_all};
 use serde_json::Value;
 use std::collections::HashMap;
+use testkit::Rng;
 
 struct Case {
     bytes: Vec<u8>,
@@ -55,7 +56,7 @@ impl Case {
 #[test]
 fn valid_transactions() {
     let Some(cases) = cases("scripts/tx_valid.json") else { return };
-    let (mut scratch, mut random) = (Scratch::new(), 2);
+    let (mut scratch, mut rng) = (Scratch::new(), Rng::new(2));
     for case in &cases {
         let left_out = data::flags(&case.flags);
         let text = primitives::hex::encode(&case.bytes);
@@ -63,7 +64,7 @@ fn valid_transactions() {
         for &(name, flag) in Flags::NAMES {
             let one = data::trimmed(!(left_out | flag));
             assert!(case.accepted(one, &mut scratch), "{}, without {name}: {text}", case.flags);
-            let some = data::trimmed(!(left_out | data::random_flags(&mut random)));
+            let some = data::trimmed(!(left_out | data::random_flags(&mut rng)));
             assert!(case.accepted(some, &mut scratch), "{}, with {some:?}: {text}", case.flags);
             // As few flags as possible are left out: with one more of them set, it fails.
             let fewer = data::trimmed(left_out & !flag);
@@ -78,7 +79,7 @@ fn valid_transactions() {
 #[test]
 fn invalid_transactions() {
     let Some(cases) = cases("scripts/tx_invalid.json") else { return };
-    let (mut scratch, mut random) = (Scratch::new(), 3);
+    let (mut scratch, mut rng) = (Scratch::new(), Rng::new(3));
     let (mut by_script, mut by_shape) = (0, 0);
     for case in &cases {
         if case.flags == "BADTX" {
@@ -92,7 +93,7 @@ fn invalid_transactions() {
         for &(name, flag) in Flags::NAMES {
             let one = data::filled(set | flag);
             assert!(!case.accepted(one, &mut scratch), "{}, with {name}: {text}", case.flags);
-            let some = data::filled(set | data::random_flags(&mut random));
+            let some = data::filled(set | data::random_flags(&mut rng));
             assert!(!case.accepted(some, &mut scratch), "{}, with {some:?}: {text}", case.flags);
             // As few flags as possible are set: with one of them left out, it passes.
             let fewer = data::trimmed(set & !flag);

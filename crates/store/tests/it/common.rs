@@ -2,7 +2,7 @@
 
 use disk::Disk;
 use primitives::{BlockHash, Hash256, Header, Target, U256};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use store::Network;
 
 /// Regtest: any second header meets its target.
@@ -78,23 +78,4 @@ pub(crate) fn put_file(disk: &dyn Disk, path: &Path, bytes: &[u8], key: [u8; 8])
         disk.remove_file(path).unwrap();
     }
     disk.create(path).unwrap().write_at(0, &bytes).unwrap();
-}
-
-/// Test data, where the machine has it.
-pub(crate) fn data(name: &str) -> Option<Vec<u8>> {
-    let dir = match std::env::var_os("FFWD_TEST_DATA") {
-        Some(dir) => PathBuf::from(dir),
-        None => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
-    };
-    let path = dir.join(name);
-    let Ok(bytes) = std::fs::read(&path) else {
-        println!("skipped: no {}", path.display());
-        return None;
-    };
-    if !name.ends_with(".xz") {
-        return Some(bytes);
-    }
-    let mut out = Vec::new();
-    std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(&bytes[..]), &mut out).unwrap();
-    Some(out)
 }

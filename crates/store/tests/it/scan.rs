@@ -1,6 +1,6 @@
 //! Finding blocks in whole and damaged files, and reading them.
 
-use crate::common::{bad_header, block, chain, data, hash_of, header, network, put_file, record, regtest};
+use crate::common::{bad_header, block, chain, hash_of, header, network, put_file, record, regtest};
 use disk::SimDisk;
 use primitives::BlockHash;
 use std::path::{Path, PathBuf};
@@ -385,7 +385,7 @@ fn real_chains() {
             "000000004f1cf82dedcee0f46fcdd6c27eeb6a234cc39d1516e8b64a7e77ad52",
         ),
     ] {
-        let Some(bytes) = data(&format!("chains/{name}.blk.xz")) else { continue };
+        let Some(bytes) = testkit::data::load(&format!("chains/{name}.blk.xz")) else { continue };
         let sim = SimDisk::new(0);
         let path = PathBuf::from("/bootstrap.dat");
         put_file(&*sim.shared(), &path, &bytes, [0; 8]);

@@ -10,7 +10,7 @@ use store::index::IndexChanges;
 use store::{BlockIndex, Chainstate, IndexEntry, Layout, Status};
 
 fn is_slow_wanted() -> bool {
-    let is_wanted = std::env::var_os("SLOW").is_some();
+    let is_wanted = testkit::is_slow();
     if !is_wanted {
         println!("skipped: SLOW=1 runs it");
     }

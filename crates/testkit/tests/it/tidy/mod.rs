@@ -18,14 +18,13 @@ const FUNCTION_LINES_MAX: usize = 70;
 const CLOCK_CRATES: [&str; 3] = ["ffwd", "lab", "micro"];
 
 /// Places that break a rule still, by a part of their line; each goes with the change that mends it.
-const STILL: [&str; 14] = [
+const STILL: [&str; 13] = [
     "p2p/src/hub/headers.rs: ",
     "primitives/src/block.rs: ",
     "jobs/sync/mod.rs: sync, ",
     "node/src/chainview.rs:",
     "node/src/log.rs:",
-    "p2p/src/net/run.rs:",
-    "folder/world.rs:",
+    "datadir/backend.rs:",
     "lab: plot <-> run",
     "leveldb: build.rs <-> table.rs",
     "leveldb: cursor.rs <-> lookup.rs",
@@ -88,7 +87,7 @@ fn time_is_a_value() {
         if CLOCK_CRATES.contains(&source.crate_name.as_str()) {
             return vec![];
         }
-        let lines = source.code.lines().enumerate().filter(|(_, line)| line.contains("SystemTime::now"));
+        let lines = source.code.lines().enumerate().filter(|(_, line)| line.contains("SystemTime::now()"));
         lines.map(|(line, _)| format!("{}:{}", source.name, line + 1)).collect()
     });
     none(&format!("only {CLOCK_CRATES:?} read the system's clock"), &clocks);
