@@ -1,84 +1,184 @@
-//! Which block the chain should end with: the most work of what is complete and not refused.
+//! Which block the chain should end with: the most work of what is complete and not invalid.
 //!
-//! Complete: its body, and those of all its ancestors, are there. Between equals the chain that was held stays, else the
-//! one that was linked first: it and all its ancestors there.
-//! Source: Bitcoin Core b88bffe, `CBlockIndexWorkComparator`, `ReceivedBlockTransactions`.
+//! Complete: the block's body, and those of all its ancestors, are there. Between equals the last active tip stays, else
+//! the block that was complete first.
+//! Only blocks that end a branch can be the best: the set holds those alone, the best last, so that finding it costs
+//! nothing however many headers there are. What changes the set costs one pass over the headers at most.
+//! Source: Bitcoin Core b88bffe, `setBlockIndexCandidates`, `m_blocks_unlinked`, `CBlockIndexWorkComparator`,
+//! `ReceivedBlockTransactions`.
 
 use crate::tree::{Fate, GENESIS, NodeId, Tree};
+use primitives::Work;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-/// Which bodies are there, and in what order blocks became complete.
-#[derive(Clone, Debug, Default)]
+/// In the order of completion: the body is absent.
+const ABSENT: u32 = 0;
+/// The body is there, and that of an ancestor is absent.
+const UNLINKED: u32 = u32::MAX;
+
+/// The complete blocks, and the best of them.
+#[derive(Clone, Debug)]
 pub struct CandidateSet {
-    there: Vec<bool>,
-    /// Order in which a block became complete; 0 for not.
-    linked: Vec<u32>,
+    /// By node: the order in which blocks became complete, [`ABSENT`] or [`UNLINKED`].
+    order: Vec<u32>,
     next: u32,
-    /// All bodies, in order of arrival.
-    arrived: Vec<NodeId>,
-    /// Children of blocks that are not complete, in order of arrival.
-    waiting: std::collections::HashMap<NodeId, Vec<NodeId>>,
+    /// Children of blocks that are not complete, in order of arrival, by parent.
+    unlinked: HashMap<NodeId, Vec<NodeId>>,
+    /// Complete blocks that are not invalid, and on which no other such block stands.
+    ends: BTreeSet<Candidate>,
+}
+
+/// The greater one is the better one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Candidate {
+    work: Work,
+    order: Reverse<u32>,
+    id: NodeId,
 }
 
 impl CandidateSet {
-    /// Only the genesis block.
-    pub fn new() -> CandidateSet {
-        CandidateSet { there: vec![true], linked: vec![1], next: 2, ..CandidateSet::default() }
+    /// The genesis block alone.
+    pub fn new(tree: &Tree) -> CandidateSet {
+        let genesis = Candidate { work: tree.work(GENESIS), order: Reverse(1), id: GENESIS };
+        CandidateSet { order: vec![1], next: 2, unlinked: HashMap::new(), ends: BTreeSet::from([genesis]) }
     }
 
-    /// Notes that a block's body is there.
-    pub fn add(&mut self, tree: &Tree, id: NodeId) {
-        self.there.resize(tree.len(), false);
-        self.linked.resize(tree.len(), 0);
-        if std::mem::replace(&mut self.there[id.index()], true) || id == GENESIS {
-            return;
-        }
-        self.arrived.push(id);
-        let parent = tree.parent(id).expect("not genesis");
-        if self.linked[parent.index()] == 0 {
-            return self.waiting.entry(parent).or_default().push(id);
-        }
-        let mut queue = std::collections::VecDeque::from([id]);
-        while let Some(id) = queue.pop_front() {
-            self.linked[id.index()] = self.next;
-            self.next += 1;
-            queue.extend(self.waiting.remove(&id).unwrap_or_default());
-        }
-    }
-
-    /// Counts a connected chain as complete, also where its bodies are pruned.
-    pub fn add_connected(&mut self, tree: &Tree, tip: NodeId) {
-        tree.path(GENESIS, tip).into_iter().for_each(|id| self.add(tree, id));
-    }
-
-    /// All blocks with bodies, in order of arrival, without the genesis block.
-    pub fn in_order(&self) -> impl Iterator<Item = NodeId> + use<'_> {
-        self.arrived.iter().copied()
+    fn order(&self, id: NodeId) -> u32 {
+        self.order.get(id.index()).copied().unwrap_or(ABSENT)
     }
 
     /// Whether a block and all its ancestors have bodies.
     pub fn is_complete(&self, id: NodeId) -> bool {
-        self.linked.get(id.index()).is_some_and(|&order| order != 0)
+        !matches!(self.order(id), ABSENT | UNLINKED)
     }
 
     /// Whether a block's body is there.
     pub fn has_body(&self, id: NodeId) -> bool {
-        self.there.get(id.index()).copied().unwrap_or(false)
+        self.order(id) != ABSENT
     }
 
-    /// The best block: `tip`, unless another has more work, or as much and a better claim: `held` has the best, then who
-    /// was linked first. `held` is the block that the chain last came to rest at, `tip` where it is now: they differ
-    /// after a branch was tried and proved invalid half-way, and then the chain goes back.
-    pub fn best(&self, tree: &Tree, tip: NodeId, held: NodeId) -> NodeId {
-        let order = |id: NodeId| self.linked.get(id.index()).copied().unwrap_or(0);
+    fn candidate(&self, tree: &Tree, id: NodeId) -> Option<Candidate> {
+        let is_one = self.is_complete(id) && tree.fate(id) == Fate::Open;
+        is_one.then(|| Candidate { work: tree.work(id), order: Reverse(self.order(id)), id })
+    }
+
+    /// A block's body is there.
+    pub fn add(&mut self, tree: &Tree, id: NodeId) {
+        self.order.resize(tree.len(), ABSENT);
+        if self.has_body(id) {
+            return;
+        }
+        let parent = tree.parent(id).expect("the genesis block is always there");
+        if !self.is_complete(parent) {
+            self.order[id.index()] = UNLINKED;
+            return self.unlinked.entry(parent).or_default().push(id);
+        }
+        let mut queue = VecDeque::from([id]);
+        while let Some(id) = queue.pop_front() {
+            self.order[id.index()] = self.next;
+            self.next += 1;
+            if let Some(candidate) = self.candidate(tree, id) {
+                let parent = tree.parent(id).and_then(|parent| self.candidate(tree, parent));
+                parent.map(|parent| self.ends.remove(&parent));
+                self.ends.insert(candidate);
+            }
+            queue.extend(self.unlinked.remove(&id).unwrap_or_default());
+        }
+    }
+
+    /// Bodies are absent from now on. What stands on them, `above`, waits until they come again.
+    pub fn remove(&mut self, tree: &Tree, absent: &[NodeId], above: &[NodeId]) {
+        self.order.resize(tree.len(), ABSENT);
+        let without: HashSet<NodeId> = absent.iter().copied().filter(|&id| self.has_body(id)).collect();
+        let mut above: Vec<(u32, NodeId)> = above.iter().map(|&id| (self.order(id), id)).collect();
+        above.retain(|(_, id)| self.is_complete(*id) && !without.contains(id));
+        // Siblings wait in the order in which they came.
+        above.sort_unstable();
+        for &id in without.iter().chain(above.iter().map(|(_, id)| id)) {
+            self.candidate(tree, id).map(|candidate| self.ends.remove(&candidate));
+        }
+        for &id in &without {
+            let parent = tree.parent(id).expect("the genesis block is always there");
+            if self.order(id) == UNLINKED
+                && let Some(waiting) = self.unlinked.get_mut(&parent)
+            {
+                waiting.retain(|&other| other != id);
+                if waiting.is_empty() {
+                    self.unlinked.remove(&parent);
+                }
+            }
+            self.order[id.index()] = ABSENT;
+        }
+        for (_, id) in above {
+            self.order[id.index()] = UNLINKED;
+            self.unlinked.entry(tree.parent(id).expect("it stands on another")).or_default().push(id);
+        }
+        absent.iter().for_each(|&id| self.end_at_parent(tree, id));
+    }
+
+    /// A block, and what stands on it, is marked invalid in the tree.
+    pub fn invalid(&mut self, tree: &Tree, id: NodeId) {
+        self.ends.retain(|end| tree.fate(end.id) == Fate::Open);
+        self.end_at_parent(tree, id);
+    }
+
+    /// A block is a candidate no more: its parent ends a branch, unless another block does that stands on it.
+    fn end_at_parent(&mut self, tree: &Tree, id: NodeId) {
+        let Some(parent) = tree.parent(id).and_then(|parent| self.candidate(tree, parent)) else { return };
+        if !self.ends.iter().any(|end| tree.is_ancestor(parent.id, end.id)) {
+            self.ends.insert(parent);
+        }
+    }
+
+    /// The best block: `tip`, unless another has more work, or as much and precedence: the `last_active` tip has the most,
+    /// then the block that was complete first. `last_active` is where the chain last came to rest, `tip` where it is now:
+    /// they differ after a branch was tried and proved invalid half-way, and then the chain goes back.
+    pub fn best(&self, tree: &Tree, tip: NodeId, last_active: NodeId) -> NodeId {
         let mut best = tip;
-        for id in tree.ids().filter(|&id| self.is_complete(id) && tree.fate(id) == Fate::Open) {
-            let (work, have) = (tree.work(id), tree.work(best));
-            let claims = best != held && (id == held || order(id) < order(best));
-            if work > have || (work == have && claims) {
-                best = id;
+        for end in self.ends.iter().rev() {
+            let work = tree.work(best);
+            if end.work < work {
+                break;
+            }
+            let is_earlier = self.is_complete(best) && self.order(end.id) < self.order(best);
+            let has_precedence = best != last_active && (end.id == last_active || is_earlier);
+            if end.work > work || has_precedence {
+                best = end.id;
             }
         }
         best
+    }
+
+    /// What always holds, for tests.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not.
+    pub fn invariants(&self, tree: &Tree) {
+        let is_candidate = |id: NodeId| self.candidate(tree, id).is_some();
+        let mut orders = HashSet::new();
+        let mut has_child = vec![false; tree.len()];
+        for id in tree.ids().filter(|&id| id != GENESIS) {
+            let parent = tree.parent(id).expect("not genesis");
+            match self.order(id) {
+                ABSENT => {}
+                UNLINKED => {
+                    assert!(!self.is_complete(parent), "a block on a complete one is complete");
+                    assert!(self.unlinked[&parent].contains(&id), "what is not linked waits for its parent");
+                }
+                order => {
+                    assert!(self.is_complete(parent), "a complete block stands on a complete one");
+                    assert!(order < self.next && orders.insert(order), "one order for one block");
+                }
+            }
+            has_child[parent.index()] |= is_candidate(id);
+        }
+        assert!(self.unlinked.values().flatten().all(|&id| self.order(id) == UNLINKED), "nothing else waits");
+        let ends = tree.ids().filter(|&id| is_candidate(id) && !has_child[id.index()]);
+        let mut ends: Vec<Candidate> = ends.filter_map(|id| self.candidate(tree, id)).collect();
+        ends.sort_unstable();
+        assert!(self.ends.iter().eq(&ends), "the ends of all branches, and nothing else");
     }
 }
 
@@ -93,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_linked_wins_and_the_tip_stays() {
+    fn best_of_equal_work_is_the_last_active_then_the_first_complete() {
         let mut tree = Tree::new(&Header::new(1, BlockHash::ZERO, Hash256::ZERO, 0, 0x207f_ffff, 0));
         let (a1, b1) = (child(&mut tree, GENESIS, 1), child(&mut tree, GENESIS, 2));
         let (a2, b2) = (child(&mut tree, a1, 3), child(&mut tree, b1, 4));
-        let mut links = CandidateSet::new();
+        let mut links = CandidateSet::new(&tree);
         // a2's body comes first, but b2 is complete first.
         for id in [a2, b1, b2] {
             links.add(&tree, id);
@@ -106,20 +206,21 @@ mod tests {
         links.add(&tree, a1);
         assert!(links.is_complete(a2));
         assert_eq!(links.best(&tree, GENESIS, GENESIS), b2);
-        assert_eq!(links.best(&tree, a2, a2), a2, "between equals the held one stays");
+        assert_eq!(links.best(&tree, a2, a2), a2, "between equals the last active tip stays");
         assert_eq!(links.best(&tree, a2, b2), b2, "and is gone back to");
-        assert_eq!(links.best(&tree, a2, GENESIS), b2, "else the first linked");
+        assert_eq!(links.best(&tree, a2, GENESIS), b2, "else the first complete");
         tree.fail(b1);
+        links.invalid(&tree, b1);
         assert_eq!(links.best(&tree, GENESIS, GENESIS), a2);
         let a3 = child(&mut tree, a2, 5);
         links.add(&tree, a3);
         assert_eq!(links.best(&tree, a2, a2), a3);
-        assert_eq!(links.best(&tree, a3, b2), a3, "what was held is refused now");
+        assert_eq!(links.best(&tree, a3, b2), a3, "what was active is refused now");
         // The same chain, of which only the last body was kept.
-        let mut links = CandidateSet::new();
+        let mut links = CandidateSet::new(&tree);
         links.add(&tree, a3);
         assert!(!links.is_complete(a3));
-        links.add_connected(&tree, a2);
+        tree.path(GENESIS, a2).into_iter().for_each(|id| links.add(&tree, id));
         assert_eq!(links.best(&tree, a2, a2), a3);
     }
 }

@@ -2,25 +2,20 @@
 
 use crate::datadir::Writers;
 use crate::headers;
+use crate::index::{Headers, SharedIndex};
 use crate::options::{Clock, unix_seconds};
-use crate::tree::{Fate, GENESIS, NodeId, Tree, Validity};
+use crate::tree::{Fate, NodeId, Tree};
 use consensus::{BlockError, Class, Params, Rule};
 use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{BlockHash, Header, Height, Tables, U256, Work};
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex};
 use store::blockfiles::BlockFiles;
-
-/// Blocks off the chain that are shown: not deeper than Core shows them by age, about a month of blocks.
-const STALE_DEPTH_MAX: Height = 4320;
-/// Seconds after which a tip no longer counts as current. Source: Bitcoin Core b88bffe, `DEFAULT_MAX_TIP_AGE`.
-const TIP_AGE_MAX_S: u64 = 24 * 60 * 60;
 
 /// What the peers' side shares with the engine's.
 pub struct SharedChain {
     pub(crate) params: Params,
     pub(crate) minimum_work: Work,
-    pub(crate) tree: Arc<RwLock<Tree>>,
-    pub(crate) active: Arc<RwLock<Vec<NodeId>>>,
+    pub(crate) index: Arc<SharedIndex>,
     pub(crate) files: Arc<BlockFiles>,
     pub(crate) writers: Arc<Mutex<Writers>>,
     pub(crate) pruned: bool,
@@ -28,35 +23,9 @@ pub struct SharedChain {
 }
 
 impl SharedChain {
-    fn tree(&self) -> RwLockReadGuard<'_, Tree> {
-        self.tree.read().expect("nobody panics with it")
+    fn headers(&self) -> Headers<'_> {
+        self.index.headers()
     }
-
-    fn active(&self) -> RwLockReadGuard<'_, Vec<NodeId>> {
-        self.active.read().expect("nobody panics with it")
-    }
-
-    fn tip_id(&self) -> NodeId {
-        self.active().last().copied().unwrap_or(GENESIS)
-    }
-
-    fn is_active(&self, tree: &Tree, id: NodeId) -> bool {
-        self.active().get(tree.height(id) as usize) == Some(&id)
-    }
-
-    /// On the chain, or not far off it and found good once. Source: Bitcoin Core b88bffe, `BlockRequestAllowed`.
-    fn is_shown(&self, tree: &Tree, id: NodeId) -> bool {
-        let tip = self.tip_id();
-        self.is_active(tree, id)
-            || (tree.fate(id) == Fate::Open
-                && tree.body(id).validity >= Validity::Scripts
-                && tree.height(id) + STALE_DEPTH_MAX > tree.height(tip))
-    }
-}
-
-/// Whether a tip of this work and time is one of the initial download, at the time `now` in seconds since 1970.
-pub(crate) fn is_initial(work: Work, time: u32, minimum_work: Work, now: u64) -> bool {
-    work < minimum_work || u64::from(time) + TIP_AGE_MAX_S < now
 }
 
 fn info(tree: &Tree, id: NodeId) -> HeaderInfo {
@@ -84,27 +53,28 @@ pub fn stripped(bytes: &[u8]) -> Option<Vec<u8>> {
 
 impl ChainView for SharedChain {
     fn header(&self, hash: &BlockHash) -> Option<HeaderInfo> {
-        let tree = self.tree();
+        let tree = self.headers();
         tree.find(hash).map(|id| info(&tree, id))
     }
 
     fn ancestor(&self, of: &BlockHash, height: Height) -> Option<BlockHash> {
-        let tree = self.tree();
+        let index = self.index.read();
+        let tree = index.headers();
         let id = tree.find(of).filter(|&id| tree.height(id) >= height)?;
-        if self.is_active(&tree, id) {
-            return self.active().get(height as usize).map(|&id| tree.hash(id));
+        if index.is_active(id) {
+            return index.active().get(height as usize).map(|&id| tree.hash(id));
         }
         Some(tree.hash(tree.ancestor(id, height)))
     }
 
     fn best_header(&self) -> HeaderInfo {
-        let tree = self.tree();
+        let tree = self.headers();
         info(&tree, tree.best())
     }
 
     fn tip(&self) -> HeaderInfo {
-        let tip = self.tip_id();
-        info(&self.tree(), tip)
+        let index = self.index.read();
+        info(index.headers(), index.tip())
     }
 
     fn minimum_work(&self) -> Work {
@@ -112,20 +82,20 @@ impl ChainView for SharedChain {
     }
 
     fn anti_dos_work(&self) -> Work {
-        let tip = self.tip_id();
-        let tree = self.tree();
+        let index = self.index.read();
+        let (tree, tip) = (index.headers(), index.tip());
         let proof = Work::of_bits(tree.bits(tip)).0.wrapping_mul_u64(144);
         let near = Work(tree.work(tip).0.checked_sub(proof).unwrap_or(U256::ZERO));
         near.max(self.minimum_work)
     }
 
     fn median_time_past(&self, hash: &BlockHash) -> Option<u32> {
-        let tree = self.tree();
+        let tree = self.headers();
         tree.find(hash).map(|id| tree.median_time_past(id))
     }
 
     fn locator(&self, from: &BlockHash) -> Vec<BlockHash> {
-        let tree = self.tree();
+        let tree = self.headers();
         let mut at = tree.find(from).unwrap_or_else(|| tree.best());
         let (mut hashes, mut step) = (Vec::new(), 1);
         loop {
@@ -154,9 +124,10 @@ impl ChainView for SharedChain {
 
     fn accept_headers(&self, headers: &[Header], hashes: &[BlockHash], unix_time: u64) -> HeadersVerdict {
         let now = i64::try_from(unix_time).unwrap_or(i64::MAX);
-        let mut tree = self.tree.write().expect("nobody panics with it");
+        let mut chain = self.index.write();
         let mut verdict = HeadersVerdict { new_count: 0, last: None, refused: None };
         for (index, (header, hash)) in headers.iter().zip(hashes).enumerate() {
+            let tree = chain.headers();
             let before = tree.len();
             // Core looks at the parent's fate before a header is kept, too.
             let is_cut_off = tree.find(hash).is_none()
@@ -166,15 +137,15 @@ impl ChainView for SharedChain {
                 verdict.refused = Some(HeaderRefusal::Invalid { index, hash: *hash, reason });
                 break;
             }
-            let refused = match headers::accept(&mut tree, &self.params, header, *hash, now) {
-                Ok(id) if tree.fate(id) != Fate::Open => HeaderRefusal::Invalid {
+            let refused = match chain.accept(&self.params, header, *hash, now) {
+                Ok(id) if chain.headers().fate(id) != Fate::Open => HeaderRefusal::Invalid {
                     index,
                     hash: *hash,
                     reason: "bad-prevblk, it stands on a refused block".into(),
                 },
                 Ok(id) => {
-                    verdict.new_count += usize::from(tree.len() > before);
-                    verdict.last = Some(info(&tree, id));
+                    verdict.new_count += usize::from(chain.headers().len() > before);
+                    verdict.last = Some(info(chain.headers(), id));
                     continue;
                 }
                 Err(error) if error.class() == Class::TimeFuture => {
@@ -189,15 +160,16 @@ impl ChainView for SharedChain {
     }
 
     fn headers_after(&self, locator: &[BlockHash], stop: &BlockHash) -> Vec<Header> {
-        let tree = self.tree();
+        let index = self.index.read();
+        let tree = index.headers();
         if locator.is_empty() {
-            let wanted = tree.find(stop).filter(|&id| self.is_shown(&tree, id));
+            let wanted = tree.find(stop).filter(|&id| index.is_shown(id));
             return wanted.map(|id| tree.header(id)).into_iter().collect();
         }
-        let known = locator.iter().filter_map(|hash| tree.find(hash)).find(|&id| self.is_active(&tree, id));
+        let known = locator.iter().filter_map(|hash| tree.find(hash)).find(|&id| index.is_active(id));
         let from = known.map_or(1, |id| tree.height(id) as usize + 1);
         let mut headers = Vec::new();
-        for &id in self.active().iter().skip(from).take(HEADERS_COUNT_MAX) {
+        for &id in index.active().iter().skip(from).take(HEADERS_COUNT_MAX) {
             headers.push(tree.header(id));
             if tree.hash(id) == *stop {
                 break;
@@ -207,12 +179,7 @@ impl ChainView for SharedChain {
     }
 
     fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>> {
-        let (at, size) = {
-            let tree = self.tree();
-            let id = tree.find(hash).filter(|&id| self.is_shown(&tree, id))?;
-            let body = tree.body(id);
-            (body.location()?, body.size)
-        };
+        let (at, size) = self.index.read().serve(hash)?;
         // What was stored just now may still be in the writer's buffer.
         if let Some(blocks) = self.writers.lock().expect("nobody panics with it").blocks.as_mut() {
             blocks.write_out().ok()?;
@@ -228,6 +195,6 @@ impl ChainView for SharedChain {
 
     fn initial_download(&self) -> bool {
         let tip = self.tip();
-        is_initial(tip.work, tip.header.time(), self.minimum_work, unix_seconds(self.clock))
+        headers::is_initial(tip.work, tip.header.time(), self.minimum_work, unix_seconds(self.clock))
     }
 }

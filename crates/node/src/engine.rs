@@ -3,21 +3,20 @@
 //! In: headers and the news which bodies are there. Out: a chain that is connected as far as it is good.
 //! Absent on purpose: where bodies come from and where results go (the [`World`]'s).
 
-use crate::best_chain::CandidateSet;
 use crate::block::{BlockContext, Refusal};
 use crate::fault::Fault;
 use crate::headers::{self, AssumeValid, ChainContext};
+use crate::index::{Headers, SharedIndex};
 use crate::pipeline::{Backend, Outcome, Pipeline, Settings};
 use crate::recheck::{self, Answer, Question};
 use crate::scratch;
 use crate::stages;
-use crate::tree::{Fate, GENESIS, NodeId, Tree, Validity};
+use crate::tree::{Fate, NodeId};
 use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::UndoReader;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
-use std::sync::RwLock;
 
 /// What the engine needs of the world beside what its pipeline needs.
 pub trait World: Backend {
@@ -33,28 +32,15 @@ pub trait World: Backend {
     /// A block was taken off the chain.
     fn disconnected(&self, node: NodeId) -> Result<(), Fault>;
 
-    /// A block broke a rule, twice judged; it and what stands on it is marked in the tree already.
+    /// A block broke a rule, twice judged; it and what stands on it is marked in the index already.
     fn refused(&self, node: NodeId, error: &BlockError);
 
-    /// The body of a block is none, or another's.
-    fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault>;
-
-    /// Blocks whose bodies were taken away since this was asked: pruned, beside the chain.
-    fn take_gone(&self) -> Vec<NodeId> {
-        Vec::new()
-    }
+    /// The body of a block is damaged, or another block's. The index says afterwards what is there instead; says whether
+    /// that is another copy.
+    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault>;
 
     /// From here on scripts are run, for this reason, or not.
     fn scripts_change(&self, at: &BlockContext, reason: Option<ScriptCheckReason>);
-}
-
-/// What is there instead of a body that is lost.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Lost {
-    /// Another copy of it.
-    pub has_copy: bool,
-    /// Blocks that lay inside what was taken for it, in an order in which they link.
-    pub found: Vec<NodeId>,
 }
 
 /// How bringing the chain up to date ended.
@@ -72,16 +58,14 @@ pub enum Activated {
 pub struct Engine<'w> {
     params: &'w Params,
     world: &'w dyn World,
-    tree: &'w RwLock<Tree>,
+    index: &'w SharedIndex,
     assume: AssumeValid,
     stop_at: Option<Height>,
     tip: NodeId,
     /// Where the chain last came to rest.
-    held: NodeId,
+    last_active: NodeId,
     script_reason: Option<Option<ScriptCheckReason>>,
     times: headers::Times,
-    /// Which bodies are there.
-    pub links: CandidateSet,
     /// Coins in memory, and who works on them.
     pub pipeline: Pipeline<'w>,
 }
@@ -102,23 +86,11 @@ pub struct Setup {
 
 impl<'w> Engine<'w> {
     /// An engine on top of what the world's tables hold.
-    pub fn new(params: &'w Params, world: &'w dyn World, tree: &'w RwLock<Tree>, setup: Setup) -> Engine<'w> {
+    pub fn new(params: &'w Params, world: &'w dyn World, index: &'w SharedIndex, setup: Setup) -> Engine<'w> {
         let (pipeline, tip) = (Pipeline::new(world, params, setup.pipeline, setup.secret), setup.tip);
         let (assume, stop_at, script_reason) = (setup.assume, setup.stop_at, None);
         let times = headers::Times::default();
-        Engine {
-            params,
-            world,
-            tree,
-            assume,
-            stop_at,
-            tip,
-            held: tip,
-            script_reason,
-            times,
-            links: CandidateSet::new(),
-            pipeline,
-        }
+        Engine { params, world, index, assume, stop_at, tip, last_active: tip, script_reason, times, pipeline }
     }
 
     /// The last block that is connected.
@@ -128,16 +100,16 @@ impl<'w> Engine<'w> {
 
     /// Its hash, too.
     pub fn tip_and_hash(&self) -> (NodeId, BlockHash) {
-        (self.tip, self.tree().hash(self.tip))
+        (self.tip, self.headers().hash(self.tip))
     }
 
-    /// To be asked for once at a time: see `Folder::tree`.
-    fn tree(&self) -> std::sync::RwLockReadGuard<'w, Tree> {
-        self.tree.read().expect("nobody panics with it")
+    /// To be asked for once at a time: see [`SharedIndex::read`].
+    fn headers(&self) -> Headers<'w> {
+        self.index.headers()
     }
 
     fn height_and_hash(&self, node: NodeId) -> (Height, BlockHash) {
-        let tree = self.tree();
+        let tree = self.headers();
         (tree.height(node), tree.hash(node))
     }
 
@@ -145,18 +117,17 @@ impl<'w> Engine<'w> {
     /// is taken.
     pub fn activate(&mut self) -> Result<Activated, Fault> {
         loop {
-            self.forget_gone();
             let target = {
-                let tree = self.tree();
-                let best = self.links.best(&tree, self.tip, self.held);
+                let index = self.index.read();
+                let best = index.best_candidate(self.tip, self.last_active);
                 match self.stop_at {
-                    Some(stop) if tree.height(best) > stop => tree.ancestor(best, stop),
+                    Some(stop) if index.headers().height(best) > stop => index.headers().ancestor(best, stop),
                     _ => best,
                 }
             };
-            let at_stop = self.stop_at.is_some_and(|stop| self.tree().height(self.tip) >= stop);
+            let at_stop = self.stop_at.is_some_and(|stop| self.headers().height(self.tip) >= stop);
             if target == self.tip || at_stop {
-                self.held = self.tip;
+                self.last_active = self.tip;
                 return Ok(if at_stop { Activated::StopHeight } else { Activated::Tip });
             }
             if self.connect_to(target)? {
@@ -167,7 +138,7 @@ impl<'w> Engine<'w> {
 
     /// Says whether it was stopped on demand.
     fn connect_to(&mut self, target: NodeId) -> Result<bool, Fault> {
-        let fork = self.tree().fork(self.tip, target);
+        let fork = self.headers().fork(self.tip, target);
         while self.tip != fork {
             if self.world.stopping() {
                 return Ok(true);
@@ -184,21 +155,21 @@ impl<'w> Engine<'w> {
             Outcome::Done => {}
             Outcome::Stopped => return Ok(true),
             Outcome::Refused { node, error } if error.mutated() => {
-                self.lose(node, &error.to_string())?;
+                self.world.lost(node, &error.to_string())?;
             }
             Outcome::Refused { node, error } => self.refuse(node, &error)?,
             Outcome::Unparsable { node, error } => {
-                self.lose(node, &error.to_string())?;
+                self.world.lost(node, &error.to_string())?;
             }
             Outcome::WrongBody { node } => {
-                self.lose(node, "another block lies there")?;
+                self.world.lost(node, "another block lies there")?;
             }
         }
         Ok(false)
     }
 
     fn plan(&mut self, target: NodeId) -> Vec<BlockContext> {
-        let tree = self.tree.read().expect("nobody panics with it");
+        let tree = self.headers();
         let context = ChainContext::new(&tree, self.params, &self.assume, target);
         self.pipeline.set_times(self.times.to(&tree, target));
         let mut plans = Vec::new();
@@ -213,42 +184,11 @@ impl<'w> Engine<'w> {
         plans
     }
 
-    /// A body is not usable: its next copy, or none. Says whether there is one.
-    fn lose(&mut self, node: NodeId, why: &str) -> Result<bool, Fault> {
-        let lost = self.world.lost(node, why)?;
-        if !lost.has_copy {
-            self.relink(&[node]);
-        }
-        let tree = self.tree();
-        lost.found.into_iter().for_each(|id| self.links.add(&tree, id));
-        Ok(lost.has_copy)
-    }
-
-    /// Blocks whose bodies are gone are no candidates.
-    fn forget_gone(&mut self) {
-        let gone = self.world.take_gone();
-        if !gone.is_empty() {
-            self.relink(&gone);
-        }
-    }
-
-    /// CandidateSet everything again, in the order in which it was, without some bodies.
-    fn relink(&mut self, without: &[NodeId]) {
-        let tree = self.tree();
-        let mut links = CandidateSet::new();
-        for id in self.links.in_order() {
-            if !without.contains(&id) {
-                links.add(&tree, id);
-            }
-        }
-        self.links = links;
-    }
-
     /// Judges a refused block again, alone, and marks it.
     fn refuse(&mut self, node: NodeId, first: &BlockError) -> Result<(), Fault> {
         let bytes = self.world.read(node)?;
         let answer = {
-            let tree = self.tree();
+            let tree = self.headers();
             let context = ChainContext::new(&tree, self.params, &self.assume, node).block(node);
             let times = headers::median_times(&tree, node);
             let question = Question { params: self.params, context: &context, bytes: &bytes, times: &times };
@@ -256,9 +196,9 @@ impl<'w> Engine<'w> {
         };
         let (height, hash) = self.height_and_hash(node);
         match answer {
-            Answer::Refused(error) if error.mutated() => self.lose(node, &error.to_string()).map(|_| ()),
+            Answer::Refused(error) if error.mutated() => self.world.lost(node, &error.to_string()).map(|_| ()),
             Answer::Refused(error) => {
-                self.tree.write().expect("nobody panics with it").fail(node);
+                self.index.write().invalid(node);
                 self.world.refused(node, &error);
                 Ok(())
             }
@@ -289,7 +229,7 @@ impl<'w> Engine<'w> {
     pub fn disconnect_tip(&mut self) -> Result<(), Fault> {
         let node = self.tip;
         let (hash, height, prev) = {
-            let tree = self.tree();
+            let tree = self.headers();
             (tree.hash(node), tree.height(node), tree.hash(tree.parent(node).expect("genesis is never disconnected")))
         };
         let bytes = self.world.read(node)?;
@@ -325,7 +265,7 @@ impl<'w> Engine<'w> {
                 self.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint, coin));
             }
         }
-        self.tip = self.tree().parent(node).expect("see above");
+        self.tip = self.headers().parent(node).expect("see above");
         self.world.disconnected(node)
     }
 
@@ -357,36 +297,23 @@ impl<'w> Engine<'w> {
     /// Says whether it was stopped on demand.
     pub fn stream(&mut self, target: NodeId) -> Result<bool, Fault> {
         let target = match self.stop_at {
-            Some(stop) if self.tree().height(target) > stop => self.tree().ancestor(target, stop),
+            Some(stop) if self.headers().height(target) > stop => self.headers().ancestor(target, stop),
             _ => target,
         };
         if target == self.tip {
             return Ok(false);
         }
         let stopped = self.connect_to(target)?;
-        self.held = self.tip;
+        self.last_active = self.tip;
         Ok(stopped)
     }
 
     /// Checks blocks beside the chain as far as they can be checked without coins: those with a body, not connected,
-    /// not refused. `done` is told of each that is sound, with its number of transactions. Says
-    /// whether it was stopped on demand.
-    pub fn check_stale_blocks(&mut self, done: &mut dyn FnMut(NodeId, usize)) -> Result<bool, Fault> {
-        self.forget_gone();
-        let waiting: Vec<NodeId> = {
-            let tree = self.tree();
-            let tip = self.tip;
-            tree.ids()
-                .filter(|&id| {
-                    self.links.has_body(id)
-                        && tree.fate(id) != Fate::FailedParent
-                        && tree.body(id).validity < Validity::Transactions
-                })
-                .filter(|&id| id != GENESIS && !tree.is_ancestor(id, tip))
-                .collect()
-        };
+    /// not refused. Says whether it was stopped on demand.
+    pub fn check_stale_blocks(&mut self) -> Result<bool, Fault> {
+        let waiting = self.index.read().unchecked_stale_blocks(self.tip);
         for node in waiting {
-            if self.tree().fate(node) != Fate::Open {
+            if self.headers().fate(node) != Fate::Open {
                 continue;
             }
             if self.world.stopping() {
@@ -395,13 +322,13 @@ impl<'w> Engine<'w> {
             loop {
                 let bytes = self.world.read(node)?;
                 match self.check_body(node, &bytes) {
-                    Ok(transactions) => done(node, transactions),
+                    Ok(transactions) => self.index.write().checked(node, transactions as u32),
                     Err(BadBody::Refused(error)) => {
-                        self.tree.write().expect("nobody panics with it").fail(node);
+                        self.index.write().invalid(node);
                         self.world.refused(node, &error);
                     }
                     Err(BadBody::Lost(why)) => {
-                        if self.lose(node, &why)? {
+                        if self.world.lost(node, &why)? {
                             continue;
                         }
                     }
@@ -413,7 +340,7 @@ impl<'w> Engine<'w> {
     }
 
     fn check_body(&self, node: NodeId, bytes: &[u8]) -> Result<usize, BadBody> {
-        let header = headers::context(&self.tree(), node);
+        let header = headers::context(&self.headers(), node);
         let checked = scratch::with_check(|scratch| stages::check(self.params, &header, bytes, true, scratch));
         match checked {
             Ok(checked) => Ok(checked.txids.len()),

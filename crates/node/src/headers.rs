@@ -7,6 +7,9 @@ use consensus::{BlockError, Params, Rule, ScriptCheckReason, assume_valid, bip30
 use primitives::{BlockHash, Header, Height, Work};
 use std::sync::Arc;
 
+/// Seconds after which a tip no longer counts as current. Source: Bitcoin Core b88bffe, `DEFAULT_MAX_TIP_AGE`.
+const TIP_AGE_MAX_S: u64 = 24 * 60 * 60;
+
 /// A tree of this network's genesis block.
 pub fn genesis_tree(params: &Params) -> Tree {
     let header = Header(*params.genesis.first_chunk().expect("a genesis block has a header"));
@@ -96,6 +99,11 @@ impl Times {
         self.tip = tip;
         self.known.clone()
     }
+}
+
+/// Whether a tip of this work and time is one of the initial download, at the time `now` in seconds since 1970.
+pub(crate) fn is_initial(work: Work, time: u32, minimum_work: Work, now: u64) -> bool {
+    work < minimum_work || u64::from(time) + TIP_AGE_MAX_S < now
 }
 
 /// What decides whether scripts are run.

@@ -8,6 +8,7 @@ pub mod datadir;
 pub mod engine;
 pub mod fault;
 pub mod headers;
+pub mod index;
 pub mod jobs;
 pub mod log;
 pub mod options;

@@ -1,14 +1,11 @@
 //! The header tree: every header that is known, linked to its parent, with its height, work and fate.
 //!
 //! In: headers whose rules were checked. Out: ancestors, paths, median times, the best candidate.
-//! 112 bytes a header and 24 for what is known of its body. A header is never forgotten.
+//! 112 bytes a header. A header is never forgotten.
 //!
-//! Absent on purpose: rules (`consensus`), reading and writing of files (`store`).
+//! Absent on purpose: rules (`consensus`), bodies (`index`), files (`store`).
 
 use primitives::{BlockHash, Hash256, Header, Height, U256, Work};
-use std::num::NonZeroU32;
-use store::blockfiles::BlockAt;
-use store::{FilePos, IndexEntry};
 
 /// Number of a header in the tree; the genesis block has the first one, and a parent a lower one than its children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -35,39 +32,6 @@ pub const GENESIS: NodeId = NodeId(0);
 /// In place of a parent that is absent, and in empty slots.
 const NONE: NodeId = NodeId(u32::MAX);
 
-/// How far a block was checked: Core's levels, with the numbers that the index on disk has for them.
-/// Source: Bitcoin Core b88bffe, `BlockStatus`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-#[repr(u8)]
-pub enum Validity {
-    /// Its header.
-    #[default]
-    Tree = 2,
-    /// Everything that the block alone shows.
-    Transactions = 3,
-    /// No level of ffwd's: an index may hold it.
-    Chain = 4,
-    /// Everything: it was connected once.
-    Scripts = 5,
-}
-
-impl Validity {
-    /// Of the number on disk. A header that is in the index was checked as such.
-    pub fn of_level(level: u32) -> Validity {
-        match level {
-            0..=2 => Validity::Tree,
-            3 => Validity::Transactions,
-            4 => Validity::Chain,
-            _ => Validity::Scripts,
-        }
-    }
-
-    /// The number on disk.
-    pub fn level(self) -> u32 {
-        self as u32
-    }
-}
-
 /// What is known of a header's fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
@@ -81,6 +45,7 @@ pub enum Fate {
     FailedParent,
 }
 
+#[derive(Debug)]
 struct Node {
     hash: BlockHash,
     merkle_root: Hash256,
@@ -98,93 +63,10 @@ struct Node {
 
 const _: () = assert!(size_of::<Node>() <= 112);
 
-/// What is known of a block's body.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Body {
-    /// Number of the block file and of the undo file; only where one of the offsets is set.
-    file: u32,
-    /// A record's header lies before a block: no block has offset 0.
-    data: Option<NonZeroU32>,
-    undo: Option<NonZeroU32>,
-    /// Bytes of the block's record.
-    pub size: u32,
-    /// Transactions; 0 until a body was found valid.
-    pub transactions: u32,
-    /// How far it was checked.
-    pub validity: Validity,
-    /// Whether the entry differs from what the index on disk says.
-    pub dirty: bool,
-}
-
-const _: () = assert!(size_of::<Body>() == 24);
-
-impl Body {
-    /// What an entry of the index says, which need not be written again.
-    pub fn of_entry(entry: &IndexEntry) -> Body {
-        Body {
-            file: entry.file,
-            data: NonZeroU32::new(entry.data_offset),
-            undo: NonZeroU32::new(entry.undo_offset),
-            size: 0,
-            transactions: entry.tx_count,
-            validity: Validity::of_level(entry.status.level()),
-            dirty: false,
-        }
-    }
-
-    /// Where the block lies, if it is there.
-    pub fn location(&self) -> Option<FilePos> {
-        self.data.map(|offset| FilePos { file: self.file, offset: offset.get() })
-    }
-
-    /// Where its undo data lies, if it is there.
-    pub fn undo(&self) -> Option<FilePos> {
-        self.undo.map(|offset| FilePos { file: self.file, offset: offset.get() })
-    }
-
-    /// Number of the block file, and of the undo file that its undo data belongs into.
-    pub fn file(&self) -> u32 {
-        self.file
-    }
-
-    /// Whether it was there once, and its file is gone.
-    pub fn is_pruned(&self) -> bool {
-        self.data.is_none() && self.transactions > 0
-    }
-
-    /// It lies there from now on. Undo data lies in the file of the same number; another file has none of this block.
-    pub fn set_location(&mut self, at: BlockAt) {
-        if self.file != at.file {
-            self.undo = None;
-        }
-        (self.file, self.data, self.size) = (at.file, offset_in_index(at), at.size);
-    }
-
-    /// Whether that is what it says of its location already.
-    pub fn is_at(&self, at: BlockAt) -> bool {
-        (self.file, self.data, self.size) == (at.file, offset_in_index(at), at.size)
-    }
-
-    /// Its undo data lies at this offset of the undo file with the number of its block file.
-    pub fn set_undo(&mut self, offset: u32) {
-        self.undo = NonZeroU32::new(offset);
-    }
-
-    /// Its files are gone.
-    pub fn set_pruned(&mut self) {
-        (self.file, self.data, self.undo, self.size) = (0, None, None, 0);
-    }
-}
-
-/// Absent for a block that lies beyond 4 GiB: the index cannot name its place.
-fn offset_in_index(at: BlockAt) -> Option<NonZeroU32> {
-    at.file_pos().and_then(|at| NonZeroU32::new(at.offset))
-}
-
 /// Every known header.
+#[derive(Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
-    bodies: Vec<Body>,
     /// Open addressing over `nodes`, by hash.
     slots: Vec<NodeId>,
     /// The header with the most work that nothing is known against.
@@ -194,7 +76,7 @@ pub struct Tree {
 impl Tree {
     /// A tree of the genesis block.
     pub fn new(genesis: &Header) -> Tree {
-        let mut tree = Tree { nodes: Vec::new(), bodies: Vec::new(), slots: vec![NONE; 1024], best: GENESIS };
+        let mut tree = Tree { nodes: Vec::new(), slots: vec![NONE; 1024], best: GENESIS };
         tree.push(genesis, genesis.hash(), NONE, GENESIS, 0, Work::of_bits(genesis.bits()));
         tree
     }
@@ -211,7 +93,7 @@ impl Tree {
 
     /// Bytes held.
     pub fn memory_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>() + self.bodies.capacity() * size_of::<Body>() + self.slots.len() * 4
+        self.nodes.capacity() * size_of::<Node>() + self.slots.len() * 4
     }
 
     /// The header with this hash.
@@ -278,7 +160,6 @@ impl Tree {
             height,
             fate: Fate::Open,
         });
-        self.bodies.push(Body { dirty: true, ..Body::default() });
         if self.nodes.len() * 3 > self.slots.len() * 2 {
             self.slots = vec![NONE; self.slots.len() * 2];
             (0..id.index()).for_each(|index| self.link(NodeId::new(index)));
@@ -347,62 +228,37 @@ impl Tree {
         self.node(id).fate
     }
 
-    /// What is known of its body.
-    pub fn body(&self, id: NodeId) -> &Body {
-        &self.bodies[id.index()]
-    }
-
-    /// What is known of its body, to be changed: the entry then differs from the index on disk.
-    pub fn body_mut(&mut self, id: NodeId) -> &mut Body {
-        let body = &mut self.bodies[id.index()];
-        body.dirty = true;
-        body
-    }
-
-    /// Forgets a body that proved to be none. No block is called connected that stands on one which is not there:
-    /// bitcoind's own check stops at that.
-    pub fn lose_body(&mut self, id: NodeId) {
-        let body = self.body_mut(id);
-        *body = Body { dirty: true, ..Body::default() };
-        let mut above = vec![false; self.nodes.len()];
-        above[id.index()] = true;
+    /// What stands on these blocks, parents before children, in one pass.
+    pub fn descendants(&self, roots: &[NodeId]) -> Vec<NodeId> {
+        let Some(lowest) = roots.iter().map(|id| id.index()).min() else { return Vec::new() };
+        let mut is_above = vec![false; self.nodes.len() - lowest];
+        roots.iter().for_each(|id| is_above[id.index() - lowest] = true);
+        let mut descendants = Vec::new();
         // A child always has a greater number than its parent.
-        for at in id.index() + 1..self.nodes.len() {
-            above[at] = above[self.nodes[at].parent.index()];
-            if above[at] && self.bodies[at].validity > Validity::Transactions {
-                self.bodies[at].validity = Validity::Transactions;
-                self.bodies[at].dirty = true;
+        for index in lowest + 1..self.nodes.len() {
+            let parent = self.nodes[index].parent.index();
+            if parent >= lowest && is_above[parent - lowest] {
+                is_above[index - lowest] = true;
+                descendants.push(NodeId::new(index));
             }
         }
+        descendants
     }
 
-    /// Clears the mark that its entry must be written.
-    pub fn written(&mut self, id: NodeId) {
-        self.bodies[id.index()].dirty = false;
-    }
-
-    /// Marks a block, and all that stand on it; returns how many were newly marked.
-    pub fn fail(&mut self, id: NodeId) -> usize {
-        let mut count = 0;
-        if self.node(id).fate == Fate::Open {
-            count += 1;
+    /// Marks a block, and all that stand on it; gives the block and what was newly marked.
+    pub fn fail(&mut self, id: NodeId) -> Vec<NodeId> {
+        let mut marked = self.descendants(&[id]);
+        marked.retain(|id| self.node(*id).fate == Fate::Open);
+        for id in &marked {
+            self.nodes[id.index()].fate = Fate::FailedParent;
         }
         self.nodes[id.index()].fate = Fate::Failed;
-        self.bodies[id.index()].dirty = true;
-        // A child always has a greater number than its parent.
-        for at in id.index() + 1..self.nodes.len() {
-            let parent = self.nodes[at].parent;
-            if self.nodes[at].fate == Fate::Open && self.nodes[parent.index()].fate != Fate::Open {
-                self.nodes[at].fate = Fate::FailedParent;
-                self.bodies[at].dirty = true;
-                count += 1;
-            }
-        }
+        marked.insert(0, id);
         if self.node(self.best).fate != Fate::Open {
             let open = self.ids().filter(|&id| self.node(id).fate == Fate::Open);
             self.best = open.max_by_key(|&id| (self.node(id).work, std::cmp::Reverse(id))).unwrap_or(GENESIS);
         }
-        count
+        marked
     }
 
     /// The ancestor at `height`, or itself.
@@ -547,30 +403,11 @@ mod tests {
         let b = child(&mut tree, a, 2, 2);
         let c = child(&mut tree, b, 3, 3);
         let other = child(&mut tree, a, 4, 4);
-        assert_eq!(tree.fail(b), 2);
+        assert_eq!(tree.fail(b), [b, c]);
         let late = child(&mut tree, c, 5, 5);
         let fates: Vec<Fate> = [a, b, c, other, late].map(|id| tree.fate(id)).into();
         assert_eq!(fates, [Fate::Open, Fate::Failed, Fate::FailedParent, Fate::Open, Fate::FailedParent]);
-        assert_eq!(tree.fail(b), 0);
-    }
-
-    #[test]
-    fn a_lost_body_takes_the_level_of_what_stands_on_it() {
-        let mut tree = tree();
-        let a = child(&mut tree, GENESIS, 1, 1);
-        let (b, other) = (child(&mut tree, a, 2, 2), child(&mut tree, GENESIS, 3, 3));
-        let c = child(&mut tree, b, 4, 4);
-        for id in [a, b, c, other] {
-            *tree.body_mut(id) =
-                Body { data: NonZeroU32::new(8), transactions: 1, validity: Validity::Scripts, ..Body::default() };
-            tree.written(id);
-        }
-        tree.lose_body(b);
-        let of = |id| {
-            let body = tree.body(id);
-            (body.validity.level(), body.transactions, body.location().map_or(0, |at| at.offset), body.dirty)
-        };
-        assert_eq!([a, b, c, other].map(of), [(5, 1, 8, false), (2, 0, 0, true), (3, 1, 8, true), (5, 1, 8, false)]);
+        assert_eq!(tree.fail(b), [b]);
     }
 
     /// Median of n times: the one at n / 2 of the sorted list, up to eleven.

@@ -3,12 +3,12 @@
 use super::open::{self, Ordered};
 use super::{Folder, Mode};
 use crate::block::{BlockContext, Job};
-use crate::engine::{Lost, World};
+use crate::engine::World;
 use crate::fault::Fault;
 use crate::log::Tip;
 use crate::options::unix_seconds;
 use crate::pipeline::{Backend, Connected};
-use crate::tree::{NodeId, Validity};
+use crate::tree::NodeId;
 use coins::Generation;
 use coins::table::Change;
 use consensus::{BlockError, ScriptCheckReason};
@@ -21,6 +21,8 @@ use store::blockfiles::BlockAt;
 
 /// What helps when coins are damaged.
 const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
+/// What does not count of the headers held in memory: those of the main chain, about.
+const HEADERS_BYTES: usize = 110 << 20;
 /// Most plans that are looked at for one read.
 const PLANS_PER_READ: usize = 512;
 
@@ -47,7 +49,10 @@ impl Backend for Folder<'_> {
             let is_kept =
                 |plan: &&BlockContext| self.arrivals.as_ref().is_some_and(|kept| kept.has(plan.height, plan.node));
             let read = source.plans.iter().take(PLANS_PER_READ).take_while(|plan| !is_kept(plan));
-            let wanted: Vec<BlockAt> = read.map_while(|plan| self.place(plan.node)).collect();
+            let wanted: Vec<BlockAt> = {
+                let index = self.index.read();
+                read.map_while(|plan| index.place(plan.node)).collect()
+            };
             if wanted.is_empty() {
                 return Ok(None);
             }
@@ -62,7 +67,7 @@ impl Backend for Folder<'_> {
             return Ok(None);
         };
         // Undo data that is there is never written again, as in Core.
-        let undo = self.tree().body(plan.node).undo().is_none();
+        let undo = self.index.read().body(plan.node).undo().is_none();
         let undo = undo.then_some(self.params.magic);
         Ok(Some(Job { context: plan, bytes, checked, contextual: self.mode != Mode::RebuildCoins, undo }))
     }
@@ -93,22 +98,15 @@ impl Backend for Folder<'_> {
         {
             let mut undo = None;
             if let Some(record) = &block.judged.undo {
-                let file = self.tree().body(job.context.node).file();
+                let file = self.index.read().body(job.context.node).file();
                 undo = Some(self.with_room(|| {
                     let writers = &mut *self.writers();
                     writers.undo.append(&mut writers.infos, file, record)
                 })?);
             }
             undo_done = Instant::now();
-            let mut tree = self.tree_mut();
-            let known = *tree.body(job.context.node);
-            if known.validity != Validity::Scripts || undo.is_some() || known.transactions != transactions {
-                let body = tree.body_mut(job.context.node);
-                (body.validity, body.transactions) = (Validity::Scripts, transactions);
-                undo.into_iter().for_each(|offset| body.set_undo(offset));
-            }
+            self.index.write().connected(job.context.node, transactions, undo);
         }
-        self.active.write().expect("nobody panics with it").push(job.context.node);
         self.look_at_usage(job.context.height, job.bytes.len());
         if self.options.debug_bench {
             let (log, mut bench) = (self.teller.log(), self.bench.lock().expect("nobody panics with it"));
@@ -195,9 +193,9 @@ impl Backend for Folder<'_> {
     }
 
     fn table_bytes(&self) -> usize {
-        let tree = self.tree().memory_bytes();
-        // The tree's first 110 MiB are everybody's; see DESIGN.
-        self.coins.index_bytes() as usize + tree.saturating_sub(110 << 20) + self.pool.made_bytes()
+        let index = self.index.read().memory_bytes();
+        // Any node holds the headers of the main chain, whatever its cache: they do not count.
+        self.coins.index_bytes() as usize + index.saturating_sub(HEADERS_BYTES) + self.pool.made_bytes()
     }
 
     fn stopping(&self) -> bool {
@@ -208,8 +206,8 @@ impl Backend for Folder<'_> {
 impl World for Folder<'_> {
     fn start(&self, plans: Vec<BlockContext>) {
         let sizes: Vec<u64> = {
-            let tree = self.tree();
-            plans.iter().map(|plan| u64::from(tree.body(plan.node).size)).collect()
+            let index = self.index.read();
+            plans.iter().map(|plan| u64::from(index.body(plan.node).size())).collect()
         };
         // Where blocks are still to come, who fetches them says how much there is.
         if let Some(last) = plans.last().filter(|_| !sizes.contains(&0)) {
@@ -223,7 +221,7 @@ impl World for Folder<'_> {
     fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault> {
         let at = self
             .place(node)
-            .ok_or_else(|| Fault::own(format!("the place of block {} is not known", self.tree().hash(node))))?;
+            .ok_or_else(|| Fault::own(format!("the place of block {} is not known", self.headers().hash(node))))?;
         self.write_out_blocks()?;
         let mut bytes = self.files.read_block(at.file_pos().ok_or_else(|| Fault::own("a block lies beyond 4 GiB"))?)?;
         bytes.truncate(at.size as usize);
@@ -231,7 +229,7 @@ impl World for Folder<'_> {
     }
 
     fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Vec<u8>, Fault> {
-        let body = *self.tree().body(node);
+        let body = *self.index.read().body(node);
         // Undo data that is absent is refused with the path of its file.
         let at = body.undo().unwrap_or(FilePos { file: body.file(), offset: 0 });
         self.with_room(|| self.writers().undo.write_out())?;
@@ -240,31 +238,26 @@ impl World for Folder<'_> {
 
     fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
         let (height, hash) = self.height_and_hash(node);
-        self.active.write().expect("nobody panics with it").pop();
+        self.index.write().disconnected();
         if self.mode != Mode::ReadOnly {
             self.teller.log().line(&format!("Disconnect block: {hash} height={height}"));
         }
         self.teller.height.store(height - 1, Relaxed);
-        self.teller.transactions.fetch_sub(u64::from(self.tree().body(node).transactions), Relaxed);
+        self.teller.transactions.fetch_sub(u64::from(self.index.read().body(node).transactions()), Relaxed);
         Ok(())
-    }
-
-    fn take_gone(&self) -> Vec<NodeId> {
-        self.take_gone_bodies()
     }
 
     fn refused(&self, node: NodeId, error: &BlockError) {
         self.say_refused(node, error);
     }
 
-    fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault> {
+    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault> {
         if self.mode == Mode::RebuildCoins {
             return Err(self.body_fault(node, why));
         }
-        let bad = self.copies.lock().expect("nobody panics with it").entry(node).or_default().pop_front();
         let (height, hash) = self.height_and_hash(node);
-        let mut found = Vec::new();
-        if let Some(at) = bad {
+        let mut inside = Vec::new();
+        if let Some(at) = self.place(node) {
             let path = self.files.path(at.file);
             let place = format!("{} byte {}", path.display(), at.offset);
             self.teller.refused(
@@ -274,18 +267,24 @@ impl World for Folder<'_> {
                 false,
             );
             if self.mode != Mode::ReadOnly {
-                found = self.search_inside(node, at)?;
+                inside = self.blocks_inside(at)?;
             }
         }
-        let next = self.place(node);
-        match next {
-            Some(at) => self.use_copy(node, at),
-            None => {
-                self.teller.lost.fetch_add(1, Relaxed);
-                self.tree_mut().lose_body(node);
+        let replacement = {
+            // First the infos, then the index: no entry names a block that they do not count.
+            let mut writers = self.writers();
+            let mut index = self.index.write();
+            let replacement = index.body_lost(node, &inside);
+            for &(id, at) in &replacement.first {
+                if let Some(pos) = at.file_pos() {
+                    let (height, time) = (index.headers().height(id), index.headers().time(id));
+                    writers.infos.add_existing(pos, at.size, height, time);
+                }
             }
-        }
-        Ok(Lost { has_copy: next.is_some(), found })
+            replacement
+        };
+        self.teller.lost.fetch_add(u64::from(!replacement.has_copy), Relaxed);
+        Ok(replacement.has_copy)
     }
 
     fn scripts_change(&self, at: &BlockContext, reason: Option<ScriptCheckReason>) {
@@ -314,44 +313,17 @@ impl Folder<'_> {
         self.with_room(|| self.writers().blocks.as_mut().map_or(Ok(()), |blocks| blocks.write_out()))
     }
 
-    /// Takes in the blocks that lie inside a record that is none: a torn one may reach over its neighbours. `node` is the
-    /// block that the record was taken for.
-    fn search_inside(&self, node: NodeId, bad: BlockAt) -> Result<Vec<NodeId>, Fault> {
-        let found = self.take_inside(bad)?;
-        for &(id, at, is_first) in &found {
-            if let Some(pos) = at.file_pos().filter(|_| is_first && id != node) {
-                let (height, time) = self.height_and_time(id);
-                self.writers().infos.add_existing(pos, at.size, height, time);
-            }
-        }
-        Ok(found.into_iter().map(|(id, ..)| id).collect())
-    }
-
-    /// The same, uncounted: each block, where it lies, and whether no place of it was known.
-    pub(crate) fn take_inside(&self, bad: BlockAt) -> Result<Vec<(NodeId, BlockAt, bool)>, Fault> {
-        let mut blocks = self.files.scan_inside(bad)?.blocks;
-        {
-            // What proved to be none is not tried again, however many false records it lies in.
-            let mut lost = self.lost_places.lock().expect("nobody panics with it");
-            lost.insert((bad.file, bad.offset));
-            blocks.retain(|block| !lost.contains(&(block.at.file, block.at.offset)));
-        }
+    /// Blocks that lie inside a damaged record, parents first: a torn one may reach over its neighbours.
+    pub(crate) fn blocks_inside(&self, bad: BlockAt) -> Result<Vec<(NodeId, BlockAt)>, Fault> {
+        let blocks = self.files.scan_inside(bad)?.blocks;
+        let blocks = self.index.write().found_inside(bad, blocks);
         if blocks.is_empty() {
             return Ok(Vec::new());
         }
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
-        blocks.append(&mut self.orphans.lock().expect("nobody panics with it"));
         let Ordered { order, orphans } = self.order(blocks, open::clock(self.options)?, &place);
-        *self.orphans.lock().expect("nobody panics with it") = orphans;
-        let mut found = Vec::with_capacity(order.len());
-        for (id, at) in order {
-            let is_first = self.place(id).is_none();
-            if !self.is_block_pruned(id) {
-                self.add_copy(id, at);
-                found.push((id, at, is_first));
-            }
-        }
-        Ok(found)
+        self.index.write().set_orphans(orphans);
+        Ok(order)
     }
 
     fn tell_tip(&self, block: &Connected<'_>) {
@@ -366,7 +338,7 @@ impl Folder<'_> {
             return;
         }
         let now = unix_seconds(self.options.clock) as i64;
-        let tree = self.tree();
+        let tree = self.headers();
         let (time, blocks_left) =
             (tree.time(job.context.node), tree.height(tree.best()).saturating_sub(job.context.height));
         self.teller.log().update_tip(&Tip {

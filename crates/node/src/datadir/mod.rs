@@ -13,19 +13,20 @@ mod room;
 
 use crate::block::Checked;
 use crate::fault::Fault;
+use crate::index::{Headers, SharedIndex};
 use crate::log::Log;
 use crate::options::{Event, Options, Progress};
 use crate::stats::Snapshot;
-use crate::tree::{NodeId, Tree};
+use crate::tree::NodeId;
 use consensus::{BlockError, Params};
 use primitives::{BlockHash, Height};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 use store::blockfiles::{BlockAt, BlockBytes, BlockFiles, BlockWriter, BulkReader, Pool};
 use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction};
-use store::index::BlockIndex;
+use store::index::BlockIndex as IndexDb;
 use store::locks::FolderLocks;
 use store::undofiles::{UndoFiles, UndoWriter};
 use store::{FileInfos, Layout};
@@ -57,8 +58,8 @@ pub struct Folder<'e> {
     pub options: &'e Options,
     /// Where things lie.
     pub layout: Layout,
-    /// Every known header.
-    pub tree: Arc<RwLock<Tree>>,
+    /// Every known block.
+    pub index: Arc<SharedIndex>,
     /// Block files, for reading.
     pub files: Arc<BlockFiles>,
     /// What happened, and who is told.
@@ -66,7 +67,7 @@ pub struct Folder<'e> {
     pub(crate) disk: Arc<dyn disk::Disk>,
     pub(crate) key: store::xor::Key,
     pub(crate) coins: Chainstate,
-    pub(crate) index: BlockIndex,
+    pub(crate) index_db: IndexDb,
     /// Held while the index is written, so that older entries never follow newer ones.
     pub(crate) index_write: Mutex<()>,
     pub(crate) merge: Mutex<Option<Arc<CoinsCompaction>>>,
@@ -79,17 +80,9 @@ pub struct Folder<'e> {
     /// Buffers of what is read.
     pub(crate) pool: Arc<Pool>,
     pub(crate) commit: RwLock<Option<CoinsCommit>>,
-    /// Where each block lies: the place in use first, other copies behind it.
-    pub(crate) copies: Mutex<HashMap<NodeId, VecDeque<BlockAt>>>,
-    /// File and offset of bodies that proved to be none.
-    pub(crate) lost_places: Mutex<HashSet<(u32, u64)>>,
-    /// Blocks of the files whose parents were not found: they may be, inside a false record.
-    pub(crate) orphans: Mutex<Vec<store::blockfiles::FoundBlock>>,
     pub(crate) last_flush: Mutex<Instant>,
     pub(crate) bench: Mutex<bench::Bench>,
     pub(crate) mode: Mode,
-    /// The connected chain by height, for peers.
-    pub(crate) active: Arc<RwLock<Vec<NodeId>>>,
     /// Blocks refused since this was looked at, for peers.
     pub(crate) newly_refused: Mutex<Vec<(BlockHash, String)>>,
     pub(crate) pruning: prune::Pruning,
@@ -229,60 +222,28 @@ impl<'e> Teller<'e> {
 }
 
 impl Folder<'_> {
-    /// The headers, to be read. Nobody may ask for them again while it holds this: with a writer waiting in between, both
-    /// would wait for ever.
-    pub(crate) fn tree(&self) -> std::sync::RwLockReadGuard<'_, Tree> {
-        self.tree.read().expect("nobody panics with it")
+    /// The headers, to be read: see [`SharedIndex::read`].
+    pub(crate) fn headers(&self) -> Headers<'_> {
+        self.index.headers()
     }
 
     pub(crate) fn height_and_hash(&self, id: NodeId) -> (Height, BlockHash) {
-        let tree = self.tree();
+        let tree = self.headers();
         (tree.height(id), tree.hash(id))
     }
 
-    /// Transactions of the chain up to a block, genesis and itself included; the index knows how many each has.
-    pub(crate) fn transactions_up_to(&self, id: NodeId) -> u64 {
-        let tree = self.tree();
-        let chain = std::iter::successors(Some(id), |&id| tree.parent(id));
-        chain.map(|id| u64::from(tree.body(id).transactions)).sum()
-    }
-
     pub(crate) fn height_and_time(&self, id: NodeId) -> (Height, u32) {
-        let tree = self.tree();
+        let tree = self.headers();
         (tree.height(id), tree.time(id))
-    }
-
-    pub(crate) fn tree_mut(&self) -> std::sync::RwLockWriteGuard<'_, Tree> {
-        self.tree.write().expect("nobody panics with it")
     }
 
     pub(crate) fn writers(&self) -> MutexGuard<'_, Writers> {
         self.writers.lock().expect("nobody panics with it")
     }
 
-    /// Notes where a block lies; the first place is the one in use. Says whether this is the first.
-    pub fn add_copy(&self, id: NodeId, at: BlockAt) -> bool {
-        let mut copies = self.copies.lock().expect("nobody panics with it");
-        let all = copies.entry(id).or_default();
-        if !all.contains(&at) {
-            all.push_back(at);
-            if all.len() == 1 {
-                self.use_copy(id, at);
-            }
-        }
-        all.front() == Some(&at)
-    }
-
-    fn use_copy(&self, id: NodeId, at: BlockAt) {
-        let mut tree = self.tree_mut();
-        if !tree.body(id).is_at(at) {
-            tree.body_mut(id).set_location(at);
-        }
-    }
-
     /// Where a block lies.
     pub fn place(&self, id: NodeId) -> Option<BlockAt> {
-        self.copies.lock().expect("nobody panics with it").get(&id).and_then(|all| all.front().copied())
+        self.index.read().place(id)
     }
 
     /// Says once that it stops on demand, in the log; the person who asked for it was told by whom he asked.
@@ -294,13 +255,15 @@ impl Folder<'_> {
         stop
     }
 
-    /// The chain up to `tip` is connected.
+    /// The chain up to `tip` is connected, and counts as complete: its bodies there or pruned.
     pub(crate) fn set_active(&self, tip: NodeId) {
-        let tree = self.tree();
-        let mut active = vec![crate::tree::GENESIS];
-        active.extend(tree.path(crate::tree::GENESIS, tip));
-        self.teller.height.store(tree.height(tip), Relaxed);
-        *self.active.write().expect("nobody panics with it") = active;
+        let is_pruned = self.writers().is_pruned;
+        let mut index = self.index.write();
+        index.set_active(tip);
+        if is_pruned {
+            index.complete_active();
+        }
+        self.teller.height.store(index.headers().height(tip), Relaxed);
     }
 
     pub(crate) fn say_refused(&self, id: NodeId, error: &BlockError) {

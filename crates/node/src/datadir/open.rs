@@ -1,15 +1,15 @@
 //! Opening a data directory for a job: checks, locks, what is there.
 
 use super::{Folder, Mode, Source, Teller, Writers};
-use crate::best_chain::CandidateSet;
 use crate::block::{Checked, Refusal};
 use crate::fault::Fault;
 use crate::headers;
+use crate::index::{BlockIndex, Found, SharedIndex};
 use crate::log::Log;
 use crate::options::{Events, Options};
 use crate::scratch;
 use crate::stages;
-use crate::tree::{Body, GENESIS, NodeId, Tree, Validity};
+use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::{Class, Params};
 use disk::Disk;
 use primitives::{BlockHash, Header};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Instant, UNIX_EPOCH};
 use store::blockfiles::{BlockAt, BlockFiles, BlockWriter, BulkReader, FileScan, FoundBlock, Pool};
 use store::chainstate::Chainstate;
-use store::index::{BlockIndex, LoadedIndex};
+use store::index::{BlockIndex as IndexDb, LoadedIndex};
 use store::locks::FolderLocks;
 use store::undofiles::{UndoFiles, UndoWriter};
 use store::{FileInfos, FilePos, Layout, Network, xor};
@@ -168,7 +168,7 @@ impl<'e> Folder<'e> {
         options: &'e Options,
         teller: Teller<'e>,
         locked: Locked,
-        index: BlockIndex,
+        index_db: IndexDb,
         coins: Chainstate,
         infos: FileInfos,
     ) -> Folder<'e> {
@@ -180,10 +180,10 @@ impl<'e> Folder<'e> {
         Folder {
             params: &options.params,
             options,
-            tree: Arc::new(RwLock::new(headers::genesis_tree(&options.params))),
+            index: Arc::new(SharedIndex::new(BlockIndex::new(&options.params))),
             teller,
             coins,
-            index,
+            index_db,
             merge: Mutex::new(None),
             merge_is_needed: Default::default(),
             waits: Default::default(),
@@ -198,13 +198,9 @@ impl<'e> Folder<'e> {
             }),
             pool,
             commit: RwLock::new(None),
-            copies: Mutex::new(HashMap::new()),
-            lost_places: Mutex::default(),
-            orphans: Mutex::default(),
             last_flush: Mutex::new(Instant::now()),
             bench: Mutex::default(),
             mode: Mode::Work,
-            active: Arc::new(RwLock::new(vec![GENESIS])),
             newly_refused: Mutex::default(),
             arrivals: None,
             key,
@@ -217,18 +213,18 @@ impl<'e> Folder<'e> {
 
     /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked. Those that
     /// are known as pruned stay so.
-    pub fn take_in(&self, found: Vec<FoundBlock>, links: &mut CandidateSet, now: i64) {
+    pub fn take_in(&self, found: Vec<FoundBlock>, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = self.order(found, now, &place);
         let mut again = Vec::new();
         for (id, at) in order {
-            if self.is_block_pruned(id) {
+            let mut index = self.index.write();
+            if index.body(id).is_pruned() {
                 continue;
             }
-            if !self.add_copy(id, at) {
+            if index.found(id, at) == Found::Copy {
                 again.push(at);
             }
-            links.add(&self.tree(), id);
         }
         if let Some(first) = again.first() {
             self.teller.note(format!(
@@ -237,22 +233,22 @@ impl<'e> Folder<'e> {
                 place(first)
             ));
         }
-        *self.orphans.lock().expect("nobody panics with it") = orphans;
+        self.index.write().set_orphans(orphans);
     }
 
     /// Takes in the found blocks whose parents an older index knew, and says which have none.
-    pub fn take_in_orphans(&self, links: &mut CandidateSet, now: i64) {
+    pub fn take_in_orphans(&self, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
-        let waiting = std::mem::take(&mut *self.orphans.lock().expect("nobody panics with it"));
+        let waiting = self.index.write().take_orphans();
         let Ordered { order, orphans } = self.order(waiting, now, &place);
         for (id, at) in order {
-            if !self.is_block_pruned(id) {
-                self.add_copy(id, at);
-                links.add(&self.tree(), id);
+            let mut index = self.index.write();
+            if !index.body(id).is_pruned() {
+                index.found(id, at);
             }
         }
         self.say_orphans(&orphans, &place);
-        *self.orphans.lock().expect("nobody panics with it") = orphans;
+        self.index.write().set_orphans(orphans);
     }
 
     /// Headers of found blocks into the tree; gives the blocks in the order in which they link. `place` names one.
@@ -263,7 +259,7 @@ impl<'e> Folder<'e> {
         for block in found {
             let mut queue = std::collections::VecDeque::from([block]);
             while let Some(block) = queue.pop_front() {
-                let accepted = headers::accept(&mut self.tree_mut(), self.params, &block.header, block.hash, now);
+                let accepted = self.index.write().accept(self.params, &block.header, block.hash, now);
                 match accepted {
                     Ok(id) => {
                         order.push((id, block.at));
@@ -275,8 +271,8 @@ impl<'e> Folder<'e> {
                     // No verdict: the clock may be wrong, or it will be right later.
                     Err(error) if error.class() == Class::TimeFuture => ahead.push((block, error)),
                     Err(error) => {
-                        let parent = self.tree().find(&block.header.prev());
-                        let height = parent.map_or(0, |parent| self.tree().height(parent) + 1);
+                        let parent = self.headers().find(&block.header.prev());
+                        let height = parent.map_or(0, |parent| self.headers().height(parent) + 1);
                         self.teller.refused(height, block.hash, &format!("{error} ({})", place(&block.at)), true);
                     }
                 }
@@ -355,16 +351,15 @@ impl<'e> Folder<'e> {
             blocks.append(&mut writers.infos, bytes, height, time)
         })?;
         let size = bytes.len() as u32;
-        self.add_copy(id, BlockAt { file: at.file, offset: u64::from(at.offset), size });
-        let mut tree = self.tree_mut();
-        let body = tree.body_mut(id);
-        (body.validity, body.transactions) = (body.validity.max(Validity::Transactions), checked.txids.len() as u32);
+        let mut index = self.index.write();
+        index.found(id, BlockAt { file: at.file, offset: u64::from(at.offset), size });
+        index.checked(id, checked.txids.len() as u32);
         Ok(Ok(()))
     }
 
     /// Checks a body as far as that goes without coins.
     fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<Checked, String> {
-        let header = headers::context(&self.tree(), id);
+        let header = headers::context(&self.headers(), id);
         let checked = scratch::with_check(|scratch| stages::check_arrived(self.params, &header, bytes, scratch));
         checked.map_err(|refusal| match refusal {
             Refusal::Rule(error) => error.to_string(),
@@ -375,11 +370,9 @@ impl<'e> Folder<'e> {
 
     /// Headers that an older index knew, so that none of them is forgotten.
     pub fn keep_headers(&self, entries: &[store::IndexEntry]) {
-        let mut tree = self.tree_mut();
-        for entry in entries.iter().filter(|entry| entry.height > 0) {
-            if let Some(parent) = tree.find(&entry.header.prev()) {
-                tree.insert(&entry.header, entry.hash, parent);
-            }
+        let mut index = self.index.write();
+        for entry in entries {
+            index.insert_known(entry);
         }
     }
 
@@ -387,53 +380,34 @@ impl<'e> Folder<'e> {
     pub fn keep_bare_headers(&self, now: i64) -> Result<(), Fault> {
         for header in store::reindex::kept_headers(&self.disk, &self.layout)? {
             // What does not hold any more is not taken: the file is not Core's, and has no checksum.
-            let _ = headers::accept(&mut self.tree_mut(), self.params, &header, header.hash(), now);
+            let _ = self.index.write().accept(self.params, &header, header.hash(), now);
         }
         Ok(())
     }
 
     /// What an index of an interrupted run says of blocks that lie where it says, also where a scan finds others first:
     /// such a run found that one false, and looked for what lies inside.
-    pub fn keep_work(&self, loaded: &LoadedIndex, links: &mut CandidateSet) -> Result<(), Fault> {
+    pub fn keep_work(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
         for entry in &loaded.entries {
-            let (Some(id), Some(at)) = (self.tree().find(&entry.hash), entry.data()) else { continue };
-            let body = *self.tree().body(id);
-            if body.location() != Some(at) {
+            let (Some(id), Some(at)) = (self.headers().find(&entry.hash), entry.data()) else { continue };
+            let known = self.index.read().body(id).location();
+            if known != Some(at) {
                 let Some(found) = self.files.probe(at)?.filter(|found| found.hash == entry.hash) else { continue };
                 let scanned = self.place(id);
-                self.prefer_copy(id, found.at);
-                links.add(&self.tree(), id);
+                self.index.write().prefer(id, found.at);
                 if let Some(scanned) = scanned {
-                    self.take_inside(scanned)?.iter().for_each(|&(id, ..)| links.add(&self.tree(), id));
+                    let inside = self.blocks_inside(scanned)?;
+                    self.index.write().found_all(&inside);
                 }
             }
-            let mut tree = self.tree_mut();
-            let body = tree.body_mut(id);
-            body.set_undo(entry.undo_offset);
-            (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
-            tree.written(id);
+            self.index.write().load_checked(id, entry);
         }
         Ok(())
     }
 
-    /// A place that is used before all others of this block.
-    fn prefer_copy(&self, id: NodeId, at: BlockAt) {
-        {
-            let mut copies = self.copies.lock().expect("nobody panics with it");
-            let all = copies.entry(id).or_default();
-            all.retain(|known| *known != at);
-            all.push_front(at);
-        }
-        self.use_copy(id, at);
-    }
-
     /// Says no where the coins stand on blocks that the files do not hold, or that the index does not call connected.
     pub fn check_connected(&self, tip: NodeId) -> Result<(), Fault> {
-        let broken = {
-            let tree = self.tree();
-            let is_whole = |&id: &NodeId| tree.body(id).validity >= Validity::Scripts;
-            tree.path(GENESIS, tip).into_iter().find(|id| !is_whole(id))
-        };
+        let broken = self.index.read().first_unconnected(tip);
         let Some(id) = broken else { return Ok(()) };
         let (height, hash) = self.height_and_hash(id);
         let wanted = format!("block {hash} at height {height}, on which the coins stand");
@@ -444,22 +418,11 @@ impl<'e> Folder<'e> {
     }
 
     /// Takes a whole index in as it is: headers, places, marks.
-    pub fn take_index(&self, loaded: &LoadedIndex, links: &mut CandidateSet) -> Result<(), Fault> {
+    pub fn take_index(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
         for entry in &loaded.entries {
-            let mut tree = self.tree_mut();
-            let id = match tree.find(&entry.header.prev()) {
-                _ if entry.height == 0 => GENESIS,
-                Some(parent) => tree.insert(&entry.header, entry.hash, parent),
-                None => continue,
-            };
-            if entry.status.is_failed() {
-                tree.fail(id);
-            }
-            *tree.body_mut(id) = Body::of_entry(entry);
-            drop(tree);
+            let Some(id) = self.index.write().load(entry) else { continue };
             if let Some(at) = entry.data() {
                 self.known_place(id, at)?;
-                links.add(&self.tree(), id);
             }
         }
         Ok(())
@@ -467,30 +430,23 @@ impl<'e> Folder<'e> {
 
     /// A block whose place the index names; its size comes from its record.
     fn known_place(&self, id: NodeId, at: FilePos) -> Result<(), Fault> {
-        let Some(found) = self.files.probe(at)?.filter(|found| found.hash == self.tree().hash(id)) else {
-            let (hash, path) = (self.tree().hash(id), self.files.path(at.file));
+        let Some(found) = self.files.probe(at)?.filter(|found| found.hash == self.headers().hash(id)) else {
+            let (hash, path) = (self.headers().hash(id), self.files.path(at.file));
             let found = "none there";
             let advice = "The index and the block files do not belong together: run ffwd reindex";
             let fault = store::Fault::new(store::FaultKind::Damaged, &path, format!("block {hash}"), found, advice);
             return Err(fault.at(u64::from(at.offset)).into());
         };
-        let size = found.at.size;
-        self.tree_mut().body_mut(id).size = size;
-        self.tree_mut().written(id);
-        let place = BlockAt { file: at.file, offset: u64::from(at.offset), size };
-        self.copies.lock().expect("nobody panics with it").entry(id).or_default().push_back(place);
+        self.index.write().loaded_body(id, found.at.size);
         Ok(())
     }
 
     /// Counts the blocks that are in use into the infos of their files, which start from what undo data they hold.
     pub fn count_files(&self, found: &[BlockAt]) {
-        let tree = self.tree();
         let mut writers = self.writers();
-        for id in tree.ids() {
-            let body = tree.body(id);
-            if let Some(at) = body.location() {
-                writers.infos.add_existing(at, body.size, tree.height(id), tree.time(id));
-            }
+        let index = self.index.read();
+        for (id, at, size) in index.places() {
+            writers.infos.add_existing(at, size, index.headers().height(id), index.headers().time(id));
         }
         // Whatever lies behind them must not be written over either.
         for at in found {
@@ -503,7 +459,8 @@ impl<'e> Folder<'e> {
 
     /// Writes the genesis block into a new file behind the others, where no file has it.
     pub fn write_genesis(&self) -> Result<(), Fault> {
-        if self.tree().body(GENESIS).location().is_some() || self.is_block_pruned(GENESIS) {
+        let genesis = *self.index.read().body(GENESIS);
+        if genesis.location().is_some() || genesis.is_pruned() {
             return Ok(());
         }
         let net = network(self.params);
@@ -524,16 +481,15 @@ impl<'e> Folder<'e> {
             let blocks = writers.blocks.as_mut().expect("just made");
             blocks.append(&mut writers.infos, genesis, 0, header.time())
         })?;
-        self.add_copy(GENESIS, BlockAt { file: at.file, offset: u64::from(at.offset), size: genesis.len() as u32 });
+        self.index
+            .write()
+            .found(GENESIS, BlockAt { file: at.file, offset: u64::from(at.offset), size: genesis.len() as u32 });
         Ok(())
     }
 
     /// The genesis block is never connected, and always there.
     pub fn mark_genesis(&self) {
-        let mut tree = self.tree_mut();
-        let body = tree.body_mut(GENESIS);
-        (body.validity, body.transactions) = (Validity::Transactions, 1);
-        body.set_undo(0);
+        self.index.write().checked_genesis();
     }
 }
 

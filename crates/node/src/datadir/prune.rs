@@ -7,13 +7,11 @@
 //! Absent on purpose: which file may go (`store::prune`); formats.
 
 use super::{Folder, Mode, Writers};
-use crate::best_chain::CandidateSet;
 use crate::fault::Fault;
 use crate::options::{Options, Prune, unix_seconds};
-use crate::tree::{GENESIS, NodeId, Validity};
+use crate::tree::NodeId;
 use disk::Disk;
 use primitives::Height;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use store::Layout;
 use store::index::LoadedIndex;
@@ -35,8 +33,6 @@ pub(crate) struct Pruning {
     /// Files removed in this run, and what they held.
     files: AtomicU64,
     bytes: AtomicU64,
-    /// Blocks beside the chain whose bodies are gone: no candidates any more.
-    gone: Mutex<Vec<NodeId>>,
 }
 
 /// Says no where block files must not go; warns of what will miss them. For jobs that write.
@@ -73,52 +69,19 @@ impl Folder<'_> {
         self.options.prune != Prune::Off || self.writers().is_pruned
     }
 
-    /// The chain that is connected counts as complete, its bodies there or not.
-    pub(crate) fn link_connected(&self, links: &mut CandidateSet, tip: NodeId) {
-        if self.writers().is_pruned {
-            links.add_connected(&self.tree(), tip);
-        }
-    }
-
     /// What an index of an interrupted run says of blocks whose files are gone: they were connected, or are beside the
     /// chain. Their headers are not in the files.
     pub(crate) fn keep_pruned(&self, loaded: &LoadedIndex) {
         self.writers().is_pruned = loaded.is_pruned;
         let is_gone = |entry: &&store::IndexEntry| prune::is_block_pruned(loaded, entry);
         let Some(highest) = loaded.entries.iter().filter(is_gone).map(|entry| entry.height).max() else { return };
-        let mut tree = self.tree_mut();
+        let mut index = self.index.write();
         for entry in loaded.entries.iter().filter(|entry| entry.height <= highest) {
-            let id = match tree.find(&entry.header.prev()) {
-                _ if entry.height == 0 => GENESIS,
-                Some(parent) => tree.insert(&entry.header, entry.hash, parent),
-                None => continue,
-            };
+            let Some(id) = index.insert_known(entry) else { continue };
             if is_gone(&entry) {
-                if entry.status.is_failed() {
-                    tree.fail(id);
-                }
-                let body = tree.body_mut(id);
-                (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
-                tree.written(id);
+                index.load_pruned(id, entry);
             }
         }
-    }
-
-    /// Whether a block's body was there once, and its file is gone.
-    pub(crate) fn is_block_pruned(&self, id: NodeId) -> bool {
-        self.tree().body(id).is_pruned()
-    }
-
-    /// Whether a block is on the connected chain.
-    pub(crate) fn is_active(&self, id: NodeId) -> bool {
-        let height = self.tree().height(id) as usize;
-        self.active.read().expect("nobody panics with it").get(height) == Some(&id)
-    }
-
-    /// Blocks beside the chain whose bodies went since this was asked, and did not come back.
-    pub(crate) fn take_gone_bodies(&self) -> Vec<NodeId> {
-        let gone = std::mem::take(&mut *self.pruning.gone.lock().expect("nobody panics with it"));
-        gone.into_iter().filter(|&id| self.place(id).is_none()).collect()
     }
 
     /// How many blocks above the tip may be stored before they are connected, where they are of `block_bytes` each.
@@ -130,12 +93,12 @@ impl Folder<'_> {
     fn select(&self, writers: &Writers, tip_height: Height) -> Selection {
         let Prune::Target { bytes } = self.options.prune else { return Selection::default() };
         let ask = {
-            let tree = self.tree();
+            let index = self.index.read();
+            let (tree, tip) = (index.headers(), index.tip());
             let best = tree.best();
-            let tip = self.active.read().expect("nobody panics with it").last().copied().unwrap_or(GENESIS);
             // Without peers the blocks come from files, and Core calls that the initial download, too.
             let initial = self.arrivals.is_none()
-                || crate::chainview::is_initial(
+                || crate::headers::is_initial(
                     tree.work(tip),
                     tree.time(tip),
                     self.options.minimum_chain_work,
@@ -180,7 +143,7 @@ impl Folder<'_> {
         if !matches!(self.options.prune, Prune::Target { .. }) || self.mode == Mode::ReadOnly {
             return Ok(());
         }
-        let height = self.tree().height(tip);
+        let height = self.headers().height(tip);
         let Some(selected) = self.forget_bodies(height) else { return Ok(()) };
         self.write_index(None)?;
         // A file that is open keeps its room.
@@ -212,46 +175,17 @@ impl Folder<'_> {
             return None;
         }
         let goes = |file: u32| selected.files.binary_search(&file).is_ok();
-        {
-            let mut tree = self.tree_mut();
-            let active = self.active.read().expect("nobody panics with it");
-            let mut gone = self.pruning.gone.lock().expect("nobody panics with it");
-            for id in tree.ids() {
-                if tree.body(id).location().is_none_or(|at| !goes(at.file)) {
-                    continue;
-                }
-                if active.get(tree.height(id) as usize) != Some(&id) {
-                    gone.push(id);
-                }
-                tree.body_mut(id).set_pruned();
-            }
-        }
+        self.index.write().pruned(goes);
         selected.files.iter().for_each(|&file| writers.infos.prune(file));
         writers.is_pruned = true;
-        drop(writers);
-        self.orphans.lock().expect("nobody panics with it").retain(|block| !goes(block.at.file));
-        let mut copies = self.copies.lock().expect("nobody panics with it");
-        let tree = self.tree();
-        copies.retain(|&id, all| {
-            all.retain(|at| !goes(at.file));
-            // Another copy of a body that went is not used: what is pruned stays so.
-            !all.is_empty() && tree.body(id).location().is_some()
-        });
         Some(selected)
-    }
-
-    /// Lowest height from which on all blocks of the connected chain are there.
-    fn prune_height(&self) -> Height {
-        let (tree, active) = (self.tree(), self.active.read().expect("nobody panics with it"));
-        let there = active.iter().rev().take_while(|&&id| tree.body(id).location().is_some()).count();
-        (active.len() - there) as Height
     }
 
     /// At the end of a job: what is gone, and what that asks of bitcoind.
     pub(crate) fn tell_pruned(&self) {
         let files = self.pruning.files.load(Relaxed);
         if files > 0 {
-            let (height, mib) = (self.prune_height(), self.pruning.bytes.load(Relaxed) >> 20);
+            let (height, mib) = (self.index.read().prune_height(), self.pruning.bytes.load(Relaxed) >> 20);
             self.teller.note(format!(
                 "Pruned {files} pairs of block and undo files ({mib} MiB): blocks below height {height} are gone. \
                  bitcoind must run with -prune on this folder, and ffwd with --prune; a wallet last used below that \

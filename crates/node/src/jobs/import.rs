@@ -16,9 +16,8 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
     finish_reindex(options, events)?;
     let existing = open_existing(options, events, "import", Purpose::Work)?;
     let folder = &existing.folder;
-    let height_start = folder.tree().height(existing.tip);
+    let height_start = folder.headers().height(existing.tip);
     let mut engine = engine(folder, existing.tip);
-    engine.links = existing.links;
     let foreign = BlockFiles::foreign(folder.disk.clone(), files.to_vec(), &open::network(&options.params));
     let numbers: Vec<u32> = (0..files.len() as u32).collect();
     let scan = open::scan_files(&foreign, &numbers, options.par, &folder.teller)?;
@@ -33,7 +32,11 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
             stopped = true;
             break;
         }
-        if folder.place(id).is_some() || folder.is_active(id) {
+        let is_known = {
+            let index = folder.index.read();
+            index.place(id).is_some() || index.is_active(id)
+        };
+        if is_known {
             continue;
         }
         let Some(place) = at.file_pos() else { continue };
@@ -41,7 +44,6 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
         bytes.truncate(at.size as usize);
         match folder.store_block(id, &bytes, |_| {})? {
             Ok(_) => {
-                engine.links.add(&folder.tree(), id);
                 (taken, waiting_bytes) = (taken + 1, waiting_bytes + bytes.len());
             }
             Err(why) => {

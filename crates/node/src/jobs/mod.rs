@@ -93,7 +93,7 @@ fn engine<'f>(folder: &'f Folder<'_>, tip: NodeId) -> Engine<'f> {
 /// The same with another budget.
 fn engine_with<'f>(folder: &'f Folder<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
     let options = folder.options;
-    folder.teller.transactions.store(folder.transactions_up_to(tip), Relaxed);
+    folder.teller.transactions.store(folder.index.read().transactions_up_to(tip), Relaxed);
     let setup = Setup {
         pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
@@ -101,7 +101,7 @@ fn engine_with<'f>(folder: &'f Folder<'_>, tip: NodeId, budget_bytes: usize) -> 
         tip,
         secret: secret(),
     };
-    Engine::new(folder.params, folder, &folder.tree, setup)
+    Engine::new(folder.params, folder, &folder.index, setup)
 }
 
 /// Does something when it goes, after a panic too: another thread is told to end, which nobody waits for in vain then.
@@ -146,7 +146,7 @@ fn finish(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
     engine.pipeline.flush(engine.tip_and_hash())?;
     folder.write_index(None)?;
     folder.with_room(|| folder.coins.settle())?;
-    folder.with_room(|| folder.index.settle())?;
+    folder.with_room(|| folder.index_db.settle())?;
     Ok(())
 }
 
@@ -156,7 +156,7 @@ fn report(folder: &Folder<'_>, engine: &Engine<'_>, height_start: u32, stopped: 
     let teller = &folder.teller;
     folder.tell_pruned();
     let report = Report {
-        height: folder.tree().height(tip),
+        height: folder.headers().height(tip),
         best,
         height_start,
         blocks_invalid: teller.invalid.load(Relaxed),

@@ -1,7 +1,6 @@
 //! Opening a folder to go on with it: what its index and coins say, finished where Core or ffwd was cut short.
 
 use super::replay::replay;
-use crate::best_chain::CandidateSet;
 use crate::datadir::Folder;
 use crate::datadir::open::{self, Locked};
 use crate::datadir::prune;
@@ -14,10 +13,9 @@ use store::chainstate::{self, Chainstate};
 use store::index::{self, BlockIndex};
 use store::{FaultKind, FileInfos};
 
-/// A folder, its links, and the block that its coins stand at.
+/// A data directory, and the block that its coins stand at.
 pub(super) struct Existing<'e> {
     pub(super) folder: Folder<'e>,
-    pub(super) links: CandidateSet,
     pub(super) tip: NodeId,
 }
 
@@ -65,15 +63,14 @@ pub(super) fn open_existing<'e>(
     let infos = FileInfos::new(loaded.files.clone());
     let folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
     folder.writers().is_pruned = loaded.is_pruned;
-    let mut links = CandidateSet::new();
-    folder.take_index(&loaded, &mut links)?;
+    folder.take_index(&loaded)?;
     if purpose == Purpose::Look && loaded.entries.is_empty() {
         return Err(nothing_to_look_at(&folder.layout.index_dir(), "a block index", "an empty one"));
     }
     let tip = match heads {
         Some(heads) => replay(&folder, heads)?,
         None => {
-            let start = open::start_of(&folder.tree(), best);
+            let start = open::start_of(&folder.headers(), best);
             start.ok_or_else(|| super::apart(best.unwrap_or_default()))?
         }
     };
@@ -83,11 +80,10 @@ pub(super) fn open_existing<'e>(
         folder.mark_genesis();
     }
     folder.set_active(tip);
-    folder.link_connected(&mut links, tip);
     if purpose == Purpose::Work {
         folder.prune(tip)?;
     }
-    Ok(Existing { folder, links, tip })
+    Ok(Existing { folder, tip })
 }
 
 /// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before

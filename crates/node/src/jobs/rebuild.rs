@@ -45,20 +45,19 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let infos = FileInfos::new(loaded.files.clone());
     let mut folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
     folder.mode = Mode::RebuildCoins;
-    let mut links = crate::best_chain::CandidateSet::new();
-    folder.take_index(&loaded, &mut links)?;
-    let start = open::start_of(&folder.tree(), best).ok_or_else(|| {
+    folder.take_index(&loaded)?;
+    let start = open::start_of(&folder.headers(), best).ok_or_else(|| {
         Fault::refused(
             "the half-built coins stand at an unknown block: remove the folder ffwd/chainstate and start again",
         )
     })?;
-    let height_start = folder.tree().height(start);
+    folder.set_active(start);
+    let height_start = folder.headers().height(start);
     if rebuilt == Rebuilt::Started && height_start > 0 {
         folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     let (done, stopped) = {
         let mut engine = engine(&folder, start);
-        engine.links = links;
         let stopped = activate(&folder, &mut engine)? == Activated::Stopped;
         engine.pipeline.flush(engine.tip_and_hash())?;
         folder.write_index(None)?;
@@ -69,7 +68,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         (report(&folder, &engine, height_start, stopped), stopped)
     };
     if !stopped {
-        folder.with_room(|| folder.index.settle())?;
+        folder.with_room(|| folder.index_db.settle())?;
         let Folder { coins, teller, _locks, .. } = folder;
         drop(coins);
         teller.with_room(stop, || chainstate::swap_rebuilt(&*disk, &layout))?;

@@ -11,7 +11,7 @@ use crate::datadir::prune;
 use crate::engine::Activated;
 use crate::fault::Fault;
 use crate::options::{Events, Options, Report};
-use crate::tree::{NodeId, Validity};
+use crate::tree::NodeId;
 use std::sync::atomic::Ordering::Relaxed;
 use store::FileInfos;
 use store::blockfiles::BlockAt;
@@ -53,52 +53,45 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     };
     let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
     let folder = Folder::assemble(options, teller, locked, index, coins, infos);
-    let mut links = crate::best_chain::CandidateSet::new();
     if let Some(loaded) = before.loaded.as_ref().filter(|_| before.resumes) {
         folder.keep_pruned(loaded);
     }
-    folder.take_in(scan.blocks, &mut links, now);
+    folder.take_in(scan.blocks, now);
     if let Some(loaded) = &before.loaded {
         folder.keep_headers(&loaded.entries);
         if before.resumes {
-            folder.keep_work(loaded, &mut links)?;
+            folder.keep_work(loaded)?;
         }
     }
     folder.keep_bare_headers(now)?;
-    folder.take_in_orphans(&mut links, now);
+    folder.take_in_orphans(now);
     folder.count_files(&places);
     folder.write_genesis()?;
     folder.mark_genesis();
-    work(&folder, links, &before)
+    work(&folder, &before)
 }
 
 /// Connects, checks what lies beside, and ends the reindex.
-fn work(folder: &Folder<'_>, mut links: crate::best_chain::CandidateSet, before: &Before) -> Result<Report, Fault> {
+fn work(folder: &Folder<'_>, before: &Before) -> Result<Report, Fault> {
     let best = before.best.filter(|_| before.resumes);
-    let start = open::start_of(&folder.tree(), best).ok_or_else(|| {
+    let start = open::start_of(&folder.headers(), best).ok_or_else(|| {
         Fault::refused("the coins stand at a block that is not in the block files: the files are not those that this reindex began with; start it anew by removing the folder chainstate")
     })?;
     folder.check_connected(start)?;
-    let height_start = folder.tree().height(start);
+    let height_start = folder.headers().height(start);
     if height_start > 0 {
         folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     folder.set_active(start);
-    folder.link_connected(&mut links, start);
     let mut engine = engine(folder, start);
-    engine.links = links;
     let mut stopped = false;
-    let mut bodies = usize::MAX;
-    // Where a body beside the chain is none, others may be found inside it: they may make a better chain.
-    while !stopped && bodies != engine.links.in_order().count() {
+    let mut found_count = None;
+    // Inside a damaged body of a stale block others may be found: they may make a better chain.
+    while !stopped && found_count != Some(folder.index.read().found_count()) {
         stopped = activate(folder, &mut engine)? == Activated::Stopped;
-        bodies = engine.links.in_order().count();
+        found_count = Some(folder.index.read().found_count());
         if !stopped {
-            stopped = engine.check_stale_blocks(&mut |id, transactions| {
-                let mut tree = folder.tree_mut();
-                let body = tree.body_mut(id);
-                (body.validity, body.transactions) = (Validity::Transactions, transactions as u32);
-            })?;
+            stopped = engine.check_stale_blocks()?;
         }
     }
     engine.pipeline.flush(engine.tip_and_hash())?;
@@ -106,7 +99,7 @@ fn work(folder: &Folder<'_>, mut links: crate::best_chain::CandidateSet, before:
         folder.write_index(Some(false))?;
         folder.with_room(|| store::reindex::forget(&folder.disk, &folder.layout))?;
         folder.with_room(|| folder.coins.settle())?;
-        folder.with_room(|| folder.index.settle())?;
+        folder.with_room(|| folder.index_db.settle())?;
     }
     if folder.teller.blocks.load(Relaxed) == 0 && height_start == 0 {
         folder.teller.warn("No block of the files could be connected: are they this network's?");
@@ -119,7 +112,7 @@ fn work(folder: &Folder<'_>, mut links: crate::best_chain::CandidateSet, before:
 /// A better chain is known by its headers alone: blocks of it are missing in the files, or damaged.
 fn say_what_is_missing(folder: &Folder<'_>, tip: NodeId) {
     let (height, end) = {
-        let tree = folder.tree();
+        let tree = folder.headers();
         let is_better = tree.work(tree.best()) > tree.work(tip);
         (tree.height(tip), is_better.then(|| tree.height(tree.best())))
     };

@@ -3,8 +3,9 @@
 use crate::datadir::Teller;
 use crate::datadir::open::{self, Locked};
 use crate::fault::Fault;
+use crate::index::Validity;
 use crate::options::{Options, Prune};
-use crate::tree::{GENESIS, NodeId, Tree, Validity};
+use crate::tree::{GENESIS, NodeId, Tree};
 use primitives::{BlockHash, Header, Height};
 use std::collections::HashSet;
 use store::FaultKind;

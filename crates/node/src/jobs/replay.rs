@@ -14,14 +14,14 @@ use store::chainstate::HeadBlocks;
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
 pub(super) fn replay(folder: &Folder<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
-    let find = |hash: BlockHash| folder.tree().find(&hash).ok_or_else(|| super::apart(hash));
+    let find = |hash: BlockHash| folder.headers().find(&hash).ok_or_else(|| super::apart(hash));
     let new = find(heads.new)?;
     let old = heads.old.map_or(Ok(GENESIS), find)?;
     folder
         .teller
         .note(format!("Replaying blocks: bitcoind was stopped while it wrote the coins of block {}", heads.new));
     let (fork, back, forward) = {
-        let tree = folder.tree();
+        let tree = folder.headers();
         let fork = tree.fork(new, old);
         let mut back = tree.path(fork, old);
         back.reverse();
@@ -75,7 +75,7 @@ fn roll_back(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(
     let mut tables = Tables::new();
     let (block, txids) = rolled.parse(&mut tables)?;
     let prev = {
-        let tree = folder.tree();
+        let tree = folder.headers();
         tree.hash(tree.parent(node).expect("the fork is below it"))
     };
     let undo = folder.read_undo(node, prev)?;

@@ -40,15 +40,16 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
     let mut existing = open_existing(options, events, "verify", Purpose::Look)?;
     existing.folder.mode = Mode::ReadOnly;
     let (folder, tip) = (&existing.folder, existing.tip);
-    let height = folder.tree().height(tip);
+    let height = folder.headers().height(tip);
     let count = if blocks == 0 { height } else { blocks.min(height) };
-    let mut report = VerifyReport { blocks: count, level, height, best: folder.tree().hash(tip), ..Default::default() };
+    let mut report =
+        VerifyReport { blocks: count, level, height, best: folder.headers().hash(tip), ..Default::default() };
     let mut engine = super::engine_with(folder, tip, usize::MAX / 8);
-    engine.links = existing.links;
     let mut limit = None;
     {
-        let tree = folder.tree();
-        let bytes = |node: &NodeId| u64::from(tree.body(*node).size);
+        let index = folder.index.read();
+        let tree = index.headers();
+        let bytes = |node: &NodeId| u64::from(index.body(*node).size());
         let bytes: u64 = tree.path(tree.ancestor(tip, height - count), tip).iter().map(bytes).sum();
         // Level 4 has all of them twice.
         folder.teller.bytes_end.store(if level >= 4 { 2 * bytes } else { bytes }, Relaxed);
@@ -58,8 +59,8 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
         if folder.is_stopping() {
             return Err(stopped());
         }
-        let node = folder.tree().ancestor(tip, height - step);
-        if folder.is_block_pruned(node) {
+        let node = folder.headers().ancestor(tip, height - step);
+        if folder.index.read().body(node).is_pruned() {
             let at = height - step;
             folder.teller.note(format!("Block verification stopping at height {at} (no data): the folder is pruned"));
             report.blocks = step;
@@ -70,10 +71,10 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
         if level >= 1 {
             report.transactions += engine.check_alone(node, bytes)? as u64;
         }
-        let has_undo = folder.tree().body(node).undo().is_some();
+        let has_undo = folder.index.read().body(node).undo().is_some();
         if level >= 2 && has_undo {
             let prev = {
-                let tree = folder.tree();
+                let tree = folder.headers();
                 tree.hash(tree.parent(node).expect("not genesis"))
             };
             folder.read_undo(node, prev)?;
@@ -106,7 +107,7 @@ fn stopped() -> Fault {
 /// What the first block behind `connected`, on the way to `tip`, is refused for.
 fn does_not_connect(folder: &Folder<'_>, connected: NodeId, tip: NodeId) -> Fault {
     let node = {
-        let tree = folder.tree();
+        let tree = folder.headers();
         tree.ancestor(tip, (tree.height(connected) + 1).min(tree.height(tip)))
     };
     let (height, hash) = folder.height_and_hash(node);

@@ -7,12 +7,10 @@ use crate::memory_backend::Memory;
 use crate::traps::{child, combinations, engine_on};
 use consensus::{Chain, Params};
 use node::engine::{Activated, Engine};
-use node::headers;
-use node::tree::{Fate, Tree};
+use node::tree::Fate;
 use primitives::{BlockHash, Header, OutPoint, Tables, Txid, hex};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
-use std::sync::RwLock;
 use std::sync::atomic::Ordering;
 
 /// Two o'clock of 2026-11-21, minutes after the suite was made: its block b47 is nearly three hours ahead of that.
@@ -38,7 +36,6 @@ enum Answer {
 /// One engine that is given block after block.
 struct Follower<'w> {
     params: &'w Params,
-    tree: &'w RwLock<Tree>,
     memory: &'w Memory,
     engine: Engine<'w>,
     waiting: HashMap<BlockHash, Vec<Vec<u8>>>,
@@ -47,7 +44,7 @@ struct Follower<'w> {
 impl Follower<'_> {
     fn tip(&self) -> (String, u32) {
         let (tip, hash) = self.engine.tip_and_hash();
-        (hash.to_string(), self.tree.read().unwrap().height(tip))
+        (hash.to_string(), self.memory.index().headers().height(tip))
     }
 
     /// Takes a block in, and what waited for it; the answer, and all reasons for which any block was refused.
@@ -60,37 +57,37 @@ impl Follower<'_> {
         let mut queue = VecDeque::from([block.to_vec()]);
         while let Some(block) = queue.pop_front() {
             let header = Header(*block.first_chunk().unwrap());
-            if self.tree.read().unwrap().find(&header.prev()).is_none() {
+            if self.memory.index().headers().find(&header.prev()).is_none() {
                 self.waiting.entry(header.prev()).or_default().push(block);
                 return (Answer::Orphan, vec![]);
             }
-            let accepted = headers::accept(&mut self.tree.write().unwrap(), self.params, &header, header.hash(), NOW);
+            let accepted = self.memory.index().write().accept(self.params, &header, header.hash(), NOW);
             let id = match accepted {
                 Ok(id) => id,
                 Err(error) => return (Answer::Rejected(error.to_string()), vec![error.to_string()]),
             };
-            if self.tree.read().unwrap().fate(id) == Fate::Failed {
+            if self.memory.index().headers().fate(id) == Fate::Failed {
                 let why = self.engine.check_alone(id, block).unwrap_err().to_string();
                 return (Answer::Rejected(why.clone()), vec![why]);
             }
-            self.memory.bodies.lock().unwrap().entry(id).or_default().push_back(block);
-            self.engine.links.add(&self.tree.read().unwrap(), id);
+            self.memory.found(id, block);
             queue.extend(self.waiting.remove(&header.hash()).unwrap_or_default());
         }
         assert_eq!(self.engine.activate().unwrap(), Activated::Tip);
-        self.engine.check_stale_blocks(&mut |_, _| {}).unwrap();
+        self.engine.check_stale_blocks().unwrap();
         let reasons = std::mem::take(&mut *self.memory.reasons.lock().unwrap());
         (self.answer(&header.hash(), &reasons), reasons)
     }
 
     fn answer(&self, hash: &BlockHash, reasons: &[String]) -> Answer {
-        let tree = self.tree.read().unwrap();
+        let index = self.memory.index().read();
+        let tree = index.headers();
         let id = tree.find(hash).unwrap();
         let tip = self.engine.tip();
         match tree.fate(id) {
             Fate::FailedParent => Answer::Rejected("bad-prevblk".into()),
             Fate::Failed => Answer::Rejected(reasons.join("; ")),
-            Fate::Open if !self.engine.links.has_body(id) => Answer::Rejected(reasons.join("; ")),
+            Fate::Open if !index.has_body(id) => Answer::Rejected(reasons.join("; ")),
             Fate::Open if id == tip => Answer::Tip,
             Fate::Open if tree.is_ancestor(id, tip) => Answer::Connected,
             Fate::Open => Answer::Beside,
@@ -212,12 +209,11 @@ fn every_step_of_btcds_suite_agrees() {
     assert_eq!(steps.len(), 205);
     for (settings, eager) in combinations() {
         let params = Params::new(Chain::Regtest);
-        let tree = RwLock::new(headers::genesis_tree(&params));
-        let memory = Memory::default();
+        let memory = Memory::new(&params);
         memory.eager.store(eager, Ordering::Relaxed);
-        let engine = engine_on(&params, &memory, &tree, settings);
-        let (params, tree, memory) = (&params, &tree, &memory);
-        let mut follower = Follower { params, tree, memory, engine, waiting: HashMap::new() };
+        let engine = engine_on(&params, &memory, settings);
+        let (params, memory) = (&params, &memory);
+        let mut follower = Follower { params, memory, engine, waiting: HashMap::new() };
         for (number, line) in steps.iter().enumerate() {
             step(&mut follower, line, &format!("{settings:?}, eager {eager}, step {number}"));
         }

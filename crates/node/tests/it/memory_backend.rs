@@ -3,17 +3,19 @@
 use crate::schedule::Random;
 use coins::Generation;
 use coins::table::Change;
-use consensus::{BlockError, ScriptCheckReason};
+use consensus::{BlockError, Params, ScriptCheckReason};
 use node::Fault;
 use node::block::{BlockContext, Job};
-use node::engine::{Lost, World};
+use node::engine::World;
+use node::index::{BlockIndex, SharedIndex};
 use node::pipeline::{Backend, Connected};
 use node::tree::NodeId;
 use primitives::{BlockHash, CoinKey, OutPoint, coin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
+use store::blockfiles::BlockAt;
 
 /// Everything that a pipeline writes, and the blocks that it reads.
 #[derive(Default)]
@@ -37,6 +39,10 @@ pub(crate) struct Memory {
     pub(crate) coin_bytes_max: AtomicUsize,
     plans: Mutex<VecDeque<BlockContext>>,
     undo: Mutex<HashMap<NodeId, Vec<u8>>>,
+    /// Every known block; set by [`Memory::new`].
+    index: OnceLock<SharedIndex>,
+    /// Where the next body lies.
+    offset: AtomicU32,
     /// What was refused or lost, and why.
     pub(crate) reasons: Mutex<Vec<String>>,
 }
@@ -62,12 +68,14 @@ impl World for Memory {
         self.reasons.lock().unwrap().push(error.to_string());
     }
 
-    fn lost(&self, node: NodeId, why: &str) -> Result<Lost, Fault> {
+    fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault> {
         self.reasons.lock().unwrap().push(why.to_owned());
         let mut bodies = self.bodies.lock().unwrap();
         let copies = bodies.get_mut(&node).unwrap();
         copies.pop_front();
-        Ok(Lost { has_copy: !copies.is_empty(), found: Vec::new() })
+        let replacement = self.index().write().body_lost(node, &[]);
+        assert_eq!(replacement.has_copy, !copies.is_empty());
+        Ok(replacement.has_copy)
     }
 
     fn scripts_change(&self, _: &BlockContext, _: Option<ScriptCheckReason>) {}
@@ -174,6 +182,24 @@ impl Backend for Memory {
 }
 
 impl Memory {
+    /// Nothing but the genesis block.
+    pub(crate) fn new(params: &Params) -> Memory {
+        Memory { index: OnceLock::from(SharedIndex::new(BlockIndex::new(params))), ..Memory::default() }
+    }
+
+    /// Every known block.
+    pub(crate) fn index(&self) -> &SharedIndex {
+        self.index.get().expect("made with an index")
+    }
+
+    /// Takes a body in; the same block twice is a second copy.
+    pub(crate) fn found(&self, id: NodeId, block: Vec<u8>) {
+        let size = block.len() as u32;
+        let offset = u64::from(self.offset.fetch_add(1 + size, Ordering::Relaxed)) + 8;
+        self.bodies.lock().unwrap().entry(id).or_default().push_back(block);
+        self.index().write().found(id, BlockAt { file: 0, offset, size });
+    }
+
     /// One time in so many there is none.
     fn need_room(&self, times: usize) -> Result<(), Fault> {
         let is_full = self.moods.lock().unwrap().as_mut().is_some_and(|random| random.below(times) == 0);

@@ -457,7 +457,7 @@ fn a_header_two_hours_and_a_second_ahead_is_taken_a_second_later() {
     let (report, said, _) = sync(&peers, Until::Stop(21));
     assert_eq!((report.height, report.best, report.blocks_invalid), (21, hash_of(&late), 0), "{said:#?}");
     assert!(start.elapsed() >= Duration::from_secs(1), "not before its time");
-    assert!(said.iter().any(|text| text.contains("kept aside")), "{said:#?}");
+    assert!(said.iter().any(|text| text.contains("kept for later")), "{said:#?}");
     assert!(!said.iter().any(|text| text.contains(" gone: ")), "no offence: {said:#?}");
 }
 

@@ -7,11 +7,10 @@ use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use node::engine::{Activated, Engine, Setup};
-use node::headers::{self, AssumeValid};
+use node::headers::AssumeValid;
 use node::pipeline::Settings;
 use primitives::{Amount, BlockHash, CoinKey, Hash256, Header, OutPoint, Target, Txid, Work, coin};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::RwLock;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -370,8 +369,8 @@ impl Way {
 /// Runs a story and compares its end with the model's, and with what other runs gave.
 fn check(story: &Story, way: Way, same: &mut Same) {
     let params = Params::new(Chain::Regtest);
-    let tree = RwLock::new(headers::genesis_tree(&params));
-    let memory = Memory::default();
+    let memory = Memory::new(&params);
+    let index = memory.index();
     memory.eager.store(way.eager, Ordering::Relaxed);
     *memory.moods.lock().unwrap() = way.moods;
     let setup = Setup {
@@ -381,7 +380,7 @@ fn check(story: &Story, way: Way, same: &mut Same) {
         tip: node::tree::GENESIS,
         secret: HashKey([1, 2, 3, 4]),
     };
-    let mut engine = Engine::new(&params, &memory, &tree, setup);
+    let mut engine = Engine::new(&params, &memory, index, setup);
     if let Some(mut random) = way.choices {
         engine.pipeline.choose_by(Box::new(move |choices| random.below(choices.len())));
     }
@@ -391,16 +390,15 @@ fn check(story: &Story, way: Way, same: &mut Same) {
             continue;
         };
         let header = Header(*block.first_chunk().unwrap());
-        let accepted = headers::accept(&mut tree.write().unwrap(), &params, &header, header.hash(), NOW);
+        let accepted = index.write().accept(&params, &header, header.hash(), NOW);
         // On a block that is refused by now nothing is built.
         let Ok(id) = accepted else { continue };
-        memory.bodies.lock().unwrap().entry(id).or_default().push_back(block.clone());
-        engine.links.add(&tree.read().unwrap(), id);
+        memory.found(id, block.clone());
     }
     let (tip, best) = engine.tip_and_hash();
     engine.pipeline.flush((tip, best)).unwrap();
     drop(engine);
-    assert_eq!((tree.read().unwrap().height(tip), best), (story.end.height, story.end.tip));
+    assert_eq!((index.headers().height(tip), best), (story.end.height, story.end.tip));
     assert_eq!(*memory.tables.lock().unwrap(), story.end.table());
     let reasons = std::mem::take(&mut *memory.reasons.lock().unwrap());
     let want = &story.flaws;
@@ -408,7 +406,7 @@ fn check(story: &Story, way: Way, same: &mut Same) {
     assert!(all, "{reasons:?}, want {want:?}");
     assert_eq!(*same.reasons.get_or_insert_with(|| reasons.clone()), reasons, "the same verdicts each time");
     for (node, bytes) in memory.connected.lock().unwrap().iter() {
-        let hash = tree.read().unwrap().hash(*node);
+        let hash = index.headers().hash(*node);
         assert_eq!(same.undo.entry(hash).or_insert_with(|| bytes.clone()), bytes, "undo data are the same each time");
     }
 }

@@ -9,15 +9,13 @@ use coins::table::HashKey;
 use consensus::{Chain, Params};
 use disk::SimDisk;
 use node::engine::{Activated, Engine, Setup};
-use node::headers::{self, AssumeValid};
+use node::headers::AssumeValid;
 use node::jobs;
 use node::options::{Options, SetHash};
 use node::pipeline::Settings;
-use node::tree::Tree;
 use primitives::{BlockHash, Hash256, Header, Work, hex};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::RwLock;
 use std::sync::atomic::Ordering;
 
 /// Noon of 2026-11-21.
@@ -40,12 +38,12 @@ fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool) -> End {
 /// The same, bringing the chain up to date after each group.
 fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     let params = Params::new(Chain::Regtest);
-    let tree = RwLock::new(headers::genesis_tree(&params));
-    let memory = Memory::default();
+    let memory = Memory::new(&params);
+    let index = memory.index();
     memory.eager.store(eager, Ordering::Relaxed);
     let mut reasons = Vec::new();
     let mut waiting: HashMap<BlockHash, Vec<Vec<u8>>> = HashMap::new();
-    let mut engine = engine_on(&params, &memory, &tree, settings);
+    let mut engine = engine_on(&params, &memory, settings);
     let mut left: Vec<usize> = groups.iter().map(|group| group.len()).collect();
     let mut group = 0;
     for block in groups.iter().copied().flatten() {
@@ -61,17 +59,16 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
             if tables.parse_block(&block).is_err() {
                 continue;
             }
-            let known = tree.read().unwrap().find(&header.prev()).is_some();
+            let known = index.headers().find(&header.prev()).is_some();
             if !known && header.hash() != params.genesis_hash {
                 waiting.entry(header.prev()).or_default().push(block);
                 continue;
             }
-            let accepted = headers::accept(&mut tree.write().unwrap(), &params, &header, header.hash(), NOW);
+            let accepted = index.write().accept(&params, &header, header.hash(), NOW);
             match accepted {
                 Ok(node::tree::GENESIS) => {}
                 Ok(id) => {
-                    memory.bodies.lock().unwrap().entry(id).or_default().push_back(block);
-                    engine.links.add(&tree.read().unwrap(), id);
+                    memory.found(id, block);
                     queue.extend(waiting.remove(&header.hash()).unwrap_or_default());
                 }
                 Err(error) => reasons.push(error.to_string()),
@@ -79,13 +76,13 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
         }
     }
     assert_eq!(engine.activate().unwrap(), Activated::Tip);
-    engine.check_stale_blocks(&mut |_, _| {}).unwrap();
+    engine.check_stale_blocks().unwrap();
     let (tip, best) = engine.tip_and_hash();
     engine.pipeline.flush((tip, best)).unwrap();
     let asked = engine.pipeline.stats().snapshot().asked;
     drop(engine);
     reasons.append(&mut memory.reasons.lock().unwrap());
-    End { height: tree.read().unwrap().height(tip), best, set: memory.hash_serialized(), reasons, asked }
+    End { height: index.headers().height(tip), best, set: memory.hash_serialized(), reasons, asked }
 }
 
 /// Reindexes a file of records, of which those that begin with `raw:` are bytes as they lie there.
@@ -108,12 +105,7 @@ fn run_file(base: &[Vec<u8>], records: &[&str], settings: Settings, eager: bool)
 }
 
 /// An engine that verifies every script, on top of nothing.
-pub(crate) fn engine_on<'w>(
-    params: &'w Params,
-    memory: &'w Memory,
-    tree: &'w RwLock<Tree>,
-    settings: Settings,
-) -> Engine<'w> {
+pub(crate) fn engine_on<'w>(params: &'w Params, memory: &'w Memory, settings: Settings) -> Engine<'w> {
     let setup = Setup {
         pipeline: settings,
         assume: AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO },
@@ -121,7 +113,7 @@ pub(crate) fn engine_on<'w>(
         tip: node::tree::GENESIS,
         secret: HashKey([9, 8, 7, 6]),
     };
-    Engine::new(params, memory, tree, setup)
+    Engine::new(params, memory, memory.index(), setup)
 }
 
 pub(crate) fn combinations() -> Vec<(Settings, bool)> {

@@ -59,8 +59,6 @@ struct Shared<'f, 'e> {
     folder: &'f Folder<'e>,
     network: Network,
     arrivals: Arc<Arrivals>,
-    /// Bodies that arrived, for the engine's links.
-    stored: Mutex<Vec<NodeId>>,
     /// Size of the blocks that arrive, smoothed.
     block_bytes: AtomicU64,
     /// Height of the last block that was wanted, where only so many may be ahead of the tip.
@@ -104,8 +102,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     let chain = Arc::new(SharedChain {
         params: options.params.clone(),
         minimum_work: options.minimum_chain_work,
-        tree: folder.tree.clone(),
-        active: folder.active.clone(),
+        index: folder.index.clone(),
         files: folder.files.clone(),
         writers: folder.writers.clone(),
         pruned: folder.is_pruning(),
@@ -113,11 +110,10 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     });
     let own = store::own::Own::new(folder.disk.clone(), folder.layout.own_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
-    let height_start = folder.tree().height(existing.tip);
+    let height_start = folder.headers().height(existing.tip);
     // The window is of the same memory.
     let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
     let mut engine = engine_with(folder, existing.tip, budget_bytes);
-    engine.links = existing.links;
     // What is stored already is connected before anybody is asked.
     let mut activated = super::activate(folder, &mut engine)?;
     let (sender, receiver) = channel();
@@ -133,7 +129,6 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         folder,
         network,
         arrivals,
-        stored: Mutex::default(),
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
         wanted_to: AtomicU32::new(0),
         dirty: AtomicBool::new(false),
@@ -217,7 +212,7 @@ fn spawn<'s, T: Send + 's>(
 
 /// The next blocks of the best header chain, where it stands on the tip; they may be there or still come.
 fn next_run(folder: &Folder<'_>, tip: NodeId) -> Option<NodeId> {
-    let tree = folder.tree();
+    let tree = folder.headers();
     let best = tree.best();
     let enough = tree.work(best) >= folder.options.minimum_chain_work;
     let end = tree.height(best).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
@@ -239,9 +234,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         if folder.is_stopping() {
             return Ok(Activated::Stopped);
         }
-        for id in std::mem::take(&mut *shared.stored.lock().expect("nobody panics with it")) {
-            engine.links.add(&folder.tree(), id);
-        }
+        let found_count = folder.index.read().found_count();
         match engine.activate()? {
             Activated::Tip => {}
             ended => return Ok(ended),
@@ -272,19 +265,17 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         let headers_done = shared.network.progress().headers_done;
         // Of two with the same work the first that came stays, whichever header was first.
         let at_tip = {
-            let tree = folder.tree();
+            let tree = folder.headers();
             let work = tree.work(engine.tip());
             let enough = work >= tree.work(tree.best()) && work >= folder.options.minimum_chain_work;
             enough && tree.fate(engine.tip()) == Fate::Open
         };
-        if at_tip && sync.exit_at_tip && headers_done && shared.stored.lock().expect("nobody panics with it").is_empty()
-        {
+        if at_tip && sync.exit_at_tip && headers_done {
             return Ok(Activated::Tip);
         }
         // Where blocks come one by one, none is in flight behind which the pipeline could commit by itself.
         folder.commit_if_due(engine)?;
         // Nothing to connect: wait for the next arrival.
-        let waiting = || !shared.stored.lock().expect("nobody panics with it").is_empty();
-        shared.arrivals.wait(waiting);
+        shared.arrivals.wait(|| folder.index.read().found_count() != found_count);
     }
 }

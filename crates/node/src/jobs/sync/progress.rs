@@ -3,7 +3,7 @@
 use super::{RUN_BLOCKS_MAX, Shared};
 use crate::datadir::Folder;
 use crate::stats::{Snapshot, Stats};
-use crate::tree::{GENESIS, NodeId};
+use crate::tree::NodeId;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
     let progress = shared.network.progress();
     teller.peers.store((progress.outbound_count + progress.inbound_count) as u32, Relaxed);
     let (best, work) = {
-        let tree = folder.tree();
+        let tree = folder.headers();
         (tree.height(tree.best()), tree.work(tree.best()))
     };
     teller.headers.store(best, Relaxed);
@@ -52,7 +52,7 @@ fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
 fn bytes_left_by_transactions(folder: &Folder<'_>, end: u32, stats: &Snapshot) -> Option<u64> {
     let far = folder.teller.height.load(Relaxed).saturating_add(RUN_BLOCKS_MAX);
     let time = {
-        let tree = folder.tree();
+        let tree = folder.headers();
         (far < end).then(|| tree.time(tree.ancestor(tree.best(), end)))?
     };
     let all = folder.params.chain_tx_data.transactions_at(i64::from(time))?;
@@ -70,13 +70,13 @@ fn bytes_of_transactions(count: f64, seen_bytes: u64, seen: u64) -> u64 {
 /// The same, each block that is to come taken to be as large as those of late; of those next, what is stored is known.
 fn bytes_left(shared: &Shared<'_, '_>, end: u32) -> u64 {
     let block_bytes = shared.block_bytes.load(Relaxed);
-    let tip = shared.folder.active.read().expect("nobody panics with it").last().copied().unwrap_or(GENESIS);
-    let tree = shared.folder.tree();
+    let index = shared.folder.index.read();
+    let (tree, tip) = (index.headers(), index.tip());
     let best = tree.best();
     let near = end.min(tree.height(best)).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
     let mut bytes = 0;
     if near > tree.height(tip) && tree.is_ancestor(tip, best) {
-        let size = |node: NodeId| Some(u64::from(tree.body(node).size)).filter(|&size| size > 0);
+        let size = |node: NodeId| Some(u64::from(index.body(node).size())).filter(|&size| size > 0);
         let path = tree.path(tip, tree.ancestor(best, near));
         bytes = path.into_iter().map(|node| size(node).unwrap_or(block_bytes)).sum();
     }

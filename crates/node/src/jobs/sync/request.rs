@@ -1,7 +1,6 @@
 //! Which blocks are asked for: those of the best header chain that are not there, as far ahead as may be.
 
 use super::Shared;
-use crate::tree::GENESIS;
 use p2p::Want;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,13 +10,13 @@ const WANTS_MAX: usize = 4096;
 /// Asks for the blocks of the best header chain that are not there.
 pub(super) fn want(shared: &Shared<'_, '_>) {
     let folder = shared.folder;
-    let tree = folder.tree();
+    let index = folder.index.read();
+    let tree = index.headers();
     let best = tree.best();
     if tree.work(best) < folder.options.minimum_chain_work {
         return;
     }
-    let active = folder.active.read().expect("nobody panics with it");
-    let tip = active.last().copied().unwrap_or(GENESIS);
+    let tip = index.tip();
     let fork = tree.fork(tip, best);
     let stop = folder.options.stop_at_height.unwrap_or(u32::MAX);
     // What is stored ahead of the tip cannot be pruned: there must not be much of it.
@@ -31,18 +30,10 @@ pub(super) fn want(shared: &Shared<'_, '_>) {
     }
     shared.held_back.store(is_held_back, Relaxed);
     shared.wanted_to.store(end, Relaxed);
-    let mut list = Vec::new();
-    let mut from = fork;
-    // Piece by piece: there may be a million headers, and few are wanted.
-    while tree.height(from) < end && list.len() < WANTS_MAX {
-        let to = tree.ancestor(best, end.min(tree.height(from).saturating_add(WANTS_MAX as u32)));
-        let missing = tree.path(from, to).into_iter().filter(|&node| tree.body(node).location().is_none());
-        let room = WANTS_MAX - list.len();
-        list.extend(missing.take(room).map(|node| Want { hash: tree.hash(node), height: tree.height(node) }));
-        from = to;
-    }
+    let missing = index.missing_from(fork, best, end, WANTS_MAX).into_iter();
+    let list = missing.map(|node| Want { hash: tree.hash(node), height: tree.height(node) }).collect();
     folder.teller.height_end.store(tree.height(best).min(stop), Relaxed);
-    drop(tree);
+    drop(index);
     shared.network.want(list);
 }
 
@@ -68,7 +59,7 @@ pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
 pub(super) fn hurry_if_elsewhere(shared: &Shared<'_, '_>) {
     let run_to = *shared.run_to.lock().expect("nobody panics with it");
     let is_elsewhere = run_to.is_some_and(|run_to| {
-        let tree = shared.folder.tree();
+        let tree = shared.folder.headers();
         !tree.is_ancestor(run_to, tree.best())
     });
     if is_elsewhere {

@@ -1,0 +1,553 @@
+//! The block index in memory: every header, where its body lies, how far it was checked, which chain is connected and
+//! which one should be.
+//!
+//! In: what became of headers and bodies. Out: the next best block, what is missing, the entries that must be written.
+//! One lock guards all of it ([`SharedIndex`]); each change is a method, after which [`BlockIndex::invariants`] hold:
+//! - A block's body is in the set of candidates while it has a place, or is connected and pruned.
+//! - Of several places of a body one is in use: its entry names it, unless it lies beyond 4 GiB.
+//! - An entry that differs from what was last written is dirty, and is written once for all changes until then.
+//!
+//! Absent on purpose: reading and writing files (`writer`), coins, time.
+//! Source: Bitcoin Core b88bffe, `BlockManager` (`m_block_index`, `m_dirty_blockindex`, `m_blocks_unlinked`), `CChain`.
+
+mod body;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use body::{Body, Validity};
+pub use shared::{Headers, SharedIndex};
+
+use crate::best_chain::CandidateSet;
+use crate::headers;
+use crate::tree::{Fate, GENESIS, NodeId, Tree};
+use consensus::{BlockError, Params};
+use primitives::{BlockHash, Header, Height};
+use std::collections::{HashMap, HashSet, VecDeque};
+use store::blockfiles::{BlockAt, FoundBlock};
+use store::{FilePos, IndexEntry, Status};
+
+/// Blocks off the chain that are shown to peers: not deeper than Core shows them by age, about a month of blocks.
+const STALE_DEPTH_MAX: Height = 4320;
+
+/// Every known block.
+#[derive(Debug)]
+pub struct BlockIndex {
+    headers: Tree,
+    bodies: Vec<Body>,
+    /// Places of bodies beside those that the bodies name, the next one to be used first.
+    copies: HashMap<NodeId, VecDeque<BlockAt>>,
+    /// File and offset of records that proved damaged.
+    damaged: HashSet<(u32, u64)>,
+    /// Blocks of the files whose parents were not found: they may be, inside a damaged record.
+    orphans: Vec<FoundBlock>,
+    candidates: CandidateSet,
+    /// Goes up with each body that comes.
+    found_count: u64,
+    /// The connected chain by height.
+    active: Vec<NodeId>,
+    /// Whose entries must be written.
+    dirty: Vec<NodeId>,
+    segwit_height: Height,
+}
+
+/// What a place of a body is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// The only one.
+    First,
+    /// The one in use, known already.
+    InUse,
+    /// One more copy.
+    Copy,
+}
+
+/// What is there instead of a damaged record.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Replacement {
+    /// Another copy of the block is in use now; else its body is absent.
+    pub has_copy: bool,
+    /// Blocks that lay inside the record, and had no place before.
+    pub first: Vec<(NodeId, BlockAt)>,
+}
+
+impl BlockIndex {
+    /// The genesis block alone.
+    pub fn new(params: &Params) -> BlockIndex {
+        let headers = headers::genesis_tree(params);
+        let mut index = BlockIndex {
+            candidates: CandidateSet::new(&headers),
+            headers,
+            bodies: Vec::new(),
+            copies: HashMap::new(),
+            damaged: HashSet::new(),
+            orphans: Vec::new(),
+            found_count: 0,
+            active: vec![GENESIS],
+            dirty: Vec::new(),
+            segwit_height: params.segwit_height,
+        };
+        index.add_bodies();
+        index
+    }
+
+    /// Every known header.
+    pub fn headers(&self) -> &Tree {
+        &self.headers
+    }
+
+    /// What is known of a block's body.
+    pub fn body(&self, id: NodeId) -> &Body {
+        &self.bodies[id.index()]
+    }
+
+    /// Bytes held for each header and body.
+    pub fn memory_bytes(&self) -> usize {
+        self.headers.memory_bytes() + self.bodies.capacity() * size_of::<Body>()
+    }
+
+    /// Where a block lies.
+    pub fn place(&self, id: NodeId) -> Option<BlockAt> {
+        let body = self.body(id);
+        let named = body.location().map(|at| BlockAt { file: at.file, offset: u64::from(at.offset), size: body.size });
+        named.or_else(|| self.copies.get(&id)?.front().copied())
+    }
+
+    /// The last connected block.
+    pub fn tip(&self) -> NodeId {
+        self.active.last().copied().unwrap_or(GENESIS)
+    }
+
+    /// The connected chain by height.
+    pub fn active(&self) -> &[NodeId] {
+        &self.active
+    }
+
+    /// Whether a block is on the connected chain.
+    pub fn is_active(&self, id: NodeId) -> bool {
+        self.active.get(self.headers.height(id) as usize) == Some(&id)
+    }
+
+    /// Goes up with each body that comes.
+    pub fn found_count(&self) -> u64 {
+        self.found_count
+    }
+
+    /// The block that the chain should end with: see [`CandidateSet::best`].
+    pub fn best_candidate(&self, tip: NodeId, last_active: NodeId) -> NodeId {
+        self.candidates.best(&self.headers, tip, last_active)
+    }
+
+    /// Whether a block's body is there, or was connected and pruned.
+    pub fn has_body(&self, id: NodeId) -> bool {
+        self.candidates.has_body(id)
+    }
+
+    /// Blocks that are there, are not connected, and were not checked alone; `tip` is the last connected one.
+    pub fn unchecked_stale_blocks(&self, tip: NodeId) -> Vec<NodeId> {
+        let headers = &self.headers;
+        let is_waiting = |&id: &NodeId| {
+            let is_unchecked = self.body(id).validity < Validity::Transactions;
+            self.has_body(id) && headers.fate(id) != Fate::FailedParent && is_unchecked
+        };
+        let waiting = headers.ids().filter(is_waiting);
+        waiting.filter(|&id| id != GENESIS && !headers.is_ancestor(id, tip)).collect()
+    }
+
+    /// Blocks on the way from `from` to `best`, up to `height`, that are not there: the lowest, at most `limit`.
+    pub fn missing_from(&self, mut from: NodeId, best: NodeId, height: Height, limit: usize) -> Vec<NodeId> {
+        let headers = &self.headers;
+        let mut missing = Vec::new();
+        // Piece by piece: there may be a million headers, and few are wanted.
+        while headers.height(from) < height && missing.len() < limit {
+            let to = headers.ancestor(best, height.min(headers.height(from).saturating_add(limit as u32)));
+            let absent = headers.path(from, to).into_iter().filter(|&id| self.body(id).location().is_none());
+            missing.extend(absent.take(limit - missing.len()));
+            from = to;
+        }
+        missing
+    }
+
+    /// A block that peers may be shown: on the chain, or not far off it and connected once.
+    /// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`.
+    pub fn is_shown(&self, id: NodeId) -> bool {
+        let headers = &self.headers;
+        let is_near = headers.height(id) + STALE_DEPTH_MAX > headers.height(self.tip());
+        let was_connected = headers.fate(id) == Fate::Open && self.body(id).validity >= Validity::Scripts;
+        self.is_active(id) || (was_connected && is_near)
+    }
+
+    /// Where a block lies that peers may be given.
+    pub fn serve(&self, hash: &BlockHash) -> Option<(FilePos, u32)> {
+        let body = self.body(self.headers.find(hash).filter(|&id| self.is_shown(id))?);
+        Some((body.location()?, body.size))
+    }
+
+    /// Transactions of the chain up to a block, genesis and itself included.
+    pub fn transactions_up_to(&self, id: NodeId) -> u64 {
+        let chain = std::iter::successors(Some(id), |&id| self.headers.parent(id));
+        chain.map(|id| u64::from(self.body(id).transactions)).sum()
+    }
+
+    /// The lowest block up to `tip` that was not connected, as the index says.
+    pub fn first_unconnected(&self, tip: NodeId) -> Option<NodeId> {
+        let path = self.headers.path(GENESIS, tip);
+        path.into_iter().find(|&id| self.body(id).validity < Validity::Scripts)
+    }
+
+    /// Lowest height from which on all blocks of the connected chain are there.
+    pub fn prune_height(&self) -> Height {
+        let there = self.active.iter().rev().take_while(|&&id| self.body(id).location().is_some()).count();
+        (self.active.len() - there) as Height
+    }
+
+    /// Every place in use that an entry can name, with its block.
+    pub fn places(&self) -> impl Iterator<Item = (NodeId, FilePos, u32)> + '_ {
+        self.headers.ids().filter_map(|id| Some((id, self.body(id).location()?, self.body(id).size)))
+    }
+
+    /// What the index on disk says of a block.
+    fn entry(&self, id: NodeId) -> IndexEntry {
+        let (headers, body) = (&self.headers, self.body(id));
+        let height = headers.height(id);
+        let is_checked = body.validity >= Validity::Transactions;
+        let data = body.location().filter(|_| is_checked);
+        let undo = body.undo().filter(|_| data.is_some());
+        let mut status = Status(body.validity.level());
+        if data.is_some() {
+            status = status.with(Status::HAVE_DATA);
+        }
+        if undo.is_some() {
+            status = status.with(Status::HAVE_UNDO);
+        }
+        if is_checked && height >= self.segwit_height {
+            status = status.with(Status::OPT_WITNESS);
+        }
+        if headers.fate(id) != Fate::Open {
+            status = status.with(Status::FAILED_VALID);
+        }
+        IndexEntry {
+            hash: headers.hash(id),
+            header: headers.header(id),
+            height,
+            status,
+            tx_count: body.transactions,
+            file: data.map_or(0, |at| at.file),
+            data_offset: data.map_or(0, |at| at.offset),
+            undo_offset: undo.map_or(0, |at| at.offset),
+        }
+    }
+}
+
+/// Headers and loading.
+impl BlockIndex {
+    /// Takes a header in, or finds it: see [`headers::accept`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn accept(
+        &mut self,
+        params: &Params,
+        header: &Header,
+        hash: BlockHash,
+        now: i64,
+    ) -> Result<NodeId, BlockError> {
+        let id = headers::accept(&mut self.headers, params, header, hash, now)?;
+        self.add_bodies();
+        Ok(id)
+    }
+
+    /// A header that an older index knew. Says no where its parent is unknown.
+    pub fn insert_known(&mut self, entry: &IndexEntry) -> Option<NodeId> {
+        if entry.height == 0 {
+            return Some(GENESIS);
+        }
+        let parent = self.headers.find(&entry.header.prev())?;
+        let id = self.headers.insert(&entry.header, entry.hash, parent);
+        self.add_bodies();
+        Some(id)
+    }
+
+    /// An entry as the index on disk has it: header and marks. Its body is there once [`BlockIndex::found`] says where.
+    pub fn load(&mut self, entry: &IndexEntry) -> Option<NodeId> {
+        let id = self.insert_known(entry)?;
+        if entry.status.is_failed() {
+            self.invalid(id);
+        }
+        self.clean(id);
+        self.bodies[id.index()] = Body::of_entry(entry);
+        Some(id)
+    }
+
+    /// The body of a loaded entry is where the entry says, and of this size.
+    pub fn loaded_body(&mut self, id: NodeId, size: u32) {
+        self.bodies[id.index()].size = size;
+        self.add_candidate(id);
+    }
+
+    /// What an entry says of a block whose file is gone. Its header is known, see [`BlockIndex::insert_known`].
+    pub fn load_pruned(&mut self, id: NodeId, entry: &IndexEntry) {
+        if entry.status.is_failed() {
+            self.invalid(id);
+        }
+        let body = &mut self.bodies[id.index()];
+        (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
+        self.clean(id);
+    }
+
+    /// What an entry says of a block that lies where the entry says.
+    pub fn load_checked(&mut self, id: NodeId, entry: &IndexEntry) {
+        let body = &mut self.bodies[id.index()];
+        (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
+        body.set_undo(entry.undo_offset);
+        self.clean(id);
+    }
+
+    /// The chain up to `tip` is connected.
+    pub fn set_active(&mut self, tip: NodeId) {
+        self.active = vec![GENESIS];
+        self.active.extend(self.headers.path(GENESIS, tip));
+    }
+
+    /// The connected chain counts as complete, also where its bodies are pruned.
+    pub fn complete_active(&mut self) {
+        self.active.iter().for_each(|&id| self.candidates.add(&self.headers, id));
+    }
+
+    fn add_bodies(&mut self) {
+        for index in self.bodies.len()..self.headers.len() {
+            self.bodies.push(Body::new());
+            self.dirty.push(NodeId::new(index));
+        }
+    }
+}
+
+/// Bodies: each method is one transition.
+impl BlockIndex {
+    /// A block lies there. The first place is the one in use.
+    pub fn found(&mut self, id: NodeId, at: BlockAt) -> Found {
+        self.add_candidate(id);
+        match self.place(id) {
+            Some(known) if known == at => return Found::InUse,
+            Some(_) => {}
+            None => {
+                self.put_places(id, VecDeque::from([at]));
+                return Found::First;
+            }
+        }
+        let copies = self.copies.entry(id).or_default();
+        if !copies.contains(&at) {
+            copies.push_back(at);
+        }
+        Found::Copy
+    }
+
+    /// Blocks lie there; those that are known as pruned stay so.
+    pub fn found_all(&mut self, found: &[(NodeId, BlockAt)]) {
+        for &(id, at) in found {
+            if !self.body(id).is_pruned() {
+                self.found(id, at);
+            }
+        }
+    }
+
+    /// The same, to be used before all places that are known.
+    pub fn prefer(&mut self, id: NodeId, at: BlockAt) {
+        self.add_candidate(id);
+        let mut places = self.take_places(id);
+        places.retain(|known| *known != at);
+        places.push_front(at);
+        self.put_places(id, places);
+    }
+
+    /// A body was checked alone, and is good so far.
+    pub fn checked(&mut self, id: NodeId, transactions: u32) {
+        let body = self.change(id);
+        (body.validity, body.transactions) = (body.validity.max(Validity::Transactions), transactions);
+    }
+
+    /// The genesis block is never connected, and has no undo data.
+    pub fn checked_genesis(&mut self) {
+        let body = self.change(GENESIS);
+        (body.validity, body.transactions) = (Validity::Transactions, 1);
+        body.set_undo(0);
+    }
+
+    /// A block on the tip is connected; `undo` is the offset of undo data that was written for it.
+    pub fn connected(&mut self, id: NodeId, transactions: u32, undo: Option<u32>) {
+        let known = *self.body(id);
+        if known.validity != Validity::Scripts || known.transactions != transactions || undo.is_some() {
+            let body = self.change(id);
+            (body.validity, body.transactions) = (Validity::Scripts, transactions);
+            undo.into_iter().for_each(|offset| body.set_undo(offset));
+        }
+        self.active.push(id);
+    }
+
+    /// The tip was taken off the chain.
+    pub fn disconnected(&mut self) {
+        self.active.pop();
+    }
+
+    /// A block broke a rule: it and what stands on it is no candidate any more.
+    pub fn invalid(&mut self, id: NodeId) {
+        for marked in self.headers.fail(id) {
+            self.change(marked);
+        }
+        self.candidates.invalid(&self.headers, id);
+    }
+
+    /// The record in use for a block proved damaged; `inside` are blocks that lie in it, parents first. The next copy is
+    /// used; without one no block counts as connected that stands on this one: bitcoind's own check stops at that.
+    pub fn body_lost(&mut self, id: NodeId, inside: &[(NodeId, BlockAt)]) -> Replacement {
+        // What is pruned stays so.
+        let inside: Vec<_> = inside.iter().copied().filter(|&(id, _)| !self.body(id).is_pruned()).collect();
+        let mut places = self.take_places(id);
+        places.pop_front();
+        let mut first = Vec::new();
+        for (other, at) in inside {
+            if other != id {
+                first.extend((self.found(other, at) == Found::First).then_some((other, at)));
+            } else if !places.contains(&at) {
+                places.push_back(at);
+            }
+        }
+        let has_copy = !places.is_empty();
+        if has_copy {
+            self.put_places(id, places);
+        } else {
+            *self.change(id) = Body::new();
+            let above = self.headers.descendants(&[id]);
+            for &other in &above {
+                if self.body(other).validity > Validity::Transactions {
+                    self.change(other).validity = Validity::Transactions;
+                }
+            }
+            self.candidates.remove(&self.headers, &[id], &above);
+        }
+        Replacement { has_copy, first }
+    }
+
+    /// Files are about to be removed, with what lies in them: connected blocks stay complete. Another copy of a body that
+    /// goes is not used: what is pruned stays so.
+    pub fn pruned(&mut self, goes: impl Fn(u32) -> bool) {
+        let mut absent = Vec::new();
+        for id in self.headers.ids() {
+            if self.body(id).location().is_some_and(|at| goes(at.file)) {
+                self.change(id).set_pruned();
+                self.copies.remove(&id);
+                absent.extend((!self.is_active(id)).then_some(id));
+            }
+        }
+        let copied: Vec<NodeId> = self.copies.keys().copied().collect();
+        for id in copied {
+            let mut places = self.take_places(id);
+            places.retain(|at| !goes(at.file));
+            absent.extend((places.is_empty() && !self.is_active(id)).then_some(id));
+            self.put_places(id, places);
+        }
+        self.orphans.retain(|block| !goes(block.at.file));
+        let above = self.headers.descendants(&absent);
+        self.candidates.remove(&self.headers, &absent, &above);
+    }
+
+    /// Entries that were changed since this was asked, in the order of their headers. What changes from here on is dirty
+    /// again: what changes while these are being written is written again.
+    pub fn take_dirty(&mut self) -> Vec<IndexEntry> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.retain(|id| std::mem::take(&mut self.bodies[id.index()].is_dirty));
+        dirty.into_iter().map(|id| self.entry(id)).collect()
+    }
+
+    fn add_candidate(&mut self, id: NodeId) {
+        self.found_count += u64::from(!self.candidates.has_body(id));
+        self.candidates.add(&self.headers, id);
+    }
+
+    /// All places of a body, the one in use first; they are to be put back.
+    fn take_places(&mut self, id: NodeId) -> VecDeque<BlockAt> {
+        let named = self.body(id).location().and_then(|_| self.place(id));
+        let mut places = self.copies.remove(&id).unwrap_or_default();
+        named.into_iter().for_each(|at| places.push_front(at));
+        places
+    }
+
+    fn put_places(&mut self, id: NodeId, mut places: VecDeque<BlockAt>) {
+        let Some(&first) = places.front() else { return };
+        if !self.body(id).is_at(first) {
+            self.change(id).set_location(first);
+        }
+        if self.body(id).location().is_some() {
+            places.pop_front();
+        }
+        if !places.is_empty() {
+            self.copies.insert(id, places);
+        }
+    }
+
+    fn change(&mut self, id: NodeId) -> &mut Body {
+        let body = &mut self.bodies[id.index()];
+        if !std::mem::replace(&mut body.is_dirty, true) {
+            self.dirty.push(id);
+        }
+        body
+    }
+
+    /// The index on disk says the same.
+    fn clean(&mut self, id: NodeId) {
+        self.bodies[id.index()].is_dirty = false;
+        self.dirty.pop_if(|last| *last == id);
+    }
+}
+
+/// Records that were found and are of no use yet.
+impl BlockIndex {
+    /// What was found inside the damaged record at `bad`, and the blocks that wait for a parent. However many damaged
+    /// records a record lies in, it is tried once: what proved damaged before is left out.
+    pub fn found_inside(&mut self, bad: BlockAt, mut blocks: Vec<FoundBlock>) -> Vec<FoundBlock> {
+        self.damaged.insert((bad.file, bad.offset));
+        blocks.retain(|block| !self.damaged.contains(&(block.at.file, block.at.offset)));
+        if !blocks.is_empty() {
+            blocks.append(&mut self.orphans);
+        }
+        blocks
+    }
+
+    /// Blocks that wait for a parent.
+    pub fn take_orphans(&mut self) -> Vec<FoundBlock> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    /// These wait for a parent.
+    pub fn set_orphans(&mut self, orphans: Vec<FoundBlock>) {
+        self.orphans = orphans;
+    }
+}
+
+#[cfg(test)]
+impl BlockIndex {
+    /// What always holds.
+    pub(crate) fn invariants(&self) {
+        let headers = &self.headers;
+        assert_eq!(headers.len(), self.bodies.len(), "a body for each header");
+        self.candidates.invariants(headers);
+        let dirty: HashSet<NodeId> = self.dirty.iter().copied().collect();
+        for id in headers.ids().filter(|&id| id != GENESIS) {
+            let has_place = self.place(id).is_some();
+            assert!(has_place <= self.has_body(id), "what has a place is there");
+            let is_kept = self.is_active(id) && self.body(id).is_pruned();
+            assert!(self.has_body(id) <= (has_place || is_kept), "what is there has a place, or was pruned");
+            assert!(self.body(id).is_dirty <= dirty.contains(&id), "what is dirty is written");
+            let is_named = self.body(id).location().is_some();
+            let copies = self.copies.get(&id);
+            assert!(copies.is_none_or(|all| !all.is_empty() && (!is_named || !all.contains(&self.place(id).unwrap()))));
+        }
+        let linked = |pair: &[NodeId]| headers.parent(pair[1]) == Some(pair[0]);
+        assert!(self.active.windows(2).all(linked), "the connected chain is one");
+        let best = headers.ids().filter(|&id| headers.fate(id) == Fate::Open);
+        let best = best.max_by_key(|&id| (headers.work(id), std::cmp::Reverse(id)));
+        assert_eq!(Some(headers.work(headers.best())), best.map(|id| headers.work(id)), "the best header");
+    }
+}

@@ -1,0 +1,57 @@
+//! The block index behind its lock.
+
+use super::BlockIndex;
+use crate::tree::Tree;
+use std::ops::Deref;
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The block index, read and changed by several threads.
+#[derive(Debug)]
+pub struct SharedIndex(RwLock<BlockIndex>);
+
+impl SharedIndex {
+    /// Shares it.
+    pub fn new(index: BlockIndex) -> SharedIndex {
+        SharedIndex(RwLock::new(index))
+    }
+
+    /// To be read. A thread must not ask again while it holds this: with a writer waiting in between, both would wait
+    /// for ever.
+    ///
+    /// # Panics
+    ///
+    /// After a panic of a thread that changed it.
+    pub fn read(&self) -> RwLockReadGuard<'_, BlockIndex> {
+        self.0.read().expect("no thread panics with it")
+    }
+
+    /// The headers, to be read: as [`SharedIndex::read`].
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    pub fn headers(&self) -> Headers<'_> {
+        Headers(self.read())
+    }
+
+    /// To be changed.
+    ///
+    /// # Panics
+    ///
+    /// After a panic of a thread that changed it.
+    pub fn write(&self) -> RwLockWriteGuard<'_, BlockIndex> {
+        self.0.write().expect("no thread panics with it")
+    }
+}
+
+/// The headers of an index that is locked for reading.
+#[derive(Debug)]
+pub struct Headers<'a>(RwLockReadGuard<'a, BlockIndex>);
+
+impl Deref for Headers<'_> {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        self.0.headers()
+    }
+}

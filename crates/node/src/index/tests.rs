@@ -1,0 +1,282 @@
+//! Random transitions beside a plain model: one that keeps a list of bodies and looks at everything each time.
+
+use super::*;
+use consensus::Chain;
+use primitives::Hash256;
+use std::collections::{BTreeMap, BTreeSet};
+use testkit::Rng;
+
+fn regtest() -> BlockIndex {
+    BlockIndex::new(&Params::new(Chain::Regtest))
+}
+
+/// A header on `parent`, known and nothing more.
+fn header(index: &mut BlockIndex, parent: NodeId, nonce: u32) -> NodeId {
+    let header = Header::new(4, index.headers.hash(parent), Hash256::ZERO, 1, 0x207f_ffff, nonce);
+    let id = index.headers.insert(&header, header.hash(), parent);
+    index.add_bodies();
+    id
+}
+
+fn at(file: u32, offset: u64) -> BlockAt {
+    BlockAt { file, offset, size: 100 }
+}
+
+/// What the index must say, by definition.
+#[derive(Default)]
+struct Model {
+    /// Places of bodies, in the order in which they are used.
+    places: BTreeMap<NodeId, Vec<BlockAt>>,
+    /// Bodies that were connected and are pruned.
+    kept: BTreeSet<NodeId>,
+    /// All bodies in the order in which they came.
+    arrived: Vec<NodeId>,
+    /// What the index on disk says.
+    disk: BTreeMap<Height, Vec<IndexEntry>>,
+}
+
+impl Model {
+    fn arrive(&mut self, id: NodeId) {
+        if !self.arrived.contains(&id) {
+            self.arrived.push(id);
+        }
+    }
+
+    fn leave(&mut self, id: NodeId) {
+        self.arrived.retain(|&other| other != id);
+    }
+
+    /// Blocks in the order in which they became complete.
+    fn complete(&self, tree: &Tree) -> Vec<NodeId> {
+        let (mut complete, mut waiting) = (vec![GENESIS], Vec::new());
+        for &id in &self.arrived {
+            waiting.push(id);
+            let mut queue = VecDeque::from([id]);
+            while let Some(id) = queue.pop_front() {
+                if complete.contains(&tree.parent(id).unwrap()) {
+                    complete.push(id);
+                    waiting.retain(|&other| other != id);
+                    queue.extend(waiting.iter().filter(|&&child| tree.parent(child) == Some(id)));
+                }
+            }
+        }
+        complete
+    }
+
+    /// A scan of everything, as it was done before there was a set of candidates.
+    fn best(&self, tree: &Tree, tip: NodeId, last_active: NodeId) -> NodeId {
+        let complete = self.complete(tree);
+        let order = |id: NodeId| complete.iter().position(|&other| other == id);
+        let mut best = tip;
+        for id in tree.ids().filter(|&id| order(id).is_some() && tree.fate(id) == Fate::Open) {
+            let is_earlier = best != last_active && (id == last_active || order(id) < order(best));
+            if tree.work(id) > tree.work(best) || (tree.work(id) == tree.work(best) && is_earlier) {
+                best = id;
+            }
+        }
+        best
+    }
+
+    fn compare(&self, index: &BlockIndex, rng: &mut Rng, row: &str) {
+        index.invariants();
+        for id in index.headers.ids().filter(|&id| id != GENESIS) {
+            assert_eq!(index.place(id), self.places.get(&id).and_then(|all| all.first()).copied(), "{row}: {id:?}");
+            assert_eq!(index.has_body(id), self.arrived.contains(&id), "{row}: {id:?}");
+        }
+        // Where the chain is, and where it was: any complete block.
+        let complete = self.complete(&index.headers);
+        let open: Vec<NodeId> = complete.into_iter().filter(|&id| index.headers.fate(id) == Fate::Open).collect();
+        for _ in 0..3 {
+            let (tip, last_active) = (*rng.pick(&open), *rng.pick(&open));
+            let want = self.best(&index.headers, tip, last_active);
+            assert_eq!(index.best_candidate(tip, last_active), want, "{row}: from {tip:?}, {last_active:?}");
+        }
+    }
+}
+
+/// Does one thing to both.
+fn step(index: &mut BlockIndex, model: &mut Model, rng: &mut Rng, nonce: u32) -> &'static str {
+    let any = NodeId::new(rng.below(index.headers.len()));
+    match rng.below(12) {
+        0..=3 => {
+            let parent = if rng.one_in(3) { any } else { NodeId::new(index.headers.len() - 1) };
+            header(index, parent, nonce);
+            "a header"
+        }
+        4..=6 if any != GENESIS => {
+            // Beyond 4 GiB now and then.
+            let place = at(rng.u32() % 4, u64::from(nonce) * 1000 + (u64::from(rng.one_in(8)) << 32));
+            index.found(any, place);
+            model.arrive(any);
+            model.places.entry(any).or_default().push(place);
+            "a body"
+        }
+        7 if model.places.contains_key(&any) => {
+            let mut inside = Vec::new();
+            let other = NodeId::new(1 + rng.below(index.headers.len() - 1));
+            if rng.one_in(3) && !index.body(other).is_pruned() {
+                inside.push((other, at(rng.u32() % 4, u64::from(nonce) * 1000)));
+            }
+            let replacement = index.body_lost(any, &inside);
+            model.places.get_mut(&any).unwrap().remove(0);
+            for (other, place) in inside {
+                model.arrive(other);
+                model.places.entry(other).or_default().push(place);
+            }
+            assert_eq!(replacement.has_copy, !model.places[&any].is_empty());
+            if !replacement.has_copy {
+                model.places.remove(&any);
+                model.leave(any);
+            }
+            "a damaged body"
+        }
+        8 if rng.one_in(4) && any != GENESIS => {
+            index.invalid(any);
+            "an invalid block"
+        }
+        9 if rng.one_in(6) => {
+            let file = rng.u32() % 4;
+            index.pruned(|other| other == file);
+            let has_named = |all: &[BlockAt]| all[0].file == file && all[0].file_pos().is_some();
+            let gone: Vec<NodeId> = model.places.iter().filter(|(_, all)| has_named(all)).map(|(&id, _)| id).collect();
+            for all in model.places.values_mut() {
+                all.retain(|place| place.file != file);
+            }
+            model.places.retain(|id, all| !gone.contains(id) && !all.is_empty());
+            for id in model.arrived.clone() {
+                if model.places.contains_key(&id) || model.kept.contains(&id) {
+                    continue;
+                }
+                if index.is_active(id) {
+                    model.kept.insert(id)
+                } else {
+                    model.leave(id);
+                    true
+                };
+            }
+            "pruned files"
+        }
+        10 => {
+            // One block up or down the connected chain.
+            let tip = index.tip();
+            let next = index.headers.ids().find(|&id| {
+                index.headers.parent(id) == Some(tip)
+                    && index.place(id).is_some()
+                    && index.headers.fate(id) == Fate::Open
+            });
+            match next {
+                Some(next) if !rng.one_in(4) => {
+                    index.connected(next, 1, index.body(next).undo().is_none().then_some(nonce))
+                }
+                _ if tip != GENESIS && !model.kept.contains(&tip) => index.disconnected(),
+                _ => {}
+            }
+            "the chain"
+        }
+        _ => {
+            // Only what differs from what is on disk is written, and then nothing is left.
+            for entry in index.take_dirty() {
+                let there = model.disk.entry(entry.height).or_default();
+                there.retain(|known| known.hash != entry.hash);
+                there.push(entry);
+            }
+            for id in index.headers.ids() {
+                let entry = index.entry(id);
+                assert!(model.disk[&entry.height].contains(&entry), "the index on disk is whole");
+            }
+            assert!(index.take_dirty().is_empty());
+            "a commit"
+        }
+    }
+}
+
+#[test]
+fn random_transitions_keep_the_invariants_and_agree_with_the_model() {
+    for seed in 0..testkit::rounds(60) as u64 {
+        let (mut index, mut model, mut rng) = (regtest(), Model::default(), Rng::new(seed));
+        for nonce in 1..120 {
+            let what = step(&mut index, &mut model, &mut rng, nonce);
+            model.compare(&index, &mut rng, &format!("seed {seed}, step {nonce}, {what}"));
+        }
+    }
+}
+
+#[test]
+fn body_lost_without_a_copy_lowers_what_stands_on_it() {
+    let mut index = regtest();
+    let a = header(&mut index, GENESIS, 1);
+    let (b, other) = (header(&mut index, a, 2), header(&mut index, GENESIS, 3));
+    let c = header(&mut index, b, 4);
+    for (n, id) in [a, b, c, other].into_iter().enumerate() {
+        index.found(id, at(0, 8 + 108 * n as u64));
+    }
+    [a, b, c].into_iter().for_each(|id| index.connected(id, 1, None));
+    index.disconnected();
+    index.disconnected();
+    index.take_dirty();
+    assert_eq!(index.body_lost(b, &[]), Replacement::default());
+    let of = |id: NodeId| (index.body(id).validity, index.body(id).transactions, index.place(id).is_some());
+    let want = [(Validity::Scripts, 1, true), (Validity::Tree, 0, false), (Validity::Transactions, 1, true)];
+    assert_eq!([a, b, c].map(of), want);
+    assert_eq!(of(other), (Validity::Tree, 0, true));
+    assert_eq!(index.best_candidate(a, a), a);
+    let written: Vec<BlockHash> = index.take_dirty().into_iter().map(|entry| entry.hash).collect();
+    assert_eq!(written, [b, c].map(|id| index.headers.hash(id)));
+}
+
+#[test]
+fn take_dirty_gives_again_what_changed_since() {
+    let mut index = regtest();
+    let a = header(&mut index, GENESIS, 1);
+    assert_eq!(index.take_dirty().len(), 2);
+    index.found(a, at(0, 8));
+    index.checked(a, 3);
+    let entries = index.take_dirty();
+    assert_eq!((entries.len(), entries[0].tx_count, entries[0].data_offset), (1, 3, 8));
+    // While that is being written the block is connected.
+    index.connected(a, 3, Some(9));
+    let entries = index.take_dirty();
+    assert_eq!((entries.len(), entries[0].status.level(), entries[0].undo_offset), (1, 5, 9));
+    assert!(index.take_dirty().is_empty());
+}
+
+#[test]
+fn missing_from_gives_the_lowest_that_are_absent() {
+    let mut index = regtest();
+    let chain: Vec<NodeId> = (1..=9)
+        .scan(GENESIS, |tip, n| {
+            *tip = header(&mut index, *tip, n);
+            Some(*tip)
+        })
+        .collect();
+    for n in [0, 3, 4] {
+        index.found(chain[n], at(0, 8 + n as u64 * 108));
+    }
+    let best = chain[8];
+    for (row, height, limit, want) in [
+        ("all", 9, 100, &[1, 2, 5, 6, 7, 8][..]),
+        ("up to a height", 6, 100, &[1, 2, 5]),
+        ("not too many", 9, 2, &[1, 2]),
+        ("none below the first", 0, 100, &[]),
+    ] {
+        let want: Vec<NodeId> = want.iter().map(|&n: &usize| chain[n]).collect();
+        assert_eq!(index.missing_from(GENESIS, best, height, limit), want, "{row}");
+    }
+}
+
+#[test]
+fn serve_gives_the_chain_and_what_was_connected_near_it() {
+    let mut index = regtest();
+    let (a, b) = (header(&mut index, GENESIS, 1), header(&mut index, GENESIS, 2));
+    for (id, offset) in [(a, 8), (b, 116)] {
+        index.found(id, at(0, offset));
+    }
+    index.connected(a, 1, None);
+    let served = |index: &BlockIndex, id: NodeId| index.serve(&index.headers.hash(id)).map(|(at, _)| at.offset);
+    assert_eq!((served(&index, a), served(&index, b)), (Some(8), None), "b was never connected");
+    index.disconnected();
+    index.connected(b, 1, None);
+    assert_eq!((served(&index, a), served(&index, b)), (Some(8), Some(116)));
+    index.invalid(a);
+    assert_eq!(served(&index, a), None);
+}
