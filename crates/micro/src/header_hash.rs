@@ -27,7 +27,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
                 .flat_map(|header| (0..ASKS).map(move |_| first(&Header(*black_box(header)).hash().to_bytes()))),
         )
     });
-    table.way("kept by whoever made the header", move || {
+    table.way("kept by the maker of the header", move || {
         asked(headers.iter().flat_map(|header| {
             let hash = Header(*header).hash();
             (0..ASKS).map(move |_| first(black_box(&hash).as_bytes()))

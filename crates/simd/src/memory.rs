@@ -38,6 +38,7 @@ pub struct Buffer {
     bytes: usize,
     /// What `start` points into; None where `bytes` is 0. Held for its memory alone. May be larger
     /// than `bytes`: what is not touched costs nothing. Boxed, for tables have many buffers in a row.
+    #[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "held for what its drop does"))]
     memory: Option<Box<Memory>>,
 }
 

@@ -36,6 +36,18 @@ pub fn is_slow() -> bool {
     std::env::var_os("SLOW").is_some_and(|value| value != "0")
 }
 
+/// The seeds of a random test: the first `count`, or the one that `SEED` names. Each is printed before it is given, so
+/// that a failure ends with its own.
+///
+/// # Panics
+///
+/// When `SEED` is no number.
+pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    let named = std::env::var("SEED").ok().map(|text| text.parse().expect("SEED is a number"));
+    let seeds = named.map_or(0..count, |seed: u64| seed..seed.saturating_add(1));
+    seeds.inspect(|seed| println!("seed {seed}"))
+}
+
 /// Rounds of a test: `count`, but a hundredth of that, at least one, where Miri interprets it.
 #[must_use]
 pub fn rounds(count: usize) -> usize {

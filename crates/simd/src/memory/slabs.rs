@@ -101,6 +101,8 @@ mod tests {
     #[test]
     fn pieces_are_zeroed_and_not_shared() {
         let sizes = [1, 4096, 5000, 100_000, 300_000, PIECE_BYTES_MAX];
+        // Miri reads byte by byte.
+        let sizes = if cfg!(miri) { &sizes[..3] } else { &sizes[..] };
         let mut held: Vec<(Buffer, u8)> = Vec::new();
         let mut rng = Rng::new(5);
         for round in 0..rounds(3000) {
@@ -108,7 +110,7 @@ mod tests {
                 let (buffer, byte) = held.swap_remove(rng.below(held.len()));
                 assert!(buffer.iter().all(|have| *have == byte), "round {round}");
             } else if held.len() < 60 {
-                let mut buffer = Buffer::cut(*rng.pick(&sizes));
+                let mut buffer = Buffer::cut(*rng.pick(sizes));
                 assert!(buffer.iter().all(|have| *have == 0), "round {round}: zeroed");
                 assert!(buffer.as_ptr().addr().is_multiple_of(PAGE_BYTES));
                 buffer.fill(round as u8 | 1);
