@@ -61,11 +61,14 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// A time in the two units that matter: `0.42 s`, `3 min 12 s`, `5 h 03 min`, `2 d 04 h`.
+/// A time in the unit or two that matter: `4.20 ms`, `0.42 s`, `3 min 12 s`, `5 h 03 min`, `2 d 04 h`.
 #[must_use]
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "unknown".to_owned();
+    }
+    if seconds > 0.0 && seconds < 0.095 {
+        return format!("{} ms", figure(seconds * 1e3));
     }
     if seconds < 59.95 {
         return format!("{} s", figure(seconds));
@@ -117,6 +120,7 @@ mod tests {
             (figure(1e15), "1,000,000,000,000,000"),
             (figure(f64::NAN), "unknown"),
             (duration(0.0), "0 s"),
+            (duration(0.0042), "4.20 ms"),
             (duration(0.424), "0.42 s"),
             (duration(59.99), "1 min 00 s"),
             (duration(192.4), "3 min 12 s"),

@@ -8,11 +8,13 @@ mod charts;
 mod csv;
 mod html;
 mod input;
+mod markup;
 mod palette;
+mod pointer;
+mod scale;
 mod svg;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::fmt;
 use std::fs::File;
@@ -158,11 +160,6 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
         skipped: inputs.skipped,
         notes: charts.notes,
     })
-}
-
-/// Seconds in words, as in the report.
-pub(crate) fn duration(seconds: f64) -> String {
-    text::duration(seconds)
 }
 
 /// `report.html` and `height` give `report-height.svg`.

@@ -1,32 +1,44 @@
-//! A chart as SVG, written by hand: a file for documents, and the bars of the page.
+//! A chart as SVG: the file beside a report, and the picture in it. One drawing for both.
 //!
-//! Absent on purpose: fonts beyond the system's, scripts, links. Colours are classes of `palette.rs`.
+//! Colours are classes of `palette.rs`. For the script of the page an element says in `data-g` which entry of the legend it
+//! belongs to, in `data-at` which share of the width it stands at, in `data-level` at which zoom it is shown; what is in a
+//! group `zoom` is stretched. Without the script the picture is whole.
+//! Absent on purpose: fonts beyond the system's, scripts, links.
 
-use std::fmt::Write as _;
+use std::fmt::{Arguments, Write as _};
 
-use super::charts::{Axis, Chart, Kind, Series, Unit};
-use super::{palette, text};
+use super::charts::{Chart, Kind, Series};
+use super::markup::{escape, shortened};
+use super::palette;
+use super::scale::{Scale, tick};
 
-const WIDTH: f64 = 960.0;
+const FILE_WIDTH: f64 = 960.0;
 const PLOT_HEIGHT: f64 = 400.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 28.0;
 const BOTTOM: f64 = 56.0;
+/// Above the axes where neither title nor legend are: the name of the axis.
+const TOP: f64 = 26.0;
 /// Width of a letter at 12 px, on the safe side.
 const LETTER: f64 = 6.9;
-/// Flushes are marked in so many rows above the lines.
+/// Flushes are marked in as many rows above the lines.
 const TICK_ROWS: usize = 6;
+/// Ticks across, and as many at each of the levels that the page zooms to.
+const TICKS_ACROSS: [usize; 3] = [9, 36, 144];
 
 /// The chart as a whole file.
 pub(super) fn file(chart: &Chart) -> String {
-    let (body, height) = match chart.kind {
-        Kind::Bars => bars(chart, true),
-        Kind::Lines | Kind::Stack | Kind::Steps => plot(chart),
+    let mut body = String::new();
+    let height = if chart.kind == Kind::Bars {
+        bars(chart, FILE_WIDTH, Some(56.0), &mut body)
+    } else {
+        let top = legend(chart, &mut body) + 36.0;
+        Drawing::new(chart, FILE_WIDTH, top).draw(1, &mut body)
     };
-    let title = text::escape(&chart.title);
-    let lead = text::escape(&chart.lead);
+    let title = escape(&chart.title);
+    let lead = escape(&chart.lead);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {FILE_WIDTH} {height}\" width=\"{FILE_WIDTH}\" height=\"{height}\" role=\"img\" \
          font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif\" font-size=\"12\">\n<title>{title}</title><desc>{lead}</desc>\n\
          <style>{}</style>\n<rect class=\"b\" width=\"100%\" height=\"100%\" rx=\"10\"/>\n\
          <text class=\"t\" x=\"24\" y=\"34\" font-size=\"17\" font-weight=\"650\">{title}</text>\n{body}</svg>\n",
@@ -34,106 +46,294 @@ pub(super) fn file(chart: &Chart) -> String {
     )
 }
 
-/// Bars within the page: no ground, no title, no style of its own.
-pub(super) fn inline_bars(chart: &Chart) -> String {
-    let (body, height) = bars(chart, false);
+/// The chart within the page, which has its own title and legend: no ground, no style; finer ticks for the zoom.
+pub(super) fn inline(chart: &Chart, width: f64) -> String {
+    let mut body = String::new();
+    let height = if chart.kind == Kind::Bars {
+        bars(chart, width, None, &mut body)
+    } else {
+        let drawing = Drawing::new(chart, width, TOP);
+        let height = drawing.draw(TICKS_ACROSS.len(), &mut body);
+        drawing.pointer(&mut body);
+        height
+    };
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" font-size=\"12\">{body}</svg>",
-        text::escape(&chart.title)
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\" font-size=\"12\">{body}</svg>",
+        escape(&chart.title)
     )
 }
 
-fn tick(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Seconds => text::clock_tick(value),
-        Unit::Count => text::number_tick(value),
-        Unit::Mib => format!("{} MiB", text::number_tick(value)),
-        Unit::Ratio => format!("{}×", text::number_tick(value)),
-        Unit::Ms if value >= 1000.0 => format!("{} s", text::number_tick(value / 1000.0)),
-        Unit::Ms => format!("{} ms", text::number_tick(value)),
-        Unit::Percent => format!("{} %", text::number_tick(value)),
-    }
+/// The scale across of the picture that [`inline`] draws.
+pub(super) fn inline_across(chart: &Chart, width: f64) -> Scale {
+    Drawing::new(chart, width, TOP).x
 }
 
-/// From values to places on the drawing.
-struct Scale {
-    log: bool,
-    from: f64,
-    to: f64,
-    place_from: f64,
-    place_to: f64,
-}
-
-impl Scale {
-    fn place(&self, value: f64) -> f64 {
-        let of = |value: f64| if self.log { value.max(1e-12).log10() } else { value };
-        let (from, to) = (of(self.from), of(self.to));
-        let share = if to > from { (of(value) - from) / (to - from) } else { 0.0 };
-        self.place_from + share * (self.place_to - self.place_from)
-    }
-
-    fn ticks(&self, axis: &Axis, wanted: usize) -> Vec<f64> {
-        if self.log {
-            let (from, to) = (self.from.log10().ceil() as i32, self.to.log10().floor() as i32);
-            return (from..=to).map(|power| 10f64.powi(power)).collect();
-        }
-        text::ticks(self.to, wanted, axis.unit == Unit::Seconds)
-            .into_iter()
-            .filter(|&value| value >= self.from)
-            .collect()
-    }
-}
-
-/// Lines, steps or columns, with axes and legend; gives the height of the drawing too.
-fn plot(chart: &Chart) -> (String, f64) {
-    let mut out = String::new();
-    let top = legend(chart, &mut out) + 36.0;
-    let (x, y) = scales(chart, top);
-    grid(chart, &x, &y, &mut out);
-    let (width, height) = (x.place_to - x.place_from, y.place_from - y.place_to);
-    write(
-        &mut out,
-        format_args!(
-            "<clipPath id=\"inside\"><rect x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{height}\"/></clipPath>\n<g clip-path=\"url(#inside)\">\n",
-            x.place_from, y.place_to
-        ),
-    );
-    match chart.kind {
-        Kind::Stack => columns(chart, &x, &y, &mut out),
-        Kind::Lines | Kind::Steps | Kind::Bars => {
-            chart.series.iter().for_each(|series| line(chart, series, &x, &y, &mut out))
+/// The groups of a chart, in the order in which the legend has them, each with a series of it.
+pub(super) fn groups(chart: &Chart) -> Vec<&Series> {
+    let mut groups = Vec::<&Series>::new();
+    for series in &chart.series {
+        if !groups.iter().any(|other| other.group == series.group) {
+            groups.push(series);
         }
     }
-    out.push_str("</g>\n");
-    for (at, series) in chart.series.iter().enumerate() {
-        flushes(series, &palette::class(chart, series.color), &x, top + (at % TICK_ROWS) as f64 * 9.0, &mut out);
+    if chart.kind == Kind::Stack {
+        groups.reverse();
     }
-    ends(chart, &x, &y, &mut out);
-    (out, top + PLOT_HEIGHT + BOTTOM)
+    groups
 }
 
-fn scales(chart: &Chart, top: f64) -> (Scale, Scale) {
-    let points = || chart.series.iter().flat_map(|series| &series.points);
-    let last = points().fold(0.0, |last: f64, point| last.max(point.0));
-    let stacked = chart.kind == Kind::Stack;
-    let step = chart.series.first().map_or(0.0, |series| match series.points[..] {
-        [a, b, ..] if stacked => b.0 - a.0,
-        [a] if stacked => a.0.max(1.0),
-        _ => 0.0,
-    });
-    let first = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
-    let from = if chart.x.log || stacked { first } else { 0.0 };
-    let greatest = match chart.y_max {
-        Some(max) => max,
-        None if stacked => stack_tops(chart).fold(0.0, f64::max),
-        None => points().fold(0.0, |most: f64, point| most.max(point.1)),
-    };
-    let rows = chart.series.iter().filter(|series| !series.ticks.is_empty()).count().min(TICK_ROWS);
-    let to_y = greatest.max(chart.reference.unwrap_or(0.0)).max(1e-9) * (1.08 + 0.03 * rows as f64);
-    let x =
-        Scale { log: chart.x.log, from, to: (last + step).max(from + 1e-9), place_from: LEFT, place_to: WIDTH - RIGHT };
-    let y = Scale { log: chart.y.log, from: 0.0, to: to_y, place_from: top + PLOT_HEIGHT, place_to: top };
-    (x, y)
+/// Which of [`groups`] a series belongs to.
+pub(super) fn group_of(groups: &[&Series], series: &Series) -> usize {
+    groups.iter().position(|other| other.group == series.group).unwrap_or(0)
+}
+
+/// Names with their colours, below the title; returns where the last row ends.
+fn legend(chart: &Chart, out: &mut String) -> f64 {
+    let (mut x, mut y) = (24.0, 58.0);
+    for series in groups(chart) {
+        let name = shortened(&series.group, 60);
+        let width = 30.0 + LETTER * name.chars().count() as f64;
+        if x + width > FILE_WIDTH - RIGHT && x > 24.0 {
+            (x, y) = (24.0, y + 20.0);
+        }
+        let class = palette::class(chart, series.color);
+        let box_y = y - 9.0;
+        put(
+            out,
+            format_args!(
+                "<rect class=\"{class}\" x=\"{x}\" y=\"{box_y}\" width=\"10\" height=\"10\" rx=\"3\" fill=\"currentColor\"/>"
+            ),
+        );
+        put(out, format_args!("<text class=\"t\" x=\"{}\" y=\"{y}\">{}</text>\n", x + 16.0, escape(&name)));
+        x += width;
+    }
+    y
+}
+
+/// Lines, steps or columns between two axes.
+struct Drawing<'a> {
+    chart: &'a Chart,
+    groups: Vec<&'a Series>,
+    x: Scale,
+    y: Scale,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(chart: &'a Chart, width: f64, top: f64) -> Self {
+        let points = || chart.series.iter().flat_map(|series| &series.points);
+        let last = points().fold(0.0, |last: f64, point| last.max(point.0));
+        let stacked = chart.kind == Kind::Stack;
+        let step = chart.series.first().map_or(0.0, |series| match series.points[..] {
+            [a, b, ..] if stacked => b.0 - a.0,
+            [a] if stacked => a.0.max(1.0),
+            _ => 0.0,
+        });
+        let first = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
+        let from = if chart.x.log || stacked { first } else { 0.0 };
+        let greatest = match chart.y_max {
+            Some(max) => max,
+            None if stacked => stack_tops(chart).fold(0.0, f64::max),
+            None => points().fold(0.0, |most: f64, point| most.max(point.1)),
+        };
+        let rows = chart.series.iter().filter(|series| !series.ticks.is_empty()).count().min(TICK_ROWS);
+        let to_y = greatest.max(chart.reference.unwrap_or(0.0)).max(1e-9) * (1.08 + 0.03 * rows as f64);
+        let to = (last + step).max(from + 1e-9);
+        let x = Scale { log: chart.x.log, from, to, place_from: LEFT, place_to: width - RIGHT };
+        let y = Scale { log: chart.y.log, from: 0.0, to: to_y, place_from: top + PLOT_HEIGHT, place_to: top };
+        Self { chart, groups: groups(chart), x, y }
+    }
+
+    /// Draws it with the first of [`TICKS_ACROSS`] and the finer ones of `levels`; gives the height of the drawing.
+    fn draw(&self, levels: usize, out: &mut String) -> f64 {
+        self.grid(levels, out);
+        let (x, y, id) = (&self.x, &self.y, &self.chart.id);
+        let (width, height) = (x.place_to - x.place_from, y.place_from - y.place_to);
+        let (left, top) = (x.place_from, y.place_to);
+        put(
+            out,
+            format_args!(
+                "<clipPath id=\"in-{id}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"/></clipPath>\n"
+            ),
+        );
+        put(out, format_args!("<g clip-path=\"url(#in-{id})\"><g class=\"zoom\">\n"));
+        match self.chart.kind {
+            Kind::Stack => self.columns(out),
+            Kind::Lines | Kind::Steps | Kind::Bars => {
+                self.chart.series.iter().for_each(|series| self.line(series, out))
+            }
+        }
+        let marked = self.chart.series.iter().filter(|series| !series.ticks.is_empty());
+        for (row, series) in marked.enumerate() {
+            self.flushes(series, y.place_to + (row % TICK_ROWS) as f64 * 9.0, out);
+        }
+        out.push_str("</g></g>\n");
+        self.ends(out);
+        y.place_from + BOTTOM
+    }
+
+    /// The class of a series' colour and its entry in the legend, as attributes.
+    fn named(&self, series: &Series) -> String {
+        format!("class=\"{}\" data-g=\"{}\"", palette::class(self.chart, series.color), group_of(&self.groups, series))
+    }
+
+    fn grid(&self, levels: usize, out: &mut String) {
+        let (x, y) = (&self.x, &self.y);
+        let (left, right, top, bottom) = (x.place_from, x.place_to, y.place_to, y.place_from);
+        for value in y.ticks(self.chart.y.unit, 6) {
+            let (at, text) = (y.place(value), tick(value, self.chart.y.unit));
+            put(out, format_args!("<path class=\"g\" d=\"M{left} {at:.1}H{right}\"/>"));
+            put(
+                out,
+                format_args!(
+                    "<text class=\"m\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>\n",
+                    left - 10.0,
+                    at + 4.0
+                ),
+            );
+        }
+        // Powers of ten are all that a logarithmic scale has.
+        let levels = if x.log { 1 } else { levels };
+        for (level, wanted) in TICKS_ACROSS.into_iter().enumerate().take(levels) {
+            for value in x.ticks(self.chart.x.unit, wanted) {
+                let (at, share, text) = (x.place(value), x.share(value), tick(value, self.chart.x.unit));
+                let display = if level == 0 { "" } else { " display=\"none\"" };
+                put(
+                    out,
+                    format_args!(
+                        "<g data-level=\"{level}\" data-at=\"{share:.5}\" transform=\"translate({at:.1})\"{display}>"
+                    ),
+                );
+                put(out, format_args!("<path class=\"g\" d=\"M0 {top}V{bottom}\"/>"));
+                put(
+                    out,
+                    format_args!(
+                        "<text class=\"m\" y=\"{}\" text-anchor=\"middle\">{text}</text></g>\n",
+                        bottom + 20.0
+                    ),
+                );
+            }
+        }
+        let (middle, below, label) = ((left + right) / 2.0, bottom + 42.0, escape(&self.chart.x.label));
+        put(
+            out,
+            format_args!("<text class=\"m\" x=\"{middle}\" y=\"{below}\" text-anchor=\"middle\">{label}</text>\n"),
+        );
+        let (above, label) = (top - 10.0, escape(&self.chart.y.label));
+        put(out, format_args!("<text class=\"m\" x=\"24\" y=\"{above}\">{label}</text>\n"));
+        if let Some(value) = self.chart.reference {
+            let at = y.place(value);
+            put(out, format_args!("<path class=\"r\" stroke-dasharray=\"4 4\" d=\"M{left} {at:.1}H{right}\"/>\n"));
+        }
+    }
+
+    fn line(&self, series: &Series, out: &mut String) {
+        let mut path = String::new();
+        let mut before = 0.0;
+        for (at, &(x, y)) in series.points.iter().enumerate() {
+            let (x, y) = (self.x.place(x), self.y.place(y));
+            if at > 0 && self.chart.kind == Kind::Steps {
+                put(&mut path, format_args!("L{x:.1} {before:.1}"));
+            }
+            put(&mut path, format_args!("{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' }));
+            before = y;
+        }
+        let dash = if palette::dashed(self.chart, series.color) { " stroke-dasharray=\"6 4\"" } else { "" };
+        let fill = if self.chart.kind == Kind::Steps {
+            "fill=\"currentColor\" fill-opacity=\"0.12\""
+        } else {
+            "fill=\"none\""
+        };
+        let named = self.named(series);
+        put(
+            out,
+            format_args!(
+                "<path {named} {fill} stroke=\"currentColor\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash} d=\"{path}\"/>\n"
+            ),
+        );
+    }
+
+    fn columns(&self, out: &mut String) {
+        let count = self.chart.series.first().map_or(0, |series| series.points.len());
+        let mut sums = vec![0.0; count];
+        let width = ((self.x.place_to - self.x.place_from) / count.max(1) as f64 - 1.0).max(0.5);
+        for series in &self.chart.series {
+            let mut path = String::new();
+            for (sum, &(x, value)) in sums.iter_mut().zip(&series.points) {
+                let (bottom, top) = (self.y.place(*sum), self.y.place(*sum + value));
+                *sum += value;
+                if bottom - top >= 0.05 {
+                    let left = self.x.place(x) + 0.5;
+                    put(&mut path, format_args!("M{left:.1} {bottom:.1}V{top:.1}h{width:.1}V{bottom:.1}z"));
+                }
+            }
+            put(out, format_args!("<path {} fill=\"currentColor\" d=\"{path}\"/>\n", self.named(series)));
+        }
+    }
+
+    /// A stroke for each flush.
+    fn flushes(&self, series: &Series, top: f64, out: &mut String) {
+        let mut path = String::new();
+        for at in series.ticks.iter().map(|&t| self.x.share(t)).filter(|share| (0.0..=1.0).contains(share)) {
+            put(&mut path, format_args!("M{:.1} {top}v7", LEFT + at * (self.x.place_to - LEFT)));
+        }
+        if !path.is_empty() {
+            put(
+                out,
+                format_args!(
+                    "<path {} stroke=\"currentColor\" stroke-width=\"3\" d=\"{path}\"/>\n",
+                    self.named(series)
+                ),
+            );
+        }
+    }
+
+    /// The last point of each run with its time, labels moved apart.
+    fn ends(&self, out: &mut String) {
+        let mut marked: Vec<_> = self
+            .chart
+            .series
+            .iter()
+            .filter_map(|series| {
+                let &(x, y) = series.points.last()?;
+                Some((series, self.x.share(x), self.x.place(x), self.y.place(y), series.end.as_deref()?))
+            })
+            .collect();
+        marked.sort_by(|a, b| b.2.total_cmp(&a.2));
+        let mut placed: Vec<(f64, f64, f64)> = Vec::new();
+        for (series, share, x, y, label) in marked {
+            let width = LETTER * label.chars().count() as f64 + 4.0;
+            let turned = x + 9.0 + width > self.x.place_to + RIGHT - 4.0; // No room at the right: to the left, above the line.
+            let (left, mut at) = if turned { (x + 4.0 - width, y - 13.0) } else { (x + 9.0, y + 2.0) };
+            let hits = |at: f64| {
+                placed
+                    .iter()
+                    .any(|&(other, y, wide)| left < other + wide && other < left + width && (at - y).abs() < 15.0)
+            };
+            for _ in 0..60 {
+                if hits(at) {
+                    at += 3.0;
+                }
+            }
+            placed.push((left, at, width));
+            let named = self.named(series);
+            put(
+                out,
+                format_args!(
+                    "<g {named} data-at=\"{share:.5}\" transform=\"translate({x:.1})\" fill=\"currentColor\">"
+                ),
+            );
+            put(out, format_args!("<circle class=\"k\" cy=\"{y:.1}\" r=\"5\" stroke-width=\"2\"/>"));
+            let (left, at, label) = (left - x, at + 4.0, escape(label));
+            put(out, format_args!("<text x=\"{left:.1}\" y=\"{at:.1}\" font-weight=\"600\">{label}</text></g>\n"));
+        }
+    }
+
+    /// What the script moves: the line under the pointer, and the part that is being chosen.
+    fn pointer(&self, out: &mut String) {
+        let (top, bottom) = (self.y.place_to, self.y.place_from);
+        put(out, format_args!("<path class=\"r cursor\" display=\"none\" d=\"M0 {top}V{bottom}\"/>"));
+        put(out, format_args!("<rect class=\"pick\" display=\"none\" y=\"{top}\" height=\"{}\"/>", bottom - top));
+    }
 }
 
 fn stack_tops(chart: &Chart) -> impl Iterator<Item = f64> + '_ {
@@ -141,291 +341,72 @@ fn stack_tops(chart: &Chart) -> impl Iterator<Item = f64> + '_ {
     (0..columns).map(|at| chart.series.iter().filter_map(|series| series.points.get(at)).map(|point| point.1).sum())
 }
 
-/// Names with their colours, below the title; returns where the last row ends.
-fn legend(chart: &Chart, out: &mut String) -> f64 {
-    let (mut x, mut y) = (24.0, 58.0);
-    let mut seen: Vec<&str> = Vec::new();
-    let all = chart.series.iter();
-    let order: Vec<&Series> = if chart.kind == Kind::Stack { all.rev().collect() } else { all.collect() };
-    for series in order {
-        if seen.contains(&series.group.as_str()) {
-            continue;
-        }
-        seen.push(&series.group);
-        let name = shortened(&series.group, 60);
-        let width = 30.0 + LETTER * name.chars().count() as f64;
-        if x + width > WIDTH - RIGHT && x > 24.0 {
-            (x, y) = (24.0, y + 20.0);
-        }
-        let class = palette::class(chart, series.color);
-        write(
-            out,
-            format_args!(
-                "<rect class=\"{class}\" x=\"{x}\" y=\"{}\" width=\"10\" height=\"10\" rx=\"3\" fill=\"currentColor\"/>",
-                y - 9.0
-            ),
-        );
-        write(out, format_args!("<text class=\"t\" x=\"{}\" y=\"{y}\">{}</text>\n", x + 16.0, text::escape(&name)));
-        x += width;
-    }
-    y
-}
-
-fn shortened(name: &str, letters_max: usize) -> String {
-    if name.chars().count() <= letters_max {
-        return name.to_owned();
-    }
-    name.chars().take(letters_max - 1).chain(['…']).collect()
-}
-
-fn grid(chart: &Chart, x: &Scale, y: &Scale, out: &mut String) {
-    for value in y.ticks(&chart.y, 6) {
-        let at = y.place(value);
-        write(out, format_args!("<path class=\"g\" d=\"M{} {at:.1}H{}\"/>", x.place_from, x.place_to));
-        write(
-            out,
-            format_args!(
-                "<text class=\"m\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n",
-                x.place_from - 10.0,
-                at + 4.0,
-                tick(value, chart.y.unit)
-            ),
-        );
-    }
-    for value in x.ticks(&chart.x, 9) {
-        let at = x.place(value);
-        write(out, format_args!("<path class=\"g\" d=\"M{at:.1} {}V{}\"/>", y.place_from, y.place_to));
-        write(
-            out,
-            format_args!(
-                "<text class=\"m\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                y.place_from + 20.0,
-                tick(value, chart.x.unit)
-            ),
-        );
-    }
-    let middle = (x.place_from + x.place_to) / 2.0;
-    write(
-        out,
-        format_args!(
-            "<text class=\"m\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-            y.place_from + 42.0,
-            text::escape(&chart.x.label)
-        ),
-    );
-    write(
-        out,
-        format_args!(
-            "<text class=\"m\" x=\"24\" y=\"{}\">{}</text>\n",
-            y.place_to - 10.0,
-            text::escape(&chart.y.label)
-        ),
-    );
-    if let Some(value) = chart.reference {
-        let at = y.place(value);
-        write(
-            out,
-            format_args!(
-                "<path class=\"r\" stroke-dasharray=\"4 4\" d=\"M{} {at:.1}H{}\"/>\n",
-                x.place_from, x.place_to
-            ),
-        );
-    }
-}
-
-fn line(chart: &Chart, series: &Series, x: &Scale, y: &Scale, out: &mut String) {
-    let mut path = String::new();
-    let mut before = 0.0;
-    for (at, &(px, py)) in series.points.iter().enumerate() {
-        let (px, py) = (x.place(px), y.place(py));
-        if at > 0 && chart.kind == Kind::Steps {
-            write(&mut path, format_args!("L{px:.1} {before:.1}"));
-        }
-        write(&mut path, format_args!("{}{px:.1} {py:.1}", if at == 0 { 'M' } else { 'L' }));
-        before = py;
-    }
-    let class = palette::class(chart, series.color);
-    let dash = if palette::dashed(chart, series.color) { " stroke-dasharray=\"6 4\"" } else { "" };
-    let fill = if chart.kind == Kind::Steps { "fill=\"currentColor\" fill-opacity=\"0.12\"" } else { "fill=\"none\"" };
-    write(
-        out,
-        format_args!(
-            "<path class=\"{class}\" {fill} stroke=\"currentColor\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash} d=\"{path}\"/>\n"
-        ),
-    );
-}
-
-fn columns(chart: &Chart, x: &Scale, y: &Scale, out: &mut String) {
-    let count = chart.series.first().map_or(0, |series| series.points.len());
-    let mut sums = vec![0.0; count];
-    let width = (x.place_to - x.place_from) / count.max(1) as f64;
-    for series in &chart.series {
-        let mut path = String::new();
-        for (sum, &(px, value)) in sums.iter_mut().zip(&series.points) {
-            let (bottom, top) = (y.place(*sum), y.place(*sum + value));
-            *sum += value;
-            if bottom - top >= 0.05 {
-                write(
-                    &mut path,
-                    format_args!(
-                        "M{:.1} {bottom:.1}V{top:.1}h{:.1}V{bottom:.1}z",
-                        x.place(px) + 0.5,
-                        (width - 1.0).max(0.5)
-                    ),
-                );
-            }
-        }
-        write(
-            out,
-            format_args!(
-                "<path class=\"{}\" fill=\"currentColor\" d=\"{path}\"/>\n",
-                palette::class(chart, series.color)
-            ),
-        );
-    }
-}
-
-fn flushes(series: &Series, class: &str, x: &Scale, base: f64, out: &mut String) {
-    let mut path = String::new();
-    for at in series.ticks.iter().map(|&t| x.place(t)).filter(|at| *at >= x.place_from && *at <= x.place_to) {
-        write(&mut path, format_args!("M{at:.1} {}l-3.5 -7h7z", base + 7.0));
-    }
-    if !path.is_empty() {
-        write(out, format_args!("<path class=\"{class}\" fill=\"currentColor\" d=\"{path}\"/>\n"));
-    }
-}
-
-/// The last point of each run with its time, labels moved apart.
-fn ends(chart: &Chart, x: &Scale, y: &Scale, out: &mut String) {
-    let mut labels: Vec<_> = chart
-        .series
-        .iter()
-        .filter_map(|series| {
-            let &(px, py) = series.points.last()?;
-            Some((x.place(px), y.place(py), series.end.as_deref()?, palette::class(chart, series.color)))
-        })
-        .collect();
-    labels.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut placed: Vec<(f64, f64, f64)> = Vec::new();
-    for (px, py, label, class) in labels {
-        let width = LETTER * label.chars().count() as f64 + 4.0;
-        let turned = px + 9.0 + width > WIDTH - 4.0; // No room at the right: to the left, above the line.
-        let (left, mut at) = if turned { (px + 4.0 - width, py - 13.0) } else { (px + 9.0, py + 2.0) };
-        let hits = |at: f64| {
-            placed.iter().any(|&(other, y, wide)| left < other + wide && other < left + width && (at - y).abs() < 15.0)
-        };
-        for _ in 0..60 {
-            if hits(at) {
-                at += 3.0;
-            }
-        }
-        placed.push((left, at, width));
-        write(
-            out,
-            format_args!(
-                "<g class=\"{class}\" fill=\"currentColor\"><circle class=\"k\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"5\" stroke-width=\"2\"/>"
-            ),
-        );
-        write(
-            out,
-            format_args!(
-                "<text x=\"{left:.1}\" y=\"{:.1}\" font-weight=\"600\">{}</text></g>\n",
-                at + 4.0,
-                text::escape(label)
-            ),
-        );
-    }
-}
-
-/// One bar a series, names at the left; gives the height of the drawing too.
-fn bars(chart: &Chart, alone: bool) -> (String, f64) {
+/// One bar a series, names at the left, below a title that ends at `title`; gives the height of the drawing.
+fn bars(chart: &Chart, width: f64, title: Option<f64>, out: &mut String) -> f64 {
     const ROW: f64 = 34.0;
     /// Room at the right for the figure behind the longest bar.
     const FIGURE: f64 = 150.0;
-    let mut out = String::new();
-    let top = if alone { 56.0 } else { 6.0 };
+    let top = title.unwrap_or(6.0);
     let names: Vec<_> = chart.series.iter().map(|series| shortened(&series.name, 52)).collect();
     let left = names.iter().map(|name| name.chars().count() as f64 * LETTER).fold(80.0, f64::max).min(380.0)
-        + if alone { 36.0 } else { 12.0 };
+        + if title.is_some() { 36.0 } else { 12.0 };
     let reach = |series: &Series| {
         series.whisker.map_or(0.0, |(_, high)| high).max(series.points.first().map_or(0.0, |point| point.0))
     };
     let to = chart.series.iter().map(reach).fold(1e-9, f64::max);
-    let x = Scale { log: false, from: 0.0, to, place_from: left, place_to: WIDTH - FIGURE };
+    let x = Scale { log: false, from: 0.0, to, place_from: left, place_to: width - FIGURE };
     let bottom = top + ROW * chart.series.len() as f64;
-    for value in x.ticks(&chart.x, 7) {
-        let at = x.place(value);
-        write(
-            &mut out,
-            format_args!(
-                "<path class=\"g\" d=\"M{at:.1} {top}V{bottom}\"/><text class=\"m\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                bottom + 18.0,
-                tick(value, chart.x.unit)
-            ),
-        );
+    for value in x.ticks(chart.x.unit, 7) {
+        let (at, below, text) = (x.place(value), bottom + 18.0, tick(value, chart.x.unit));
+        put(out, format_args!("<path class=\"g\" d=\"M{at:.1} {top}V{bottom}\"/>"));
+        put(out, format_args!("<text class=\"m\" x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{text}</text>\n"));
     }
     for (at, (series, name)) in chart.series.iter().zip(&names).enumerate() {
-        bar(chart, series, name, &x, top + ROW * at as f64 + ROW / 2.0, &mut out);
+        bar(chart, series, name, &x, top + ROW * at as f64 + ROW / 2.0, out);
     }
-    (out, bottom + 30.0)
+    bottom + 30.0
 }
 
 fn bar(chart: &Chart, series: &Series, name: &str, x: &Scale, middle: f64, out: &mut String) {
     let value = series.points.first().map_or(0.0, |point| point.0);
-    let end = x.place(value);
-    let class = palette::class(chart, series.color);
-    write(
+    let (left, end, base, class) = (x.place_from, x.place(value), middle + 4.0, palette::class(chart, series.color));
+    put(
         out,
         format_args!(
-            "<text class=\"t\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-            x.place_from - 12.0,
-            middle + 4.0,
-            text::escape(name)
+            "<text class=\"t\" x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>",
+            left - 12.0,
+            escape(name)
         ),
     );
-    let width = (end - x.place_from).max(1.0);
-    write(
+    let (width, top) = ((end - left).max(1.0), middle - 9.0);
+    put(
         out,
         format_args!(
-            "<rect class=\"{class}\" fill=\"currentColor\" x=\"{:.1}\" y=\"{}\" width=\"{width:.1}\" height=\"18\" rx=\"3\"/>",
-            x.place_from,
-            middle - 9.0
+            "<rect class=\"{class}\" fill=\"currentColor\" x=\"{left:.1}\" y=\"{top}\" width=\"{width:.1}\" height=\"18\" rx=\"3\"/>"
         ),
     );
     let mut far = end;
     if let Some((low, high)) = series.whisker {
-        far = far.max(x.place(high));
-        write(
+        let (low, high) = (x.place(low), x.place(high));
+        far = far.max(high);
+        put(
+            out,
+            format_args!("<path class=\"w\" stroke-width=\"1.5\" fill=\"none\" d=\"M{low:.1} {middle}H{high:.1}\"/>"),
+        );
+    }
+    for run in series.ticks.iter().map(|&run| x.place(run)) {
+        far = far.max(run);
+        put(
             out,
             format_args!(
-                "<path class=\"w\" stroke-width=\"1.5\" fill=\"none\" d=\"M{:.1} {middle}H{:.1}\"/>",
-                x.place(low),
-                x.place(high)
+                "<circle class=\"k {class}\" fill=\"currentColor\" cx=\"{run:.1}\" cy=\"{middle}\" r=\"3.5\" stroke-width=\"1.5\"/>"
             ),
         );
     }
-    for &run in &series.ticks {
-        far = far.max(x.place(run));
-        write(
-            out,
-            format_args!(
-                "<circle class=\"k {class}\" fill=\"currentColor\" cx=\"{:.1}\" cy=\"{middle}\" r=\"3.5\" stroke-width=\"1.5\"/>",
-                x.place(run)
-            ),
-        );
-    }
-    let label = series.end.as_deref().unwrap_or_default();
-    write(
-        out,
-        format_args!(
-            "<text class=\"t\" x=\"{:.1}\" y=\"{}\" font-weight=\"600\">{}</text>\n",
-            far + 12.0,
-            middle + 4.0,
-            text::escape(label)
-        ),
-    );
+    let (at, label) = (far + 12.0, escape(series.end.as_deref().unwrap_or_default()));
+    put(out, format_args!("<text class=\"t\" x=\"{at:.1}\" y=\"{base}\" font-weight=\"600\">{label}</text>\n"));
 }
 
-fn write(out: &mut String, text: std::fmt::Arguments<'_>) {
+fn put(out: &mut String, text: Arguments<'_>) {
     out.write_fmt(text).expect("a String takes everything");
 }

@@ -83,7 +83,7 @@ pub(super) fn to_go(seconds: Option<f64>) -> String {
 }
 
 pub(super) fn duration(seconds: f64) -> String {
-    crate::plot::duration(seconds)
+    primitives::human::duration(seconds)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How long single blocks took: a histogram over a logarithmic scale.
 
-use super::{Axis, Chart, Drawn, Kind, Series, Unit, axis, row, table, text};
+use super::{Axis, Chart, Drawn, Kind, Series, Unit, axis, row, table};
+use primitives::human;
 
 /// Columns per factor of ten.
 const PER_DECADE: f64 = 6.0;
@@ -27,12 +28,12 @@ pub(super) fn times(drawn: &Drawn<'_>) -> Option<Chart> {
     let rows = runs.iter().map(|&(run, color)| {
         let mut sorted = run.block_ms.clone();
         sorted.sort_unstable_by(f32::total_cmp);
-        let at = |share: f64| text::figure(f64::from(sorted[((sorted.len() - 1) as f64 * share).round() as usize]));
+        let at = |share: f64| human::figure(f64::from(sorted[((sorted.len() - 1) as f64 * share).round() as usize]));
         let mean = sorted.iter().map(|&ms| f64::from(ms)).sum::<f64>() / sorted.len() as f64;
         let star = if run.block_ms_from_tips { "*" } else { "" };
         let figures = [
-            format!("{}{star}", text::count(sorted.len() as u64)),
-            text::figure(mean),
+            format!("{}{star}", human::count(sorted.len() as u64)),
+            human::figure(mean),
             at(0.5),
             at(0.9),
             at(0.99),

@@ -1,8 +1,9 @@
 //! The cells of a plan side by side: seconds, one bar each; the table has the other figures.
 
-use super::{Chart, Drawn, Kind, Row, Series, Unit, axis, or_dash, table, text};
+use super::{Chart, Drawn, Kind, Row, Series, Unit, axis, or_dash, table};
 use crate::plot::input::Inputs;
 use crate::result::{Cell, Report};
+use primitives::human;
 
 /// Cells drawn of one result.
 const CELLS_MAX: usize = 48;
@@ -29,9 +30,9 @@ fn chart(report: &Report, id: String, drawn: &Drawn<'_>) -> Option<Chart> {
             let whisker = cell.stddev_seconds.map(|deviation| ((mean - deviation).max(0.0), mean + deviation));
             let end = Some(match cell.ratio {
                 Some(ratio) if cell.ratio_to.as_ref() != Some(&cell.cell) => {
-                    format!("{}, {}×", text::duration(mean), text::figure(ratio))
+                    format!("{}, {}×", human::duration(mean), human::figure(ratio))
                 }
-                _ => text::duration(mean),
+                _ => human::duration(mean),
             });
             let (name, group) = (cell.cell.clone(), cell.cell.clone());
             Some(Series {
@@ -79,12 +80,12 @@ fn chart(report: &Report, id: String, drawn: &Drawn<'_>) -> Option<Chart> {
 
 fn figures(cell: &Cell) -> Vec<String> {
     let mean = cell.mean_seconds.map(|mean| match cell.stddev_seconds {
-        Some(deviation) => format!("{} ± {}", text::duration(mean), text::figure(deviation)),
-        None => text::duration(mean),
+        Some(deviation) => format!("{} ± {}", human::duration(mean), human::figure(deviation)),
+        None => human::duration(mean),
     });
     let runs = if cell.failed == 0 { cell.runs.to_string() } else { format!("{} + {} failed", cell.runs, cell.failed) };
     let is_own = cell.ratio_to.as_ref() == Some(&cell.cell);
-    let ratio = if is_own { Some("baseline".to_owned()) } else { cell.ratio.map(text::figure) };
+    let ratio = if is_own { Some("baseline".to_owned()) } else { cell.ratio.map(human::figure) };
     let between = cell.ratio_low.zip(cell.ratio_high).filter(|_| !is_own);
     vec![
         cell.cell.clone(),
@@ -93,14 +94,14 @@ fn figures(cell: &Cell) -> Vec<String> {
         or_dash(
             cell.min_seconds
                 .zip(cell.max_seconds)
-                .map(|(min, max)| format!("{} – {}", text::figure(min), text::figure(max))),
+                .map(|(min, max)| format!("{} – {}", human::figure(min), human::figure(max))),
         ),
         or_dash(ratio),
-        or_dash(between.map(|(low, high)| format!("{} – {}", text::figure(low), text::figure(high)))),
+        or_dash(between.map(|(low, high)| format!("{} – {}", human::figure(low), human::figure(high)))),
         or_dash(Some(cell.trust.clone()).filter(|trust| !trust.is_empty())),
-        or_dash(cell.peak_rss_anon_bytes.map(|bytes| text::bytes(bytes as f64))),
-        or_dash(cell.bytes_written.map(|bytes| text::bytes(bytes as f64))),
-        or_dash(cell.bytes_written_per_chain_byte.map(text::figure)),
-        or_dash(cell.cpu_seconds.map(text::duration)),
+        or_dash(cell.peak_rss_anon_bytes.map(human::bytes)),
+        or_dash(cell.bytes_written.map(human::bytes)),
+        or_dash(cell.bytes_written_per_chain_byte.map(human::figure)),
+        or_dash(cell.cpu_seconds.map(human::duration)),
     ]
 }

@@ -1,8 +1,9 @@
 //! Height against time, the ratio between runs, and the summary of all runs.
 
+use primitives::human;
 use std::collections::BTreeMap;
 
-use super::{Axis, Chart, Drawn, Kind, Row, Series, Table, Unit, axis, line, or_dash, row, table, text, time_axis};
+use super::{Axis, Chart, Drawn, Kind, Row, Series, Table, Unit, axis, line, or_dash, row, table, time_axis};
 use crate::plot::PlotError;
 use crate::plot::input::{Point, Run};
 
@@ -35,12 +36,12 @@ pub(in crate::plot) fn summary(runs: &[Run], drawn: &Drawn<'_>) -> Table {
             or_dash(Some(run.version.clone()).filter(|version| !version.is_empty())),
             or_dash(Some(run.trust.clone()).filter(|trust| !trust.is_empty())),
             or_dash(from.zip(to).map(|(from, to)| {
-                format!("{} – {}", text::count(u64::from(from.height)), text::count(u64::from(to.height)))
+                format!("{} – {}", human::count(u64::from(from.height)), human::count(u64::from(to.height)))
             })),
-            text::duration(run.seconds),
-            or_dash(rate.map(text::figure)),
+            human::duration(run.seconds),
+            or_dash(rate.map(human::figure)),
             run.ending.clone(),
-            text::count(run.damaged),
+            human::count(run.damaged),
         ];
         Row { color, cells }
     });
@@ -58,14 +59,14 @@ pub(super) fn height(drawn: &Drawn<'_>) -> Option<Chart> {
     };
     let series = runs.iter().map(|&&(run, color)| {
         let points: Vec<_> = run.points.iter().map(|point| (point.t, f64::from(point.height))).collect();
-        let end = run.points.last().map(|last| if middle(run) { text::duration(last.t) } else { String::new() });
+        let end = run.points.last().map(|last| if middle(run) { human::duration(last.t) } else { String::new() });
         Series { end, ..line(run, color, &points) }
     });
     let series: Vec<_> = series.collect();
     let rows = runs.iter().map(|&&(run, color)| {
         let top = run.points.last().map_or(0, |last| last.height);
         let times =
-            QUARTERS.map(|(share, _)| or_dash(run.reached((share * f64::from(top)).ceil()).map(text::duration)));
+            QUARTERS.map(|(share, _)| or_dash(run.reached((share * f64::from(top)).ceil()).map(human::duration)));
         row(&run.label, color, times)
     });
     let head: Vec<_> = ["time to reach"].into_iter().chain(QUARTERS.map(|(_, name)| name)).collect();
@@ -112,7 +113,7 @@ pub(super) fn ratio(
             };
             compared += usize::from(!std::ptr::eq(run, base));
             series.push(line(run, color, &curve(run, base, common)));
-            let at = |share: f64| Some(text::figure(ratio_at(run, base, common.0 + (common.1 - common.0) * share)?.1));
+            let at = |share: f64| Some(human::figure(ratio_at(run, base, common.0 + (common.1 - common.0) * share)?.1));
             rows.push(row(&run.label, color, QUARTERS.map(|(share, _)| or_dash(at(share)))));
         }
         if compared == 0 {

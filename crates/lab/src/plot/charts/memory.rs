@@ -1,7 +1,8 @@
 //! Memory, the coins cache with its flushes, and bytes written, over time.
 
-use super::{Chart, Drawn, Kind, Series, Unit, axis, line, or_dash, row, table, text, time_axis};
+use super::{Chart, Drawn, Kind, Series, Unit, axis, line, or_dash, row, table, time_axis};
 use crate::plot::input::{Run, Sample};
+use primitives::human;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -12,10 +13,10 @@ pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
         let greatest = run.samples.iter().max_by(|a, b| a.rss_anon.total_cmp(&b.rss_anon)).copied().unwrap_or_default();
         let last = alive(run).last().copied().unwrap_or_default();
         let figures = [
-            text::bytes(greatest.rss_anon),
-            text::duration(greatest.t),
-            text::bytes(mean(alive(run))),
-            text::bytes(last.rss_anon),
+            human::bytes(greatest.rss_anon as u64),
+            human::duration(greatest.t),
+            human::bytes(mean(alive(run)) as u64),
+            human::bytes(last.rss_anon as u64),
         ];
         row(&run.label, color, figures)
     });
@@ -26,11 +27,8 @@ pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
             .to_owned(),
         kind: Kind::Lines,
         x: time_axis(),
-        y: axis("RssAnon", Unit::Mib),
-        series: runs
-            .iter()
-            .map(|&(run, color)| samples(run, color, alive(run), |sample| sample.rss_anon / MIB))
-            .collect(),
+        y: axis("RssAnon, bytes", Unit::Bytes),
+        series: runs.iter().map(|&(run, color)| samples(run, color, alive(run), |sample| sample.rss_anon)).collect(),
         y_max: None,
         reference: None,
         table: table(&["anonymous memory", "peak", "at", "mean", "last"], rows.collect()),
@@ -45,7 +43,10 @@ pub(super) fn written(drawn: &Drawn<'_>) -> Option<Chart> {
         row(
             &run.label,
             color,
-            [text::bytes(last.written), format!("{}/s", text::bytes(last.written / last.t.max(1e-3)))],
+            [
+                human::bytes(last.written as u64),
+                format!("{}/s", human::bytes((last.written / last.t.max(1e-3)) as u64)),
+            ],
         )
     });
     (!runs.is_empty()).then(|| Chart {
@@ -54,11 +55,8 @@ pub(super) fn written(drawn: &Drawn<'_>) -> Option<Chart> {
         lead: "Bytes that the program sent to storage since its start, as the system counted them.".to_owned(),
         kind: Kind::Lines,
         x: time_axis(),
-        y: axis("written", Unit::Mib),
-        series: runs
-            .iter()
-            .map(|&(run, color)| samples(run, color, &run.samples, |sample| sample.written / MIB))
-            .collect(),
+        y: axis("written, bytes", Unit::Bytes),
+        series: runs.iter().map(|&(run, color)| samples(run, color, &run.samples, |sample| sample.written)).collect(),
         y_max: None,
         reference: None,
         table: table(&["bytes written", "in all", "rate"], rows.collect()),
@@ -82,18 +80,18 @@ pub(super) fn cache(drawn: &Drawn<'_>) -> Option<Chart> {
             .max_by(|a, b| a.cache_mib.total_cmp(&b.cache_mib));
         let per_entry = peak
             .filter(|peak| peak.entries > 0)
-            .map(|peak| text::figure(f64::from(peak.cache_mib) * MIB / peak.entries as f64));
+            .map(|peak| human::figure(f64::from(peak.cache_mib) * MIB / peak.entries as f64));
         let took: Option<f64> = run.flushes.iter().map(|flush| flush.ms).sum();
         let coins: Option<u64> = run.flushes.iter().map(|flush| flush.coins).sum();
         let some = !run.flushes.is_empty();
-        let count = text::count(run.flushes.len() as u64);
+        let count = human::count(run.flushes.len() as u64);
         let figures = [
-            or_dash(peak.map(|peak| text::bytes(f64::from(peak.cache_mib) * MIB))),
-            or_dash(peak.map(|peak| text::count(peak.entries))),
+            or_dash(peak.map(|peak| human::bytes((f64::from(peak.cache_mib) * MIB) as u64))),
+            or_dash(peak.map(|peak| human::count(peak.entries))),
             or_dash(per_entry),
             if run.flushes_inferred && some { format!("{count}*") } else { count },
-            or_dash(coins.filter(|_| some).map(text::count)),
-            or_dash(took.filter(|_| some).map(|ms| text::duration(ms / 1000.0))),
+            or_dash(coins.filter(|_| some).map(human::count)),
+            or_dash(took.filter(|_| some).map(|ms| human::duration(ms / 1000.0))),
         ];
         row(&run.label, color, figures)
     });
@@ -111,7 +109,7 @@ pub(super) fn cache(drawn: &Drawn<'_>) -> Option<Chart> {
         ),
         kind: Kind::Lines,
         x: time_axis(),
-        y: axis("cache", Unit::Mib),
+        y: axis("cache, bytes", Unit::Bytes),
         series,
         y_max: None,
         reference: None,
@@ -122,9 +120,9 @@ pub(super) fn cache(drawn: &Drawn<'_>) -> Option<Chart> {
     })
 }
 
-/// Seconds and MiB of the cache.
+/// Seconds and bytes of the cache.
 fn cached(run: &Run) -> impl Iterator<Item = (f64, f64)> + '_ {
-    run.points.iter().filter(|point| !point.cache_mib.is_nan()).map(|point| (point.t, f64::from(point.cache_mib)))
+    run.points.iter().filter(|point| !point.cache_mib.is_nan()).map(|point| (point.t, f64::from(point.cache_mib) * MIB))
 }
 
 fn sampled<'a>(drawn: &Drawn<'a>, value: impl Fn(&Sample) -> f64) -> Vec<(&'a Run, usize)> {

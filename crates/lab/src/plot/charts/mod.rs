@@ -9,8 +9,8 @@ mod height;
 mod memory;
 mod stages;
 
+use super::PlotError;
 use super::input::{Inputs, Run};
-use super::{PlotError, text};
 
 /// Points that a series keeps: more than a wide screen has columns.
 const POINTS_MAX: usize = 1_600;
@@ -25,8 +25,8 @@ pub(super) enum Unit {
     Seconds,
     /// A count, such as a height.
     Count,
-    /// MiB.
-    Mib,
+    /// Bytes.
+    Bytes,
     /// Times something.
     Ratio,
     /// Milliseconds.

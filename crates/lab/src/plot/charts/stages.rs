@@ -3,9 +3,10 @@
 //! Core's lines overlap: "Verify" contains "Connect transactions", "Connect total" what comes between "Load" and "Flush".
 //! Here each millisecond of "Connect block" is in one layer. Where a log lacks the enclosing lines the layers are what it has.
 
-use super::{Axis, Chart, Drawn, Kind, Row, Series, Table, Unit, axis, table, text};
+use super::{Axis, Chart, Drawn, Kind, Row, Series, Table, Unit, axis, table};
 use crate::debug_log::{STAGE_BIN, StageSums};
 use crate::plot::input::Run;
+use primitives::human;
 
 /// Columns of a chart.
 const COLUMNS: u32 = 48;
@@ -77,7 +78,7 @@ fn chart(run: &Run, number: usize) -> Option<Chart> {
         title: format!("Time per stage: {}", run.label),
         lead: format!(
             "Milliseconds a block, mean of {} blocks a column, as the program's -debug=bench lines give them.",
-            text::count(u64::from(width) * u64::from(STAGE_BIN))
+            human::count(u64::from(width) * u64::from(STAGE_BIN))
         ),
         kind: Kind::Stack,
         x: axis("height", Unit::Count),
@@ -93,9 +94,9 @@ fn totals(all: &StageSums) -> Table {
     let whole: f64 = LAYERS.iter().map(|(_, of)| of(&all.ms)).sum();
     let figures = |ms: f64| {
         [
-            text::duration(ms / 1000.0),
-            text::figure(ms / f64::from(all.blocks.max(1))),
-            text::figure(100.0 * ms / whole.max(1e-9)),
+            human::duration(ms / 1000.0),
+            human::figure(ms / f64::from(all.blocks.max(1))),
+            human::figure(100.0 * ms / whole.max(1e-9)),
         ]
     };
     let mut rows: Vec<_> = LAYERS

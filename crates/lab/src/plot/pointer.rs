@@ -1,0 +1,74 @@
+//! What the page says under the pointer: the values of all series, as text, at places across a picture.
+//!
+//! The texts are made here so that the script has no numbers to write.
+
+use serde_json::{Value, json};
+
+use super::charts::{Chart, Kind, Series};
+use super::scale::{Scale, text};
+
+/// Places across a picture; between two of them lie three or four pixels.
+const PLACES: usize = 240;
+
+/// Values that are said at one place.
+const VALUES_MAX: usize = 12;
+
+/// For each place its x, then a list of series and value; greatest value first, layers as they lie.
+pub(super) fn texts(chart: &Chart, x: &Scale) -> Value {
+    let places = (0..=PLACES).map(|at| {
+        let x = x.value(at as f64 / PLACES as f64);
+        let mut values: Vec<_> = chart
+            .series
+            .iter()
+            .enumerate()
+            .filter_map(|(at, series)| Some((at, value(chart.kind, series, x)?)))
+            .collect();
+        match chart.kind {
+            Kind::Stack => values.reverse(),
+            Kind::Lines | Kind::Steps | Kind::Bars => values.sort_by(|a, b| b.1.total_cmp(&a.1)),
+        }
+        values.truncate(VALUES_MAX);
+        let values: Vec<_> = values.into_iter().map(|(at, value)| json!([at, text(value, chart.y.unit)])).collect();
+        json!([text(x, chart.x.unit), values])
+    });
+    places.collect()
+}
+
+/// The value of a series at `x`: of a line between two points, else of the point at or before it; none beyond its ends.
+fn value(kind: Kind, series: &Series, x: f64) -> Option<f64> {
+    let points = &series.points;
+    let last = points.last()?;
+    // The last column is as wide as the others.
+    let x = if kind == Kind::Stack { x.min(last.0) } else { x };
+    let next = points.partition_point(|point| point.0 <= x);
+    let before = points.get(next.checked_sub(1)?)?;
+    match points.get(next) {
+        Some(next) if kind == Kind::Lines && next.0 > before.0 => {
+            Some(before.1 + (next.1 - before.1) * (x - before.0) / (next.0 - before.0))
+        }
+        Some(_) => Some(before.1),
+        None => (x <= last.0).then_some(last.1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_lie_between_points_or_hold() {
+        let series = Series { points: vec![(1.0, 10.0), (2.0, 20.0), (4.0, 0.0)], ..Series::default() };
+        for (x, line, step, column) in [
+            (0.5, None, None, None),
+            (1.0, Some(10.0), Some(10.0), Some(10.0)),
+            (1.5, Some(15.0), Some(10.0), Some(10.0)),
+            (3.0, Some(10.0), Some(20.0), Some(20.0)),
+            (4.0, Some(0.0), Some(0.0), Some(0.0)),
+            (4.5, None, None, Some(0.0)),
+        ] {
+            let got = [Kind::Lines, Kind::Steps, Kind::Stack].map(|kind| value(kind, &series, x));
+            assert_eq!(got, [line, step, column], "at {x}");
+        }
+        assert_eq!(value(Kind::Lines, &Series::default(), 1.0), None, "no points");
+    }
+}
