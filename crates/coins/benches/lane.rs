@@ -9,7 +9,7 @@ use coins::ops::{LANES, Ops};
 use coins::table::HashKey;
 use coins::{Answers, Lane};
 use primitives::coin::{code, put_coin};
-use primitives::{Amount, OutPoint, Tables, Txid};
+use primitives::{Amount, Height, OutPoint, Tables, Txid};
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -77,8 +77,13 @@ fn rows(blocks: u32) {
         let since = Instant::now();
         let ops = black_box(Ops::build(&parsed, &txids));
         builds.push(each(since));
-        let told =
-            |lane: usize| BlockOps { block: parsed, txids: &txids, ops: ops.lane(lane), height, overwrites: false };
+        let told = |lane: usize| BlockOps {
+            block: parsed,
+            txids: &txids,
+            ops: ops.lane(lane),
+            height: Height::new(height),
+            overwrites: false,
+        };
         let apply = |lanes: &mut [Lane]| -> Vec<Answers> {
             lanes.iter_mut().enumerate().map(|(number, lane)| lane.apply(&told(number))).collect()
         };
@@ -103,7 +108,7 @@ fn rows(blocks: u32) {
             }
             for (vout, output) in tx.outputs().enumerate() {
                 let mut coin = Vec::new();
-                put_coin(&mut coin, code(height, index == 0), Amount(output.value().0), output.script());
+                put_coin(&mut coin, code(Height::new(height), index == 0), Amount(output.value().0), output.script());
                 map.insert(OutPoint { txid: txids[index], vout: vout as u32 }, coin);
             }
         }

@@ -9,7 +9,7 @@ use crate::answers::{Answers, Origin};
 use crate::ops::{LaneOps, Op, SHARDS_PER_LANE};
 use crate::table::{Found, HashKey, Key, Table};
 use primitives::coin::{coin_bytes_max, write_coin};
-use primitives::{Block, OutPoint, Txid};
+use primitives::{Block, Height, OutPoint, Txid};
 use std::sync::Arc;
 
 /// Operations that are asked for together before the first of them is done.
@@ -51,7 +51,7 @@ pub struct BlockOps<'a> {
     /// Its operations in this lane.
     pub ops: LaneOps<'a>,
     /// Its height.
-    pub height: u32,
+    pub height: Height,
     /// Whether its coins overwrite others of the same name (the two repeated coinbases, the replay of a half-done flush).
     pub overwrites: bool,
 }
@@ -420,7 +420,7 @@ mod tests {
         let block = tables.parse_block(&made.bytes).unwrap();
         let ops = Ops::build(&block, &made.txids);
         let (height, overwrites) = (made.height, made.overwrites);
-        with(&BlockOps { block, txids: &made.txids, ops: ops.lane(0), height, overwrites })
+        with(&BlockOps { block, txids: &made.txids, ops: ops.lane(0), height: Height::new(height), overwrites })
     }
 
     fn state(lane: &Lane) -> State {
@@ -510,7 +510,7 @@ mod tests {
                     for (name, &height) in kept.iter().filter(|(name, height)| coins.get(name) != Some(height)) {
                         let value = primitives::Amount(i64::from(height) * 100 + i64::from(name.vout));
                         let mut stored = Vec::new();
-                        put_coin(&mut stored, code(height, false), value, &[0x51]);
+                        put_coin(&mut stored, code(Height::new(height), false), value, &[0x51]);
                         lane.put_back(name, &stored);
                     }
                     coins = kept;

@@ -4,7 +4,7 @@
 
 use consensus::block::{self, Context, Scratch};
 use consensus::{BlockSpend, Chain, Params, SpentCoin};
-use primitives::{Amount, Height, Reader, Tables};
+use primitives::{Amount, Height, MedianTime, Reader, Tables};
 use std::hint::black_box;
 use std::path::Path;
 use testkit::{Bench, Per, data};
@@ -17,7 +17,7 @@ fn main() {
     for (name, height, sigop_cost) in
         [("main_367891_872592b29970", 367_891, 3408), ("main_866342_b101d3c8f1f1", 866_342, 5666)]
     {
-        rows(&bench, &dir.join("blocks").join(name), height, sigop_cost);
+        rows(&bench, &dir.join("blocks").join(name), Height::new(height), sigop_cost);
     }
 }
 
@@ -33,7 +33,7 @@ fn rows(bench: &Bench, path: &Path, height: Height, sigop_cost: u64) {
     block.txids_into(&mut txids);
     block.wtxids_into(&txids, &mut wtxids);
     let mut scratch = Scratch::default();
-    let context = Context { height, median_time_past: GENESIS_TIME };
+    let context = Context { height, median_time_past: MedianTime::new(GENESIS_TIME) };
     let about = format!("{height} ({} transactions, {} inputs)", block.transaction_count(), block.input_count());
     bench.time(&format!("check, block {about}"), Per::of(1, "block"), || {
         block::check(&params, &block, &hash, &txids, &mut sigops, &mut scratch).expect("a good block");
@@ -43,11 +43,11 @@ fn rows(bench: &Bench, path: &Path, height: Height, sigop_cost: u64) {
     });
     let coins = coins(&spent);
     bench.time(&format!("spend, block {about}"), Per::of(1, "block"), || {
-        let mut spend = BlockSpend::new(&params, height, &hash, GENESIS_TIME);
+        let mut spend = BlockSpend::new(&params, height, &hash, MedianTime::new(GENESIS_TIME));
         let mut next = coins.iter();
         for (index, tx) in block.transactions().enumerate() {
             let coin = |_| next.next().copied();
-            spend.transaction(&tx, &txids[index], sigops[index], coin, |_| 0).expect("a good block");
+            spend.transaction(&tx, &txids[index], sigops[index], coin, |_| MedianTime::ZERO).expect("a good block");
         }
         let totals = black_box(spend.finish(&block.transaction(0))).expect("a good block");
         assert_eq!(totals.sigop_cost, sigop_cost);
@@ -61,7 +61,7 @@ fn coins(spent: &[u8]) -> Vec<SpentCoin<'_>> {
         let value = Amount(reader.u64().expect("a value").cast_signed());
         let script_bytes = reader.compact_size().expect("a length");
         let script = reader.take(script_bytes).expect("a script");
-        coins.push(SpentCoin { height: 0, coinbase: false, value, script });
+        coins.push(SpentCoin { height: Height::GENESIS, coinbase: false, value, script });
     }
     coins
 }

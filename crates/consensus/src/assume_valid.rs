@@ -139,36 +139,54 @@ mod tests {
         let best =
             |blocks, contains_block| BestHeader { chain_work: work(PROOF * blocks), bits: 0x1d00_ffff, contains_block };
         for (row, assumed, best, minimum, want) in [
-            ("all hold", known(200, true), best(2118, true), 0, None),
+            ("all hold", known(Height::new(200), true), best(2118, true), 0, None),
             ("nothing assumed", AssumedValid::Nothing, best(9999, true), 0, Some("assumevalid=0 (always verify)")),
             ("not known", AssumedValid::UnknownHeader, best(9999, true), 0, Some("assumevalid hash not in headers")),
-            ("above", known(99, false), best(9999, true), 0, Some("block height above assumevalid height")),
-            ("beside, same height", known(100, false), best(9999, true), 0, Some("block not in assumevalid chain")),
-            ("beside the best", known(200, true), best(9999, false), 0, Some("block not in best header chain")),
+            (
+                "above",
+                known(Height::new(99), false),
+                best(9999, true),
+                0,
+                Some("block height above assumevalid height"),
+            ),
+            (
+                "beside, same height",
+                known(Height::new(100), false),
+                best(9999, true),
+                0,
+                Some("block not in assumevalid chain"),
+            ),
+            (
+                "beside the best",
+                known(Height::new(200), true),
+                best(9999, false),
+                0,
+                Some("block not in best header chain"),
+            ),
             (
                 "low work",
-                known(200, true),
+                known(Height::new(200), true),
                 best(9999, true),
                 PROOF * 10_000,
                 Some("best header chainwork below minimumchainwork"),
             ),
-            ("enough work", known(200, true), best(9999, true), PROOF * 9999, None),
+            ("enough work", known(Height::new(200), true), best(9999, true), PROOF * 9999, None),
             (
                 "exactly two weeks",
-                known(200, true),
+                known(Height::new(200), true),
                 best(2117, true),
                 0,
                 Some("block too recent relative to best header"),
             ),
             (
                 "best below the block",
-                known(200, true),
+                known(Height::new(200), true),
                 best(5, true),
                 0,
                 Some("block too recent relative to best header"),
             ),
         ] {
-            let block = BlockInChain { height: 100, chain_work: work(PROOF * 101) };
+            let block = BlockInChain { height: Height::new(100), chain_work: work(PROOF * 101) };
             let got = script_check_reason(assumed, block, best, work(minimum), 600);
             assert_eq!(got.map(|reason| reason.to_string()).as_deref(), want, "{row}");
         }

@@ -12,18 +12,18 @@ use primitives::{BlockHash, Height};
 /// From here on a coinbase of BIP-0034 may repeat one from before it, whose script began with a height by chance.
 ///
 /// Source: Bitcoin Core b88bffe, `BIP34_IMPLIES_BIP30_LIMIT`.
-pub const BIP34_IMPLIES_BIP30_LIMIT: Height = 1_983_702;
+pub const BIP34_IMPLIES_BIP30_LIMIT: Height = Height::new(1_983_702);
 
 /// The blocks that overwrote coins.
 const REPEATS: [(Height, BlockHash); 2] = [
-    (91_842, BlockHash::literal("00000000000a4d0a398161ffc163c503763b1f4360639393e0e4c8e300e0caec")),
-    (91_880, BlockHash::literal("00000000000743f190a18c5577a3c2d2a1f610ae9601ac046a38084ccb7cd721")),
+    (Height::new(91_842), BlockHash::literal("00000000000a4d0a398161ffc163c503763b1f4360639393e0e4c8e300e0caec")),
+    (Height::new(91_880), BlockHash::literal("00000000000743f190a18c5577a3c2d2a1f610ae9601ac046a38084ccb7cd721")),
 ];
 
 /// The blocks whose coins were overwritten: 91722's at 91880, 91812's at 91842.
 const OVERWRITTEN: [(Height, BlockHash); 2] = [
-    (91_722, BlockHash::literal("00000000000271a2dc26e7667f8419f2e15416dc6955e5a6c6cdf3f2574dd08e")),
-    (91_812, BlockHash::literal("00000000000af0aed4792b1acee3d966af36cf5def14935db8de83d6f9306f2f")),
+    (Height::new(91_722), BlockHash::literal("00000000000271a2dc26e7667f8419f2e15416dc6955e5a6c6cdf3f2574dd08e")),
+    (Height::new(91_812), BlockHash::literal("00000000000af0aed4792b1acee3d966af36cf5def14935db8de83d6f9306f2f")),
 ];
 
 /// Whether this block may overwrite coins, by height and hash, on every network.
@@ -57,7 +57,7 @@ pub fn is_enforced(params: &Params, height: Height, hash: &BlockHash, bip34_bloc
 /// Where every coinbase from block 1 on starts with its height, no two are equal, hence no two transactions (the
 /// genesis coinbase makes no coin): the look-ups cannot find anything.
 pub fn can_be_broken(params: &Params) -> bool {
-    params.bip34_height > 1
+    params.bip34_height > Height::new(1)
 }
 
 /// Where the rule is enforced, no transaction MUST have an output whose outpoint is a coin before the block:
@@ -73,7 +73,7 @@ pub fn check(enforced: bool, exists: bool) -> Result<(), Rule> {
 /// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock` (genesis), `CCoinsViewCache::AddCoin`.
 #[inline]
 pub fn makes_coin(height: Height, script: &[u8]) -> bool {
-    height != 0 && !is_unspendable(script)
+    height != Height::GENESIS && !is_unspendable(script)
 }
 
 #[cfg(test)]
@@ -108,10 +108,10 @@ mod tests {
             ("regtest", &regtest, 1, other, None, true),
             ("the hash wanted there, which no block has", &regtest, 2, other, Some(zero), false),
         ] {
-            assert_eq!(is_enforced(params, height, &hash, bip34_block.as_ref()), want, "{row}");
+            assert_eq!(is_enforced(params, Height::new(height), &hash, bip34_block.as_ref()), want, "{row}");
         }
         assert_eq!([&main, &test, &test4, &signet, &regtest].map(can_be_broken), [true, true, false, false, false]);
-        assert!(can_be_broken(&regtest.with_activation_height("bip34", 2).unwrap()));
+        assert!(can_be_broken(&regtest.with_activation_height("bip34", Height::new(2)).unwrap()));
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             (1, &long[1..], true),
             (1, &long, false),
         ] {
-            assert_eq!(makes_coin(height, script), want, "{height}, {} bytes", script.len());
+            assert_eq!(makes_coin(Height::new(height), script), want, "{height}, {} bytes", script.len());
         }
     }
 }

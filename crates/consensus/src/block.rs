@@ -8,7 +8,7 @@ use crate::params::Params;
 use crate::transaction::{self, is_final, legacy_sigops};
 use crate::verdict::{BlockError, Rule};
 use crate::{MAX_BLOCK_SIGOPS_COST, MAX_BLOCK_WEIGHT, WITNESS_SCALE_FACTOR, header};
-use primitives::{Block, BlockHash, Hash256, Height, Transaction, Txid, Wtxid, merkle};
+use primitives::{Block, BlockHash, Hash256, Height, MedianTime, Transaction, Txid, Wtxid, merkle};
 use script::signet;
 use simd::sha256::sha256d;
 
@@ -30,7 +30,7 @@ pub struct Context {
     /// Its height.
     pub height: Height,
     /// Its parent's: see [`header::median_time_past`].
-    pub median_time_past: u32,
+    pub median_time_past: MedianTime,
 }
 
 /// All rules of a block that need nothing but the block, in Core's order.
@@ -187,7 +187,7 @@ pub fn check_legacy_sigops(sigops: &[u32]) -> Result<(), Rule> {
 /// Source: BIP-0113; Bitcoin Core b88bffe, `ContextualCheckBlock`.
 pub fn check_final(params: &Params, block: &Block<'_>, context: &Context, txids: &[Txid]) -> Result<(), BlockError> {
     let median = context.height >= params.csv_height;
-    let cutoff = if median { context.median_time_past } else { block.header().time() };
+    let cutoff = if median { context.median_time_past.to_u32() } else { block.header().time() };
     for (index, tx) in block.transactions().enumerate() {
         if !is_final(&tx, context.height, cutoff) {
             let rule = Rule::BadTxnsNonfinal { lock_time: tx.lock_time() };
@@ -211,14 +211,15 @@ pub fn check_coinbase_height(params: &Params, block: &Block<'_>, height: Height)
 /// Source: Bitcoin Core b88bffe, `CScript::operator<<(int64_t)`.
 pub fn height_push(height: Height) -> ([u8; 6], usize) {
     let mut push = [0; 6];
-    match height {
+    let number = height.to_u32();
+    match number {
         0 => return (push, 1),
-        1..=16 => push[0] = 0x50 + height as u8,
+        1..=16 => push[0] = 0x50 + number as u8,
         _ => {
             // One bit more than the number has, for the sign.
-            let bytes = (height.ilog2() as usize + 1) / 8 + 1;
+            let bytes = (number.ilog2() as usize + 1) / 8 + 1;
             push[0] = bytes as u8;
-            push[1..5].copy_from_slice(&height.to_le_bytes());
+            push[1..5].copy_from_slice(&number.to_le_bytes());
             return (push, 1 + bytes);
         }
     }
@@ -338,7 +339,7 @@ mod tests {
             (0x7fff_ffff, "04ffffff7f"),
             (u32::MAX, "05ffffffff00"),
         ] {
-            let (push, bytes) = height_push(height);
+            let (push, bytes) = height_push(Height::new(height));
             assert_eq!(primitives::hex::encode(&push[..bytes]), want, "{height}");
         }
     }

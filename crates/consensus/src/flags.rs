@@ -61,7 +61,7 @@ mod tests {
             (Chain::Regtest, 0, other, base | dummy),
             (Chain::Regtest, 1, bip16, Flags::CONSENSUS),
         ] {
-            let got = of_block(&Params::new(chain), height, &BlockHash::literal(hash));
+            let got = of_block(&Params::new(chain), Height::new(height), &BlockHash::literal(hash));
             assert_eq!(got, want, "{chain} {height} {hash}");
         }
     }

@@ -6,12 +6,12 @@
 //! Every input spends such a coin, whose script is that of the block's first output.
 
 use crate::{BlockError, BlockSpend, Chain, Params, SpentCoin, block, transaction};
-use primitives::{Amount, BlockHash, Reader, Tables, merkle};
+use primitives::{Amount, BlockHash, Height, MedianTime, Reader, Tables, merkle};
 
 /// The verdict; `None` where there is no block.
 pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     let mut reader = Reader::new(data);
-    let (height, coin_height) = (u32::from(reader.u16().ok()?), u32::from(reader.u16().ok()?));
+    let (height, coin_height) = (Height::new(reader.u16().ok()?.into()), Height::new(reader.u16().ok()?.into()));
     let value = Amount(reader.u64().ok()?.cast_signed());
     let coinbase = reader.u8().ok()? & 1 == 1;
     let mut bytes = reader.take(reader.remaining()).ok()?.to_vec();
@@ -32,7 +32,7 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     Some(verdict)
 }
 
-fn judge(bytes: &[u8], height: u32, coin: &SpentCoin<'_>) -> Result<(), BlockError> {
+fn judge(bytes: &[u8], height: Height, coin: &SpentCoin<'_>) -> Result<(), BlockError> {
     let params = Params::new(Chain::Regtest);
     let mut tables = Tables::new();
     let parsed = tables.parse_block(bytes).expect("it was parsed before");
@@ -46,14 +46,14 @@ fn judge(bytes: &[u8], height: u32, coin: &SpentCoin<'_>) -> Result<(), BlockErr
     assert!(mutation.is_none_or(|error| error.mutated()), "what marks no header says so");
     // The zero hash meets every target.
     block::check(&params, &parsed, &BlockHash::ZERO, &txids, &mut sigops, &mut scratch)?;
-    let context = block::Context { height, median_time_past: 1_700_000_000 };
+    let context = block::Context { height, median_time_past: MedianTime::new(1_700_000_000) };
     block::check_context(&params, &parsed, &context, &txids, &wtxids, &mut scratch)?;
     let script = parsed.transaction(0).outputs().next().map_or(&[][..], |output| output.script());
     let mut spend = BlockSpend::new(&params, height, &BlockHash::ZERO, context.median_time_past);
     for (index, tx) in parsed.transactions().enumerate() {
         assert_eq!(sigops[index], transaction::legacy_sigops(&tx), "counted once, and again");
         let coin = |_| Some(SpentCoin { script, ..*coin });
-        spend.transaction(&tx, &txids[index], sigops[index], coin, |height| height)?;
+        spend.transaction(&tx, &txids[index], sigops[index], coin, |height| MedianTime::new(height.to_u32()))?;
     }
     spend.finish(&parsed.transaction(0)).map(drop)
 }

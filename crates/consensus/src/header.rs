@@ -6,7 +6,7 @@
 
 use crate::params::Params;
 use crate::verdict::{BlockError, Rule};
-use primitives::{BlockHash, Header, Height, Target, U256};
+use primitives::{BlockHash, Header, Height, MedianTime, Target, U256};
 
 /// Blocks whose times the median time past is taken of.
 pub const MEDIAN_TIME_SPAN: usize = 11;
@@ -34,7 +34,7 @@ pub struct Parent {
     /// Of its header.
     pub bits: u32,
     /// See [`median_time_past`].
-    pub median_time_past: u32,
+    pub median_time_past: MedianTime,
     /// See [`real_bits`]; without it they are searched for, block by block.
     pub real_bits: Option<u32>,
 }
@@ -48,7 +48,7 @@ pub struct Parent {
 /// Without any time.
 ///
 /// Source: Bitcoin Core b88bffe, `CBlockIndex::GetMedianTimePast`.
-pub fn median_time_past(times: impl IntoIterator<Item = u32>) -> u32 {
+pub fn median_time_past(times: impl IntoIterator<Item = u32>) -> MedianTime {
     let (mut sorted, mut count) = ([0; MEDIAN_TIME_SPAN], 0);
     for (place, time) in sorted.iter_mut().zip(times) {
         *place = time;
@@ -56,7 +56,7 @@ pub fn median_time_past(times: impl IntoIterator<Item = u32>) -> u32 {
     }
     assert!(count != 0, "the median of no times");
     sorted[..count].sort_unstable();
-    sorted[count / 2]
+    MedianTime::new(sorted[count / 2])
 }
 
 /// The hash of a header MUST NOT be above the target of its bits, and that target MUST be positive, below 2^256 and not
@@ -88,7 +88,7 @@ pub fn check_bits(
 
 /// The time of a header MUST be above its parent's median time past: `time-too-old`.
 pub fn check_time_not_too_old(header: &Header, parent: &Parent) -> Result<(), Rule> {
-    if header.time() <= parent.median_time_past {
+    if header.time() <= parent.median_time_past.to_u32() {
         return Err(Rule::TimeTooOld { time: header.time(), median_time_past: parent.median_time_past });
     }
     Ok(())
@@ -265,22 +265,37 @@ mod tests {
         ] {
             let first = at(first_time, 0x1b00_ffff); // Its bits do not count but under BIP-0094.
             assert_eq!(retarget(&params, first, at(last_time, bits)), want, "{height}");
-            let parent = Parent { height, time: last_time, bits, median_time_past: 0, real_bits: None };
+            let parent = Parent {
+                height: Height::new(height),
+                time: last_time,
+                bits,
+                median_time_past: MedianTime::ZERO,
+                real_bits: None,
+            };
             let got = required_bits(&params, &parent, last_time + 600, |ancestor| {
-                assert_eq!(ancestor, height - 2015, "the first block of the period");
+                assert_eq!(ancestor, Height::new(height - 2015), "the first block of the period");
                 first
             });
             assert_eq!(got, want, "{height}");
-            assert!(permitted_difficulty_transition(&params, height + 1, bits, want), "{height}");
+            assert!(permitted_difficulty_transition(&params, Height::new(height + 1), bits, want), "{height}");
         }
         // One step beyond the factor of four, to either side.
-        assert!(!permitted_difficulty_transition(&params, 68_544, 0x1c05_a3f4, 0x1c01_68fd - 1));
-        assert!(!permitted_difficulty_transition(&params, 46_368, 0x1c38_7f6f, 0x1d00_e1fd + 1));
-        assert!(!permitted_difficulty_transition(&params, 2016, 0x1d00_ffff, 0x1d01_0000), "above the easiest");
-        assert!(!permitted_difficulty_transition(&params, 2017, 0x1d00_ffff, 0x1d00_fffe), "within a period");
-        assert!(permitted_difficulty_transition(&params, 2017, 0x1d00_ffff, 0x1d00_ffff));
+        assert!(!permitted_difficulty_transition(&params, Height::new(68_544), 0x1c05_a3f4, 0x1c01_68fd - 1));
+        assert!(!permitted_difficulty_transition(&params, Height::new(46_368), 0x1c38_7f6f, 0x1d00_e1fd + 1));
+        assert!(
+            !permitted_difficulty_transition(&params, Height::new(2016), 0x1d00_ffff, 0x1d01_0000),
+            "above the easiest"
+        );
+        assert!(
+            !permitted_difficulty_transition(&params, Height::new(2017), 0x1d00_ffff, 0x1d00_fffe),
+            "within a period"
+        );
+        assert!(permitted_difficulty_transition(&params, Height::new(2017), 0x1d00_ffff, 0x1d00_ffff));
         let test = Params::new(Chain::Test);
-        assert!(permitted_difficulty_transition(&test, 2017, 0x1d00_ffff, 0x1700_ffff), "test networks allow any");
+        assert!(
+            permitted_difficulty_transition(&test, Height::new(2017), 0x1d00_ffff, 0x1700_ffff),
+            "test networks allow any"
+        );
     }
 
     /// A period whose last block has the easiest target, under each network's rules.
@@ -318,23 +333,42 @@ mod tests {
             ("earlier than its parent", 4034, -600, [real, easiest, easiest], real),
         ] {
             // Blocks 4032 (the first of a period) to 4034.
-            let bits = |height: Height| chain[(height - 4032) as usize];
-            let mut parent =
-                Parent { height, time: 1_500_000_000, bits: bits(height), median_time_past: 0, real_bits: None };
+            let bits = |height: Height| chain[(height - 4032).to_usize()];
+            let mut parent = Parent {
+                height: Height::new(height),
+                time: 1_500_000_000,
+                bits: bits(Height::new(height)),
+                median_time_past: MedianTime::ZERO,
+                real_bits: None,
+            };
             let time = u32::try_from(1_500_000_000 + time).unwrap();
             let searched = required_bits(&params, &parent, time, |height| at(0, bits(height)));
             assert_eq!(searched, want, "{name}");
-            let kept = (4032..=height).fold(0, |of_parent, height| real_bits(&params, height, bits(height), of_parent));
+            let kept = (4032..=height).fold(0, |of_parent, height| {
+                real_bits(&params, Height::new(height), bits(Height::new(height)), of_parent)
+            });
             parent.real_bits = Some(kept);
             let spared = required_bits(&params, &parent, time, |_| panic!("nothing is searched"));
             assert_eq!(spared, want, "{name}, real bits kept");
         }
         // Down to genesis, and no further.
-        let parent = Parent { height: 3, time: 9, bits: easiest, median_time_past: 0, real_bits: None };
+        let parent = Parent {
+            height: Height::new(3),
+            time: 9,
+            bits: easiest,
+            median_time_past: MedianTime::ZERO,
+            real_bits: None,
+        };
         assert_eq!(required_bits(&params, &parent, 9, |_| at(0, easiest)), easiest);
         // Mainnet has no such rule.
         let main = Params::new(Chain::Main);
-        let parent = Parent { height: 4034, time: 0, bits: real, median_time_past: 0, real_bits: None };
+        let parent = Parent {
+            height: Height::new(4034),
+            time: 0,
+            bits: real,
+            median_time_past: MedianTime::ZERO,
+            real_bits: None,
+        };
         assert_eq!(required_bits(&main, &parent, 1_000_000, |_| panic!("the parent's bits do")), real);
     }
 
@@ -350,7 +384,7 @@ mod tests {
             ((1..=12).collect(), 6), // The twelfth is not looked at.
             (vec![u32::MAX, 0, u32::MAX], u32::MAX),
         ] {
-            assert_eq!(median_time_past(times.iter().copied()), want, "{times:?}");
+            assert_eq!(median_time_past(times.iter().copied()), MedianTime::new(want), "{times:?}");
         }
     }
 
@@ -393,8 +427,13 @@ mod tests {
         // Before height 4032 of testnet4, and elsewhere of mainnet.
         let header = |version, time, bits| Header::new(version, BlockHash::ZERO, Hash256::ZERO, time, bits, 0);
         let judge = |params: &Params, height, header: Header| {
-            let parent =
-                Parent { height, time: 1_600_000_000, bits: real, median_time_past: 1_599_990_000, real_bits: None };
+            let parent = Parent {
+                height,
+                time: 1_600_000_000,
+                bits: real,
+                median_time_past: MedianTime::new(1_599_990_000),
+                real_bits: None,
+            };
             let first = at(1_600_000_000 - 1_209_600, real);
             check(params, &header, &parent, now, |_| first).map_err(|error| error.reject_reason().into_owned())
         };
@@ -419,7 +458,7 @@ mod tests {
             ("a negative version", &main, 388_380, header(-1, 1_600_000_000, real), "bad-version(0xffffffff)"),
             ("a negative version, early", &main, 227_929, header(i32::MIN, 1_600_000_000, real), ""),
         ] {
-            let got = judge(params, height, header).err().unwrap_or_default();
+            let got = judge(params, Height::new(height), header).err().unwrap_or_default();
             assert_eq!(got, want, "{name}");
         }
     }

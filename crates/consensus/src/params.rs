@@ -214,7 +214,7 @@ impl fmt::Display for ParamsError {
 impl std::error::Error for ParamsError {}
 
 /// First height that Core cannot hold in its `int`.
-const HEIGHT_END: Height = i32::MAX.cast_unsigned();
+const HEIGHT_END: Height = Height::new(i32::MAX.cast_unsigned());
 
 impl Params {
     /// Parameters of a network, as Core has them by default.
@@ -244,7 +244,7 @@ impl Params {
     /// `blocks_left` are below the best header behind it; times are seconds since 1970.
     ///
     /// Source: Bitcoin Core b88bffe, `ChainstateManager::GuessVerificationProgress`.
-    pub fn progress(&self, transactions: u64, block_time: u32, blocks_left: Height, now: i64) -> f64 {
+    pub fn progress(&self, transactions: u64, block_time: u32, blocks_left: u32, now: i64) -> f64 {
         if transactions == 0 {
             return 0.0;
         }
@@ -413,18 +413,22 @@ mod tests {
     #[test]
     fn regtest_moves_deployments() {
         let heights = |p: &Params| [p.segwit_height, p.bip34_height, p.bip66_height, p.bip65_height, p.csv_height];
-        assert_eq!(heights(&Params::new(Chain::Regtest)), [0, 1, 1, 1, 1]);
+        assert_eq!(heights(&Params::new(Chain::Regtest)), [0, 1, 1, 1, 1].map(Height::new));
         for (at, name) in ["segwit", "bip34", "dersig", "cltv", "csv"].into_iter().enumerate() {
-            let moved = Params::new(Chain::Regtest).with_activation_height(name, 432).unwrap();
+            let moved = Params::new(Chain::Regtest).with_activation_height(name, Height::new(432)).unwrap();
             let mut want = [0, 1, 1, 1, 1];
             want[at] = 432;
-            assert_eq!(heights(&moved), want, "{name}");
+            assert_eq!(heights(&moved), want.map(Height::new), "{name}");
         }
         assert!(Params::new(Chain::Regtest).with_bip94().unwrap().enforce_bip94);
         for (row, refused, want) in [
-            ("taproot", Params::new(Chain::Regtest).with_activation_height("taproot", 1), "one of segwit"),
-            ("height", Params::new(Chain::Regtest).with_activation_height("csv", 0x7fff_ffff), "not below"),
-            ("mainnet", Params::new(Chain::Main).with_activation_height("csv", 1), "this is main"),
+            ("taproot", Params::new(Chain::Regtest).with_activation_height("taproot", Height::new(1)), "one of segwit"),
+            (
+                "height",
+                Params::new(Chain::Regtest).with_activation_height("csv", Height::new(0x7fff_ffff)),
+                "not below",
+            ),
+            ("mainnet", Params::new(Chain::Main).with_activation_height("csv", Height::new(1)), "this is main"),
             ("bip94", Params::new(Chain::Testnet4).with_bip94(), "this is testnet4"),
             ("challenge", Params::new(Chain::Regtest).with_signet_challenge(&[]), "for signet"),
         ] {

@@ -8,7 +8,7 @@ use crate::params::Params;
 use crate::transaction::value_out;
 use crate::verdict::{BlockError, Rule};
 use crate::{COINBASE_MATURITY, MAX_BLOCK_SIGOPS_COST, WITNESS_SCALE_FACTOR};
-use primitives::{Amount, BlockHash, Height, Input, Transaction, Txid};
+use primitives::{Amount, BlockHash, Height, Input, MedianTime, Transaction, Txid};
 use script::{Flags, sigops};
 
 /// An input with this bit has no relative lock. Source: BIP-0068.
@@ -46,7 +46,7 @@ pub fn check_available<'a>(coin: Option<SpentCoin<'a>>) -> Result<SpentCoin<'a>,
 /// The coins of a coinbase MUST NOT be spent before 100 blocks lie on top: `bad-txns-premature-spend-of-coinbase`.
 #[inline]
 pub fn check_maturity(coin: &SpentCoin<'_>, height: Height) -> Result<(), Rule> {
-    let depth = i64::from(height) - i64::from(coin.height);
+    let depth = i64::from(height.to_u32()) - i64::from(coin.height.to_u32());
     if coin.coinbase && depth < COINBASE_MATURITY {
         return Err(Rule::BadTxnsPrematureSpendOfCoinbase { depth });
     }
@@ -101,23 +101,23 @@ impl SequenceLocks {
     ///
     /// `median_time_past` is asked for a block of the chain, for time locks only: the one before the coin's.
     #[inline]
-    pub fn add(&mut self, sequence: u32, coin_height: Height, median_time_past: impl FnOnce(Height) -> u32) {
+    pub fn add(&mut self, sequence: u32, coin_height: Height, median_time_past: impl FnOnce(Height) -> MedianTime) {
         if sequence & SEQUENCE_LOCKTIME_DISABLE_FLAG != 0 {
             return;
         }
         let units = i64::from(sequence & SEQUENCE_LOCKTIME_MASK);
         if sequence & SEQUENCE_LOCKTIME_TYPE_FLAG != 0 {
-            let start = i64::from(median_time_past(coin_height.saturating_sub(1)));
+            let start = i64::from(median_time_past(coin_height.saturating_sub(1)).to_u32());
             self.time = self.time.max(start + (units << SEQUENCE_LOCKTIME_GRANULARITY) - 1);
         } else {
-            self.height = self.height.max(i64::from(coin_height) + units - 1);
+            self.height = self.height.max(i64::from(coin_height.to_u32()) + units - 1);
         }
     }
 
     /// The height of the block and the median time past of its parent MUST lie above all locks: `bad-txns-nonfinal`.
     #[inline]
-    pub fn check(&self, height: Height, median_time_past: u32) -> Result<(), Rule> {
-        if self.height >= i64::from(height) || self.time >= i64::from(median_time_past) {
+    pub fn check(&self, height: Height, median_time_past: MedianTime) -> Result<(), Rule> {
+        if self.height >= i64::from(height.to_u32()) || self.time >= i64::from(median_time_past.to_u32()) {
             return Err(Rule::BadTxnsNonfinalBip68);
         }
         Ok(())
@@ -153,7 +153,7 @@ pub fn check_coinbase_value(actual: Amount, fees: Amount, subsidy: Amount) -> Re
 ///
 /// Source: Bitcoin Core b88bffe, `GetBlockSubsidy`.
 pub fn subsidy(params: &Params, height: Height) -> Amount {
-    let halvings = height / params.subsidy_halving_interval;
+    let halvings = height.to_u32() / params.subsidy_halving_interval;
     Amount(FIRST_SUBSIDY.0.checked_shr(halvings).unwrap_or(0))
 }
 
@@ -172,7 +172,7 @@ pub struct Totals {
 #[derive(Clone, Debug)]
 pub struct BlockSpend {
     height: Height,
-    median_time_past: u32,
+    median_time_past: MedianTime,
     flags: Flags,
     sequence_locks: bool,
     subsidy: Amount,
@@ -189,7 +189,7 @@ struct Inputs {
 
 impl BlockSpend {
     /// Starts with the first transaction of the block. `median_time_past` is its parent's.
-    pub fn new(params: &Params, height: Height, hash: &BlockHash, median_time_past: u32) -> BlockSpend {
+    pub fn new(params: &Params, height: Height, hash: &BlockHash, median_time_past: MedianTime) -> BlockSpend {
         BlockSpend {
             height,
             median_time_past,
@@ -222,7 +222,7 @@ impl BlockSpend {
         txid: &Txid,
         legacy_sigops: u32,
         coin: impl FnMut(usize) -> Option<SpentCoin<'c>>,
-        median_time_past: impl FnMut(Height) -> u32,
+        median_time_past: impl FnMut(Height) -> MedianTime,
     ) -> Result<Amount, BlockError> {
         let index = self.index;
         self.index += 1;
@@ -245,7 +245,7 @@ impl BlockSpend {
         &self,
         tx: &Transaction<'_>,
         mut coin: impl FnMut(usize) -> Option<SpentCoin<'c>>,
-        mut median_time_past: impl FnMut(Height) -> u32,
+        mut median_time_past: impl FnMut(Height) -> MedianTime,
     ) -> Result<Inputs, (Rule, usize)> {
         let locked = self.sequence_locks && SequenceLocks::apply(tx.version());
         let mut inputs = Inputs { value: Ok(Amount(0)), locks: SequenceLocks::NONE, sigop_cost: 0 };
@@ -302,10 +302,10 @@ mod tests {
             (&regtest, 150, 2_500_000_000),
             (&regtest, 300, 1_250_000_000),
         ] {
-            assert_eq!(subsidy(params, height), Amount(want), "{} {height}", params.chain);
+            assert_eq!(subsidy(params, Height::new(height)), Amount(want), "{} {height}", params.chain);
         }
         // Core's validation_tests.cpp: all that will ever be, counted in steps of 1000 blocks.
-        let sum: i64 = (0..14_000_000).step_by(1000).map(|height| subsidy(&main, height).0 * 1000).sum();
+        let sum: i64 = (0..14_000_000).step_by(1000).map(|height| subsidy(&main, Height::new(height)).0 * 1000).sum();
         assert_eq!(sum, 2_099_999_997_690_000);
     }
 
@@ -332,17 +332,17 @@ mod tests {
             ("a coin of genesis, one more", TIME | 128, 0, false),
         ] {
             let mut locks = SequenceLocks::NONE;
-            locks.add(sequence, coin_height, |height| height * 600);
-            let got = locks.check(110, 109 * 600);
+            locks.add(sequence, Height::new(coin_height), |height| MedianTime::new(height.to_u32() * 600));
+            let got = locks.check(Height::new(110), MedianTime::new(109 * 600));
             assert_eq!(got, if holds { Ok(()) } else { Err(Rule::BadTxnsNonfinalBip68) }, "{row}");
         }
         // The strictest input decides, wherever it stands.
         for order in [[11, 0], [0, 11]] {
             let mut locks = SequenceLocks::NONE;
             for sequence in order {
-                locks.add(sequence, 100, |_| 0);
+                locks.add(sequence, Height::new(100), |_| MedianTime::ZERO);
             }
-            assert!(locks.check(110, 0).is_err());
+            assert!(locks.check(Height::new(110), MedianTime::ZERO).is_err());
         }
         for (version, want) in [(0, false), (1, false), (2, true), (0x8000_0000, true), (u32::MAX, true)] {
             assert_eq!(SequenceLocks::apply(version), want, "version {version:#x}");
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn sums_stay_amounts() {
-        let coin = |value| SpentCoin { height: 0, coinbase: false, value: Amount(value), script: &[] };
+        let coin = |value| SpentCoin { height: Height::GENESIS, coinbase: false, value: Amount(value), script: &[] };
         let most = Amount::MAX.0;
         for (sum, value, want) in [
             (0, most, Ok(most)),

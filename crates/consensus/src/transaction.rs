@@ -139,7 +139,7 @@ pub fn check(tx: &Transaction<'_>, scratch: &mut Scratch) -> Result<(), Rule> {
 #[inline]
 pub fn is_final(tx: &Transaction<'_>, height: Height, cutoff: u32) -> bool {
     let lock_time = tx.lock_time();
-    let end = if lock_time < LOCKTIME_THRESHOLD { height } else { cutoff };
+    let end = if lock_time < LOCKTIME_THRESHOLD { height.to_u32() } else { cutoff };
     lock_time == 0 || lock_time < end || tx.inputs().all(|input| input.sequence() == SEQUENCE_FINAL)
 }
 
@@ -261,7 +261,7 @@ mod tests {
             let mut tables = Tables::new();
             let tx = tables.parse_transaction(&bytes).unwrap();
             assert_eq!(tx.input(0).sequence(), sequences[0]);
-            assert_eq!(is_final(&tx, 100, 600_000_000), want, "{lock_time} {sequences:?}");
+            assert_eq!(is_final(&tx, Height::new(100), 600_000_000), want, "{lock_time} {sequences:?}");
         }
     }
 }

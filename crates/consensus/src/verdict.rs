@@ -3,7 +3,7 @@
 //! One variant a rule, in the order in which Core would meet them: the lowest [`Rank`] is the verdict of a block.
 //! Absent on purpose: faults of the machine. A bad disk is never a verdict.
 
-use primitives::{Amount, Hash256, Height, Txid};
+use primitives::{Amount, Hash256, Height, MedianTime, Txid};
 use script::ScriptError;
 use script::signet::SignetError;
 use std::borrow::Cow;
@@ -39,7 +39,7 @@ pub enum Rule {
         /// Of the header.
         time: u32,
         /// Of its parent.
-        median_time_past: u32,
+        median_time_past: MedianTime,
     },
     /// `time-timewarp-attack`: see [`crate::header::check_timewarp`].
     TimeTimewarpAttack {

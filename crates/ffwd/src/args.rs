@@ -100,7 +100,7 @@ pub(crate) struct Common {
 #[command(next_help_heading = "Validation and storage")]
 pub(crate) struct Writing {
     /// Stop at exactly this height; 0: do not stop [default: 0]
-    #[arg(long, value_name = "HEIGHT")]
+    #[arg(long, value_name = "HEIGHT", value_parser = clap::value_parser!(u32).map(Height::new))]
     pub(crate) stopatheight: Option<Height>,
     /// Target size of block and undo files, at least 550; 0: keep all, 1: manual pruning [default: 0]
     #[arg(long, value_name = "MiB", allow_negative_numbers = true, value_parser = prune)]
@@ -379,14 +379,14 @@ pub(crate) mod tests {
         assert_eq!(got.common.minimumchainwork, Some(Work(U256::from_u64(255))));
         assert_eq!(
             (got.writing.stopatheight, got.writing.prune, got.writing.blocksxor),
-            (Some(7), Some(Prune::Target { bytes: 550 << 20 }), Some(false))
+            (Some(Height::new(7)), Some(Prune::Target { bytes: 550 << 20 }), Some(false))
         );
         assert_eq!(got.writing.debug.len(), 2);
 
         let line = "sync --chain regtest --connect 127.0.0.1:1 --connect [::1]:2 --testactivationheight segwit@5 --test=bip94 --exit-at-tip";
         let Ok(Command::Sync(got)) = parse(line) else { panic!("{line}") };
         assert_eq!(got.connect, ["127.0.0.1:1", "[::1]:2"]);
-        assert_eq!(got.common.testactivationheight, [Activation { name: "segwit".into(), height: 5 }]);
+        assert_eq!(got.common.testactivationheight, [Activation { name: "segwit".into(), height: Height::new(5) }]);
         assert_eq!((got.common.test.len(), got.exit_at_tip, got.maxoutbound), (1, true, 8));
 
         let Ok(Command::Coins(Coins::Info(got))) = parse("coins info") else { panic!("coins info") };

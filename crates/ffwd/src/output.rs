@@ -5,7 +5,7 @@
 use node::jobs::{Failed, FolderInfo, VerifyReport};
 use node::options::{Report, SetInfo};
 use node::stats::{STAGES, Snapshot};
-use primitives::human;
+use primitives::{Height, human};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::io::Write;
@@ -103,7 +103,7 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
     let stats = &report.stats;
     json(&JobObject {
         chain,
-        height: report.height,
+        height: report.height.to_u32(),
         bestblock: report.best.to_string(),
         txouts: set.map(|set| set.txouts),
         bogosize: set.map(|set| set.bogosize),
@@ -115,7 +115,7 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
         inputs: stats.inputs,
         outputs: stats.outputs,
         seconds: seconds(report.seconds),
-        height_start: report.height_start,
+        height_start: report.height_start.to_u32(),
         blocks_invalid: report.blocks_invalid,
         bytes: stats.bytes,
         scripts_verified: stats.scripts,
@@ -135,10 +135,13 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
 /// The same for people.
 pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&SetInfo>) -> String {
     let stats = &report.stats;
-    let mut lines =
-        vec![format!("{title} of {chain} to height {}, block {}", human::count(report.height.into()), report.best)];
-    let from = if report.height_start > 0 {
-        format!(", continued from height {}", human::count(report.height_start.into()))
+    let mut lines = vec![format!(
+        "{title} of {chain} to height {}, block {}",
+        human::count(report.height.to_u32().into()),
+        report.best
+    )];
+    let from = if report.height_start > Height::GENESIS {
+        format!(", continued from height {}", human::count(report.height_start.to_u32().into()))
     } else {
         String::new()
     };
@@ -251,7 +254,7 @@ struct SetObject {
 pub(crate) fn set_json(set: &SetInfo) -> String {
     let hash = NamedHash::of(set);
     json(&SetObject {
-        height: set.height,
+        height: set.height.to_u32(),
         bestblock: set.best.to_string(),
         txouts: set.txouts,
         bogosize: set.bogosize,
@@ -265,7 +268,7 @@ pub(crate) fn set_json(set: &SetInfo) -> String {
 /// The same for people.
 pub(crate) fn set_lines(chain: &str, set: &SetInfo) -> String {
     let mut lines =
-        vec![format!("UTXO set of {chain} at height {}, block {}", human::count(set.height.into()), set.best)];
+        vec![format!("UTXO set of {chain} at height {}, block {}", human::count(set.height.to_u32().into()), set.best)];
     lines.extend(set_rows(set));
     lines.push(row("bogosize", human::count(set.bogosize)));
     lines.push(row("on disk", human::bytes(set.disk_size)));
@@ -287,7 +290,7 @@ struct VerifyObject<'a> {
 pub(crate) fn verify_json(chain: &str, report: &VerifyReport) -> String {
     json(&VerifyObject {
         chain,
-        height: report.height,
+        height: report.height.to_u32(),
         bestblock: report.best.to_string(),
         blocks: report.blocks,
         level: report.level,
@@ -301,7 +304,7 @@ pub(crate) fn verify_lines(chain: &str, report: &VerifyReport) -> String {
     format!(
         "the last {} blocks of {chain} up to height {}, block {}, are valid at level {}: {} transactions in {}",
         human::count(report.blocks.into()),
-        human::count(report.height.into()),
+        human::count(report.height.to_u32().into()),
         report.best,
         report.level,
         human::count(report.transactions),
@@ -337,19 +340,23 @@ struct InfoObject<'a> {
 pub(crate) fn info_json(info: &FolderInfo) -> String {
     json(&InfoObject {
         chain: info.chain.to_string(),
-        height: info.height,
+        height: info.height.to_u32(),
         bestblock: info.best.to_string(),
-        headers: info.headers.into(),
+        headers: info.headers.to_u32().into(),
         blocks_bytes: info.blocks_bytes,
         undo_bytes: info.undo_bytes,
         chainstate_bytes: info.chainstate_bytes,
         reindexing: info.reindexing,
         pruned: info.prune_height.is_some(),
-        pruneheight: info.prune_height,
+        pruneheight: info.prune_height.map(Height::to_u32),
         failed: info
             .failed
             .iter()
-            .map(|&Failed { height, hash, descendants }| FailedObject { height, hash: hash.to_string(), descendants })
+            .map(|&Failed { height, hash, descendants }| FailedObject {
+                height: height.to_u32(),
+                hash: hash.to_string(),
+                descendants,
+            })
             .collect(),
         next_step: &info.next_step,
     })
@@ -373,7 +380,7 @@ mod tests {
 
     fn report() -> Report {
         let mut report = Report {
-            height: 206,
+            height: Height::new(206),
             best: BlockHash::from_bytes([7; 32]),
             blocks: 206,
             seconds: 0.5,
@@ -389,7 +396,7 @@ mod tests {
 
     fn set(hash: Option<&'static str>) -> SetInfo {
         SetInfo {
-            height: 206,
+            height: Height::new(206),
             best: BlockHash::from_bytes([7; 32]),
             txouts: 207,
             bogosize: 15_318,
@@ -412,7 +419,7 @@ mod tests {
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
         let info = FolderInfo {
-            failed: vec![Failed { height: 5, hash: BlockHash::from_bytes([3; 32]), descendants: 2 }],
+            failed: vec![Failed { height: Height::new(5), hash: BlockHash::from_bytes([3; 32]), descendants: 2 }],
             next_step: "nothing".into(),
             ..FolderInfo::default()
         };
@@ -440,7 +447,7 @@ mod tests {
             ("info", info_json(&info), INFO.to_owned()),
             (
                 "info, pruned",
-                info_json(&FolderInfo { prune_height: Some(7), ..info.clone() }),
+                info_json(&FolderInfo { prune_height: Some(Height::new(7)), ..info.clone() }),
                 format!("{INFO} pruneheight"),
             ),
         ] {

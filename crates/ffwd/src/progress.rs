@@ -59,7 +59,7 @@ impl Sample {
         let (busy, waited) = (|stage| of(&progress.stats.busy, stage), |stage| of(&progress.stats.waited, stage));
         Sample {
             seconds: progress.seconds,
-            height: progress.height,
+            height: progress.height.to_u32(),
             bytes: progress.bytes,
             inputs: progress.stats.inputs,
             read: busy(Stage::Read) + waited(Stage::Read),
@@ -138,13 +138,13 @@ fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
 fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     let mut parts = vec![format!(
         "height {} of {}",
-        human::count(progress.height.into()),
-        human::count(progress.height_end.into())
+        human::count(progress.height.to_u32().into()),
+        human::count(progress.height_end.to_u32().into())
     )];
     if let Some(height) = progress.presync {
-        parts.push(format!("pre-syncing headers: {}", human::count(height.into())));
+        parts.push(format!("pre-syncing headers: {}", human::count(height.to_u32().into())));
     } else if progress.headers > progress.height_end {
-        parts.push(format!("{} headers", human::count(progress.headers.into())));
+        parts.push(format!("{} headers", human::count(progress.headers.to_u32().into())));
     }
     if rates.bytes > 0.0 {
         parts.push(format!("{} blocks/s", human::figure(rates.blocks)));
@@ -289,9 +289,17 @@ pub(crate) fn bar() -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use primitives::Height;
 
     fn at(seconds: f64, height: u32, bytes: u64) -> Progress {
-        Progress { height, height_end: 1_000_000, bytes, bytes_end: 10_000_000_000, seconds, ..Progress::default() }
+        Progress {
+            height: Height::new(height),
+            height_end: Height::new(1_000_000),
+            bytes,
+            bytes_end: 10_000_000_000,
+            seconds,
+            ..Progress::default()
+        }
     }
 
     fn with_busy(mut progress: Progress, stage: Stage, seconds: f64) -> Progress {
@@ -382,7 +390,12 @@ mod tests {
             (234_567, None, "height 0 of 1, 234,567 headers, 0 coins in 0 of 4 MiB"),
             (1, None, "height 0 of 1, 0 coins in 0 of 4 MiB"),
         ] {
-            let progress = Progress { headers, presync, height_end: 1, ..Progress::default() };
+            let progress = Progress {
+                headers: Height::new(headers),
+                presync: presync.map(Height::new),
+                height_end: Height::new(1),
+                ..Progress::default()
+            };
             assert_eq!(line(&progress, &Rates::default(), 4 << 20), want);
         }
         assert!(stopping(5_270_000).contains("up to 6.00 s"), "{}", stopping(5_270_000));

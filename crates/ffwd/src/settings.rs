@@ -169,7 +169,7 @@ fn options(
     let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, Prune::Off, None, false);
     if writing.is_some() {
         stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
-            Height::try_from(number(setting)?).map_err(|_| "expected a height".to_owned())
+            u32::try_from(number(setting)?).map(Height::new).map_err(|_| "expected a height".to_owned())
         })?;
         prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?.unwrap_or_default();
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
@@ -187,7 +187,7 @@ fn options(
         params,
         dbcache_bytes: usize::try_from(dbcache.unwrap_or_else(default_dbcache_mib) << 20).unwrap_or(usize::MAX),
         par: workers(par.unwrap_or(0)),
-        stop_at_height: stop_at.filter(|&height| height > 0),
+        stop_at_height: stop_at.filter(|&height| height > Height::GENESIS),
         prune,
         blocksxor: blocksxor.unwrap_or(true),
         debug_bench: bench,
@@ -399,7 +399,7 @@ mod tests {
         );
         let (from_file, said) = reindex(&[conf], "").unwrap();
         let options = from_file.options;
-        assert_eq!((options.dbcache_bytes, options.par, options.stop_at_height), (100 << 20, 3, Some(9)));
+        assert_eq!((options.dbcache_bytes, options.par, options.stop_at_height), (100 << 20, 3, Some(Height::new(9))));
         assert_eq!(
             (options.prune, options.blocksxor, options.debug_bench),
             (Prune::Target { bytes: 600 << 20 }, false, true)
@@ -447,7 +447,10 @@ mod tests {
         );
         let (settings, _) = reindex(&[conf], "--testactivationheight csv@9").unwrap();
         let params = settings.options.params;
-        assert_eq!((params.csv_height, params.bip66_height, params.enforce_bip94), (9, 8, true));
+        assert_eq!(
+            (params.csv_height, params.bip66_height, params.enforce_bip94),
+            (Height::new(9), Height::new(8), true)
+        );
         let (settings, _) = reindex(&[("bitcoin.conf", "signet=1\nsignetchallenge=51")], "").unwrap();
         assert_eq!(settings.options.params.signet_challenge, Some(vec![0x51]));
         let (settings, _) = reindex(&[("bitcoin.conf", "signetchallenge=51")], "").unwrap();

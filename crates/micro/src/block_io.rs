@@ -7,6 +7,7 @@ use crate::input::{self, Inputs, Sample};
 use crate::library;
 use crate::owned::{self, Obfuscating};
 use crate::{Error, Experiment};
+use primitives::Height;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -88,7 +89,7 @@ impl Folder<'_> {
         let mut infos = FileInfos::new(Vec::new());
         let network = self.sample.network();
         let mut writer = BlockWriter::new(input::disk(), self.dir, &network, KEY, &infos, Limits::default())?;
-        writer.append(&mut infos, &self.sample.bytes, 1, 0)?;
+        writer.append(&mut infos, &self.sample.bytes, Height::new(1), 0)?;
         Ok(writer.write_out()?)
     }
 

@@ -4,7 +4,7 @@
 use consensus::{Chain, Params};
 use node::index::BlockIndex;
 use node::tree::{GENESIS, NodeId};
-use primitives::{Hash256, Header};
+use primitives::{Hash256, Header, Height};
 use std::hint::black_box;
 use store::blockfiles::BlockAt;
 use store::{IndexEntry, Status};
@@ -40,7 +40,16 @@ fn grow(index: &mut BlockIndex, count: u32) -> NodeId {
         prev = header.hash();
         let (file, data_offset) = (height / 1000, height % 1000 * 1000 + 8);
         let status = Status::SCRIPTS.with(Status::HAVE_DATA);
-        let entry = IndexEntry { hash: prev, header, height, status, tx_count: 1, file, data_offset, undo_offset: 0 };
+        let entry = IndexEntry {
+            hash: prev,
+            header,
+            height: Height::new(height),
+            status,
+            tx_count: 1,
+            file,
+            data_offset,
+            undo_offset: 0,
+        };
         tip = index.load(&entry).unwrap();
         index.loaded_body(tip, 900);
         assert_eq!(index.place(tip), Some(BlockAt { file, offset: u64::from(data_offset), size: 900 }));

@@ -184,8 +184,8 @@ mod tests {
 
     fn keep(arrivals: &Arrivals, height: Height, bytes: usize) {
         let checked = Checked { tables: primitives::Tables::new(), txids: Vec::new(), sigops: Vec::new() };
-        let bytes = BlockBytes::from(vec![height as u8; bytes]);
-        arrivals.keep((height, node(height)), bytes, Arc::new(checked), p2p::Reservation::none());
+        let bytes = BlockBytes::from(vec![height.to_u32() as u8; bytes]);
+        arrivals.keep((height, node(height.to_u32())), bytes, Arc::new(checked), p2p::Reservation::none());
         arrivals.arrived();
     }
 
@@ -194,36 +194,36 @@ mod tests {
         // Room for three blocks of 100 bytes.
         let arrivals = Arrivals::new(375, PATIENCE);
         for height in [7, 3, 5] {
-            keep(&arrivals, height, 100);
+            keep(&arrivals, Height::new(height), 100);
         }
         // Nothing is taken: it is in its file, and the next one need not even wait for that.
-        keep(&arrivals, 6, 100);
-        assert!(!arrivals.has(6, node(6)));
+        keep(&arrivals, Height::new(6), 100);
+        assert!(!arrivals.has(Height::new(6), node(6)));
         let before = Instant::now();
-        keep(&arrivals, 8, 100);
-        assert!(!arrivals.has(8, node(8)) && before.elapsed() < PATIENCE);
+        keep(&arrivals, Height::new(8), 100);
+        assert!(!arrivals.has(Height::new(8), node(8)) && before.elapsed() < PATIENCE);
         // Blocks 3 and 5 were read from their files, or are of another chain.
-        assert!(arrivals.take(6, node(6)).is_none());
-        assert!(!arrivals.has(3, node(3)) && !arrivals.has(5, node(5)));
-        assert_eq!(arrivals.take(7, node(7)).unwrap().0[..], [7; 100]);
+        assert!(arrivals.take(Height::new(6), node(6)).is_none());
+        assert!(!arrivals.has(Height::new(3), node(3)) && !arrivals.has(Height::new(5), node(5)));
+        assert_eq!(arrivals.take(Height::new(7), node(7)).unwrap().0[..], [7; 100]);
         assert_eq!(arrivals.lock().kept_bytes, 0);
-        keep(&arrivals, 9, 100);
+        keep(&arrivals, Height::new(9), 100);
         arrivals.clear();
-        assert!(arrivals.take(9, node(9)).is_none());
+        assert!(arrivals.take(Height::new(9), node(9)).is_none());
         assert_eq!(arrivals.lock().kept_bytes, 0);
     }
 
     #[test]
     fn who_brings_waits_while_blocks_are_taken() {
         let arrivals = Arrivals::new(125, PATIENCE);
-        keep(&arrivals, 1, 100);
+        keep(&arrivals, Height::new(1), 100);
         std::thread::scope(|scope| {
-            let brings = scope.spawn(|| (2..50).for_each(|height| keep(&arrivals, height, 100)));
+            let brings = scope.spawn(|| (2..50).for_each(|height| keep(&arrivals, Height::new(height), 100)));
             for height in 1..50 {
-                while !arrivals.has(height, node(height)) {
+                while !arrivals.has(Height::new(height), node(height)) {
                     std::thread::yield_now();
                 }
-                assert!(arrivals.take(height, node(height)).is_some(), "each of them came through memory");
+                assert!(arrivals.take(Height::new(height), node(height)).is_some(), "each of them came through memory");
             }
             brings.join().unwrap();
         });
@@ -232,16 +232,16 @@ mod tests {
     #[test]
     fn nobody_waits_for_room_while_the_pipeline_starves() {
         let arrivals = Arrivals::new(125, PATIENCE);
-        keep(&arrivals, 2, 100);
+        keep(&arrivals, Height::new(2), 100);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| arrivals.wait(|| arrivals.lock().arrived_count == 31));
             while !arrivals.lock().is_starved {
                 std::thread::yield_now();
             }
-            (3..33).for_each(|height| keep(&arrivals, height, 100));
+            (3..33).for_each(|height| keep(&arrivals, Height::new(height), 100));
             waits.join().unwrap();
         });
-        assert!(arrivals.has(2, node(2)) && !arrivals.has(3, node(3)));
+        assert!(arrivals.has(Height::new(2), node(2)) && !arrivals.has(Height::new(3), node(3)));
         arrivals.hurry();
         assert!(!arrivals.wait(|| false), "nobody waits in a hurry");
     }

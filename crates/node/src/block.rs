@@ -8,7 +8,7 @@
 use crate::tree::NodeId;
 use coins::Ops;
 use consensus::{BlockError, ScriptCheckReason};
-use primitives::{Amount, Block, BlockHash, DecodeError, Header, Height, Tables, Txid};
+use primitives::{Amount, Block, BlockHash, DecodeError, Header, Height, MedianTime, Tables, Txid};
 use script::Flags;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct HeaderContext {
     /// Its height.
     pub height: Height,
     /// Median time past of its parent.
-    pub parent_mtp: u32,
+    pub parent_mtp: MedianTime,
 }
 
 /// What decides which rules a block is judged by: its header's place, and what its chain says about scripts and coins.

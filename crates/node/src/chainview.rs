@@ -7,7 +7,7 @@ use crate::options::{Clock, unix_seconds};
 use crate::tree::{Fate, NodeId, Tree};
 use consensus::{BlockError, Class, Params, Rule};
 use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
-use primitives::{BlockHash, Header, Height, Tables, U256, Work};
+use primitives::{BlockHash, Header, Height, MedianTime, Tables, U256, Work};
 use std::sync::{Arc, Mutex};
 use store::blockfiles::BlockFiles;
 
@@ -62,7 +62,7 @@ impl ChainView for SharedChain {
         let tree = index.headers();
         let id = tree.find(of).filter(|&id| tree.height(id) >= height)?;
         if index.is_active(id) {
-            return index.active().get(height as usize).map(|&id| tree.hash(id));
+            return index.active().get(height.to_usize()).map(|&id| tree.hash(id));
         }
         Some(tree.hash(tree.ancestor(id, height)))
     }
@@ -89,7 +89,7 @@ impl ChainView for SharedChain {
         near.max(self.minimum_work)
     }
 
-    fn median_time_past(&self, hash: &BlockHash) -> Option<u32> {
+    fn median_time_past(&self, hash: &BlockHash) -> Option<MedianTime> {
         let tree = self.headers();
         tree.find(hash).map(|id| tree.median_time_past(id))
     }
@@ -101,7 +101,7 @@ impl ChainView for SharedChain {
         loop {
             hashes.push(tree.hash(at));
             let height = tree.height(at);
-            if height == 0 {
+            if height == Height::GENESIS {
                 return hashes;
             }
             if hashes.len() > 10 {
@@ -167,7 +167,7 @@ impl ChainView for SharedChain {
             return wanted.map(|id| tree.header(id)).into_iter().collect();
         }
         let known = locator.iter().filter_map(|hash| tree.find(hash)).find(|&id| index.is_active(id));
-        let from = known.map_or(1, |id| tree.height(id) as usize + 1);
+        let from = known.map_or(1, |id| tree.height(id).to_usize() + 1);
         let mut headers = Vec::new();
         for &id in index.active().iter().skip(from).take(HEADERS_COUNT_MAX) {
             headers.push(tree.header(id));

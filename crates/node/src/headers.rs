@@ -4,7 +4,7 @@ use crate::block::{Bip30, BlockContext, HeaderContext};
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::header::{self, Ancestor, Parent};
 use consensus::{BlockError, Params, Rule, ScriptCheckReason, assume_valid, bip30, flags};
-use primitives::{BlockHash, Header, Height, Work};
+use primitives::{BlockHash, Header, Height, MedianTime, Work};
 use std::sync::Arc;
 
 /// Seconds after which a tip no longer counts as current. Source: Bitcoin Core b88bffe, `DEFAULT_MAX_TIP_AGE`.
@@ -68,7 +68,7 @@ pub fn context(tree: &Tree, node: NodeId) -> HeaderContext {
 }
 
 /// Median times past by height, from genesis to `tip`.
-pub fn median_times(tree: &Tree, tip: NodeId) -> Arc<Vec<u32>> {
+pub fn median_times(tree: &Tree, tip: NodeId) -> Arc<Vec<MedianTime>> {
     let mut ids = tree.path(GENESIS, tip);
     ids.insert(0, GENESIS);
     let times: Vec<u32> = ids.iter().map(|&id| tree.time(id)).collect();
@@ -83,15 +83,15 @@ pub fn median_times(tree: &Tree, tip: NodeId) -> Arc<Vec<u32>> {
 #[derive(Default)]
 pub struct Times {
     tip: NodeId,
-    known: Arc<Vec<u32>>,
+    known: Arc<Vec<MedianTime>>,
 }
 
 impl Times {
     /// Median times past by height, from genesis to `tip`.
-    pub fn to(&mut self, tree: &Tree, tip: NodeId) -> Arc<Vec<u32>> {
+    pub fn to(&mut self, tree: &Tree, tip: NodeId) -> Arc<Vec<MedianTime>> {
         let fork = if self.known.is_empty() { GENESIS } else { tree.fork(self.tip, tip) };
         let known = Arc::make_mut(&mut self.known);
-        known.truncate(tree.height(fork) as usize + 1);
+        known.truncate(tree.height(fork).to_usize() + 1);
         if known.is_empty() {
             known.push(tree.median_time_past(GENESIS));
         }

@@ -1,6 +1,7 @@
 //! The engine: where coins, files, rules and peers meet.
 
 pub mod arrivals;
+mod atomic_height;
 pub mod best_chain;
 pub mod block;
 pub mod chainview;

@@ -6,7 +6,7 @@
 
 use crate::options::{Clock, unix_seconds};
 use disk::Disk;
-use primitives::{BlockHash, Work};
+use primitives::{BlockHash, Height, Work};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,7 @@ pub struct Tip {
     /// Hash of the block.
     pub hash: BlockHash,
     /// Its height.
-    pub height: u32,
+    pub height: Height,
     /// Its version.
     pub version: i32,
     /// Work of its chain.

@@ -8,7 +8,7 @@ use crate::block::{Bip30, BlockContext};
 use crate::stages::transaction_of;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
-use primitives::{Block, BlockHash, Height, OutPoint, Tables, Txid, Wtxid};
+use primitives::{Block, BlockHash, Height, MedianTime, OutPoint, Tables, Txid, Wtxid};
 use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub struct Question<'a> {
     /// The block, read again.
     pub bytes: &'a [u8],
     /// Median times past by height along its chain.
-    pub times: &'a [u32],
+    pub times: &'a [MedianTime],
 }
 
 /// What the second judgement says.
@@ -113,7 +113,7 @@ fn with_coins<E>(
             coin.map(|coin| SpentCoin { height: coin.height, coinbase: coin.coinbase, value: coin.value, script })
         };
         let sigops = consensus::transaction::legacy_sigops(&tx);
-        let times = |height: Height| question.times[height as usize];
+        let times = |height: Height| question.times[height.to_usize()];
         if let Err(error) = spend.transaction(&tx, &txids[index], sigops, get, times) {
             return Ok(Answer::Refused(error));
         }

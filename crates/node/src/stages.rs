@@ -11,7 +11,7 @@ use crate::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared
 use coins::{Answers, LANES, Ops, ops::lane_of};
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use primitives::coin::CoinRef;
-use primitives::{Amount, Block, Tables, Wtxid, undo};
+use primitives::{Amount, Block, Height, MedianTime, Tables, Wtxid, undo};
 use script::Flags;
 use std::ops::Range;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub(crate) fn judge(
     context: &BlockContext,
     (prepared, block): (&Prepared, &Block<'_>),
     answers: &CoinAnswers<'_>,
-    times: &[u32],
+    times: &[MedianTime],
     undo: Option<[u8; 4]>,
 ) -> Result<Judged, BlockError> {
     bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
@@ -140,8 +140,9 @@ pub(crate) fn judge(
                 script: spent.script_in(&scripts),
             })
         };
-        spend
-            .transaction(&tx, &prepared.txids[index], prepared.sigops[index], coin, |height| times[height as usize])?;
+        spend.transaction(&tx, &prepared.txids[index], prepared.sigops[index], coin, |height| {
+            times[height.to_usize()]
+        })?;
     }
     let totals = spend.finish(&block.transaction(0))?;
     let undo = undo
@@ -164,7 +165,14 @@ fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &Co
 #[inline]
 fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
     let start = scripts.len() as u32;
-    let missing = Spent { value: Amount(0), height: 0, script: start, script_bytes: 0, coinbase: false, found: false };
+    let missing = Spent {
+        value: Amount(0),
+        height: Height::GENESIS,
+        script: start,
+        script_bytes: 0,
+        coinbase: false,
+        found: false,
+    };
     let Some(bytes) = coin else { return missing };
     let coin = CoinRef::decode(bytes).expect("coins are checked where they come from");
     if runs || coin.script.may_hold_program() {

@@ -5,7 +5,7 @@
 //!
 //! Absent on purpose: rules (`consensus`), bodies (`index`), files (`store`).
 
-use primitives::{BlockHash, Hash256, Header, Height, U256, Work};
+use primitives::{BlockHash, Hash256, Header, Height, MedianTime, U256, Work};
 
 /// Number of a header in the tree; the genesis block has the first one, and a parent a lower one than its children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -77,7 +77,7 @@ impl Tree {
     /// A tree of the genesis block.
     pub fn new(genesis: &Header) -> Tree {
         let mut tree = Tree { nodes: Vec::new(), slots: vec![NONE; 1024], best: GENESIS };
-        tree.push(genesis, genesis.hash(), NONE, GENESIS, 0, Work::of_bits(genesis.bits()));
+        tree.push(genesis, genesis.hash(), NONE, GENESIS, Height::GENESIS, Work::of_bits(genesis.bits()));
         tree
     }
 
@@ -280,14 +280,12 @@ impl Tree {
     /// Any choice is right; this one makes every walk logarithmic.
     fn skip_of(&self, parent: NodeId, height: Height) -> NodeId {
         let clear = |n: u32| n & n.wrapping_sub(1);
-        let to = if height < 2 {
-            0
-        } else if height & 1 == 1 {
-            clear(clear(height - 1)) + 1
-        } else {
-            clear(height)
+        let to = match height.to_u32() {
+            0 | 1 => 0,
+            odd if odd & 1 == 1 => clear(clear(odd - 1)) + 1,
+            even => clear(even),
         };
-        self.ancestor(parent, to.min(height - 1))
+        self.ancestor(parent, Height::new(to).min(height - 1))
     }
 
     /// Whether `below` is `above` or one of its ancestors.
@@ -323,7 +321,7 @@ impl Tree {
 
     /// Median of the times of the last eleven blocks, itself included.
     /// Source: Bitcoin Core b88bffe, `CBlockIndex::GetMedianTimePast`.
-    pub fn median_time_past(&self, id: NodeId) -> u32 {
+    pub fn median_time_past(&self, id: NodeId) -> MedianTime {
         let (mut times, mut count, mut at) = ([0; 11], 0, id);
         while count < 11 {
             times[count] = self.node(at).time;
@@ -334,7 +332,7 @@ impl Tree {
             }
         }
         times[..count].sort_unstable();
-        times[count / 2]
+        MedianTime::new(times[count / 2])
     }
 
     /// All numbers, parents before children.
@@ -378,10 +376,10 @@ mod tests {
             id
         };
         for &id in ids.iter().step_by(37) {
-            for height in (0..=tree.height(id)).step_by(11) {
+            for height in Height::GENESIS.to(tree.height(id)).step_by(11) {
                 assert_eq!(tree.ancestor(id, height), plain(id, height));
             }
-            assert_eq!(tree.work(id).0, U256::from_u64(2 * u64::from(tree.height(id) + 1)));
+            assert_eq!(tree.work(id).0, U256::from_u64(2 * u64::from((tree.height(id) + 1).to_u32())));
             assert_eq!(tree.header(id).hash(), tree.hash(id));
             assert_eq!(tree.find(&tree.hash(id)), Some(id));
             for &other in ids.iter().step_by(101) {
@@ -417,11 +415,11 @@ mod tests {
         let mut tip = GENESIS;
         for (time, want) in [(10, 10), (5, 5), (7, 7), (20, 7), (1, 7), (2, 5), (9, 7)] {
             tip = child(&mut tree, tip, time, time);
-            assert_eq!(tree.median_time_past(tip), want, "after {time}");
+            assert_eq!(tree.median_time_past(tip), MedianTime::new(want), "after {time}");
         }
         for time in 100..120 {
             tip = child(&mut tree, tip, time, time);
         }
-        assert_eq!(tree.median_time_past(tip), 114);
+        assert_eq!(tree.median_time_past(tip), MedianTime::new(114));
     }
 }

@@ -45,7 +45,7 @@ fn run(made: &Made, v2transport: bool) -> f64 {
     let view: Arc<dyn ChainView> = Arc::clone(&chain) as Arc<dyn ChainView>;
     let network = Network::start(Config { outbound: Outbound::Only(connect), ..base }, view, events).expect("start");
     // All headers first, then all blocks in one list.
-    while chain.best_header().height as usize != made.headers.len() {
+    while chain.best_header().height.to_usize() != made.headers.len() {
         let event = inbox.recv_timeout(Duration::from_secs(20)).expect("headers come");
         assert!(!matches!(event, Event::Block { .. }), "none was asked for");
     }

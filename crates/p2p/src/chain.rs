@@ -4,7 +4,7 @@
 //! Every method may be called from the network thread at any time, some of them for every message:
 //! none may wait for the pipeline. Only [`ChainView::block`] may read a disk; it runs in a thread of its own.
 
-use primitives::{BlockHash, Header, Height, Work};
+use primitives::{BlockHash, Header, Height, MedianTime, Work};
 
 /// Greatest number of headers in one message. Source: Bitcoin Core b88bffe, `MAX_HEADERS_RESULTS`.
 pub const HEADERS_COUNT_MAX: usize = 2000;
@@ -84,7 +84,7 @@ pub trait ChainView: Send + Sync + 'static {
     fn anti_dos_work(&self) -> Work;
 
     /// Median time past of a known header, seconds since 1970; `None` when it is unknown.
-    fn median_time_past(&self, hash: &BlockHash) -> Option<u32>;
+    fn median_time_past(&self, hash: &BlockHash) -> Option<MedianTime>;
 
     /// A locator from `from` back to genesis: ten hashes one apart, then steps doubled.
     ///

@@ -69,7 +69,7 @@ pub const SLOW_AFTER: Duration = Duration::from_secs(30);
 pub const DOWNLOAD_PEER_COUNT_MIN: usize = 2;
 /// A peer with only its last blocks is asked down to this depth below its best: two for races.
 /// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS` less two.
-pub const LIMITED_DEPTH_MAX: Height = 286;
+pub const LIMITED_DEPTH_MAX: u32 = 286;
 
 /// Size that is assumed of blocks before the first arrives.
 const BLOCK_BYTES_START: f64 = 100_000.0;

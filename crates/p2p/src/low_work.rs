@@ -13,7 +13,7 @@
 use crate::chain::{ChainView, HeaderInfo};
 use crate::params::NetworkParams;
 use crate::rng::Rng;
-use primitives::{BlockHash, Header, Height, Work};
+use primitives::{BlockHash, Header, Height, MedianTime, Work};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
@@ -49,8 +49,8 @@ pub struct LowWorkSync {
     phase: Phase,
     start: HeaderInfo,
     threshold: Work,
-    period: Height,
-    offset: Height,
+    period: u32,
+    offset: u32,
     buffer_count: usize,
     commitments: Bits,
     commitments_max: usize,
@@ -76,20 +76,20 @@ impl LowWorkSync {
     pub fn new(
         network: &NetworkParams,
         start: HeaderInfo,
-        start_median_time_past: u32,
+        start_median_time_past: MedianTime,
         threshold: Work,
         unix_time: u64,
         rng: &mut Rng,
     ) -> LowWorkSync {
         let period = network.commitment_period;
-        let seconds = (unix_time + FUTURE_BLOCK_S_MAX).saturating_sub(u64::from(start_median_time_past));
+        let seconds = (unix_time + FUTURE_BLOCK_S_MAX).saturating_sub(u64::from(start_median_time_past.to_u32()));
         let commitments_max = BLOCKS_PER_S_MAX * seconds / u64::from(period);
         LowWorkSync {
             phase: Phase::Presync,
             start,
             threshold,
             period,
-            offset: Height::try_from(rng.below(period as usize)).expect("below a u32"),
+            offset: u32::try_from(rng.below(period as usize)).expect("below a u32"),
             buffer_count: network.redownload_buffer_count,
             commitments: Bits::default(),
             commitments_max: usize::try_from(commitments_max).unwrap_or(usize::MAX),
@@ -172,7 +172,7 @@ impl LowWorkSync {
         if !chain.permitted_difficulty_transition(height, self.last.bits(), header.bits()) {
             return false;
         }
-        if height % self.period == self.offset {
+        if height.to_u32() % self.period == self.offset {
             let bit = self.bit(hash);
             self.commitments.push(bit);
             if self.commitments.count > self.commitments_max {
@@ -197,7 +197,7 @@ impl LowWorkSync {
             self.let_all_through = true;
         }
         if !self.let_all_through
-            && height % self.period == self.offset
+            && height.to_u32() % self.period == self.offset
             && self.commitments.pop() != Some(self.bit(hash))
         {
             return false;
@@ -269,7 +269,7 @@ mod tests {
         let bits = genesis.header.bits();
         let work = (0..threshold_count).fold(genesis.work, |sum, _| sum.saturating_add(Work::of_bits(bits)));
         let time = genesis.header.time();
-        LowWorkSync::new(&network(), genesis, time, work, unix_time, &mut Rng::Seeded(1))
+        LowWorkSync::new(&network(), genesis, MedianTime::new(time), work, unix_time, &mut Rng::Seeded(1))
     }
 
     fn give(sync: &mut LowWorkSync, chain: &Chain, headers: &[Header], full: bool) -> Outcome {
@@ -287,7 +287,7 @@ mod tests {
             let outcome = give(&mut sync, &chain, piece, true);
             assert_eq!((outcome.success, outcome.more, outcome.headers.len()), (true, true, 0));
         }
-        assert_eq!((sync.phase(), sync.height()), (Phase::Redownload, 300));
+        assert_eq!((sync.phase(), sync.height()), (Phase::Redownload, Height::new(300)));
         assert_eq!(sync.locator(vec![])[0], chain.best_header().hash, "again from the start");
         let mut got = Vec::new();
         for (piece, held) in headers.chunks(100).zip([20, 20, 0]) {

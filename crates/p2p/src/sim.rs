@@ -6,7 +6,7 @@
 
 use crate::api::{BlockVerdict, Want};
 use crate::chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
-use primitives::{BlockHash, Hash256, Header, Height, Target, Work};
+use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Target, Work};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -131,7 +131,7 @@ impl Chain {
 
     fn on(header: Header, judges: bool) -> Chain {
         let hash = header.hash();
-        let info = HeaderInfo { header, hash, height: 0, work: Work::of_bits(BITS), invalid: false };
+        let info = HeaderInfo { header, hash, height: Height::GENESIS, work: Work::of_bits(BITS), invalid: false };
         let node = Node { info, body: Some(Vec::new()), number: 0 };
         let inner =
             Inner { nodes: HashMap::from([(hash, node)]), genesis: hash, best: hash, tip: hash, path: vec![hash] };
@@ -223,7 +223,7 @@ impl Chain {
 impl Inner {
     /// Blocks of the best header chain up to the tip, if it is on it; genesis otherwise.
     fn connected_count(&self) -> usize {
-        let height = self.nodes[&self.tip].info.height as usize;
+        let height = self.nodes[&self.tip].info.height.to_usize();
         if self.path.get(height) == Some(&self.tip) { height + 1 } else { 1 }
     }
 
@@ -241,15 +241,15 @@ impl Inner {
 
     fn set_best(&mut self, best: BlockHash) {
         self.best = best;
-        let height = self.nodes[&best].info.height as usize;
+        let height = self.nodes[&best].info.height.to_usize();
         self.path.truncate(height + 1);
         let mut at = best;
         let mut fresh = Vec::new();
-        while self.path.get(self.nodes[&at].info.height as usize) != Some(&at) {
+        while self.path.get(self.nodes[&at].info.height.to_usize()) != Some(&at) {
             fresh.push(at);
             at = self.nodes[&at].info.header.prev();
         }
-        self.path.truncate(self.nodes[&at].info.height as usize + 1);
+        self.path.truncate(self.nodes[&at].info.height.to_usize() + 1);
         self.path.extend(fresh.iter().rev());
     }
 
@@ -275,10 +275,10 @@ impl ChainView for Chain {
         if at.height < height {
             return None;
         }
-        while inner.path.get(at.height as usize) != Some(&at.hash) && at.height > height {
+        while inner.path.get(at.height.to_usize()) != Some(&at.hash) && at.height > height {
             at = inner.nodes[&at.header.prev()].info;
         }
-        if at.height == height { Some(at.hash) } else { inner.path.get(height as usize).copied() }
+        if at.height == height { Some(at.hash) } else { inner.path.get(height.to_usize()).copied() }
     }
 
     fn best_header(&self) -> HeaderInfo {
@@ -300,16 +300,16 @@ impl ChainView for Chain {
         self.tip().work.saturating_sub(margin).max(self.minimum_work)
     }
 
-    fn median_time_past(&self, hash: &BlockHash) -> Option<u32> {
-        self.header(hash).map(|info| info.header.time())
+    fn median_time_past(&self, hash: &BlockHash) -> Option<MedianTime> {
+        self.header(hash).map(|info| MedianTime::new(info.header.time()))
     }
 
     fn locator(&self, from: &BlockHash) -> Vec<BlockHash> {
         let inner = self.lock();
         let mut at = inner.nodes.get(from).unwrap_or(&inner.nodes[&inner.best]).info;
         let (mut out, mut step) = (vec![at.hash], 1);
-        while at.height > 0 {
-            for _ in 0..step.min(at.height) {
+        while at.height > Height::GENESIS {
+            for _ in 0..step.min(at.height.to_u32()) {
                 at = inner.nodes[&at.header.prev()].info;
             }
             out.push(at.hash);
@@ -372,7 +372,7 @@ impl ChainView for Chain {
             (self.ancestor(&tip.hash, info.height) == Some(*hash)).then_some(info.height)
         });
         let mut out = Vec::new();
-        for height in fork.unwrap_or(0) + 1..=tip.height {
+        for height in (fork.unwrap_or(Height::GENESIS) + 1).to(tip.height) {
             let Some(info) = self.ancestor(&tip.hash, height).and_then(|hash| self.header(&hash)) else { break };
             out.push(info.header);
             if out.len() == HEADERS_COUNT_MAX || info.hash == *stop {

@@ -7,6 +7,7 @@
 
 use crate::amount::{self, Amount};
 use crate::encode::{DecodeError, Reader, VARINT_BYTES_MAX, write_varint};
+use crate::height::Height;
 use crate::ids::{OutPoint, Txid};
 use std::fmt;
 
@@ -26,8 +27,8 @@ pub fn is_unspendable(script: &[u8]) -> bool {
 
 /// The code of a coin: twice its height, and one more for a coinbase.
 #[inline]
-pub fn code(height: u32, coinbase: bool) -> u32 {
-    height * 2 + u32::from(coinbase)
+pub fn code(height: Height, coinbase: bool) -> u32 {
+    height.to_u32() * 2 + u32::from(coinbase)
 }
 
 /// What a script is stored as: a kind and the bytes after it.
@@ -88,7 +89,7 @@ pub fn put_coin(out: &mut Vec<u8>, code: u32, value: Amount, script: &[u8]) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoinRef<'a> {
     /// Height of the block that made it.
-    pub height: u32,
+    pub height: Height,
     /// Whether a coinbase made it.
     pub coinbase: bool,
     /// What it is worth.
@@ -133,7 +134,7 @@ impl<'a> CoinRef<'a> {
     pub fn read_after_code(code: u32, reader: &mut Reader<'a>) -> Result<CoinRef<'a>, DecodeError> {
         let value = Amount(amount::decompress(reader.varint()?).cast_signed());
         let script = CompressedScript::read(reader)?;
-        Ok(CoinRef { height: code >> 1, coinbase: code & 1 == 1, value, script })
+        Ok(CoinRef { height: Height::new(code >> 1), coinbase: code & 1 == 1, value, script })
     }
 
     /// The code: twice the height, and one more for a coinbase.
@@ -345,7 +346,11 @@ mod tests {
             let script = hex::decode(&script.replace(' ', "")).unwrap();
             let stored = hex::decode(bytes).unwrap();
             let coin = CoinRef::decode(&stored).unwrap();
-            assert_eq!((coin.height, coin.coinbase, coin.value), (height, coinbase, Amount(value)), "{bytes}");
+            assert_eq!(
+                (coin.height, coin.coinbase, coin.value),
+                (Height::new(height), coinbase, Amount(value)),
+                "{bytes}"
+            );
             assert_eq!(hex::encode(&coin.script.to_vec()), hex::encode(&script), "{bytes}");
             assert_eq!(coin.script.script_bytes(), script.len());
             let mut again = Vec::new();

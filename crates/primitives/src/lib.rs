@@ -12,6 +12,7 @@ pub mod encode;
 pub mod fuzz;
 pub mod hash;
 pub mod header;
+pub mod height;
 pub mod hex;
 pub mod human;
 pub mod ids;
@@ -27,8 +28,6 @@ pub use encode::{DecodeError, Reader};
 pub use fuzz::fuzz_block;
 pub use hash::Hash256;
 pub use header::Header;
+pub use height::{Height, MedianTime};
 pub use ids::{BlockHash, OutPoint, Txid, Wtxid};
 pub use work::{Target, U256, Work};
-
-/// The place of a block in its chain: the genesis block has height 0.
-pub type Height = u32;

@@ -8,6 +8,7 @@
 
 use crate::FilePos;
 use crate::layout::FILE_NUMBER_MAX;
+use primitives::Height;
 use primitives::encode::{DecodeError, Reader, put_varint};
 use std::collections::BTreeSet;
 
@@ -21,9 +22,9 @@ pub struct FileInfo {
     /// Bytes used of the undo file: where the next record goes.
     pub undo_size: u32,
     /// Lowest height of a block in it.
-    pub height_first: u32,
+    pub height_first: Height,
     /// Greatest height of a block in it.
-    pub height_last: u32,
+    pub height_last: Height,
     /// Earliest header time of a block in it, in seconds since 1970.
     pub time_first: u64,
     /// Latest header time.
@@ -42,8 +43,8 @@ impl FileInfo {
             blocks: reader.varint_u32()?,
             size: reader.varint_u32()?,
             undo_size: reader.varint_u32()?,
-            height_first: reader.varint_u32()?,
-            height_last: reader.varint_u32()?,
+            height_first: Height::new(reader.varint_u32()?),
+            height_last: Height::new(reader.varint_u32()?),
             time_first: reader.varint()?,
             time_last: reader.varint()?,
         };
@@ -53,7 +54,7 @@ impl FileInfo {
 
     /// Appends the stored value.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        for number in [self.blocks, self.size, self.undo_size, self.height_first, self.height_last] {
+        for number in [self.blocks, self.size, self.undo_size, self.height_first.to_u32(), self.height_last.to_u32()] {
             put_varint(out, u64::from(number));
         }
         put_varint(out, self.time_first);
@@ -61,7 +62,7 @@ impl FileInfo {
     }
 
     /// Counts a block in. Source: facts of Bitcoin Core b88bffe, `CBlockFileInfo::AddBlock`.
-    pub fn add_block(&mut self, height: u32, time: u32) {
+    pub fn add_block(&mut self, height: Height, time: u32) {
         let time = u64::from(time);
         if self.blocks == 0 || height < self.height_first {
             self.height_first = height;
@@ -126,7 +127,7 @@ impl FileInfos {
     }
 
     /// Counts in a block that lies in a block file already. Source: facts of Core's `BlockManager::UpdateBlockInfo`.
-    pub fn add_existing(&mut self, at: FilePos, bytes: u32, height: u32, time: u32) {
+    pub fn add_existing(&mut self, at: FilePos, bytes: u32, height: Height, time: u32) {
         let info = self.change(at.file);
         info.add_block(height, time);
         info.size = info.size.max(at.offset.saturating_add(bytes));
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn genesis_only() {
         let mut infos = FileInfos::default();
-        infos.add_existing(FilePos { file: 0, offset: 8 }, 285, 0, 1_231_006_505);
+        infos.add_existing(FilePos { file: 0, offset: 8 }, 285, Height::GENESIS, 1_231_006_505);
         let mut out = Vec::new();
         infos.get(0).encode(&mut out);
         assert_eq!(hex::encode(&out), "01812500000083c9fdd52983c9fdd529");
@@ -177,9 +178,9 @@ mod tests {
     fn what_changed_is_told_once() {
         let mut infos = FileInfos::new(vec![FileInfo::default()]);
         assert!(infos.take_changed().is_empty());
-        infos.add_existing(FilePos { file: 3, offset: 8 }, 100, 7, 50);
-        infos.add_existing(FilePos { file: 3, offset: 500 }, 100, 5, 60);
-        infos.add_existing(FilePos { file: 3, offset: 200 }, 100, 9, 40);
+        infos.add_existing(FilePos { file: 3, offset: 8 }, 100, Height::new(7), 50);
+        infos.add_existing(FilePos { file: 3, offset: 500 }, 100, Height::new(5), 60);
+        infos.add_existing(FilePos { file: 3, offset: 200 }, 100, Height::new(9), 40);
         let changed: Vec<u32> = infos.take_changed().into_iter().map(|(file, _)| file).collect();
         assert_eq!(changed, [1, 2, 3]);
         assert!(infos.take_changed().is_empty());
@@ -188,8 +189,8 @@ mod tests {
             blocks: 3,
             size: 600,
             undo_size: 0,
-            height_first: 5,
-            height_last: 9,
+            height_first: Height::new(5),
+            height_last: Height::new(9),
             time_first: 40,
             time_last: 60,
         };

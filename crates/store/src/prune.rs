@@ -8,6 +8,7 @@ use crate::fileinfo::FileInfo;
 use crate::index::{IndexEntry, LoadedIndex};
 use crate::layout::Layout;
 use disk::Disk;
+use primitives::Height;
 
 /// Blocks below the tip that are always kept.
 pub const BLOCKS_KEPT_MIN: u32 = 288;
@@ -24,11 +25,11 @@ pub struct Prune {
     /// Room that is left below the target: [`BUFFER_BYTES`], less where files grow in smaller pieces.
     pub buffer_bytes: u64,
     /// Height of the last block whose coins are durably committed.
-    pub tip_height: u32,
+    pub tip_height: Height,
     /// Height of the best header.
-    pub best_header_height: u32,
+    pub best_header_height: Height,
     /// Nothing goes before the tip is above this height (the network's `nPruneAfterHeight`).
-    pub prune_after_height: u32,
+    pub prune_after_height: Height,
     /// Still far from the tip: more is pruned at once.
     pub initial_download: bool,
 }
@@ -53,7 +54,7 @@ pub fn select(infos: &[FileInfo], ask: &Prune) -> Selection {
     if ask.tip_height <= ask.prune_after_height || usage + ask.buffer_bytes < ask.target_bytes {
         return selected;
     }
-    let ahead = ask.best_header_height.saturating_sub(ask.tip_height);
+    let ahead = ask.best_header_height.blocks_above(ask.tip_height);
     let more = if ask.initial_download { AVERAGE_BLOCK_BYTES * u64::from(ahead) } else { 0 };
     let height_max = ask.tip_height.saturating_sub(BLOCKS_KEPT_MIN);
     for (number, info) in (0..).zip(infos.iter().take(infos.len().saturating_sub(1))) {
@@ -157,8 +158,8 @@ mod tests {
             blocks: 100,
             size: 128 * MIB,
             undo_size: 20 * MIB,
-            height_first: i * 100,
-            height_last: i * 100 + 99,
+            height_first: Height::new(i * 100),
+            height_last: Height::new(i * 100 + 99),
             time_first: 0,
             time_last: 0,
         };
@@ -170,9 +171,9 @@ mod tests {
         let ask = Prune {
             target_bytes: 600 << 20,
             buffer_bytes: BUFFER_BYTES,
-            tip_height: 999,
-            best_header_height: 999,
-            prune_after_height: 100,
+            tip_height: Height::new(999),
+            best_header_height: Height::new(999),
+            prune_after_height: Height::new(100),
             initial_download: false,
         };
         let pruned_before = {
@@ -182,24 +183,34 @@ mod tests {
         };
         let out_of_order = {
             let mut infos = infos(10);
-            infos[1].height_last = 950;
+            infos[1].height_last = Height::new(950);
             infos
         };
         for (row, infos, ask, want) in [
             ("3 * 148 + 17 MiB stay below 600", infos(10), ask, vec![0, 1, 2, 3, 4, 5, 6]),
-            ("within the last 288 blocks", infos(10), Prune { tip_height: 800, ..ask }, vec![0, 1, 2, 3, 4]),
+            (
+                "within the last 288 blocks",
+                infos(10),
+                Prune { tip_height: Height::new(800), ..ask },
+                vec![0, 1, 2, 3, 4],
+            ),
             ("as much as is wanted and no more", infos(10), Prune { target_bytes: 1400 << 20, ..ask }, vec![0]),
             ("enough room", infos(10), Prune { target_bytes: 1498 << 20, ..ask }, vec![]),
             ("exactly the target", infos(10), Prune { target_bytes: 1497 << 20, ..ask }, vec![0]),
             ("less room", infos(10), Prune { target_bytes: 1497 << 20, buffer_bytes: 0, ..ask }, vec![]),
-            ("not yet", infos(10), Prune { prune_after_height: 999, ..ask }, vec![]),
-            ("the last file stays", infos(1), Prune { tip_height: 10_000, ..ask }, vec![]),
+            ("not yet", infos(10), Prune { prune_after_height: Height::new(999), ..ask }, vec![]),
+            ("the last file stays", infos(1), Prune { tip_height: Height::new(10_000), ..ask }, vec![]),
             ("pruned before", pruned_before, Prune { target_bytes: 1300 << 20, ..ask }, vec![1]),
             ("a file with a late block stays", out_of_order, Prune { target_bytes: 1300 << 20, ..ask }, vec![0, 2]),
             (
                 "far from the tip more goes at once",
                 infos(10),
-                Prune { target_bytes: 1400 << 20, best_header_height: 1199, initial_download: true, ..ask },
+                Prune {
+                    target_bytes: 1400 << 20,
+                    best_header_height: Height::new(1199),
+                    initial_download: true,
+                    ..ask
+                },
                 vec![0, 1],
             ),
             ("no files", vec![], ask, vec![]),
@@ -232,7 +243,7 @@ mod tests {
     #[test]
     fn what_is_pruned_already() {
         let status = Status::SCRIPTS.with(Status::HAVE_DATA);
-        let header = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, 7);
+        let header = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, Height::new(7));
         let stored = IndexEntry { status, tx_count: 1, file: 2, data_offset: 8, ..header };
         let gone = IndexEntry { status: Status::SCRIPTS, tx_count: 1, ..header };
         let full = infos(1)[0];

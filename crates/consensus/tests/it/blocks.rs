@@ -9,7 +9,7 @@ use consensus::header::{check_proof_of_work, check_version};
 use consensus::spend::Totals;
 use consensus::transaction::is_final;
 use consensus::{BlockSpend, Chain, Params, Rule, SpentCoin, bip30};
-use primitives::{Amount, BlockHash, Height, OutPoint, Reader, Tables, Txid, Wtxid};
+use primitives::{Amount, BlockHash, Height, MedianTime, OutPoint, Reader, Tables, Txid, Wtxid};
 use std::collections::HashMap;
 use std::fs::read;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn judge(name: &str, loaded: &Loaded) -> Vec<u32> {
     block.wtxids_into(&txids, &mut wtxids);
     let mut scratch = block::Scratch::default();
     block::check(params, &block, &hash, &txids, &mut sigops, &mut scratch).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let context = Context { height: *height, median_time_past: MEDIAN_TIME_PAST_LEAST };
+    let context = Context { height: *height, median_time_past: MedianTime::new(MEDIAN_TIME_PAST_LEAST) };
     block::check_context(params, &block, &context, &txids, &wtxids, &mut scratch)
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     let segwit = *height >= params.segwit_height;
@@ -134,7 +134,7 @@ fn spend(loaded: &Loaded, sigops: &[u32], coins: &[SpentCoin<'_>]) -> Result<Tot
     let mut tables = Tables::new();
     let block = tables.parse_block(&loaded.bytes).unwrap();
     let hash = block.header().hash();
-    let mut spend = BlockSpend::new(&loaded.params, loaded.height, &hash, MEDIAN_TIME_PAST_LEAST);
+    let mut spend = BlockSpend::new(&loaded.params, loaded.height, &hash, MedianTime::new(MEDIAN_TIME_PAST_LEAST));
     let mut next = coins.iter();
     let mut fees = Amount(0);
     for (tx, &sigops) in block.transactions().zip(sigops) {
@@ -161,7 +161,7 @@ fn blocks_with_spent_outputs() {
         with_heights += usize::from(heights.is_some());
         let coin = |(at, (value, script))| {
             // Without heights: old enough for every rule.
-            let (height, coinbase) = heights.as_ref().map_or((0, false), |heights| heights[at]);
+            let (height, coinbase) = heights.as_ref().map_or((Height::GENESIS, false), |heights| heights[at]);
             SpentCoin { height, coinbase, value, script }
         };
         let mut coins: Vec<SpentCoin<'_>> = spent_outputs(&outputs).into_iter().enumerate().map(coin).collect();
@@ -232,5 +232,5 @@ fn coinbases_that_were_overwritten() {
     }
     let mut heights: Vec<Height> = coins.into_values().collect();
     heights.sort_unstable();
-    assert_eq!(heights, [91_842, 91_880]);
+    assert_eq!(heights, [91_842, 91_880].map(Height::new));
 }

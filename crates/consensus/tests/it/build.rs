@@ -1,7 +1,7 @@
 //! Transactions and blocks for regtest, built by hand.
 
 use primitives::encode::put_compact_size;
-use primitives::{BlockHash, Hash256, Header, OutPoint, Txid, Wtxid, merkle};
+use primitives::{BlockHash, Hash256, Header, Height, OutPoint, Txid, Wtxid, merkle};
 use simd::sha256::sha256d;
 
 /// OP_TRUE: anybody can spend it.
@@ -39,7 +39,7 @@ impl Tx {
 
     pub(crate) fn coinbase(height: u32, value: i64) -> Tx {
         let mut tx = Tx::spend(OutPoint::NULL, value);
-        let (push, bytes) = consensus::block::height_push(height);
+        let (push, bytes) = consensus::block::height_push(Height::new(height));
         tx.inputs[0].script_sig = [&push[..bytes], &[0, 0]].concat();
         tx
     }

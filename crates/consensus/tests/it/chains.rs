@@ -2,7 +2,7 @@
 
 use crate::ledger::{Ledger, Refused};
 use consensus::{Chain, Params};
-use primitives::{Tables, hex};
+use primitives::{Height, Tables, hex};
 use serde_json::Value;
 use std::fs::read;
 use std::path::Path;
@@ -81,7 +81,7 @@ fn traps() {
     for block in blocks(&lines.next().unwrap()) {
         base.connect(&hex::decode(&block).unwrap()).unwrap();
     }
-    assert_eq!(base.height(), 120);
+    assert_eq!(base.height(), Height::new(120));
     let (mut judged, mut elsewhere) = (0, Vec::new());
     for case in lines {
         let (name, want) = (case["name"].as_str().unwrap(), case["core"]["reason"].as_str().unwrap_or(""));
@@ -117,7 +117,7 @@ fn run(base: &Ledger, blocks: &[String]) -> Option<(u64, String)> {
             reason = refused;
         }
     }
-    Some((u64::from(ledger.height()), reason))
+    Some((u64::from(ledger.height().to_u32()), reason))
 }
 
 /// What the check in front of all others says; it must agree on every body that a rule then calls mutated.

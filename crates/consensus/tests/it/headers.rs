@@ -4,7 +4,7 @@ use crate::data;
 use crate::ledger::Ledger;
 use consensus::header::{check_proof_of_work, permitted_difficulty_transition, real_bits};
 use consensus::{Chain, Params};
-use primitives::{Header, U256, Work, hex};
+use primitives::{Header, Height, U256, Work, hex};
 
 fn split(bytes: &[u8]) -> Vec<Header> {
     assert_eq!(bytes.len() % 80, 0, "whole headers");
@@ -14,7 +14,7 @@ fn split(bytes: &[u8]) -> Vec<Header> {
 /// Judges headers from block 1 on; says the last hash and how often the bits changed.
 fn judge(params: Params, headers: &[Header]) -> (String, usize) {
     let mut chain = Ledger::new(params);
-    let mut real = chain.ancestor(0).bits;
+    let mut real = chain.ancestor(Height::GENESIS).bits;
     let mut changes = 0;
     for header in headers {
         let mut parent = chain.parent();
@@ -87,7 +87,10 @@ fn mainnet_at_every_change() {
             assert_eq!(height, below + 2016);
             let of_period = (0..2015).fold(work_below, |sum, _| sum.saturating_add(Work::of_bits(old.bits())));
             assert_eq!(of_period.saturating_add(Work::of_bits(header.bits())), work, "{height}");
-            assert!(permitted_difficulty_transition(&params, height, old.bits(), header.bits()), "{height}");
+            assert!(
+                permitted_difficulty_transition(&params, Height::new(height), old.bits(), header.bits()),
+                "{height}"
+            );
             steps += 1;
         }
         before = Some((height, work, header));

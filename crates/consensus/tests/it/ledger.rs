@@ -4,7 +4,7 @@ use consensus::block::{self, Context};
 use consensus::header::{self, Ancestor, Parent};
 use consensus::spend::Totals;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, flags};
-use primitives::{Amount, Block, BlockHash, Header, Height, OutPoint, Tables, Txid};
+use primitives::{Amount, Block, BlockHash, Header, Height, MedianTime, OutPoint, Tables, Txid};
 use script::{Flags, Immediate, Precomputed, SpentOutput};
 use std::collections::HashMap;
 
@@ -58,7 +58,7 @@ impl Ledger {
     }
 
     pub(crate) fn height(&self) -> Height {
-        self.chain.len() as Height - 1
+        Height::new(self.chain.len() as u32) - 1
     }
 
     pub(crate) fn tip(&self) -> BlockHash {
@@ -66,11 +66,14 @@ impl Ledger {
     }
 
     pub(crate) fn ancestor(&self, height: Height) -> Ancestor {
-        self.chain[height as usize].0
+        self.chain[height.to_usize()].0
     }
 
-    pub(crate) fn median_time_past(&self, height: Height) -> u32 {
-        header::median_time_past(self.chain[..=height as usize].iter().rev().map(|(block, _)| block.time))
+    pub(crate) fn median_time_past(&self, height: Height) -> MedianTime {
+        MedianTime::new(
+            (header::median_time_past(self.chain[..=height.to_usize()].iter().rev().map(|(block, _)| block.time)))
+                .to_u32(),
+        )
     }
 
     /// What a block on the tip is told of its parent.
@@ -131,7 +134,7 @@ impl Ledger {
         journal: &mut Vec<(OutPoint, Option<Coin>)>,
     ) -> Result<Totals, BlockError> {
         let (height, hash) = (context.height, block.header().hash());
-        let bip34 = self.chain.get(self.params.bip34_height as usize).map(|(_, hash)| hash);
+        let bip34 = self.chain.get(self.params.bip34_height.to_usize()).map(|(_, hash)| hash);
         let enforced = bip30::is_enforced(&self.params, height, &hash, bip34);
         bip30::check(enforced, self.overwrites(block, txids))?;
         let mut spend = BlockSpend::new(&self.params, height, &hash, context.median_time_past);

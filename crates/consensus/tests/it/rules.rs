@@ -5,7 +5,7 @@
 use crate::build::{ANYONE, COIN, In, Tx, block, commit, meets_easiest, mine, with_body};
 use crate::ledger::{Coin, Ledger, Refused};
 use consensus::{BlockError, Chain, Class, Params, Place, Rule, transaction};
-use primitives::{Amount, Hash256, Header, OutPoint, Tables, Txid};
+use primitives::{Amount, Hash256, Header, Height, OutPoint, Tables, Txid};
 
 /// The block on which the cases stand.
 const BASE: u32 = 101;
@@ -309,8 +309,8 @@ fn rules_of_the_place_in_the_chain() {
         ],
     );
     // Before segwit no witness is allowed, committed to or not; before CSV the block's own time counts.
-    let early = Params::new(Chain::Regtest).with_activation_height("segwit", 1000).unwrap();
-    let (early, _) = base(early.with_activation_height("csv", 1000).unwrap());
+    let early = Params::new(Chain::Regtest).with_activation_height("segwit", Height::new(1000)).unwrap();
+    let (early, _) = base(early.with_activation_height("csv", Height::new(1000)).unwrap());
     assert_eq!(verdict(&early, &segwit(|_| {})), "unexpected-witness");
     let own = TIME + BASE + 1;
     assert_eq!(verdict(&early, &bench.plus(&[locked(own - 1, 0)])), "");
@@ -329,7 +329,7 @@ fn rules_of_spending() {
         (4, -1, ANYONE.to_vec()),
         (5, 0, script_hash),
     ] {
-        bench.ledger.coins.insert(odd(n), Coin { height: 1, coinbase: false, value, script });
+        bench.ledger.coins.insert(odd(n), Coin { height: Height::new(1), coinbase: false, value, script });
     }
     let (first, second) = (bench.spend(), bench.coinbases[1].out(0));
     let chained = Tx::spend(first.out(0), SUBSIDY);
@@ -405,14 +405,14 @@ fn rules_of_spending() {
         ],
     );
     // Before CSV there are no relative locks.
-    let (early, _) = base(Params::new(Chain::Regtest).with_activation_height("csv", 1000).unwrap());
+    let (early, _) = base(Params::new(Chain::Regtest).with_activation_height("csv", Height::new(1000)).unwrap());
     assert_eq!(verdict(&early, &bench.plus(&locked(2, 1))), "");
 }
 
 /// Where BIP-0034 comes late, a coinbase can be the same transaction as an earlier one.
 #[test]
 fn overwritten_coins() {
-    let params = Params::new(Chain::Regtest).with_activation_height("bip34", 1000).unwrap();
+    let params = Params::new(Chain::Regtest).with_activation_height("bip34", Height::new(1000)).unwrap();
     let (ledger, coinbases) = base(params);
     let again = |txs: &[Tx]| block(ledger.tip(), TIME + BASE + 1, txs);
     assert_eq!(verdict(&ledger, &again(&coinbases[4..5])), "bad-txns-BIP30");

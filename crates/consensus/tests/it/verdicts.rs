@@ -1,7 +1,7 @@
 //! Every verdict there is: its string, its class, and its place in Core's order.
 
 use consensus::{BlockError, Class, Rule};
-use primitives::{Amount, Hash256, Txid};
+use primitives::{Amount, Hash256, Height, MedianTime, Txid};
 use script::ScriptError;
 use script::signet::SignetError;
 
@@ -14,7 +14,7 @@ const RULES: [(Rule, &str, Class); 44] = [
     (Rule::PrevBlkNotFound, "prev-blk-not-found", Class::MissingPrev),
     (Rule::BadPrevblk, "bad-prevblk", Class::InvalidPrev),
     (Rule::BadDiffbits { have: 1, want: 2 }, "bad-diffbits", Class::InvalidHeader),
-    (Rule::TimeTooOld { time: 1, median_time_past: 2 }, "time-too-old", Class::InvalidHeader),
+    (Rule::TimeTooOld { time: 1, median_time_past: MedianTime::new(2) }, "time-too-old", Class::InvalidHeader),
     (Rule::TimeTimewarpAttack { time: 1, parent_time: 2 }, "time-timewarp-attack", Class::InvalidHeader),
     (Rule::TimeTooNew { time: 1, now: 2 }, "time-too-new", Class::TimeFuture),
     (Rule::BadVersion { have: -2, want: 4 }, "bad-version(0xfffffffe)", Class::InvalidHeader),
@@ -37,7 +37,7 @@ const RULES: [(Rule, &str, Class); 44] = [
     (Rule::BadTxnsPrevoutNull, "bad-txns-prevout-null", Class::Consensus),
     (Rule::BadBlkSigops { sigops: 1 }, "bad-blk-sigops", Class::Consensus),
     (Rule::BadTxnsNonfinal { lock_time: 1 }, "bad-txns-nonfinal", Class::Consensus),
-    (Rule::BadCbHeight { want: 1 }, "bad-cb-height", Class::Consensus),
+    (Rule::BadCbHeight { want: Height::new(1) }, "bad-cb-height", Class::Consensus),
     (Rule::BadWitnessNonceSize, "bad-witness-nonce-size", Class::Mutated),
     (Rule::BadWitnessMerkleMatch, "bad-witness-merkle-match", Class::Mutated),
     (Rule::UnexpectedWitness, "unexpected-witness", Class::Mutated),

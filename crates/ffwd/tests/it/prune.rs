@@ -5,7 +5,7 @@ use crate::run::{run, slow, start};
 use consensus::{Chain, Params};
 use node::jobs::{self, SyncOptions};
 use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes, real_disk};
-use primitives::{BlockHash, Work};
+use primitives::{BlockHash, Height, Work};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::Path;
@@ -23,7 +23,7 @@ const REFUSED: &str = "You need to rebuild the database using -reindex to go bac
 /// Files of 16 KiB and a target of 120 KiB: the command itself takes nothing so small.
 fn small(datadir: &Path) -> Options {
     let mut params = Params::new(Chain::Regtest);
-    params.prune_after_height = 100;
+    params.prune_after_height = Height::new(100);
     let mut sizes = Sizes::default();
     (sizes.limits.file_bytes_max, sizes.limits.chunk_bytes, sizes.prune_buffer_bytes) = (16 << 10, 4 << 10, 4 << 10);
     Options {
@@ -81,7 +81,7 @@ fn bitcoind_continues_from_our_pruned_directory() {
     let (folder, pruned) = (dir.path(), small(dir.path()));
     let want = made(&pruned);
     jobs::reindex(&pruned, false, &|_| {}).unwrap();
-    let lowest = jobs::info(&pruned).unwrap().prune_height.expect("it is pruned");
+    let lowest = jobs::info(&pruned).unwrap().prune_height.expect("it is pruned").to_u32();
     assert!((100..BLOCKS - 288).contains(&lowest), "{lowest}");
     assert_eq!(set(folder), want);
     assert!(!Bitcoind::spawn(folder, &[]).is_ready(), "without -prune it does not start");
@@ -89,7 +89,11 @@ fn bitcoind_continues_from_our_pruned_directory() {
     for (row, reindexing) in [("done", false), ("its reindex not marked as done", true)] {
         if reindexing {
             set_reindexing(folder);
-            assert_eq!(jobs::reindex(&pruned, false, &|_| {}).unwrap().height_start, BLOCKS, "ffwd ends it");
+            assert_eq!(
+                jobs::reindex(&pruned, false, &|_| {}).unwrap().height_start,
+                Height::new(BLOCKS),
+                "ffwd ends it"
+            );
             set_reindexing(folder);
         }
         let core = Bitcoind::start(folder, &with_checks);

@@ -267,7 +267,7 @@ mod tests {
             (32_768, "03008000"),
             (8_388_608, "0400008000"),
         ] {
-            let script = primitives::hex::encode(&coinbase_script(height, 0));
+            let script = primitives::hex::encode(&coinbase_script(Height::new(height), 0));
             assert!(script.starts_with(want), "{height}: {script}, want {want}");
             assert_eq!(script.len(), want.len() + 2 * (9 + 1 + COINBASE_TEXT.len()), "{height}");
         }

@@ -29,6 +29,7 @@ use consensus::{Chain, Params};
 use files::BlockFiles;
 use keys::Keys;
 use plan::{Planner, Shape};
+use primitives::Height;
 use serde::Serialize;
 use std::fmt;
 use std::io;
@@ -252,15 +253,15 @@ pub fn generate(options: &Options, mut progress: impl FnMut(Progress)) -> Result
     let totals = pipeline::run(options, &keys, threads, planner, &mut files, |height, files| {
         let seconds = start.elapsed().as_secs_f64();
         progress(Progress {
-            blocks: height,
-            blocks_total: shape.height(),
+            blocks: height.to_u32(),
+            blocks_total: shape.height().to_u32(),
             bytes: files.bytes(),
             seconds,
             seconds_left: shape.share_done(height, options.signatures).map(|share| seconds / share - seconds),
         });
     })?;
     Ok(Report {
-        height: shape.height(),
+        height: shape.height().to_u32(),
         bestblock: files.tip().to_string(),
         blocks_full: options.blocks,
         transactions: totals.transactions,
@@ -277,7 +278,7 @@ fn shape(options: &Options) -> Result<Shape, Error> {
         return Err(Error::Utxos(options.utxos));
     }
     match Shape::new(options.utxos, options.blocks, options.tail) {
-        Some(shape) if shape.height() <= HEIGHT_MAX => Ok(shape),
-        shape => Err(Error::TooHigh { height: shape.map(|shape| shape.height()) }),
+        Some(shape) if shape.height() <= Height::new(HEIGHT_MAX) => Ok(shape),
+        shape => Err(Error::TooHigh { height: shape.map(|shape| shape.height().to_u32()) }),
     }
 }

@@ -75,7 +75,7 @@ impl Shape {
 
     /// Height of the last block.
     pub(super) fn height(&self) -> Height {
-        self.fan_out + self.full + self.tail
+        Height::new(self.fan_out + self.full + self.tail)
     }
 
     /// Which part of the work is done after the block of that height, from 0 to 1; `None` before it begins in earnest.
@@ -87,13 +87,14 @@ impl Shape {
         };
         let first_split = COINBASE_MATURITY as u32;
         let work = |height: Height| {
+            let height = height.to_u32();
             let splits = height.min(self.fan_out).saturating_sub(first_split);
             let fulls = height.min(self.fan_out + self.full).saturating_sub(self.fan_out);
             let empties = height - splits - fulls;
             split * f64::from(splits) + full * f64::from(fulls) + empty * f64::from(empties)
         };
         let share = work(height) / work(self.height());
-        (share > 0.01 && height > first_split).then_some(share)
+        (share > 0.01 && height > Height::new(first_split)).then_some(share)
     }
 }
 
@@ -145,9 +146,9 @@ impl Iterator for Planner {
             return None;
         }
         self.begin_block(height);
-        if height <= self.shape.fan_out {
+        if height <= Height::new(self.shape.fan_out) {
             self.fan_out();
-        } else if height <= self.shape.fan_out + self.shape.full {
+        } else if height <= Height::new(self.shape.fan_out + self.shape.full) {
             self.fill();
         }
         Some(self.end_block())
@@ -165,7 +166,7 @@ impl Planner {
         seed: u64,
     ) -> Planner {
         let split = 1..=shape.fan_out - COINBASE_MATURITY as u32;
-        let money: u64 = split.map(|height| subsidy(&params, height)).sum();
+        let money: u64 = split.map(|height| subsidy(&params, Height::new(height))).sum();
         Planner {
             model,
             params,
@@ -180,7 +181,7 @@ impl Planner {
             next_tx: 1,
             totals: Totals::default(),
             block: BlockPlan {
-                height: 0,
+                height: Height::GENESIS,
                 first_tx: 0,
                 coinbase: Out::new(0, Kind::P2wpkh, 0),
                 txs: Vec::new(),
@@ -225,7 +226,7 @@ impl Planner {
     /// The coinbase that may be spent from this block on.
     fn matured(&mut self) -> Option<Coin> {
         let (height, coin) = *self.coinbases.front()?;
-        let mature = i64::from(self.block.height) >= i64::from(height) + COINBASE_MATURITY;
+        let mature = i64::from(self.block.height.to_u32()) >= i64::from(height.to_u32()) + COINBASE_MATURITY;
         mature.then(|| self.coinbases.pop_front())?;
         Some(coin)
     }
@@ -357,7 +358,7 @@ impl Planner {
                 self.coins.add_fresh(Coin { tx: self.next_tx, vout: vout as u32, out });
             }
         }
-        let lock_time = if self.rng.below(5) == 0 { self.block.height - 1 } else { 0 };
+        let lock_time = if self.rng.below(5) == 0 { self.block.height.to_u32() - 1 } else { 0 };
         self.end_transaction(fee, lock_time);
         true
     }

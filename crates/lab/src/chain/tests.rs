@@ -8,7 +8,7 @@ use consensus::block::{self, Context, Scratch};
 use consensus::header::{self, Ancestor, Parent, median_time_past};
 use consensus::{BlockSpend, Chain, Params, SpentCoin, transaction};
 use primitives::coin::is_unspendable;
-use primitives::{Amount, Block, BlockHash, OutPoint, Tables, Txid};
+use primitives::{Amount, Block, BlockHash, Height, MedianTime, OutPoint, Tables, Txid};
 use script::{Immediate, Precomputed, SpentOutput};
 use std::collections::HashMap;
 use std::fs;
@@ -126,7 +126,7 @@ impl Judge {
         let mtp = median_time_past(self.times.iter().rev().take(11).copied());
         let bits = header.bits();
         let parent = Parent {
-            height: height - 1,
+            height: Height::new(height - 1),
             time: self.times[height as usize - 1],
             bits,
             median_time_past: mtp,
@@ -141,15 +141,15 @@ impl Judge {
         let (hash, mut scratch) = (header.hash(), Scratch::default());
         block::check(&self.params, block, &hash, &txids, &mut sigops, &mut scratch).unwrap();
         assert!(block::commitment(block).is_some(), "block {height} has a witness commitment");
-        let context = Context { height, median_time_past: mtp };
+        let context = Context { height: Height::new(height), median_time_past: mtp };
         block::check_context(&self.params, block, &context, &txids, &wtxids, &mut scratch).unwrap();
         self.spend(block, height, &hash, mtp, &txids);
         self.tip = hash;
         self.times.push(header.time());
     }
 
-    fn spend(&mut self, block: &Block<'_>, height: u32, hash: &BlockHash, mtp: u32, txids: &[Txid]) {
-        let mut spend = BlockSpend::new(&self.params, height, hash, mtp);
+    fn spend(&mut self, block: &Block<'_>, height: u32, hash: &BlockHash, mtp: MedianTime, txids: &[Txid]) {
+        let mut spend = BlockSpend::new(&self.params, Height::new(height), hash, mtp);
         let mut counts =
             Counts { weight: block.weight() as u64, bytes: block.bytes().len() as u64, ..Counts::default() };
         for (tx, txid) in block.transactions().zip(txids) {
@@ -161,13 +161,13 @@ impl Judge {
             let coin = |input: usize| {
                 let known = &spent[input];
                 Some(SpentCoin {
-                    height: known.height,
+                    height: Height::new(known.height),
                     coinbase: known.coinbase,
                     value: known.value,
                     script: &known.script,
                 })
             };
-            spend.transaction(&tx, txid, transaction::legacy_sigops(&tx), coin, |_| 0).unwrap();
+            spend.transaction(&tx, txid, transaction::legacy_sigops(&tx), coin, |_| MedianTime::ZERO).unwrap();
             if self.scripts && !tx.is_coinbase() {
                 let outputs: Vec<SpentOutput<'_>> =
                     spent.iter().map(|known| SpentOutput { value: known.value, script: &known.script }).collect();
@@ -194,7 +194,7 @@ impl Judge {
         // Not a satoshi is lost either.
         let value_out: i64 = block.transaction(0).outputs().map(|output| output.value().0).sum();
         let totals = spend.finish(&block.transaction(0)).unwrap();
-        assert_eq!(value_out, totals.fees.0 + consensus::spend::subsidy(&self.params, height).0);
+        assert_eq!(value_out, totals.fees.0 + consensus::spend::subsidy(&self.params, Height::new(height)).0);
         self.counts.push(counts);
     }
 }
@@ -282,10 +282,10 @@ fn planned(coins: u64, full: u32) -> (Vec<BlockPlan>, Shape, super::plan::Totals
 #[test]
 fn spent_coins_have_the_wanted_ages() {
     let (blocks, shape, totals) = planned(600_000, 130);
-    assert_eq!(blocks.len() as u32, shape.height());
+    assert_eq!(blocks.len(), shape.height().to_usize());
     let height_of = |coin: &Coin| blocks.partition_point(|block| block.first_tx <= coin.tx);
     let spent = blocks[blocks.len() - 15..].iter().flat_map(|block| {
-        let height = block.height as usize;
+        let height = block.height.to_usize();
         block.inputs.iter().map(move |coin| height - height_of(coin))
     });
     let ages: Vec<usize> = spent.collect();
@@ -301,7 +301,7 @@ fn spent_coins_have_the_wanted_ages() {
 fn money_suffices_for_any_number_of_coins() {
     for coins in [super::UTXOS_MIN, 17_700, 17_701, 3_000_000] {
         let (blocks, shape, totals) = planned(coins, 1);
-        assert_eq!(blocks.len() as u32, shape.height());
+        assert_eq!(blocks.len(), shape.height().to_usize());
         let first_full = &blocks[shape.fan_out as usize];
         assert!(first_full.txs.len() > 3_000, "{coins} coins: {} transactions", first_full.txs.len());
         assert!(totals.txouts >= coins, "{coins} coins: {} at the end", totals.txouts);

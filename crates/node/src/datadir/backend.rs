@@ -340,7 +340,7 @@ impl Folder<'_> {
         let now = unix_seconds(self.options.clock) as i64;
         let tree = self.headers();
         let (time, blocks_left) =
-            (tree.time(job.context.node), tree.height(tree.best()).saturating_sub(job.context.height));
+            (tree.time(job.context.node), tree.height(tree.best()).blocks_above(job.context.height));
         self.teller.log().update_tip(&Tip {
             hash: job.context.hash,
             height: job.context.height,

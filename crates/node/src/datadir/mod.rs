@@ -11,6 +11,7 @@ pub mod open;
 pub(crate) mod prune;
 mod room;
 
+use crate::atomic_height::AtomicHeight;
 use crate::block::Checked;
 use crate::fault::Fault;
 use crate::index::{Headers, SharedIndex};
@@ -118,9 +119,9 @@ pub struct Teller<'e> {
     start: Instant,
     last: Mutex<Instant>,
     /// Height of the last connected block.
-    pub height: AtomicU32,
+    pub height: AtomicHeight,
     /// Height where the work ends.
-    pub height_end: AtomicU32,
+    pub height_end: AtomicHeight,
     /// Bytes of blocks done.
     pub bytes: AtomicU64,
     /// Bytes of blocks there are to do.
@@ -136,9 +137,9 @@ pub struct Teller<'e> {
     /// Peers; `NO_NETWORK` for a job without them.
     pub peers: AtomicU32,
     /// Height of the best header.
-    pub headers: AtomicU32,
+    pub headers: AtomicHeight,
     /// Height that the furthest presync has reached; 0 while there is none.
-    pub presync: AtomicU32,
+    pub presync: AtomicHeight,
     /// Set once stopping has been said.
     said_stop: AtomicBool,
 }
@@ -151,8 +152,8 @@ impl<'e> Teller<'e> {
             log,
             start: Instant::now(),
             last: Mutex::new(Instant::now()),
-            height: AtomicU32::new(0),
-            height_end: AtomicU32::new(0),
+            height: AtomicHeight::default(),
+            height_end: AtomicHeight::default(),
             bytes: AtomicU64::new(0),
             bytes_end: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
@@ -160,8 +161,8 @@ impl<'e> Teller<'e> {
             transactions: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             peers: AtomicU32::new(NO_NETWORK),
-            headers: AtomicU32::new(0),
-            presync: AtomicU32::new(0),
+            headers: AtomicHeight::default(),
+            presync: AtomicHeight::default(),
             said_stop: AtomicBool::new(false),
         }
     }
@@ -215,7 +216,7 @@ impl<'e> Teller<'e> {
                 stats: stats(),
                 peers: Some(self.peers.load(Relaxed)).filter(|&peers| peers != NO_NETWORK),
                 headers: self.headers.load(Relaxed),
-                presync: Some(self.presync.load(Relaxed)).filter(|&height| height > 0),
+                presync: Some(self.presync.load(Relaxed)).filter(|&height| height > Height::GENESIS),
             })));
         }
     }

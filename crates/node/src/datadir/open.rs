@@ -12,7 +12,7 @@ use crate::stages;
 use crate::tree::{GENESIS, NodeId, Tree};
 use consensus::{Class, Params};
 use disk::Disk;
-use primitives::{BlockHash, Header};
+use primitives::{BlockHash, Header, Height};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
@@ -272,7 +272,7 @@ impl<'e> Folder<'e> {
                     Err(error) if error.class() == Class::TimeFuture => ahead.push((block, error)),
                     Err(error) => {
                         let parent = self.headers().find(&block.header.prev());
-                        let height = parent.map_or(0, |parent| self.headers().height(parent) + 1);
+                        let height = parent.map_or(Height::GENESIS, |parent| self.headers().height(parent) + 1);
                         self.teller.refused(height, block.hash, &format!("{error} ({})", place(&block.at)), true);
                     }
                 }
@@ -479,7 +479,7 @@ impl<'e> Folder<'e> {
                 writers.blocks = Some(blocks);
             }
             let blocks = writers.blocks.as_mut().expect("just made");
-            blocks.append(&mut writers.infos, genesis, 0, header.time())
+            blocks.append(&mut writers.infos, genesis, Height::GENESIS, header.time())
         })?;
         self.index
             .write()

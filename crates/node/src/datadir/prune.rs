@@ -85,7 +85,7 @@ impl Folder<'_> {
     }
 
     /// How many blocks above the tip may be stored before they are connected, where they are of `block_bytes` each.
-    pub(crate) fn ahead_max(&self, block_bytes: u64) -> Option<Height> {
+    pub(crate) fn ahead_max(&self, block_bytes: u64) -> Option<u32> {
         let Prune::Target { bytes } = self.options.prune else { return None };
         Some(u32::try_from(bytes / AHEAD_SHARE / block_bytes.max(1)).unwrap_or(u32::MAX).max(16))
     }

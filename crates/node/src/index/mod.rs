@@ -28,7 +28,7 @@ use store::blockfiles::{BlockAt, FoundBlock};
 use store::{FilePos, IndexEntry, Status};
 
 /// Blocks off the chain that are shown to peers: not deeper than Core shows them by age, about a month of blocks.
-const STALE_DEPTH_MAX: Height = 4320;
+const STALE_DEPTH_MAX: u32 = 4320;
 
 /// Every known block.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl BlockIndex {
 
     /// Whether a block is on the connected chain.
     pub fn is_active(&self, id: NodeId) -> bool {
-        self.active.get(self.headers.height(id) as usize) == Some(&id)
+        self.active.get(self.headers.height(id).to_usize()) == Some(&id)
     }
 
     /// Goes up with each body that comes.
@@ -198,7 +198,7 @@ impl BlockIndex {
     /// Lowest height from which on all blocks of the connected chain are there.
     pub fn prune_height(&self) -> Height {
         let there = self.active.iter().rev().take_while(|&&id| self.body(id).location().is_some()).count();
-        (self.active.len() - there) as Height
+        Height::from_index(self.active.len() - there)
     }
 
     /// Every place in use that an entry can name, with its block.
@@ -260,7 +260,7 @@ impl BlockIndex {
 
     /// A header that an older index knew. Says no where its parent is unknown.
     pub fn insert_known(&mut self, entry: &IndexEntry) -> Option<NodeId> {
-        if entry.height == 0 {
+        if entry.height == Height::GENESIS {
             return Some(GENESIS);
         }
         let parent = self.headers.find(&entry.header.prev())?;

@@ -2,7 +2,7 @@
 
 use super::*;
 use consensus::Chain;
-use primitives::Hash256;
+use primitives::{BlockHash, Hash256, Height};
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::Rng;
 
@@ -260,7 +260,7 @@ fn missing_from_gives_the_lowest_that_are_absent() {
         ("none below the first", 0, 100, &[]),
     ] {
         let want: Vec<NodeId> = want.iter().map(|&n: &usize| chain[n]).collect();
-        assert_eq!(index.missing_from(GENESIS, best, height, limit), want, "{row}");
+        assert_eq!(index.missing_from(GENESIS, best, Height::new(height), limit), want, "{row}");
     }
 }
 

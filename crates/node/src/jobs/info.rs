@@ -94,7 +94,7 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
         .into();
         return Ok(info);
     }
-    info.headers = loaded.entries.iter().map(|entry| entry.height).max().unwrap_or(0);
+    info.headers = loaded.entries.iter().map(|entry| entry.height).max().unwrap_or(Height::GENESIS);
     info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
     info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
     info.reindexing = loaded.is_reindexing;
@@ -149,5 +149,5 @@ fn prune_height(loaded: &LoadedIndex, best: BlockHash) -> Height {
             (wanted, lowest) = (entry.header.prev(), Some(entry.height));
         }
     }
-    lowest.unwrap_or(0)
+    lowest.unwrap_or(Height::GENESIS)
 }

@@ -151,7 +151,7 @@ fn finish(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
 }
 
 /// What was done, from start to the last commit durable.
-fn report(folder: &Folder<'_>, engine: &Engine<'_>, height_start: u32, stopped: bool) -> Report {
+fn report(folder: &Folder<'_>, engine: &Engine<'_>, height_start: Height, stopped: bool) -> Report {
     let (tip, best) = engine.tip_and_hash();
     let teller = &folder.teller;
     folder.tell_pruned();

@@ -53,7 +53,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     })?;
     folder.set_active(start);
     let height_start = folder.headers().height(start);
-    if rebuilt == Rebuilt::Started && height_start > 0 {
+    if rebuilt == Rebuilt::Started && height_start > Height::GENESIS {
         folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     let (done, stopped) = {
@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
 /// Says no to coins that stand lower than the old ones, unless that was asked for, or a block proved to be invalid.
 fn check_height(folder: &Folder<'_>, engine: &Engine<'_>, height_before: Height) -> Result<(), Fault> {
     let (height, best) = folder.height_and_hash(engine.tip());
-    let wanted = height_before.min(folder.options.stop_at_height.unwrap_or(u32::MAX));
+    let wanted = height_before.min(folder.options.stop_at_height.unwrap_or(Height::MAX));
     if height >= wanted || folder.teller.invalid.load(Relaxed) > 0 {
         return Ok(());
     }

@@ -12,6 +12,7 @@ use crate::engine::Activated;
 use crate::fault::Fault;
 use crate::options::{Events, Options, Report};
 use crate::tree::NodeId;
+use primitives::Height;
 use std::sync::atomic::Ordering::Relaxed;
 use store::FileInfos;
 use store::blockfiles::BlockAt;
@@ -79,7 +80,7 @@ fn work(folder: &Folder<'_>, before: &Before) -> Result<Report, Fault> {
     })?;
     folder.check_connected(start)?;
     let height_start = folder.headers().height(start);
-    if height_start > 0 {
+    if height_start > Height::GENESIS {
         folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     folder.set_active(start);
@@ -101,7 +102,7 @@ fn work(folder: &Folder<'_>, before: &Before) -> Result<Report, Fault> {
         folder.with_room(|| folder.coins.settle())?;
         folder.with_room(|| folder.index_db.settle())?;
     }
-    if folder.teller.blocks.load(Relaxed) == 0 && height_start == 0 {
+    if folder.teller.blocks.load(Relaxed) == 0 && height_start == Height::GENESIS {
         folder.teller.warn("No block of the files could be connected: are they this network's?");
     } else if !stopped {
         say_what_is_missing(folder, engine.tip());
@@ -116,7 +117,7 @@ fn say_what_is_missing(folder: &Folder<'_>, tip: NodeId) {
         let is_better = tree.work(tree.best()) > tree.work(tip);
         (tree.height(tip), is_better.then(|| tree.height(tree.best())))
     };
-    let stop = folder.options.stop_at_height.unwrap_or(u32::MAX);
+    let stop = folder.options.stop_at_height.unwrap_or(Height::MAX);
     if let Some(end) = end.filter(|_| height < stop) {
         folder.teller.warn(format!(
             "The block files give a chain up to height {height}, the headers go on to height {end}: ffwd sync fetches the blocks \

@@ -92,7 +92,7 @@ impl Before {
         locked: &Locked,
     ) -> Result<(), Fault> {
         let Some(wanted) = self.wanted() else { return Ok(()) };
-        let stop = options.stop_at_height.unwrap_or(u32::MAX);
+        let stop = options.stop_at_height.unwrap_or(Height::MAX);
         let mut reach = reach(options, found, &[], now);
         if !reach.has(wanted, stop) {
             let inside = self.found_by_the_index(found, locked)?;
@@ -218,7 +218,7 @@ fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
 pub(super) fn height_of_coins(locked: &Locked, loaded: &LoadedIndex, teller: &Teller<'_>) -> Result<Height, Fault> {
     let best = stands_at(locked, teller)?.and_then(|coins| coins.best);
     let entry = best.and_then(|best| loaded.entries.iter().find(|entry| entry.hash == best));
-    Ok(entry.map(|entry| entry.height).or_else(|| connected_height(loaded)).unwrap_or(0))
+    Ok(entry.map(|entry| entry.height).or_else(|| connected_height(loaded)).unwrap_or(Height::GENESIS))
 }
 
 /// What can be read. What is damaged, or of an old form, is what a reindex is for; anything else that keeps from reading

@@ -41,7 +41,7 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
     existing.folder.mode = Mode::ReadOnly;
     let (folder, tip) = (&existing.folder, existing.tip);
     let height = folder.headers().height(tip);
-    let count = if blocks == 0 { height } else { blocks.min(height) };
+    let count = if blocks == 0 { height.to_u32() } else { blocks.min(height.to_u32()) };
     let mut report =
         VerifyReport { blocks: count, level, height, best: folder.headers().hash(tip), ..Default::default() };
     let mut engine = super::engine_with(folder, tip, usize::MAX / 8);

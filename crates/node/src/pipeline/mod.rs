@@ -28,7 +28,7 @@ use crate::tree::NodeId;
 use coins::table::HashKey;
 use coins::{Answers, Generation, LANES, Lane};
 use consensus::{BlockError, Params};
-use primitives::{BlockHash, CoinKey, OutPoint, Txid};
+use primitives::{BlockHash, CoinKey, MedianTime, OutPoint, Txid};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub use chosen::{Choice, Choose};
 use state::State;
 
 /// Median time past by height along the chain that is being connected, for relative time locks.
-pub type MedianTimes = Arc<Vec<u32>>;
+pub type MedianTimes = Arc<Vec<MedianTime>>;
 
 /// A block that is judged good, in the order of the chain.
 pub struct Connected<'a> {

@@ -10,7 +10,7 @@ use crate::stats::Stage;
 use coins::LANES;
 use coins::lane::BlockOps;
 use consensus::BlockError;
-use primitives::CoinKey;
+use primitives::{CoinKey, MedianTime};
 use std::cmp::Reverse;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -328,7 +328,7 @@ impl Pipeline<'_> {
         }
     }
 
-    fn judge_flight(&self, flight: &Flight, times: &[u32]) -> Result<Judged, BlockError> {
+    fn judge_flight(&self, flight: &Flight, times: &[MedianTime]) -> Result<Judged, BlockError> {
         let prepared = flight.prepared.get().expect("a block is prepared before it is judged");
         let answers: [_; LANES] =
             std::array::from_fn(|lane| flight.answers[lane].read().expect("no worker panics with it"));

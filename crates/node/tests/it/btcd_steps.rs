@@ -44,7 +44,7 @@ struct Follower<'w> {
 impl Follower<'_> {
     fn tip(&self) -> (String, u32) {
         let (tip, hash) = self.engine.tip_and_hash();
-        (hash.to_string(), self.memory.index().headers().height(tip))
+        (hash.to_string(), self.memory.index().headers().height(tip).to_u32())
     }
 
     /// Takes a block in, and what waited for it; the answer, and all reasons for which any block was refused.

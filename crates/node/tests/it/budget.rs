@@ -10,6 +10,7 @@ use disk::SimDisk;
 use node::jobs;
 use node::options::Options;
 use node::pipeline::{Choice, Outcome, Pipeline, Settings};
+use primitives::MedianTime;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,7 +31,7 @@ fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool, threads: bool) -> (u
             choices.iter().position(is_work).or_else(feed).unwrap_or(0)
         }));
     }
-    pipeline.set_times(Arc::new((0..blocks.len() as u32).collect()));
+    pipeline.set_times(Arc::new((0..blocks.len() as u32).map(MedianTime::new).collect()));
     let outcome = pipeline.run().unwrap();
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
     (memory.commits.load(Relaxed), memory.coin_bytes_max.load(Relaxed))

@@ -6,6 +6,7 @@ use disk::{Disk, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Events, Options, Report};
+use primitives::Height;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -87,7 +88,7 @@ fn a_clock_in_the_past_is_named_and_no_block_is_invalid() {
             let options = Options { clock, ..options(&disk, false) };
             let (result, events) = run(job, &options);
             let report = result.unwrap();
-            assert_eq!((report.height, report.blocks_invalid), (height, 0), "{row}: {events:?}");
+            assert_eq!((report.height.to_u32(), report.blocks_invalid), (height, 0), "{row}: {events:?}");
             assert!(!events.iter().any(|event| matches!(event, Event::Refused { .. })), "{row}: {events:?}");
             let said: Vec<&String> = events
                 .iter()
@@ -111,7 +112,7 @@ fn a_clock_in_the_past_is_named_and_no_block_is_invalid() {
             assert!(jobs::info(&options).unwrap().failed.is_empty(), "{row}: nothing is marked");
             // With the clock set right, the same command ends where it should.
             let (result, _) = run(job, &options);
-            assert_eq!(result.unwrap().height, BLOCKS, "{row}");
+            assert_eq!(result.unwrap().height, Height::new(BLOCKS), "{row}");
         }
     }
 }
@@ -121,10 +122,10 @@ fn a_clock_in_the_past_is_named_and_no_block_is_invalid() {
 fn a_reindex_with_the_clock_in_the_past_changes_nothing() {
     let (disk, blocks) = disk(&Path::new(FOLDER).join(BLOCK_FILE));
     let good = options(&disk, false);
-    assert_eq!(run(reindex, &good).0.unwrap().height, BLOCKS);
+    assert_eq!(run(reindex, &good).0.unwrap().height, Height::new(BLOCKS));
     let why = run(reindex, &Options { clock: IN_THE_MIDDLE, ..good.clone() }).0.unwrap_err();
     assert!(why.contains("clock, 2011-02-03T07:16:42Z") && why.contains("behind height 60"), "{why}");
     assert!(!why.contains("damaged"), "{why}");
     let info = jobs::info(&good).unwrap();
-    assert_eq!((info.height, info.best, info.reindexing), (BLOCKS, hash_of(&blocks[BLOCKS as usize]), false));
+    assert_eq!((info.height.to_u32(), info.best, info.reindexing), (BLOCKS, hash_of(&blocks[BLOCKS as usize]), false));
 }

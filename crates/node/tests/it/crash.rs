@@ -11,7 +11,7 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
 use node::options::{Event, Events, Options, Report, SetHash};
-use primitives::BlockHash;
+use primitives::{BlockHash, Height};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -98,7 +98,7 @@ impl Bench {
 
     fn hash(&self, disk: &SimDisk) -> BlockHash {
         let set = jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
-        assert_eq!(set.height, BLOCKS);
+        assert_eq!(set.height, Height::new(BLOCKS));
         set.hash.unwrap().1
     }
 
@@ -112,10 +112,13 @@ impl Bench {
     /// Runs the job to its end and looks at all that is there then.
     fn check_end(&self, job: Job, disk: &SimDisk, is_eager: bool, row: &str) {
         let report = self.run(job, disk, is_eager).unwrap_or_else(|why| panic!("{row}: {why}"));
-        assert_eq!((report.height, report.best), (BLOCKS, hash_of(self.blocks.last().unwrap())), "{row}");
+        assert_eq!((report.height.to_u32(), report.best), (BLOCKS, hash_of(self.blocks.last().unwrap())), "{row}");
         assert_eq!(self.hash(disk), self.set, "{row}");
         let info = jobs::info(&options(disk, false)).unwrap();
-        assert!(!info.reindexing && info.height == BLOCKS && info.headers == BLOCKS, "{row}: {info:?}");
+        assert!(
+            !info.reindexing && info.height == Height::new(BLOCKS) && info.headers == Height::new(BLOCKS),
+            "{row}: {info:?}"
+        );
         let checked = jobs::verify(&options(disk, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
         assert_eq!((checked.blocks, checked.level), (BLOCKS, 4), "{row}");
     }
@@ -228,7 +231,7 @@ fn a_run_that_found_no_room_once_ends_as_any_other() {
             match result {
                 Ok(report) => {
                     let tip = (BLOCKS, hash_of(bench.blocks.last().unwrap()));
-                    assert_eq!((report.height, report.best), tip, "{row}");
+                    assert_eq!((report.height.to_u32(), report.best), tip, "{row}");
                     assert_eq!(bench.hash(&disk), bench.set, "{row}");
                     waited += 1;
                 }
@@ -282,7 +285,7 @@ fn old_coins_are_not_gone_on_with() {
             put(&disk, &layout.own_dir().join("reindex-begins"), b"");
         }
         let report = bench.run(Job::Reindex, &disk, false).unwrap();
-        assert_eq!(report.height_start, want, "first steps: {begins}");
+        assert_eq!(report.height_start, Height::new(want), "first steps: {begins}");
         bench.check_end(Job::Reindex, &disk, false, "after that");
     }
 }

@@ -6,7 +6,7 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Report, SetHash, SetInfo};
-use primitives::{BlockHash, Header};
+use primitives::{BlockHash, Header, Height};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use store::index::IndexChanges;
@@ -64,7 +64,7 @@ fn a_replay_across_a_fork_ends_with_the_other_branchs_coins() {
         left.iter().for_each(|(path, bytes)| put(&disk, path, bytes));
         leave_heads(&disk, new, old);
         let report = jobs::import(&options(&disk, false), &[], &|_| ()).unwrap();
-        assert_eq!((report.best, report.height), (new, height + 1), "{row}");
+        assert_eq!((report.best, report.height.to_u32()), (new, height + 1), "{row}");
         let got = set(&disk);
         assert_eq!((got.hash, got.txouts), (want.hash, want.txouts), "{row}");
         jobs::verify(&options(&disk, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
@@ -128,7 +128,7 @@ fn a_lower_result_is_refused_whatever_can_be_read() {
         put(disk, &path, bytes);
     };
     let reindex = |disk: &SimDisk, stop: Option<u32>| {
-        let options = Options { stop_at_height: stop, ..options(disk, false) };
+        let options = Options { stop_at_height: stop.map(Height::new), ..options(disk, false) };
         jobs::reindex(&options, false, &|_| ())
     };
     let whole = disk(&file(&blocks));
@@ -146,12 +146,12 @@ fn a_lower_result_is_refused_whatever_can_be_read() {
             assert!(everything(&disk) == before, "{row}");
             // What is asked for is no loss.
             if files != "pruned" {
-                assert_eq!(reindex(&disk, Some(80)).unwrap().height, 80, "{row}");
+                assert_eq!(reindex(&disk, Some(80)).unwrap().height, Height::new(80), "{row}");
             }
         }
         let disk = whole.reopen(Loss::Nothing);
         change(&disk, &blocks);
-        assert_eq!(reindex(&disk, None).unwrap().height, BLOCKS, "{row}");
+        assert_eq!(reindex(&disk, None).unwrap().height, Height::new(BLOCKS), "{row}");
         assert_eq!(set(&disk).hash, want.hash, "{row}");
     }
 }
@@ -196,7 +196,7 @@ fn a_reindex_of_cores_that_left_half_coins_begins_anew() {
     index.write(&IndexChanges { reindexing: Some(true), ..Default::default() }).unwrap();
     drop(index);
     let report = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
-    assert_eq!((report.height_start, report.height), (0, BLOCKS));
+    assert_eq!((report.height_start.to_u32(), report.height.to_u32()), (0, BLOCKS));
     assert_eq!(set(&disk).hash, want.hash);
 }
 
@@ -208,7 +208,7 @@ fn no_header_is_forgotten() {
     jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
     let bare = [BLOCKS + 1, BLOCKS + 2].map(|height| {
         let header = Header(*blocks[height as usize].first_chunk().unwrap());
-        IndexEntry::header_only(header, header.hash(), height)
+        IndexEntry::header_only(header, header.hash(), Height::new(height))
     });
     let index = store::BlockIndex::open(whole.shared(), &layout()).unwrap();
     index.write(&IndexChanges { entries: &bare, ..Default::default() }).unwrap();
@@ -220,7 +220,7 @@ fn no_header_is_forgotten() {
         let disk = disk.reopen([Loss::Nothing, Loss::Unsynced][at as usize % 2]);
         let report = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
         let info = jobs::info(&options(&disk, false)).unwrap();
-        assert_eq!((report.height, info.headers), (BLOCKS, BLOCKS + 2), "stopped at {at}");
+        assert_eq!((report.height.to_u32(), info.headers.to_u32()), (BLOCKS, BLOCKS + 2), "stopped at {at}");
         if done {
             assert!(at > 20, "{at} operations");
             break;
@@ -316,7 +316,7 @@ fn marks_of_invalid_blocks_stay_until_a_full_reindex() {
     let blocks = chain(BLOCKS);
     let whole = disk(&file(&blocks));
     let below = 104;
-    let stopped = Options { stop_at_height: Some(below), ..options(&whole, false) };
+    let stopped = Options { stop_at_height: Some(Height::new(below)), ..options(&whole, false) };
     jobs::reindex(&stopped, false, &|_| ()).unwrap();
     let index = store::BlockIndex::open(whole.shared(), &layout()).unwrap();
     let network = node::datadir::open::network(&stopped.params);
@@ -349,13 +349,13 @@ fn marks_of_invalid_blocks_stay_until_a_full_reindex() {
         ("rebuild", |options| jobs::reindex(options, true, &|_| ())),
     ] {
         let disk = whole.reopen(Loss::Nothing);
-        assert_eq!(job(&options(&disk, false)).unwrap().height, below, "{row}");
+        assert_eq!(job(&options(&disk, false)).unwrap().height, Height::new(below), "{row}");
         let info = jobs::info(&options(&disk, false)).unwrap();
-        assert_eq!((info.height, info.headers), (below, BLOCKS), "{row}");
+        assert_eq!((info.height.to_u32(), info.headers.to_u32()), (below, BLOCKS), "{row}");
         let failed: Vec<_> = info.failed.iter().map(|failed| (failed.height, failed.hash)).collect();
-        assert_eq!(failed, [(below + 1, first.hash)], "{row}: {:?}", info.failed);
-        assert_eq!(jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap().height, BLOCKS, "{row}");
+        assert_eq!(failed, [(Height::new(below + 1), first.hash)], "{row}: {:?}", info.failed);
+        assert_eq!(jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap().height, Height::new(BLOCKS), "{row}");
         let info = jobs::info(&options(&disk, false)).unwrap();
-        assert!(info.failed.is_empty() && info.height == BLOCKS, "{row}, reindexed: {info:?}");
+        assert!(info.failed.is_empty() && info.height == Height::new(BLOCKS), "{row}, reindexed: {info:?}");
     }
 }

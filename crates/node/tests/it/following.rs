@@ -5,7 +5,7 @@ use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Progress, Report, Sizes};
-use primitives::Work;
+use primitives::{Height, Work};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -61,7 +61,7 @@ impl Running {
 
     pub(crate) fn is_at(&self, height: u32) {
         self.wait(&format!("it is at {height}"), |event| match event {
-            Event::Progress(progress) => (progress.height == height).then_some(()),
+            Event::Progress(progress) => (progress.height == Height::new(height)).then_some(()),
             _ => None,
         });
     }
@@ -123,8 +123,8 @@ fn what_was_stored_just_now_is_served() {
     let server = Running::start(fresh(), listening(&[Far::new(&blocks(30)).listen_at("127.0.0.1:0")]));
     server.is_at(30);
     let client = Running::start(fresh(), sync_options(&[server.address()], Until::Tip));
-    assert_eq!(client.ends().height, 30, "{:#?}", server.notes());
-    assert_eq!(server.stop().height, 30);
+    assert_eq!(client.ends().height, Height::new(30), "{:#?}", server.notes());
+    assert_eq!(server.stop().height, Height::new(30));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn the_tip_is_not_where_one_peer_says_before_another_was_reached() {
         _ => None,
     });
     Far::new(&blocks(20)).listen_at(&honest);
-    assert_eq!(sync.ends().height, 20);
+    assert_eq!(sync.ends().height, Height::new(20));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_tip_below_minimum_work_is_none() {
         let peers = [Far::new(&blocks(20)).listen_at("127.0.0.1:0")];
         Running::start(Options { minimum_chain_work, ..fresh() }, sync_options(&peers, Until::Tip))
     };
-    assert_eq!(sync_with(20).ends().height, 20);
+    assert_eq!(sync_with(20).ends().height, Height::new(20));
     let sync = sync_with(21);
     sync.wait("the peer is there", |event| match event {
         Event::Note(text) => text.contains("connected to").then_some(()),
@@ -209,7 +209,7 @@ fn a_tip_below_minimum_work_is_none() {
     });
     std::thread::sleep(Duration::from_secs(1));
     let report = sync.stop();
-    assert_eq!((report.height, report.stopped), (0, true), "it waits for a better one");
+    assert_eq!((report.height.to_u32(), report.stopped), (0, true), "it waits for a better one");
 }
 
 /// It is told how far it is while blocks come, and how much is left.
@@ -218,13 +218,14 @@ fn a_download_tells_how_far_it_is() {
     let peers = [Far::new(&blocks(40)).with_pace(Duration::from_millis(50)).listen_at("127.0.0.1:0")];
     let sync = Running::start(fresh(), SyncOptions { exit_at_tip: false, ..sync_options(&peers, Until::Tip) });
     sync.is_at(40);
-    let on_the_way: Vec<Progress> = sync.progress().into_iter().filter(|p| p.bytes > 0 && p.height < 40).collect();
+    let on_the_way: Vec<Progress> =
+        sync.progress().into_iter().filter(|p| p.bytes > 0 && p.height < Height::new(40)).collect();
     assert!(on_the_way.len() >= 2, "{:#?}", sync.progress());
     assert!(on_the_way.windows(2).all(|two| two[0].height <= two[1].height));
     assert!(on_the_way[0].height < on_the_way[on_the_way.len() - 1].height);
     for progress in &on_the_way {
         assert!(progress.bytes < progress.bytes_end && progress.peers == Some(1), "{progress:?}");
-        assert_eq!((progress.height_end, progress.headers, progress.presync), (40, 40, None));
+        assert_eq!((progress.height_end.to_u32(), progress.headers.to_u32(), progress.presync), (40, 40, None));
     }
     sync.stop();
 }
@@ -244,7 +245,7 @@ fn a_body_that_is_lost_is_asked_for_again() {
     while begin.elapsed() < Duration::from_secs(3) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(sync.stop().height, 0);
+    assert_eq!(sync.stop().height, Height::GENESIS);
     options.stop.store(false, Ordering::Relaxed);
     let stored = options.disk.open(&path).unwrap().bytes().unwrap().to_vec();
     assert!(stored.windows(last.len()).any(|bytes| bytes == last), "the last block is there");
@@ -259,9 +260,9 @@ fn a_body_that_is_lost_is_asked_for_again() {
         Event::Refused { height, why, .. } => Some((*height, why.clone())),
         _ => None,
     });
-    assert!(refused.0 == 20 && refused.1.contains("this body only"), "{refused:?}");
+    assert!(refused.0 == Height::new(20) && refused.1.contains("this body only"), "{refused:?}");
     let report = sync.ends();
-    assert_eq!((report.height, report.blocks_invalid), (40, 0));
+    assert_eq!((report.height.to_u32(), report.blocks_invalid), (40, 0));
 }
 
 /// One follows a peer, another follows the first: a block more, and a reorg of twenty.
@@ -284,7 +285,7 @@ fn a_second_follows_the_first_through_a_reorg() {
     let best = crate::chain::hash_of(&other[33]);
     for sync in [second, first] {
         let (notes, report) = (sync.notes(), sync.stop());
-        assert_eq!((report.height, report.best, report.blocks_invalid), (33, best, 0), "{notes:#?}");
+        assert_eq!((report.height.to_u32(), report.best, report.blocks_invalid), (33, best, 0), "{notes:#?}");
     }
 }
 
@@ -302,7 +303,7 @@ fn a_run_that_waits_for_a_block_of_another_chain_ends_at_once() {
     shared.switch(&other, 25);
     sync.is_at(25);
     let report = sync.stop();
-    assert_eq!((report.height, report.best), (25, crate::chain::hash_of(&other[25])));
+    assert_eq!((report.height.to_u32(), report.best), (25, crate::chain::hash_of(&other[25])));
 }
 
 /// Its half of a block is nothing; who closes and comes back, and is slow besides, is no hindrance.
@@ -320,7 +321,7 @@ fn a_slow_peer_and_one_that_closes_within_a_block() {
     });
     let notes = sync.notes();
     let report = sync.ends();
-    assert_eq!((report.height, report.blocks_invalid), (60, 0), "{notes:#?}");
+    assert_eq!((report.height.to_u32(), report.blocks_invalid), (60, 0), "{notes:#?}");
     // The slow one alone would take 24 s.
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
 }
@@ -331,7 +332,7 @@ fn a_peer_that_is_added_is_connected_to() {
     let added = vec![Far::new(&blocks(20)).listen_at("127.0.0.1:0")];
     for connect in [Some(vec![]), None] {
         let sync = SyncOptions { connect, addnode: added.clone(), ..sync_options(&[], Until::Tip) };
-        assert_eq!(Running::start(fresh(), sync).ends().height, 20);
+        assert_eq!(Running::start(fresh(), sync).ends().height, Height::new(20));
     }
 }
 
@@ -342,7 +343,7 @@ fn a_peer_that_always_answers_with_no_headers() {
     let good = Far::new(&blocks(20)).listen_at("127.0.0.1:0");
     let sync = Running::start(fresh(), sync_options(&[evil.clone(), good], Until::Tip));
     let (notes, report) = (sync.notes(), sync.ends());
-    assert_eq!(report.height, 20);
+    assert_eq!(report.height, Height::new(20));
     assert!(!notes.iter().any(|text| text.contains(&evil) && text.contains(" gone: ")), "no offence: {notes:#?}");
 }
 
@@ -351,12 +352,12 @@ fn a_peer_that_always_answers_with_no_headers() {
 fn a_sync_goes_on_where_one_ended_whoever_is_missing() {
     let (options, chain) = (fresh(), blocks(40));
     let good = || Far::new(&chain).listen_at("127.0.0.1:0");
-    let half = Options { stop_at_height: Some(10), ..options.clone() };
-    assert_eq!(Running::start(half, sync_options(&[good()], Until::Stop(10))).ends().height, 10);
+    let half = Options { stop_at_height: Some(Height::new(10)), ..options.clone() };
+    assert_eq!(Running::start(half, sync_options(&[good()], Until::Stop(10))).ends().height, Height::new(10));
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let whole = Options { stop_at_height: Some(40), stop: Arc::default(), ..options };
+    let whole = Options { stop_at_height: Some(Height::new(40)), stop: Arc::default(), ..options };
     let begin = Instant::now();
-    assert_eq!(Running::start(whole, sync_options(&[nobody, good()], Until::Stop(40))).ends().height, 40);
+    assert_eq!(Running::start(whole, sync_options(&[nobody, good()], Until::Stop(40))).ends().height, Height::new(40));
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 
@@ -365,5 +366,5 @@ fn a_sync_goes_on_where_one_ended_whoever_is_missing() {
 fn a_chain_that_is_longer_than_one_run() {
     let count = 16_384 + 100;
     let sync = Running::start(fresh(), sync_options(&[Far::new(&blocks(count)).listen_at("127.0.0.1:0")], Until::Tip));
-    assert_eq!(sync.ends().height, count);
+    assert_eq!(sync.ends().height, Height::new(count));
 }

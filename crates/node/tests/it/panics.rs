@@ -13,7 +13,7 @@ use node::jobs;
 use node::options::Event;
 use node::pipeline::{Backend, Connected, Outcome, Pipeline, Settings};
 use node::tree::NodeId;
-use primitives::{BlockHash, CoinKey, Header};
+use primitives::{BlockHash, CoinKey, Header, Height, MedianTime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Backend for Panics {
         self.met(Call::Next);
         let next = self.memory.next(enough, waited)?;
         // Meanwhile the workers run out of work: who waits has to be told when another one panics.
-        if next.as_ref().is_some_and(|job| job.context.height < 8) {
+        if next.as_ref().is_some_and(|job| job.context.height < Height::new(8)) {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(next)
@@ -115,8 +115,8 @@ pub(crate) fn jobs(blocks: &[Vec<u8>]) -> Vec<Job> {
             node: NodeId::new(height),
             hash: hash_of(block),
             header: Header(*block.first_chunk().unwrap()),
-            height: height as u32,
-            parent_mtp: time(height.saturating_sub(6)),
+            height: Height::new(height as u32),
+            parent_mtp: MedianTime::new(time(height.saturating_sub(6))),
         };
         let context = BlockContext {
             at,
@@ -139,7 +139,7 @@ fn run(call: Call, nth: u32, par: usize) -> bool {
     let settings = Settings { par, window_blocks: 20, budget_bytes: 64 << 20 };
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let pipeline = Pipeline::new(&world, &params, settings, HashKey([1; 4]));
-        pipeline.set_times(Arc::new((0..=110).collect()));
+        pipeline.set_times(Arc::new((0..=110).map(MedianTime::new).collect()));
         let outcome = pipeline.run().unwrap();
         assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
         let tip = pipeline.take_tip().expect("blocks were connected");

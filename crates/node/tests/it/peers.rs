@@ -7,7 +7,7 @@ use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
 use node::jobs::{self, Failed, SyncOptions};
 use node::options::{Event, Options, Report};
-use primitives::{BlockHash, Txid, encode};
+use primitives::{BlockHash, Height, Txid, encode};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -255,7 +255,7 @@ pub(crate) fn sync_options(peers: &[String], until: Until) -> SyncOptions {
 pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
     let disk = SimDisk::new(0);
     disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
-    let stop_at_height = if let Until::Stop(height) = until { Some(height) } else { None };
+    let stop_at_height = if let Until::Stop(height) = until { Some(Height::new(height)) } else { None };
     // With that many workers several threads store blocks; `following` has one.
     let options = Options { par: 16, stop_at_height, ..options(&disk, false) };
     let sync = sync_options(peers, until);
@@ -265,7 +265,7 @@ pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Opti
         Event::Refused { height, hash, why } => said.lock().unwrap().push(format!("refused {height} {hash}: {why}")),
         // A sync that never ends fails its test, and does not hang it.
         Event::Progress(progress) => {
-            if until == Until::Seen(progress.height) || start.elapsed() > MINUTE {
+            if until == Until::Seen(progress.height.to_u32()) || start.elapsed() > MINUTE {
                 options.stop.store(true, Ordering::Relaxed);
             }
         }
@@ -380,7 +380,7 @@ fn a_body_of_another_shape_costs_that_body_only() {
             Arc::new(move |asked| (*asked == hash && first.swap(false, Ordering::Relaxed)).then(|| bad.clone()));
         let peers = [Far::listen(&blocks, Arc::clone(&bend), &open()), Far::listen(&blocks, bend, &open())];
         let (report, said, options) = sync(&peers, Until::Tip);
-        assert_eq!((report.height, report.blocks_invalid), (110, 0), "{row}: {said:#?}");
+        assert_eq!((report.height.to_u32(), report.blocks_invalid), (110, 0), "{row}: {said:#?}");
         assert!(jobs::info(&options).unwrap().failed.is_empty(), "{row}: nothing is marked");
         let refused: Vec<&String> = said.iter().filter(|text| text.starts_with("refused 10")).collect();
         let [refused] = refused[..] else { panic!("{row}: once in {said:#?}") };
@@ -401,7 +401,7 @@ fn bytes_behind_a_block_are_not_stored() {
         Some([&block[..], &[9; 5000]].concat())
     });
     let (report, said, options) = sync(&[Far::listen(&blocks, bend, &open())], Until::Tip);
-    assert_eq!((report.height, report.blocks_invalid), (30, 0), "{said:#?}");
+    assert_eq!((report.height.to_u32(), report.blocks_invalid), (30, 0), "{said:#?}");
     let path = Path::new(crate::folder::FOLDER).join("regtest/blocks/blk00000.dat");
     let stored = options.disk.open(&path).unwrap().bytes().unwrap().to_vec();
     for block in &blocks[1..] {
@@ -433,13 +433,13 @@ fn a_longer_chain_that_is_invalid_at_its_300th_block() {
     let peers = [Far::listen(&bad_blocks, bend, &open()), Far::listen(&honest_blocks, honest(), &gate)];
     let (report, said, options) = sync(&peers, Until::Seen(310));
     let best = hash_of(honest_blocks.last().unwrap());
-    assert_eq!((report.height, report.best, report.blocks_invalid), (310, best, 1), "{said:#?}");
+    assert_eq!((report.height.to_u32(), report.best, report.blocks_invalid), (310, best, 1), "{said:#?}");
     let bad = hash_of(&bad_blocks[300]);
     let refused: Vec<&String> = said.iter().filter(|text| text.starts_with("refused")).collect();
     let [refused] = refused[..] else { panic!("once in {said:#?}") };
     assert!(refused.starts_with(&format!("refused 300 {bad}: bad-cb-amount")), "{refused}");
     let failed = jobs::info(&options).unwrap().failed;
-    assert_eq!(failed, [Failed { height: 300, hash: bad, descendants: 40 }], "it and what stands on it");
+    assert_eq!(failed, [Failed { height: Height::new(300), hash: bad, descendants: 40 }], "it and what stands on it");
     assert!(said.iter().any(|text| text.contains(" gone: ") && text.contains(&peers[0])), "{said:#?}");
     assert!(!said.iter().any(|text| text.contains(" gone: ") && text.contains(&peers[1])), "{said:#?}");
 }
@@ -455,7 +455,7 @@ fn a_header_two_hours_and_a_second_ahead_is_taken_a_second_later() {
     let peers = [Far::listen(&blocks, honest(), &open())];
     let start = Instant::now();
     let (report, said, _) = sync(&peers, Until::Stop(21));
-    assert_eq!((report.height, report.best, report.blocks_invalid), (21, hash_of(&late), 0), "{said:#?}");
+    assert_eq!((report.height.to_u32(), report.best, report.blocks_invalid), (21, hash_of(&late), 0), "{said:#?}");
     assert!(start.elapsed() >= Duration::from_secs(1), "not before its time");
     assert!(said.iter().any(|text| text.contains("kept for later")), "{said:#?}");
     assert!(!said.iter().any(|text| text.contains(" gone: ")), "no offence: {said:#?}");

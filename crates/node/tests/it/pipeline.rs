@@ -7,14 +7,14 @@ use node::block::{BlockContext, Job};
 use node::headers::{self, AssumeValid, ChainContext};
 use node::pipeline::{Outcome, Pipeline, Settings};
 use node::tree::{GENESIS, NodeId};
-use primitives::{BlockHash, Header, Work};
+use primitives::{BlockHash, Header, MedianTime, Work};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 struct World {
     params: Params,
     jobs: Vec<Job>,
-    times: Arc<Vec<u32>>,
+    times: Arc<Vec<MedianTime>>,
 }
 
 /// The chain of a file of records, every script to be run unless `assume`.

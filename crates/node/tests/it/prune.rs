@@ -5,6 +5,7 @@ use crate::folder::{self, FOLDER};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Prune, SetHash, SetInfo, Sizes, real_disk};
+use primitives::Height;
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ const KEPT: u32 = 288;
 fn options(datadir: &Path, disk: Arc<dyn Disk>, prune: Prune) -> Options {
     let mut options =
         Options { disk, datadir: datadir.to_path_buf(), par: 2, prune, ..folder::options(&SimDisk::new(0), false) };
-    options.params.prune_after_height = 100;
+    options.params.prune_after_height = Height::new(100);
     options.sizes = Sizes {
         limits: Limits { file_bytes_max: FILE_BYTES, chunk_bytes: CHUNK_BYTES },
         prune_buffer_bytes: CHUNK_BYTES,
@@ -86,7 +87,7 @@ fn check(options: &Options, row: &str) -> Checked {
         } else {
             let places = (entry.file, entry.data_offset, entry.undo_offset);
             assert_eq!(places, (0, 0, 0), "{row}, height {height}");
-            let was_connected = (entry.status.level() == 5 || height == 0) && entry.tx_count > 0;
+            let was_connected = (entry.status.level() == 5 || height == Height::GENESIS) && entry.tx_count > 0;
             assert!(was_connected || height > tip, "{row}: {entry:?}");
         }
         if let Some(at) = entry.undo() {
@@ -107,13 +108,13 @@ fn check_at_tip(options: &Options, blocks: &[Vec<u8>], row: &str) {
     let Checked { entries, there, usage } = check(options, row);
     let tip = BLOCKS;
     let lowest = entries.iter().filter(|entry| entry.data().is_some()).map(|entry| entry.height).min().unwrap();
-    assert!(lowest > 1 && lowest + KEPT <= tip, "{row}: {lowest}");
+    assert!(lowest > Height::new(1) && lowest + KEPT <= Height::new(tip), "{row}: {lowest}");
     assert!(usage < TARGET_BYTES, "{row}: {usage} bytes");
     assert_eq!(entries.len(), blocks.len(), "{row}: no header is forgotten");
     let named: BTreeSet<u32> = entries.iter().filter_map(|entry| entry.data().map(|at| at.file)).collect();
     assert_eq!(there, named, "{row}");
     let info = jobs::info(options).unwrap();
-    assert_eq!((info.prune_height, info.height, info.reindexing), (Some(lowest), tip, false), "{row}");
+    assert_eq!((info.prune_height, info.height.to_u32(), info.reindexing), (Some(lowest), tip, false), "{row}");
     assert!(!entries.iter().any(|entry| entry.status.is_failed()), "{row}");
 }
 
@@ -146,7 +147,7 @@ fn a_reindex_prunes_as_it_goes() {
     // What is there is verified, by Core's meaning of 0: all of it, down and up again.
     let look = Options { prune: Prune::Off, ..pruned.clone() };
     let verified = jobs::verify(&look, 4, 0, &|_| {}).unwrap();
-    assert!(verified.blocks >= KEPT && verified.blocks < verified.height, "{verified:?}");
+    assert!(verified.blocks >= KEPT && verified.blocks < verified.height.to_u32(), "{verified:?}");
     check_at_tip(&pruned, &blocks, "verified");
 
     let core = "You need to rebuild the database using -reindex to go back to unpruned mode.";
@@ -213,10 +214,10 @@ fn a_sync_prunes_as_it_goes_and_goes_on() {
         let folder = tempfile::tempdir().unwrap();
         let pruned = options(folder.path(), disk, Prune::Target { bytes: TARGET_BYTES });
         let client = SyncOptions { connect: Some(vec![address.to_string()]), ..alone() };
-        let half = Options { stop_at_height: Some(600), ..pruned.clone() };
+        let half = Options { stop_at_height: Some(Height::new(600)), ..pruned.clone() };
         // Also where the rest panics: the scope waits for the server.
         let stop = Stop(plain.stop.clone());
-        assert_eq!(jobs::sync(&half, &client, &|_| {}).unwrap().height, 600);
+        assert_eq!(jobs::sync(&half, &client, &|_| {}).unwrap().height, Height::new(600));
         let there = check(&half, "half-way").there;
         assert!(!there.contains(&0), "files went before the end: {there:?}");
         assert_eq!(jobs::sync(&pruned, &client, &|_| {}).unwrap().best, hash_of(blocks.last().unwrap()));
@@ -230,7 +231,7 @@ fn a_sync_prunes_as_it_goes_and_goes_on() {
 /// Brings a folder that was left anyhow to the tip.
 fn go_on(options: &Options, row: &str) {
     let info = jobs::info(options).unwrap_or_else(|why| panic!("{row}: {why}"));
-    if info.reindexing || info.headers == 0 {
+    if info.reindexing || info.headers == Height::GENESIS {
         jobs::reindex(options, false, &|_| {}).unwrap_or_else(|why| panic!("{row}: {why}"));
     } else {
         jobs::import(options, &[], &|_| {}).unwrap_or_else(|why| panic!("{row}: {why}"));

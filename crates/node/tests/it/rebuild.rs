@@ -6,7 +6,7 @@ use crate::folder::{FOLDER, options};
 use disk::{Disk, Loss, SimDisk};
 use node::jobs;
 use node::options::{Options, SetHash};
-use primitives::BlockHash;
+use primitives::{BlockHash, Height};
 use std::path::Path;
 use store::index::{BlockIndex, IndexChanges};
 use store::{FaultKind, IndexEntry};
@@ -23,7 +23,7 @@ fn whole(blocks: &[Vec<u8>]) -> SimDisk {
 
 fn set(disk: &SimDisk) -> (u32, BlockHash) {
     let set = jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
-    (set.height, set.hash.unwrap().1)
+    (set.height.to_u32(), set.hash.unwrap().1)
 }
 
 /// Everything but the coins that are being made, and a manifest that says the same: opening writes a new one.
@@ -57,7 +57,11 @@ fn a_damaged_body_is_a_fault_of_the_disk() {
             assert!(but_the_new(&disk) == before, "{row}: something changed");
             // With the byte as it was it goes on.
             block_file.write_at(offset + at, &[blocks[150][at as usize]]).unwrap();
-            assert_eq!(jobs::reindex(&options(&disk, false), true, &|_| ()).unwrap().height, BLOCKS, "{row}");
+            assert_eq!(
+                jobs::reindex(&options(&disk, false), true, &|_| ()).unwrap().height,
+                Height::new(BLOCKS),
+                "{row}"
+            );
             assert_eq!(set(&disk), coins, "{row}");
         }
     }
@@ -88,7 +92,7 @@ fn lower_coins_are_not_swapped_in() {
             assert_eq!(set(&disk), coins, "{row}");
         }
         // What is asked for is no loss; the new coins stand higher than that already.
-        let options = Options { stop_at_height: Some(90), ..options(&disk, false) };
-        assert_eq!(jobs::reindex(&options, true, &|_| ()).unwrap().height, 99, "{row}");
+        let options = Options { stop_at_height: Some(Height::new(90)), ..options(&disk, false) };
+        assert_eq!(jobs::reindex(&options, true, &|_| ()).unwrap().height, Height::new(99), "{row}");
     }
 }

@@ -9,7 +9,7 @@ use consensus::{Chain, Params};
 use node::engine::{Activated, Engine, Setup};
 use node::headers::AssumeValid;
 use node::pipeline::Settings;
-use primitives::{Amount, BlockHash, CoinKey, Hash256, Header, OutPoint, Target, Txid, Work, coin};
+use primitives::{Amount, BlockHash, CoinKey, Hash256, Header, Height, OutPoint, Target, Txid, Work, coin};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -283,7 +283,7 @@ impl Branch {
             .map(|(outpoint, made)| {
                 let (mut key, mut value) = (Vec::new(), Vec::new());
                 key.extend_from_slice(CoinKey::new(outpoint).as_bytes());
-                let code = coin::code(made.height, made.coinbase);
+                let code = coin::code(Height::new(made.height), made.coinbase);
                 coin::put_coin(&mut value, code, Amount(made.value as i64), &made.script);
                 (key, value)
             })
@@ -398,7 +398,7 @@ fn check(story: &Story, way: Way, same: &mut Same) {
     let (tip, best) = engine.tip_and_hash();
     engine.pipeline.flush((tip, best)).unwrap();
     drop(engine);
-    assert_eq!((index.headers().height(tip), best), (story.end.height, story.end.tip));
+    assert_eq!((index.headers().height(tip).to_u32(), best), (story.end.height, story.end.tip));
     assert_eq!(*memory.tables.lock().unwrap(), story.end.table());
     let reasons = std::mem::take(&mut *memory.reasons.lock().unwrap());
     let want = &story.flaws;

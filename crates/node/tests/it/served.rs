@@ -5,7 +5,7 @@ use crate::following::{Running, blocks, fresh, listening};
 use crate::peers::{Blocks, Far, coinbase, committed, extend, headers_of, send, subsidy, time_of};
 use node::jobs;
 use node::options::{Event, Options};
-use primitives::{BlockHash, Work};
+use primitives::{BlockHash, Height, Work};
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
@@ -158,7 +158,7 @@ fn a_header_on_a_refused_block_is_not_kept() {
     extend(&mut chain, 8, 0);
     let server = Running::start(fresh(), listening(&[Far::new(&chain).listen_at("127.0.0.1:0")]));
     server.wait("the fifth is refused", |event| match event {
-        Event::Refused { height, .. } => (*height == 5).then_some(()),
+        Event::Refused { height, .. } => (*height == Height::new(5)).then_some(()),
         _ => None,
     });
     let mut longer = chain.clone();
@@ -175,7 +175,7 @@ fn a_header_on_a_refused_block_is_not_kept() {
     });
     assert!(said.contains(&hash_of(&longer[9]).to_string()), "{said}");
     let options = Options { stop: Arc::default(), ..server.options.clone() };
-    assert_eq!(server.stop().height, 4);
+    assert_eq!(server.stop().height, Height::new(4));
     let failed = jobs::info(&options).unwrap().failed;
-    assert_eq!((failed.len(), failed[0].height, failed[0].descendants), (1, 5, 3), "the fifth to the eighth");
+    assert_eq!((failed.len(), failed[0].height.to_u32(), failed[0].descendants), (1, 5, 3), "the fifth to the eighth");
 }

@@ -12,7 +12,7 @@ use coins::table::HashKey;
 use consensus::{Chain, Params};
 use node::pipeline::{Choice, Choose, Outcome, Pipeline, Settings};
 use node::stats::Stage;
-use primitives::{Amount, CoinKey, Header, OutPoint, Txid, coin};
+use primitives::{Amount, CoinKey, Header, Height, MedianTime, OutPoint, Txid, coin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -90,14 +90,14 @@ fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Random, passed: &Arc
     for n in 1..=LAST as u8 {
         let key = CoinKey::new(&OutPoint { txid: old(n), vout: 0 }).as_bytes().to_vec();
         let mut value = Vec::new();
-        coin::put_coin(&mut value, coin::code(1, false), Amount(VALUE as i64), &[0x51]);
+        coin::put_coin(&mut value, coin::code(Height::new(1), false), Amount(VALUE as i64), &[0x51]);
         world.tables.lock().unwrap().insert(key, value);
     }
     world.jobs.lock().unwrap().extend(jobs(&blocks));
     let settings = Settings { par: 1, window_blocks: 64, budget_bytes };
     let mut pipeline = Pipeline::new(&*world, &params, settings, HashKey([1; 4]));
     pipeline.choose_by(stalling(random, Arc::clone(&world), Arc::clone(passed)));
-    pipeline.set_times(Arc::new((0..=LAST).collect()));
+    pipeline.set_times(Arc::new((0..=LAST).map(MedianTime::new).collect()));
     let outcome = pipeline.run().unwrap();
     let tip = pipeline.take_tip().expect("blocks were connected");
     pipeline.flush(tip).unwrap();

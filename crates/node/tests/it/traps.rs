@@ -82,7 +82,7 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     let asked = engine.pipeline.stats().snapshot().asked;
     drop(engine);
     reasons.append(&mut memory.reasons.lock().unwrap());
-    End { height: index.headers().height(tip), best, set: memory.hash_serialized(), reasons, asked }
+    End { height: index.headers().height(tip).to_u32(), best, set: memory.hash_serialized(), reasons, asked }
 }
 
 /// Reindexes a file of records, of which those that begin with `raw:` are bytes as they lie there.
@@ -101,7 +101,7 @@ fn run_file(base: &[Vec<u8>], records: &[&str], settings: Settings, eager: bool)
     let report = jobs::reindex(&options, false, &|_| ()).unwrap();
     let set = jobs::set_info(&options, SetHash::Serialized, &|_| ()).unwrap();
     let (height, best, asked) = (report.height, report.best, report.stats.asked);
-    End { height, best, set: set.hash.unwrap().1, reasons: Vec::new(), asked }
+    End { height: height.to_u32(), best, set: set.hash.unwrap().1, reasons: Vec::new(), asked }
 }
 
 /// An engine that verifies every script, on top of nothing.

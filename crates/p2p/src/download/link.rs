@@ -54,7 +54,7 @@ impl Link {
             progress_at: now,
             bytes_at: now,
             slow_since: None,
-            lacks_below: 0,
+            lacks_below: Height::GENESIS,
             lacks_until: Duration::ZERO,
             lacks_for: Duration::ZERO,
             source,
@@ -90,7 +90,7 @@ impl Link {
     /// It said that it does not have the block at this height: it is taken for pruned up to there, for a while. It may
     /// only have been too early with its announcement.
     pub(super) fn lacks(&mut self, height: Height, now: Duration) {
-        if self.lacks_below == 0 {
+        if self.lacks_below == Height::GENESIS {
             self.lacks_for = (self.lacks_for * 2).clamp(LACKS_MIN, LACKS_MAX);
             self.lacks_until = now + self.lacks_for;
         }
@@ -99,7 +99,7 @@ impl Link {
 
     /// It gave a block: what it lacked before it only lacked for a moment.
     pub(super) fn gave(&mut self) {
-        if self.lacks_below == 0 {
+        if self.lacks_below == Height::GENESIS {
             self.lacks_for = Duration::ZERO;
         }
     }
@@ -107,7 +107,7 @@ impl Link {
     /// What it lacked some time ago it may have now.
     pub(super) fn forget_lacks(&mut self, now: Duration) {
         if now >= self.lacks_until {
-            self.lacks_below = 0;
+            self.lacks_below = Height::GENESIS;
         }
     }
 

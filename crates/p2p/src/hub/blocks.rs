@@ -9,7 +9,7 @@ use crate::time::Now;
 use crate::transport::Received;
 use crate::wire::{Command, Inventory, Message};
 use primitives::header::HEADER_BYTES;
-use primitives::{BlockHash, Header, Work};
+use primitives::{BlockHash, Header, Height, Work};
 use std::time::Duration;
 
 /// Unasked blocks that stand on no known header, from one peer.
@@ -170,7 +170,8 @@ impl Hub {
             let middle = low + (high - low) / 2;
             if has(middle) { low = middle + 1 } else { high = middle }
         }
-        let height_min = if peer.is_limited() { best.height.saturating_sub(LIMITED_DEPTH_MAX - 1) } else { 0 };
+        let height_min =
+            if peer.is_limited() { best.height.saturating_sub(LIMITED_DEPTH_MAX - 1) } else { Height::GENESIS };
         Reach { count: low, height_min }
     }
 

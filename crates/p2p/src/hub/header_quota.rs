@@ -48,7 +48,7 @@ impl HeaderQuota {
 
     /// The tip is at `tip` now.
     fn set_tip(&mut self, tip: Height) {
-        let connected = usize::try_from(tip.saturating_sub(self.tip)).unwrap_or(usize::MAX);
+        let connected = usize::try_from(tip.blocks_above(self.tip)).unwrap_or(usize::MAX);
         self.ahead.values_mut().for_each(|count| *count = count.saturating_sub(connected));
         self.tip = tip;
     }
@@ -86,12 +86,12 @@ mod tests {
             assert!(quota.is_used_up(kind), "{kind:?}");
         }
         assert!(!quota.is_used_up(Kind::Manual(0)) && !quota.is_used_up(Kind::Automatic));
-        quota.set_tip(1999);
+        quota.set_tip(Height::new(1999));
         assert!(quota.is_used_up(Kind::Inbound), "one too many");
-        quota.set_tip(2000);
+        quota.set_tip(Height::new(2000));
         assert!(!quota.is_used_up(Kind::Inbound));
         // A reorganisation to a lower tip frees nothing, and takes nothing.
-        quota.set_tip(1000);
+        quota.set_tip(Height::new(1000));
         assert!(!quota.is_used_up(Kind::Inbound));
     }
 }

@@ -26,7 +26,7 @@ use crate::peer_headers::PeerHeaders;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{Inventory, Message};
-use primitives::{BlockHash, Header, Height, Work};
+use primitives::{BlockHash, Header, Height, MedianTime, Work};
 use std::time::Duration;
 
 /// Peers whose whole chain is fetched at a time.
@@ -72,7 +72,7 @@ impl Hub {
     /// Asks from one before the best header, so that the answer tells the peer's best even if it is ours.
     pub(super) fn ask_from_best(&mut self, id: PeerId, now: Now) {
         let best = self.chain.best_header();
-        let from = if best.height == 0 { best.hash } else { best.header.prev() };
+        let from = if best.height == Height::GENESIS { best.hash } else { best.header.prev() };
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.headers.started = true;
         }
@@ -208,7 +208,7 @@ impl Hub {
         if self.headers_of(id).is_backing_off(now) {
             return Ok(false);
         }
-        let median = self.chain.median_time_past(&parent.hash).unwrap_or(0);
+        let median = self.chain.median_time_past(&parent.hash).unwrap_or(MedianTime::ZERO);
         let network = self.config.network;
         let sync = LowWorkSync::new(&network, *parent, median, threshold, now.unix, &mut self.rng);
         self.headers_of(id).low_work = Some(Box::new(sync));

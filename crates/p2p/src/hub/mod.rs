@@ -206,7 +206,7 @@ impl Hub {
         Greeting {
             services: blocks | services::WITNESS | v2,
             agent: format!("/ffwd:{}/", self.config.version),
-            height: i32::try_from(self.chain.tip().height).unwrap_or(i32::MAX),
+            height: i32::try_from(self.chain.tip().height.to_u32()).unwrap_or(i32::MAX),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::peer::SEND_PAUSE_BYTES;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
-use primitives::{BlockHash, Header, Height};
+use primitives::{BlockHash, Header};
 
 /// Headers of a new tip that are announced at once; beyond, an inv says that there is more.
 /// Source: Core's `MAX_BLOCKS_TO_ANNOUNCE`.
@@ -15,7 +15,7 @@ pub const ANNOUNCE_COUNT_MAX: usize = 8;
 
 /// A node with its last blocks only gives them down to this depth: two more than it promises, for races.
 /// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS`.
-pub const LIMITED_DEPTH_MAX: Height = 290;
+pub const LIMITED_DEPTH_MAX: u32 = 290;
 
 /// Blocks that are read for one peer at a time: the chain's first years have blocks of 250 bytes.
 pub const READ_COUNT_MAX: usize = 64;
@@ -95,7 +95,7 @@ impl Hub {
             return false;
         }
         let tip = self.chain.tip();
-        self.chain.header(hash).is_some_and(|block| tip.height.saturating_sub(block.height) > LIMITED_DEPTH_MAX)
+        self.chain.header(hash).is_some_and(|block| tip.height.blocks_above(block.height) > LIMITED_DEPTH_MAX)
     }
 
     /// The first of what [`Action::Read`] asked for; `None` for a block that is not there or not to be shown.

@@ -9,7 +9,7 @@ mod node;
 use node::Node;
 use p2p::sim::{Chain, made_on};
 use p2p::{ChainView as _, Config, Outbound, Reason, params};
-use primitives::BlockHash;
+use primitives::{BlockHash, Height};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn two_nodes_sync_by_each_transport() {
 #[test]
 fn new_block_and_reorg_are_followed() {
     let chain = chain_of(30, 500);
-    let fork = chain.ancestor(&chain.tip().hash, 10).and_then(|hash| chain.header(&hash)).unwrap();
+    let fork = chain.ancestor(&chain.tip().hash, Height::new(10)).and_then(|hash| chain.header(&hash)).unwrap();
     let (server, address) = server(&chain, true);
     let node = sync(&[address.to_string()], true, None, chain.tip().hash, 10 * S);
     chain.extend(&made_on(&chain.best_header(), 1, 2, 500));

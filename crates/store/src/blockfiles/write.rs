@@ -12,6 +12,7 @@ use crate::layout::{self, Network};
 use crate::writing::{Tail, Writing};
 use crate::xor::Key;
 use disk::Disk;
+use primitives::Height;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ impl BlockWriter {
     /// # Errors
     ///
     /// No space, or what the system says. Nothing was appended then, and after no space the call can be made again.
-    pub fn append(&mut self, infos: &mut FileInfos, block: &[u8], height: u32, time: u32) -> Result<FilePos> {
+    pub fn append(&mut self, infos: &mut FileInfos, block: &[u8], height: Height, time: u32) -> Result<FilePos> {
         let size = u32::try_from(block.len()).ok().filter(|&size| size <= READ_SIZE_MAX);
         let Some(size) = size else {
             let wanted = format!("a block of at most {READ_SIZE_MAX} bytes");

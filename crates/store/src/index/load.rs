@@ -10,7 +10,7 @@ use crate::fileinfo::FileInfo;
 use crate::layout::{FILE_NUMBER_MAX, Network};
 use crate::xor::{Key, NO_KEY};
 use primitives::header::HEADER_BYTES;
-use primitives::{BlockHash, Target};
+use primitives::{BlockHash, Height, Target};
 use simd::sha256::sha256d_80;
 use simd::xor::xor;
 
@@ -85,7 +85,7 @@ impl BlockIndex {
     fn sorted(mut entries: Vec<IndexEntry>) -> Vec<IndexEntry> {
         let mut starts = vec![0u32; entries.len() + 1];
         for entry in &entries {
-            match starts.get_mut(entry.height as usize + 1) {
+            match starts.get_mut(entry.height.to_usize() + 1) {
                 Some(count) => *count += 1,
                 // A height beyond the number of entries: a parent is missing, and the check behind this says which.
                 None => {
@@ -99,7 +99,7 @@ impl BlockIndex {
         }
         let mut order = vec![0u32; entries.len()];
         for (from, entry) in (0..).zip(&entries) {
-            let to = &mut starts[entry.height as usize];
+            let to = &mut starts[entry.height.to_usize()];
             order[*to as usize] = from;
             *to += 1;
         }
@@ -155,7 +155,7 @@ impl BlockIndex {
                 let prev = entry.header.prev();
                 let is_linked = below.binary_search_by_key(&prev, |parent| parent.hash).is_ok()
                     && below[0].height + 1 == entry.height;
-                let is_root = entry.hash == network.genesis && entry.height == 0;
+                let is_root = entry.hash == network.genesis && entry.height == Height::GENESIS;
                 if !is_linked && !is_root {
                     return Err(self.no_parent(entry));
                 }

@@ -11,7 +11,7 @@
 use crate::FilePos;
 use primitives::encode::{DecodeError, Reader, put_varint};
 use primitives::header::HEADER_BYTES;
-use primitives::{BlockHash, Header};
+use primitives::{BlockHash, Header, Height};
 use std::fmt;
 
 /// What Core writes as version, and never looks at.
@@ -91,7 +91,7 @@ pub struct IndexEntry {
     /// The header.
     pub header: Header,
     /// Its height.
-    pub height: u32,
+    pub height: Height,
     /// How far it was checked, and what is stored.
     pub status: Status,
     /// Its transactions if its body was ever received and checked, else 0. Pruning keeps it.
@@ -106,7 +106,7 @@ pub struct IndexEntry {
 
 impl IndexEntry {
     /// An entry for a header alone.
-    pub fn header_only(header: Header, hash: BlockHash, height: u32) -> IndexEntry {
+    pub fn header_only(header: Header, hash: BlockHash, height: Height) -> IndexEntry {
         IndexEntry { hash, header, height, status: Status::TREE, tx_count: 0, file: 0, data_offset: 0, undo_offset: 0 }
     }
 
@@ -137,13 +137,22 @@ impl IndexEntry {
         let undo_offset = number(Status::HAVE_UNDO)?;
         let header = Header(*reader.array::<HEADER_BYTES>()?);
         reader.finish()?;
-        Ok(IndexEntry { hash: BlockHash::ZERO, header, height, status, tx_count, file, data_offset, undo_offset })
+        Ok(IndexEntry {
+            hash: BlockHash::ZERO,
+            header,
+            height: Height::new(height),
+            status,
+            tx_count,
+            file,
+            data_offset,
+            undo_offset,
+        })
     }
 
     /// Appends the stored value.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, VERSION);
-        for number in [self.height, self.status.0, self.tx_count] {
+        for number in [self.height.to_u32(), self.status.0, self.tx_count] {
             put_varint(out, u64::from(number));
         }
         for (flags, number) in [
@@ -176,7 +185,7 @@ mod tests {
             tx_count: 1,
             data_offset: 8,
             hash: BlockHash::ZERO,
-            ..IndexEntry::header_only(header, header.hash(), 0)
+            ..IndexEntry::header_only(header, header.hash(), Height::GENESIS)
         };
         let mut value = Vec::new();
         entry.encode(&mut value);
@@ -192,8 +201,10 @@ mod tests {
 
     #[test]
     fn no_flipped_byte_panics() {
-        let entry =
-            IndexEntry { status: Status(157), ..IndexEntry::header_only(Header([7; 80]), BlockHash::ZERO, 300) };
+        let entry = IndexEntry {
+            status: Status(157),
+            ..IndexEntry::header_only(Header([7; 80]), BlockHash::ZERO, Height::new(300))
+        };
         let mut good = Vec::new();
         entry.encode(&mut good);
         for at in 0..good.len() {
@@ -216,7 +227,7 @@ mod tests {
             let entry = IndexEntry {
                 hash: BlockHash::ZERO,
                 header: Header([7; 80]),
-                height: 300,
+                height: Height::new(300),
                 status: Status(status),
                 tx_count: 127,
                 file: if numbers > 0 { 5 } else { 0 },

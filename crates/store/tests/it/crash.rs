@@ -5,7 +5,7 @@
 
 use crate::common::{chain, hash_of, network};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use primitives::{CoinKey, Header, OutPoint, Txid};
+use primitives::{CoinKey, Header, Height, OutPoint, Txid};
 use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::{BlockFiles, BlockWriter, Limits};
@@ -51,8 +51,9 @@ impl Node {
         let mut blocks = BlockWriter::new(self.disk.clone(), dir, &self.network, key_of_files, &infos, limits)?;
         let mut undo = UndoWriter::new(self.disk.clone(), dir, key_of_files);
         let best = chainstate.best_block()?;
-        let next = best.map_or(0, |best| loaded.entries.iter().find(|e| e.hash == best).unwrap().height + 1);
-        for start in (next..COUNT).step_by(2) {
+        let next =
+            best.map_or(Height::GENESIS, |best| loaded.entries.iter().find(|e| e.hash == best).unwrap().height + 1);
+        for start in (next.to_u32()..COUNT).step_by(2) {
             let mut entries = Vec::new();
             for height in start..COUNT.min(start + 2) {
                 // The index may be ahead of the coins: what it lists is stored.
@@ -62,7 +63,7 @@ impl Node {
                 }
                 let block = &self.blocks[height as usize];
                 let header = Header(*block.first_chunk().unwrap());
-                let at = blocks.append(&mut infos, block, height, header.time())?;
+                let at = blocks.append(&mut infos, block, Height::new(height), header.time())?;
                 let record = undo_record(self.network.magic, &header.prev(), &[height as u8; 3]);
                 let undo_offset = undo.append(&mut infos, at.file, &record)?;
                 entries.push(IndexEntry {
@@ -71,7 +72,7 @@ impl Node {
                     file: at.file,
                     data_offset: at.offset,
                     undo_offset,
-                    ..IndexEntry::header_only(header, header.hash(), height)
+                    ..IndexEntry::header_only(header, header.hash(), Height::new(height))
                 });
             }
             blocks.begin_flush()?.and(undo.begin_flush()?).run()?;
@@ -80,7 +81,7 @@ impl Node {
             index.write(&IndexChanges { entries: &entries, files: &files, last_file, ..IndexChanges::default() })?;
             let last = entries.last().unwrap();
             let commit = chainstate.begin_commit(last.hash, 3, 200)?.expect("no compaction is under way");
-            let mut records = vec![(key(&coin(last.height)), true)];
+            let mut records = vec![(key(&coin(last.height.to_u32())), true)];
             records.extend(start.checked_sub(1).map(|before| (key(&coin(before)), false)));
             records.sort();
             let mut part = commit.first_part()?;
@@ -109,15 +110,15 @@ impl Node {
         for entry in &loaded.entries {
             let FilePos { file, offset } = entry.data().unwrap();
             let block = files.read_block(FilePos { file, offset }).unwrap();
-            assert_eq!(block, self.blocks[entry.height as usize], "{row}");
+            assert_eq!(block, self.blocks[entry.height.to_usize()], "{row}");
             assert_eq!(
                 undo.read(entry.undo().unwrap(), &entry.header.prev()).unwrap(),
-                [entry.height as u8; 3],
+                [entry.height.to_u32() as u8; 3],
                 "{row}"
             );
         }
         let mut coins = chainstate.view().coins().unwrap();
-        assert_eq!(coins.next_coin().unwrap().unwrap().0, coin(tip.height), "{row}");
+        assert_eq!(coins.next_coin().unwrap().unwrap().0, coin(tip.height.to_u32()), "{row}");
         assert!(coins.next_coin().unwrap().is_none(), "{row}");
     }
 }

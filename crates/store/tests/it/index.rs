@@ -3,7 +3,7 @@
 use crate::common::{bad_header, header, network, put_file, regtest};
 use disk::{Fault as Accident, Loss, SimDisk};
 use leveldb::{Db, Options};
-use primitives::{BlockHash, Header, Target};
+use primitives::{BlockHash, Header, Height, Target};
 use std::path::Path;
 use store::index::{IndexChanges, check_files_exist, check_not_pruned};
 use store::{BlockIndex, FaultKind, FileInfo, IndexEntry, Layout, Network, Status};
@@ -25,7 +25,7 @@ fn made_chain(count: u32) -> (Network, Vec<IndexEntry>) {
             file: height / 100,
             data_offset: 8 + height * 300,
             undo_offset: 8 + height * 41,
-            ..IndexEntry::header_only(header, prev, height)
+            ..IndexEntry::header_only(header, prev, Height::new(height))
         });
     }
     let genesis = entries[0].hash.to_string();
@@ -79,7 +79,12 @@ fn what_core_refuses_is_named() {
             FaultKind::OtherNetwork,
             "Wrong datadir for network?",
         ),
-        ("no parent", |e, _| e.retain(|e| e.height != 5), FaultKind::Damaged, "a parent at the height below 6"),
+        (
+            "no parent",
+            |e, _| e.retain(|e| e.height != Height::new(5)),
+            FaultKind::Damaged,
+            "a parent at the height below 6",
+        ),
         (
             "a height that is off by one",
             |e, _| e[19].height += 1,
@@ -231,6 +236,6 @@ fn a_commit_is_all_or_nothing() {
 /// A header that is none of ours.
 #[test]
 fn header_only_entries() {
-    let entry = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, 9);
+    let entry = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, Height::new(9));
     assert_eq!((entry.status.0, entry.data(), entry.undo()), (2, None, None));
 }

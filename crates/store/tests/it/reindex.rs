@@ -2,7 +2,7 @@
 
 use crate::common::{header, network, put_file};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use primitives::BlockHash;
+use primitives::{BlockHash, Height};
 use std::path::Path;
 use std::sync::Arc;
 use store::index::IndexChanges;
@@ -17,7 +17,7 @@ fn folder(sim: &SimDisk) -> (Arc<dyn Disk>, IndexEntry) {
     let (disk, layout) = (sim.shared(), layout());
     layout.create(&*disk).unwrap();
     let header = header(BlockHash::ZERO, 1);
-    let entry = IndexEntry::header_only(header, header.hash(), 0);
+    let entry = IndexEntry::header_only(header, header.hash(), Height::GENESIS);
     let index = BlockIndex::open(disk.clone(), &layout).unwrap();
     let files = [(0, FileInfo { size: 293, undo_size: 41, ..FileInfo::default() })];
     index

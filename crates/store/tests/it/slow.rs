@@ -2,7 +2,7 @@
 
 use crate::common::{block, header, network, record};
 use disk::RealDisk;
-use primitives::{BlockHash, CoinKey, OutPoint, Txid};
+use primitives::{BlockHash, CoinKey, Height, OutPoint, Txid};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blockfiles::{BlockAt, BlockFiles, BulkReader, Pool};
@@ -30,7 +30,7 @@ fn a_million_index_entries() {
         let status = Status(157);
         let places = (height / 150, 8 + height % 150 * 900_000, 8 + height % 150 * 100_000);
         let (file, data_offset, undo_offset) = places;
-        let entry = IndexEntry::header_only(header, header.hash(), height);
+        let entry = IndexEntry::header_only(header, header.hash(), Height::new(height));
         entries.push(IndexEntry { status, tx_count: 2000, file, data_offset, undo_offset, ..entry });
     }
     let network = network("", [0; 4], &entries[0].hash.to_string());

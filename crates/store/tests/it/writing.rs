@@ -2,7 +2,7 @@
 
 use crate::common::{block, chain, hash_of, put_file, regtest};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use primitives::BlockHash;
+use primitives::{BlockHash, Height};
 use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::{BlockFiles, BlockWriter, Limits};
@@ -37,14 +37,14 @@ fn blocks_are_appended_as_in_core() {
     let made = chain(6, |i| 300_000 * i as usize);
     let mut at = 8;
     for (height, block) in (0..).zip(&made) {
-        let pos = blocks.append(&mut infos, block, height, height + 1).unwrap();
+        let pos = blocks.append(&mut infos, block, Height::new(height), height + 1).unwrap();
         assert_eq!(pos, FilePos { file: 0, offset: at });
         at += block.len() as u32 + 8;
     }
     blocks.flush().unwrap();
     assert_eq!(file_bytes(&disk, 0), 16 * MIB);
     let info = infos.get(0);
-    assert_eq!((info.blocks, info.size, info.height_last, info.time_first), (6, at - 8, 5, 1));
+    assert_eq!((info.blocks, info.size, info.height_last, info.time_first), (6, at - 8, Height::new(5), 1));
     let found = files.scan(0).unwrap();
     assert_eq!(
         found.blocks.iter().map(|b| b.hash).collect::<Vec<_>>(),
@@ -53,7 +53,7 @@ fn blocks_are_appended_as_in_core() {
     assert_eq!(found.notes, []);
     let tail = disk.open(&Path::new(DIR).join("blk00000.dat")).unwrap().bytes().unwrap();
     assert!(tail[info.size as usize..].iter().all(|&byte| byte == 0), "the reserved tail is not obfuscated");
-    let why = blocks.append(&mut infos, &vec![0; 0x0200_0001], 7, 7).unwrap_err();
+    let why = blocks.append(&mut infos, &vec![0; 0x0200_0001], Height::new(7), 7).unwrap_err();
     assert_eq!(why.kind(), FaultKind::Refused);
 }
 
@@ -76,9 +76,9 @@ fn files_roll_over_below_128_mib() {
         let mut blocks = writer(&disk, &infos);
         // Something must have been appended for the file to be cut: a small record first.
         let small = vec![0; 292];
-        assert_eq!(blocks.append(&mut infos, &small, 0, 0).unwrap().file, 0, "{row}");
+        assert_eq!(blocks.append(&mut infos, &small, Height::GENESIS, 0).unwrap().file, 0, "{row}");
         assert_eq!(infos.get(0).size, size, "{row}");
-        assert_eq!(blocks.append(&mut infos, &made, 1, 1).unwrap().file, file, "{row}");
+        assert_eq!(blocks.append(&mut infos, &made, Height::new(1), 1).unwrap().file, file, "{row}");
         blocks.flush().unwrap();
         assert_eq!(file_bytes(&disk, 0), cut, "{row}");
         assert_eq!(infos.last_file(), file, "{row}");
@@ -93,7 +93,7 @@ fn a_new_file_goes_behind_all_others() {
     let mut infos = FileInfos::new(vec![FileInfo { size: 100, ..FileInfo::default() }]);
     let mut blocks = writer(&disk, &infos);
     blocks.start_new_file().unwrap();
-    let pos = blocks.append(&mut infos, &block(BlockHash::ZERO, 1, 9), 0, 1).unwrap();
+    let pos = blocks.append(&mut infos, &block(BlockHash::ZERO, 1, 9), Height::GENESIS, 1).unwrap();
     assert_eq!(pos, FilePos { file: 5, offset: 8 });
     assert_eq!(infos.take_changed().len(), 5, "files between are listed");
 }
@@ -105,10 +105,10 @@ fn a_file_that_does_not_fit_the_index_is_named() {
     disk.create_dir_all(Path::new(DIR)).unwrap();
     let mut infos = FileInfos::new(vec![FileInfo { size: 100, ..FileInfo::default() }]);
     let made = block(BlockHash::ZERO, 1, 9);
-    let why = writer(&disk, &infos).append(&mut infos, &made, 1, 1).unwrap_err();
+    let why = writer(&disk, &infos).append(&mut infos, &made, Height::new(1), 1).unwrap_err();
     assert_eq!(why.kind(), FaultKind::Missing, "{why}");
     put_file(&*disk, Path::new("/blocks/blk00000.dat"), &[0; 99], KEY);
-    let why = writer(&disk, &infos).append(&mut infos, &made, 1, 1).unwrap_err();
+    let why = writer(&disk, &infos).append(&mut infos, &made, Height::new(1), 1).unwrap_err();
     assert!(why.to_string().contains("wanted 100 bytes, as the block index says, found 99"), "{why}");
 }
 
@@ -127,18 +127,18 @@ fn a_full_disk_pauses_and_a_failed_sync_stops() {
             let made = chain(4, |_| 600_000);
             let mut failed = Vec::new();
             for (height, block) in (0..).zip(&made) {
-                if let Err(why) = blocks.append(&mut infos, block, height, 0) {
+                if let Err(why) = blocks.append(&mut infos, block, Height::new(height), 0) {
                     failed.push(why.kind());
                     if can_go_on {
                         sim.heal();
-                        blocks.append(&mut infos, block, height, 0).unwrap();
+                        blocks.append(&mut infos, block, Height::new(height), 0).unwrap();
                     }
                 }
             }
             let flushed = blocks.flush();
             sim.heal();
             failed.extend(flushed.as_ref().err().map(store::Fault::kind));
-            let again = blocks.append(&mut infos, &made[0], 9, 9).and_then(|_| blocks.flush());
+            let again = blocks.append(&mut infos, &made[0], Height::new(9), 9).and_then(|_| blocks.flush());
             if flushed.is_ok() && failed.is_empty() {
                 break;
             }
@@ -162,9 +162,9 @@ fn a_flush_that_was_not_run_stops_the_writer() {
     let mut infos = FileInfos::default();
     let mut blocks = writer(&disk, &infos);
     let made = chain(2, |_| 1000);
-    blocks.append(&mut infos, &made[0], 0, 0).unwrap();
+    blocks.append(&mut infos, &made[0], Height::GENESIS, 0).unwrap();
     drop(blocks.begin_flush().unwrap());
-    let again = blocks.append(&mut infos, &made[1], 1, 0).and_then(|_| blocks.flush());
+    let again = blocks.append(&mut infos, &made[1], Height::new(1), 0).and_then(|_| blocks.flush());
     assert_eq!(again.unwrap_err().kind(), FaultKind::Io);
     // One with nothing in it is no loss.
     let mut blocks = writer(&disk, &infos);
@@ -189,7 +189,7 @@ fn what_was_flushed_survives_every_crash() {
         let mut done = 0;
         let run: store::Result<()> = (|| {
             for (height, block) in (0..).zip(&made) {
-                blocks.append(&mut infos, block, height, 0)?;
+                blocks.append(&mut infos, block, Height::new(height), 0)?;
                 if height % 3 == 2 {
                     blocks.flush()?;
                     durable = infos.clone();
@@ -204,7 +204,7 @@ fn what_was_flushed_survives_every_crash() {
             let mut infos = durable.clone();
             let mut blocks = writer(&disk, &infos);
             for (height, block) in (0..).zip(&made).skip(done) {
-                blocks.append(&mut infos, block, height, 0).unwrap();
+                blocks.append(&mut infos, block, Height::new(height), 0).unwrap();
             }
             blocks.flush().unwrap();
             let found = files.scan(0).unwrap();

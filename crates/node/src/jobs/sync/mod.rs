@@ -11,6 +11,7 @@ mod request;
 use super::open::{Purpose, finish_reindex, open_existing};
 use super::{AtEnd, engine_with, report};
 use crate::arrivals::Arrivals;
+use crate::atomic_height::AtomicHeight;
 use crate::chainview::SharedChain;
 use crate::datadir::{Folder, open};
 use crate::engine::{Activated, Engine};
@@ -20,7 +21,7 @@ use crate::tree::{Fate, NodeId};
 use consensus::Chain;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -62,7 +63,7 @@ struct Shared<'f, 'e> {
     /// Size of the blocks that arrive, smoothed.
     block_bytes: AtomicU64,
     /// Height of the last block that was wanted, where only so many may be ahead of the tip.
-    wanted_to: AtomicU32,
+    wanted_to: AtomicHeight,
     /// Blocks were stored since the index was written.
     dirty: AtomicBool,
     /// Less was wanted than could be: a commit is to make room first.
@@ -130,7 +131,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         network,
         arrivals,
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
-        wanted_to: AtomicU32::new(0),
+        wanted_to: AtomicHeight::default(),
         dirty: AtomicBool::new(false),
         held_back: AtomicBool::new(false),
         run_to: Mutex::new(None),

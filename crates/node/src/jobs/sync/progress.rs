@@ -4,6 +4,7 @@ use super::{RUN_BLOCKS_MAX, Shared};
 use crate::datadir::Folder;
 use crate::stats::{Snapshot, Stats};
 use crate::tree::NodeId;
+use primitives::Height;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -37,9 +38,9 @@ fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
         (tree.height(tree.best()), tree.work(tree.best()))
     };
     teller.headers.store(best, Relaxed);
-    teller.presync.store(progress.presync_height.unwrap_or(0), Relaxed);
+    teller.presync.store(progress.presync_height.unwrap_or(Height::GENESIS), Relaxed);
     if work >= folder.options.minimum_chain_work {
-        let end = best.min(folder.options.stop_at_height.unwrap_or(u32::MAX));
+        let end = best.min(folder.options.stop_at_height.unwrap_or(Height::MAX));
         let done = teller.bytes.load(Relaxed);
         teller.height_end.store(end, Relaxed);
         let left = bytes_left_by_transactions(folder, end, stats).unwrap_or_else(|| bytes_left(shared, end));
@@ -49,7 +50,7 @@ fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
 
 /// Bytes of the blocks up to `end` that are not connected, by the transactions that the network is known to have had until
 /// then: early blocks say nothing of the size of later ones. None near the end, where the blocks of late say more.
-fn bytes_left_by_transactions(folder: &Folder<'_>, end: u32, stats: &Snapshot) -> Option<u64> {
+fn bytes_left_by_transactions(folder: &Folder<'_>, end: Height, stats: &Snapshot) -> Option<u64> {
     let far = folder.teller.height.load(Relaxed).saturating_add(RUN_BLOCKS_MAX);
     let time = {
         let tree = folder.headers();
@@ -68,7 +69,7 @@ fn bytes_of_transactions(count: f64, seen_bytes: u64, seen: u64) -> u64 {
 }
 
 /// The same, each block that is to come taken to be as large as those of late; of those next, what is stored is known.
-fn bytes_left(shared: &Shared<'_, '_>, end: u32) -> u64 {
+fn bytes_left(shared: &Shared<'_, '_>, end: Height) -> u64 {
     let block_bytes = shared.block_bytes.load(Relaxed);
     let index = shared.folder.index.read();
     let (tree, tip) = (index.headers(), index.tip());
@@ -80,7 +81,7 @@ fn bytes_left(shared: &Shared<'_, '_>, end: u32) -> u64 {
         let path = tree.path(tip, tree.ancestor(best, near));
         bytes = path.into_iter().map(|node| size(node).unwrap_or(block_bytes)).sum();
     }
-    bytes + u64::from(end.saturating_sub(near.max(tree.height(tip)))) * block_bytes
+    bytes + u64::from(end.blocks_above(near.max(tree.height(tip)))) * block_bytes
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::Shared;
 use p2p::Want;
+use primitives::Height;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Blocks asked for in one list.
@@ -18,7 +19,7 @@ pub(super) fn want(shared: &Shared<'_, '_>) {
     }
     let tip = index.tip();
     let fork = tree.fork(tip, best);
-    let stop = folder.options.stop_at_height.unwrap_or(u32::MAX);
+    let stop = folder.options.stop_at_height.unwrap_or(Height::MAX);
     // What is stored ahead of the tip cannot be pruned: there must not be much of it.
     let ahead = folder.ahead_max(shared.block_bytes.load(Relaxed)).unwrap_or(u32::MAX);
     let mut end = stop.min(tree.height(tip).saturating_add(ahead)).clamp(tree.height(fork), tree.height(best));
@@ -49,7 +50,7 @@ pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
     }
     let height = shared.folder.teller.height.load(Relaxed);
     let end = shared.wanted_to.load(Relaxed);
-    let is_short = end.saturating_sub(height) < ahead - ahead / 8;
+    let is_short = end.blocks_above(height) < ahead - ahead / 8;
     if is_short && end < shared.folder.teller.height_end.load(Relaxed) {
         want(shared);
     }

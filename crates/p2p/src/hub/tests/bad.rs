@@ -10,7 +10,7 @@ use crate::sim::{BITS, Chain, INVALID, Made, made_on, mine, push};
 use crate::wire::{
     AddressEntry, Command, FRAME_BYTES, Inventory, Message, NetAddress, PeerAddress, frame_v1, services,
 };
-use primitives::{BlockHash, Hash256, Header};
+use primitives::{BlockHash, Hash256, Header, Height};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -256,7 +256,7 @@ fn harmless_surprises_do_not_disconnect() {
                 server.transport.send(Command::Block, &block);
                 server.transport.send(Command::Block, &block);
             }
-            let old = server.chain.ancestor(&server.chain.tip().hash, 1).unwrap();
+            let old = server.chain.ancestor(&server.chain.tip().hash, Height::new(1)).unwrap();
             let old = server.chain.block(&old, true).unwrap();
             server.transport.send(Command::Block, &old);
             server.raw(named("tx", &[7; 300]));
@@ -463,7 +463,7 @@ fn unconnecting_floods_disconnect() {
                     return false;
                 }
                 for height in 100..100 + 2 * UNASKED_COUNT_MAX.max(40) {
-                    let hash = strange.ancestor(&strange.tip().hash, height).unwrap();
+                    let hash = strange.ancestor(&strange.tip().hash, Height::new(height)).unwrap();
                     let header = strange.header(&hash).unwrap().header;
                     if blocks {
                         server.transport.send(Command::Block, &strange.block(&hash, true).unwrap());
@@ -527,7 +527,7 @@ fn peer_that_reads_nothing_is_not_read_beyond_its_bound() {
     // It asks for blocks and never reads: what waits for it is bounded.
     let made = made_on(&genesis(), 200, 1, 100_000);
     let chain = Chain::having(&made);
-    let first = chain.ancestor(&chain.tip().hash, 0).unwrap();
+    let first = chain.ancestor(&chain.tip().hash, Height::GENESIS).unwrap();
     let mut world = World::with_config(chain, Config { outbound: Outbound::Only(vec![]), ..Config::new(NETWORK) });
     let mut server = Server::bent(
         Arc::new(Chain::new()),

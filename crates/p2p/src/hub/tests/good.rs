@@ -6,6 +6,7 @@ use crate::chain::ChainView as _;
 use crate::reason::Reason;
 use crate::sim::{Chain, made_on};
 use crate::wire::{Message, services};
+use primitives::Height;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -145,7 +146,7 @@ fn limited_peer_is_asked_for_its_last_blocks_only() {
     world.run(3 * S);
     assert_eq!(asked.borrow().len(), 286, "of 800 blocks its last 286");
     let lowest = asked.borrow().keys().filter_map(|hash| served.header(hash)).map(|info| info.height).min();
-    assert_eq!(lowest, Some(515));
+    assert_eq!(lowest, Some(Height::new(515)));
     // With a full peer beside it everything arrives.
     let mut world = World::new(Chain::new(), &["1.2.1.1"]);
     world.honest("1.2.1.1:18444", &served);
@@ -163,7 +164,7 @@ fn peer_without_witness_service_is_not_asked_for_blocks() {
         Box::new(server)
     });
     world.run(5 * S);
-    assert_eq!((world.chain.best_header().height, world.blocks_count), (50, 0), "headers, and no blocks");
+    assert_eq!((world.chain.best_header().height, world.blocks_count), (Height::new(50), 0), "headers, and no blocks");
 }
 
 #[test]
@@ -225,7 +226,7 @@ fn serving_withholds_low_work_chain_and_pruned_blocks() {
         ("deep block of a pruned node", pruned, Some(made.headers[0].hash()), "400 headers"),
     ] {
         let config = Config { outbound: Outbound::Only(vec![]), ..Config::new(NETWORK) };
-        let genesis = chain.ancestor(&chain.tip().hash, 0).unwrap();
+        let genesis = chain.ancestor(&chain.tip().hash, Height::GENESIS).unwrap();
         let mut world = World::with_config(chain, config);
         let got = Rc::new(RefCell::new(Vec::new()));
         let log = Rc::clone(&got);

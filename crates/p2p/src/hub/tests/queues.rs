@@ -8,7 +8,7 @@ use crate::peer::SEND_PAUSE_BYTES;
 use crate::sim::{Chain, made_on};
 use crate::time::Now;
 use crate::wire::{Message, Version, services};
-use primitives::{BlockHash, Hash256};
+use primitives::BlockHash;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -105,6 +105,6 @@ fn send_queues_of_peers_that_do_not_read_are_bounded() {
             assert_eq!(*answers.borrow(), count * ASKED_COUNT, "{row}: {before} before");
             assert_eq!(world.hub.queued_bytes(), 0, "{row}");
         }
-        assert_eq!(world.chain.tip().height as usize, HEADERS_COUNT_MAX);
+        assert_eq!(world.chain.tip().height.to_usize(), HEADERS_COUNT_MAX);
     }
 }

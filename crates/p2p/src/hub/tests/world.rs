@@ -380,7 +380,7 @@ impl Server {
             time: now.unix as i64,
             nonce: 4711,
             agent: b"/sim:1/".to_vec(),
-            height: self.chain.tip().height as i32,
+            height: self.chain.tip().height.to_u32() as i32,
             relay: false,
         };
         self.send(&Message::Version(version));
