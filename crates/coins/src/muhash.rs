@@ -143,7 +143,7 @@ fn inverse(n: &[u64; LIMBS]) -> [u64; LIMBS] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::Txid;
+    use primitives::{Hash256, Txid};
 
     fn element(n: u8) -> [u8; 32] {
         let mut bytes = [0; 32];
@@ -156,14 +156,14 @@ mod tests {
     fn known_sets() {
         let mut set = MuHash::new();
         assert_eq!(
-            Txid::from_bytes(set.finalize()).to_string(),
+            Hash256(set.finalize()).to_string(),
             "dd5ad2a105c2d29495f577245c357409002329b9f4d6182c0af3dc2f462555c8"
         );
         set.insert(&element(0));
         set.insert(&element(1));
         set.remove(&element(2));
         assert_eq!(
-            Txid::from_bytes(set.finalize()).to_string(),
+            Hash256(set.finalize()).to_string(),
             "10d312b100cbd32ada024a6646e40d3482fcff103668d2625f10002a607d5863"
         );
         let coin =
@@ -175,7 +175,7 @@ mod tests {
         let mut set = MuHash::new();
         set.insert(&bytes);
         assert_eq!(
-            Txid::from_bytes(set.finalize()).to_string(),
+            Hash256(set.finalize()).to_string(),
             "1bd372a3f225dc6f8ce0e10ead6f8b0b00e65a2ff4a4c9ccaa615a69fbeeb2f2"
         );
     }

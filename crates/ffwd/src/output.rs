@@ -375,7 +375,7 @@ pub(crate) fn print(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::BlockHash;
+    use primitives::{BlockHash, Hash256};
     use serde_json::Value;
 
     fn report() -> Report {
@@ -401,7 +401,7 @@ mod tests {
             txouts: 207,
             bogosize: 15_318,
             total_amount: 875_000_000_001,
-            hash: hash.map(|name| (name, BlockHash::from_bytes([9; 32]))),
+            hash: hash.map(|name| (name, Hash256([9; 32]))),
             disk_size: 12_345,
         }
     }

@@ -3,7 +3,7 @@
 use crate::stats::Snapshot;
 use consensus::Params;
 use disk::{Disk, RealDisk};
-use primitives::{BlockHash, Height, Work};
+use primitives::{BlockHash, Hash256, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -126,7 +126,7 @@ pub struct SetInfo {
     /// Sum of amounts, in satoshis.
     pub total_amount: i64,
     /// The hash that was asked for.
-    pub hash: Option<(&'static str, BlockHash)>,
+    pub hash: Option<(&'static str, Hash256)>,
     /// Bytes of the chainstate on disk.
     pub disk_size: u64,
 }

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::options::{SetHash, SetInfo};
 use coins::muhash::MuHash;
 use primitives::coin::{CoinRef, put_coin_hashed};
-use primitives::{BlockHash, OutPoint};
+use primitives::{Hash256, OutPoint};
 use simd::sha256::Sha256;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
@@ -89,10 +89,8 @@ pub fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, 
         }
         info.hash = match hash {
             SetHash::None => None,
-            SetHash::Serialized => {
-                Some(("hash_serialized_3", BlockHash::from_bytes(simd::sha256::sha256(&sha.finalize()))))
-            }
-            SetHash::Muhash => Some(("muhash", BlockHash::from_bytes(product.finalize()))),
+            SetHash::Serialized => Some(("hash_serialized_3", Hash256(simd::sha256::sha256(&sha.finalize())))),
+            SetHash::Muhash => Some(("muhash", Hash256(product.finalize()))),
         };
         info.disk_size = view.table_bytes();
         Ok(info)

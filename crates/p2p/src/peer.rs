@@ -383,8 +383,7 @@ impl Peer {
 
     /// Blocks asked for are queued; transactions and everything else that may be asked for we do not have.
     fn queue(&mut self, list: Vec<Inventory>) -> Option<Input> {
-        let is_block = |entry: &Inventory| matches!(entry.kind, Inventory::BLOCK | Inventory::WITNESS_BLOCK);
-        let (blocks, others): (Vec<_>, Vec<_>) = list.into_iter().partition(is_block);
+        let (blocks, others): (Vec<_>, Vec<_>) = list.into_iter().partition(|entry| entry.block().is_some());
         if !others.is_empty() {
             self.send(&Message::NotFound(others));
         }

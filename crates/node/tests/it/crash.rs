@@ -11,7 +11,7 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
 use node::options::{Event, Events, Options, Report, SetHash};
-use primitives::{BlockHash, Height};
+use primitives::{Hash256, Height};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -41,7 +41,7 @@ const FULL_FOR: u64 = 20;
 
 struct Bench {
     blocks: Vec<Vec<u8>>,
-    set: BlockHash,
+    set: Hash256,
 }
 
 fn is_slow() -> bool {
@@ -51,7 +51,7 @@ fn is_slow() -> bool {
 impl Bench {
     fn new() -> Bench {
         let blocks = chain(BLOCKS);
-        let mut bench = Bench { blocks, set: BlockHash::ZERO };
+        let mut bench = Bench { blocks, set: Hash256::ZERO };
         let disk = bench.disk(Job::Reindex);
         bench.run(Job::Reindex, &disk, false).unwrap();
         bench.set = bench.hash(&disk);
@@ -96,7 +96,7 @@ impl Bench {
         }
     }
 
-    fn hash(&self, disk: &SimDisk) -> BlockHash {
+    fn hash(&self, disk: &SimDisk) -> Hash256 {
         let set = jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
         assert_eq!(set.height, Height::new(BLOCKS));
         set.hash.unwrap().1

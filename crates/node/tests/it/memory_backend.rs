@@ -10,7 +10,7 @@ use node::engine::World;
 use node::index::{BlockIndex, SharedIndex};
 use node::pipeline::{Backend, Connected};
 use node::tree::NodeId;
-use primitives::{BlockHash, CoinKey, OutPoint, coin};
+use primitives::{BlockHash, CoinKey, Hash256, OutPoint, coin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -211,7 +211,7 @@ impl Memory {
     }
 
     /// Core's hash of the set in the tables.
-    pub(crate) fn hash_serialized(&self) -> BlockHash {
+    pub(crate) fn hash_serialized(&self) -> Hash256 {
         let mut coins: Vec<(OutPoint, Vec<u8>)> = Vec::new();
         for (key, value) in self.tables.lock().unwrap().iter() {
             let outpoint = coin::decode_coin_key(key).unwrap();
@@ -221,6 +221,6 @@ impl Memory {
         }
         coins.sort();
         let all: Vec<u8> = coins.into_iter().flat_map(|(_, bytes)| bytes).collect();
-        BlockHash::from_bytes(simd::sha256::sha256d(&all))
+        Hash256(simd::sha256::sha256d(&all))
     }
 }

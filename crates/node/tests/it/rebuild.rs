@@ -6,7 +6,7 @@ use crate::folder::{FOLDER, options};
 use disk::{Disk, Loss, SimDisk};
 use node::jobs;
 use node::options::{Options, SetHash};
-use primitives::{BlockHash, Height};
+use primitives::{Hash256, Height};
 use std::path::Path;
 use store::index::{BlockIndex, IndexChanges};
 use store::{FaultKind, IndexEntry};
@@ -21,7 +21,7 @@ fn whole(blocks: &[Vec<u8>]) -> SimDisk {
     disk
 }
 
-fn set(disk: &SimDisk) -> (u32, BlockHash) {
+fn set(disk: &SimDisk) -> (u32, Hash256) {
     let set = jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
     (set.height.to_u32(), set.hash.unwrap().1)
 }

@@ -9,7 +9,7 @@ use disk::{Disk, SimDisk};
 use node::datadir::open::network;
 use node::jobs;
 use node::options::{Options, SetHash};
-use primitives::BlockHash;
+use primitives::{BlockHash, Hash256};
 use std::path::{Path, PathBuf};
 use store::Layout;
 use store::index::BlockIndex;
@@ -20,7 +20,7 @@ struct End {
     index: String,
     undo: Vec<(PathBuf, Vec<u8>)>,
     best: BlockHash,
-    set: BlockHash,
+    set: Hash256,
     refused: u64,
 }
 

@@ -24,7 +24,7 @@ const NOW: i64 = 1_795_262_400;
 struct End {
     height: u32,
     best: BlockHash,
-    set: BlockHash,
+    set: Hash256,
     reasons: Vec<String>,
     /// Coins that the tables were asked for.
     asked: u64,

@@ -112,7 +112,7 @@ impl Hub {
         let limits = Limits { window_bytes: self.config.window_bytes, window_count: self.config.window_count };
         self.budget.set_starved(false);
         for (id, wants) in self.download.assign(self.budget.held_bytes(), limits, now.since_start) {
-            let list = wants.iter().map(|want| Inventory { kind: Inventory::WITNESS_BLOCK, hash: want.hash }).collect();
+            let list = wants.iter().map(|want| Inventory::WitnessBlock(want.hash)).collect();
             if let Some(peer) = self.peers.get_mut(&id) {
                 peer.send(&Message::GetData(list));
             }

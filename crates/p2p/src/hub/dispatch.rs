@@ -12,6 +12,7 @@ use crate::api::PeerId;
 use crate::peer::{Input, Peer, SEND_PAUSE_BYTES};
 use crate::reason::Reason;
 use crate::time::Now;
+use primitives::BlockHash;
 
 /// While all send queues together hold this many bytes, only peers with an empty one are answered: Core's bound of one
 /// peer for 32 of them, which is what a node with the default number of inbound peers holds in Core.
@@ -83,7 +84,9 @@ impl Hub {
                 Ok(())
             }
             Input::NotFound(list) => {
-                list.iter().for_each(|entry| self.download.not_found(id, &entry.hash, now.since_start));
+                list.iter().for_each(|entry| {
+                    self.download.not_found(id, &BlockHash::from_hash256(entry.hash()), now.since_start)
+                });
                 Ok(())
             }
             Input::Addresses(entries) => self.on_addresses(id, &entries, now),

@@ -293,12 +293,11 @@ impl Hub {
 
     /// `inv`: blocks are announced; everything else is of no use here.
     pub(super) fn on_inv(&mut self, id: PeerId, list: &[Inventory], now: Now) -> Result<(), Reason> {
-        let blocks = list.iter().filter(|entry| matches!(entry.kind, Inventory::BLOCK | Inventory::WITNESS_BLOCK));
         let mut unknown = None;
-        for entry in blocks {
-            match self.chain.header(&entry.hash) {
+        for hash in list.iter().filter_map(Inventory::block) {
+            match self.chain.header(&hash) {
                 Some(info) => self.note_best_known(id, info),
-                None => unknown = Some(entry.hash),
+                None => unknown = Some(hash),
             }
         }
         if unknown.is_some() {

@@ -55,7 +55,7 @@ pub enum Action {
     Read {
         /// Who asked.
         peer: PeerId,
-        /// Which, in order; with witness those of kind [`Inventory::WITNESS_BLOCK`].
+        /// Which, in order; with witnesses where they are asked for with them.
         blocks: Vec<Inventory>,
         /// Whether they go out by v2, where blocks need no checksum.
         v2: bool,

@@ -43,7 +43,8 @@ impl ServedBlock {
     pub fn read(chain: &dyn ChainView, blocks: &[Inventory], v2: bool) -> Vec<Option<ServedBlock>> {
         let (mut out, mut bytes) = (Vec::new(), 0);
         for block in blocks {
-            let bytes_read = chain.block(&block.hash, block.kind == Inventory::WITNESS_BLOCK);
+            let with_witness = matches!(block, Inventory::WitnessBlock(_));
+            let bytes_read = block.block().and_then(|hash| chain.block(&hash, with_witness));
             let read = bytes_read.and_then(|bytes| ServedBlock::new(bytes, v2));
             bytes += read.as_ref().map_or(0, |read| read.bytes.len());
             out.push(read);
@@ -80,8 +81,8 @@ impl Hub {
             return;
         }
         let blocks: Vec<_> = peer.serve.iter().take(READ_COUNT_MAX).copied().collect();
-        if let Some(beyond) = blocks.iter().find(|block| self.is_beyond_offer(&block.hash)) {
-            self.drop_peer(id, Reason::BeyondOffer(beyond.hash), now);
+        if let Some(beyond) = blocks.iter().filter_map(Inventory::block).find(|hash| self.is_beyond_offer(hash)) {
+            self.drop_peer(id, Reason::BeyondOffer(beyond), now);
             return;
         }
         let v2 = peer.transport.is_v2();
@@ -137,7 +138,7 @@ impl Hub {
             let fresh = if peer.wants_headers { self.headers_unknown_to(id, tip) } else { None };
             let message = match fresh {
                 Some(headers) => Message::Headers(headers),
-                None => Message::Inv(vec![Inventory { kind: Inventory::BLOCK, hash: tip.hash }]),
+                None => Message::Inv(vec![Inventory::Block(tip.hash)]),
             };
             let peer = self.peers.get_mut(&id).expect("listed");
             peer.best_given = Some(tip.hash);

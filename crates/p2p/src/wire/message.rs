@@ -6,7 +6,7 @@
 use super::Command;
 use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put_entry_v2};
 use primitives::encode::put_compact_size;
-use primitives::{BlockHash, DecodeError, Header, Reader};
+use primitives::{BlockHash, DecodeError, Hash256, Header, Reader};
 use std::fmt;
 
 /// Service bits. Source: Bitcoin Core b88bffe, `ServiceFlags`.
@@ -52,20 +52,54 @@ pub struct Version {
     pub relay: bool,
 }
 
-/// What kind of thing an inventory entry names.
+/// An entry of an inventory: something that is announced, asked for, or not had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inventory {
-    /// Kind, with flags.
-    pub kind: u32,
-    /// Hash.
-    pub hash: BlockHash,
+pub enum Inventory {
+    /// A block without its witnesses.
+    Block(BlockHash),
+    /// A block with its witnesses. Source: BIP-0144.
+    WitnessBlock(BlockHash),
+    /// A transaction, or anything else that is of no use here.
+    Other {
+        /// Kind, with flags.
+        kind: u32,
+        /// Hash.
+        hash: Hash256,
+    },
 }
 
 impl Inventory {
-    /// A block without witness.
-    pub const BLOCK: u32 = 2;
-    /// A block with witness.
-    pub const WITNESS_BLOCK: u32 = 0x4000_0002;
+    const BLOCK: u32 = 2;
+    const WITNESS_BLOCK: u32 = 0x4000_0002;
+
+    fn new(kind: u32, hash: Hash256) -> Inventory {
+        match kind {
+            Inventory::BLOCK => Inventory::Block(BlockHash::from_hash256(hash)),
+            Inventory::WITNESS_BLOCK => Inventory::WitnessBlock(BlockHash::from_hash256(hash)),
+            kind => Inventory::Other { kind, hash },
+        }
+    }
+
+    fn kind_and_hash(&self) -> (u32, Hash256) {
+        match *self {
+            Inventory::Block(hash) => (Inventory::BLOCK, hash.to_hash256()),
+            Inventory::WitnessBlock(hash) => (Inventory::WITNESS_BLOCK, hash.to_hash256()),
+            Inventory::Other { kind, hash } => (kind, hash),
+        }
+    }
+
+    /// The block that it names, if it names one.
+    pub fn block(&self) -> Option<BlockHash> {
+        match *self {
+            Inventory::Block(hash) | Inventory::WitnessBlock(hash) => Some(hash),
+            Inventory::Other { .. } => None,
+        }
+    }
+
+    /// The hash, of whatever it is.
+    pub fn hash(&self) -> Hash256 {
+        self.kind_and_hash().1
+    }
 }
 
 /// A message.
@@ -314,7 +348,7 @@ fn parse_inventory(reader: &mut Reader<'_>) -> Result<Vec<Inventory>, ParseError
     let have = count(reader, limits::INVENTORY_COUNT_MAX)?;
     let mut list = Vec::with_capacity(have.min(reader.remaining() / 36));
     for _ in 0..have {
-        list.push(Inventory { kind: reader.u32()?, hash: hash(reader)? });
+        list.push(Inventory::new(reader.u32()?, Hash256(*reader.array()?)));
     }
     Ok(list)
 }
@@ -322,8 +356,9 @@ fn parse_inventory(reader: &mut Reader<'_>) -> Result<Vec<Inventory>, ParseError
 fn put_inventory(out: &mut Vec<u8>, list: &[Inventory], command: Command) -> Command {
     put_count(out, list.len());
     for entry in list {
-        out.extend_from_slice(&entry.kind.to_le_bytes());
-        out.extend_from_slice(entry.hash.as_bytes());
+        let (kind, hash) = entry.kind_and_hash();
+        out.extend_from_slice(&kind.to_le_bytes());
+        out.extend_from_slice(hash.as_bytes());
     }
     command
 }
@@ -353,7 +388,11 @@ mod tests {
         };
         let v4 = entry(NetAddress::V4([1, 2, 3, 4]));
         let v6 = entry(NetAddress::V6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]));
-        let list = vec![Inventory { kind: Inventory::WITNESS_BLOCK, hash: BlockHash::from_bytes([7; 32]) }; 3];
+        let list = vec![
+            Inventory::Block(BlockHash::from_bytes([6; 32])),
+            Inventory::WitnessBlock(BlockHash::from_bytes([7; 32])),
+            Inventory::Other { kind: 1, hash: Hash256([8; 32]) },
+        ];
         vec![
             Message::Version(Version {
                 version: 70016,

@@ -97,7 +97,7 @@ fn close_inside_a_block_has_it_asked_of_another() {
     bad(&mut world, &served, || {
         Box::new(|server, message, _| {
             let Message::GetData(list) = message else { return false };
-            let block = server.chain.block(&list[0].hash, true).unwrap();
+            let block = server.chain.block(&list[0].block().unwrap(), true).unwrap();
             let frame = frame_v1(NETWORK.magic, Command::Block, &block);
             server.raw(frame[..frame.len() / 2].to_vec());
             server.closed = true;
@@ -230,7 +230,7 @@ fn mutated_block_disconnects_without_marking_the_header() {
         Box::new(|server, message, _| {
             let Message::GetData(list) = message else { return false };
             for entry in list {
-                let mut block = server.chain.block(&entry.hash, true).unwrap();
+                let mut block = server.chain.block(&entry.block().unwrap(), true).unwrap();
                 *block.last_mut().unwrap() ^= 1;
                 server.transport.send(Command::Block, &block);
             }
@@ -252,7 +252,7 @@ fn harmless_surprises_do_not_disconnect() {
         Box::new(|server, message, _| {
             let Message::GetData(list) = message else { return false };
             for entry in list {
-                let block = server.chain.block(&entry.hash, true).unwrap();
+                let block = server.chain.block(&entry.block().unwrap(), true).unwrap();
                 server.transport.send(Command::Block, &block);
                 server.transport.send(Command::Block, &block);
             }
@@ -262,7 +262,7 @@ fn harmless_surprises_do_not_disconnect() {
             server.raw(named("tx", &[7; 300]));
             server.raw(named("future", &[8; 30_000]));
             server.send(&Message::Headers(vec![]));
-            server.send(&Message::Inv(vec![Inventory { kind: 1, hash: BlockHash::from_bytes([1; 32]) }; 1000]));
+            server.send(&Message::Inv(vec![Inventory::Other { kind: 1, hash: Hash256([1; 32]) }; 1000]));
             true
         })
     });
@@ -292,7 +292,7 @@ fn block_announced_by_inv_is_fetched() {
             Box::new(|server, message, _| {
                 if let Message::Ping(_) = message {
                     let hash = server.chain.tip().hash;
-                    server.send(&Message::Inv(vec![Inventory { kind: Inventory::BLOCK, hash }]));
+                    server.send(&Message::Inv(vec![Inventory::Block(hash)]));
                 }
                 false
             }),
@@ -438,7 +438,7 @@ fn lie(made: &Made, server: &mut Server, message: &Message) -> bool {
         }
         Message::GetData(list) => {
             for entry in list {
-                if let Some(at) = made.headers.iter().position(|header| header.hash() == entry.hash) {
+                if let Some(at) = made.headers.iter().position(|header| Some(header.hash()) == entry.block()) {
                     server.transport.send(Command::Block, &made.block(at));
                 }
             }
@@ -541,8 +541,7 @@ fn peer_that_reads_nothing_is_not_read_beyond_its_bound() {
         }),
     );
     server.greet(world.now());
-    let list: Vec<_> =
-        made.headers.iter().map(|h| Inventory { kind: Inventory::WITNESS_BLOCK, hash: h.hash() }).collect();
+    let list: Vec<_> = made.headers.iter().map(|h| Inventory::WitnessBlock(h.hash())).collect();
     let id = world.connect_inbound("4.4.4.4", Box::new(server)).unwrap();
     world.run(S);
     let peer = world.hub.peer_mut(id).unwrap();

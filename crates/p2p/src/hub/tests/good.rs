@@ -135,7 +135,7 @@ fn limited_peer_is_asked_for_its_last_blocks_only() {
             Arc::clone(&chain),
             Box::new(move |_, message, _| {
                 if let Message::GetData(list) = message {
-                    list.iter().for_each(|entry| *log.borrow_mut().entry(entry.hash).or_default() += 1);
+                    list.iter().for_each(|entry| *log.borrow_mut().entry(entry.block().unwrap()).or_default() += 1);
                 }
                 false
             }),
@@ -185,10 +185,7 @@ fn inbound_peers_are_served_up_to_their_limit() {
                 server.send(&Message::GetHeaders(vec![genesis], primitives::BlockHash::ZERO));
             }
             Message::Headers(headers) => {
-                let list = headers.iter().map(|header| crate::wire::Inventory {
-                    kind: crate::wire::Inventory::WITNESS_BLOCK,
-                    hash: header.hash(),
-                });
+                let list = headers.iter().map(|header| crate::wire::Inventory::WitnessBlock(header.hash()));
                 server.send(&Message::GetData(list.collect()));
                 log.borrow_mut().push(format!("{} headers", headers.len()));
             }
@@ -238,8 +235,7 @@ fn serving_withholds_low_work_chain_and_pruned_blocks() {
                 }
                 Message::Headers(headers) => {
                     log.borrow_mut().push(format!("{} headers", headers.len()));
-                    let kind = crate::wire::Inventory::WITNESS_BLOCK;
-                    let list = ask.iter().map(|hash| crate::wire::Inventory { kind, hash: *hash }).collect();
+                    let list = ask.iter().copied().map(crate::wire::Inventory::WitnessBlock).collect();
                     server.send(&Message::GetData(list));
                 }
                 Message::Version(version) => {

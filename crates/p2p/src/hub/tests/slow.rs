@@ -67,7 +67,7 @@ fn announced_block_asks_one_further_peer_for_headers() {
                 // It is pinged every two minutes, and a block is found then.
                 if let Message::Ping(_) = message {
                     let hash = server.chain.tip().hash;
-                    server.send(&Message::Inv(vec![Inventory { kind: Inventory::BLOCK, hash }]));
+                    server.send(&Message::Inv(vec![Inventory::Block(hash)]));
                 }
                 false
             }),

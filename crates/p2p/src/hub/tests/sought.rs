@@ -176,7 +176,7 @@ fn useless_peers_are_replaced_and_liars_discouraged() {
             let bend: Bend = match i {
                 0..4 => Box::new(|server, message, _| {
                     let Message::GetData(list) = message else { return false };
-                    let mut block = server.chain.block(&list[0].hash, true).unwrap();
+                    let mut block = server.chain.block(&list[0].block().unwrap(), true).unwrap();
                     *block.last_mut().unwrap() ^= 1;
                     server.transport.send(Command::Block, &block);
                     true

@@ -399,7 +399,7 @@ impl Server {
                 self.send(&Message::Headers(headers));
             }
             Message::GetData(list) => {
-                for Inventory { hash, .. } in list {
+                for hash in list.iter().filter_map(Inventory::block) {
                     if let Some(block) = self.chain.block(&hash, true) {
                         self.transport.send(Command::Block, &block);
                     }
