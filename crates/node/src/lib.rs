@@ -11,6 +11,7 @@ pub mod fault;
 pub mod headers;
 pub mod index;
 pub mod jobs;
+mod locks;
 pub mod log;
 pub mod options;
 pub mod pipeline;

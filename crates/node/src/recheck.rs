@@ -1,4 +1,4 @@
-//! The second judgement: one block, alone, by the plain twins.
+//! The second judgement: one block, alone, by the reference implementations.
 //!
 //! An invalid mark is for ever, so it is made twice. Here nothing is shared with the pipeline but the rules: one thread,
 //! hashes one by one, every look-up made (BIP30's too), scripts by the interpreter with checks on the spot.
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 pub struct Question<'a> {
     /// The network's rules.
     pub params: &'a Params,
-    /// The block's chain says this about it.
+    /// What the block's chain says about it.
     pub context: &'a BlockContext,
     /// The block, read again.
     pub bytes: &'a [u8],
@@ -31,11 +31,15 @@ pub enum Answer {
     Good,
     /// A rule is broken.
     Refused(BlockError),
-    /// The bytes are no block, or another one.
+    /// The bytes do not deserialize as a block, or have another header.
     WrongBody,
 }
 
-/// Judges a block alone. `coin` gives the stored bytes of an unspent coin of the set before the block.
+/// Judges a block alone. `coin` gives the stored bytes of an unspent coin of the UTXO set before the block.
+///
+/// # Errors
+///
+/// Those of `coin`.
 pub fn judge<E>(
     question: &Question<'_>,
     mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,

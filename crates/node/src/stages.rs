@@ -65,8 +65,8 @@ pub(crate) fn check(
     Ok(Checked { tables, txids, sigops })
 }
 
-/// As [`check`], for a body from a peer. One that cannot be its header's is told so first, as Core does
-/// ([`block::mutation`]): none is that passes the checks.
+/// As [`check`], for a body from a peer. Whether it can be its header's at all is what a failure reports
+/// first, as in Core ([`block::mutation`]); a body that passes the checks can be.
 pub(crate) fn check_arrived(
     params: &Params,
     header: &HeaderContext,

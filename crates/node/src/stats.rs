@@ -1,4 +1,5 @@
-//! Where the time goes: counters that are always on, and nearly free (two clock reads a task, none an item).
+//! Where the time goes: counters that are always on, and nearly free (three clock reads a task: when a worker takes it,
+//! when it begins, and when it ends; none an item).
 
 use crate::block::BlockCounts;
 use coins::{Answers, LANES, Lane};
@@ -82,9 +83,9 @@ pub struct Stats {
     probed: AtomicU64,
     spends: AtomicU64,
     flushes: AtomicU64,
-    lane_current: [AtomicUsize; LANES],
-    lane_all: [AtomicUsize; LANES],
-    lane_coins: [AtomicUsize; LANES],
+    group_current: [AtomicUsize; LANES],
+    group_all: [AtomicUsize; LANES],
+    group_coins: [AtomicUsize; LANES],
     coins_max: AtomicU64,
     coin_bytes_max: AtomicU64,
 }
@@ -130,32 +131,35 @@ pub struct Snapshot {
 }
 
 impl Stats {
-    /// Does `work` and counts its time for `stage`.
+    /// Does `work` and counts its time for `stage`; gives the moment at which it ended, too.
     #[inline]
-    pub fn timed<R>(&self, stage: Stage, work: impl FnOnce() -> R) -> R {
-        self.measured(stage, work).0
-    }
-
-    /// The same, and gives the time.
-    #[inline]
-    pub(crate) fn measured<R>(&self, stage: Stage, work: impl FnOnce() -> R) -> (R, Duration) {
+    pub(crate) fn timed<R>(&self, stage: Stage, work: impl FnOnce() -> R) -> (R, Instant) {
         let start = Instant::now();
         let result = work();
-        let busy = start.elapsed();
+        let end = Instant::now();
+        self.add_busy(stage, end - start);
+        (result, end)
+    }
+
+    /// The same for one block, which counts the time as well.
+    #[inline]
+    pub(crate) fn timed_for<R>(&self, stage: Stage, block: &BlockTimes, work: impl FnOnce() -> R) -> (R, Instant) {
+        let start = Instant::now();
+        let result = work();
+        let end = Instant::now();
+        self.add_busy(stage, end - start);
+        block.add(stage, end - start);
+        (result, end)
+    }
+
+    /// Counts a task of a stage.
+    #[inline]
+    pub(crate) fn add_busy(&self, stage: Stage, busy: Duration) {
         self.busy_ns[stage as usize].fetch_add(busy.as_nanos() as u64, Relaxed);
         self.tasks[stage as usize].fetch_add(1, Relaxed);
-        (result, busy)
     }
 
-    /// Does `work` for one block and counts its time for `stage`, and for the block.
-    #[inline]
-    pub(crate) fn timed_for<R>(&self, stage: Stage, block: &BlockTimes, work: impl FnOnce() -> R) -> R {
-        let (result, busy) = self.measured(stage, work);
-        block.add(stage, busy);
-        result
-    }
-
-    /// Reading took so long, of which so much was waiting; gives the rest.
+    /// Adds one read; returns its busy time (`passed` minus `waited`).
     pub(crate) fn add_read(&self, passed: Duration, waited: Duration) -> Duration {
         let busy = passed.saturating_sub(waited);
         for (sum, time) in [(&self.busy_ns, busy), (&self.waited_ns, waited)] {
@@ -165,9 +169,9 @@ impl Stats {
         busy
     }
 
-    /// A task is taken that was ready since then.
-    pub(crate) fn add_waited(&self, stage: Stage, since: Instant) {
-        self.waited_ns[stage as usize].fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+    /// Counts how long a task was ready before a worker took it.
+    pub(crate) fn add_waited(&self, stage: Stage, waited: Duration) {
+        self.waited_ns[stage as usize].fetch_add(waited.as_nanos() as u64, Relaxed);
     }
 
     pub(crate) fn add_bytes(&self, bytes: usize) {
@@ -201,21 +205,21 @@ impl Stats {
         self.flushes.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn set_lane(&self, index: usize, lane: &Lane) {
-        self.lane_current[index].store(lane.current_bytes(), Relaxed);
-        self.lane_all[index].store(lane.memory_bytes(), Relaxed);
-        self.lane_coins[index].store(lane.len(), Relaxed);
+    pub(crate) fn set_group(&self, group: usize, shards: &Lane) {
+        self.group_current[group].store(shards.current_bytes(), Relaxed);
+        self.group_all[group].store(shards.memory_bytes(), Relaxed);
+        self.group_coins[group].store(shards.len(), Relaxed);
     }
 
-    /// Bytes of the current generation, and of all, as the lanes last said.
-    pub(crate) fn lane_bytes(&self) -> (usize, usize) {
-        let sum = |lanes: &[AtomicUsize; LANES]| lanes.iter().map(|lane| lane.load(Relaxed)).sum();
-        (sum(&self.lane_current), sum(&self.lane_all))
+    /// Bytes of the current generation, and of all, as the shard groups last said.
+    pub(crate) fn coin_bytes(&self) -> (usize, usize) {
+        let sum = |groups: &[AtomicUsize; LANES]| groups.iter().map(|bytes| bytes.load(Relaxed)).sum();
+        (sum(&self.group_current), sum(&self.group_all))
     }
 
-    /// Records in memory and bytes allocated for them, as the lanes last said; notes the most. For each block.
+    /// Records in memory and bytes allocated for them, as the shard groups last said; notes the most. For each block.
     pub(crate) fn coins(&self) -> (usize, usize) {
-        let now: (usize, usize) = (self.lane_coins.iter().map(|lane| lane.load(Relaxed)).sum(), self.lane_bytes().1);
+        let now: (usize, usize) = (self.group_coins.iter().map(|count| count.load(Relaxed)).sum(), self.coin_bytes().1);
         self.coins_max.fetch_max(now.0 as u64, Relaxed);
         self.coin_bytes_max.fetch_max(now.1 as u64, Relaxed);
         now
@@ -238,8 +242,8 @@ impl Stats {
             probed: get(&self.probed),
             spends: get(&self.spends),
             flushes: get(&self.flushes),
-            coins: self.lane_coins.iter().map(|lane| lane.load(Relaxed) as u64).sum(),
-            coin_bytes: self.lane_bytes().1 as u64,
+            coins: self.group_coins.iter().map(|count| count.load(Relaxed) as u64).sum(),
+            coin_bytes: self.coin_bytes().1 as u64,
             coins_max: get(&self.coins_max),
             coin_bytes_max: get(&self.coin_bytes_max),
         }

@@ -1,39 +1,58 @@
 //! The pipeline: blocks of one chain go in, in order; committed blocks come out, in order; in between every core is busy.
 //!
-//! arrive -> decode (any order) -> spend and create (a lane at a time, in block order) -> look up (any order)
-//!        -> judge (any order), scripts (any order) -> commit (strictly in order)
+//! ```text
+//! read -> decode (any order) -> spend and create (a shard group at a time, in block order) -> look up (any order)
+//!      -> judge (any order), scripts (any order) -> commit (strictly in order)
+//! ```
 //!
 //! One pool of workers takes the ready task of the lowest block, the later stage first. No thread belongs to a stage.
 //! The thread that calls [`Pipeline::run`] reads blocks and sleeps in the disk; it does none of the work.
 //!
+//! One lock guards what is decided (`scheduler`); each shard group and each part of a block in flight has one of its own. A
+//! worker that holds a shard group may take the scheduler's lock, not the other way round; where the budget is kept with
+//! the scheduler locked, groups that are busy are passed over. Neither lock is held during a call of the [`Backend`] that
+//! reads or writes.
+//!
 //! Invariants:
-//! - A lane does the operations of block n + 1 after those of block n, and never waits for a table look-up.
+//! - A shard group does the operations of block n + 1 after those of block n, and never waits for a table look-up.
 //! - A block commits when it and all before it are judged good. What is committed is never rewound.
-//! - When a block fails, nothing of a block above it that is in flight survives: the lanes are rewound before `run` returns.
+//! - When a block fails, nothing of a block above it that is in flight survives: the groups are rewound before `run` returns.
 //! - A failure is reported for the lowest block that fails, with the failure that Core would meet first in it.
 //!
 //! Absent on purpose: which chain (the caller's), files (the [`Backend`]'s), rules (`stages`).
 
-mod chosen;
-mod disk;
+mod background;
+mod budget;
+mod deterministic;
+mod flight;
 mod flush;
 mod rewind;
-mod state;
-mod work;
+mod scheduler;
+mod tasks;
+mod workers;
 
 use crate::block::{Job, Judged, Prepared};
 use crate::fault::Fault;
+use crate::locks::{lock, write};
 use crate::stats::{BlockTimes, Stats};
 use crate::tree::NodeId;
 use coins::table::HashKey;
-use coins::{Answers, Generation, LANES, Lane};
+use coins::{Generation, LANES, Lane};
 use consensus::{BlockError, Params};
-use primitives::{BlockHash, CoinKey, MedianTime, OutPoint, Txid};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
+use primitives::{BlockHash, CoinKey, MedianTime, Txid};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
-pub use chosen::{Choice, Choose};
-use state::State;
+use flight::Flight;
+
+pub use deterministic::{Choose, Runnable};
+pub use scheduler::Seq;
+
+/// A block that was connected, by number and hash.
+pub type Tip = (NodeId, BlockHash);
+
+/// The scheduler of the blocks in flight.
+type Scheduler = scheduler::Scheduler<Arc<Flight>>;
 
 /// Median time past by height along the chain that is being connected, for relative time locks.
 pub type MedianTimes = Arc<Vec<MedianTime>>;
@@ -56,47 +75,81 @@ pub struct Connected<'a> {
 
 /// What the pipeline needs of the world.
 pub trait Backend: Sync {
-    /// The next block in the order of the chain; `None` when there is none for now and the run should end.
-    /// Called from one thread, which may sleep here, and asks `is_wanted` while it waits for what blocks in flight hold:
-    /// after a failure they do not go on. What it waits, for those or for peers, is added to `waited`.
-    fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault>;
-
-    /// Looks up coins in the tables. `keys` are sorted;
-    /// `found` is called with the index of each that is there, and its stored bytes.
-    fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault>;
-
-    /// Takes a block that is good, in order.
-    fn connected(&self, block: &Connected<'_>) -> Result<(), Fault>;
-
-    /// Whether the writer should be given what there is, although memory is there: by time.
-    fn flush_is_due(&self) -> bool;
-
-    /// Makes everything that was connected durable but the coins: block and undo data, then the index.
-    fn sync(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault>;
-
-    /// Begins a commit of coins as of `tip`, of about so many records and bytes. Says no while merges must be done
-    /// first.
-    fn begin_commit(&self, tip: (NodeId, BlockHash), records: u64, bytes: u64) -> Result<bool, Fault>;
-
-    /// Writes the changes of some neighbouring lanes, from `first_lane` on, of the generation that is being committed;
-    /// several parts at the same time.
-    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault>;
-
-    /// Makes the commit durable.
-    fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault>;
-
-    /// Writing or finishing a commit failed with this fault, for want of room, and nobody writes it any more: drops it, and
-    /// waits for room. Then it is begun again.
+    /// The next block in the order of the chain; `None` when no further block is available and the run should end.
+    ///
+    /// Called from one thread, which may sleep here. While it waits for memory that blocks in flight hold it asks
+    /// `is_wanted`: after a failure they do not give it back. The time that it waits, for memory or for peers, is added to
+    /// `waited`.
     ///
     /// # Errors
     ///
-    /// There is no use in waiting.
+    /// The block cannot be read.
+    fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault>;
+
+    /// Looks up coins in the tables. `keys` are sorted; `found` is called with the index of each that is there, and its
+    /// stored bytes.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read, or hold something else than coins.
+    fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault>;
+
+    /// Takes a block that is good, in order.
+    ///
+    /// # Errors
+    ///
+    /// Its undo data cannot be written.
+    fn connected(&self, block: &Connected<'_>) -> Result<(), Fault>;
+
+    /// Whether the current generation is to be written although memory is not short: by time.
+    fn flush_is_due(&self) -> bool;
+
+    /// Makes everything that was connected durable but the coins: block and undo data, then the index.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be written.
+    fn sync(&self, tip: Tip) -> Result<(), Fault>;
+
+    /// Begins a commit of coins as of `tip`; `records` and `bytes` are what it will take at most. `false` while merges must
+    /// be done first.
+    ///
+    /// # Errors
+    ///
+    /// The commit cannot be begun.
+    fn begin_commit(&self, tip: Tip, records: u64, bytes: u64) -> Result<bool, Fault>;
+
+    /// Writes the changes of some neighbouring lanes, from `first_lane` on, of the generation that is being committed;
+    /// several parts at the same time.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be written. After a full disk ([`Fault::is_no_space`]) the commit is dropped and begun again.
+    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault>;
+
+    /// Makes the commit durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::write_part`].
+    fn finish_commit(&self, tip: Tip) -> Result<(), Fault>;
+
+    /// Writing or finishing a commit failed with this fault, for a full disk, and no worker is at it any more: drops it, and
+    /// waits for free space. Then it is begun again.
+    ///
+    /// # Errors
+    ///
+    /// Waiting is of no use.
     fn drop_commit(&self, fault: Fault) -> Result<(), Fault> {
         Err(fault)
     }
 
-    /// Does one piece of background work (merging tables), several at the same time; says whether there may be more for
-    /// the one who asks.
+    /// Does one piece of background work (merging tables), several at the same time; `true` where there may be
+    /// more for the calling worker.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be merged.
     fn merge(&self) -> Result<bool, Fault>;
 
     /// Bytes that the tables hold in memory (indexes, filters, tables being built): part of the budget.
@@ -118,7 +171,7 @@ pub enum Outcome {
         /// Why.
         error: BlockError,
     },
-    /// Core would not have parsed it: the body is none. It and everything above it was rewound.
+    /// Not deserializable as a block. It and everything above it was rewound.
     Unparsable {
         /// The block.
         node: NodeId,
@@ -146,37 +199,20 @@ pub struct Settings {
     pub window_blocks: usize,
 }
 
-/// A block in flight.
-pub(crate) struct Flight {
-    pub(crate) job: Job,
-    pub(crate) prepared: OnceLock<Prepared>,
-    pub(crate) answers: [RwLock<Answers>; LANES],
-    /// Outputs whose names memory does not know, for BIP30; and whether one is known to be there.
-    pub(crate) probes: Mutex<Probes>,
-    pub(crate) judged: OnceLock<Judged>,
-    /// Bytes that it holds, as accounted when it arrived.
-    pub(crate) bytes: usize,
-    pub(crate) times: BlockTimes,
-}
-
-#[derive(Default)]
-pub(crate) struct Probes {
-    pub(crate) exists: bool,
-    pub(crate) unknown: Vec<OutPoint>,
-}
-
 /// The pipeline: coins in memory and what works on them.
 pub struct Pipeline<'b> {
-    pub(crate) backend: &'b dyn Backend,
-    pub(crate) params: &'b Params,
-    pub(crate) settings: Settings,
-    pub(crate) lanes: Vec<Mutex<Lane>>,
-    pub(crate) state: Mutex<State>,
-    pub(crate) work: Condvar,
-    pub(crate) room: Condvar,
-    pub(crate) times: RwLock<MedianTimes>,
-    /// Set where one thread plays all workers.
-    pub(crate) chosen: Option<Mutex<Choose>>,
+    backend: &'b dyn Backend,
+    params: &'b Params,
+    settings: Settings,
+    groups: Vec<Mutex<Lane>>,
+    scheduler: Mutex<Scheduler>,
+    /// A task became ready, or the workers are to end.
+    work_ready: Condvar,
+    /// A worker ended a task: there may be room for a block, or nothing left to do.
+    work_done: Condvar,
+    times: RwLock<MedianTimes>,
+    /// The order of tasks, where one thread plays all workers.
+    order: Option<Mutex<Choose>>,
     stats: Arc<Stats>,
 }
 
@@ -187,19 +223,19 @@ impl<'b> Pipeline<'b> {
             backend,
             params,
             settings,
-            lanes: (0..LANES).map(|lane| Mutex::new(Lane::new(lane, secret))).collect(),
-            state: Mutex::new(State::new()),
-            work: Condvar::new(),
-            room: Condvar::new(),
+            groups: (0..LANES).map(|group| Mutex::new(Lane::new(group, secret))).collect(),
+            scheduler: Mutex::new(Scheduler::new(settings.par)),
+            work_ready: Condvar::new(),
+            work_done: Condvar::new(),
             times: RwLock::new(MedianTimes::default()),
-            chosen: None,
+            order: None,
             stats: Arc::default(),
         }
     }
 
     /// Sets the median times of the chain that the next run connects, by height.
     pub fn set_times(&self, times: MedianTimes) {
-        *self.times.write().expect("no worker panics with it") = times;
+        *write(&self.times) = times;
     }
 
     /// Connects blocks until the backend has no more, one is refused, or it is told to stop.
@@ -212,51 +248,41 @@ impl<'b> Pipeline<'b> {
     ///
     /// When a worker panics: the program's own fault, passed on.
     pub fn run(&self) -> Result<Outcome, Fault> {
-        self.lock().begin_run();
-        if self.chosen.is_some() {
-            self.play();
-            return self.end_run();
+        self.scheduler().begin_run();
+        match self.order {
+            Some(_) => self.run_single_threaded(),
+            None => self.run_threads(),
         }
-        std::thread::scope(|scope| {
-            let _alarm = work::Alarm(self);
-            let workers: Vec<_> = (0..self.settings.par.max(1))
-                .map(|n| {
-                    let name = format!("worker.{n:02}");
-                    std::thread::Builder::new().name(name).spawn_scoped(scope, || self.worker()).expect("threads start")
-                })
-                .collect();
-            self.feed();
-            self.drain();
-            self.lock().end_workers = true;
-            self.work.notify_all();
-            for worker in workers {
-                if let Err(panic) = worker.join() {
-                    std::panic::resume_unwind(panic);
-                }
-            }
-        });
         self.end_run()
     }
 
     /// Writes all that is in memory as of `tip` and waits until it is durable; merges what is waiting.
-    pub fn flush(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    ///
+    /// A fault of the disk: then the state in memory is worth nothing, and the program should end.
+    ///
+    /// # Panics
+    ///
+    /// While blocks are in flight.
+    pub fn flush(&self, tip: Tip) -> Result<(), Fault> {
         self.flush_everything(tip)
     }
 
-    /// Calls `with` with the lane of a txid, between runs: for disconnecting blocks.
+    /// Calls `with` with the shard group of a txid, between runs: for disconnecting blocks.
     pub fn with_lane<R>(&self, txid: &Txid, with: impl FnOnce(&mut Lane) -> R) -> R {
-        let lane = coins::ops::lane_of(txid.as_bytes()[0]);
-        with(&mut self.lanes[lane].lock().expect("no worker panics with it"))
+        let group = coins::ops::lane_of(txid.as_bytes()[0]);
+        with(&mut lock(&self.groups[group]))
     }
 
     /// Whether the current generation has records.
     pub fn has_changes(&self) -> bool {
-        self.lanes.iter().any(|lane| !lane.lock().expect("no worker panics with it").is_current_empty())
+        self.groups.iter().any(|shards| !lock(shards).is_current_empty())
     }
 
     /// The last block that was connected since this was asked.
-    pub fn take_tip(&self) -> Option<(NodeId, BlockHash)> {
-        self.lock().new_tip.take()
+    pub fn take_tip(&self) -> Option<Tip> {
+        self.scheduler().take_tip()
     }
 
     /// Where the time goes.
@@ -266,29 +292,13 @@ impl<'b> Pipeline<'b> {
 
     /// Coins in memory (tombstones included), and bytes allocated for them.
     pub fn coins_in_memory(&self) -> (usize, usize) {
-        self.lanes.iter().fold((0, 0), |(count, bytes), lane| {
-            let lane = lane.lock().expect("no worker panics with it");
-            (count + lane.len(), bytes + lane.memory_bytes())
+        self.groups.iter().fold((0, 0), |(count, bytes), shards| {
+            let shards = lock(shards);
+            (count + shards.len(), bytes + shards.memory_bytes())
         })
     }
 
-    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("no worker panics while it holds the state")
-    }
-}
-
-impl Flight {
-    pub(crate) fn new(job: Job) -> Flight {
-        // Raw bytes, their tables, operations and answers: measured at about three times the block.
-        let bytes = job.bytes.len() * 3 + 4096;
-        Flight {
-            job,
-            prepared: OnceLock::new(),
-            answers: std::array::from_fn(|_| RwLock::default()),
-            probes: Mutex::default(),
-            judged: OnceLock::new(),
-            bytes,
-            times: BlockTimes::default(),
-        }
+    fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
+        lock(&self.scheduler)
     }
 }

@@ -9,7 +9,7 @@ use consensus::{Chain, Params};
 use disk::SimDisk;
 use node::jobs;
 use node::options::Options;
-use node::pipeline::{Choice, Outcome, Pipeline, Settings};
+use node::pipeline::{Outcome, Pipeline, Runnable, Settings};
 use primitives::MedianTime;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool, threads: bool) -> (u
     memory.jobs.lock().unwrap().extend(jobs(blocks));
     let mut pipeline = Pipeline::new(&memory, &params, settings, HashKey([1; 4]));
     if !threads {
-        pipeline.choose_by(Box::new(|choices| {
-            let is_work = |choice: &Choice| matches!(choice, Choice::Block { .. } | Choice::Disk { .. });
-            let feed = || choices.iter().position(|choice| *choice == Choice::Feed);
+        pipeline.set_deterministic(Box::new(|choices| {
+            let is_work = |choice: &Runnable| matches!(choice, Runnable::Block { .. } | Runnable::Disk { .. });
+            let feed = || choices.iter().position(|choice| *choice == Runnable::Feed);
             choices.iter().position(is_work).or_else(feed).unwrap_or(0)
         }));
     }

@@ -1,6 +1,6 @@
 //! Random chains in random orders of tasks: every order ends with the set, the undo data and the verdicts of a plain model.
 //!
-//! One thread plays all workers (`Pipeline::choose_by`), so that a seed gives the same order again; about half of the runs
+//! One thread plays all workers (`Pipeline::set_deterministic`), so that a seed gives the same order again; about half of the runs
 //! use threads instead. `SLOW=1` runs for ten minutes.
 
 use crate::memory_backend::Memory;
@@ -382,7 +382,7 @@ fn check(story: &Story, way: Way, same: &mut Same) {
     };
     let mut engine = Engine::new(&params, &memory, index, setup);
     if let Some(mut random) = way.choices {
-        engine.pipeline.choose_by(Box::new(move |choices| random.below(choices.len())));
+        engine.pipeline.set_deterministic(Box::new(move |choices| random.below(choices.len())));
     }
     for block in story.groups.iter().flat_map(|group| group.iter().map(Some).chain([None])) {
         let Some(block) = block else {

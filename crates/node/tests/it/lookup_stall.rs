@@ -10,7 +10,7 @@ use crate::peers::{coinbase, spend};
 use crate::schedule::Random;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
-use node::pipeline::{Choice, Choose, Outcome, Pipeline, Settings};
+use node::pipeline::{Choose, Outcome, Pipeline, Runnable, Seq, Settings};
 use node::stats::Stage;
 use primitives::{Amount, CoinKey, Header, Height, MedianTime, OutPoint, Txid, coin};
 use std::sync::Arc;
@@ -36,13 +36,13 @@ struct Passed {
 }
 
 /// The block's number in the pipeline.
-fn seq_of(height: u32) -> u64 {
-    u64::from(height - 1)
+fn seq_of(height: u32) -> Seq {
+    Seq::new(u64::from(height - 1))
 }
 
 /// Any order in which the block's look-up comes when nothing else can be done.
 fn stalling(mut random: Random, world: Arc<Memory>, passed: Arc<Passed>) -> Choose {
-    const WAITING: Choice = Choice::Block { seq: STALLED as u64 - 1, stage: Stage::LookUp };
+    const WAITING: Runnable = Runnable::Block { seq: Seq::new(STALLED as u64 - 1), stage: Stage::LookUp };
     let (mut is_held, mut was_waiting, mut commits_before) = (false, false, 0);
     Box::new(move |choices| {
         let waits = choices.contains(&WAITING);
@@ -50,22 +50,22 @@ fn stalling(mut random: Random, world: Arc<Memory>, passed: Arc<Passed>) -> Choo
             (was_waiting, commits_before) = (true, world.commits.load(Relaxed));
         }
         is_held |=
-            choices.iter().any(|choice| matches!(choice, Choice::Block { seq, .. } if *seq >= seq_of(HELD_FROM)));
-        let is_free = |choice: &Choice| match choice {
-            Choice::Disk { .. } => !is_held || was_waiting,
+            choices.iter().any(|choice| matches!(choice, Runnable::Block { seq, .. } if *seq >= seq_of(HELD_FROM)));
+        let is_free = |choice: &Runnable| match choice {
+            Runnable::Disk { .. } => !is_held || was_waiting,
             choice => *choice != WAITING,
         };
         let free: Vec<usize> = (0..choices.len()).filter(|&at| is_free(&choices[at])).collect();
-        let chosen = if free.iter().any(|&at| choices[at] != Choice::Memory) {
+        let chosen = if free.iter().any(|&at| choices[at] != Runnable::Memory) {
             free[random.below(free.len())]
         } else {
             // What is held goes on before the block that waits does.
-            let held = choices.iter().position(|choice| matches!(choice, Choice::Disk { .. }));
+            let held = choices.iter().position(|choice| matches!(choice, Runnable::Disk { .. }));
             held.or_else(|| choices.iter().position(|choice| *choice == WAITING)).unwrap_or(0)
         };
         match choices[chosen] {
             WAITING => passed.commits.store(world.commits.load(Relaxed) - commits_before, Relaxed),
-            Choice::Block { seq, stage: Stage::LookUp } if waits && seq > seq_of(STALLED) => {
+            Runnable::Block { seq, stage: Stage::LookUp } if waits && seq > seq_of(STALLED) => {
                 passed.later_look_ups.fetch_add(1, Relaxed);
             }
             _ => {}
@@ -96,8 +96,8 @@ fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Random, passed: &Arc
     world.jobs.lock().unwrap().extend(jobs(&blocks));
     let settings = Settings { par: 1, window_blocks: 64, budget_bytes };
     let mut pipeline = Pipeline::new(&*world, &params, settings, HashKey([1; 4]));
-    pipeline.choose_by(stalling(random, Arc::clone(&world), Arc::clone(passed)));
     pipeline.set_times(Arc::new((0..=LAST).map(MedianTime::new).collect()));
+    pipeline.set_deterministic(stalling(random, Arc::clone(&world), Arc::clone(passed)));
     let outcome = pipeline.run().unwrap();
     let tip = pipeline.take_tip().expect("blocks were connected");
     pipeline.flush(tip).unwrap();

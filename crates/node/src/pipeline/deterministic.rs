@@ -1,0 +1,126 @@
+//! The deterministic scheduler: one thread plays all workers, in an order that a test chooses: every order of tasks that
+//! threads could meet, and the same one again for the same choices. What the tasks do is what workers do.
+//!
+//! Absent on purpose: what happens inside a task. Two tasks that run at the same time share only what a lock guards.
+
+use super::scheduler::{Seq, Task, Work};
+use super::workers::SchedulerGuard;
+use super::{Pipeline, Scheduler};
+use crate::fault::Fault;
+use crate::locks::lock;
+use crate::stats::Stage;
+
+/// Something that can be done now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Runnable {
+    /// A block more comes in.
+    Feed,
+    /// The memory budget is looked at.
+    Memory,
+    /// A piece of background work.
+    Disk {
+        /// Which: [`Stage::Sync`], [`Stage::Write`] or [`Stage::Merge`].
+        stage: Stage,
+    },
+    /// A task of a block in flight.
+    Block {
+        /// The block's number in this pipeline.
+        seq: Seq,
+        /// What is done to it.
+        stage: Stage,
+    },
+}
+
+/// Given what can be done now (one thing at least), says which of it is done next.
+pub type Choose = Box<dyn FnMut(&[Runnable]) -> usize + Send>;
+
+enum Step {
+    Feed,
+    KeepBudget,
+    Background(usize),
+    Block((Seq, Task)),
+}
+
+impl Pipeline<'_> {
+    /// From now on one thread does everything, in the order of these choices; [`Pipeline::run`] and [`Pipeline::flush`]
+    /// check after each step what must hold of the scheduler.
+    pub fn set_deterministic(&mut self, choose: Choose) {
+        self.order = Some(choose.into());
+    }
+
+    /// A run without threads: until all is committed, the run is halted, or nothing can go on.
+    pub(super) fn run_single_threaded(&self) {
+        loop {
+            let mut scheduler = self.scheduler();
+            scheduler.invariants();
+            if scheduler.is_halted() || (scheduler.is_fed() && scheduler.is_drained()) {
+                return;
+            }
+            match self.choose(&scheduler) {
+                Some(Step::Feed) => {
+                    drop(scheduler);
+                    self.feed_one();
+                }
+                Some(Step::KeepBudget) => drop(self.keep_budget(&mut scheduler)),
+                Some(Step::Background(index)) => self.do_waiting_background(scheduler, index),
+                Some(Step::Block((seq, task))) => {
+                    scheduler.take_task((seq, task));
+                    drop(self.perform(scheduler, Work::Block(seq, task)));
+                }
+                None => {
+                    scheduler.fail(Fault::own("blocks are in flight, and nothing can be done for them"));
+                }
+            }
+        }
+    }
+
+    /// The background work that is left.
+    pub(super) fn run_background_single_threaded(&self) {
+        loop {
+            let scheduler = self.scheduler();
+            scheduler.invariants();
+            if scheduler.is_background_done() {
+                return;
+            }
+            let waiting: Vec<Runnable> =
+                scheduler.waiting_background().map(|work| Runnable::Disk { stage: work.stage() }).collect();
+            let chosen = self.chosen(&waiting);
+            self.do_waiting_background(scheduler, chosen);
+        }
+    }
+
+    fn do_waiting_background(&self, mut scheduler: SchedulerGuard<'_>, index: usize) {
+        let work = scheduler.take_background(index).expect("it is one of those that wait");
+        drop(self.perform(scheduler, Work::Background(work)));
+    }
+
+    /// Chooses one of the things that can be done.
+    fn choose(&self, scheduler: &Scheduler) -> Option<Step> {
+        let mut runnable: Vec<Runnable> =
+            scheduler.waiting_background().map(|work| Runnable::Disk { stage: work.stage() }).collect();
+        let background = runnable.len();
+        let tasks = scheduler.ready_tasks();
+        runnable.extend(tasks.iter().map(|(seq, task)| Runnable::Block { seq: *seq, stage: task.stage() }));
+        if !scheduler.is_fed() && scheduler.may_admit(self.window(), self) {
+            runnable.push(Runnable::Feed);
+        }
+        if runnable.is_empty() {
+            return None;
+        }
+        runnable.push(Runnable::Memory);
+        let chosen = self.chosen(&runnable);
+        Some(match runnable[chosen] {
+            Runnable::Feed => Step::Feed,
+            Runnable::Memory => Step::KeepBudget,
+            Runnable::Disk { .. } => Step::Background(chosen),
+            Runnable::Block { .. } => Step::Block(tasks[chosen - background]),
+        })
+    }
+
+    fn chosen(&self, runnable: &[Runnable]) -> usize {
+        let mut choose = lock(self.order.as_ref().expect("an order was set"));
+        let chosen = choose(runnable);
+        assert!(chosen < runnable.len(), "one of what can be done is chosen");
+        chosen
+    }
+}

@@ -1,0 +1,102 @@
+//! A block in flight: what the tasks make of it, each part once.
+
+use crate::block::{BlockContext, Job, Judged, Prepared};
+use crate::locks::{lock, read, write};
+use crate::stats::BlockTimes;
+use coins::lane::{BlockOps, Probe};
+use coins::{Answers, LANES};
+use primitives::Block;
+use std::sync::Mutex;
+use std::sync::{MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A block in flight. Tasks of several threads work on it; the scheduler decides which of them when.
+pub(super) struct Flight {
+    job: Job,
+    prepared: OnceLock<Prepared>,
+    answers: [RwLock<Answers>; LANES],
+    probes: Mutex<Probe>,
+    judged: OnceLock<Judged>,
+    times: BlockTimes,
+}
+
+impl Flight {
+    pub(super) fn new(job: Job) -> Flight {
+        Flight {
+            job,
+            prepared: OnceLock::new(),
+            answers: std::array::from_fn(|_| RwLock::default()),
+            probes: Mutex::default(),
+            judged: OnceLock::new(),
+            times: BlockTimes::default(),
+        }
+    }
+
+    /// Bytes that it holds, by estimate: raw bytes, their tables, operations and answers were measured at about three times
+    /// the block.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.job.bytes.len() * 3 + 4096
+    }
+
+    pub(super) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    pub(super) fn context(&self) -> &BlockContext {
+        &self.job.context
+    }
+
+    /// What it has cost so far.
+    pub(super) fn times(&self) -> &BlockTimes {
+        &self.times
+    }
+
+    /// The decode task is done.
+    pub(super) fn set_prepared(&self, prepared: Prepared) {
+        assert!(self.prepared.set(prepared).is_ok(), "a block is decoded once");
+    }
+
+    /// Its tables and operations; every task after decoding may ask.
+    pub(super) fn prepared(&self) -> &Prepared {
+        self.prepared.get().expect("a block is decoded before all else")
+    }
+
+    pub(super) fn block(&self) -> Block<'_> {
+        self.prepared().block(&self.job.bytes)
+    }
+
+    /// Its operations in a shard group, and what they refer to.
+    pub(super) fn group_ops(&self, group: usize) -> BlockOps<'_> {
+        let prepared = self.prepared();
+        BlockOps {
+            block: self.block(),
+            txids: &prepared.txids,
+            ops: prepared.ops.lane(group),
+            height: self.context().height,
+            overwrites: self.context().overwrites,
+        }
+    }
+
+    /// What memory, and after the look-up the tables, say to its spends in a shard group.
+    pub(super) fn answers(&self, group: usize) -> RwLockReadGuard<'_, Answers> {
+        read(&self.answers[group])
+    }
+
+    pub(super) fn answers_mut(&self, group: usize) -> RwLockWriteGuard<'_, Answers> {
+        write(&self.answers[group])
+    }
+
+    /// What is known about the names that it makes, for BIP30.
+    pub(super) fn probes(&self) -> MutexGuard<'_, Probe> {
+        lock(&self.probes)
+    }
+
+    /// The judge task found nothing wrong.
+    pub(super) fn set_judged(&self, judged: Judged) {
+        assert!(self.judged.set(judged).is_ok(), "a block is judged once");
+    }
+
+    /// What it spends; the tasks after judging may ask.
+    pub(super) fn judged(&self) -> &Judged {
+        self.judged.get().expect("a block is judged before its scripts run, and before it is committed")
+    }
+}

@@ -1,0 +1,212 @@
+//! Blocks in flight, phase by phase. A number that a method returns is that of the tasks that became ready.
+
+use super::super::Tip;
+use super::{Background, Halt, InFlight, Phase, Pressure, Scheduler, Seq, Task, Window};
+use crate::block::Refusal;
+use coins::{Generation, LANES};
+use consensus::BlockError;
+use std::cmp::Reverse;
+use std::time::Instant;
+
+/// What committing a block led to.
+pub(in crate::pipeline) struct Committed<F> {
+    /// The block that was committed.
+    pub(in crate::pipeline) done: F,
+    /// The next one, where it is to be committed at once by the same worker.
+    pub(in crate::pipeline) next: Option<F>,
+    /// How many tasks became ready.
+    pub(in crate::pipeline) ready: usize,
+}
+
+impl<F: Clone> Scheduler<F> {
+    /// Whether one more block may come in.
+    pub(in crate::pipeline) fn may_admit(&self, window: Window, pressure: &impl Pressure) -> bool {
+        self.in_flight.is_empty()
+            || (self.bytes_in_flight < window.bytes
+                && self.in_flight.len() < window.blocks
+                && !self.is_memory_short(pressure))
+    }
+
+    /// Adds a block behind all others.
+    pub(in crate::pipeline) fn admit(&mut self, flight: F, bytes: usize, now: Instant) {
+        let seq = self.end();
+        self.bytes_in_flight += bytes;
+        self.in_flight.push_back(InFlight { flight, bytes, phase: Phase::Decoding });
+        self.push(seq, Task::Decode, now);
+    }
+
+    /// The handle of a block in flight.
+    pub(in crate::pipeline) fn flight(&self, seq: Seq) -> F {
+        self.in_flight[seq.since(self.first)].flight.clone()
+    }
+
+    /// A block was decoded, or is refused for what it is alone.
+    pub(in crate::pipeline) fn decoded(&mut self, seq: Seq, result: Result<(), Refusal>, now: Instant) -> usize {
+        let phase = self.phase_mut(seq);
+        assert!(matches!(phase, Phase::Decoding), "{seq:?} is decoded once");
+        match result {
+            Ok(()) => {
+                *phase = Phase::Applying { groups_left: LANES };
+                (0..LANES).map(|group| self.wake_group(group, now)).sum()
+            }
+            Err(refusal) => {
+                *phase = Phase::Refused(refusal);
+                self.look_at_head(now)
+            }
+        }
+    }
+
+    /// A group has applied a block. Where it is the last of a generation, `seal` gives the group's part of that.
+    pub(in crate::pipeline) fn applied(
+        &mut self,
+        seq: Seq,
+        group: usize,
+        now: Instant,
+        seal: impl FnOnce() -> Generation,
+    ) -> usize {
+        assert!(self.group_busy[group] && self.group_next[group] == seq, "a group applies blocks in order");
+        let Phase::Applying { groups_left } = self.phase_mut(seq) else { panic!("{seq:?} is not being applied") };
+        *groups_left -= 1;
+        let is_last = *groups_left == 0;
+        if is_last {
+            *self.phase_mut(seq) = Phase::LookingUp;
+            self.push(seq, Task::LookUp, now);
+        }
+        self.group_next[group] = seq.next();
+        if let Some(marked) = self.seal.as_mut().filter(|marked| marked.end() == seq.next()) {
+            marked.add_part(group, seal());
+        }
+        usize::from(is_last)
+    }
+
+    /// The block that a busy group can apply next, if there is one by now.
+    pub(in crate::pipeline) fn next_of_group(&self, group: usize) -> Option<(Seq, F)> {
+        let seq = self.group_next[group];
+        (!self.is_halted() && self.is_applicable(seq)).then(|| (seq, self.flight(seq)))
+    }
+
+    /// A worker leaves a group to others.
+    pub(in crate::pipeline) fn release_group(&mut self, group: usize, now: Instant) -> usize {
+        self.group_busy[group] = false;
+        if self.is_halted() { 0 } else { self.wake_group(group, now) }
+    }
+
+    /// The tables were asked for a block's coins.
+    pub(in crate::pipeline) fn looked_up(&mut self, seq: Seq, now: Instant) -> usize {
+        let phase = self.phase_mut(seq);
+        assert!(matches!(phase, Phase::LookingUp), "{seq:?} is looked up once");
+        *phase = Phase::Judging;
+        self.push(seq, Task::Judge, now);
+        1
+    }
+
+    /// A block was judged but for its scripts, which run in this number of tasks; or it breaks a rule.
+    pub(in crate::pipeline) fn judged(&mut self, seq: Seq, result: Result<usize, BlockError>, now: Instant) -> usize {
+        let phase = self.phase_mut(seq);
+        assert!(matches!(phase, Phase::Judging), "{seq:?} is judged once");
+        *phase = match result {
+            Ok(0) => Phase::Good,
+            Ok(chunks_left) => Phase::Scripts { chunks_left, failed: None },
+            Err(error) => Phase::Refused(Refusal::Rule(error)),
+        };
+        let chunks = if let Phase::Scripts { chunks_left, .. } = phase { *chunks_left } else { 0 };
+        for chunk in 0..chunks {
+            self.push(seq, Task::Scripts { chunk: chunk as u32 }, now);
+        }
+        chunks + self.look_at_head(now)
+    }
+
+    /// Some of a block's scripts have run.
+    pub(in crate::pipeline) fn scripts_done(
+        &mut self,
+        seq: Seq,
+        result: Result<(), BlockError>,
+        now: Instant,
+    ) -> usize {
+        let phase = self.phase_mut(seq);
+        let Phase::Scripts { chunks_left, failed } = phase else { panic!("{seq:?} has no scripts running") };
+        *chunks_left -= 1;
+        if let Err(error) = result {
+            *failed = Some(match failed.take() {
+                Some(other) => other.first(error),
+                None => error,
+            });
+        }
+        if *chunks_left == 0 {
+            *phase = failed.take().map_or(Phase::Good, |error| Phase::Refused(Refusal::Rule(error)));
+        }
+        self.look_at_head(now)
+    }
+
+    /// The lowest block was committed.
+    pub(in crate::pipeline) fn committed(&mut self, tip: Tip, now: Instant) -> Committed<F> {
+        let done = self.in_flight.pop_front().expect("the block that is being committed is in flight");
+        assert!(matches!(done.phase, Phase::Committing), "only what is good is committed");
+        self.first = self.first.next();
+        self.bytes_in_flight -= done.bytes;
+        self.new_tip = Some(tip);
+        let mut ready = 0;
+        if let Some(seal) = self.seal.as_mut().filter(|seal| seal.end() == self.first) {
+            seal.begin_writing(tip);
+            ready += self.add_background(Background::Sync, now);
+        }
+        let mut next = None;
+        if !self.is_halted()
+            && let Some(head) = self.in_flight.front_mut()
+            && matches!(head.phase, Phase::Good)
+        {
+            head.phase = Phase::Committing;
+            next = Some(head.flight.clone());
+        }
+        ready += self.look_at_head(now);
+        Committed { done: done.flight, next, ready }
+    }
+
+    /// The next block to come.
+    pub(super) fn end(&self) -> Seq {
+        self.first.plus(self.in_flight.len())
+    }
+
+    fn phase_mut(&mut self, seq: Seq) -> &mut Phase {
+        &mut self.in_flight[seq.since(self.first)].phase
+    }
+
+    pub(super) fn push(&mut self, seq: Seq, task: Task, now: Instant) {
+        self.ready.push(Reverse((seq, task, now)));
+    }
+
+    /// Whether a block is in flight, decoded, and not refused for what it is alone.
+    fn is_applicable(&self, seq: Seq) -> bool {
+        let block = self.in_flight.get(seq.since(self.first));
+        block.is_some_and(|block| matches!(block.phase, Phase::Applying { .. }))
+    }
+
+    /// Gives a group its next block, if that can be applied and no worker is at the group.
+    fn wake_group(&mut self, group: usize, now: Instant) -> usize {
+        let seq = self.group_next[group];
+        if self.group_busy[group] || !self.is_applicable(seq) {
+            return 0;
+        }
+        self.group_busy[group] = true;
+        self.push(seq, Task::Apply { group: group as u8 }, now);
+        1
+    }
+
+    /// Something to commit, or a refusal that halts the run.
+    fn look_at_head(&mut self, now: Instant) -> usize {
+        let is_halted = self.is_halted();
+        let Some(head) = self.in_flight.front_mut() else { return 0 };
+        match head.phase {
+            Phase::Refused(_) => {
+                self.halt.get_or_insert(Halt::Refused);
+                0
+            }
+            Phase::Good if !is_halted => {
+                head.phase = Phase::Committing;
+                self.push(self.first, Task::Commit, now);
+                1
+            }
+            _ => 0,
+        }
+    }
+}

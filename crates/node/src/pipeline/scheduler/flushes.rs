@@ -1,0 +1,130 @@
+//! The background: a generation that is sealed and written, and merges. A number that a method returns is that of
+//! the tasks that became ready.
+
+use super::super::Tip;
+use super::seal::WRITE_PARTS;
+use super::turns::BACKGROUND_SHARE;
+use super::{Background, Scheduler, Seal};
+use crate::fault::Fault;
+use coins::{Generation, LANES};
+use std::time::Instant;
+
+impl<F: Clone> Scheduler<F> {
+    /// The greatest number of a generation that is durable: it and older ones may be evicted.
+    pub(in crate::pipeline) fn durable_generation(&self) -> u64 {
+        self.durable_generation
+    }
+
+    /// Whether a generation may be marked: none is on its way to the disk.
+    pub(in crate::pipeline) fn may_seal(&self) -> bool {
+        self.seal.is_none() && !self.is_halted()
+    }
+
+    /// Marks a generation: every group seals its part after the next block that none has applied yet.
+    pub(in crate::pipeline) fn begin_seal(&mut self) {
+        assert!(self.may_seal(), "one generation at a time");
+        let highest = self.group_next.iter().max().expect("there are groups");
+        self.seal = Some(Seal::mark(highest.next()));
+    }
+
+    /// Between runs: writes these parts, which are all there is.
+    pub(in crate::pipeline) fn seal_everything(&mut self, tip: Tip, parts: [Generation; LANES], now: Instant) {
+        assert!(
+            self.in_flight.is_empty() && self.seal.is_none(),
+            "nothing is in flight between runs, or being written"
+        );
+        let mut seal = Seal::mark(self.first);
+        parts.into_iter().enumerate().for_each(|(group, part)| seal.add_part(group, part));
+        seal.begin_writing(tip);
+        self.seal = Some(seal);
+        self.add_background(Background::Sync, now);
+    }
+
+    /// The generation that is being written.
+    pub(in crate::pipeline) fn writing(&self) -> &Seal {
+        self.seal.as_ref().expect("there is work for a generation while there is one")
+    }
+
+    fn writing_mut(&mut self) -> &mut Seal {
+        self.seal.as_mut().expect("there is work for a generation while there is one")
+    }
+
+    /// What the coins belong to is durable.
+    pub(in crate::pipeline) fn synced(&mut self, now: Instant) -> usize {
+        self.writing_mut().synced();
+        self.add_background(Background::Begin, now)
+    }
+
+    /// The commit has begun; or a merge has to make room first, and it is begun after that.
+    pub(in crate::pipeline) fn begun(&mut self, has_begun: bool, now: Instant) -> usize {
+        self.writing_mut().begun(has_begun);
+        match has_begun {
+            true => (0..WRITE_PARTS).map(|part| self.add_background(Background::WritePart { part }, now)).sum(),
+            false if self.merging == 0 => self.add_mergers(now),
+            false => 0,
+        }
+    }
+
+    /// A part was written, or found the disk full.
+    ///
+    /// # Errors
+    ///
+    /// The fault for which the commit has to begin again, after the last part: once there is room, see
+    /// [`Scheduler::begin_again`].
+    pub(in crate::pipeline) fn part_written(&mut self, no_space: Option<Fault>, now: Instant) -> Result<usize, Fault> {
+        match self.writing_mut().part_written(no_space) {
+            None => Ok(0),
+            Some(Ok(())) => Ok(self.add_background(Background::Finish, now)),
+            Some(Err(fault)) => Err(fault),
+        }
+    }
+
+    /// The disk was full when the commit was finished: see [`Scheduler::begin_again`].
+    pub(in crate::pipeline) fn finish_failed(&mut self) {
+        self.writing_mut().finish_failed();
+    }
+
+    /// There is room for the commit, which begins again.
+    pub(in crate::pipeline) fn begin_again(&mut self, now: Instant) -> usize {
+        self.add_background(Background::Begin, now)
+    }
+
+    /// The generation is durable. It is given back to be dropped without the lock.
+    #[must_use = "to be dropped when the scheduler is unlocked"]
+    pub(in crate::pipeline) fn finished(&mut self, now: Instant) -> (Seal, usize) {
+        let seal = self.seal.take().expect("what was finished was being written");
+        self.durable_generation = seal.generation();
+        let ready = if self.merging == 0 { self.add_mergers(now) } else { 0 };
+        (seal, ready)
+    }
+
+    /// A piece of a merge was done; there may be more of it.
+    pub(in crate::pipeline) fn merged(&mut self, has_more: bool, now: Instant) -> usize {
+        self.merging -= 1;
+        if !has_more && self.merging > 0 {
+            return 0; // The others go on.
+        }
+        let mut ready = 0;
+        if self.seal.as_mut().is_some_and(Seal::merge_ended) {
+            ready += self.add_background(Background::Begin, now);
+        }
+        if has_more {
+            ready += self.add_mergers(now);
+        }
+        ready
+    }
+
+    pub(super) fn add_background(&mut self, work: Background, now: Instant) -> usize {
+        self.background.push_back((work, now));
+        1
+    }
+
+    /// Lets as many workers merge as may.
+    fn add_mergers(&mut self, now: Instant) -> usize {
+        let is_urgent = self.in_flight.is_empty() || self.seal.as_ref().is_some_and(Seal::awaits_merge);
+        let share = if is_urgent { self.workers } else { self.workers / BACKGROUND_SHARE };
+        let count = share.clamp(1, WRITE_PARTS).saturating_sub(self.merging);
+        self.merging += count;
+        (0..count).map(|_| self.add_background(Background::Merge, now)).sum()
+    }
+}

@@ -1,0 +1,201 @@
+//! A generation of coins on its way to the disk.
+//!
+//! A seal begins as a mark behind a block that no shard group has finished, which may be the next one to come. Each group
+//! seals its part when it has applied that block; the writer starts once that block is committed. Then, in order: what the
+//! coins belong to is made durable, the commit is begun, its parts are written side by side, it is finished. Where the
+//! disk is full the commit begins again: the parts stay until they are durable.
+//!
+//! Absent on purpose: who does these steps (`background`), and in which order with other work (`scheduler`).
+
+use super::super::Tip;
+use super::{Background, Seq};
+use crate::fault::Fault;
+use coins::{Generation, LANES};
+
+/// Parts in which a generation is written: a few, for each makes tables of its own.
+pub(in crate::pipeline) const WRITE_PARTS: usize = 8;
+const GROUPS_PER_PART: usize = LANES / WRITE_PARTS;
+const _: () = assert!(LANES.is_multiple_of(WRITE_PARTS), "each part holds whole groups");
+
+/// A generation that is marked, sealed or being written.
+pub(in crate::pipeline) struct Seal {
+    /// The first block that is not in it.
+    end: Seq,
+    parts: [Option<Generation>; LANES],
+    phase: Phase,
+}
+
+enum Phase {
+    /// Groups seal their parts one after the other.
+    Marked,
+    /// Its last block is committed: it is never rewound.
+    Writing { tip: Tip, step: Step },
+}
+
+/// What is done next about a generation that is written.
+enum Step {
+    /// What the coins belong to is made durable.
+    Sync,
+    /// The commit is begun.
+    Begin,
+    /// A merge has to make room in the tables before the commit can be begun.
+    AwaitMerge,
+    /// The parts are written. One that found the disk full leaves its fault; those that start after it do nothing.
+    WriteParts { left: usize, no_space: Option<Fault> },
+    /// The commit is made durable.
+    Finish,
+}
+
+impl Seal {
+    /// A mark before block `end`.
+    pub(in crate::pipeline) fn mark(end: Seq) -> Seal {
+        Seal { end, parts: [const { None }; LANES], phase: Phase::Marked }
+    }
+
+    /// The first block that is not in it.
+    pub(in crate::pipeline) fn end(&self) -> Seq {
+        self.end
+    }
+
+    /// Whether its last block is committed.
+    pub(in crate::pipeline) fn is_writing(&self) -> bool {
+        matches!(self.phase, Phase::Writing { .. })
+    }
+
+    /// Whether the commit waits for a merge.
+    pub(in crate::pipeline) fn awaits_merge(&self) -> bool {
+        matches!(self.phase, Phase::Writing { step: Step::AwaitMerge, .. })
+    }
+
+    /// Whether a group has sealed its part.
+    pub(in crate::pipeline) fn has_part(&self, group: usize) -> bool {
+        self.parts[group].is_some()
+    }
+
+    /// Takes a group's part.
+    pub(in crate::pipeline) fn add_part(&mut self, group: usize, part: Generation) {
+        assert!(!self.is_writing() && !self.has_part(group), "a group seals its part once, before it is written");
+        self.parts[group] = Some(part);
+    }
+
+    /// Its last block was committed: the writer starts.
+    pub(in crate::pipeline) fn begin_writing(&mut self, tip: Tip) {
+        assert!(!self.is_writing(), "it is written once");
+        assert!(self.parts.iter().all(Option::is_some), "a committed block went through every group");
+        self.phase = Phase::Writing { tip, step: Step::Sync };
+    }
+
+    fn step_mut(&mut self) -> &mut Step {
+        let Phase::Writing { step, .. } = &mut self.phase else { panic!("only what is being written makes steps") };
+        step
+    }
+
+    /// The last block in it.
+    pub(in crate::pipeline) fn tip(&self) -> Tip {
+        let Phase::Writing { tip, .. } = self.phase else { panic!("only what is being written has a tip") };
+        tip
+    }
+
+    /// Records and bytes in it.
+    pub(in crate::pipeline) fn size(&self) -> (usize, usize) {
+        let parts = self.parts.iter().flatten();
+        parts.fold((0, 0), |(records, bytes), part| (records + part.len(), bytes + part.memory_bytes()))
+    }
+
+    /// The number of the generation.
+    pub(in crate::pipeline) fn generation(&self) -> u64 {
+        self.parts.iter().flatten().map(|part| part.number).max().expect("every group sealed its part")
+    }
+
+    /// What the coins belong to is durable.
+    pub(in crate::pipeline) fn synced(&mut self) {
+        let step = self.step_mut();
+        assert!(matches!(step, Step::Sync), "synced once");
+        *step = Step::Begin;
+    }
+
+    /// The commit has begun, or it waits for a merge.
+    pub(in crate::pipeline) fn begun(&mut self, has_begun: bool) {
+        let step = self.step_mut();
+        assert!(matches!(step, Step::Begin), "begun when it was asked for");
+        *step = match has_begun {
+            true => Step::WriteParts { left: WRITE_PARTS, no_space: None },
+            false => Step::AwaitMerge,
+        };
+    }
+
+    /// A merge ended: returns whether the commit waited for it, and is to be begun now.
+    pub(in crate::pipeline) fn merge_ended(&mut self) -> bool {
+        if !self.awaits_merge() {
+            return false;
+        }
+        *self.step_mut() = Step::Begin;
+        true
+    }
+
+    /// The groups of a part, the first one's number before them; nothing where another part found the disk full.
+    pub(in crate::pipeline) fn part(&self, part: usize) -> (usize, Option<Vec<Generation>>) {
+        let Phase::Writing { step: Step::WriteParts { no_space, .. }, .. } = &self.phase else {
+            panic!("parts are written between begin and finish")
+        };
+        let first = part * GROUPS_PER_PART;
+        let groups = self.parts[first..first + GROUPS_PER_PART].iter();
+        let groups = groups.map(|group| group.clone().expect("every group sealed its part"));
+        (first, no_space.is_none().then(|| groups.collect()))
+    }
+
+    /// A part was written, or found the disk full. After the last part: whether the commit is to be finished, or why it has
+    /// to begin again.
+    pub(in crate::pipeline) fn part_written(&mut self, found: Option<Fault>) -> Option<Result<(), Fault>> {
+        let step = self.step_mut();
+        let Step::WriteParts { left, no_space } = step else { panic!("parts are written between begin and finish") };
+        *no_space = no_space.take().or(found);
+        *left -= 1;
+        if *left > 0 {
+            return None;
+        }
+        let (next, end) = match no_space.take() {
+            None => (Step::Finish, Ok(())),
+            Some(fault) => (Step::Begin, Err(fault)),
+        };
+        *step = next;
+        Some(end)
+    }
+
+    /// The disk was full when the commit was finished: it begins again.
+    pub(in crate::pipeline) fn finish_failed(&mut self) {
+        let step = self.step_mut();
+        assert!(matches!(step, Step::Finish), "finished when it was asked for");
+        *step = Step::Begin;
+    }
+
+    /// What has to be queued for it while no worker is at it; nothing while it is only marked, or waits for a merge.
+    pub(super) fn work(&self) -> Vec<Background> {
+        match &self.phase {
+            Phase::Marked | Phase::Writing { step: Step::AwaitMerge, .. } => Vec::new(),
+            Phase::Writing { step: Step::Sync, .. } => vec![Background::Sync],
+            Phase::Writing { step: Step::Begin, .. } => vec![Background::Begin],
+            Phase::Writing { step: Step::WriteParts { .. }, .. } => {
+                (0..WRITE_PARTS).map(|part| Background::WritePart { part }).collect()
+            }
+            Phase::Writing { step: Step::Finish, .. } => vec![Background::Finish],
+        }
+    }
+
+    /// Parts that are not written yet.
+    pub(super) fn parts_left(&self) -> usize {
+        if let Phase::Writing { step: Step::WriteParts { left, .. }, .. } = self.phase { left } else { 0 }
+    }
+
+    /// Panics where what must hold does not.
+    ///
+    /// `first` is the lowest block in flight; `group_next` says which block each group applies next.
+    pub(in crate::pipeline) fn invariants(&self, first: Seq, group_next: &[Seq; LANES]) {
+        assert_eq!(self.is_writing(), self.end <= first, "the writer starts with the commit of the last block in it");
+        let highest = group_next.iter().max().expect("there are groups");
+        assert!(self.end <= highest.next(), "a mark lies before the block to come, or the one after it");
+        for (group, next) in group_next.iter().enumerate() {
+            assert_eq!(self.has_part(group), *next >= self.end, "group {group} seals right after the last block in it");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The six tasks of a block: each takes the block from one phase to the next.
+
+use super::flight::Flight;
+use super::scheduler::{Seq, Task};
+use super::{Connected, Pipeline};
+use crate::block::{Bip30, Job, Judged, Prepared, Refusal};
+use crate::fault::Fault;
+use crate::locks::{lock, read};
+use crate::scratch;
+use crate::stages::{self, CoinAnswers};
+use crate::stats::Stage;
+use coins::{LANES, Lane};
+use consensus::BlockError;
+use primitives::{CoinKey, MedianTime};
+use std::sync::Arc;
+
+/// Inputs whose scripts one task checks: some milliseconds of signatures.
+const SCRIPTS_PER_TASK: usize = 256;
+/// Blocks that one worker applies in a shard group before other work may go first.
+const GROUP_BLOCKS_MAX: usize = 8;
+
+impl Pipeline<'_> {
+    pub(super) fn do_task(&self, seq: Seq, task: Task) -> Result<(), Fault> {
+        let flight = self.scheduler().flight(seq);
+        match task {
+            Task::Decode => self.decode(seq, &flight),
+            Task::Apply { group } => self.apply(seq, flight, usize::from(group)),
+            Task::LookUp => return self.look_up(seq, &flight),
+            Task::Judge => self.judge(seq, &flight),
+            Task::Scripts { chunk } => self.run_scripts(seq, &flight, chunk as usize),
+            Task::Commit => return self.commit(flight),
+        }
+        Ok(())
+    }
+
+    fn decode(&self, seq: Seq, flight: &Flight) {
+        let (result, now) = self.stats.timed_for(Stage::Decode, flight.times(), || self.prepare(flight.job()));
+        let result = result.map(|prepared| {
+            self.stats.add_block(prepared.counts(&flight.job().bytes));
+            flight.set_prepared(prepared);
+        });
+        let ready = self.scheduler().decoded(seq, result, now);
+        self.wake(ready);
+    }
+
+    /// A block that was checked when it arrived is not checked again.
+    fn prepare(&self, job: &Job) -> Result<Prepared, Refusal> {
+        let checked = match &job.checked {
+            Some(checked) => Arc::clone(checked),
+            None => Arc::new(scratch::with_check(|scratch| {
+                stages::check(self.params, &job.context, &job.bytes, job.contextual, scratch)
+            })?),
+        };
+        stages::prepare(&job.context, &job.bytes, checked)
+    }
+
+    /// Does a shard group's part of a block, and of the next ones that are ready.
+    fn apply(&self, mut seq: Seq, mut flight: Arc<Flight>, group: usize) {
+        let mut shards = lock(&self.groups[group]);
+        for count in 1.. {
+            let ((), now) =
+                self.stats.timed_for(Stage::Apply, flight.times(), || self.apply_block(&mut shards, group, &flight));
+            let mut scheduler = self.scheduler();
+            let ready = scheduler.applied(seq, group, now, || {
+                let part = shards.seal();
+                self.stats.set_group(group, &shards);
+                part
+            });
+            self.wake(ready);
+            let next = if count < GROUP_BLOCKS_MAX { scheduler.next_of_group(group) } else { None };
+            let Some(next) = next else {
+                scheduler.release_group(group, now);
+                return;
+            };
+            (seq, flight) = next;
+        }
+    }
+
+    fn apply_block(&self, shards: &mut Lane, group: usize, flight: &Flight) {
+        let ops = flight.group_ops(group);
+        let context = flight.context();
+        if context.bip30 == Bip30::Enforced && !context.overwrites {
+            let probe = shards.probe(&ops);
+            let mut probes = flight.probes();
+            probes.exists |= probe.exists;
+            probes.unknown.extend(probe.unknown);
+        }
+        let answers = shards.apply(&ops);
+        self.stats.add_answers(&answers);
+        *flight.answers_mut(group) = answers;
+        self.stats.set_group(group, shards);
+    }
+
+    /// Asks the tables for what memory did not know; the whole block in one sorted batch.
+    fn look_up(&self, seq: Seq, flight: &Flight) -> Result<(), Fault> {
+        let (result, now) = self.stats.timed_for(Stage::LookUp, flight.times(), || self.fill_answers(flight));
+        result?;
+        self.scheduler().looked_up(seq, now);
+        Ok(())
+    }
+
+    fn fill_answers(&self, flight: &Flight) -> Result<(), Fault> {
+        let block = flight.block();
+        let mut asked: Vec<(CoinKey, (u32, u32))> = Vec::new();
+        for group in 0..LANES {
+            asked.extend(flight.answers(group).asked().iter().map(|&(ordinal, input)| {
+                (CoinKey::new(&block.input(input as usize).prevout()), (group as u32, ordinal))
+            }));
+        }
+        let mut probes = flight.probes();
+        if !probes.unknown.is_empty() {
+            let mut keys: Vec<CoinKey> = probes.unknown.iter().map(CoinKey::new).collect();
+            keys.sort_unstable();
+            let mut exists = false;
+            self.stats.add_probed(keys.len());
+            self.backend.look_up(&keys, &mut |_, _| exists = true)?;
+            probes.exists |= exists;
+        }
+        if asked.is_empty() {
+            return Ok(());
+        }
+        asked.sort_unstable();
+        let (keys, places): (Vec<CoinKey>, Vec<_>) = asked.into_iter().unzip();
+        self.stats.add_asked(keys.len());
+        self.backend.look_up(&keys, &mut |index, coin| {
+            let (group, ordinal) = places[index];
+            flight.answers_mut(group as usize).fill(ordinal as usize, coin);
+        })
+    }
+
+    fn judge(&self, seq: Seq, flight: &Flight) {
+        let times = Arc::clone(&read(&self.times));
+        let (result, now) = self.stats.timed_for(Stage::Judge, flight.times(), || self.judge_flight(flight, &times));
+        let chunks = result.map(|judged| {
+            let inputs = if flight.context().scripts().is_some() { judged.inputs() } else { 0 };
+            flight.set_judged(judged);
+            inputs.div_ceil(SCRIPTS_PER_TASK)
+        });
+        let ready = self.scheduler().judged(seq, chunks, now);
+        // One goes to this worker.
+        if ready > 1 {
+            self.wake(ready);
+        }
+    }
+
+    fn judge_flight(&self, flight: &Flight, times: &[MedianTime]) -> Result<Judged, BlockError> {
+        let answers: [_; LANES] = std::array::from_fn(|group| flight.answers(group));
+        let exists = flight.probes().exists;
+        let answers = CoinAnswers { spends: std::array::from_fn(|group| &*answers[group]), exists };
+        let Job { context, undo, .. } = flight.job();
+        stages::judge(self.params, context, (flight.prepared(), &flight.block()), &answers, times, *undo)
+    }
+
+    fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {
+        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, chunk));
+        let result = result.map(|inputs| self.stats.add_scripts(inputs));
+        self.scheduler().scripts_done(seq, result, now);
+    }
+
+    /// Commits the lowest block and those above it that are good. One worker at a time is here.
+    fn commit(&self, mut flight: Arc<Flight>) -> Result<(), Fault> {
+        loop {
+            let connected = Connected {
+                job: flight.job(),
+                prepared: flight.prepared(),
+                judged: flight.judged(),
+                coins: self.stats.coins(),
+                times: flight.times(),
+                stats: &self.stats,
+            };
+            let (result, now) = self.stats.timed(Stage::Commit, || self.backend.connected(&connected));
+            result?;
+            let mut scheduler = self.scheduler();
+            let context = flight.context();
+            let committed = scheduler.committed((context.node, context.hash), now);
+            self.wake(committed.ready);
+            let evicted = self.keep_budget(&mut scheduler);
+            self.work_done.notify_one();
+            drop(scheduler);
+            drop((evicted, committed.done)); // Not under the lock.
+            match committed.next {
+                Some(next) => flight = next,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Runs the scripts of a chunk of a block's inputs, and returns their number.
+fn scripts_of(flight: &Flight, chunk: usize) -> Result<usize, BlockError> {
+    let judged = flight.judged();
+    let flags = flight.context().scripts().expect("there are such tasks only where scripts run");
+    let first = chunk * SCRIPTS_PER_TASK;
+    let inputs = first..judged.inputs().min(first + SCRIPTS_PER_TASK);
+    let (count, block) = (inputs.len(), (flight.prepared(), &flight.block()));
+    scratch::with_scripts(|scratch| stages::scripts(flags, block, judged, inputs, scratch)).map(|()| count)
+}

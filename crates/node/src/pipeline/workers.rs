@@ -1,0 +1,200 @@
+//! The threads of a run: one that reads blocks, and workers that take what the scheduler gives them.
+
+use super::flight::Flight;
+use super::scheduler::{RunEnd, Work};
+use super::{Outcome, Pipeline, Scheduler};
+use crate::block::Refusal;
+use crate::fault::Fault;
+use crate::locks::{wait, wait_for};
+use crate::stats::Stage;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Ends all threads of the pipeline when one panics, or they would wait for ever.
+pub(super) struct AbortOnPanic<'p, 'b>(pub(super) &'p Pipeline<'b>);
+
+impl Drop for AbortOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The thread may have held the lock: what that guards is looked at again for its end only.
+            let mut scheduler = self.0.scheduler.lock().unwrap_or_else(PoisonError::into_inner);
+            scheduler.abort(Fault::own("a thread of the pipeline panicked"));
+            self.0.wake_everyone();
+        }
+    }
+}
+
+/// The pipeline's lock, taken.
+pub(super) type SchedulerGuard<'p> = MutexGuard<'p, Scheduler>;
+
+impl Pipeline<'_> {
+    /// Connects blocks with threads, until all that came is committed or the run is halted.
+    pub(super) fn run_threads(&self) {
+        std::thread::scope(|scope| {
+            let _abort = AbortOnPanic(self);
+            let workers: Vec<_> = (0..self.settings.par.max(1))
+                .map(|n| {
+                    let name = format!("worker.{n:02}");
+                    std::thread::Builder::new().name(name).spawn_scoped(scope, || self.worker()).expect("threads start")
+                })
+                .collect();
+            self.feed();
+            self.drain();
+            self.scheduler().end_workers();
+            self.work_ready.notify_all();
+            for worker in workers {
+                if let Err(panic) = worker.join() {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        });
+    }
+
+    /// Does background work with threads until none is left.
+    pub(super) fn run_background_threads(&self) {
+        std::thread::scope(|scope| {
+            let _abort = AbortOnPanic(self);
+            for _ in 0..self.settings.par.max(1) {
+                scope.spawn(|| self.worker());
+            }
+            let mut scheduler = self.scheduler();
+            while !scheduler.is_background_done() {
+                scheduler = wait_for(&self.work_done, scheduler, Duration::from_millis(20));
+            }
+            scheduler.end_workers();
+            drop(scheduler);
+            self.work_ready.notify_all();
+        });
+    }
+
+    /// Reads blocks while there is room; returns when there are no more, or no more are wanted.
+    fn feed(&self) {
+        loop {
+            let mut scheduler = self.scheduler();
+            while !scheduler.is_halted() && !scheduler.may_admit(self.window(), self) {
+                scheduler = wait_for(&self.work_done, scheduler, Duration::from_millis(100));
+                scheduler = self.keep_budget_unlocking(scheduler);
+            }
+            if self.backend.stopping() {
+                scheduler.stop();
+            }
+            if scheduler.is_halted() || scheduler.is_fed() {
+                return;
+            }
+            drop(scheduler);
+            self.feed_one();
+        }
+    }
+
+    /// Reads one block more.
+    pub(super) fn feed_one(&self) {
+        let (begun, mut waited) = (Instant::now(), Duration::ZERO);
+        let next = self.backend.next(&|| !self.scheduler().is_halted(), &mut waited);
+        let now = Instant::now();
+        let busy = self.stats.add_read(now - begun, waited);
+        match next {
+            Ok(Some(job)) => {
+                self.stats.add_bytes(job.bytes.len());
+                let flight = Arc::new(Flight::new(job));
+                flight.times().add(Stage::Read, busy);
+                let bytes = flight.memory_bytes();
+                self.scheduler().admit(flight, bytes, now);
+                self.work_ready.notify_one();
+            }
+            Ok(None) => self.scheduler().set_fed(),
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    /// Waits until what was fed is committed, or the run is halted and no worker is at a task any more.
+    fn drain(&self) {
+        let mut scheduler = self.scheduler();
+        while !scheduler.is_drained() {
+            if self.backend.stopping() && !scheduler.is_halted() {
+                scheduler.stop();
+            }
+            scheduler = wait_for(&self.work_done, scheduler, Duration::from_millis(50));
+            scheduler = self.keep_budget_unlocking(scheduler);
+        }
+    }
+
+    /// After the workers have ended: what the run was, with the shard groups as they were after the last commit.
+    pub(super) fn end_run(&self) -> Result<Outcome, Fault> {
+        let mut scheduler = self.scheduler();
+        if cfg!(debug_assertions) {
+            scheduler.invariants();
+        }
+        let outcome = match scheduler.end_run()? {
+            RunEnd::Done => return Ok(Outcome::Done),
+            RunEnd::Stopped => Outcome::Stopped,
+            RunEnd::Refused(flight, refusal) => {
+                let node = flight.context().node;
+                match refusal {
+                    Refusal::Rule(error) => Outcome::Refused { node, error },
+                    Refusal::Unparsable(error) => Outcome::Unparsable { node, error },
+                    Refusal::WrongBody => Outcome::WrongBody { node },
+                }
+            }
+        };
+        self.rewind(&scheduler.take_back());
+        Ok(outcome)
+    }
+
+    /// Halts the run for this fault.
+    pub(super) fn fail(&self, fault: Fault) {
+        self.scheduler().fail(fault);
+        self.wake_everyone();
+    }
+
+    fn wake_everyone(&self) {
+        self.work_ready.notify_all();
+        self.work_done.notify_all();
+    }
+
+    /// Wakes workers for tasks that became ready in the middle of another one.
+    pub(super) fn wake(&self, ready: usize) {
+        match ready {
+            0 => {}
+            1 => self.work_ready.notify_one(),
+            _ => self.work_ready.notify_all(),
+        }
+    }
+
+    fn worker(&self) {
+        let _abort = AbortOnPanic(self);
+        let mut scheduler = self.scheduler();
+        while !scheduler.is_over() {
+            let now = Instant::now();
+            if let Some((work, waited)) = scheduler.next(now, self) {
+                self.stats.add_waited(work.stage(), waited);
+                scheduler = self.perform(scheduler, work);
+            } else {
+                scheduler = wait(&self.work_ready, scheduler);
+                self.stats.add_busy(Stage::Wait, now.elapsed());
+            }
+        }
+    }
+
+    /// Does a piece of work that was taken, without the lock.
+    pub(super) fn perform<'s>(&'s self, scheduler: SchedulerGuard<'s>, work: Work) -> SchedulerGuard<'s> {
+        if scheduler.has_work() {
+            self.work_ready.notify_one();
+        }
+        drop(scheduler);
+        let result = match work {
+            Work::Block(seq, task) => self.do_task(seq, task),
+            Work::Background(work) => self.do_background(work),
+        };
+        let mut scheduler = self.scheduler();
+        scheduler.done(work);
+        if let Err(fault) = result {
+            scheduler.fail(fault);
+            self.wake_everyone();
+        }
+        if scheduler.has_work() {
+            self.work_ready.notify_one();
+        }
+        self.work_done.notify_one();
+        scheduler
+    }
+}
