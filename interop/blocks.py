@@ -2,7 +2,7 @@
 
     python interop/blocks.py PROGRAM [ROUNDS [SEED]]
 
-Each round grows a tree of regtest blocks from genesis, good and spoilt ones (spoilt.py). The kernel gets them one by
+Each round grows a tree of regtest blocks from genesis, good and invalid ones (invalid_blocks.py). The kernel gets them one by
 one and says after each where the chain ends; on that, or beside it, the next is built. ffwd then gets all of them in
 one file. Both must end at the same block and refuse blocks for the same reasons, the coins must be those that were
 counted, and a reindex of what ffwd stored must end there too.
@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 import pbk
-import spoilt
+import invalid_blocks
 from program import run
 
 MAGIC = bytes.fromhex("fabfb5da")
@@ -47,7 +47,7 @@ def tell(block_hash):
 
 def reason(text):
     """The verdict without what is told beside it, but for the input whose script failed."""
-    if "are no block" in text:
+    if re.search("are no block|deserialize", text):
         return "cannot be read"
     if failed := re.match(r"block-script-verify-flag-failed \((.*?)\).*?input (\d+) of (?:transaction )?(\w+)", text):
         return f"{failed[1]}{AT}input {failed[2]} of {failed[3]}"
@@ -118,7 +118,7 @@ class Tree:
 
     def __init__(self, draw, kernel):
         self.draw, self.kernel = draw, kernel
-        genesis = spoilt.Node(None, spoilt.GENESIS, 0, spoilt.GENESIS_TIME, {})
+        genesis = invalid_blocks.Node(None, invalid_blocks.GENESIS, 0, invalid_blocks.GENESIS_TIME, {})
         self.nodes, self.names = {genesis.hash: genesis}, {genesis.hash: "genesis"}
         self.recent, self.raws, self.made = [genesis], [], collections.Counter()
         # A branch that grows for some blocks, whatever the best chain is.
@@ -127,19 +127,19 @@ class Tree:
     def grow(self):
         base = self.draw.choice([101, 103, 110, 145])
         for _ in range(base):
-            self.add(spoilt.Block(self.draw, self.nodes[self.kernel.tip()]), "good")
+            self.add(invalid_blocks.Block(self.draw, self.nodes[self.kernel.tip()]), "good")
         for _ in range(self.draw.choice([20, 40, 60])):
-            block = spoilt.Block(self.draw, self.parent())
-            spoilt.fill(block, self.draw.choice([0, 1, 2, 5, 20]))
+            block = invalid_blocks.Block(self.draw, self.parent())
+            invalid_blocks.fill(block, self.draw.choice([0, 1, 2, 5, 20]))
             name = "good"
             if self.draw.random() < 0.5:
                 # One in five is a signature's: there are many kinds of them.
                 is_signature = self.draw.random() < 0.2
-                spoiler = spoilt.wrong_signature if is_signature else self.draw.choice(spoilt.SPOILERS)
-                name = spoiler.__name__
-                spoiler(block)
+                defect = invalid_blocks.wrong_signature if is_signature else self.draw.choice(invalid_blocks.DEFECTS)
+                name = defect.__name__
+                defect(block)
                 if self.draw.random() < 0.15:
-                    self.draw.choice(spoilt.SPOILERS)(block)
+                    self.draw.choice(invalid_blocks.DEFECTS)(block)
             self.add(block, name)
 
     def parent(self):
@@ -221,7 +221,7 @@ class Round:
         self.same_tip("an import", found, want)
         self.same_reasons()
         info, _ = self.ffwd("coins", "info", "--hash", "none")
-        theirs = (info["txouts"], int(info["total_amount"] * spoilt.COIN))
+        theirs = (info["txouts"], int(info["total_amount"] * invalid_blocks.COIN))
         counted = (len(want.coins), sum(coin.value for coin in want.coins.values()))
         if theirs != counted:
             self.fail(f"coins and their sum: ffwd {theirs}, counted {counted}")

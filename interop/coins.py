@@ -1,4 +1,4 @@
-"""The set of unspent coins of a folder `chainstate`, as this reader sees it: best block, counts, hash_serialized_3.
+"""The UTXO set of a directory `chainstate`, as this reader sees it: best block, counts, hash_serialized_3.
 
     python3 interop/coins.py DATADIR/regtest
 
@@ -68,7 +68,7 @@ def compact_size(count):
 
 
 def read(network_folder):
-    """What lies in the chainstate of a network's folder."""
+    """What the chainstate of a network's directory holds."""
     folder = leveldb.Folder(pathlib.Path(network_folder) / "chainstate")
     records = folder.records
     key = records.get(KEY_RECORD, bytes(9))[1:]

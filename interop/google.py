@@ -41,7 +41,7 @@ def same(name, when, database, want):
 
 
 def compare(folder, name):
-    """LevelDB may write to the folder."""
+    """LevelDB may write to the directory."""
     ours = leveldb.Folder(folder / name)
     check(f"{name}: runs on levels {sorted(ours.tables())} overlap", ours.overlaps())
     database = plyvel.DB(str(folder / name), create_if_missing=False, compression=None)

@@ -1,4 +1,4 @@
-"""ffwd and libbitcoinkernel, Core's own validation, on the same folders. interop/run starts it.
+"""ffwd and libbitcoinkernel, Core's own validation, on the same data directories. interop/run starts it.
 
     python interop/kernel.py PROGRAM
 
@@ -6,7 +6,7 @@ Every use of the kernel is a process of its own, so that its locks and caches en
 
     python interop/kernel.py --kernel NETWORK_FOLDER [BLOCK_FILE FIRST LAST]
 
-opens the folder, gives it blocks number FIRST to LAST of the file, and reads every block and all spent outputs of the chain.
+opens the data directory, gives it blocks number FIRST to LAST of the file, and reads every block and all spent outputs of the chain.
 """
 
 import json
@@ -34,7 +34,7 @@ def records(path):
 
 
 def kernel(folder, path=None, first=0, last=-1):
-    """Runs in its own process: what the kernel finds in a folder, after it was given some blocks."""
+    """Runs in its own process: what the kernel finds in a data directory, after it was given some blocks."""
     import pbk
 
     options = pbk.ContextOptions()
@@ -85,7 +85,7 @@ class Test:
         print(f"ok: {what}", flush=True)
 
     def same_set(self, name, what, want):
-        """ffwd and the reader of this folder agree with `want` on the coins."""
+        """ffwd and the reader of this directory agree with `want` on the coins."""
         ours = self.ffwd(name, "coins info", "--hash", "hash_serialized_3")
         theirs = coins.read(self.folder / name / "regtest")
         ours["satoshis"] = int(ours["total_amount"] * 10**8)
@@ -130,14 +130,14 @@ class Test:
         last = self.made["long"]["height"]
         found = self.kernel("kernel", untouched, 1, last)
         self.check("the kernel takes the whole chain", (found["height"], found["bestblock"]), (last, want["bestblock"]))
-        self.same_set("kernel", "the kernel's own folder", want)
+        self.same_set("kernel", "the kernel's own directory", want)
         self.ffwd("kernel", "verify", "--level", "4", "--blocks", "0")
         again = self.ffwd("kernel", "reindex", "--hash", "hash_serialized_3")
-        self.check("ffwd reindexes the kernel's folder", again["hash_serialized_3"], want["hash_serialized_3"])
+        self.check("ffwd reindexes the kernel's directory", again["hash_serialized_3"], want["hash_serialized_3"])
         self.ffwd("kernel", "reindex", "--chainstate-only")
         self.same_set("kernel", "rebuilt", want)
         found = self.kernel("kernel")
-        self.check("the kernel opens its folder again", found["bestblock"], want["bestblock"])
+        self.check("the kernel opens its directory again", found["bestblock"], want["bestblock"])
 
 
 def main():

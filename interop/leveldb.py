@@ -1,4 +1,4 @@
-"""A LevelDB folder, read with nothing but Python's standard library: the second opinion on what ffwd and Core write.
+"""A LevelDB directory, read with nothing but Python's standard library: the second opinion on what ffwd and Core write.
 
 Everything is in memory, every checksum is checked, nothing is written. Only uncompressed tables, as Core makes them.
 Written from the format's description: LevelDB's doc/log_format.md, doc/table_format.md and doc/impl.md.
@@ -109,7 +109,7 @@ def _block(table, place):
 
 
 class Folder:
-    """What a database folder holds, and where."""
+    """What a database directory holds, and where."""
 
     def __init__(self, path):
         self.path = pathlib.Path(path)

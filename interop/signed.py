@@ -1,4 +1,4 @@
-"""Scripts with signatures, and what spends them: for the blocks of spoilt.py.
+"""Scripts with signatures, and what spends them: for the blocks of invalid_blocks.py.
 
 Signature hashes by BIP143, BIP341, BIP342, and for older scripts by Bitcoin Core b88bffe, interpreter.cpp
 SignatureHash; signatures by the plainest arithmetic, with a few keys and nonces whose points are computed once. None of
@@ -259,7 +259,7 @@ class Signer:
 
 
 # Each gives a script and what signs it: from the place, (transaction, index of the input, coins of all inputs), and
-# whether one signature is to be spoilt, it makes scriptSig and witness.
+# whether one signature is to be wrong, it makes scriptSig and witness.
 FORMS = []
 
 

@@ -360,7 +360,7 @@ pub(crate) mod tests {
 
     /// Without the feature there is nothing of the lab, in the help neither.
     #[test]
-    fn demo_and_lab_are_there_with_their_feature() {
+    fn demo_and_lab_exist_only_with_their_feature() {
         for name in ["demo", "lab"] {
             let there = Cli::command().find_subcommand(name).is_some();
             assert_eq!(there, cfg!(feature = "lab"), "{name}");

@@ -77,7 +77,7 @@ fn folder(out: Option<&Path>) -> Result<PathBuf, Failure> {
     let mut entries = fs::read_dir(out).map_err(|why| fault("listed", out, &why))?;
     match entries.next() {
         None => Ok(out.to_owned()),
-        Some(_) => Err(Failure::Usage(format!("{} is not empty: give an empty folder, or none", out.display()))),
+        Some(_) => Err(Failure::Usage(format!("{} is not empty: --out takes an empty directory", out.display()))),
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_with_something_in_it_is_left_alone() {
+    fn demo_refuses_directory_with_files() {
         let outer = tempfile::tempdir().unwrap();
         assert_eq!(folder(Some(&outer.path().join("new/deep"))).unwrap(), outer.path().join("new/deep"));
         assert_eq!(

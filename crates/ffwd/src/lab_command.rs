@@ -53,7 +53,7 @@ pub(crate) fn make(options: &lab::chain::Options) -> Result<lab::chain::Report, 
 }
 
 fn lines(options: &lab::chain::Options, report: &lab::chain::Report) -> String {
-    // Without that block nobody takes the chain.
+    // Without that block the chain is refused.
     let assumed = match options.signatures {
         Signatures::Fake if options.tail < TAIL => {
             format!("\n  its signatures do not verify, and without --tail {TAIL} they cannot be assumed to")
@@ -232,7 +232,7 @@ mod tests {
     use lab::result::{Cell, Failure as RunFailure, Report};
 
     #[test]
-    fn results_have_a_place() {
+    fn results_directory_follows_plan_name() {
         for (plan, want) in
             [("plans/core.toml", "core-results"), ("core", "core-results"), ("/a.b/c.d.toml", "c.d-results")]
         {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_a_table() {
+    fn cells_print_as_markdown_table() {
         let good = Cell {
             cell: "ffwd reindex".into(),
             runs: 3,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_names_its_files_and_what_is_left_out() {
+    fn plot_lines_name_files_and_skipped_inputs() {
         let report = PlotReport {
             out: "r.html".into(),
             files: vec!["r.html".into(), "r-height.csv".into()],

@@ -1,4 +1,4 @@
-//! `lab commit`: the work `commit` of a plan. A given set of coins is taken into memory and written again, as a flush writes it.
+//! `lab commit`: the work `commit` of a plan. A given UTXO set is taken into memory and written again, as a flush writes it.
 //!
 //! The set is the chainstate of a data directory. Coins are put into generations as large as the cache allows, and each is
 //! committed as the engine commits its own: sorted shard by shard, ranges of shards written side by side, one edit. The new
@@ -6,6 +6,7 @@
 //!
 //! Absent on purpose: blocks and rules.
 
+use coins::ops::SHARDS;
 use coins::table::{Change, HashKey, Key, Table};
 use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
@@ -20,15 +21,14 @@ use std::time::{Duration, Instant};
 use store::chainstate::CoinsCommit;
 use store::{Chainstate, Layout};
 
-/// A shard for each first byte of a txid, as in the engine.
-const SHARDS: usize = 256;
 /// Ranges of shards that are written side by side, as in the engine.
 const PARTS: usize = 8;
+const _: () = assert!(SHARDS.is_multiple_of(PARTS));
 /// Where the new set is made, in the folder `ffwd`.
 const MADE: &str = "commit";
 /// Coins after which the memory is measured again.
 const MEASURE_EVERY: u64 = 4_096;
-/// Keys of the hash tables. Nobody chooses txids against a set that is there already.
+/// Keys of the hash tables. They need not be secret: the txids of a given set were chosen before.
 const SECRET: HashKey =
     HashKey([0x5bd1_e995_7b79_c4d1, 0x2545_f491_4f6c_dd1d, 0x9e37_79b9_7f4a_7c15, 0x94d0_49bb_1331_11eb]);
 
@@ -67,13 +67,13 @@ pub struct Report {
 /// Why a set was not written again.
 #[derive(Debug)]
 pub enum Error {
-    /// There is none.
+    /// It is missing.
     NoSet(PathBuf),
     /// It is half written, or empty.
     NotWhole(PathBuf),
     /// What was written and is no longer wanted could not be removed.
     Remove(PathBuf, std::io::Error),
-    /// The folder.
+    /// The data directory.
     Store(store::Fault),
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoSet(path) => {
-                write!(f, "no set of coins in {}: `ffwd reindex` on this folder makes one", path.display())
+                write!(f, "no UTXO set in {}: `ffwd reindex` on this data directory makes one", path.display())
             }
             Error::NotWhole(path) => {
                 let path = path.display();
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use primitives::{CoinKey, OutPoint, Txid};
 
-    /// A set of coins that are anything: nothing here looks into them.
+    /// A UTXO set of any coins: nothing here looks into them.
     fn set(dir: &Path, count: u32) {
         let chainstate = Chainstate::open(Arc::new(RealDisk), dir).unwrap();
         let mut records: Vec<(Vec<u8>, Vec<u8>)> = (0..count)
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_is_written_again_as_it_was() {
+    fn commit_keeps_every_coin() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path().join("regtest/chainstate");
         std::fs::create_dir_all(&dir).unwrap();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_is_refused() {
+    fn commit_refuses_missing_or_partial_chainstate() {
         let scratch = tempfile::tempdir().unwrap();
         let options =
             Options { datadir: scratch.path().to_owned(), chain: Chain::Regtest, dbcache_bytes: 1, threads: 1 };

@@ -71,7 +71,7 @@ pub enum Outcome {
     Done,
     /// The program ended with an error, or without having done the work.
     Failed,
-    /// A signal ended it: a crash, or somebody's kill.
+    /// A signal ended it: a crash, or a kill from outside.
     Killed,
     /// It took longer than the plan allows, and was ended.
     Timeout,

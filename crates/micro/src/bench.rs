@@ -23,7 +23,7 @@ const TABLE: Duration = Duration::from_secs(4);
 const TABLE_MAX: Duration = Duration::from_secs(9);
 const EPOCHS_QUICK: usize = 1;
 
-/// Does its work so many times.
+/// Does its work this many times.
 type Work<'a> = Box<dyn FnMut(u64) -> Result<(), Error> + 'a>;
 
 /// Collects rows.
@@ -81,7 +81,7 @@ impl<'p> Bench<'p> {
         if self.quick { quick } else { full }
     }
 
-    /// An empty table, if it is wanted; one call of its works does so many units.
+    /// An empty table, if it is wanted; one call of its works does `units` units.
     pub(crate) fn table<'a, R: PartialEq>(
         &mut self,
         name: &'static str,
@@ -184,7 +184,7 @@ impl<'a, R: PartialEq> Table<'a, R> {
         self.clock = ClockId::Monotonic;
     }
 
-    /// A call of the way added last took so long when its result was made: of a work of seconds that is an epoch.
+    /// What a call of the way added last took when its result was made: of a work of seconds that is an epoch.
     pub(crate) fn took(&mut self, time: Duration) -> &mut Self {
         self.last().seconds.push(time.as_secs_f64());
         self

@@ -58,7 +58,7 @@ impl Folder<'_> {
         File::options().write(true).create(true).truncate(false).open(&path).map_err(Error::io("open", &path))
     }
 
-    /// Field by field, through a buffer of so many bytes.
+    /// Field by field, through a buffer of `buffer_bytes`.
     pub(crate) fn write_fields(&self, block: &owned::Block, buffer_bytes: usize) -> Result<(), Error> {
         let inner = BufWriter::with_capacity(buffer_bytes, self.open_to_write()?);
         let mut out = Obfuscating { inner, key: KEY, at: 0 };
@@ -101,7 +101,7 @@ impl Folder<'_> {
         Ok(bytes[..bytes.len().min(self.sample.bytes.len() + HEADER_BYTES as usize)].to_vec())
     }
 
-    /// Field by field, through a buffer of so many bytes.
+    /// Field by field, through a buffer of `buffer_bytes`.
     pub(crate) fn read_fields(&self, buffer_bytes: usize) -> Result<owned::Block, Error> {
         let path = self.file();
         let read = || -> io::Result<owned::Block> {

@@ -98,7 +98,7 @@ fn parsed<'a>(tables: &'a mut Tables, bytes: &'a [u8]) -> Result<Transaction<'a>
     tables.parse_transaction(bytes).map_err(|why| Error::Broken(format!("a made transaction: {why}")))
 }
 
-/// So many inputs of different coins, the last one that of input `again`, if any; one output.
+/// `count` inputs of different coins, the last one that of input `again`, if any; one output.
 fn transaction(count: usize, again: Option<usize>) -> Vec<u8> {
     let mut rng = Rng(8);
     let mut prevouts: Vec<Vec<u8>> = (0..count).map(|_| [rng.bytes(32), vec![1, 0, 0, 0]].concat()).collect();

@@ -1,4 +1,4 @@
-//! Experiment: a header's hash each time that somebody asks for it, or once.
+//! Experiment: a header's hash computed at every use, or once.
 //!
 //! Core asked for a block's hash hundreds of times while the block went through; here every header is asked ten times.
 

@@ -6,6 +6,7 @@ use crate::{Error, Options};
 use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
 use lab::chain::{self, Signatures};
+use node::datadir::open::network;
 use primitives::coin::put_coin;
 use primitives::{Amount, OutPoint, Tables, Txid};
 use std::cell::OnceCell;
@@ -84,15 +85,6 @@ impl Sample {
     }
 }
 
-fn network(params: &Params) -> Network {
-    Network {
-        folder: params.chain.net_dir(),
-        magic: params.magic,
-        genesis: params.genesis_hash,
-        pow_limit: params.pow_limit,
-    }
-}
-
 /// Shared by all experiments; what takes long is made when first wanted.
 pub(crate) struct Inputs {
     quick: bool,
@@ -108,7 +100,7 @@ impl Inputs {
         let scratch = tempfile::Builder::new()
             .prefix("ffwd-lab-micro-")
             .tempdir_in(&parent)
-            .map_err(Error::io("make a scratch folder in", &parent))?;
+            .map_err(Error::io("make a scratch directory in", &parent))?;
         let (full, real) = (OnceCell::new(), OnceCell::new());
         Ok(Inputs { quick: options.quick, data: options.data.clone(), scratch, full, real })
     }
@@ -216,7 +208,7 @@ pub(crate) struct StoredCoin {
     pub(crate) coin: Vec<u8>,
 }
 
-/// So many coins, in no order; one to three of each transaction.
+/// `count` coins, in no order; one to three of each transaction.
 pub(crate) fn coins(count: usize, mix: Mix, seed: u64) -> Vec<StoredCoin> {
     let mut rng = Rng(seed);
     let mut coins = Vec::with_capacity(count);

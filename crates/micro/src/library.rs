@@ -1,4 +1,4 @@
-//! Blocks as the `bitcoin` crate has them: what somebody gets who takes the library that there is.
+//! Blocks as the `bitcoin` crate has them: what using the existing library costs.
 //!
 //! Absent on purpose: anything that the library does not do for a block. What it lacks of a check is written here in its
 //! own objects and with its own functions.

@@ -8,7 +8,7 @@ use primitives::{Hash256, OutPoint, Txid};
 use simd::sha256::Sha256;
 use std::io::{self, Read, Write};
 
-/// Scripts and witness items are read in pieces of so many bytes, so that no length is believed.
+/// Scripts and witness items are read in pieces of this many bytes, so that no length is believed.
 /// Source: Bitcoin Core b88bffe, `MAX_VECTOR_ALLOCATE` in serialize.h.
 const PIECE_BYTES: usize = 5_000_000;
 

@@ -87,7 +87,7 @@ mod tests {
 
     /// The vectors of the paper's reference implementation: bytes 0, 1, 2, .. under the key 00 01 .. 0f.
     #[test]
-    fn two_and_four_rounds_are_the_papers() {
+    fn siphash_matches_the_papers_vector() {
         let bytes: Vec<u8> = (0..64).collect();
         for (count, want) in [
             (0, 0x726f_db47_dd0e_0e31),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn presalted_is_the_general_one() {
+    fn presalted_siphash_equals_the_general_one() {
         for number in 0..100u8 {
             let txid: [u8; 32] = std::array::from_fn(|at| number.wrapping_mul(31).wrapping_add(at as u8));
             let vout = u32::from(number) * 0x0101_0101;

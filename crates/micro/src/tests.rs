@@ -33,7 +33,7 @@ fn every_variant_agrees_and_one_is_shipped() {
 
 /// A block that stands in for 413567 is named in its rows.
 #[test]
-fn without_data_a_made_block_stands_in() {
+fn missing_test_data_uses_a_made_block() {
     let options = Options { filter: Some("413567: PARSE".into()), quick: true, ..Options::default() };
     let mut told = Vec::new();
     let report = run(&options, |progress| told.push(format!("{progress:?}"))).unwrap();
@@ -46,7 +46,7 @@ fn without_data_a_made_block_stands_in() {
 
 /// A way that gives something else is found, and says so wherever rows are shown.
 #[test]
-fn a_disagreement_is_told() {
+fn disagreeing_variant_is_reported() {
     let (wanted, mut progress) = (|_: &str| true, |_: Progress<'_>| {});
     let mut bench = Bench::new(true, &wanted, 1, &mut progress);
     let mut table = bench.table("sums", "sum", 1).unwrap();
@@ -64,7 +64,7 @@ fn a_disagreement_is_told() {
 }
 
 #[test]
-fn what_is_faster_than_shipped_is_named() {
+fn faster_than_shipped_names_variants() {
     let row = |variant: &str, shipped, ns_per_op| Row {
         experiment: "e".into(),
         variant: variant.into(),

@@ -43,13 +43,7 @@ struct Work {
 }
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
-    let params = Params::new(Chain::Regtest);
-    let network = Network {
-        folder: params.chain.net_dir(),
-        magic: params.magic,
-        genesis: params.genesis_hash,
-        pow_limit: params.pow_limit,
-    };
+    let network = node::datadir::open::network(&Params::new(Chain::Regtest));
     let mut coins = input::coins(bench.size(70, 7_300), Mix::In2025, 1).into_iter().peekable();
     let mut stored: Vec<Vec<StoredCoin>> = Vec::new();
     while coins.peek().is_some() {

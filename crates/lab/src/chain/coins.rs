@@ -61,7 +61,7 @@ pub(super) struct Coins {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Age {
     SameBlock,
-    /// So many blocks ago, from 1 to [`RECENT_BLOCKS`].
+    /// Number of blocks ago, from 1 to [`RECENT_BLOCKS`].
     Blocks(usize),
     Old,
 }
@@ -105,7 +105,7 @@ impl Coins {
         }
     }
 
-    /// Takes a coin of that age. Where there is none, takes an older one, or else a newer one; `None` when there is no coin.
+    /// Takes a coin of that age. Without one, takes an older one, or else a newer one; `None` when there is no coin.
     pub(super) fn take(&mut self, age: Age, chained: bool, rng: &mut Rng) -> Option<Coin> {
         let taken = match age {
             Age::SameBlock if chained => self.fresh.pop(),
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outputs_keep_what_they_are_given() {
+    fn coin_pool_keeps_output_fields() {
         for kind in Kind::COINS.into_iter().chain([Kind::OpReturn]) {
             for (value, key) in [(0, 0), (1, u16::MAX), (Out::VALUE_END - 1, 7)] {
                 let out = Out::new(value, kind, key);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn coins_age_and_go_once() {
+    fn coin_is_spent_once_at_its_age() {
         let (mut coins, mut rng) = (Coins::default(), Rng::new(1, 1));
         let blocks = RECENT_BLOCKS as u32 + 5;
         for tx in 0..blocks {

@@ -3,7 +3,7 @@
 //! Record: magic [u8; 4] | size u32 LE | block. `blk00000.dat` starts with the genesis block; a record goes to the next file
 //! when the current one would reach [`FILE_BYTES_END`]. Files are plain (no `xor.dat`) and not preallocated.
 //!
-//! Absent on purpose: what is in the blocks, and fsync: whoever loses a chain to a power cut makes it again.
+//! Absent on purpose: what is in the blocks, and fsync: a chain lost to a power cut is made again.
 
 use super::Error;
 use consensus::Params;
@@ -55,7 +55,7 @@ impl BlockFiles {
     ///
     /// [`Error::Taken`] when `folder` has blocks, undo data, an index or a key already; [`Error::Io`].
     pub(super) fn create(folder: &Path, params: &Params) -> Result<BlockFiles, Error> {
-        fs::create_dir_all(folder).map_err(|why| Error::io("make the folder", folder, why))?;
+        fs::create_dir_all(folder).map_err(|why| Error::io("make the directory", folder, why))?;
         refuse_taken(folder)?;
         let genesis = Header(*params.genesis.first_chunk().expect("a genesis block has a header"));
         let (file, path) = open(folder, 0)?;
@@ -148,9 +148,9 @@ fn open(folder: &Path, number: u32) -> Result<(BufWriter<File>, PathBuf), Error>
 
 /// Says no to a folder in which anything of a node lies: its index or its key would not fit the new blocks.
 fn refuse_taken(folder: &Path) -> Result<(), Error> {
-    let entries = fs::read_dir(folder).map_err(|why| Error::io("read the folder", folder, why))?;
+    let entries = fs::read_dir(folder).map_err(|why| Error::io("read the directory", folder, why))?;
     for entry in entries {
-        let name = entry.map_err(|why| Error::io("read the folder", folder, why))?.file_name();
+        let name = entry.map_err(|why| Error::io("read the directory", folder, why))?.file_name();
         let text = name.to_string_lossy();
         let of_blocks = text.ends_with(".dat") && ["blk", "rev", "xor"].iter().any(|start| text.starts_with(start));
         if of_blocks || text == "index" {
@@ -166,7 +166,7 @@ mod tests {
     use consensus::Chain;
 
     #[test]
-    fn a_record_that_would_fill_a_file_goes_to_the_next() {
+    fn record_beyond_file_size_starts_the_next_file() {
         let folder = tempfile::tempdir().unwrap();
         let params = Params::new(Chain::Regtest);
         let mut files = BlockFiles::create(folder.path(), &params).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_anything_of_a_node_is_refused() {
+    fn directory_with_node_data_is_refused() {
         for name in ["blk00003.dat", "rev00000.dat", "xor.dat", "index"] {
             let folder = tempfile::tempdir().unwrap();
             fs::write(folder.path().join(".lock"), "").unwrap();

@@ -1,12 +1,12 @@
 //! The txids of a chain in the making, by number of the transaction.
 //!
-//! Whoever needs a txid that is not known yet sleeps until it is. Work is handed out in the order of the chain, so what is
-//! waited for is being made by somebody who himself waits for earlier ones only: nobody waits for ever.
+//! A thread that needs a txid which is not known yet sleeps until it is. Work is handed out in the order of the chain, so the
+//! txid is being made by a thread that itself waits for earlier ones only: there is no deadlock.
 
 use primitives::Txid;
 use std::sync::OnceLock;
 
-/// Txids are kept in chunks of so many, so that the table grows without moving.
+/// Txids a chunk; in chunks, so that the table grows without moving.
 const CHUNK: usize = 1 << 14;
 /// Chunks for every number that fits in 32 bits.
 const CHUNKS: usize = (u32::MAX as usize + 1) / CHUNK;
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_early_waits() {
+    fn txid_lookup_waits_until_it_is_set() {
         let ids = Ids::new();
         let numbers = [0, CHUNK as u32 - 1, CHUNK as u32, u32::MAX];
         std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 //! Coins share keys, as wallets reuse addresses; a chain of a million coins has some 15,000 keys.
 //! Key number `i` also signs, with its two followers, for the 2-of-3 scripts of number `i`.
 //!
-//! Absent on purpose: signing (`sign`), and any secrecy: whoever knows the seed knows the keys.
+//! Absent on purpose: signing (`sign`), and any secrecy: the seed gives every key.
 
 use super::profile::Kind;
 use primitives::encode::put_compact_size;
@@ -18,9 +18,9 @@ pub(super) const MULTISIG_BYTES: usize = 3 * 34 + 3;
 pub(super) const MULTISIG_KEYS: usize = 3;
 /// Tapscript's leaf version. Source: BIP-0342.
 const LEAF_TAPSCRIPT: u8 = 0xc0;
-/// A leaf in so many carries data in an envelope that is never executed, as inscriptions do.
+/// One leaf in this many carries data in an envelope that is never executed, as inscriptions do.
 const ENVELOPE_EVERY: usize = 4;
-/// A leaf in so many has a sibling, and so a longer control block.
+/// One leaf in this many has a sibling, and so a longer control block.
 const SIBLING_EVERY: usize = 3;
 /// Greatest push that a script may have. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_ELEMENT_SIZE`.
 const PUSH_BYTES_MAX: usize = 520;
@@ -286,7 +286,7 @@ mod tests {
 
     /// BIP-0341, wallet test vectors, the first and second rows: internal key and what becomes of it.
     #[test]
-    fn tweaks_are_bip341s() {
+    fn taproot_tweaks_match_bip341_vectors() {
         let hex = |text: &str| -> [u8; 32] { primitives::hex::decode(text).unwrap().try_into().unwrap() };
         let leaf_key = hex("d85a959b0290bf19bb89ed43c916be835475d013da4b362117393e25a48229b8");
         let mut script = vec![32];

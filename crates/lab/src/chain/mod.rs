@@ -210,7 +210,7 @@ impl fmt::Display for Error {
                 write!(f, "the chain would have more than {HEIGHT_MAX} blocks: ask for fewer")
             }
             Error::Taken { found } => {
-                write!(f, "{} is there already: give an empty folder, or remove what is in it", found.display())
+                write!(f, "{} is there already: give an empty directory, or remove what is in it", found.display())
             }
             Error::Io { what, path, source } => {
                 write!(f, "cannot {what} {}: {source}", path.display())?;
@@ -218,7 +218,7 @@ impl fmt::Display for Error {
                     io::ErrorKind::StorageFull => {
                         write!(f, "; free some space, remove what was written, and start again")
                     }
-                    io::ErrorKind::PermissionDenied => write!(f, "; give a folder that you may write to"),
+                    io::ErrorKind::PermissionDenied => write!(f, "; give a directory that you may write to"),
                     _ => Ok(()),
                 }
             }

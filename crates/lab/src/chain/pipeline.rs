@@ -44,7 +44,7 @@ struct Top {
 
 impl Job {
     fn new(plan: BlockPlan) -> Job {
-        // A block without transactions still needs somebody who makes its coinbase.
+        // A block without transactions still needs a task that makes its coinbase.
         let chunks = plan.txs.len().div_ceil(CHUNK_TRANSACTIONS).max(1);
         Job {
             plan,
@@ -117,7 +117,7 @@ pub(super) fn run(
         for _ in 0..threads.get() {
             scope.spawn(|| work(&tasks_out, options, &shared));
         }
-        // Moved in, so that it goes when writing fails: then the planner stops, and everybody after him.
+        // Moved in, so that it goes when writing fails: then the planner stops, and all threads after it.
         let mut write = move |jobs_out: Receiver<Arc<Job>>| -> Result<(), Error> {
             for job in jobs_out {
                 job.write(files)?;
@@ -131,7 +131,7 @@ pub(super) fn run(
     })
 }
 
-/// Plans and hands out until the end, or until nobody writes any more.
+/// Plans and hands out until the end, or until the writer is gone.
 fn hand_out(planner: &mut Planner, jobs: &SyncSender<Arc<Job>>, tasks: &SyncSender<Task>) {
     for plan in planner {
         let job = Arc::new(Job::new(plan));

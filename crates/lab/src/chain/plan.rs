@@ -329,7 +329,7 @@ impl Planner {
         }
     }
 
-    /// Makes a transaction of the inputs that were added, with so many outputs; says whether there was an input.
+    /// Makes a transaction of the inputs that were added, with `outputs` outputs; says whether there was an input.
     fn transaction(&mut self, outputs: u32) -> bool {
         let spent = self.open_inputs();
         let (inputs, money) = (spent.len() as u32, spent.iter().map(|coin| coin.out.value()).sum::<u64>());
@@ -448,7 +448,7 @@ fn tx_overhead_weight(inputs: u32, outputs: u32) -> u32 {
     (4 + 4 + counts as u32) * 4 + 2
 }
 
-/// Weight that a transaction with so many inputs and outputs may have.
+/// Weight that a transaction with this number of inputs and outputs may have.
 fn tx_weight_max(inputs: u32, outputs: u32) -> u32 {
     tx_overhead_weight(inputs, outputs) + inputs * input_weight(Kind::P2trScript) + outputs * OUTPUT_WEIGHT_MAX
 }

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back() {
+    fn profile_names_parse_back() {
         for profile in Profile::ALL {
             assert_eq!(profile.to_string().parse(), Ok(profile));
         }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_wanted_means() {
+    fn profile_draws_have_the_wanted_means() {
         let (model, mut rng) = (Profile::Mainnet2025.model(), Rng::new(1, 1));
         let count = 200_000;
         for (name, want_milli, draw) in [

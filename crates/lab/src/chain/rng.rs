@@ -56,7 +56,7 @@ mod tests {
 
     /// The first numbers of the reference implementation with state 1234567 (also in Rosetta Code's and Java's tests).
     #[test]
-    fn numbers_are_splitmix64s() {
+    fn rng_gives_the_splitmix64_sequence() {
         let mut rng = Rng(1_234_567);
         assert_eq!(
             [rng.next(), rng.next(), rng.next()],
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_and_streams_differ() {
+    fn rng_stays_in_range_and_streams_differ() {
         let mut rng = Rng::new(1, 2);
         let mut seen = [false; 5];
         for _ in 0..1000 {

@@ -32,7 +32,7 @@ fn bytes_of(out: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn same_arguments_give_the_same_bytes() {
+fn chain_is_the_same_for_the_same_options() {
     let folder = tempfile::tempdir().unwrap();
     for (signatures, blocks) in [(Signatures::Fake, 3), (Signatures::Real, 1)] {
         let chain = |name: &str, seed, threads| {
@@ -221,7 +221,7 @@ impl Counts {
 }
 
 #[test]
-fn chain_keeps_every_rule_and_has_the_wanted_shape() {
+fn chain_is_valid_and_has_the_wanted_shape() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { utxos: 40_000, tail: 3, ..options(&folder, "chain", 12, Signatures::Fake) };
     let report = made(&options);
@@ -280,7 +280,7 @@ fn planned(coins: u64, full: u32) -> (Vec<BlockPlan>, Shape, super::plan::Totals
 }
 
 #[test]
-fn spent_coins_have_the_wanted_ages() {
+fn spent_coins_follow_the_age_distribution() {
     let (blocks, shape, totals) = planned(600_000, 130);
     assert_eq!(blocks.len(), shape.height().to_usize());
     let height_of = |coin: &Coin| blocks.partition_point(|block| block.first_tx <= coin.tx);
@@ -298,7 +298,7 @@ fn spent_coins_have_the_wanted_ages() {
 }
 
 #[test]
-fn money_suffices_for_any_number_of_coins() {
+fn subsidies_cover_any_number_of_coins() {
     for coins in [super::UTXOS_MIN, 17_700, 17_701, 3_000_000] {
         let (blocks, shape, totals) = planned(coins, 1);
         assert_eq!(blocks.len(), shape.height().to_usize());
@@ -309,7 +309,7 @@ fn money_suffices_for_any_number_of_coins() {
 }
 
 #[test]
-fn bad_options_say_what_to_do() {
+fn bad_options_are_refused_with_advice() {
     let folder = tempfile::tempdir().unwrap();
     let good = options(&folder, "taken", 0, Signatures::Fake);
     made(&good);

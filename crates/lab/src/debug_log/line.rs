@@ -150,7 +150,7 @@ pub(super) fn decimal(text: &[u8]) -> Option<f64> {
     Some(whole as f64 + part as f64 / 10f64.powi(digits_of_fraction as i32))
 }
 
-/// Reads the decimal digits that `text` starts with; none where there are none, or too many for 64 bits.
+/// Reads the decimal digits that `text` starts with; `None` without a digit, or with too many for 64 bits.
 pub(super) fn leading(text: &[u8]) -> Option<u64> {
     let width = text.iter().take_while(|b| b.is_ascii_digit()).count();
     u64::try_from(digits(&text[..width])?).ok()
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_apart() {
+    fn line_parses_into_time_tags_message() {
         for (row, line, time_us, background, message) in [
             ("plain", "1970-01-02T00:00:01Z Shutdown done", 86_401_000_000, false, "Shutdown done"),
             ("micros", "1970-01-01T00:00:00.000007Z x", 7, false, "x"),
@@ -213,7 +213,7 @@ mod tests {
 
     /// A tip line of each generation, written for this test in the formats of v0.8, v0.10, v0.12 and v31.
     #[test]
-    fn tips_of_every_version() {
+    fn tip_line_parses_in_every_version() {
         let hash = format!("{:064x}", 0xabcdefu64);
         for (row, rest, height, tx, mib, entries) in [
             ("v0.8", "  height=7  log2_work=35.1  tx=9  date=2013-01-01 00:00:00 progress=0.1", 7, 9, None, 0),
@@ -258,7 +258,7 @@ mod tests {
 
     /// Cut anywhere, a line gives no tip or the right height; it never gives a wrong one.
     #[test]
-    fn a_cut_tip_line_never_lies() {
+    fn cut_tip_line_gives_no_wrong_height() {
         let line = format!(
             "{:064x} height=4999 version=0x2 log2_work=2.0 tx=9 date='2013-01-01T00:00:00Z' progress=0.10 cache=1.5MiB(12txo)",
             1
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals() {
+    fn decimal_parses_leading_number() {
         for (text, want) in [
             ("12.50ms", Some(12.5)),
             ("3", Some(3.0)),

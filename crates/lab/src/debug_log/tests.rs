@@ -78,7 +78,7 @@ fn log(text: &str) -> Log {
 }
 
 #[test]
-fn a_reindex_of_core_is_read() {
+fn log_of_core_reindex_gives_tips_stages_flushes() {
     for (row, text) in [("as it is", written(REINDEX)), ("with CRLF", written(REINDEX).replace('\n', "\r\n"))] {
         let log = read(text.as_bytes()).unwrap();
         let [run] = &log.runs[..] else { panic!("{row}: {} runs", log.runs.len()) };
@@ -98,7 +98,7 @@ fn a_reindex_of_core_is_read() {
 }
 
 #[test]
-fn a_sync_of_core_is_read() {
+fn log_of_core_sync_gives_tips_apart_from_background() {
     let log = log(SYNC);
     let [run] = &log.runs[..] else { panic!("{} runs", log.runs.len()) };
     let heights = |tips: &[Tip]| tips.iter().map(|tip| tip.fields.height).collect::<Vec<_>>();
@@ -108,7 +108,7 @@ fn a_sync_of_core_is_read() {
 }
 
 #[test]
-fn runs_of_one_log_are_separated() {
+fn log_with_several_starts_gives_a_run_each() {
     let at = |day: u32, height: u32| format!("2026-01-{day:02}T00:00:00Z {}\n", tip(height));
     let many = |day: u32, heights: std::ops::Range<u32>| heights.map(|height| at(day, height)).collect::<String>();
     for (row, text, want) in [
@@ -130,7 +130,7 @@ fn runs_of_one_log_are_separated() {
 
 /// Cut at any byte, with any bit flipped, a log still reads, and no height is made up.
 #[test]
-fn damage_is_counted_and_passed_over() {
+fn damaged_lines_are_counted_and_skipped() {
     let text = written(REINDEX).into_bytes();
     for cut in 0..text.len() {
         let log = read(&text[..cut]).unwrap();

@@ -122,7 +122,7 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn fields_are_quoted_where_they_must() {
+    fn csv_fields_are_quoted_by_rfc_4180() {
         for (field, want) in [("plain", "plain"), ("a,b", "\"a,b\""), ("say \"x\"", "\"say \"\"x\"\"\"")] {
             assert_eq!(super::quoted(field), want);
         }

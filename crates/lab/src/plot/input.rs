@@ -198,7 +198,7 @@ fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, inputs: &mut Inpu
             if files.len() == FILES_MAX {
                 inputs
                     .skipped
-                    .push(Skipped { path: entry.path(), why: format!("more than {FILES_MAX} files in one folder") });
+                    .push(Skipped { path: entry.path(), why: format!("more than {FILES_MAX} files in one directory") });
                 return Ok(());
             }
             files.push(entry.path());
@@ -408,7 +408,7 @@ fn result(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
         if Path::new(&record.folder).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
             inputs.skipped.push(Skipped {
                 path: path.to_owned(),
-                why: format!("run {}: folder {:?} leads out of the result", record.run, record.folder),
+                why: format!("run {}: directory {:?} leads out of the result", record.run, record.folder),
             });
             continue;
         }

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_cannot_become_markup() {
+    fn escape_leaves_no_markup() {
         assert_eq!(escape("<a href=\"x\">&'\n"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39; ");
         assert_eq!((shortened("héllo", 5).as_str(), shortened("héllos", 5).as_str()), ("héllo", "héll…"));
     }

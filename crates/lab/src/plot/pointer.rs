@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_lie_between_points_or_hold() {
+    fn value_interpolates_lines_and_holds_steps() {
         let series = Series { points: vec![(1.0, 10.0), (2.0, 20.0), (4.0, 0.0)], ..Series::default() };
         for (x, line, step, column) in [
             (0.5, None, None, None),

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_and_its_place_lead_to_each_other() {
+    fn scale_place_and_value_are_inverse() {
         for (log, from, to) in [(false, 0.0, 50.0), (false, 7.0, 8.0), (true, 0.01, 1000.0)] {
             let scale = Scale { log, from, to, place_from: 84.0, place_to: 932.0 };
             for share in [0.0, 0.3, 1.0] {

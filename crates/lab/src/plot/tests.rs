@@ -60,7 +60,7 @@ fn everything(scratch: &Path) -> PlotOptions {
 }
 
 #[test]
-fn a_report_has_everything_and_fetches_nothing() {
+fn report_has_every_chart_and_no_external_reference() {
     let scratch = tempfile::tempdir().unwrap();
     let options = everything(scratch.path());
     let report = plot(&options).unwrap();
@@ -99,7 +99,7 @@ fn a_report_has_everything_and_fetches_nothing() {
 }
 
 #[test]
-fn the_baseline_is_the_slowest_or_the_named() {
+fn baseline_is_slowest_unless_named() {
     let scratch = tempfile::tempdir().unwrap();
     let ticks = |step: u32| {
         (0..100)
@@ -132,7 +132,7 @@ fn the_baseline_is_the_slowest_or_the_named() {
 }
 
 #[test]
-fn what_cannot_be_plotted_is_named() {
+fn unplottable_inputs_are_named() {
     let scratch = tempfile::tempdir().unwrap();
     let path = |name: &str| scratch.path().join(name);
     fs::write(path("text.log"), "hello\n").unwrap();
@@ -226,7 +226,7 @@ fn every_chart_is_live_in_chromium() {
 
 /// The whole way of a log like mainnet's. Only here the time is looked at, so only here it may fail for a slow machine.
 #[test]
-fn a_long_log_is_plotted_at_once() {
+fn long_log_plots_within_seconds() {
     if !testkit::is_slow() {
         println!("skipped: SLOW is not set, so no log of 900,000 blocks is written");
         return;

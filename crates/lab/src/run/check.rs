@@ -37,7 +37,7 @@ pub(super) fn programs(plan: &Plan, own: &Path) -> Result<Programs, Vec<Problem>
     if problems.is_empty() { Ok(found) } else { Err(problems) }
 }
 
-/// Looks at every chain that is there already; one that has to be made is none. `made` is where those lie that were made.
+/// Looks at every chain that is there already; one that has to be made gives `None`. `made` is where those lie that were made.
 pub(super) fn chains(
     plan: &Plan,
     out: &Path,
@@ -52,7 +52,7 @@ pub(super) fn chains(
         };
         let looked = folder.map(|folder| {
             if is_inside(out, &folder) {
-                return Err(format!("the results must not lie in the chain's own folder {}", folder.display()));
+                return Err(format!("the results must not lie in the chain's own directory {}", folder.display()));
             }
             survey(&chain.label, &folder, chain.network)
         });

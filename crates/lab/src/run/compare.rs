@@ -141,7 +141,7 @@ fn baseline(plan: &Plan, at: usize) -> Option<usize> {
     })
 }
 
-/// The ratio of `cell` to `base` and the interval around it, or why there is none.
+/// The ratio of `cell` to `base` and the interval around it, or why it is missing.
 type Ratio = (f64, Option<(f64, f64)>);
 
 fn compare(cell: &Cell, base: &Cell) -> Result<Ratio, String> {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn means_and_ratios() {
+    fn summary_gives_means_and_ratios() {
         let runs = [
             run("core rebuild", 1, 10.0),
             run("core rebuild", 2, 12.0),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_not_compared() {
+    fn different_results_have_no_ratio() {
         type Spoil = fn(&mut RunRecord);
         let rows: [(&str, Spoil, &str); 5] = [
             ("tip", |run| run.bestblock = Some("other".to_owned()), "another tip"),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_program_is_compared_with_its_first_settings() {
+    fn single_program_is_compared_with_its_first_settings() {
         let more = "programs = [\"core\"]\n[[settings]]\nlabel = \"a\"\n[[settings]]\nlabel = \"b\"\n";
         let plan = plan(more);
         let cells = report(&plan, &[run("core rebuild, a", 1, 4.0), run("core rebuild, b", 2, 2.0)]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn student() {
+    fn student_t_matches_tables() {
         for (free, want) in [(1.0, 12.706), (0.5, 12.706), (2.0, 4.303), (30.0, 2.042), (60.0, 2.000), (1e9, 1.960)] {
             assert!((t_975(free) - want).abs() < 2e-3, "{free}: {}", t_975(free));
         }
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_stays_in_the_curve() {
+    fn memory_curve_keeps_the_peak() {
         let sample = |at: u32| Sample {
             seconds: f64::from(at),
             usage: Usage { rss_anon_bytes: u64::from(if at == 777 { 9999 } else { at % 10 }), ..Usage::default() },

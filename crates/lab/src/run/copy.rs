@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_work_needs_is_copied() {
+    fn copy_takes_only_files_of_the_work() {
         let scratch = tempfile::tempdir().unwrap();
         let from = scratch.path().join("from");
         for name in [

@@ -46,7 +46,7 @@ pub(super) struct Engine<'a> {
     pub(super) stop: &'a AtomicBool,
     pub(super) progress: Progress,
     pub(super) records: Vec<RunRecord>,
-    /// Folders made for works that need index and coins, by chain and program; or why there is none.
+    /// Directories made for works that need index and coins, by chain and program; or why one is missing.
     pub(super) prepared: BTreeMap<(usize, usize), Result<PathBuf, String>>,
     pub(super) page_cache: &'static str,
     /// Only cells with one of these words in their name are run; without any, all.
@@ -425,7 +425,7 @@ impl Engine<'_> {
         notes.extend(limits);
         if self.plan.works.iter().any(|work| work.kind == WorkKind::Reindex) {
             notes.push(
-                "A reindex starts from block files alone: an older index, undo files and coins are not in its folder."
+                "A reindex starts from block files alone: an older index, undo files and coins are not in its directory."
                     .to_owned(),
             );
         }

@@ -1,7 +1,7 @@
 //! Limits for a program: memory and disk rate through a cgroup (version 2, or 1 where the system has that), processors through
 //! its affinity. What the system does not allow is said, and the run is made without it.
 //!
-//! Absent on purpose: privileges. Whoever may not make a cgroup is told so.
+//! Absent on purpose: privileges. Where a cgroup may not be made, the results say so.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -210,7 +210,7 @@ mod tests {
 
     /// Whatever the system allows, each limit is either in force or named with a reason, and nothing is left behind.
     #[test]
-    fn every_limit_is_in_force_or_said_not_to_be() {
+    fn limit_is_in_force_or_reported() {
         let limits =
             Limits { memory_mib: Some(512), cpus: Some(vec![0]), read_mib_per_s: Some(50), write_mib_per_s: Some(50) };
         let applied = Applied::new(&limits, Path::new("."));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_where_nothing_is_limited() {
+    fn no_limits_give_no_report() {
         let applied = Applied::new(&Limits::default(), Path::new("."));
         assert!(applied.said.is_empty() && applied.groups.is_empty() && applied.cpus.is_none());
         assert_eq!(applied.command(&["x".to_owned()]), ["x"]);

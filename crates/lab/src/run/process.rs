@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_told_apart() {
+    fn process_end_distinguishes_exit_signal_timeout() {
         let (ended, watched) = go("sleep 0.3", 60.0, false);
         assert!(ended.status.success() && !ended.timed_out && !ended.stopped, "{ended:?}");
         assert!((0.3..5.0).contains(&ended.seconds), "{} s", ended.seconds);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_and_cpu_are_counted_to_the_end() {
+    fn process_counters_include_the_end() {
         let (ended, _) = go("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done", 60.0, false);
         assert!(ended.usage.cpu_seconds > 0.0, "{:?}", ended.usage);
         assert!(ended.usage.cpu_seconds < ended.seconds + 0.05, "{:?} in {} s", ended.usage, ended.seconds);

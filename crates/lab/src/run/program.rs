@@ -287,7 +287,7 @@ mod tests {
     use crate::result::ChainFacts;
 
     #[test]
-    fn programs_are_told_what_to_do() {
+    fn command_lines_match_program_and_work() {
         let chain = Surveyed {
             folder: PathBuf::from("/chain"),
             network: Chain::Regtest,
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_object_is_found() {
+    fn last_json_object_of_output_is_found() {
         for (output, want) in [
             ("{\"a\":1}\n", Some(1)),
             ("progress\n{\"a\":1}\n{\"a\":2}\nbye\n", Some(2)),
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_kept() {
+    fn last_lines_of_a_log_are_kept() {
         let scratch = tempfile::tempdir().unwrap();
         let (log, none) = (scratch.path().join("debug.log"), scratch.path().join("none"));
         fs::write(&log, (0..50_000).map(|line| format!("line {line}\n\n")).collect::<String>()).unwrap();

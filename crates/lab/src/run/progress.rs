@@ -32,11 +32,11 @@ impl Progress {
     pub(super) fn line(&self, text: &str) {
         if !self.quiet {
             let clear = if self.terminal { "\r\x1b[K" } else { "" };
-            let _ = writeln!(std::io::stderr(), "{clear}{text}"); // Nobody reads it: no reason to stop.
+            let _ = writeln!(std::io::stderr(), "{clear}{text}"); // A closed standard error is no reason to stop.
         }
     }
 
-    /// The line that changes; on no terminal there is none.
+    /// The line that changes, on a terminal only.
     pub(super) fn running(&mut self, text: &str, at_seconds: f64, height: Option<u32>, target: u32, left: Option<f64>) {
         if self.quiet || !self.terminal || self.last.elapsed() < EVERY {
             return;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_to_go_is_told_from_what_was_done() {
+    fn time_left_follows_finished_runs() {
         let text = "[[program]]\nlabel = \"a\"\n[[program]]\nlabel = \"b\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n[[work]]\nkind = \"reindex\"\n[[work]]\nkind = \"rebuild\"\n";
         let plan = super::super::plan::parse(text, std::path::Path::new("/")).unwrap();
         let run = |cell: &str, seconds| RunRecord { cell: cell.to_owned(), seconds, ..RunRecord::default() };

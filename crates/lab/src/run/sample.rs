@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_tells_about_this_process() {
+    fn usage_of_this_process_is_read() {
         let block = std::hint::black_box(vec![1u8; 20 << 20]);
         let got = usage(std::process::id());
         assert!(got.rss_anon_bytes > block.len() as u64, "{got:?}");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_found_behind_any_name() {
+    fn cpu_ticks_parse_after_any_process_name() {
         for (stat, want) in [
             ("12 (ffwd) R 1 1 1 0 -1 4194304 100 0 0 0 5 6 7 8 20 0", 26),
             ("12 (a) b) c) R 1 1 1 0 -1 4194304 100 0 0 0 5 6 0 0 20 0", 11),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_of_a_log_is_followed() {
+    fn log_tail_follows_appends_and_rotation() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("debug.log");
         let tip = |height: u32| {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
 use primitives::BlockHash;
+use store::Layout;
 use store::blockfiles::BlockFiles;
-use store::{Layout, Network};
 
 use crate::result::ChainFacts;
 
@@ -45,13 +45,7 @@ pub(super) fn survey(label: &str, folder: &Path, network: Chain) -> Result<Surve
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let key =
         store::xor::read_key(&*disk, blocks_dir).map_err(|fault| fault.to_string())?.unwrap_or(store::xor::NO_KEY);
-    let net = Network {
-        folder: network.net_dir(),
-        magic: params.magic,
-        genesis: params.genesis_hash,
-        pow_limit: params.pow_limit,
-    };
-    let files = BlockFiles::new(disk, blocks_dir, &net, key);
+    let files = BlockFiles::new(disk, blocks_dir, &node::datadir::open::network(&params), key);
     let numbers = files.numbers().map_err(|fault| fault.to_string())?.there;
     if numbers.is_empty() {
         return Err(format!("no block files in {}", blocks_dir.display()));
@@ -118,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_chain_is_found_in_any_order() {
+    fn longest_chain_is_found_in_any_file_order() {
         let genesis = hash(0);
         for (row, links, want) in [
             ("none but genesis", vec![(0, 98)], (0, 0)),

@@ -64,7 +64,7 @@ impl Bench {
         let exe = bench.path("ffwd");
         fs::write(&exe, FAKE).unwrap();
         fs::set_permissions(&exe, fs::Permissions::from_mode(0o755)).unwrap();
-        // Another test may have forked while the script was open for writing; its child lets go of it in a moment.
+        // Another test may have forked while the script was open for writing; its child closes it in a moment.
         let start = Instant::now();
         while program::version(&exe).is_err() && start.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(5));
@@ -119,7 +119,7 @@ fn program(label: &str, fake: &str) -> String {
 }
 
 #[test]
-fn the_example_runs_and_is_plotted() {
+fn example_plan_runs_and_plots() {
     let bench = Bench::new();
     let before = fs::read(bench.path("chain/regtest/blocks/blk00000.dat")).unwrap();
     let options = bench.plan(EXAMPLE);
@@ -174,7 +174,7 @@ fn the_example_runs_and_is_plotted() {
 }
 
 #[test]
-fn a_bad_end_is_a_result() {
+fn failed_program_becomes_a_result() {
     let bench = Bench::new();
     let kinds = ["good", "crash", "kill", "hang", "silent", "short"];
     let programs: String = kinds.iter().map(|kind| program(kind, kind)).collect();
@@ -209,7 +209,7 @@ fn a_bad_end_is_a_result() {
 }
 
 #[test]
-fn runs_that_differ_are_not_compared() {
+fn cells_with_different_tips_are_not_compared() {
     let bench = Bench::new();
     let settings = "[[settings]]\nlabel = \"s\"\nassumevalid = \"0\"\n";
     let plan =
@@ -222,7 +222,7 @@ fn runs_that_differ_are_not_compared() {
 }
 
 #[test]
-fn a_rebuild_works_on_what_was_prepared_once() {
+fn rebuild_runs_share_one_preparation() {
     let bench = Bench::new();
     let plan = format!(
         "check = \"first\"\n{HEAD}{}[[work]]\nkind = \"rebuild\"\n[[work]]\nkind = \"verify\"\n",
@@ -245,7 +245,7 @@ fn a_rebuild_works_on_what_was_prepared_once() {
 }
 
 #[test]
-fn a_rebuild_that_cannot_be_prepared_is_a_result() {
+fn failed_preparation_becomes_a_result() {
     let bench = Bench::new();
     let plan = format!("{HEAD}{}[[work]]\nkind = \"rebuild\"\n", program("a", "crash"));
     let report = run(&bench.plan(&plan)).unwrap();
@@ -258,7 +258,7 @@ fn a_rebuild_that_cannot_be_prepared_is_a_result() {
 }
 
 #[test]
-fn a_stopped_plan_goes_on() {
+fn stopped_plan_resumes() {
     let bench = Bench::new();
     let plan = format!("{HEAD}{}{}[[work]]\nkind = \"reindex\"\n", program("a", "good"), program("b", "slow"));
     let options = bench.plan(&plan);
@@ -295,7 +295,7 @@ fn a_stopped_plan_goes_on() {
 
 /// Part of a plan now, the rest later: what was made for it is kept until then.
 #[test]
-fn part_of_a_plan_is_run() {
+fn only_selects_cells_by_word() {
     let bench = Bench::new();
     let plan = format!(
         "repeats = 1\n[[chain]]\nlabel = \"made\"\nmake = [\"--blocks\", \"3\"]\n{}[[work]]\nkind = \"reindex\"\n[[work]]\nkind = \"commit\"\n",
@@ -318,7 +318,7 @@ fn part_of_a_plan_is_run() {
 }
 
 #[test]
-fn a_chain_is_made_where_the_plan_says_how() {
+fn chain_with_make_is_generated() {
     let bench = Bench::new();
     let plan = format!(
         "repeats = 1\n[[chain]]\nlabel = \"made\"\nmake = [\"--blocks\", \"3\"]\n{}[[work]]\nkind = \"reindex\"\n",
@@ -330,7 +330,7 @@ fn a_chain_is_made_where_the_plan_says_how() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_run_is_refused_with_its_line() {
+fn impossible_plan_is_refused_with_its_line() {
     let bench = Bench::new();
     let empty = bench.path("empty/regtest/blocks");
     fs::create_dir_all(&empty).unwrap();
@@ -401,7 +401,7 @@ fn a_plan_that_cannot_be_run_is_refused_with_its_line() {
 
 /// Every plan of the project reads; those that want a bitcoind say so where none is named.
 #[test]
-fn the_plans_of_the_project_read() {
+fn project_plans_parse() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
     let mut count = 0;
     for entry in fs::read_dir(&folder).unwrap() {

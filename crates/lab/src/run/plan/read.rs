@@ -215,13 +215,13 @@ impl Reader<'_> {
                 if make.get_ref().iter().any(|arg| arg == "--out" || arg.starts_with("--out=")) {
                     self.wrong(
                         make.span(),
-                        "--out is not for the plan to say: a chain is made below the folder of the results",
+                        "--out is not for the plan to say: a chain is made below the directory of the results",
                     );
                 }
                 Source::Make(make.into_inner())
             }
             _ => {
-                self.wrong(table, "a chain needs either folder, a data directory, or make, arguments of lab chain");
+                self.wrong(table, "a chain needs folder = \"DATADIR\" or make = [arguments of lab chain]");
                 Source::Make(Vec::new())
             }
         };
@@ -457,7 +457,7 @@ mod tests {
     const GOOD: &str = "repeats = 2\n[[program]]\nlabel = \"a\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n[[work]]\nkind = \"reindex\"\n";
 
     #[test]
-    fn a_plan_becomes_cells() {
+    fn plan_expands_to_cells() {
         let text = format!(
             "{GOOD}[[work]]\nkind = \"rebuild\"\nsettings = [\"s2\"]\n[[program]]\nlabel = \"core\"\nkind = \"bitcoind\"\npath = \"/b\"\n\
              [[settings]]\nlabel = \"s1\"\ndbcache_mib = 100\n[[settings]]\nlabel = \"s2\"\nassumevalid = \"tip\"\n"
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_plan_is_refused_with_its_line() {
+    fn bad_plan_is_refused_with_its_line() {
         for (row, from, to, line, want) in [
             ("unknown key", "repeats = 2", "repeat = 2", 1, "unknown field `repeat`"),
             ("unknown key in a table", "folder = \"x\"", "folder = \"x\"\nfold = 1", 7, "unknown field `fold`"),
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_lists() {
+    fn cpu_list_parses_ranges() {
         for (text, want) in
             [("0-1,4", Some(vec![0, 1, 4])), ("3", Some(vec![3])), ("", None), ("2-1", None), ("0-9999999999", None)]
         {

@@ -176,7 +176,7 @@ class Node:
 
 
 class Block:
-    """A block while it is made; `finish` fills in what was not spoilt on purpose."""
+    """A block while it is made; `finish` fills in what was not set on purpose."""
 
     def __init__(self, draw, parent):
         self.draw, self.parent, self.height = draw, parent, parent.height + 1
@@ -231,7 +231,7 @@ class Block:
             data = compact(len(body)) + b"".join(body)
         if self.spoil_bytes:
             data = self.spoil_bytes(data)
-        # Anew: a spoiler may have changed what was there.
+        # Anew: a defect may have changed what was there.
         coins = dict(self.parent.coins)
         for transaction in self.transactions:
             self.apply(transaction, coins)
@@ -287,14 +287,14 @@ def fitting(block):
     for _ in range(30 if block.coins else 0):
         outpoint = block.draw.choice(list(block.coins))
         coin = block.coins[outpoint]
-        # Now and then one whose lock is not met: more would spoil nearly every block.
+        # Now and then one whose lock is not met: more would make nearly every block invalid.
         if mature(block, coin) and coin.kind.is_good and (unlocked(block, coin) or block.draw.random() < 0.01):
             return outpoint, coin
     return None
 
 
 def plain_coin(block):
-    """A coin that everybody can spend, with an empty scriptSig, if there is one."""
+    """A coin that anyone can spend, with an empty scriptSig, if there is one."""
     coins = block.coins.items()
     return next((found for found in coins if found[1].kind.name == "true" and mature(block, found[1])), None)
 
@@ -328,12 +328,12 @@ def fill(block, count):
         block.add(transaction)
 
 
-# What may be wrong with a block, or only seem so. Each spoils a block that has its transactions but is not finished.
-SPOILERS = []
+# What may be wrong with a block, or only seem so. Each changes a block that has its transactions but is not finished.
+DEFECTS = []
 
 
-def spoiler(function):
-    SPOILERS.append(function)
+def defect(function):
+    DEFECTS.append(function)
     return function
 
 
@@ -343,32 +343,32 @@ def any_of(block):
     return block.draw.choice(rest) if rest else None
 
 
-@spoiler
+@defect
 def more_reward(block):
     block.reward_more = block.draw.choice([1, -1, COIN, -COIN])
 
 
-@spoiler
+@defect
 def output_values(block):
     one = any_of(block) or block.coinbase
     value = block.draw.choice([-1, MAX_MONEY, MAX_MONEY + 1, 1 << 63, (1 << 64) - 1, 1])
     one.outputs.append((value, Kind("true", TRUE)))
 
 
-@spoiler
+@defect
 def sum_of_outputs(block):
     one = any_of(block) or block.coinbase
     one.outputs += [(MAX_MONEY, Kind("true", TRUE))] * 2
 
 
-@spoiler
+@defect
 def same_input_twice(block):
     if one := any_of(block):
         at = block.draw.randrange(len(one.inputs))
         one.inputs.insert(block.draw.randrange(len(one.inputs) + 1), one.inputs[at])
 
 
-@spoiler
+@defect
 def missing_input(block):
     if one := any_of(block):
         txid = block.draw.choice([block.draw.randbytes(32), one.inputs[0][0], bytes(32)])
@@ -376,7 +376,7 @@ def missing_input(block):
         one.inputs.append((txid, index, b"", FINAL, []))
 
 
-@spoiler
+@defect
 def spent_twice(block):
     if one := any_of(block):
         again = Transaction()
@@ -385,7 +385,7 @@ def spent_twice(block):
         block.transactions.insert(block.draw.randrange(1, len(block.transactions) + 1), again)
 
 
-@spoiler
+@defect
 def spent_in_the_past(block):
     # Of an ancestor's block, gone before this one.
     node = block.parent
@@ -412,16 +412,16 @@ def spend_to_true(block, outpoint, coin):
     block.add(one)
 
 
-@spoiler
+@defect
 def any_coin(block):
-    """Most often one that can be spent by nobody, or not yet."""
+    """Most often one that cannot be spent, or not yet."""
     bad = [key for key, coin in block.coins.items() if not coin.kind.is_good or not unlocked(block, coin)]
     if bad or block.coins:
         key = block.draw.choice(bad or list(block.coins))
         spend_to_true(block, key, block.coins[key])
 
 
-@spoiler
+@defect
 def young_coinbase(block):
     depths = range(MATURITY - 2, MATURITY + 2)
     young = [key for key, coin in block.coins.items() if coin.is_coinbase and block.height - coin.height in depths]
@@ -430,25 +430,25 @@ def young_coinbase(block):
         spend_to_true(block, key, block.coins[key])
 
 
-@spoiler
+@defect
 def order(block):
     block.draw.shuffle(block.transactions)
 
 
-@spoiler
+@defect
 def order_of_the_rest(block):
     rest = block.transactions[1:]
     block.draw.shuffle(rest)
     block.transactions[1:] = rest
 
 
-@spoiler
+@defect
 def a_transaction_twice(block):
     if one := any_of(block):
         block.transactions.insert(block.draw.randrange(1, len(block.transactions) + 1), one)
 
 
-@spoiler
+@defect
 def tail_twice(block):
     """CVE-2012-2459: the same root from a list whose end is there twice."""
     count = len(block.transactions)
@@ -456,18 +456,18 @@ def tail_twice(block):
         block.other_body = lambda body: body + body[-(count & -count) :]
 
 
-@spoiler
+@defect
 def without_witness(block):
     """The same header, all witness gone."""
     block.other_body = lambda _: [one.serialized(False) for one in block.transactions]
 
 
-@spoiler
+@defect
 def no_transactions(block):
     block.transactions = block.draw.choice([[], block.transactions[1:], [block.coinbase, block.coinbase]])
 
 
-@spoiler
+@defect
 def no_inputs_or_outputs(block):
     if one := any_of(block):
         if block.draw.random() < 0.5:
@@ -476,27 +476,27 @@ def no_inputs_or_outputs(block):
             one.inputs = []
 
 
-@spoiler
+@defect
 def root(block):
     block.root = block.draw.randbytes(32)
 
 
-@spoiler
+@defect
 def witness_reserved(block):
     block.reserved = block.draw.choice([None, b"", bytes(31), bytes(33), b"\x01" * 32])
 
 
-@spoiler
+@defect
 def witness_commitment(block):
     block.commitment = block.draw.randbytes(32)
 
 
-@spoiler
+@defect
 def no_witness_commitment(block):
     block.has_commitment = False
 
 
-@spoiler
+@defect
 def two_commitments(block):
     """The last one counts."""
     more = block.draw.randbytes(block.draw.choice([0, 3]))
@@ -505,17 +505,17 @@ def two_commitments(block):
         block.commitment = block.draw.randbytes(32)
 
 
-@spoiler
+@defect
 def short_commitment(block):
     block.coinbase.outputs.append((0, Kind("commitment", (COMMITMENT + bytes(32))[: block.draw.choice([6, 36, 37])])))
 
 
-@spoiler
+@defect
 def witness_in_coinbase(block):
     block.late.append(lambda: block.coinbase.inputs[0][4].append(b"x"))
 
 
-@spoiler
+@defect
 def wrong_signature(block):
     """Of the last transaction with signatures, so that no later one spends what it makes; some of them still hold."""
     for one in reversed(block.transactions[1:]):
@@ -526,7 +526,7 @@ def wrong_signature(block):
             return
 
 
-@spoiler
+@defect
 def wrong_witness(block):
     if one := any_of(block):
         at = block.draw.randrange(len(one.inputs))
@@ -551,7 +551,7 @@ SCRIPT_SIGS = [
 SCRIPT_SIGS += [b"\xab", b"\xba"]
 
 
-@spoiler
+@defect
 def wrong_script_sig(block):
     if one := any_of(block):
         at = block.draw.randrange(len(one.inputs))
@@ -560,7 +560,7 @@ def wrong_script_sig(block):
         one.inputs[at] = (txid, index, block.draw.choice(SCRIPT_SIGS + near), sequence, witness)
 
 
-@spoiler
+@defect
 def wrong_sequence(block):
     if one := any_of(block):
         at = block.draw.randrange(len(one.inputs))
@@ -569,7 +569,7 @@ def wrong_sequence(block):
         one.inputs[at] = (txid, index, script_sig, draw_sequence(block.draw), witness)
 
 
-@spoiler
+@defect
 def lock_times(block):
     if one := any_of(block):
         draw, height, median = block.draw, block.height, block.parent.median_time()
@@ -580,12 +580,12 @@ def lock_times(block):
             one.inputs = [(*given[:3], draw.choice(final), given[4]) for given in one.inputs]
 
 
-@spoiler
+@defect
 def coinbase_lock(block):
     block.coinbase.lock_time = block.draw.choice([block.height - 1, block.height, 0xFFFFFFFF])
 
 
-@spoiler
+@defect
 def coinbase_script(block):
     height = number(block.height)
     lengths = [height + bytes(length - len(height)) for length in (len(height), 100, 101)]
@@ -593,34 +593,34 @@ def coinbase_script(block):
     block.script_sig = block.draw.choice([b"", b"\x00", b"\x4c" + height, b"\x61" + height, *lengths, *others])
 
 
-@spoiler
+@defect
 def coinbase_has_two_inputs(block):
     block.late.append(lambda: block.coinbase.inputs.append((block.draw.randbytes(32), 0, b"", FINAL, [])))
 
 
-@spoiler
+@defect
 def version(block):
     block.version = block.draw.choice([0, 1, 2, 3, 4, -1, 0x7FFFFFFF, 0x3FFFE000])
 
 
-@spoiler
+@defect
 def times(block):
     median, now = block.parent.median_time(), int(time.time())
     block.time = block.draw.choice([median - 1, median, median + 1, now + 3600, now + 3 * 3600, 0, 0xFFFFFFFF])
 
 
-@spoiler
+@defect
 def bits(block):
     block.bits = block.draw.choice([0, 0x207FFFFE, 0x1D00FFFF, 0x21000080, 0x20FFFFFF, 0xFF7FFFFF, 0x01003456])
 
 
-@spoiler
+@defect
 def work(block):
     block.nonce_good = False
 
 
 def only_coinbase_sigops(block, count):
-    """Its coinbase has so many signature operations, as they count without running."""
+    """Its coinbase has `count` signature operations, as they count without running."""
 
     def spoil():
         block.coinbase.inputs[0] = (bytes(32), NO_INDEX, number(block.height) + b"\x00", *block.coinbase.inputs[0][3:])
@@ -629,14 +629,14 @@ def only_coinbase_sigops(block, count):
     block.late.append(spoil)
 
 
-@spoiler
+@defect
 def sigops(block):
     """Around the limit: a cost of 80,000, and 4 for each."""
     block.transactions = [block.coinbase]
     only_coinbase_sigops(block, 20_000 + block.draw.choice([-20, -1, 0, 1, 20]))
 
 
-@spoiler
+@defect
 def sigops_of_all_kinds(block):
     """The same with some in P2SH, which count as much, and in witness scripts, which count a quarter."""
     block.transactions = [block.coinbase]
@@ -656,7 +656,7 @@ def sigops_of_all_kinds(block):
         only_coinbase_sigops(block, (80_000 - cost) // 4 + block.draw.choice([-1, 0, 1]))
 
 
-@spoiler
+@defect
 def weight(block):
     """Around four million units."""
     if found := plain_coin(block):
@@ -675,7 +675,7 @@ def weight(block):
         block.late.append(spoil)
 
 
-@spoiler
+@defect
 def size_64(block):
     """A transaction of 64 bytes without witness."""
     if found := plain_coin(block):
@@ -685,12 +685,12 @@ def size_64(block):
         block.add(one)
 
 
-@spoiler
+@defect
 def tail_bytes(block):
     block.tail = block.draw.randbytes(block.draw.choice([1, 40, 100]))
 
 
-@spoiler
+@defect
 def flipped_byte(block):
     def spoil(data):
         at = block.draw.randrange(len(data))
@@ -699,7 +699,7 @@ def flipped_byte(block):
     block.spoil_bytes = spoil
 
 
-@spoiler
+@defect
 def cut(block):
     def spoil(data):
         return data[: block.draw.randrange(len(data))]
@@ -707,7 +707,7 @@ def cut(block):
     block.spoil_bytes = spoil
 
 
-@spoiler
+@defect
 def long_form_of_a_count(block):
     def spoil(data):
         return b"\xfd" + bytes([data[0]]) + b"\x00" + data[1:] if data[0] < 253 else data
