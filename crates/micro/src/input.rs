@@ -6,7 +6,7 @@ use crate::{Error, Options};
 use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
 use lab::chain::{self, Signatures};
-use node::datadir::open::network;
+use node::datadir::lock::network;
 use primitives::coin::put_coin;
 use primitives::{Amount, OutPoint, Tables, Txid};
 use std::cell::OnceCell;

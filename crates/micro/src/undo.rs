@@ -43,7 +43,7 @@ struct Work {
 }
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
-    let network = node::datadir::open::network(&Params::new(Chain::Regtest));
+    let network = node::datadir::lock::network(&Params::new(Chain::Regtest));
     let mut coins = input::coins(bench.size(70, 7_300), Mix::In2025, 1).into_iter().peekable();
     let mut stored: Vec<Vec<StoredCoin>> = Vec::new();
     while coins.peek().is_some() {

@@ -1,14 +1,14 @@
 //! The chain as peers see it: headers, locators, blocks to serve. Never waits for the pipeline.
 
-use crate::datadir::Writers;
 use crate::headers;
 use crate::index::{Headers, SharedIndex};
 use crate::options::{Clock, unix_seconds};
 use crate::tree::{Fate, NodeId, Tree};
+use crate::writer::Writer;
 use consensus::{BlockError, Class, Params, Rule};
 use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{BlockHash, Header, Height, MedianTime, Tables, U256, Work};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use store::blockfiles::BlockFiles;
 
 /// What the peers' side shares with the engine's.
@@ -17,7 +17,7 @@ pub struct SharedChain {
     pub(crate) minimum_work: Work,
     pub(crate) index: Arc<SharedIndex>,
     pub(crate) files: Arc<BlockFiles>,
-    pub(crate) writers: Arc<Mutex<Writers>>,
+    pub(crate) writer: Arc<Writer>,
     pub(crate) pruned: bool,
     pub(crate) clock: Clock,
 }
@@ -181,9 +181,7 @@ impl ChainView for SharedChain {
     fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>> {
         let (at, size) = self.index.read().serve(hash)?;
         // What was stored just now may still be in the writer's buffer.
-        if let Some(blocks) = self.writers.lock().expect("nobody panics with it").blocks.as_mut() {
-            blocks.write_out().ok()?;
-        }
+        self.writer.write_out_blocks().ok()?;
         let mut bytes = self.files.read_block(at).ok()?;
         bytes.truncate(size as usize);
         if witness { Some(bytes) } else { stripped(&bytes) }

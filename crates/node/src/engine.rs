@@ -1,7 +1,7 @@
 //! The best chain, connected: which block to end with, what to disconnect, what to connect, what to do when a block is bad.
 //!
 //! In: headers and the news which bodies are there. Out: a chain that is connected as far as it is good.
-//! Absent on purpose: where bodies come from and where results go (the [`World`]'s).
+//! Absent on purpose: where bodies come from and where results go (the [`EngineBackend`]'s).
 
 use crate::block::{BlockContext, Refusal};
 use crate::fault::Fault;
@@ -19,17 +19,29 @@ use primitives::undo::UndoReader;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
 
 /// What the engine needs of the world beside what its pipeline needs.
-pub trait World: Backend {
+pub trait EngineBackend: Backend {
     /// What [`Backend::next`] is to hand out from now on, in this order.
     fn start(&self, plans: Vec<BlockContext>);
 
     /// A block, read again.
+    ///
+    /// # Errors
+    ///
+    /// The body is not there, or its file cannot be read.
     fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault>;
 
     /// The undo data of a connected block; `prev` is its parent's hash.
+    ///
+    /// # Errors
+    ///
+    /// The same of its undo data.
     fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Vec<u8>, Fault>;
 
     /// A block was taken off the chain.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
     fn disconnected(&self, node: NodeId) -> Result<(), Fault>;
 
     /// A block broke a rule, twice judged; it and what stands on it is marked in the index already.
@@ -37,6 +49,10 @@ pub trait World: Backend {
 
     /// The body of a block is damaged, or another block's. The index says afterwards what is there instead; says whether
     /// that is another copy.
+    ///
+    /// # Errors
+    ///
+    /// The block files cannot be read; or the body may not be replaced here.
     fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault>;
 
     /// From here on scripts are run, for this reason, or not.
@@ -57,7 +73,7 @@ pub enum Activated {
 /// The chain and the coins.
 pub struct Engine<'w> {
     params: &'w Params,
-    world: &'w dyn World,
+    world: &'w dyn EngineBackend,
     index: &'w SharedIndex,
     assume: AssumeValid,
     stop_at: Option<Height>,
@@ -86,7 +102,7 @@ pub struct Setup {
 
 impl<'w> Engine<'w> {
     /// An engine on top of what the world's tables hold.
-    pub fn new(params: &'w Params, world: &'w dyn World, index: &'w SharedIndex, setup: Setup) -> Engine<'w> {
+    pub fn new(params: &'w Params, world: &'w dyn EngineBackend, index: &'w SharedIndex, setup: Setup) -> Engine<'w> {
         let (pipeline, tip) = (Pipeline::new(world, params, setup.pipeline, setup.secret), setup.tip);
         let (assume, stop_at, script_reason) = (setup.assume, setup.stop_at, None);
         let times = headers::Times::default();
@@ -115,6 +131,10 @@ impl<'w> Engine<'w> {
 
     /// Brings the chain to the best block that is complete. Bad blocks are refused on the way, and the next best chain
     /// is taken.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, or two computations that must agree and do not. A bad block is none.
     pub fn activate(&mut self) -> Result<Activated, Fault> {
         loop {
             let target = {
@@ -162,7 +182,7 @@ impl<'w> Engine<'w> {
                 self.world.lost(node, &error.to_string())?;
             }
             Outcome::WrongBody { node } => {
-                self.world.lost(node, "another block lies there")?;
+                self.world.lost(node, "record contains a different block than the index says")?;
             }
         }
         Ok(false)
@@ -202,16 +222,20 @@ impl<'w> Engine<'w> {
                 self.world.refused(node, &error);
                 Ok(())
             }
-            Answer::Good => Err(Fault::own(format!(
+            Answer::Good => Err(Fault::internal(format!(
                 "block {hash} at height {height} was refused ({first}), and found good when it was judged alone"
             ))),
-            Answer::WrongBody => Err(Fault::own(format!(
+            Answer::WrongBody => Err(Fault::internal(format!(
                 "block {hash} at height {height} was refused ({first}), and read again its bytes are others: check the disk"
             ))),
         }
     }
 
     /// The coin of this name, from memory or tables.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
     pub fn coin(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
         let known =
             self.pipeline.with_lane(&outpoint.txid, |lane| lane.get(outpoint).map(|coin| coin.map(<[u8]>::to_vec)));
@@ -225,6 +249,10 @@ impl<'w> Engine<'w> {
 
     /// Takes the last block off the chain, with its undo data.
     ///
+    /// # Errors
+    ///
+    /// Block or undo data that cannot be read, or coins that are not as the block left them.
+    ///
     /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectBlock`; the result must be clean, as in `DisconnectTip`.
     pub fn disconnect_tip(&mut self) -> Result<(), Fault> {
         let node = self.tip;
@@ -235,7 +263,7 @@ impl<'w> Engine<'w> {
         let bytes = self.world.read(node)?;
         let undo = self.world.read_undo(node, prev)?;
         let unclean =
-            |what: &str| Fault::own(format!("block {hash} at height {height} cannot be disconnected: {what}"));
+            |what: &str| Fault::internal(format!("block {hash} at height {height} cannot be disconnected: {what}"));
         let mut tables = Tables::new();
         let block = tables.parse_block(&bytes).map_err(|why| unclean(&why.to_string()))?;
         let mut txids = Vec::new();
@@ -270,6 +298,10 @@ impl<'w> Engine<'w> {
     }
 
     /// Connects up to a block that was connected before; says whether all went well.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::activate`].
     pub fn reconnect(&mut self, target: NodeId) -> Result<bool, Fault> {
         Ok(!self.connect_to(target)? && self.tip == target)
     }
@@ -295,6 +327,10 @@ impl<'w> Engine<'w> {
 
     /// Connects blocks up to `target`, which stands on the tip, as their bodies come; ends when the world has no next one.
     /// Says whether it was stopped on demand.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::activate`].
     pub fn stream(&mut self, target: NodeId) -> Result<bool, Fault> {
         let target = match self.stop_at {
             Some(stop) if self.headers().height(target) > stop => self.headers().ancestor(target, stop),
@@ -310,6 +346,10 @@ impl<'w> Engine<'w> {
 
     /// Checks blocks beside the chain as far as they can be checked without coins: those with a body, not connected,
     /// not refused. Says whether it was stopped on demand.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::activate`].
     pub fn check_stale_blocks(&mut self) -> Result<bool, Fault> {
         let waiting = self.index.read().unchecked_stale_blocks(self.tip);
         for node in waiting {
@@ -347,7 +387,9 @@ impl<'w> Engine<'w> {
             Err(Refusal::Rule(error)) if error.mutated() => Err(BadBody::Lost(error.to_string())),
             Err(Refusal::Rule(error)) => Err(BadBody::Refused(error)),
             Err(Refusal::Unparsable(why)) => Err(BadBody::Lost(why.to_string())),
-            Err(Refusal::WrongBody) => Err(BadBody::Lost("another block lies there".into())),
+            Err(Refusal::WrongBody) => {
+                Err(BadBody::Lost("record contains a different block than the index says".into()))
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ pub enum Fault {
     /// Something between programs or options: what was wanted, what was found, what to do.
     Refused(String),
     /// Two computations that must agree do not: failing hardware, or a mistake of this program.
-    Own(String),
+    Internal(String),
 }
 
 impl Fault {
@@ -20,8 +20,8 @@ impl Fault {
     }
 
     /// A mistake of this program, or of the machine.
-    pub fn own(what: impl Into<String>) -> Fault {
-        Fault::Own(what.into())
+    pub fn internal(what: impl Into<String>) -> Fault {
+        Fault::Internal(what.into())
     }
 
     /// Something that cannot be done as asked.
@@ -35,7 +35,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Store(fault) => fmt::Display::fmt(fault, f),
             Fault::Refused(why) => f.write_str(why),
-            Fault::Own(what) => write!(
+            Fault::Internal(what) => write!(
                 f,
                 "{what}: this is a fault of the machine or of this program, not of a block; nothing was marked, what was committed stands"
             ),

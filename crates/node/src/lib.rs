@@ -1,13 +1,50 @@
-//! The engine: where coins, files, rules and peers meet.
+//! The engine: where headers, blocks, coins, files, rules and peers meet.
+//!
+//! In: block files, or headers and blocks of peers, and a data directory of bitcoind or ffwd. Out: the same directory
+//! with the best chain connected, and events for the user. It must never know: formats of files (`store`), rules
+//! (`consensus`), messages (`p2p`), the terminal (`ffwd`).
+//!
+//! # Entry points
+//!
+//! [`jobs`] has a function for each command: options in, report out. Below it, where to begin reading:
+//! - [`engine::Engine::activate`]: which chain to connect, what to disconnect, what happens to a bad block.
+//! - [`pipeline::Pipeline::run`]: how the blocks of one chain are connected by all cores, in order.
+//! - [`index::BlockIndex`]: what is known of every block; [`best_chain::CandidateSet`]: which one should be the tip.
+//! - `writer::Writer::commit` and `coins_io::CoinsIo`: what is made durable before what.
+//! - `jobs::sync`: what is requested from peers, and what becomes of what they send.
+//!
+//! # Threads
+//!
+//! - The thread that calls a job runs the engine. In [`pipeline::Pipeline::run`] it reads blocks, and sleeps while the disk
+//!   or peers bring the next one.
+//! - The pipeline's workers, `-par` of them, live for one run. They do the work on blocks, and in the background what
+//!   makes coins durable: sync, writing parts of a commit, compaction.
+//! - A sync has besides: the network's thread (`p2p`), `arrive` (takes what it says; with many processors `arrive.NN` check
+//!   and store blocks for it), and `tell` (progress).
+//!
+//! # Lock order
+//!
+//! A thread that holds one of these takes only locks further down:
+//! 1. the feed of blocks, of the thread that runs the pipeline alone, which may sleep with it;
+//! 2. the pipeline's scheduler;
+//! 3. `writer`: what is appended to, and the file infos;
+//! 4. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
+//! 5. those of one file that take no other: arrivals, reporter, log.
+//!
+//! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. No lock is held while a job
+//! waits for disk space, nor `writer` or the index while the disk syncs.
 
 pub mod arrivals;
 mod atomic_height;
+mod bench_lines;
 pub mod best_chain;
 pub mod block;
 pub mod chainview;
+mod coins_io;
 pub mod datadir;
 pub mod engine;
 pub mod fault;
+mod feed;
 pub mod headers;
 pub mod index;
 pub mod jobs;
@@ -16,10 +53,12 @@ pub mod log;
 pub mod options;
 pub mod pipeline;
 pub mod recheck;
+pub mod report;
 mod scratch;
 pub mod setinfo;
 pub mod stages;
 pub mod stats;
 pub mod tree;
+mod writer;
 
 pub use fault::Fault;

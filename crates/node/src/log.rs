@@ -93,29 +93,29 @@ impl Log {
 
 /// Keeps lines down that anybody who connects to us can cause, as many as they like.
 #[derive(Default)]
-pub struct Crowd {
+pub struct LogRateLimit {
     since: Option<Instant>,
     said: u32,
     left_out: u64,
 }
 
 /// Lines of a crowd in a minute.
-const CROWD_LINES_MAX: u32 = 30;
+const LINES_PER_MINUTE_MAX: u32 = 30;
 
-impl Crowd {
+impl LogRateLimit {
     /// Whether there is room for one more line.
-    pub fn may_speak(&mut self, log: &Log) -> bool {
-        self.may_speak_at(Instant::now(), log)
+    pub fn allow(&mut self, log: &Log) -> bool {
+        self.allow_at(Instant::now(), log)
     }
 
-    fn may_speak_at(&mut self, now: Instant, log: &Log) -> bool {
+    fn allow_at(&mut self, now: Instant, log: &Log) -> bool {
         if self.since.is_none_or(|since| now.duration_since(since) > Duration::from_secs(60)) {
             if self.left_out > 0 {
                 log.line(&format!("{} more lines about inbound connections were left out", self.left_out));
             }
-            *self = Crowd { since: Some(now), ..Crowd::default() };
+            *self = LogRateLimit { since: Some(now), ..LogRateLimit::default() };
         }
-        let may = self.said < CROWD_LINES_MAX;
+        let may = self.said < LINES_PER_MINUTE_MAX;
         self.said += u32::from(may);
         self.left_out += u64::from(!may);
         may
@@ -144,10 +144,10 @@ mod tests {
 
     #[test]
     fn a_crowd_says_so_much_a_minute() {
-        let (mut crowd, log, start) = (Crowd::default(), Log::none(), Instant::now());
-        let said = |crowd: &mut Crowd, seconds| {
+        let (mut crowd, log, start) = (LogRateLimit::default(), Log::none(), Instant::now());
+        let said = |crowd: &mut LogRateLimit, seconds| {
             let at = start + Duration::from_secs(seconds);
-            (0..100).filter(|_| crowd.may_speak_at(at, &log)).count()
+            (0..100).filter(|_| crowd.allow_at(at, &log)).count()
         };
         assert_eq!((said(&mut crowd, 0), said(&mut crowd, 59), said(&mut crowd, 61)), (30, 0, 30));
     }

@@ -32,6 +32,10 @@ struct Shares {
 }
 
 /// Goes through all coins with `par` threads. Height and best block are the caller's to fill in.
+///
+/// # Errors
+///
+/// A damaged table or coin, or what the system says.
 pub fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, Fault> {
     let shares = Mutex::new(Shares { claimed: 0, taken: 0, done: BTreeMap::new() });
     let changed = Condvar::new();
@@ -105,7 +109,7 @@ fn read_share(view: &CoinsView, first: u8, hash: SetHash) -> Result<Share, store
     let mut group: Vec<(OutPoint, Vec<u8>)> = Vec::new();
     while let Some((outpoint, stored)) = coins.next_coin()? {
         let coin = CoinRef::decode(stored).map_err(|why| {
-            let found = format!("{outpoint} with bytes that are none: {why}");
+            let found = format!("{outpoint} with bytes that do not deserialize: {why}");
             let advice = "Rebuild the coins: ffwd reindex --chainstate-only";
             store::Fault::new(store::FaultKind::Damaged, view.path(), "coins", found, advice)
         })?;

@@ -174,7 +174,7 @@ fn unusable_data_directory_is_refused_by_path() {
 fn read_only_commands_on_empty_directory_create_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for (line, code, want) in [
-        ("info", 0, "the folder is empty"),
+        ("info", 0, "the data directory is empty"),
         ("coins info", 1, "wanted a chainstate, found none"),
         ("verify", 1, "wanted a block index, found none"),
     ] {

@@ -183,7 +183,7 @@ fn commands_leave_foreign_files_unchanged() {
     ] {
         let ran = watched.run(line);
         assert_eq!(ran.good()["height"], top, "{line}");
-        assert!(ran.err.contains("wallets in a folder that is pruned"), "{line}: {ran:?}");
+        assert!(ran.err.contains("wallets in a data directory that is pruned"), "{line}: {ran:?}");
         watched.same(line, false);
     }
 }

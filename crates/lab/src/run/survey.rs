@@ -45,7 +45,7 @@ pub(super) fn survey(label: &str, folder: &Path, network: Chain) -> Result<Surve
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let key =
         store::xor::read_key(&*disk, blocks_dir).map_err(|fault| fault.to_string())?.unwrap_or(store::xor::NO_KEY);
-    let files = BlockFiles::new(disk, blocks_dir, &node::datadir::open::network(&params), key);
+    let files = BlockFiles::new(disk, blocks_dir, &node::datadir::lock::network(&params), key);
     let numbers = files.numbers().map_err(|fault| fault.to_string())?.there;
     if numbers.is_empty() {
         return Err(format!("no block files in {}", blocks_dir.display()));

@@ -6,16 +6,17 @@
 //!
 //! Absent on purpose: which file may go (`store::prune`); formats.
 
-use super::{Folder, Mode, Writers};
+use super::{DataDir, Mode};
 use crate::fault::Fault;
+use crate::index::BlockIndex;
 use crate::options::{Options, Prune, unix_seconds};
 use crate::tree::NodeId;
 use disk::Disk;
 use primitives::Height;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use store::Layout;
 use store::index::LoadedIndex;
 use store::prune::{self, Selection};
+use store::{FileInfo, Layout};
 
 /// Where far more lies than the target allows, as at the start of a reindex, a commit is made early only for so much, or
 /// the target if that is less: each costs time, and the files are not growing.
@@ -51,7 +52,7 @@ pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Resu
         None => return Ok(Vec::new()),
     };
     Ok(vec![format!(
-        "{}: wallets in a folder that is pruned: one that was last used before the lowest block that stays cannot be \
+        "{}: wallets in a data directory that is pruned: one that was last used before the lowest block that stays cannot be \
          loaded by bitcoind afterwards without fetching the whole chain again; stop now (Ctrl-C) and let bitcoind load \
          them first, if they are older",
         place.display()
@@ -63,25 +64,10 @@ pub(crate) fn finish_removal(disk: &dyn Disk, layout: &Layout, loaded: &LoadedIn
     Ok(prune::remove_files(disk, layout, &prune::already_pruned(loaded))?)
 }
 
-impl Folder<'_> {
+impl DataDir<'_> {
     /// Whether block files are missing, or may be soon: not every block can be served.
     pub(crate) fn is_pruning(&self) -> bool {
-        self.options.prune != Prune::Off || self.writers().is_pruned
-    }
-
-    /// What an index of an interrupted run says of blocks whose files are gone: they were connected, or are beside the
-    /// chain. Their headers are not in the files.
-    pub(crate) fn keep_pruned(&self, loaded: &LoadedIndex) {
-        self.writers().is_pruned = loaded.is_pruned;
-        let is_gone = |entry: &&store::IndexEntry| prune::is_block_pruned(loaded, entry);
-        let Some(highest) = loaded.entries.iter().filter(is_gone).map(|entry| entry.height).max() else { return };
-        let mut index = self.index.write();
-        for entry in loaded.entries.iter().filter(|entry| entry.height <= highest) {
-            let Some(id) = index.insert_known(entry) else { continue };
-            if is_gone(&entry) {
-                index.load_pruned(id, entry);
-            }
-        }
+        self.options.prune != Prune::Off || self.writer.is_pruned()
     }
 
     /// How many blocks above the tip may be stored before they are connected, where they are of `block_bytes` each.
@@ -90,14 +76,13 @@ impl Folder<'_> {
         Some(u32::try_from(bytes / AHEAD_SHARE / block_bytes.max(1)).unwrap_or(u32::MAX).max(16))
     }
 
-    fn select(&self, writers: &Writers, tip_height: Height) -> Selection {
+    fn select(&self, infos: &[FileInfo], index: &BlockIndex, tip_height: Height) -> Selection {
         let Prune::Target { bytes } = self.options.prune else { return Selection::default() };
         let ask = {
-            let index = self.index.read();
             let (tree, tip) = (index.headers(), index.tip());
             let best = tree.best();
             // Without peers the blocks come from files, and Core calls that the initial download, too.
-            let initial = self.arrivals.is_none()
+            let initial = self.feed.arrivals.is_none()
                 || crate::headers::is_initial(
                     tree.work(tip),
                     tree.time(tip),
@@ -113,7 +98,7 @@ impl Folder<'_> {
                 initial_download: initial,
             }
         };
-        prune::select(writers.infos.all(), &ask)
+        prune::select(infos, &ask)
     }
 
     /// A block of so many bytes was connected: sees from time to time whether a commit would make room.
@@ -126,7 +111,7 @@ impl Folder<'_> {
             return;
         }
         self.pruning.unseen_bytes.store(0, Relaxed);
-        let selected = self.select(&self.writers(), height);
+        let selected = self.writer.select(|infos, index| self.select(infos, index, height));
         let Prune::Target { bytes: target } = self.options.prune else { return };
         let is_worth_it = selected.left_bytes < target || selected.bytes >= target.min(BATCH_BYTES_MAX);
         self.pruning.due.store(!selected.files.is_empty() && is_worth_it, Relaxed);
@@ -144,20 +129,22 @@ impl Folder<'_> {
             return Ok(());
         }
         let height = self.headers().height(tip);
-        let Some(selected) = self.forget_bodies(height) else { return Ok(()) };
+        let selected = self.writer.prune(|infos, index| self.select(infos, index, height));
+        let Some(selected) = selected else { return Ok(()) };
         self.write_index(None)?;
         // A file that is open keeps its room.
-        self.writers().undo.forget(&selected.files);
+        self.writer.forget_undo(&selected.files);
         self.undo_files.forget_open_files();
         self.files.forget_open_files();
         self.with_room(|| prune::remove_files(&*self.disk, &self.layout, &selected.files))?;
         if self.pruning.files.fetch_add(selected.files.len() as u64, Relaxed) == 0 {
             let kept = prune::BLOCKS_KEPT_MIN;
-            self.teller.note(format!("Pruning block files whose blocks are all {kept} or more below height {height}"));
+            self.reporter
+                .note(format!("Pruning block files whose blocks are all {kept} or more below height {height}"));
         }
         self.pruning.bytes.fetch_add(selected.bytes, Relaxed);
         let mib = |bytes: u64| bytes >> 20;
-        self.teller.log().line(&format!(
+        self.reporter.log().line(&format!(
             "Pruned {} blk/rev pairs of {} MiB as of height {height}: {} MiB are left",
             selected.files.len(),
             mib(selected.bytes),
@@ -166,29 +153,14 @@ impl Folder<'_> {
         Ok(())
     }
 
-    /// Chooses files, and forgets what lies in them; none when none may go. From here on every commit of the index says
-    /// the whole of it: entries, infos and flag change under one lock.
-    fn forget_bodies(&self, height: Height) -> Option<Selection> {
-        let mut writers = self.writers();
-        let selected = self.select(&writers, height);
-        if selected.files.is_empty() {
-            return None;
-        }
-        let goes = |file: u32| selected.files.binary_search(&file).is_ok();
-        self.index.write().pruned(goes);
-        selected.files.iter().for_each(|&file| writers.infos.prune(file));
-        writers.is_pruned = true;
-        Some(selected)
-    }
-
     /// At the end of a job: what is gone, and what that asks of bitcoind.
     pub(crate) fn tell_pruned(&self) {
         let files = self.pruning.files.load(Relaxed);
         if files > 0 {
             let (height, mib) = (self.index.read().prune_height(), self.pruning.bytes.load(Relaxed) >> 20);
-            self.teller.note(format!(
+            self.reporter.note(format!(
                 "Pruned {files} pairs of block and undo files ({mib} MiB): blocks below height {height} are gone. \
-                 bitcoind must run with -prune on this folder, and ffwd with --prune; a wallet last used below that \
+                 bitcoind must run with -prune on this data directory, and ffwd with --prune; a wallet last used below that \
                  height cannot be loaded there"
             ));
         }

@@ -1,6 +1,6 @@
 //! `info`: what is in a folder, without changing it.
 
-use crate::datadir::open;
+use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::options::Options;
 use primitives::{BlockHash, Height};
@@ -71,25 +71,29 @@ impl fmt::Display for FolderInfo {
 }
 
 /// Looks into a folder.
+///
+/// # Errors
+///
+/// The directory is in use, damaged, or cannot be read.
 pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
     let mut info =
         FolderInfo { chain: options.params.chain.name(), best: options.params.genesis_hash, ..Default::default() };
-    if open::is_unused(options)? {
-        info.next_step = "ffwd sync: the folder is empty".into();
+    if lock::is_unused(options)? {
+        info.next_step = "ffwd sync: the data directory is empty".into();
         return Ok(info);
     }
-    let locked = open::lock_now(options, false)?;
+    let locked = lock::lock_now(options, false)?;
     let (disk, layout) = (&locked.disk, &locked.layout);
     let has_files = !locked.files.numbers()?.there.is_empty();
     let loaded = match BlockIndex::exists(&**disk, layout)? {
-        true => BlockIndex::open_read_only(disk.clone(), layout)?.load(&open::network(&options.params))?,
+        true => BlockIndex::open_read_only(disk.clone(), layout)?.load(&lock::network(&options.params))?,
         false => LoadedIndex::default(),
     };
     if loaded.entries.is_empty() && !loaded.is_reindexing {
         info.next_step = if has_files {
             "ffwd reindex: there are block files and no index"
         } else {
-            "ffwd sync: the folder is empty"
+            "ffwd sync: the data directory is empty"
         }
         .into();
         return Ok(info);

@@ -15,7 +15,7 @@ pub use info::{Failed, FolderInfo, info};
 pub use sync::{SyncOptions, sync};
 pub use verify::{VerifyReport, verify};
 
-use crate::datadir::{self, Folder};
+use crate::datadir::{self, DataDir};
 use crate::engine::{Activated, Engine, Setup};
 use crate::fault::Fault;
 use crate::headers::AssumeValid;
@@ -29,36 +29,44 @@ use store::chainstate::Chainstate;
 use store::index::{BlockIndex, LoadedIndex};
 
 /// Rebuilds index, undo data and coins from the block files, or the coins alone.
+///
+/// # Errors
+///
+/// The directory cannot be used, its block files reach less far than its coins, or what the system says.
 pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<Report, Fault> {
     if chainstate_only { rebuild::run(options, events) } else { reindex::run(options, events) }
 }
 
 /// Counts and hashes the set of coins as it lies in the tables.
+///
+/// # Errors
+///
+/// There is no complete chainstate, it is damaged, or what the system says.
 pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
     let no_coins = |dir: &std::path::Path| {
         let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
         Fault::from(store::Fault::new(store::FaultKind::Missing, dir, "a chainstate", "none", advice))
     };
-    if datadir::open::is_unused(options)? {
-        return Err(no_coins(&datadir::open::layout(options).chainstate_dir()));
+    if datadir::lock::is_unused(options)? {
+        return Err(no_coins(&datadir::lock::layout(options).chainstate_dir()));
     }
-    let locked = datadir::open::lock(options, events, false)?;
+    let locked = datadir::lock::lock(options, events, false)?;
     let dir = locked.layout.chainstate_dir();
     if !Chainstate::exists(&*locked.disk, &dir)? {
         return Err(no_coins(&dir));
     }
     let coins = Chainstate::open_read_only(locked.disk.clone(), &dir)?;
     if coins.head_blocks()?.is_some() {
-        let advice = "Let bitcoind or ffwd finish it: start one of them on this folder";
-        let found = "one that was half written when bitcoind was stopped";
-        let fault = store::Fault::new(store::FaultKind::Refused, &dir, "a whole set of coins", found, advice);
+        let advice = "Let bitcoind or ffwd finish it: start one of them on this data directory";
+        let found = "one whose last flush bitcoind did not finish";
+        let fault = store::Fault::new(store::FaultKind::Refused, &dir, "a complete UTXO set", found, advice);
         return Err(fault.into());
     }
     let view = coins.view();
     let mut info = crate::setinfo::set_info(&view, hash, options.par)?;
     if let Some(best) = coins.best_block()? {
         let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
-        let loaded = index.load(&datadir::open::network(&options.params))?;
+        let loaded = index.load(&datadir::lock::network(&options.params))?;
         (info.best, info.height) = (best, height_of(&loaded, best)?);
     }
     Ok(info)
@@ -73,7 +81,7 @@ fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height, Fault> {
 /// The coins stand at a block that the index does not know.
 fn apart(best: BlockHash) -> Fault {
     Fault::refused(format!(
-        "the coins stand at block {best}, which the block index does not know: the two do not belong together; run ffwd reindex"
+        "the chainstate's best block {best} is not in the block index: the two do not belong together; run ffwd reindex"
     ))
 }
 
@@ -86,14 +94,14 @@ fn secret() -> HashKey {
 }
 
 /// An engine on a folder.
-fn engine<'f>(folder: &'f Folder<'_>, tip: NodeId) -> Engine<'f> {
-    engine_with(folder, tip, folder.options.dbcache_bytes)
+fn engine<'f>(datadir: &'f DataDir<'_>, tip: NodeId) -> Engine<'f> {
+    engine_with(datadir, tip, datadir.options.dbcache_bytes)
 }
 
 /// The same with another budget.
-fn engine_with<'f>(folder: &'f Folder<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
-    let options = folder.options;
-    folder.teller.transactions.store(folder.index.read().transactions_up_to(tip), Relaxed);
+fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
+    let options = datadir.options;
+    datadir.reporter.transactions.store(datadir.index.read().transactions_up_to(tip), Relaxed);
     let setup = Setup {
         pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
@@ -101,7 +109,7 @@ fn engine_with<'f>(folder: &'f Folder<'_>, tip: NodeId, budget_bytes: usize) -> 
         tip,
         secret: secret(),
     };
-    Engine::new(folder.params, folder, &folder.index, setup)
+    Engine::new(datadir.params, datadir, &datadir.index, setup)
 }
 
 /// Does something when it goes, after a panic too: another thread is told to end, which nobody waits for in vain then.
@@ -114,58 +122,58 @@ impl<F: FnMut()> Drop for AtEnd<F> {
 }
 
 /// Brings the chain up to date and commits it; tells how far it is meanwhile.
-fn activate(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
-    telling(folder, engine, Engine::activate)
+fn activate(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
+    telling(datadir, engine, Engine::activate)
 }
 
 /// Tells how far it is while `work` is done.
 fn telling<'f, T>(
-    folder: &Folder<'_>,
+    datadir: &DataDir<'_>,
     engine: &mut Engine<'f>,
     work: impl FnOnce(&mut Engine<'f>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     let done = std::sync::atomic::AtomicBool::new(false);
     let stats = engine.pipeline.stats();
     std::thread::scope(|scope| {
-        let teller = scope.spawn(|| {
+        let reporter = scope.spawn(|| {
             while !done.load(Relaxed) {
                 std::thread::park_timeout(std::time::Duration::from_millis(100));
-                folder.teller.progress(|| stats.snapshot());
+                datadir.reporter.progress(|| stats.snapshot());
             }
         });
         let _end = AtEnd(|| {
             done.store(true, Relaxed);
-            teller.thread().unpark();
+            reporter.thread().unpark();
         });
         work(engine)
     })
 }
 
 /// Commits everything, and leaves nothing for LevelDB to do.
-fn finish(folder: &Folder<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
+fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
     engine.pipeline.flush(engine.tip_and_hash())?;
-    folder.write_index(None)?;
-    folder.with_room(|| folder.coins.settle())?;
-    folder.with_room(|| folder.index_db.settle())?;
+    datadir.write_index(None)?;
+    datadir.with_room(|| datadir.coins.settle())?;
+    datadir.with_room(|| datadir.writer.settle())?;
     Ok(())
 }
 
 /// What was done, from start to the last commit durable.
-fn report(folder: &Folder<'_>, engine: &Engine<'_>, height_start: Height, stopped: bool) -> Report {
+fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: Height, stopped: bool) -> Report {
     let (tip, best) = engine.tip_and_hash();
-    let teller = &folder.teller;
-    folder.tell_pruned();
+    let reporter = &datadir.reporter;
+    datadir.tell_pruned();
     let report = Report {
-        height: folder.headers().height(tip),
+        height: datadir.headers().height(tip),
         best,
         height_start,
-        blocks_invalid: teller.invalid.load(Relaxed),
-        blocks: teller.blocks.load(Relaxed),
-        seconds: teller.seconds(),
+        blocks_invalid: reporter.invalid.load(Relaxed),
+        blocks: reporter.blocks.load(Relaxed),
+        seconds: reporter.seconds(),
         stopped,
         stats: engine.pipeline.stats().snapshot(),
     };
-    teller.log().line("Shutdown done");
-    teller.log().flush();
+    reporter.log().line("Shutdown done");
+    reporter.log().flush();
     report
 }

@@ -1,9 +1,9 @@
 //! Opening a folder to go on with it: what its index and coins say, finished where Core or ffwd was cut short.
 
 use super::replay::replay;
-use crate::datadir::Folder;
-use crate::datadir::open::{self, Locked};
-use crate::datadir::prune;
+use crate::datadir::DataDir;
+use crate::datadir::lock::{self, Locked};
+use crate::datadir::{prune, start_of};
 use crate::fault::Fault;
 use crate::options::{Events, Options, Prune};
 use crate::tree::NodeId;
@@ -15,7 +15,7 @@ use store::{FaultKind, FileInfos};
 
 /// A data directory, and the block that its coins stand at.
 pub(super) struct Existing<'e> {
-    pub(super) folder: Folder<'e>,
+    pub(super) datadir: DataDir<'e>,
     pub(super) tip: NodeId,
 }
 
@@ -35,55 +35,55 @@ pub(super) fn open_existing<'e>(
     job: &str,
     purpose: Purpose,
 ) -> Result<Existing<'e>, Fault> {
-    if purpose == Purpose::Look && open::is_unused(options)? {
-        return Err(nothing_to_look_at(&open::layout(options).index_dir(), "a block index", "none"));
+    if purpose == Purpose::Look && lock::is_unused(options)? {
+        return Err(nothing_to_look_at(&lock::layout(options).index_dir(), "a block index", "none"));
     }
-    let locked = open::lock(options, events, false)?;
-    let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
-    let teller = open::teller(events, options, &layout, job);
+    let locked = lock::lock(options, events, false)?;
+    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let reporter = lock::reporter(events, options, &layout, job);
     chainstate::check_no_snapshot(&*disk, &layout)?;
-    teller.with_room(stop, || chainstate::finish_swap(&*disk, &layout))?;
-    teller.with_room(stop, || store::reindex::finish_index_swap(&*disk, &layout))?;
+    reporter.with_room(|| chainstate::finish_swap(&*disk, &layout))?;
+    reporter.with_room(|| store::reindex::finish_index_swap(&*disk, &layout))?;
     check_there(&locked, purpose, options.params.genesis_hash)?;
-    let block_index = teller.with_room(stop, || BlockIndex::open(disk.clone(), &layout))?;
-    let loaded = block_index.load(&open::network(&options.params))?;
+    let block_index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
+    let loaded = block_index.load(&lock::network(&options.params))?;
     if purpose == Purpose::Work {
         if !loaded.is_reindexing {
-            teller.with_room(stop, || store::reindex::forget(&disk, &layout))?;
+            reporter.with_room(|| store::reindex::forget(&disk, &layout))?;
         }
         if options.prune == Prune::Off {
             index::check_not_pruned(&loaded, &layout)?;
         }
-        prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| teller.warn(warning));
-        teller.with_room(stop, || prune::finish_removal(&*disk, &layout, &loaded))?;
+        prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
+        reporter.with_room(|| prune::finish_removal(&*disk, &layout, &loaded))?;
     }
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
-    let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
+    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
     let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
     let infos = FileInfos::new(loaded.files.clone());
-    let folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
-    folder.writers().is_pruned = loaded.is_pruned;
-    folder.take_index(&loaded)?;
+    let datadir = DataDir::new(options, reporter, locked, block_index, coins, infos);
+    datadir.writer.set_pruned(loaded.is_pruned);
+    datadir.take_index(&loaded)?;
     if purpose == Purpose::Look && loaded.entries.is_empty() {
-        return Err(nothing_to_look_at(&folder.layout.index_dir(), "a block index", "an empty one"));
+        return Err(nothing_to_look_at(&datadir.layout.index_dir(), "a block index", "an empty one"));
     }
     let tip = match heads {
-        Some(heads) => replay(&folder, heads)?,
+        Some(heads) => replay(&datadir, heads)?,
         None => {
-            let start = open::start_of(&folder.headers(), best);
+            let start = start_of(&datadir.headers(), best);
             start.ok_or_else(|| super::apart(best.unwrap_or_default()))?
         }
     };
     // Not before it is known that the folder can be gone on with.
     if loaded.entries.is_empty() {
-        folder.write_genesis()?;
-        folder.mark_genesis();
+        datadir.write_genesis()?;
+        datadir.mark_genesis();
     }
-    folder.set_active(tip);
+    datadir.set_active(tip);
     if purpose == Purpose::Work {
-        folder.prune(tip)?;
+        datadir.prune(tip)?;
     }
-    Ok(Existing { folder, tip })
+    Ok(Existing { datadir, tip })
 }
 
 /// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before
@@ -124,7 +124,7 @@ pub(super) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<()
 }
 
 fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
-    let locked = open::lock(options, events, false)?;
+    let locked = lock::lock(options, events, false)?;
     let (disk, layout) = (&locked.disk, &locked.layout);
     if BlockIndex::exists(&**disk, layout)? {
         let index = BlockIndex::open_read_only(disk.clone(), layout)?;

@@ -1,7 +1,7 @@
 //! `reindex --chainstate-only`: the coins from the blocks that the index knows, beside the old ones, swapped in when whole.
 
 use super::{activate, engine, reindex_preflight, report};
-use crate::datadir::{Folder, Mode, open};
+use crate::datadir::{DataDir, Mode, lock, start_of};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::options::{Events, Options, Prune, Report};
@@ -15,16 +15,16 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     if options.prune != Prune::Off {
         return Err(Fault::refused(
             "Prune mode is incompatible with -reindex-chainstate. Use full -reindex instead. \
-             That is ffwd reindex with --prune, or leave --prune away here",
+             That is ffwd reindex with --prune, or remove --prune here",
         ));
     }
-    let locked = open::lock(options, events, true)?;
-    let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
-    let teller = open::teller(events, options, &layout, "reindex --chainstate-only");
+    let locked = lock::lock(options, events, true)?;
+    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let reporter = lock::reporter(events, options, &layout, "reindex --chainstate-only");
     chainstate::check_no_snapshot(&*disk, &layout)?;
-    let rebuilt = teller.with_room(stop, || chainstate::rebuilt(&*disk, &layout))?;
-    let block_index = teller.with_room(stop, || BlockIndex::open(disk.clone(), &layout))?;
-    let loaded = block_index.load(&open::network(&options.params))?;
+    let rebuilt = reporter.with_room(|| chainstate::rebuilt(&*disk, &layout))?;
+    let block_index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
+    let loaded = block_index.load(&lock::network(&options.params))?;
     if loaded.is_reindexing || loaded.entries.is_empty() {
         let found = if loaded.is_reindexing { "one whose reindex is not finished" } else { "an empty one" };
         let advice = "Run ffwd reindex";
@@ -32,61 +32,61 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
             store::Fault::new(store::FaultKind::Refused, &layout.index_dir(), "a whole block index", found, advice);
         return Err(fault.into());
     }
-    teller.with_room(stop, || store::reindex::forget(&disk, &layout))?;
+    reporter.with_room(|| store::reindex::forget(&disk, &layout))?;
     index::check_not_pruned(&loaded, &layout)?;
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     // Nobody may use the old coins while the new ones are made.
     let old = layout.chainstate_dir();
-    teller.with_room(stop, || disk.create_dir_all(&old).map_err(store::Fault::from))?;
-    let old_lock = teller.with_room(stop, || disk.lock(&old.join("LOCK")).map_err(store::Fault::from))?;
-    let height_before = reindex_preflight::height_of_coins(&locked, &loaded, &teller)?;
-    let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir()))?;
+    reporter.with_room(|| disk.create_dir_all(&old).map_err(store::Fault::from))?;
+    let old_lock = reporter.with_room(|| disk.lock(&old.join("LOCK")).map_err(store::Fault::from))?;
+    let height_before = reindex_preflight::height_of_coins(&locked, &loaded, &reporter)?;
+    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir()))?;
     let best = coins.best_block()?;
     let infos = FileInfos::new(loaded.files.clone());
-    let mut folder = Folder::assemble(options, teller, locked, block_index, coins, infos);
-    folder.mode = Mode::RebuildCoins;
-    folder.take_index(&loaded)?;
-    let start = open::start_of(&folder.headers(), best).ok_or_else(|| {
+    let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos);
+    datadir.mode = Mode::RebuildCoins;
+    datadir.take_index(&loaded)?;
+    let start = start_of(&datadir.headers(), best).ok_or_else(|| {
         Fault::refused(
-            "the half-built coins stand at an unknown block: remove the folder ffwd/chainstate and start again",
+            "the best block of the half-built chainstate is not in the block index: remove the directory ffwd/chainstate and start again",
         )
     })?;
-    folder.set_active(start);
-    let height_start = folder.headers().height(start);
+    datadir.set_active(start);
+    let height_start = datadir.headers().height(start);
     if rebuilt == Rebuilt::Started && height_start > Height::GENESIS {
-        folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
+        datadir.reporter.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     let (done, stopped) = {
-        let mut engine = engine(&folder, start);
-        let stopped = activate(&folder, &mut engine)? == Activated::Stopped;
+        let mut engine = engine(&datadir, start);
+        let stopped = activate(&datadir, &mut engine)? == Activated::Stopped;
         engine.pipeline.flush(engine.tip_and_hash())?;
-        folder.write_index(None)?;
+        datadir.write_index(None)?;
         if !stopped {
-            check_height(&folder, &engine, height_before)?;
-            folder.with_room(|| folder.coins.settle())?;
+            check_height(&datadir, &engine, height_before)?;
+            datadir.with_room(|| datadir.coins.settle())?;
         }
-        (report(&folder, &engine, height_start, stopped), stopped)
+        (report(&datadir, &engine, height_start, stopped), stopped)
     };
     if !stopped {
-        folder.with_room(|| folder.index_db.settle())?;
-        let Folder { coins, teller, _locks, .. } = folder;
+        datadir.with_room(|| datadir.writer.settle())?;
+        let DataDir { coins, reporter, locks: _locks, .. } = datadir;
         drop(coins);
-        teller.with_room(stop, || chainstate::swap_rebuilt(&*disk, &layout))?;
+        reporter.with_room(|| chainstate::swap_rebuilt(&*disk, &layout))?;
         drop(old_lock);
-        return Ok(Report { seconds: teller.seconds(), ..done });
+        return Ok(Report { seconds: reporter.seconds(), ..done });
     }
     Ok(done)
 }
 
 /// Says no to coins that stand lower than the old ones, unless that was asked for, or a block proved to be invalid.
-fn check_height(folder: &Folder<'_>, engine: &Engine<'_>, height_before: Height) -> Result<(), Fault> {
-    let (height, best) = folder.height_and_hash(engine.tip());
-    let wanted = height_before.min(folder.options.stop_at_height.unwrap_or(Height::MAX));
-    if height >= wanted || folder.teller.invalid.load(Relaxed) > 0 {
+fn check_height(datadir: &DataDir<'_>, engine: &Engine<'_>, height_before: Height) -> Result<(), Fault> {
+    let (height, best) = datadir.height_and_hash(engine.tip());
+    let wanted = height_before.min(datadir.options.stop_at_height.unwrap_or(Height::MAX));
+    if height >= wanted || datadir.reporter.invalid.load(Relaxed) > 0 {
         return Ok(());
     }
-    let wanted = format!("blocks up to height {wanted}, where the coins stand");
+    let wanted = format!("blocks up to height {wanted}, the height of the chainstate");
     let found = format!("a chain that ends at height {height} (block {best})");
-    let advice = "The index lacks blocks that were connected: run ffwd reindex. The coins stay as they were";
-    Err(store::Fault::new(store::FaultKind::Refused, &folder.layout.index_dir(), wanted, found, advice).into())
+    let advice = "The index lacks blocks that were connected: run ffwd reindex. The chainstate is unchanged";
+    Err(store::Fault::new(store::FaultKind::Refused, &datadir.layout.index_dir(), wanted, found, advice).into())
 }

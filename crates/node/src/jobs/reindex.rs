@@ -5,9 +5,8 @@
 
 use super::reindex_preflight::Before;
 use super::{activate, engine, report};
-use crate::datadir::Folder;
-use crate::datadir::open;
-use crate::datadir::prune;
+use crate::datadir::DataDir;
+use crate::datadir::{lock, prune, scan, start_of};
 use crate::engine::Activated;
 use crate::fault::Fault;
 use crate::options::{Events, Options, Report};
@@ -20,106 +19,106 @@ use store::chainstate::Chainstate;
 use store::index::BlockIndex;
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
-    let now = open::clock(options)?;
-    let locked = open::lock(options, events, true)?;
-    let (disk, layout, stop) = (locked.disk.clone(), locked.layout.clone(), &options.stop);
-    let teller = open::teller(events, options, &layout, "reindex");
-    let before = Before::look(&locked, options, &teller)?;
-    prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| teller.warn(warning));
+    let now = lock::clock(options)?;
+    let locked = lock::lock(options, events, true)?;
+    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let reporter = lock::reporter(events, options, &layout, "reindex");
+    let before = Before::look(&locked, options, &reporter)?;
+    prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
     let scan = match &before.loaded {
         // Only a run of this command that was stopped leaves both: its gaps are known.
         Some(loaded) if loaded.is_pruned => {
-            teller.with_room(stop, || prune::finish_removal(&*disk, &layout, loaded))?;
-            open::scan_files(&locked.files, &locked.files.numbers()?.there, options.par, &teller)?
+            reporter.with_room(|| prune::finish_removal(&*disk, &layout, loaded))?;
+            scan::scan_files(&locked.files, &locked.files.numbers()?.there, options.par, &reporter)?
         }
-        _ => open::scan(&locked.files, options.par, &teller)?,
+        _ => scan::scan(&locked.files, options.par, &reporter)?,
     };
     let places: Vec<BlockAt> = scan.blocks.iter().map(|block| block.at).collect();
 
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
-        let index = teller.with_room(stop, || BlockIndex::open(disk.clone(), &layout))?;
+        let index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
         (index, undo_only(&loaded.files))
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
         let headers = before.bare_headers(&scan.blocks, &locked)?;
-        let begun = teller.with_room(stop, || store::reindex::begin(&disk, &layout, &headers))?;
+        let begun = reporter.with_room(|| store::reindex::begin(&disk, &layout, &headers))?;
         if begun.was_damaged {
-            teller.warn("The old block index was damaged and gave way to a new one");
+            reporter.warn("The old block index was damaged and is replaced");
         }
         if begun.removed_snapshot {
-            teller.note("A chainstate from a snapshot was removed: it is built anew from the blocks");
+            reporter.note("A chainstate from a snapshot was removed: rebuilding it from the blocks");
         }
         (begun.index, FileInfos::default())
     };
-    let coins = teller.with_room(stop, || Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
-    let folder = Folder::assemble(options, teller, locked, index, coins, infos);
+    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
+    let datadir = DataDir::new(options, reporter, locked, index, coins, infos);
     if let Some(loaded) = before.loaded.as_ref().filter(|_| before.resumes) {
-        folder.keep_pruned(loaded);
+        datadir.keep_pruned(loaded);
     }
-    folder.take_in(scan.blocks, now);
+    datadir.take_in(scan.blocks, now);
     if let Some(loaded) = &before.loaded {
-        folder.keep_headers(&loaded.entries);
+        datadir.keep_headers(&loaded.entries);
         if before.resumes {
-            folder.keep_work(loaded)?;
+            datadir.keep_work(loaded)?;
         }
     }
-    folder.keep_bare_headers(now)?;
-    folder.take_in_orphans(now);
-    folder.count_files(&places);
-    folder.write_genesis()?;
-    folder.mark_genesis();
-    work(&folder, &before)
+    datadir.keep_bare_headers(now)?;
+    datadir.take_in_orphans(now);
+    datadir.writer.count_files(&places);
+    datadir.write_genesis()?;
+    datadir.mark_genesis();
+    work(&datadir, &before)
 }
 
 /// Connects, checks what lies beside, and ends the reindex.
-fn work(folder: &Folder<'_>, before: &Before) -> Result<Report, Fault> {
+fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
     let best = before.best.filter(|_| before.resumes);
-    let start = open::start_of(&folder.headers(), best).ok_or_else(|| {
-        Fault::refused("the coins stand at a block that is not in the block files: the files are not those that this reindex began with; start it anew by removing the folder chainstate")
+    let start = start_of(&datadir.headers(), best).ok_or_else(|| {
+        Fault::refused("the chainstate's best block is not in the block files: the files are not those that this reindex began with; begin again by removing the directory chainstate")
     })?;
-    folder.check_connected(start)?;
-    let height_start = folder.headers().height(start);
+    datadir.check_connected(start)?;
+    let height_start = datadir.headers().height(start);
     if height_start > Height::GENESIS {
-        folder.teller.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
+        datadir.reporter.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
-    folder.set_active(start);
-    let mut engine = engine(folder, start);
+    datadir.set_active(start);
+    let mut engine = engine(datadir, start);
     let mut stopped = false;
     let mut found_count = None;
     // Inside a damaged body of a stale block others may be found: they may make a better chain.
-    while !stopped && found_count != Some(folder.index.read().found_count()) {
-        stopped = activate(folder, &mut engine)? == Activated::Stopped;
-        found_count = Some(folder.index.read().found_count());
+    while !stopped && found_count != Some(datadir.index.read().found_count()) {
+        stopped = activate(datadir, &mut engine)? == Activated::Stopped;
+        found_count = Some(datadir.index.read().found_count());
         if !stopped {
             stopped = engine.check_stale_blocks()?;
         }
     }
     engine.pipeline.flush(engine.tip_and_hash())?;
     if !stopped {
-        folder.write_index(Some(false))?;
-        folder.with_room(|| store::reindex::forget(&folder.disk, &folder.layout))?;
-        folder.with_room(|| folder.coins.settle())?;
-        folder.with_room(|| folder.index_db.settle())?;
+        datadir.write_index(Some(false))?;
+        datadir.with_room(|| store::reindex::forget(&datadir.disk, &datadir.layout))?;
+        datadir.with_room(|| datadir.coins.settle())?;
+        datadir.with_room(|| datadir.writer.settle())?;
     }
-    if folder.teller.blocks.load(Relaxed) == 0 && height_start == Height::GENESIS {
-        folder.teller.warn("No block of the files could be connected: are they this network's?");
+    if datadir.reporter.blocks.load(Relaxed) == 0 && height_start == Height::GENESIS {
+        datadir.reporter.warn("No block of the files could be connected: are they this network's?");
     } else if !stopped {
-        say_what_is_missing(folder, engine.tip());
+        say_what_is_missing(datadir, engine.tip());
     }
-    Ok(report(folder, &engine, height_start, stopped))
+    Ok(report(datadir, &engine, height_start, stopped))
 }
 
 /// A better chain is known by its headers alone: blocks of it are missing in the files, or damaged.
-fn say_what_is_missing(folder: &Folder<'_>, tip: NodeId) {
+fn say_what_is_missing(datadir: &DataDir<'_>, tip: NodeId) {
     let (height, end) = {
-        let tree = folder.headers();
+        let tree = datadir.headers();
         let is_better = tree.work(tree.best()) > tree.work(tip);
         (tree.height(tip), is_better.then(|| tree.height(tree.best())))
     };
-    let stop = folder.options.stop_at_height.unwrap_or(Height::MAX);
+    let stop = datadir.options.stop_at_height.unwrap_or(Height::MAX);
     if let Some(end) = end.filter(|_| height < stop) {
-        folder.teller.warn(format!(
+        datadir.reporter.warn(format!(
             "The block files give a chain up to height {height}, the headers go on to height {end}: ffwd sync fetches the blocks \
              that are missing"
         ));

@@ -1,10 +1,10 @@
 //! What lay in a folder before a reindex of it, and whether the block files reach as far: looked at before anything goes.
 
-use crate::datadir::Teller;
-use crate::datadir::open::{self, Locked};
+use crate::datadir::lock::{self, Locked};
 use crate::fault::Fault;
 use crate::index::Validity;
 use crate::options::{Options, Prune};
+use crate::report::Reporter;
 use crate::tree::{GENESIS, NodeId, Tree};
 use primitives::{BlockHash, Header, Height};
 use std::collections::HashSet;
@@ -44,20 +44,20 @@ enum Wanted {
 
 impl Before {
     /// Looks, and says no to a pruned folder; changes nothing but what a crash left half.
-    pub(super) fn look(locked: &Locked, options: &Options, teller: &Teller<'_>) -> Result<Before, Fault> {
+    pub(super) fn look(locked: &Locked, options: &Options, reporter: &Reporter<'_>) -> Result<Before, Fault> {
         let Locked { disk, layout, .. } = locked;
-        teller.with_room(&options.stop, || store::reindex::finish_index_swap(&**disk, layout))?;
-        teller.with_room(&options.stop, || store::chainstate::finish_swap(&**disk, layout))?;
+        reporter.with_room(|| store::reindex::finish_index_swap(&**disk, layout))?;
+        reporter.with_room(|| store::chainstate::finish_swap(&**disk, layout))?;
         let mut before = Before { loaded: None, best: None, resumes: false };
         if BlockIndex::exists(&**disk, layout)? {
             let index = BlockIndex::open_read_only(disk.clone(), layout);
-            before.loaded = readable(index.and_then(|index| index.load(&open::network(&options.params))), teller)?;
+            before.loaded = readable(index.and_then(|index| index.load(&lock::network(&options.params))), reporter)?;
         }
         let is_reindexing = before.loaded.as_ref().is_some_and(|loaded| loaded.is_reindexing);
         if before.loaded.is_some() && !is_reindexing {
-            teller.with_room(&options.stop, || store::reindex::forget(disk, layout))?;
+            reporter.with_room(|| store::reindex::forget(disk, layout))?;
         }
-        if let Some(coins) = stands_at(locked, teller)? {
+        if let Some(coins) = stands_at(locked, reporter)? {
             before.best = coins.best;
             // Stopped between the first steps: they are done again. And what Core left half is begun anew.
             before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
@@ -73,9 +73,8 @@ impl Before {
         }
         if loaded.is_pruned && !self.resumes {
             let advice = "A reindex needs every block from the first on. Go on from what is there with ffwd sync --prune or \
-                          bitcoind -prune; to have all coins built anew, fetch the blocks again: ffwd sync --prune in an \
-                          empty folder";
-            let (wanted, found) = ("all block files", "a pruned folder");
+                          bitcoind -prune; to rebuild the whole UTXO set, fetch the blocks again: ffwd sync --prune in an empty data directory";
+            let (wanted, found) = ("all block files", "a pruned data directory");
             let dir = locked.layout.blocks_dir();
             return Err(store::Fault::new(FaultKind::Refused, dir, wanted, found, advice).into());
         }
@@ -104,13 +103,12 @@ impl Before {
         let (reached, stand) = (reach.height(), wanted.words());
         if reach.is_ahead {
             return Err(Fault::refused(format!(
-                "by this machine's clock, {}, the blocks behind height {reached} are more than two hours in the future, and the coins stand at {stand}: set the clock, then run this again. Nothing was changed",
+                "by this machine's clock, {}, the blocks after height {reached} are more than two hours in the future, and the chainstate is at {stand}: set the clock, then run this again. Nothing was changed",
                 crate::log::date(now.unsigned_abs()),
             )));
         }
-        let wanted = format!("block files up to {stand}, where the coins stand");
-        let advice = "A block file is missing or damaged, or the folder was pruned: put the files back. Without them, \
-                      remove the folders chainstate and blocks/index and run this again: it takes what the files give, \
+        let wanted = format!("block files up to {stand}, the best block of the chainstate");
+        let advice = "A block file is missing or damaged, or the data directory was pruned: put the files back. Without them, remove the directories chainstate and blocks/index and run this again: it takes what the files give, \
                       and ffwd sync fetches the rest. Nothing was changed";
         let found = format!("blocks up to height {reached}");
         let dir = locked.layout.blocks_dir();
@@ -191,7 +189,7 @@ struct Stands {
 }
 
 /// Where the coins of a folder stand, if there are any that can be read.
-fn stands_at(locked: &Locked, teller: &Teller<'_>) -> Result<Option<Stands>, Fault> {
+fn stands_at(locked: &Locked, reporter: &Reporter<'_>) -> Result<Option<Stands>, Fault> {
     let dir = locked.layout.chainstate_dir();
     if !Chainstate::exists(&*locked.disk, &dir)? {
         return Ok(None);
@@ -201,7 +199,7 @@ fn stands_at(locked: &Locked, teller: &Teller<'_>) -> Result<Option<Stands>, Fau
         let heads = coins.head_blocks()?;
         Ok(Stands { best: coins.best_block()?.or(heads.map(|heads| heads.new)), is_half: heads.is_some() })
     });
-    readable(stands, teller)
+    readable(stands, reporter)
 }
 
 /// Height of the highest block that was ever connected and is not marked.
@@ -215,19 +213,19 @@ fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
 
 /// Height that coins made anew from this index must reach: that of the old ones, or where nobody can say that, of what
 /// was ever connected.
-pub(super) fn height_of_coins(locked: &Locked, loaded: &LoadedIndex, teller: &Teller<'_>) -> Result<Height, Fault> {
-    let best = stands_at(locked, teller)?.and_then(|coins| coins.best);
+pub(super) fn height_of_coins(locked: &Locked, loaded: &LoadedIndex, reporter: &Reporter<'_>) -> Result<Height, Fault> {
+    let best = stands_at(locked, reporter)?.and_then(|coins| coins.best);
     let entry = best.and_then(|best| loaded.entries.iter().find(|entry| entry.hash == best));
     Ok(entry.map(|entry| entry.height).or_else(|| connected_height(loaded)).unwrap_or(Height::GENESIS))
 }
 
 /// What can be read. What is damaged, or of an old form, is what a reindex is for; anything else that keeps from reading
 /// is a reason to stop.
-fn readable<T>(read: store::Result<T>, teller: &Teller<'_>) -> Result<Option<T>, Fault> {
+fn readable<T>(read: store::Result<T>, reporter: &Reporter<'_>) -> Result<Option<T>, Fault> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::Refused) => {
-            teller.warn(format!("{why}. It is made anew"));
+            reporter.warn(format!("{why}. Rebuilding it"));
             Ok(None)
         }
         Err(why) => Err(why.into()),

@@ -1,8 +1,8 @@
 //! Finishes a flush of the UTXO set that bitcoind was stopped in: back to the fork with undo data, then forward again.
 
 use super::engine;
-use crate::datadir::Folder;
-use crate::engine::{Engine, World, undo_coins};
+use crate::datadir::DataDir;
+use crate::engine::{Engine, EngineBackend, undo_coins};
 use crate::fault::Fault;
 use crate::tree::{GENESIS, NodeId};
 use primitives::coin::{code, is_unspendable, put_coin};
@@ -13,29 +13,29 @@ use store::chainstate::HeadBlocks;
 /// overwrite, and spends may miss, for any part of it may be there already.
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
-pub(super) fn replay(folder: &Folder<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
-    let find = |hash: BlockHash| folder.headers().find(&hash).ok_or_else(|| super::apart(hash));
+pub(super) fn replay(datadir: &DataDir<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
+    let find = |hash: BlockHash| datadir.headers().find(&hash).ok_or_else(|| super::apart(hash));
     let new = find(heads.new)?;
     let old = heads.old.map_or(Ok(GENESIS), find)?;
-    folder
-        .teller
+    datadir
+        .reporter
         .note(format!("Replaying blocks: bitcoind was stopped while it wrote the coins of block {}", heads.new));
     let (fork, back, forward) = {
-        let tree = folder.headers();
+        let tree = datadir.headers();
         let fork = tree.fork(new, old);
         let mut back = tree.path(fork, old);
         back.reverse();
         (fork, back, tree.path(fork, new))
     };
-    let engine = engine(folder, fork);
+    let engine = engine(datadir, fork);
     for node in back {
-        roll_back(folder, &engine, node)?;
+        roll_back(datadir, &engine, node)?;
     }
     for node in forward {
-        roll_forward(folder, &engine, node)?;
+        roll_forward(datadir, &engine, node)?;
     }
     engine.pipeline.flush((new, heads.new))?;
-    folder.teller.note("Rolled forward: the coins are whole again");
+    datadir.reporter.note("Rolled forward: the coins are whole again");
     Ok(new)
 }
 
@@ -47,9 +47,9 @@ struct Rolled {
 }
 
 impl Rolled {
-    fn read(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<Rolled, Fault> {
-        let (height, hash) = folder.height_and_hash(node);
-        let bytes = folder.read(node)?;
+    fn read(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<Rolled, Fault> {
+        let (height, hash) = datadir.height_and_hash(node);
+        let bytes = datadir.read(node)?;
         // It was good once; what is not now must not become coins.
         engine.check_alone(node, bytes.clone())?;
         Ok(Rolled { hash, height, bytes })
@@ -70,15 +70,15 @@ impl Rolled {
 }
 
 /// From its last transaction to its first: what one of them made and a later one spent must go last.
-fn roll_back(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
-    let rolled = Rolled::read(folder, engine, node)?;
+fn roll_back(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
+    let rolled = Rolled::read(datadir, engine, node)?;
     let mut tables = Tables::new();
     let (block, txids) = rolled.parse(&mut tables)?;
     let prev = {
-        let tree = folder.headers();
+        let tree = datadir.headers();
         tree.hash(tree.parent(node).expect("the fork is below it"))
     };
-    let undo = folder.read_undo(node, prev)?;
+    let undo = datadir.read_undo(node, prev)?;
     let spent = undo_coins(&undo, &block).ok_or_else(|| rolled.damaged("its undo data does not fit it"))?;
     for (index, tx) in block.transactions().enumerate().collect::<Vec<_>>().into_iter().rev() {
         for (vout, _) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
@@ -98,8 +98,8 @@ fn roll_back(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(
     Ok(())
 }
 
-fn roll_forward(folder: &Folder<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
-    let rolled = Rolled::read(folder, engine, node)?;
+fn roll_forward(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
+    let rolled = Rolled::read(datadir, engine, node)?;
     let mut tables = Tables::new();
     let (block, txids) = rolled.parse(&mut tables)?;
     for (index, tx) in block.transactions().enumerate() {

@@ -4,8 +4,8 @@
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
 use super::open::{Purpose, open_existing};
-use crate::datadir::{Folder, Mode};
-use crate::engine::World;
+use crate::datadir::{DataDir, Mode};
+use crate::engine::EngineBackend;
 use crate::fault::Fault;
 use crate::options::{Events, Options};
 use crate::tree::NodeId;
@@ -38,51 +38,53 @@ pub struct VerifyReport {
 pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
     let start = Instant::now();
     let mut existing = open_existing(options, events, "verify", Purpose::Look)?;
-    existing.folder.mode = Mode::ReadOnly;
-    let (folder, tip) = (&existing.folder, existing.tip);
-    let height = folder.headers().height(tip);
+    existing.datadir.mode = Mode::ReadOnly;
+    let (datadir, tip) = (&existing.datadir, existing.tip);
+    let height = datadir.headers().height(tip);
     let count = if blocks == 0 { height.to_u32() } else { blocks.min(height.to_u32()) };
     let mut report =
-        VerifyReport { blocks: count, level, height, best: folder.headers().hash(tip), ..Default::default() };
-    let mut engine = super::engine_with(folder, tip, usize::MAX / 8);
+        VerifyReport { blocks: count, level, height, best: datadir.headers().hash(tip), ..Default::default() };
+    let mut engine = super::engine_with(datadir, tip, usize::MAX / 8);
     let mut limit = None;
     {
-        let index = folder.index.read();
+        let index = datadir.index.read();
         let tree = index.headers();
         let bytes = |node: &NodeId| u64::from(index.body(*node).size());
         let bytes: u64 = tree.path(tree.ancestor(tip, height - count), tip).iter().map(bytes).sum();
         // Level 4 has all of them twice.
-        folder.teller.bytes_end.store(if level >= 4 { 2 * bytes } else { bytes }, Relaxed);
-        folder.teller.height_end.store(height, Relaxed);
+        datadir.reporter.bytes_end.store(if level >= 4 { 2 * bytes } else { bytes }, Relaxed);
+        datadir.reporter.height_end.store(height, Relaxed);
     }
     for step in 0..count {
-        if folder.is_stopping() {
+        if datadir.reporter.is_stopping() {
             return Err(stopped());
         }
-        let node = folder.headers().ancestor(tip, height - step);
-        if folder.index.read().body(node).is_pruned() {
+        let node = datadir.headers().ancestor(tip, height - step);
+        if datadir.index.read().body(node).is_pruned() {
             let at = height - step;
-            folder.teller.note(format!("Block verification stopping at height {at} (no data): the folder is pruned"));
+            datadir
+                .reporter
+                .note(format!("Block verification stopping at height {at} (no data): the data directory is pruned"));
             report.blocks = step;
             break;
         }
-        let bytes = folder.read(node)?;
-        folder.teller.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        let bytes = datadir.read(node)?;
+        datadir.reporter.bytes.fetch_add(bytes.len() as u64, Relaxed);
         if level >= 1 {
             report.transactions += engine.check_alone(node, bytes)? as u64;
         }
-        let has_undo = folder.index.read().body(node).undo().is_some();
+        let has_undo = datadir.index.read().body(node).undo().is_some();
         if level >= 2 && has_undo {
             let prev = {
-                let tree = folder.headers();
+                let tree = datadir.headers();
                 tree.hash(tree.parent(node).expect("not genesis"))
             };
-            folder.read_undo(node, prev)?;
+            datadir.read_undo(node, prev)?;
         }
         if level >= 3 && limit.is_none() {
             if engine.pipeline.coins_in_memory().1 > options.dbcache_bytes {
                 limit = Some(step);
-                folder.teller.warn(format!(
+                datadir.reporter.warn(format!(
                     "Blocks below height {} are checked at level 2 only: --dbcache is used up",
                     height - step
                 ));
@@ -90,11 +92,15 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
                 engine.disconnect_tip()?;
             }
         }
-        folder.teller.height.store(height - step, Relaxed);
-        folder.teller.progress(|| engine.pipeline.stats().snapshot());
+        datadir.reporter.height.store(height - step, Relaxed);
+        datadir.reporter.progress(|| engine.pipeline.stats().snapshot());
     }
-    if level >= 4 && !super::telling(folder, &mut engine, |engine| engine.reconnect(tip))? {
-        return Err(if folder.is_stopping() { stopped() } else { does_not_connect(folder, engine.tip(), tip) });
+    if level >= 4 && !super::telling(datadir, &mut engine, |engine| engine.reconnect(tip))? {
+        return Err(if datadir.reporter.is_stopping() {
+            stopped()
+        } else {
+            does_not_connect(datadir, engine.tip(), tip)
+        });
     }
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
@@ -105,14 +111,13 @@ fn stopped() -> Fault {
 }
 
 /// What the first block behind `connected`, on the way to `tip`, is refused for.
-fn does_not_connect(folder: &Folder<'_>, connected: NodeId, tip: NodeId) -> Fault {
+fn does_not_connect(datadir: &DataDir<'_>, connected: NodeId, tip: NodeId) -> Fault {
     let node = {
-        let tree = folder.headers();
+        let tree = datadir.headers();
         tree.ancestor(tip, (tree.height(connected) + 1).min(tree.height(tip)))
     };
-    let (height, hash) = folder.height_and_hash(node);
-    let refused = folder.newly_refused.lock().expect("nobody panics with it");
-    let why = refused.iter().find(|(of, _)| *of == hash).map_or("see above", |(_, why)| why);
+    let (height, hash) = datadir.height_and_hash(node);
+    let why = datadir.reporter.reason_of(hash).unwrap_or_else(|| "see above".to_owned());
     Fault::refused(format!(
         "block {hash} at height {height} was connected once and does not connect again: {why}. Nothing was marked. Were its \
          scripts assumed valid then, by another --assumevalid? If not, its coins or its undo data are damaged: look at the \

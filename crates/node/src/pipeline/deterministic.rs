@@ -68,7 +68,7 @@ impl Pipeline<'_> {
                     drop(self.perform(scheduler, Work::Block(seq, task)));
                 }
                 None => {
-                    scheduler.fail(Fault::own("blocks are in flight, and nothing can be done for them"));
+                    scheduler.fail(Fault::internal("blocks are in flight, and nothing can be done for them"));
                 }
             }
         }

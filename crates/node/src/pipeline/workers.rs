@@ -18,7 +18,7 @@ impl Drop for AbortOnPanic<'_, '_> {
         if std::thread::panicking() {
             // The thread may have held the lock: what that guards is looked at again for its end only.
             let mut scheduler = self.0.scheduler.lock().unwrap_or_else(PoisonError::into_inner);
-            scheduler.abort(Fault::own("a thread of the pipeline panicked"));
+            scheduler.abort(Fault::internal("a thread of the pipeline panicked"));
             self.0.wake_everyone();
         }
     }

@@ -77,7 +77,7 @@ impl Bench {
         let options = options(disk, is_eager);
         // Who is told that room is wanted makes some.
         let events = |event: Event| match event {
-            Event::Warning(text) if text.contains("Waiting for room") => {
+            Event::Warning(text) if text.contains("Waiting for disk space") => {
                 let says_how_much = text.contains(" bytes") || text.contains("a few KiB");
                 assert!(text.starts_with(FOLDER) && says_how_much, "{text}");
                 disk.heal();
@@ -258,7 +258,7 @@ fn a_stop_ends_the_wait_for_room() {
             let options = options(&disk, false);
             disk.fail_at(disk.operations() + at, u64::MAX, Accident::NoSpace);
             let events = |event: Event| {
-                if matches!(event, Event::Warning(text) if text.contains("Waiting for room")) {
+                if matches!(event, Event::Warning(text) if text.contains("Waiting for disk space")) {
                     options.stop.store(true, Ordering::Relaxed);
                 }
             };

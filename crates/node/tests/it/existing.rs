@@ -319,7 +319,7 @@ fn marks_of_invalid_blocks_stay_until_a_full_reindex() {
     let stopped = Options { stop_at_height: Some(Height::new(below)), ..options(&whole, false) };
     jobs::reindex(&stopped, false, &|_| ()).unwrap();
     let index = store::BlockIndex::open(whole.shared(), &layout()).unwrap();
-    let network = node::datadir::open::network(&stopped.params);
+    let network = node::datadir::lock::network(&stopped.params);
     let first = index.load(&network).unwrap().entries[below as usize + 1];
     let failed = IndexEntry { status: first.status.with(Status::FAILED_VALID), ..first };
     index.write(&IndexChanges { entries: &[failed], ..Default::default() }).unwrap();

@@ -6,7 +6,7 @@ use coins::table::Change;
 use consensus::{BlockError, Params, ScriptCheckReason};
 use node::Fault;
 use node::block::{BlockContext, Job};
-use node::engine::World;
+use node::engine::EngineBackend;
 use node::index::{BlockIndex, SharedIndex};
 use node::pipeline::{Backend, Connected};
 use node::tree::NodeId;
@@ -47,7 +47,7 @@ pub(crate) struct Memory {
     pub(crate) reasons: Mutex<Vec<String>>,
 }
 
-impl World for Memory {
+impl EngineBackend for Memory {
     fn start(&self, plans: Vec<BlockContext>) {
         *self.plans.lock().unwrap() = plans.into();
     }

@@ -370,7 +370,7 @@ fn a_body_of_another_shape_costs_that_body_only() {
         ("the first alone", with(&[&[1], &pair[0]]), "bad-txnmrklroot"),
         ("a witness that nobody committed to", with(&[&[2], &witness, &pair[1]]), "unexpected-witness"),
         ("nothing", with(&[&[0]]), "bad-txnmrklroot"),
-        ("a cut one", good[..good.len() - 1].to_vec(), "are no block"),
+        ("a cut one", good[..good.len() - 1].to_vec(), "do not deserialize as a block"),
         ("the witness stripped", stripped, "bad-witness-nonce-size"),
         ("the witness changed", changed, "bad-witness-merkle-match"),
     ] {

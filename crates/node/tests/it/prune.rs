@@ -72,7 +72,7 @@ struct Checked {
 fn check(options: &Options, row: &str) -> Checked {
     let disk = &options.disk;
     let layout = store::Layout::new(&options.datadir, "regtest", None);
-    let network = node::datadir::open::network(&options.params);
+    let network = node::datadir::lock::network(&options.params);
     let loaded = BlockIndex::open_read_only(disk.clone(), &layout).unwrap().load(&network).unwrap();
     let key = store::xor::read_key(&**disk, layout.blocks_dir()).unwrap().unwrap();
     let files = store::blockfiles::BlockFiles::new(disk.clone(), layout.blocks_dir(), &network, key);
@@ -140,7 +140,7 @@ fn a_reindex_prunes_as_it_goes() {
     check_at_tip(&pruned, &blocks, "reindex");
     assert_eq!(set(&pruned).hash, set(&plain).hash);
     let said = said.into_inner().unwrap().join("\n");
-    for want in ["wallets in a folder that is pruned", "bitcoind must run with -prune"] {
+    for want in ["wallets in a data directory that is pruned", "bitcoind must run with -prune"] {
         assert!(said.contains(want), "{want} in {said}");
     }
 
@@ -155,7 +155,7 @@ fn a_reindex_prunes_as_it_goes() {
         ("sync without --prune", refusal(jobs::sync(&look, &alone(), &|_| {})), core),
         ("import without --prune", refusal(jobs::import(&look, &[], &|_| {})), core),
         ("reindex", refusal(jobs::reindex(&pruned, false, &|_| {})), "ffwd sync --prune"),
-        ("reindex without --prune", refusal(jobs::reindex(&look, false, &|_| {})), "a pruned folder"),
+        ("reindex without --prune", refusal(jobs::reindex(&look, false, &|_| {})), "a pruned data directory"),
         (
             "rebuild",
             refusal(jobs::reindex(&pruned, true, &|_| {})),

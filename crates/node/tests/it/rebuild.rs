@@ -73,7 +73,7 @@ fn lower_coins_are_not_swapped_in() {
     let whole = whole(&blocks);
     // The index knows no body of block 100.
     let index = BlockIndex::open(whole.shared(), &layout()).unwrap();
-    let network = node::datadir::open::network(&options(&whole, false).params);
+    let network = node::datadir::lock::network(&options(&whole, false).params);
     let known = index.load(&network).unwrap().entries[100];
     let bare = IndexEntry::header_only(known.header, known.hash, known.height);
     index.write(&IndexChanges { entries: &[bare], ..Default::default() }).unwrap();

@@ -6,7 +6,7 @@ use crate::folder::{FOLDER, options};
 use crate::schedule::{Random, story};
 use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
-use node::datadir::open::network;
+use node::datadir::lock::network;
 use node::jobs;
 use node::options::{Options, SetHash};
 use primitives::{BlockHash, Hash256};

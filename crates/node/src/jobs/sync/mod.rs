@@ -13,7 +13,7 @@ use super::{AtEnd, engine_with, report};
 use crate::arrivals::Arrivals;
 use crate::atomic_height::AtomicHeight;
 use crate::chainview::SharedChain;
-use crate::datadir::{Folder, open};
+use crate::datadir::{DataDir, lock};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::options::{Events, Options, Report};
@@ -22,7 +22,7 @@ use consensus::Chain;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -57,7 +57,7 @@ pub struct SyncOptions {
 
 /// What the two threads share.
 struct Shared<'f, 'e> {
-    folder: &'f Folder<'e>,
+    datadir: &'f DataDir<'e>,
     network: Network,
     arrivals: Arc<Arrivals>,
     /// Size of the blocks that arrive, smoothed.
@@ -85,49 +85,37 @@ impl Shared<'_, '_> {
     fn alarm(&self, whose: &'static str) -> AtEnd<impl FnMut()> {
         AtEnd(move || {
             if std::thread::panicking() {
-                self.end_by(Fault::own(format!("the thread that {whose} panicked")));
+                self.end_by(Fault::internal(format!("the thread that {whose} panicked")));
             }
         })
     }
 }
 
 /// Brings the folder to the tip that its peers have.
+///
+/// # Errors
+///
+/// The directory cannot be used, the network cannot be started, or what the system says. Nothing that peers do is one.
 pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
-    open::clock(options)?;
+    lock::clock(options)?;
     finish_reindex(options, events)?;
     let mut existing = open_existing(options, events, "sync", Purpose::Work)?;
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
-    existing.folder.arrivals = Some(arrivals.clone());
-    let folder = &existing.folder;
-    let chain = Arc::new(SharedChain {
-        params: options.params.clone(),
-        minimum_work: options.minimum_chain_work,
-        index: folder.index.clone(),
-        files: folder.files.clone(),
-        writers: folder.writers.clone(),
-        pruned: folder.is_pruning(),
-        clock: options.clock,
-    });
-    let own = store::own::Own::new(folder.disk.clone(), folder.layout.own_dir());
+    existing.datadir.feed.arrivals = Some(arrivals.clone());
+    let datadir = &existing.datadir;
+    let own = store::own::Own::new(datadir.disk.clone(), datadir.layout.own_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
-    let height_start = folder.headers().height(existing.tip);
+    let height_start = datadir.headers().height(existing.tip);
     // The window is of the same memory.
     let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
-    let mut engine = engine_with(folder, existing.tip, budget_bytes);
-    // What is stored already is connected before anybody is asked.
-    let mut activated = super::activate(folder, &mut engine)?;
+    let mut engine = engine_with(datadir, existing.tip, budget_bytes);
+    // What is stored already is connected before peers are asked.
+    let activated = super::activate(datadir, &mut engine)?;
     let (sender, receiver) = channel();
-    let network = Network::start(config, chain, sender).map_err(|why| {
-        let is_taken = why.kind() == std::io::ErrorKind::AddrInUse;
-        let advice = if is_taken { "; another program is on that port: give another to --listen" } else { "" };
-        Fault::refused(format!("the network cannot be started: {why}{advice}"))
-    })?;
-    for address in network.listening() {
-        folder.teller.note(format!("Listening on {address}"));
-    }
+    let network = start_network(datadir, config, sender)?;
     let shared = Shared {
-        folder,
+        datadir,
         network,
         arrivals,
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
@@ -138,41 +126,76 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         done: AtomicBool::new(false),
         fault: Mutex::default(),
     };
-    let stats = engine.pipeline.stats();
-    let result = std::thread::scope(|scope| {
-        let taker = spawn(scope, "arrive", || receive::take(&shared, receiver, &own));
-        let teller = spawn(scope, "tell", || progress::tell(&shared, &stats));
-        let result = {
-            let _end = AtEnd(|| {
-                shared.done.store(true, Relaxed);
-                shared.arrivals.hurry();
-                teller.thread().unpark();
-            });
-            if activated == Activated::Tip { follow(&shared, &mut engine, sync) } else { Ok(activated) }
-        };
-        let events = taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let result = match shared.fault.lock().expect("nobody panics with it").take() {
-            Some(fault) => Err(fault),
-            None => result,
-        };
-        result.map(|activated| (activated, events))
-    });
-    let (ended, events) = result?;
-    activated = ended;
-    super::finish(folder, &mut engine)?;
+    let (activated, events) = with_threads(&shared, &mut engine, receiver, &own, |engine| match activated {
+        Activated::Tip => follow(&shared, engine, sync),
+        ended => Ok(ended),
+    })?;
+    super::finish(datadir, &mut engine)?;
     shared.network.stop();
     // The last thing that the network says.
     let told =
         events.try_iter().filter_map(|event| if let Event::Addresses(bytes) = event { Some(bytes) } else { None });
     if let Some(bytes) = told.last() {
-        keep_addresses(folder, &own, &bytes)?;
+        keep_addresses(datadir, &own, &bytes)?;
     }
-    Ok(report(folder, &engine, height_start, activated == Activated::Stopped))
+    Ok(report(datadir, &engine, height_start, activated == Activated::Stopped))
+}
+
+/// Starts the network's threads, which see the chain through the index.
+fn start_network(datadir: &DataDir<'_>, config: Config, sender: Sender<Event>) -> Result<Network, Fault> {
+    let chain = Arc::new(SharedChain {
+        params: datadir.params.clone(),
+        minimum_work: datadir.options.minimum_chain_work,
+        index: datadir.index.clone(),
+        files: datadir.files.clone(),
+        writer: datadir.writer.clone(),
+        pruned: datadir.is_pruning(),
+        clock: datadir.options.clock,
+    });
+    let network = Network::start(config, chain, sender).map_err(|why| {
+        let is_taken = why.kind() == std::io::ErrorKind::AddrInUse;
+        let advice = if is_taken { "; another program is on that port: give another to --listen" } else { "" };
+        Fault::refused(format!("the network cannot be started: {why}{advice}"))
+    })?;
+    for address in network.listening() {
+        datadir.reporter.note(format!("Listening on {address}"));
+    }
+    Ok(network)
+}
+
+/// Does `work` on the engine while two other threads receive what arrives and tell how far it is; gives what the network
+/// said and was not received.
+fn with_threads<'f>(
+    shared: &Shared<'_, '_>,
+    engine: &mut Engine<'f>,
+    receiver: Receiver<Event>,
+    own: &store::own::Own,
+    work: impl FnOnce(&mut Engine<'f>) -> Result<Activated, Fault>,
+) -> Result<(Activated, Receiver<Event>), Fault> {
+    let stats = engine.pipeline.stats();
+    std::thread::scope(|scope| {
+        let receiving = spawn(scope, "arrive", || receive::take(shared, receiver, own));
+        let telling = spawn(scope, "tell", || progress::tell(shared, &stats));
+        let result = {
+            let _end = AtEnd(|| {
+                shared.done.store(true, Relaxed);
+                shared.arrivals.hurry();
+                telling.thread().unpark();
+            });
+            work(engine)
+        };
+        let events = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let result = match shared.fault.lock().expect("no thread panics with it").take() {
+            Some(fault) => Err(fault),
+            None => result,
+        };
+        result.map(|activated| (activated, events))
+    })
 }
 
 /// Addresses are an aid: on a full disk they are not waited for.
-fn keep_addresses(folder: &Folder<'_>, own: &store::own::Own, bytes: &[u8]) -> Result<(), Fault> {
-    folder.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
+fn keep_addresses(datadir: &DataDir<'_>, own: &store::own::Own, bytes: &[u8]) -> Result<(), Fault> {
+    datadir.reporter.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
 }
 
 fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses: Vec<u8>) -> Config {
@@ -212,19 +235,19 @@ fn spawn<'s, T: Send + 's>(
 }
 
 /// The next blocks of the best header chain, where it stands on the tip; they may be there or still come.
-fn next_run(folder: &Folder<'_>, tip: NodeId) -> Option<NodeId> {
-    let tree = folder.headers();
+fn next_run(datadir: &DataDir<'_>, tip: NodeId) -> Option<NodeId> {
+    let tree = datadir.headers();
     let best = tree.best();
-    let enough = tree.work(best) >= folder.options.minimum_chain_work;
+    let enough = tree.work(best) >= datadir.options.minimum_chain_work;
     let end = tree.height(best).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
     (best != tip && enough && tree.is_ancestor(tip, best)).then(|| tree.ancestor(best, end))
 }
 
 /// Connects what arrives until the work is done.
 fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) -> Result<Activated, Fault> {
-    let folder = shared.folder;
+    let datadir = shared.datadir;
     // Blocks that were refused, and bodies that are to be fetched again.
-    let count = || (folder.teller.invalid.load(Relaxed), folder.teller.lost.load(Relaxed));
+    let count = || (datadir.reporter.invalid.load(Relaxed), datadir.reporter.lost.load(Relaxed));
     let (mut told, mut seen) = (engine.tip(), count());
     loop {
         // Whoever hurries from here on is heard.
@@ -232,15 +255,15 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         if let Some(fault) = shared.fault.lock().expect("nobody panics with it").take() {
             return Err(fault);
         }
-        if folder.is_stopping() {
+        if datadir.reporter.is_stopping() {
             return Ok(Activated::Stopped);
         }
-        let found_count = folder.index.read().found_count();
+        let found_count = datadir.index.read().found_count();
         match engine.activate()? {
             Activated::Tip => {}
             ended => return Ok(ended),
         }
-        if let Some(run_to) = next_run(folder, engine.tip()) {
+        if let Some(run_to) = next_run(datadir, engine.tip()) {
             *shared.run_to.lock().expect("nobody panics with it") = Some(run_to);
             // A better chain may have come since it was planned, when nobody knew of it.
             request::hurry_if_elsewhere(shared);
@@ -253,7 +276,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         if seen != count() {
             seen = count();
             shared.arrivals.clear();
-            for (hash, why) in std::mem::take(&mut *folder.newly_refused.lock().expect("nobody panics with it")) {
+            for (hash, why) in datadir.reporter.take_invalid() {
                 shared.network.verdict(hash, BlockVerdict::Invalid(why));
             }
             request::want(shared);
@@ -266,17 +289,17 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         let headers_done = shared.network.progress().headers_done;
         // Of two with the same work the first that came stays, whichever header was first.
         let at_tip = {
-            let tree = folder.headers();
+            let tree = datadir.headers();
             let work = tree.work(engine.tip());
-            let enough = work >= tree.work(tree.best()) && work >= folder.options.minimum_chain_work;
+            let enough = work >= tree.work(tree.best()) && work >= datadir.options.minimum_chain_work;
             enough && tree.fate(engine.tip()) == Fate::Open
         };
         if at_tip && sync.exit_at_tip && headers_done {
             return Ok(Activated::Tip);
         }
         // Where blocks come one by one, none is in flight behind which the pipeline could commit by itself.
-        folder.commit_if_due(engine)?;
+        datadir.commit_if_due(engine)?;
         // Nothing to connect: wait for the next arrival.
-        shared.arrivals.wait(|| folder.index.read().found_count() != found_count);
+        shared.arrivals.wait(|| datadir.index.read().found_count() != found_count);
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that tells how far it is: what there is to do, counted in bytes of blocks.
 
 use super::{RUN_BLOCKS_MAX, Shared};
-use crate::datadir::Folder;
+use crate::datadir::DataDir;
 use crate::stats::{Snapshot, Stats};
 use crate::tree::NodeId;
 use primitives::Height;
@@ -17,47 +17,47 @@ const TELL_INTERVAL: Duration = Duration::from_millis(100);
 /// Tells how far it is until the work is done.
 pub(super) fn tell(shared: &Shared<'_, '_>, stats: &Stats) {
     let _alarm = shared.alarm("tells how far it is");
-    let folder = shared.folder;
+    let datadir = shared.datadir;
     while !shared.done.load(Relaxed) {
         std::thread::park_timeout(TELL_INTERVAL);
-        if folder.is_stopping() {
+        if datadir.reporter.is_stopping() {
             shared.arrivals.hurry();
         }
         measure(shared, &stats.snapshot());
-        folder.teller.progress(|| stats.snapshot());
+        datadir.reporter.progress(|| stats.snapshot());
     }
 }
 
 /// What there is to do: the blocks of the best header chain.
 fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
-    let (folder, teller) = (shared.folder, &shared.folder.teller);
+    let (datadir, reporter) = (shared.datadir, &shared.datadir.reporter);
     let progress = shared.network.progress();
-    teller.peers.store((progress.outbound_count + progress.inbound_count) as u32, Relaxed);
+    reporter.peers.store((progress.outbound_count + progress.inbound_count) as u32, Relaxed);
     let (best, work) = {
-        let tree = folder.headers();
+        let tree = datadir.headers();
         (tree.height(tree.best()), tree.work(tree.best()))
     };
-    teller.headers.store(best, Relaxed);
-    teller.presync.store(progress.presync_height.unwrap_or(Height::GENESIS), Relaxed);
-    if work >= folder.options.minimum_chain_work {
-        let end = best.min(folder.options.stop_at_height.unwrap_or(Height::MAX));
-        let done = teller.bytes.load(Relaxed);
-        teller.height_end.store(end, Relaxed);
-        let left = bytes_left_by_transactions(folder, end, stats).unwrap_or_else(|| bytes_left(shared, end));
-        teller.bytes_end.store(done + left, Relaxed);
+    reporter.headers.store(best, Relaxed);
+    reporter.presync.store(progress.presync_height.unwrap_or(Height::GENESIS), Relaxed);
+    if work >= datadir.options.minimum_chain_work {
+        let end = best.min(datadir.options.stop_at_height.unwrap_or(Height::MAX));
+        let done = reporter.bytes.load(Relaxed);
+        reporter.height_end.store(end, Relaxed);
+        let left = bytes_left_by_transactions(datadir, end, stats).unwrap_or_else(|| bytes_left(shared, end));
+        reporter.bytes_end.store(done + left, Relaxed);
     }
 }
 
 /// Bytes of the blocks up to `end` that are not connected, by the transactions that the network is known to have had until
 /// then: early blocks say nothing of the size of later ones. None near the end, where the blocks of late say more.
-fn bytes_left_by_transactions(folder: &Folder<'_>, end: Height, stats: &Snapshot) -> Option<u64> {
-    let far = folder.teller.height.load(Relaxed).saturating_add(RUN_BLOCKS_MAX);
+fn bytes_left_by_transactions(datadir: &DataDir<'_>, end: Height, stats: &Snapshot) -> Option<u64> {
+    let far = datadir.reporter.height.load(Relaxed).saturating_add(RUN_BLOCKS_MAX);
     let time = {
-        let tree = folder.headers();
+        let tree = datadir.headers();
         (far < end).then(|| tree.time(tree.ancestor(tree.best(), end)))?
     };
-    let all = folder.params.chain_tx_data.transactions_at(i64::from(time))?;
-    let left = (all - folder.teller.transactions.load(Relaxed) as f64).max(0.0);
+    let all = datadir.params.chain_tx_data.transactions_at(i64::from(time))?;
+    let left = (all - datadir.reporter.transactions.load(Relaxed) as f64).max(0.0);
     Some(bytes_of_transactions(left, stats.bytes, stats.transactions))
 }
 
@@ -71,7 +71,7 @@ fn bytes_of_transactions(count: f64, seen_bytes: u64, seen: u64) -> u64 {
 /// The same, each block that is to come taken to be as large as those of late; of those next, what is stored is known.
 fn bytes_left(shared: &Shared<'_, '_>, end: Height) -> u64 {
     let block_bytes = shared.block_bytes.load(Relaxed);
-    let index = shared.folder.index.read();
+    let index = shared.datadir.index.read();
     let (tree, tip) = (index.headers(), index.tip());
     let best = tree.best();
     let near = end.min(tree.height(best)).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));

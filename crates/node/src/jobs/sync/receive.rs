@@ -3,7 +3,7 @@
 use super::request::{hurry_if_elsewhere, want, want_if_ahead};
 use super::{Shared, keep_addresses, spawn};
 use crate::fault::Fault;
-use crate::log::Crowd;
+use crate::log::LogRateLimit;
 use p2p::{BlockVerdict, Event};
 use primitives::BlockHash;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const INDEX_INTERVAL: Duration = Duration::from_secs(30);
 pub(super) fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) -> Receiver<Event> {
     let _alarm = shared.alarm("takes what arrives");
     std::thread::scope(|scope| {
-        let storers: Vec<Sender<Arrived>> = (0..storer_count(shared.folder.options.par))
+        let storers: Vec<Sender<Arrived>> = (0..storer_count(shared.datadir.options.par))
             .map(|n| {
                 let (sender, blocks) = channel();
                 spawn(scope, format!("arrive.{n:02}"), move || store_all(shared, blocks));
@@ -64,19 +64,19 @@ fn take_events(
     own: &store::own::Own,
     storers: &[Sender<Arrived>],
 ) -> Result<(), Fault> {
-    let (mut last_index, mut crowd) = (Instant::now(), Crowd::default());
+    let (mut last_index, mut rate_limit) = (Instant::now(), LogRateLimit::default());
     // Headers that are known already are news to nobody.
     want(shared);
     while !shared.done.load(Relaxed) {
         match events.recv_timeout(Duration::from_millis(100)) {
-            Ok(event) => take_event(shared, event, own, storers, &mut crowd)?,
+            Ok(event) => take_event(shared, event, own, storers, &mut rate_limit)?,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(Fault::own("the network's thread ended")),
+            Err(RecvTimeoutError::Disconnected) => return Err(Fault::internal("the network's thread ended")),
         }
         want_if_ahead(shared);
         if last_index.elapsed() > INDEX_INTERVAL {
             if shared.dirty.swap(false, Relaxed) {
-                shared.folder.write_index(None)?;
+                shared.datadir.write_index(None)?;
             }
             last_index = Instant::now();
         }
@@ -89,25 +89,25 @@ fn take_event(
     event: Event,
     own: &store::own::Own,
     storers: &[Sender<Arrived>],
-    crowd: &mut Crowd,
+    rate_limit: &mut LogRateLimit,
 ) -> Result<(), Fault> {
-    let teller = &shared.folder.teller;
+    let reporter = &shared.datadir.reporter;
     match event {
         Event::PeerConnected { peer, info } => {
             let way = if info.inbound { "from" } else { "to" };
             let transport = if info.v2 { "v2" } else { "v1" };
-            if !info.inbound || crowd.may_speak(teller.log()) {
-                teller.note(format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent));
+            if !info.inbound || rate_limit.allow(reporter.log()) {
+                reporter.note(format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent));
             }
         }
         Event::PeerGone { peer, address, inbound, reason } => {
-            if !inbound || crowd.may_speak(teller.log()) {
-                teller.note(format!("Peer {peer}: {address} gone: {reason}"));
+            if !inbound || rate_limit.allow(reporter.log()) {
+                reporter.note(format!("Peer {peer}: {address} gone: {reason}"));
             }
         }
         Event::Note(text) => {
-            if crowd.may_speak(teller.log()) {
-                teller.note(text);
+            if rate_limit.allow(reporter.log()) {
+                reporter.note(text);
             }
         }
         Event::Headers { .. } => {
@@ -115,7 +115,7 @@ fn take_event(
             want(shared);
         }
         Event::WantMore | Event::HeadersDone => want(shared),
-        Event::Addresses(bytes) => keep_addresses(shared.folder, own, &bytes)?,
+        Event::Addresses(bytes) => keep_addresses(shared.datadir, own, &bytes)?,
         Event::Block { hash, bytes, .. } => {
             let arrived = Arrived { hash, bytes };
             // A block that comes twice comes to the same storer. One that has ended has said why.
@@ -130,18 +130,18 @@ fn take_event(
 
 /// Checks a block and stores it, if that was not done before.
 fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<(), Fault> {
-    let folder = shared.folder;
-    let known = folder.headers().find(&hash);
-    let Some(id) = known.filter(|&id| folder.place(id).is_none()) else {
+    let datadir = shared.datadir;
+    let known = datadir.headers().find(&hash);
+    let Some(id) = known.filter(|&id| datadir.place(id).is_none()) else {
         shared.network.verdict(hash, BlockVerdict::Stored);
         return Ok(());
     };
-    let height = folder.headers().height(id);
+    let height = datadir.headers().height(id);
     let (bytes, start, held) = bytes.into_parts();
     let buffers = held.buffers();
     let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| buffers.give(done)));
     let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
-    match folder.store_block(id, &bytes, keep)? {
+    match datadir.store_block(id, &bytes, keep)? {
         Ok(()) => {
             let (before, now) = (shared.block_bytes.load(Relaxed), bytes.len() as u64);
             shared.block_bytes.store((before * 31 + now) / 32, Relaxed);
@@ -151,7 +151,7 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
         }
         Err(error) => {
             let why = format!("{error} (this body only, from a peer: its header is not marked)");
-            folder.teller.refused(height, hash, &why, false);
+            datadir.reporter.refused(height, hash, &why, false);
             shared.network.verdict(hash, BlockVerdict::BadBody(error));
         }
     }

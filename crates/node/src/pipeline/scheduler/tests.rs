@@ -313,8 +313,8 @@ fn run_ends_by_its_gravest_reason() {
         bench.scheduler.done(Work::Block(seq(0), Task::Decode));
     };
     let stop = |bench: &mut Bench| bench.scheduler.stop();
-    let fail = |bench: &mut Bench| bench.scheduler.fail(Fault::own("first"));
-    let fail_again = |bench: &mut Bench| bench.scheduler.fail(Fault::own("second"));
+    let fail = |bench: &mut Bench| bench.scheduler.fail(Fault::internal("first"));
+    let fail_again = |bench: &mut Bench| bench.scheduler.fail(Fault::internal("second"));
     type Event = dyn Fn(&mut Bench);
     let rows: [(&str, &[&Event], &str); 7] = [
         ("refused", &[&refuse], "Ok(Refused(0, WrongBody))"),
@@ -591,7 +591,7 @@ fn abort_ends_all_workers() {
     let mut bench = Bench::new(2);
     bench.admit(1);
     bench.next();
-    bench.scheduler.abort(Fault::own("a thread panicked"));
+    bench.scheduler.abort(Fault::internal("a thread panicked"));
     assert!(bench.scheduler.is_over() && bench.scheduler.is_drained() && bench.scheduler.is_background_done());
     assert!(bench.scheduler.end_run().is_err());
 }

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 /// Sums over the blocks so far, for the second half of each line.
 #[derive(Default)]
-pub(crate) struct Bench {
+pub(crate) struct BenchLines {
     blocks: u32,
     sums: [Duration; 7],
 }
 
-impl Bench {
+impl BenchLines {
     /// The lines that come before the block's UpdateTip line; `undo` and `index` is what committing it took.
     /// Gives what the last line says, after UpdateTip.
     pub(crate) fn lines(&mut self, log: &Log, block: &Connected<'_>, undo: Duration, index: Duration) -> String {

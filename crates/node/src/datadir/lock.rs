@@ -1,0 +1,130 @@
+//! Taking a data directory: is it one, which network's, its locks, its log; before anything is read.
+
+use crate::fault::Fault;
+use crate::log::Log;
+use crate::options::{Events, Options};
+use crate::report::Reporter;
+use consensus::Params;
+use disk::Disk;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+use store::blockfiles::BlockFiles;
+use store::locks::FolderLocks;
+use store::{Layout, Network, xor};
+
+/// What the store needs to know of a network.
+pub fn network(params: &Params) -> Network {
+    Network {
+        folder: params.chain.net_dir(),
+        magic: params.magic,
+        genesis: params.genesis_hash,
+        pow_limit: params.pow_limit,
+    }
+}
+
+/// A folder with its locks held and nothing read.
+pub struct Locked {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) layout: Layout,
+    pub(crate) locks: FolderLocks,
+    pub(crate) key: xor::Key,
+    pub(crate) files: Arc<BlockFiles>,
+}
+
+/// Seconds since 1970.
+///
+/// # Errors
+///
+/// For a clock that cannot be right: before the first block of any chain.
+pub fn clock(options: &Options) -> Result<i64, Fault> {
+    const FIRST_BLOCK: u64 = 1_231_006_505;
+    let wrong = |says: &str| {
+        let first = crate::log::date(FIRST_BLOCK);
+        Fault::refused(format!(
+            "this machine's clock {says}, and the first block is of {first}: set the clock, for headers are judged by it"
+        ))
+    };
+    let now = (options.clock)().duration_since(UNIX_EPOCH).map_err(|_| wrong("says a time before 1970"))?.as_secs();
+    if now < FIRST_BLOCK {
+        return Err(wrong(&format!("says {}", crate::log::date(now))));
+    }
+    i64::try_from(now).map_err(|_| wrong("is beyond all bounds"))
+}
+
+/// Checks the folder and takes its locks, before anything is read; waits for room where there is none for them.
+/// `needs_blocks`: without block files there is nothing to do.
+///
+/// # Errors
+///
+/// The directory is another network's, in use, or has no block files that are needed; what the system says.
+pub fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result<Locked, Fault> {
+    // The log lies in the folder.
+    let reporter = Reporter::new(events, Log::none(), &options.stop);
+    reporter.with_room(|| lock_now(options, needs_blocks))
+}
+
+/// The same, and waits for nothing.
+///
+/// # Errors
+///
+/// As [`lock`], and that the disk is full.
+pub fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
+    let disk = options.disk.clone();
+    let net = network(&options.params);
+    let layout = layout(options);
+    layout.check(&*disk)?;
+    if needs_blocks && disk.metadata(layout.blocks_dir()).map_err(store::Fault::from)?.is_none() {
+        return Err(no_blocks(&layout));
+    }
+    layout.create(&*disk)?;
+    let locks = FolderLocks::take(&*disk, &layout)?;
+    // The databases' own locks are taken when they are opened; whoever holds one is named before anything is changed.
+    for dir in [layout.index_dir(), layout.chainstate_dir()] {
+        if disk.metadata(&dir).map_err(store::Fault::from)?.is_some() {
+            drop(disk.lock(&dir.join("LOCK")).map_err(store::Fault::from)?);
+        }
+    }
+    let key = xor::open_key(&*disk, layout.blocks_dir(), options.blocksxor)?;
+    let files = Arc::new(BlockFiles::new(disk.clone(), layout.blocks_dir(), &net, key));
+    if needs_blocks && files.numbers()?.there.is_empty() {
+        return Err(no_blocks(&layout));
+    }
+    Ok(Locked { disk, layout, locks, key, files })
+}
+
+fn no_blocks(layout: &Layout) -> Fault {
+    let found = "no block file (blk00000.dat and so on)";
+    let advice = "Name the directory that has them with --datadir, --blocksdir, --chain; or fetch them with ffwd sync";
+    store::Fault::new(store::FaultKind::Missing, layout.blocks_dir(), "block files", found, advice).into()
+}
+
+/// Whether nothing of this network is in the folder; makes nothing.
+///
+/// # Errors
+///
+/// The directory is a file, or cannot be read.
+pub fn is_unused(options: &Options) -> Result<bool, Fault> {
+    let layout = layout(options);
+    layout.check(&*options.disk)?;
+    Ok(layout.is_unused(&*options.disk)?)
+}
+
+/// Where everything lies.
+pub fn layout(options: &Options) -> Layout {
+    Layout::new(&options.datadir, options.params.chain.net_dir(), options.blocksdir.as_deref())
+}
+
+/// A teller with the log of this folder.
+pub fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &Layout, job: &str) -> Reporter<'e> {
+    let log = Log::open(&*options.disk, layout.net_dir(), options.clock);
+    log.line(&format!("ffwd version v{} ({job})", env!("CARGO_PKG_VERSION")));
+    // The widest is the last; few messages at a time are left to narrower ones.
+    if let Some(sha256) = simd::sha256::Lanes::available().last() {
+        log.line(&format!("Using the '{sha256:?}' SHA256 implementation"));
+    }
+    log.line(match script::lanes::Lanes::detect() {
+        Some(_) => "Using vector lanes (AVX-512 IFMA) for signatures, libsecp256k1 for those that they do not prove",
+        None => "Using libsecp256k1 for signatures",
+    });
+    Reporter::new(events, log, &options.stop)
+}

@@ -1,0 +1,194 @@
+//! Blocks found in the files: the scan, and their headers into the index.
+
+use super::DataDir;
+use super::lock::clock;
+use crate::fault::Fault;
+use crate::index::Found;
+use crate::report::Reporter;
+use crate::tree::NodeId;
+use consensus::Class;
+use primitives::{BlockHash, Height};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock};
+
+/// Everything that scanning the block files gave.
+pub(crate) struct Scan {
+    /// Blocks in the order of the files.
+    pub(crate) blocks: Vec<FoundBlock>,
+}
+
+/// Found blocks by what their headers say.
+pub(crate) struct Ordered {
+    /// Those whose headers are in the tree now, in the order in which they link.
+    pub(crate) order: Vec<(NodeId, BlockAt)>,
+    /// Those without a parent, in the order of the files.
+    pub(crate) orphans: Vec<FoundBlock>,
+}
+
+/// Finds the blocks of all files, with all threads; says what is not as it should be.
+pub(crate) fn scan(files: &BlockFiles, par: usize, reporter: &Reporter<'_>) -> Result<Scan, Fault> {
+    let numbers = files.numbers()?;
+    for (first, last) in &numbers.missing {
+        reporter.warn(format!("{} to {last} are missing: continuing after the gap", files.path(*first).display()));
+    }
+    scan_files(files, &numbers.there, par, reporter)
+}
+
+/// The same for some files.
+pub(crate) fn scan_files(
+    files: &BlockFiles,
+    there: &[u32],
+    par: usize,
+    reporter: &Reporter<'_>,
+) -> Result<Scan, Fault> {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<Option<store::Result<FileScan>>>> = Mutex::new((0..there.len()).map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..par.clamp(1, there.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Relaxed);
+                    let Some(&file) = there.get(at) else { return };
+                    let scan = files.scan(file);
+                    found.lock().expect("nobody panics with it")[at] = Some(scan);
+                }
+            });
+        }
+    });
+    let mut blocks = Vec::new();
+    for scan in found.into_inner().expect("nobody panics with it") {
+        let scan = scan.expect("every file was scanned")?;
+        scan.notes.iter().for_each(|note| reporter.warn(note.to_string()));
+        blocks.extend(scan.blocks);
+    }
+    Ok(Scan { blocks })
+}
+
+impl DataDir<'_> {
+    /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked. Those that
+    /// are known as pruned stay so.
+    pub fn take_in(&self, found: Vec<FoundBlock>, now: i64) {
+        let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
+        let Ordered { order, orphans } = self.order(found, now, &place);
+        let mut again = Vec::new();
+        for (id, at) in order {
+            let mut index = self.index.write();
+            if index.body(id).is_pruned() {
+                continue;
+            }
+            if index.found(id, at) == Found::Copy {
+                again.push(at);
+            }
+        }
+        if let Some(first) = again.first() {
+            self.reporter.note(format!(
+                "{} blocks lie in the files more than once, the first again at {}: one copy is used, the others are left where they are",
+                again.len(),
+                place(first)
+            ));
+        }
+        self.index.write().set_orphans(orphans);
+    }
+
+    /// Takes in the found blocks whose parents an older index knew, and says which have none.
+    pub fn take_in_orphans(&self, now: i64) {
+        let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
+        let waiting = self.index.write().take_orphans();
+        let Ordered { order, orphans } = self.order(waiting, now, &place);
+        for (id, at) in order {
+            let mut index = self.index.write();
+            if !index.body(id).is_pruned() {
+                index.found(id, at);
+            }
+        }
+        self.say_orphans(&orphans, &place);
+        self.index.write().set_orphans(orphans);
+    }
+
+    /// Headers of found blocks into the tree; gives the blocks in the order in which they link. `place` names one.
+    pub(crate) fn order(&self, found: Vec<FoundBlock>, now: i64, place: &dyn Fn(&BlockAt) -> String) -> Ordered {
+        let mut waiting: HashMap<BlockHash, Vec<FoundBlock>> = HashMap::new();
+        let mut order = Vec::with_capacity(found.len());
+        let mut ahead: Vec<(FoundBlock, consensus::BlockError)> = Vec::new();
+        for block in found {
+            let mut queue = std::collections::VecDeque::from([block]);
+            while let Some(block) = queue.pop_front() {
+                let accepted = self.index.write().accept(self.params, &block.header, block.hash, now);
+                match accepted {
+                    Ok(id) => {
+                        order.push((id, block.at));
+                        queue.extend(waiting.remove(&block.hash).unwrap_or_default());
+                    }
+                    Err(error) if error.class() == Class::MissingPrev => {
+                        waiting.entry(block.header.prev()).or_default().push(block);
+                    }
+                    // No verdict: the clock may be wrong, or it will be right later.
+                    Err(error) if error.class() == Class::TimeFuture => ahead.push((block, error)),
+                    Err(error) => {
+                        let parent = self.headers().find(&block.header.prev());
+                        let height = parent.map_or(Height::GENESIS, |parent| self.headers().height(parent) + 1);
+                        self.reporter.refused(height, block.hash, &format!("{error} ({})", place(&block.at)), true);
+                    }
+                }
+            }
+        }
+        self.say_ahead(&ahead, &mut waiting, now, place);
+        let mut orphans: Vec<FoundBlock> = waiting.into_values().flatten().collect();
+        orphans.sort_by_key(|block| (block.at.file, block.at.offset));
+        Ordered { order, orphans }
+    }
+
+    /// Says how many blocks have no parent.
+    pub fn say_orphans(&self, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
+        if let Some(first) = orphans.first() {
+            let (count, first) = (orphans.len(), place(&first.at));
+            self.reporter.warn(format!(
+                "{count} blocks have no parent in the files, the first at {first}: they are left where they are; ffwd sync fetches what is missing"
+            ));
+        }
+    }
+
+    /// Says which blocks the clock keeps out, and takes those that stand on them out of `waiting`: they have a parent.
+    fn say_ahead(
+        &self,
+        ahead: &[(FoundBlock, consensus::BlockError)],
+        waiting: &mut HashMap<BlockHash, Vec<FoundBlock>>,
+        now: i64,
+        place: &dyn Fn(&BlockAt) -> String,
+    ) {
+        let Some((first, error)) = ahead.first() else { return };
+        let mut queue: Vec<BlockHash> = ahead.iter().map(|(block, _)| block.hash).collect();
+        let mut behind = 0;
+        while let Some(hash) = queue.pop() {
+            let children = waiting.remove(&hash).unwrap_or_default();
+            behind += children.len();
+            queue.extend(children.iter().map(|block| block.hash));
+        }
+        let date = |seconds: i64| crate::log::date(seconds.unsigned_abs());
+        self.reporter.warn(format!(
+            "{} blocks are more than two hours ahead of this machine's clock, and {behind} more stand on them: none is \
+             invalid, none was taken. The first is {} at {}: {error} (it says {}, the clock {}). Set the clock if it is \
+             wrong, or run this again later",
+            ahead.len(),
+            first.hash,
+            place(&first.at),
+            date(i64::from(first.header.time())),
+            date(now)
+        ));
+    }
+
+    /// Blocks that lie inside a damaged record, parents first: a torn one may reach over its neighbours.
+    pub(crate) fn blocks_inside(&self, bad: BlockAt) -> Result<Vec<(NodeId, BlockAt)>, Fault> {
+        let blocks = self.files.scan_inside(bad)?.blocks;
+        let blocks = self.index.write().found_inside(bad, blocks);
+        if blocks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
+        let Ordered { order, orphans } = self.order(blocks, clock(self.options)?, &place);
+        self.index.write().set_orphans(orphans);
+        Ok(order)
+    }
+}

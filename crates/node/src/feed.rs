@@ -1,0 +1,116 @@
+//! The blocks that the pipeline takes next: from memory where they came from peers just now, else read from the files.
+//!
+//! Its lock is that of one thread, the one that runs the pipeline, which may sleep with it; it comes before all others.
+
+use crate::arrivals::Arrivals;
+use crate::block::{BlockContext, Checked};
+use crate::fault::Fault;
+use crate::index::SharedIndex;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use store::blockfiles::{BlockAt, BlockBytes, BlockFiles, BulkReader, Pool};
+
+/// Bytes of the buffers in which blocks are read together.
+const READ_BYTES: usize = 4 << 20;
+/// Most blocks that are considered for one read.
+const BLOCKS_PER_READ: usize = 512;
+
+/// Blocks on their way to the pipeline.
+pub(crate) struct BlockFeed {
+    /// Blocks that come from peers while they are connected.
+    pub(crate) arrivals: Option<Arc<Arrivals>>,
+    /// Buffers of what is read.
+    pool: Arc<Pool>,
+    state: Mutex<State>,
+}
+
+struct State {
+    planned: VecDeque<BlockContext>,
+    /// Bytes, and what checking them gave where they came from a peer just now.
+    ready: VecDeque<(BlockBytes, Option<Arc<Checked>>)>,
+    reader: BulkReader,
+}
+
+/// The next block.
+pub(crate) struct Next {
+    pub(crate) context: BlockContext,
+    pub(crate) bytes: BlockBytes,
+    pub(crate) checked: Option<Arc<Checked>>,
+}
+
+impl BlockFeed {
+    /// Reads from `files`, with buffers of a part of the cache.
+    pub(crate) fn new(files: Arc<BlockFiles>, dbcache_bytes: usize) -> BlockFeed {
+        let pool = Pool::new(READ_BYTES, ((dbcache_bytes / 16) / READ_BYTES).clamp(3, 64));
+        let reader = BulkReader::new(files, pool.clone());
+        let state = State { planned: VecDeque::new(), ready: VecDeque::new(), reader };
+        BlockFeed { arrivals: None, pool, state: Mutex::new(state) }
+    }
+
+    /// Bytes of the buffers that were made.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.pool.made_bytes()
+    }
+
+    /// These blocks come next, and no others.
+    pub(crate) fn start(&self, planned: Vec<BlockContext>) {
+        let mut state = self.state.lock().expect("no thread panics with it");
+        (state.planned, state.ready) = (planned.into(), VecDeque::new());
+    }
+
+    /// The next block: see [`crate::pipeline::Backend::next`]. `write_out` lets readers see what was appended to the block
+    /// files just now.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn next(
+        &self,
+        index: &SharedIndex,
+        write_out: impl FnOnce() -> Result<(), Fault>,
+        is_wanted: &dyn Fn() -> bool,
+        waited: &mut Duration,
+    ) -> Result<Option<Next>, Fault> {
+        let mut state = self.state.lock().expect("no thread panics with it");
+        let state = &mut *state;
+        if let Some(arrivals) = &self.arrivals
+            && state.ready.is_empty()
+        {
+            let Some((height, next)) = state.planned.front().map(|block| (block.height, block.node)) else {
+                return Ok(None);
+            };
+            let begun = Instant::now();
+            let has_come = arrivals.wait(|| index.read().place(next).is_some());
+            *waited += begun.elapsed();
+            if !has_come {
+                return Ok(None);
+            }
+            state.ready.extend(arrivals.take(height, next).map(|(bytes, checked)| (bytes, Some(checked))));
+        }
+        if state.ready.is_empty() {
+            let wanted = self.to_be_read(&state.planned, index);
+            if wanted.is_empty() {
+                return Ok(None);
+            }
+            write_out()?;
+            let Some(read) = state.reader.read(&wanted, is_wanted, waited) else { return Ok(None) };
+            for block in read {
+                state.ready.push_back((block?, None));
+            }
+        }
+        let (Some((bytes, checked)), Some(context)) = (state.ready.pop_front(), state.planned.pop_front()) else {
+            return Ok(None);
+        };
+        Ok(Some(Next { context, bytes, checked }))
+    }
+
+    /// Places of the next blocks up to one that is in memory or absent.
+    fn to_be_read(&self, planned: &VecDeque<BlockContext>, index: &SharedIndex) -> Vec<BlockAt> {
+        let is_kept =
+            |block: &BlockContext| self.arrivals.as_ref().is_some_and(|kept| kept.has(block.height, block.node));
+        let count = planned.iter().take(BLOCKS_PER_READ).take_while(|block| !is_kept(block)).count();
+        let index = index.read();
+        planned.iter().take(count).map_while(|block| index.place(block.node)).collect()
+    }
+}

@@ -1,0 +1,268 @@
+//! What the user and debug.log are told: what happens, how far it is, what a block cost, that the disk is full.
+//!
+//! Counters are atomics; no lock of this file is held while another is taken.
+
+use crate::atomic_height::AtomicHeight;
+use crate::bench_lines::BenchLines;
+use crate::fault::Fault;
+use crate::log::Log;
+use crate::options::{Event, Events, Progress};
+use crate::pipeline::Connected;
+use crate::stats::Snapshot;
+use primitives::{BlockHash, Height};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Time between two reports of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// In place of the number of peers, for a job without a network.
+const NO_NETWORK: u32 = u32::MAX;
+/// Between two tries on a full disk, at first and at most.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Tells the user and the log what happens.
+pub struct Reporter<'e> {
+    events: Events<'e>,
+    log: Log,
+    stop: &'e AtomicBool,
+    start: Instant,
+    last_progress: Mutex<Instant>,
+    bench: Mutex<BenchLines>,
+    /// Blocks refused since this was asked for, for peers.
+    refused: Mutex<Vec<(BlockHash, String)>>,
+    /// Set once stopping was logged.
+    is_stop_logged: AtomicBool,
+    /// Height of the last connected block.
+    pub height: AtomicHeight,
+    /// Height where the work ends.
+    pub height_end: AtomicHeight,
+    /// Bytes of blocks done.
+    pub bytes: AtomicU64,
+    /// Bytes of blocks there are to do.
+    pub bytes_end: AtomicU64,
+    /// Blocks connected.
+    pub blocks: AtomicU64,
+    /// Blocks refused.
+    pub invalid: AtomicU64,
+    /// Transactions up to the last connected block, genesis included.
+    pub transactions: AtomicU64,
+    /// Damaged bodies of which there is no other copy.
+    pub lost: AtomicU64,
+    /// Peers; `NO_NETWORK` for a job without them.
+    pub peers: AtomicU32,
+    /// Height of the best header.
+    pub headers: AtomicHeight,
+    /// Height that the furthest presync has reached; 0 while there is none.
+    pub presync: AtomicHeight,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics with it")
+}
+
+impl<'e> Reporter<'e> {
+    /// A reporter that writes the log, too. `stop` says that this job is to end.
+    pub fn new(events: Events<'e>, log: Log, stop: &'e AtomicBool) -> Reporter<'e> {
+        Reporter {
+            events,
+            log,
+            stop,
+            start: Instant::now(),
+            last_progress: Mutex::new(Instant::now()),
+            bench: Mutex::default(),
+            refused: Mutex::default(),
+            is_stop_logged: AtomicBool::new(false),
+            height: AtomicHeight::default(),
+            height_end: AtomicHeight::default(),
+            bytes: AtomicU64::new(0),
+            bytes_end: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            invalid: AtomicU64::new(0),
+            transactions: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            peers: AtomicU32::new(NO_NETWORK),
+            headers: AtomicHeight::default(),
+            presync: AtomicHeight::default(),
+        }
+    }
+
+    /// Something that happens.
+    pub fn note(&self, text: impl Into<String>) {
+        let text = text.into();
+        self.log.line(&text);
+        (self.events)(Event::Note(text));
+    }
+
+    /// Something that is not as it should be.
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        self.log.line(&format!("[warning] {text}"));
+        (self.events)(Event::Warning(text));
+    }
+
+    /// A block that is not taken; `counts` says that the block is refused, and not this body of it alone.
+    pub fn refused(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display, counts: bool) {
+        let why = error.to_string();
+        self.log.line(&format!("[error] Block validation error: {why}"));
+        if counts {
+            self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
+            self.invalid.fetch_add(1, Relaxed);
+        }
+        (self.events)(Event::Refused { height, hash, why });
+    }
+
+    /// A block that broke a rule while it was connected: peers are to hear of it.
+    pub fn invalid(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display) {
+        self.refused(height, hash, error, true);
+        lock(&self.refused).push((hash, error.to_string()));
+    }
+
+    /// Blocks that broke a rule since this was asked.
+    pub fn take_invalid(&self) -> Vec<(BlockHash, String)> {
+        std::mem::take(&mut *lock(&self.refused))
+    }
+
+    /// What a block was refused for, of those that were not taken.
+    pub fn reason_of(&self, hash: BlockHash) -> Option<String> {
+        lock(&self.refused).iter().find(|(of, _)| *of == hash).map(|(_, why)| why.clone())
+    }
+
+    /// The log alone.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// What a block cost, before its UpdateTip line; gives the line that comes after it.
+    pub fn bench(&self, block: &Connected<'_>, undo: Duration, index: Duration) -> String {
+        lock(&self.bench).lines(&self.log, block, undo, index)
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+
+    /// Tells how far it is, at most every 250 ms.
+    pub fn progress(&self, stats: impl FnOnce() -> Snapshot) {
+        let mut last = lock(&self.last_progress);
+        if last.elapsed() >= PROGRESS_INTERVAL {
+            *last = Instant::now();
+            (self.events)(Event::Progress(Box::new(Progress {
+                height: self.height.load(Relaxed),
+                height_end: self.height_end.load(Relaxed),
+                bytes: self.bytes.load(Relaxed),
+                bytes_end: self.bytes_end.load(Relaxed),
+                seconds: self.seconds(),
+                stats: stats(),
+                peers: Some(self.peers.load(Relaxed)).filter(|&peers| peers != NO_NETWORK),
+                headers: self.headers.load(Relaxed),
+                presync: Some(self.presync.load(Relaxed)).filter(|&height| height > Height::GENESIS),
+            })));
+        }
+    }
+
+    /// Whether to stop on demand. The log says so once; the user was told by the program that was asked.
+    pub fn is_stopping(&self) -> bool {
+        let stop = self.stop.load(Relaxed);
+        if stop && !self.is_stop_logged.swap(true, Relaxed) {
+            self.log.line("Stopping: what is connected is committed first");
+        }
+        stop
+    }
+}
+
+/// A full disk: the work pauses, says what it needs, and resumes when there is space.
+impl Reporter<'_> {
+    /// Repeats `work` while the disk is full; says so, and that it resumes. Stopping ends that. No lock may be held that
+    /// other work waits for. Work that may not be done twice says another fault: a sync that failed.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`; that the disk is full only when it is time to stop.
+    pub(crate) fn with_room<R, E: Into<Fault>>(&self, mut work: impl FnMut() -> Result<R, E>) -> Result<R, Fault> {
+        let mut tries = 0;
+        loop {
+            match work().map_err(Into::into) {
+                Err(fault) if fault.is_no_space() && !self.stop.load(Relaxed) => {
+                    if tries == 0 {
+                        self.say_full(&fault);
+                    }
+                    pause(tries);
+                    tries += 1;
+                }
+                done => {
+                    if tries > 0 && done.is_ok() {
+                        self.say_resumed();
+                    }
+                    return done;
+                }
+            }
+        }
+    }
+
+    /// Does `work` that can be done without, and says what that means where the disk is full.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work` but a full disk.
+    pub(crate) fn if_room(
+        &self,
+        otherwise: &str,
+        work: impl FnOnce() -> Result<(), store::Fault>,
+    ) -> Result<(), Fault> {
+        match work() {
+            Err(fault) if fault.is_no_space() => {
+                self.warn(format!("{fault}. {otherwise}"));
+                Ok(())
+            }
+            done => Ok(done?),
+        }
+    }
+
+    fn say_full(&self, fault: &dyn std::fmt::Display) {
+        self.warn(format!("{fault}. Waiting for disk space; Ctrl-C stops, and nothing that was committed is lost"));
+    }
+
+    fn say_resumed(&self) {
+        self.note("There is disk space again: work resumes");
+    }
+}
+
+fn pause(tries: u32) {
+    std::thread::sleep(PAUSE_MAX.min(PAUSE_MIN * 2u32.pow(tries.min(16))));
+}
+
+/// Work that the pipeline repeats until the disk has space for it.
+#[derive(Debug, Default)]
+pub(crate) struct SpaceWait {
+    is_said: AtomicBool,
+    tries: AtomicU32,
+}
+
+impl SpaceWait {
+    /// Waits before something is begun again that found no space; says so once, until [`SpaceWait::end`].
+    ///
+    /// # Errors
+    ///
+    /// That fault, when it is time to stop.
+    pub(crate) fn wait(&self, reporter: &Reporter<'_>, fault: Fault) -> Result<(), Fault> {
+        if reporter.stop.load(Relaxed) {
+            return Err(fault);
+        }
+        if !self.is_said.swap(true, Relaxed) {
+            reporter.say_full(&fault);
+        }
+        pause(self.tries.fetch_add(1, Relaxed));
+        Ok(())
+    }
+
+    /// Such work was done.
+    pub(crate) fn end(&self, reporter: &Reporter<'_>) {
+        if self.is_said.swap(false, Relaxed) {
+            self.tries.store(0, Relaxed);
+            reporter.say_resumed();
+        }
+    }
+}

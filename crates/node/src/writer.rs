@@ -1,0 +1,263 @@
+//! What is written beside the coins: blocks, undo data, and the index on disk that names them.
+//!
+//! Order of durability, here alone: block and undo data are synced before an entry is written that names them. What is
+//! appended to lies behind one lock; it is held while bytes are appended, and never while the disk syncs, the index is
+//! written, or the job waits for disk space.
+//!
+//! Absent on purpose: formats (`store`), which blocks (`datadir`), coins (`coins_io`).
+
+use crate::fault::Fault;
+use crate::index::{BlockIndex, Replacement, SharedIndex};
+use crate::report::Reporter;
+use crate::tree::NodeId;
+use disk::Disk;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use store::blockfiles::{BlockAt, BlockWriter, Flush, Limits};
+use store::index::{BlockIndex as IndexDb, IndexChanges};
+use store::prune::Selection;
+use store::undofiles::UndoWriter;
+use store::{FileInfo, FileInfos, FilePos, Network, xor};
+
+/// How and where block files are written.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockFileSetup {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) blocks_dir: PathBuf,
+    pub(crate) network: Network,
+    pub(crate) key: xor::Key,
+    pub(crate) limits: Limits,
+}
+
+/// The one writer of blocks, undo data and the index on disk.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    setup: BlockFileSetup,
+    db: IndexDb,
+    index: Arc<SharedIndex>,
+    state: Mutex<State>,
+    /// A commit of the index ended.
+    committed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    infos: FileInfos,
+    undo: UndoWriter,
+    /// Made when the first block is appended.
+    blocks: Option<BlockWriter>,
+    /// The index on disk says that block files were pruned, or is about to.
+    is_pruned: bool,
+    /// The index is being written: older entries must never follow newer ones.
+    is_committing: bool,
+}
+
+impl State {
+    fn blocks(&mut self, setup: &BlockFileSetup) -> store::Result<&mut BlockWriter> {
+        if self.blocks.is_none() {
+            let BlockFileSetup { disk, blocks_dir, network, key, limits } = setup;
+            self.blocks = Some(BlockWriter::new(disk.clone(), blocks_dir, network, *key, &self.infos, *limits)?);
+        }
+        Ok(self.blocks.as_mut().expect("just made"))
+    }
+}
+
+/// A commit of the index in progress; it ends with this.
+struct Commit<'w>(&'w Writer);
+
+impl Drop for Commit<'_> {
+    fn drop(&mut self) {
+        // After a panic of a thread that appended, too: the others are to find the lock poisoned, not to wait here.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).is_committing = false;
+        self.0.committed.notify_one();
+    }
+}
+
+impl Writer {
+    /// A writer that goes on where `infos` say that the files end.
+    pub(crate) fn new(setup: BlockFileSetup, db: IndexDb, index: Arc<SharedIndex>, infos: FileInfos) -> Writer {
+        let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, setup.key);
+        let state = State { infos, undo, blocks: None, is_pruned: false, is_committing: false };
+        Writer { setup, db, index, state: Mutex::new(state), committed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics with it")
+    }
+
+    /// Whether the index on disk says that block files were pruned, or is about to.
+    pub(crate) fn is_pruned(&self) -> bool {
+        self.lock().is_pruned
+    }
+
+    /// The index on disk says so.
+    pub(crate) fn set_pruned(&self, is_pruned: bool) {
+        self.lock().is_pruned = is_pruned;
+    }
+
+    /// Appends a block to the block files.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn append_block(
+        &self,
+        reporter: &Reporter<'_>,
+        block: &[u8],
+        height: primitives::Height,
+        time: u32,
+    ) -> Result<FilePos, Fault> {
+        reporter.with_room(|| {
+            let mut state = self.lock();
+            state.blocks(&self.setup)?;
+            let State { infos, blocks, .. } = &mut *state;
+            blocks.as_mut().expect("just made").append(infos, block, height, time)
+        })
+    }
+
+    /// Makes the next block the first of a new file behind all others, unless one was appended before.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn begin_new_file(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
+        let mut is_new = None;
+        reporter.with_room(|| {
+            let mut state = self.lock();
+            let is_new = *is_new.get_or_insert(state.blocks.is_none());
+            let blocks = state.blocks(&self.setup)?;
+            if is_new { blocks.start_new_file() } else { Ok(()) }
+        })
+    }
+
+    /// Appends an undo record to the undo file with this number; gives its offset.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn append_undo(&self, reporter: &Reporter<'_>, file: u32, record: &[u8]) -> Result<u32, Fault> {
+        reporter.with_room(|| {
+            let State { infos, undo, .. } = &mut *self.lock();
+            undo.append(infos, file, record)
+        })
+    }
+
+    /// Hands appended blocks to the system, where readers see them.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, a full disk included.
+    pub(crate) fn write_out_blocks(&self) -> store::Result<()> {
+        self.lock().blocks.as_mut().map_or(Ok(()), |blocks| blocks.write_out())
+    }
+
+    /// The same for undo data.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(crate) fn write_out_undo(&self) -> store::Result<()> {
+        self.lock().undo.write_out()
+    }
+
+    /// Writes every entry and file info that changed, and what `reindexing` does to its flag, in one durable commit;
+    /// block and undo data are durable before. What changes meanwhile is written again by the next commit.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn commit(&self, reporter: &Reporter<'_>, reindexing: Option<bool>) -> Result<(), Fault> {
+        let _commit = self.begin_commit();
+        let mut flush = Flush::default();
+        // All under one lock: an entry must never name undo data or a block that the infos do not count.
+        let (infos, last_file, is_pruned, entries) = reporter.with_room(|| -> store::Result<_> {
+            let mut state = self.lock();
+            flush = std::mem::take(&mut flush).and(state.undo.begin_flush()?);
+            if let Some(blocks) = state.blocks.as_mut() {
+                flush = std::mem::take(&mut flush).and(blocks.begin_flush()?);
+            }
+            let entries = self.index.write().take_dirty();
+            Ok((state.infos.take_changed(), state.infos.last_file(), state.is_pruned, entries))
+        })?;
+        flush.run()?;
+        let pruned = is_pruned.then_some(true);
+        if entries.is_empty() && infos.is_empty() && reindexing.is_none() && pruned.is_none() {
+            return Ok(());
+        }
+        let changes = IndexChanges { entries: &entries, files: &infos, last_file: Some(last_file), reindexing, pruned };
+        reporter.with_room(|| self.db.write(&changes))
+    }
+
+    fn begin_commit(&self) -> Commit<'_> {
+        let mut state = self.lock();
+        while state.is_committing {
+            state = self.committed.wait(state).expect("no thread panics with it");
+        }
+        state.is_committing = true;
+        Commit(self)
+    }
+
+    /// Leaves nothing for LevelDB to do.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, a full disk included.
+    pub(crate) fn settle(&self) -> store::Result<()> {
+        self.db.settle()
+    }
+
+    /// What pruning would remove by `select`.
+    pub(crate) fn select(&self, select: impl FnOnce(&[FileInfo], &BlockIndex) -> Selection) -> Selection {
+        let state = self.lock();
+        select(state.infos.all(), &self.index.read())
+    }
+
+    /// Chooses files by `select`, and forgets what lies in them; none when none may go. From here on every commit of the
+    /// index says the whole of it: entries, infos and flag change under one lock.
+    pub(crate) fn prune(&self, select: impl FnOnce(&[FileInfo], &BlockIndex) -> Selection) -> Option<Selection> {
+        let mut state = self.lock();
+        let selected = select(state.infos.all(), &self.index.read());
+        if selected.files.is_empty() {
+            return None;
+        }
+        self.index.write().pruned(|file| selected.files.binary_search(&file).is_ok());
+        selected.files.iter().for_each(|&file| state.infos.prune(file));
+        state.is_pruned = true;
+        Some(selected)
+    }
+
+    /// Closes the undo files that are about to be removed: a file that is open keeps its space.
+    pub(crate) fn forget_undo(&self, files: &[u32]) {
+        self.lock().undo.forget(files);
+    }
+
+    /// See [`BlockIndex::body_lost`]; blocks found inside the damaged record are counted into the infos of their files.
+    pub(crate) fn body_lost(&self, node: NodeId, inside: &[(NodeId, BlockAt)]) -> Replacement {
+        let mut state = self.lock();
+        let mut index = self.index.write();
+        let replacement = index.body_lost(node, inside);
+        for &(id, at) in &replacement.first {
+            if let Some(pos) = at.file_pos() {
+                let headers = index.headers();
+                state.infos.add_existing(pos, at.size, headers.height(id), headers.time(id));
+            }
+        }
+        replacement
+    }
+
+    /// Counts the blocks that are in use into the infos of their files, which start from what undo data they hold. Records
+    /// that are not in use, among `found`, must not be written over either.
+    pub(crate) fn count_files(&self, found: &[BlockAt]) {
+        let mut state = self.lock();
+        let index = self.index.read();
+        for (id, at, size) in index.places() {
+            state.infos.add_existing(at, size, index.headers().height(id), index.headers().time(id));
+        }
+        for at in found {
+            if let Ok(end) = u32::try_from(at.offset + u64::from(at.size)) {
+                let info = state.infos.change(at.file);
+                info.size = info.size.max(end);
+            }
+        }
+    }
+}
