@@ -47,7 +47,7 @@ def tell(block_hash):
 
 def reason(text):
     """The verdict without what is told beside it, but for the input whose script failed."""
-    if re.search("are no block|deserialize", text):
+    if "do not deserialize as a block" in text:
         return "cannot be read"
     if failed := re.match(r"block-script-verify-flag-failed \((.*?)\).*?input (\d+) of (?:transaction )?(\w+)", text):
         return f"{failed[1]}{AT}input {failed[2]} of {failed[3]}"

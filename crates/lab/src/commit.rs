@@ -125,7 +125,7 @@ pub fn commit(options: &Options) -> Result<Report, Error> {
     let best_block = old.best_block()?.ok_or_else(|| Error::NotWhole(dir.clone()))?;
     layout.create(&*disk)?;
     // Not where a rebuild would look: until it is whole, this set lacks coins of the block that it names.
-    let made = layout.own_dir().join(MADE);
+    let made = layout.private_dir().join(MADE);
     remove(&made)?;
     let new = Chainstate::open_with(disk.clone(), &made, old.key())?;
     let mut writer =

@@ -440,7 +440,7 @@ mod tests {
         for number in 0..count * 2 {
             let block = table.find_block(&key(number), 0);
             let found = if table.may_hold(block, hash(&key(number))) {
-                table.block(block)?.find(&key(number)).ok_or_else(|| table.no_block(block))?
+                table.block(block)?.find(&key(number)).ok_or_else(|| table.not_a_block(block))?
             } else {
                 Found::Absent
             };

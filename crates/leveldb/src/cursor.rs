@@ -117,7 +117,7 @@ impl RunCursor {
         if done.is_none() {
             self.key.clear();
             self.entries = 0..0;
-            return Err(self.files[self.next_file - 1].table()?.no_block(self.next_block - 1));
+            return Err(self.files[self.next_file - 1].table()?.not_a_block(self.next_block - 1));
         }
         Ok(true)
     }
@@ -133,7 +133,7 @@ impl RunCursor {
         }
         let bytes = self.bytes.as_deref().unwrap_or(table.bytes());
         let contents = scanned_block(table, bytes, self.next_block)?;
-        let len = Block::parse(contents).ok_or_else(|| table.no_block(self.next_block))?.len();
+        let len = Block::parse(contents).ok_or_else(|| table.not_a_block(self.next_block))?.len();
         let start = usize::try_from(table.handle(self.next_block).offset).expect("in the file");
         self.entries = start..start + len;
         self.next_block += 1;

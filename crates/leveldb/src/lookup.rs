@@ -37,13 +37,13 @@ struct BlockRef<'a> {
 impl<'a> BlockRef<'a> {
     fn find(self, key: &[u8]) -> Result<Found<'a>> {
         let block = self.table.block(self.block)?;
-        block.find(key).ok_or_else(|| self.table.no_block(self.block))
+        block.find(key).ok_or_else(|| self.table.not_a_block(self.block))
     }
 
     /// Where in the block the key would be, asked for.
     fn seek(self, key: &[u8]) -> Result<SeekPos<'a>> {
         let block = self.table.block(self.block)?;
-        let offset = block.seek(key).ok_or_else(|| self.table.no_block(self.block))?;
+        let offset = block.seek(key).ok_or_else(|| self.table.not_a_block(self.block))?;
         block.prefetch(offset);
         Ok(SeekPos { block_ref: self, block, offset })
     }
@@ -60,7 +60,7 @@ struct SeekPos<'a> {
 impl<'a> SeekPos<'a> {
     fn find(self, key: &[u8]) -> Result<Found<'a>> {
         let found = self.block.scan(self.offset, key);
-        found.ok_or_else(|| self.block_ref.table.no_block(self.block_ref.block))
+        found.ok_or_else(|| self.block_ref.table.not_a_block(self.block_ref.block))
     }
 }
 

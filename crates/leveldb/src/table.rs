@@ -255,11 +255,11 @@ impl Table {
             let range = handle.range(&self.bytes).expect("checked when the table was opened");
             &self.bytes[range]
         };
-        Block::parse(contents).ok_or_else(|| self.no_block(index))
+        Block::parse(contents).ok_or_else(|| self.not_a_block(index))
     }
 
     /// The fault of a block whose checksum is right and whose contents are malformed.
-    pub(crate) fn no_block(&self, index: usize) -> Error {
+    pub(crate) fn not_a_block(&self, index: usize) -> Error {
         let Handle { offset, bytes } = self.handle(index);
         Damage::new(offset, "entries in order", format!("{bytes} malformed bytes")).of(&self.path)
     }

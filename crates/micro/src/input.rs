@@ -146,7 +146,7 @@ impl Inputs {
             found.extend(files.scan(file)?.blocks);
             last = found.last();
         }
-        let at = last.and_then(|block| block.at.file_pos());
+        let at = last.and_then(|block| block.location.file_pos());
         let at = at.ok_or_else(|| Error::Broken("the made chain has no block".to_owned()))?;
         let block = files.read_block(FilePos { file: at.file, offset: at.offset })?;
         std::fs::remove_dir_all(&folder).map_err(Error::io("remove", &folder))?;

@@ -4,7 +4,7 @@
 //! 0e00 "obfuscate_key" -> 08 | key [u8; 8], itself plain
 //! ```
 //!
-//! Keys are never obfuscated. A record that is no such key counts as none.
+//! Keys are never obfuscated. A record of another form counts as no key.
 //! Source: facts of Bitcoin Core b88bffe, `CDBWrapper` in dbwrapper.cpp.
 
 use crate::fault::{Fault, FaultKind, Result};
@@ -20,12 +20,12 @@ pub(crate) const KEY_KEY: &[u8] = b"\x0e\0obfuscate_key";
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
-        let rebuild = "Restore the folder from a copy, or rebuild it with reindex";
+        let rebuild = "Restore the directory from a copy, or rebuild it with reindex";
         match error {
             Error::Disk(why) => why.into(),
             Error::Lock(why) => why.into(),
             Error::Damaged { path, offset, wanted, found } => {
-                Fault::new(FaultKind::Damaged, &path, wanted, found, rebuild).at(offset)
+                Fault::new(FaultKind::Damaged, &path, wanted, found, rebuild).at_offset(offset)
             }
             Error::Missing { path, wanted_by } => {
                 let wanted = format!("the file, which {wanted_by} needs");
@@ -67,7 +67,7 @@ impl Obfuscated {
         Obfuscated::with_stored_key(Db::open_read_only(disk, dir)?)
     }
 
-    /// Opens a database, or makes an empty one where there is none. What is left of one is not taken for none.
+    /// Opens a database, or makes an empty one where it is missing. The remains of one do not count as missing.
     pub(crate) fn open_or_create(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
         if Db::exists(&*disk, dir)? {
             return Obfuscated::open(disk, dir);
@@ -75,7 +75,7 @@ impl Obfuscated {
         match Db::create(disk, dir, Options::default()) {
             Ok(db) => Ok(Obfuscated { db, key: NO_KEY }),
             Err(Error::Exists { path }) => {
-                let advice = "Restore the folder from a copy, or rebuild it with reindex";
+                let advice = "Restore the directory from a copy, or rebuild it with reindex";
                 let found = "tables or a log without it";
                 Err(Fault::new(FaultKind::Damaged, &path.join("CURRENT"), "the database's first file", found, advice))
             }
@@ -149,11 +149,11 @@ impl RecordWriter {
     }
 }
 
-/// Empties a folder of a database in place: also one that is damaged, a link, or a mount point.
+/// Empties the directory of a database in place: also one that is damaged, a link, or a mount point.
 ///
 /// The database must not be open. Its log goes first: without it an older state is left, whereas a log without CURRENT
 /// would be replayed into whatever is made next. Then CURRENT, which makes it no database, then the rest.
-pub(crate) fn empty_folder(disk: &dyn Disk, dir: &Path) -> Result<()> {
+pub(crate) fn empty_database(disk: &dyn Disk, dir: &Path) -> Result<()> {
     if disk.metadata(dir)?.is_none() {
         return Ok(());
     }

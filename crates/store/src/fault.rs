@@ -13,21 +13,21 @@ pub type Result<T> = std::result::Result<T, Fault>;
 /// What sort of fault it is: what a caller may do about it without reading the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// A file or folder that should be there is not.
+    /// A file or directory that should be there is missing.
     Missing,
     /// The system does not let this program read or write.
     Permission,
-    /// The disk or the quota is full: the same call can be made again when there is room.
+    /// The disk or the quota is full: the same call can be made again once there is free space.
     NoSpace,
     /// The system failed to read or write for another reason: a drive that is gone, a bad sector.
     Io,
-    /// Another program holds the folder.
+    /// Another program holds the data directory.
     Locked,
     /// Bytes are not what they should be: a wrong checksum, a cut record, an entry that does not decode.
     Damaged,
-    /// The folder belongs to another network.
+    /// The data directory belongs to another network.
     OtherNetwork,
-    /// The folder's state and what is asked for do not go together.
+    /// The data directory's state and what is asked for do not go together.
     Refused,
 }
 
@@ -40,7 +40,7 @@ pub struct Fault(Box<Detail>);
 pub struct Detail {
     /// What sort it is.
     pub kind: FaultKind,
-    /// The file or folder.
+    /// The file or directory.
     pub path: PathBuf,
     /// Where in the file, in bytes.
     pub offset: Option<u64>,
@@ -67,7 +67,7 @@ impl Fault {
 
     /// The same fault, naming the place in the file.
     #[must_use]
-    pub fn at(mut self, offset: u64) -> Fault {
+    pub fn at_offset(mut self, offset: u64) -> Fault {
         self.0.offset = Some(offset);
         self
     }
@@ -84,7 +84,7 @@ impl Fault {
         self.0.kind
     }
 
-    /// The disk is full: the same call can be made again when there is room.
+    /// The disk is full: the same call can be made again once there is free space.
     pub fn is_no_space(&self) -> bool {
         self.0.kind == FaultKind::NoSpace
     }
@@ -127,14 +127,14 @@ fn advice_for(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::Missing => "Is the drive there, and the path right?",
         FaultKind::Permission => "Let this user read and write it (chmod, chown, or a mount that is not read-only)",
-        FaultKind::NoSpace => "Make room; the work goes on by itself",
-        FaultKind::Damaged => "The file is shorter than it was: was it cut or copied half?",
+        FaultKind::NoSpace => "Free disk space; work resumes automatically",
+        FaultKind::Damaged => "The file is shorter than it was: was it truncated, or copied only in part?",
         _ => "Look at the drive and the system's log",
     }
 }
 
-/// How much room an operation takes; a name, and what the system keeps beside it, takes a little.
-fn room(bytes: Option<u64>) -> String {
+/// How much space an operation takes; a name, and what the system keeps beside it, takes a little.
+fn space(bytes: Option<u64>) -> String {
     bytes.map_or("a few KiB".to_owned(), |bytes| format!("{bytes} bytes"))
 }
 
@@ -142,12 +142,12 @@ impl From<DiskError> for Fault {
     fn from(error: DiskError) -> Fault {
         let kind = kind_of(&error.source);
         let wanted = match kind {
-            FaultKind::NoSpace => format!("to {} it, which takes {}", error.action, room(error.bytes)),
+            FaultKind::NoSpace => format!("to {} it, which takes {}", error.action, space(error.bytes)),
             _ => format!("to {} it", error.action),
         };
         let fault = Fault::new(kind, &error.path, wanted, error.source.to_string(), advice_for(kind));
         match error.offset {
-            Some(offset) => fault.at(offset),
+            Some(offset) => fault.at_offset(offset),
             None => fault,
         }
     }
@@ -155,11 +155,11 @@ impl From<DiskError> for Fault {
 
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Fault {
-        let wanted = "the lock that keeps two programs out of one folder";
+        let wanted = "the lock that keeps two programs out of one data directory";
         if let Some(source) = &error.source {
             let kind = kind_of(source);
             let takes =
-                if kind == FaultKind::NoSpace { format!(", which takes {}", room(None)) } else { String::new() };
+                if kind == FaultKind::NoSpace { format!(", which takes {}", space(None)) } else { String::new() };
             return Fault::new(kind, &error.path, wanted.to_owned() + &takes, source.to_string(), advice_for(kind));
         }
         let holder = match (error.pid, &error.program) {
@@ -167,7 +167,7 @@ impl From<LockError> for Fault {
             (Some(pid), None) => format!("it held by process {pid}"),
             _ => "it held by a process that the system does not name".to_owned(),
         };
-        Fault::new(FaultKind::Locked, &error.path, wanted, holder, "Stop that program, or use another folder")
+        Fault::new(FaultKind::Locked, &error.path, wanted, holder, "Stop that program, or use another data directory")
     }
 }
 
@@ -182,8 +182,8 @@ mod tests {
             (io::ErrorKind::NotFound, FaultKind::Missing, "Is the drive there"),
             (io::ErrorKind::PermissionDenied, FaultKind::Permission, "chmod"),
             (io::ErrorKind::ReadOnlyFilesystem, FaultKind::Permission, "read-only"),
-            (io::ErrorKind::StorageFull, FaultKind::NoSpace, "Make room"),
-            (io::ErrorKind::QuotaExceeded, FaultKind::NoSpace, "Make room"),
+            (io::ErrorKind::StorageFull, FaultKind::NoSpace, "Free disk space"),
+            (io::ErrorKind::QuotaExceeded, FaultKind::NoSpace, "Free disk space"),
             (io::ErrorKind::UnexpectedEof, FaultKind::Damaged, "shorter"),
             (io::ErrorKind::Other, FaultKind::Io, "Look at the drive"),
         ] {

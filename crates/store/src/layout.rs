@@ -1,4 +1,4 @@
-//! Where everything lies in a data directory, and whether the folders can be used at all.
+//! Where everything lies in a data directory, and whether the directories can be used at all.
 //!
 //! ```text
 //! DATADIR/[NET/]                 .lock, chainstate/, chainstate_snapshot/, indexes/, ffwd/
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// What the files of a network differ in.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
-    /// Its folder under the data directory; empty for mainnet.
+    /// Its directory's name under the data directory; empty for mainnet.
     pub folder: &'static str,
     /// The four bytes before every record of its block and undo files.
     pub magic: [u8; 4],
@@ -27,7 +27,7 @@ pub struct Network {
     pub pow_limit: Target,
 }
 
-/// The folders of one network's data.
+/// The directories of one network's data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     datadir: PathBuf,
@@ -36,10 +36,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The folders of the network whose folder is `net_folder` (empty for mainnet) under `datadir`, with block files
+    /// The directories of the network whose own is named `net_dir_name` (empty for mainnet) under `datadir`, with block files
     /// under `blocksdir` where that is given.
-    pub fn new(datadir: &Path, net_folder: &str, blocksdir: Option<&Path>) -> Layout {
-        let under = |root: &Path| if net_folder.is_empty() { root.to_path_buf() } else { root.join(net_folder) };
+    pub fn new(datadir: &Path, net_dir_name: &str, blocksdir: Option<&Path>) -> Layout {
+        let under = |root: &Path| if net_dir_name.is_empty() { root.to_path_buf() } else { root.join(net_dir_name) };
         let net_dir = under(datadir);
         let blocks_dir = blocksdir.map_or_else(|| net_dir.clone(), under).join("blocks");
         Layout { datadir: datadir.to_path_buf(), net_dir, blocks_dir }
@@ -50,7 +50,7 @@ impl Layout {
         &self.datadir
     }
 
-    /// The network's folder.
+    /// The network's directory.
     pub fn net_dir(&self) -> &Path {
         &self.net_dir
     }
@@ -70,7 +70,7 @@ impl Layout {
         self.net_dir.join("chainstate")
     }
 
-    /// The second set of coins, while an assumeutxo snapshot is not fully validated.
+    /// The second chainstate, while an assumeutxo snapshot is not fully validated.
     pub fn snapshot_dir(&self) -> PathBuf {
         self.net_dir.join("chainstate_snapshot")
     }
@@ -80,14 +80,14 @@ impl Layout {
         self.net_dir.join("indexes")
     }
 
-    /// What is ours alone and may be lost without harm.
-    pub fn own_dir(&self) -> PathBuf {
+    /// ffwd's private files, which may be lost without harm.
+    pub fn private_dir(&self) -> PathBuf {
         self.net_dir.join("ffwd")
     }
 
     /// Coins being rebuilt beside the old ones.
     pub fn rebuilt_chainstate_dir(&self) -> PathBuf {
-        self.own_dir().join("chainstate")
+        self.private_dir().join("chainstate")
     }
 
     /// blk?????.dat
@@ -104,16 +104,16 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`FaultKind::Missing`], [`FaultKind::Permission`], or [`FaultKind::Refused`] for a file in a folder's place.
+    /// [`FaultKind::Missing`], [`FaultKind::Permission`], or [`FaultKind::Refused`] for a file in a directory's place.
     pub fn check(&self, disk: &dyn Disk) -> Result<()> {
-        check_folder(disk, &self.datadir, "the data directory")?;
+        check_directory(disk, &self.datadir, "the data directory")?;
         if !self.blocks_dir.starts_with(&self.datadir) {
             let root = self.blocksdir_root();
-            check_folder(disk, &root, "the folder given as blocksdir")?;
+            check_directory(disk, &root, "the directory given as blocksdir")?;
         }
         for dir in [&self.net_dir, &self.blocks_dir] {
             if disk.metadata(dir)?.is_some() {
-                check_folder(disk, dir, "a folder")?;
+                check_directory(disk, dir, "a directory")?;
             }
         }
         Ok(())
@@ -133,15 +133,15 @@ impl Layout {
         Ok(true)
     }
 
-    /// Makes the network's folder, blocks/ (the index's too, where that is another) and ffwd/ as far as they are missing. The
-    /// folder of the index is left to whoever opens it: where it is there before xor.dat, Core writes a zero key.
+    /// Makes the network's directory, blocks/ (the index's too, where that is another) and ffwd/ as far as they are missing.
+    /// The directory of the index is made when it is opened: where it is there before xor.dat, Core writes a zero key.
     ///
     /// # Errors
     ///
     /// No space, no permission, or what the system says.
     pub fn create(&self, disk: &dyn Disk) -> Result<()> {
         let roots = [self.datadir.clone(), self.blocksdir_root()];
-        for dir in [self.net_dir.clone(), self.blocks_dir.clone(), self.net_dir.join("blocks"), self.own_dir()] {
+        for dir in [self.net_dir.clone(), self.blocks_dir.clone(), self.net_dir.join("blocks"), self.private_dir()] {
             disk.create_dir_all(&dir)?;
             // All names below what was there before.
             let is_below = |above: &&Path| roots.iter().any(|root| above.starts_with(root));
@@ -193,14 +193,14 @@ fn file_number(name: &std::ffi::OsStr, prefix: &str) -> Option<u32> {
     digits.parse().ok().filter(|&number| number <= FILE_NUMBER_MAX)
 }
 
-fn check_folder(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
+fn check_directory(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
     match disk.metadata(dir)? {
         None => {
             let advice = "Is the drive there, and the path right? A new one is to be made first: mkdir";
             Err(Fault::new(FaultKind::Missing, dir, what, "nothing", advice))
         }
         Some(known) if !known.is_dir => {
-            Err(Fault::new(FaultKind::Refused, dir, what, "a file", "Name the folder, not a file in it"))
+            Err(Fault::new(FaultKind::Refused, dir, what, "a file", "Name the directory, not a file in it"))
         }
         Some(_) => disk.list(dir).map(drop).map_err(Fault::from),
     }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_cannot_be_used_are_named() {
+    fn check_names_the_directory_that_cannot_be_used() {
         let sim = SimDisk::new(0);
         let disk = sim.shared();
         let layout = Layout::new(Path::new("/d"), "regtest", Some(Path::new("/big")));
@@ -253,7 +253,7 @@ mod tests {
         assert!(why.to_string().starts_with("/d: wanted the data directory, found nothing"), "{why}");
         disk.create_dir_all(Path::new("/d")).unwrap();
         let why = layout.check(&*disk).unwrap_err();
-        assert!(why.to_string().starts_with("/big: wanted the folder given as blocksdir"), "{why}");
+        assert!(why.to_string().starts_with("/big: wanted the directory given as blocksdir"), "{why}");
         disk.create(Path::new("/big")).unwrap();
         assert_eq!(layout.check(&*disk).unwrap_err().kind(), FaultKind::Refused);
         disk.remove_file(Path::new("/big")).unwrap();
@@ -267,7 +267,7 @@ mod tests {
 
     /// Also where two of them are new: what is committed inside must not go with a name above it.
     #[test]
-    fn new_folders_stay_after_a_crash() {
+    fn create_makes_directories_that_survive_a_crash() {
         let sim = SimDisk::new(0);
         for root in ["/d", "/big"] {
             sim.create_dir_all(Path::new(root)).unwrap();

@@ -1,6 +1,6 @@
 //! Core's data directory: block files, undo files, block index, chainstate, locks, obfuscation key.
 //!
-//! In: blocks, undo data, index entries, sorted coins. Out: the same, from a folder that Core opens, and [`Fault`]s
+//! In: blocks, undo data, index entries, sorted coins. Out: the same, from a data directory that Core opens, and [`Fault`]s
 //! that say where, what was wanted, what was found, and what to do.
 //! Must never know: whether a block is good. A header that meets its own nBits is the only thing it looks at.
 //!
@@ -9,20 +9,20 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+mod append;
 pub mod blockfiles;
 pub mod chainstate;
 mod db;
 pub mod fault;
 pub mod fileinfo;
-mod files;
 pub mod index;
 pub mod layout;
 pub mod locks;
-pub mod own;
+mod open_files;
+pub mod private_files;
 pub mod prune;
 pub mod reindex;
 pub mod undofiles;
-mod writing;
 pub mod xor;
 
 pub use chainstate::Chainstate;

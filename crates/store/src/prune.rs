@@ -109,7 +109,7 @@ pub fn check_no_indexes(disk: &dyn Disk, layout: &Layout) -> Result<()> {
         Ok(entries) if entries.is_empty() => Ok(()),
         Ok(entries) => {
             let names: Vec<_> = entries.iter().map(|entry| entry.name.to_string_lossy()).collect();
-            let advice = "Give --prune 1, which removes nothing, or leave --prune away; or remove the index if you do \
+            let advice = "Give --prune 1, which removes nothing, or remove --prune; or remove the index if you do \
                           not need it: bitcoind builds it again from the blocks that are there";
             let wanted = "no optional index, for pruning could remove blocks that it still needs";
             Err(Fault::new(FaultKind::Refused, &dir, wanted, names.join(", "), advice))

@@ -1,11 +1,11 @@
 //! The steps of a full reindex around the work itself: in every state between them, bitcoind or ffwd starts on the
-//! folder and finishes.
+//! data directory and finishes.
 //!
 //! 1. `R` is set in the old index, and durable. 2. A snapshot's chainstate goes. 3. The chainstate is emptied.
 //! 4. The index is emptied, in one commit that keeps `R`. 5. The undo files go.
 //!
-//! From before 1 until after 5 there is a file `ffwd/reindex-begins`: with it, a run that was cut short begins anew, and
-//! does not take the old coins for its own. Without it, should it be lost, they are gone on with, as bitcoind would.
+//! From before 1 until after 5 there is a file `ffwd/reindex-begins`: with it, a run that was interrupted starts over, and
+//! does not take the old coins for its own. Without it, should it be lost, they are continued from, as bitcoind would.
 //!
 //! The headers that the block files do not have lie in `ffwd/reindex-headers` from before 1 until `R` is erased, for the
 //! new index to have them too. (In an index of bare headers bitcoind's own checks would stop it.)
@@ -16,22 +16,22 @@
 //! in an empty index beside an OLD chainstate is refused, so the chainstate goes first.
 
 use crate::chainstate;
-use crate::db::empty_folder;
+use crate::db::empty_database;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::index::{BlockIndex, IndexChanges};
 use crate::layout::{self, Layout};
-use crate::own::Own;
+use crate::private_files::PrivateDir;
 use disk::Disk;
 use leveldb::Db;
 use primitives::Header;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Stands in the folder of our own files while the first steps are done.
+/// Exists in the private directory while the first steps are done.
 const BEGINS: &str = "reindex-begins";
 /// Headers of the old index that no block file has, 80 bytes each, parents first.
 const HEADERS: &str = "reindex-headers";
-/// Far more than there are.
+/// Bound of that file: 3.3 million headers.
 const HEADERS_BYTES_MAX: usize = 1 << 28;
 
 /// What [`begin`] found and did.
@@ -39,7 +39,7 @@ const HEADERS_BYTES_MAX: usize = 1 << 28;
 pub struct Begun {
     /// The index: empty but for `R`.
     pub index: BlockIndex,
-    /// The old index was damaged and gave way to a new one.
+    /// The old index was damaged and was replaced by a new one.
     pub was_damaged: bool,
     /// A chainstate from a snapshot was removed.
     pub removed_snapshot: bool,
@@ -52,14 +52,14 @@ pub struct Begun {
 ///
 /// # Errors
 ///
-/// Another program holds the folder, or what the system says; can be called again.
+/// Another program holds the data directory, or what the system says; can be called again.
 pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Result<Begun> {
     finish_index_swap(&**disk, layout)?;
-    let own = Own::new(disk.clone(), layout.own_dir());
+    let private = PrivateDir::new(disk.clone(), layout.private_dir());
     if !headers.is_empty() {
-        own.write(HEADERS, &headers.iter().flat_map(|header| header.0).collect::<Vec<u8>>())?;
+        private.write(HEADERS, &headers.iter().flat_map(|header| header.0).collect::<Vec<u8>>())?;
     }
-    own.write(BEGINS, b"")?;
+    private.write(BEGINS, b"")?;
     let old = match BlockIndex::open(disk.clone(), layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
         Ok(index) => Some(index),
         Err(why) if why.kind() == FaultKind::Damaged => None,
@@ -75,38 +75,39 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Resul
         Err(why) => return Err(why),
     };
     remove_undo_files(&**disk, layout)?;
-    own.remove(BEGINS)?;
+    private.remove(BEGINS)?;
     Ok(Begun { index, was_damaged, removed_snapshot })
 }
 
-/// Whether the first steps were cut short: [`begin`] is to be called again, whatever else the folder says.
+/// Whether the first steps were cut short: [`begin`] is to be called again, whatever else the data directory says.
 ///
 /// # Errors
 ///
 /// What the system says.
 pub fn is_beginning(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
-    Ok(disk.metadata(&layout.own_dir().join(BEGINS))?.is_some())
+    Ok(disk.metadata(&layout.private_dir().join(BEGINS))?.is_some())
 }
 
-/// Headers of the old index that no block file had when this reindex began, parents first. Nobody has looked at them since.
+/// Headers of the old index that no block file had when this reindex began, parents first. Not checked since.
 ///
 /// # Errors
 ///
 /// What the system says.
 pub fn kept_headers(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Vec<Header>> {
-    let bytes = Own::new(disk.clone(), layout.own_dir()).read(HEADERS, HEADERS_BYTES_MAX)?.unwrap_or_default();
+    let bytes =
+        PrivateDir::new(disk.clone(), layout.private_dir()).read(HEADERS, HEADERS_BYTES_MAX)?.unwrap_or_default();
     Ok(bytes.as_chunks().0.iter().copied().map(Header).collect())
 }
 
-/// Removes our own marks where `R` is gone: the work is done, perhaps by bitcoind, which knows nothing of them.
+/// Removes the private files of a reindex where `R` is gone: the work is done, perhaps by bitcoind, which knows nothing of them.
 ///
 /// # Errors
 ///
 /// What the system says; can be called again.
 pub fn forget(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     for name in [BEGINS, HEADERS] {
-        if disk.metadata(&layout.own_dir().join(name))?.is_some() {
-            Own::new(disk.clone(), layout.own_dir()).remove(name)?;
+        if disk.metadata(&layout.private_dir().join(name))?.is_some() {
+            PrivateDir::new(disk.clone(), layout.private_dir()).remove(name)?;
         }
     }
     Ok(())
@@ -119,7 +120,7 @@ pub fn forget(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Another program holds the folder, something is damaged, or what the system says; can be called again.
+/// Another program holds the data directory, something is damaged, or what the system says; can be called again.
 pub fn resume(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Option<BlockIndex>> {
     finish_index_swap(&**disk, layout)?;
     if !BlockIndex::exists(&**disk, layout)? {
@@ -145,7 +146,7 @@ fn set_reindexing(index: &BlockIndex) -> Result<()> {
     index.write(&IndexChanges { reindexing: Some(true), ..IndexChanges::default() })
 }
 
-/// Removes all undo files, which a reindex writes anew from their first byte.
+/// Removes all undo files, which a reindex rewrites from their first byte.
 ///
 /// # Errors
 ///
@@ -200,7 +201,7 @@ pub fn finish_index_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     }
     for left in [new, aside] {
         if disk.metadata(&left)?.is_some() {
-            empty_folder(disk, &left)?;
+            empty_database(disk, &left)?;
             disk.remove_dir_all(&left)?;
             disk.sync_dir_once(parent)?;
         }
@@ -218,5 +219,5 @@ fn old_index_dir(layout: &Layout) -> PathBuf {
 }
 
 fn no_parent(path: &std::path::Path) -> Fault {
-    Fault::new(FaultKind::Refused, path, "a folder in a folder", "none above it", "Name another --datadir")
+    Fault::new(FaultKind::Refused, path, "a directory inside another", "one without a parent", "Name another --datadir")
 }

@@ -11,11 +11,11 @@
 //! Source: facts of Bitcoin Core b88bffe, `BlockManager::WriteBlockUndo`, `ReadBlockUndo`.
 
 use crate::FilePos;
+use crate::append::{AppendSet, Flush, Tail};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfos;
-use crate::files::{Files, Place};
 use crate::layout::{self, Network};
-use crate::writing::{Flush, Tail, Writing};
+use crate::open_files::{FileNames, OpenFiles};
 use crate::xor::Key;
 use disk::{Disk, DiskFile};
 use primitives::BlockHash;
@@ -36,7 +36,7 @@ pub const UNDO_OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
 const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// What is read first of undo data that does not say how long it is.
 const FIRST_READ_BYTES: usize = 1024 * 1024;
-/// Room is reserved in pieces of this many bytes.
+/// Space is reserved in pieces of this many bytes.
 const UNDO_CHUNK_BYTES: u64 = 1024 * 1024;
 /// Files that are appended to at once: blocks in chain order go to and fro between neighbouring files.
 const OPEN_TAILS_MAX: usize = 16;
@@ -68,7 +68,7 @@ pub fn undo_record(magic: [u8; 4], prev: &BlockHash, payload: &[u8]) -> Vec<u8> 
 /// The infos are the caller's, for block files share them; they say where to append.
 #[derive(Debug)]
 pub struct UndoWriter {
-    writing: Writing,
+    append_set: AppendSet,
     /// The file appended to last is at the end.
     tails: Vec<(u32, Tail)>,
 }
@@ -76,7 +76,7 @@ pub struct UndoWriter {
 impl UndoWriter {
     /// A writer for the undo files in `blocks_dir`. Opens no file yet.
     pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, key: Key) -> UndoWriter {
-        UndoWriter { writing: Writing::new(disk, blocks_dir, key, UNDO_CHUNK_BYTES), tails: Vec::new() }
+        UndoWriter { append_set: AppendSet::new(disk, blocks_dir, key, UNDO_CHUNK_BYTES), tails: Vec::new() }
     }
 
     /// Appends a record made by [`undo_record`] to undo file number `file`, that of the block's own file; says where its
@@ -88,19 +88,19 @@ impl UndoWriter {
     pub fn append(&mut self, infos: &mut FileInfos, file: u32, record: &[u8]) -> Result<u32> {
         let start = infos.get(file).undo_size;
         let Some(end) = u32::try_from(record.len()).ok().and_then(|bytes| start.checked_add(bytes)) else {
-            let path = layout::undo_file(&self.writing.dir, file);
+            let path = layout::undo_file(&self.append_set.dir, file);
             let found = format!("{start} bytes and {} more", record.len());
             return Err(Fault::new(FaultKind::Refused, &path, "less than 4 GiB in one file", found, "Run reindex"));
         };
         let mut tail = self.tail(file, u64::from(start))?;
         assert_eq!(tail.end(), u64::from(start), "one writer appends, and counts into one set of infos");
-        let room = self.writing.make_room(&mut tail, record.len() as u64);
-        if room.is_ok() {
-            self.writing.put(&mut tail, &[record]);
+        let reserved = self.append_set.reserve(&mut tail, record.len() as u64);
+        if reserved.is_ok() {
+            self.append_set.put(&mut tail, &[record]);
             infos.change(file).undo_size = end;
         }
         self.tails.push((file, tail));
-        room?;
+        reserved?;
         Ok(start + HEADER_BYTES as u32)
     }
 
@@ -110,11 +110,11 @@ impl UndoWriter {
             return Ok(self.tails.remove(at).1);
         }
         if self.tails.len() >= OPEN_TAILS_MAX {
-            self.writing.write_out(&mut self.tails[0].1)?;
+            self.append_set.write_out(&mut self.tails[0].1)?;
             self.tails.remove(0);
         }
-        let path = layout::undo_file(&self.writing.dir, file);
-        self.writing.open(&path, used)
+        let path = layout::undo_file(&self.append_set.dir, file);
+        self.append_set.open(&path, used)
     }
 
     /// Hands all appended records to the system, where readers see them.
@@ -123,10 +123,10 @@ impl UndoWriter {
     ///
     /// No space, or what the system says; the records are kept, and the call can be made again.
     pub fn write_out(&mut self) -> Result<()> {
-        self.tails.iter_mut().try_for_each(|(_, tail)| self.writing.write_out(tail))
+        self.tails.iter_mut().try_for_each(|(_, tail)| self.append_set.write_out(tail))
     }
 
-    /// Cuts the reserved room off a file whose blocks all have their undo data; more can still be appended.
+    /// Cuts the reserved space off a file whose blocks all have their undo data; more can still be appended.
     /// Source: facts of Core's `FlushUndoFile` with `finalize`.
     ///
     /// # Errors
@@ -138,14 +138,14 @@ impl UndoWriter {
             return Ok(());
         }
         let mut tail = self.tail(file, used)?;
-        let done = self.writing.finalise(&mut tail);
+        let done = self.append_set.finalise(&mut tail);
         if done.is_err() {
             self.tails.push((file, tail)); // What is pending must not be lost.
         }
         done
     }
 
-    /// Lets go of files that are pruned. What was appended to them must be durable, or not be wanted any more.
+    /// Closes files that are pruned. What was appended to them must be durable, or not be wanted any more.
     pub fn forget(&mut self, files: &[u32]) {
         self.tails.retain(|(number, _)| !files.contains(number));
     }
@@ -157,7 +157,7 @@ impl UndoWriter {
     /// As [`UndoWriter::write_out`].
     pub fn begin_flush(&mut self) -> Result<Flush> {
         self.write_out()?;
-        Ok(self.writing.take_flush())
+        Ok(self.append_set.take_flush())
     }
 
     /// Makes all appended records durable.
@@ -173,7 +173,7 @@ impl UndoWriter {
 /// Undo files, for reading. Shared by all threads.
 #[derive(Debug)]
 pub struct UndoFiles {
-    files: Files,
+    files: OpenFiles,
     magic: [u8; 4],
     key: Key,
 }
@@ -181,7 +181,7 @@ pub struct UndoFiles {
 impl UndoFiles {
     /// The undo files in `blocks_dir`, obfuscated with `key`.
     pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> UndoFiles {
-        let files = Files::new(disk, Place::Undo(blocks_dir.to_path_buf()));
+        let files = OpenFiles::new(disk, FileNames::Undo(blocks_dir.to_path_buf()));
         UndoFiles { files, magic: network.magic, key }
     }
 
@@ -194,7 +194,7 @@ impl UndoFiles {
         let file = self.files.open(at.file)?;
         let offset = u64::from(at.offset);
         let Some(start) = offset.checked_sub(HEADER_BYTES as u64) else {
-            return Err(self.damaged(at, "a place behind a record's header", "none".to_owned()));
+            return Err(self.damaged(at, "an offset behind a record's header", offset.to_string()));
         };
         let mut header = [0; HEADER_BYTES];
         let have = file.read_at(start, &mut header)?;
@@ -230,7 +230,7 @@ impl UndoFiles {
                     return Err(self.damaged(at, "undo data whose checksum fits", format!("checksum {found}")));
                 }
                 _ if wanted == most => {
-                    return Err(self.damaged(at, "undo data", "bytes that do not parse".to_owned()));
+                    return Err(self.damaged(at, "undo data", "malformed bytes".to_owned()));
                 }
                 _ => wanted = wanted.saturating_mul(8).min(most),
             }
@@ -251,17 +251,17 @@ impl UndoFiles {
     }
 
     fn damaged(&self, at: FilePos, wanted: &str, found: String) -> Fault {
-        let advice = "The undo file was damaged: look at the drive, then run reindex, which writes it anew";
-        Fault::new(FaultKind::Damaged, &self.files.path(at.file), wanted, found, advice).at(u64::from(at.offset))
+        let advice = "The undo file was damaged: look at the drive, then run reindex, which rewrites it";
+        Fault::new(FaultKind::Damaged, &self.files.path(at.file), wanted, found, advice).at_offset(u64::from(at.offset))
     }
 
-    /// Forgets open files: those of removed or replaced files must be opened anew.
+    /// Forgets open files: those of removed or replaced files must be opened again.
     pub fn forget_open_files(&self) {
         self.files.forget();
     }
 }
 
-/// Bytes of the payload at the start of `bytes`; `None` where none parses.
+/// Bytes of the payload at the start of `bytes`; `None` where they are malformed.
 fn payload_bytes(bytes: &[u8]) -> Option<usize> {
     let mut reader = UndoReader::new(bytes);
     for _ in 0..reader.count().ok()? {

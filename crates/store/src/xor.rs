@@ -4,13 +4,13 @@
 //! xor.dat   key [u8; 8], no length before it; the byte at offset p of a file is XORed with key[p % 8]
 //! ```
 //!
-//! Core's rule: a key that is there counts. Where none is, a random one is made only in a blocks folder that holds
+//! Core's rule: a key that is there counts. Where it is missing, a random one is made only in a blocks directory that holds
 //! nothing but hidden files; beside anything else a zero key is written, for what lies there is plain.
 //! Absent on purpose: changing a key.
 //! Source: facts of Bitcoin Core b88bffe, `InitBlocksdirXorKey` in node/blockstorage.cpp.
 
 use crate::fault::{Fault, FaultKind, Result};
-use crate::own::write_whole;
+use crate::private_files::write_whole;
 use disk::Disk;
 use primitives::hex;
 use std::path::Path;
@@ -23,18 +23,18 @@ pub const NO_KEY: Key = [0; 8];
 
 const NAME: &str = "xor.dat";
 
-/// The key of `blocks_dir`, made and stored where there is none yet. `-blocksxor=0` is `xor_wanted == false`.
+/// The key of `blocks_dir`, made and stored where it is missing. `-blocksxor=0` is `xor_wanted == false`.
 ///
 /// # Errors
 ///
-/// A key cut short; a key other than zero when none is wanted (Core's words); what the system says.
+/// A key cut short; a key other than zero where -blocksxor=0 is given (Core's words); what the system says.
 pub fn open_key(disk: &dyn Disk, blocks_dir: &Path, xor_wanted: bool) -> Result<Key> {
     let path = blocks_dir.join(NAME);
     let key = match read_key(disk, blocks_dir)? {
         Some(key) => key,
         None => {
             let key = if xor_wanted && is_first_run(disk, blocks_dir)? { random_key(&path)? } else { NO_KEY };
-            // Hidden, so that after a crash the folder is still one that Core has never used.
+            // Hidden, so that after a crash the directory is still one that Core has never used.
             write_whole(disk, &path, &blocks_dir.join(".xor.dat.new"), &key)?;
             // Once it is there it is never written again.
             disk.sync_dir_once(blocks_dir)?;
@@ -49,13 +49,7 @@ pub fn open_key(disk: &dyn Disk, blocks_dir: &Path, xor_wanted: bool) -> Result<
             path.display()
         );
         let wanted = "a key of zeros, as -blocksxor=0 asks";
-        return Err(Fault::new(
-            FaultKind::Refused,
-            &path,
-            wanted,
-            format!("another: {core}"),
-            "Leave -blocksxor=0 away",
-        ));
+        return Err(Fault::new(FaultKind::Refused, &path, wanted, format!("another: {core}"), "Remove -blocksxor=0"));
     }
     Ok(key)
 }
@@ -120,7 +114,7 @@ mod tests {
             ("only hidden files", &[(".lock", b"")], true, Ok(true)),
             ("beside block files", &[("blk00000.dat", b"x")], true, Ok(false)),
             ("beside an index", &[("index/CURRENT", b"x")], true, Ok(false)),
-            ("beside a hidden folder", &[(".x/y", b"x")], true, Ok(false)),
+            ("beside a hidden directory", &[(".x/y", b"x")], true, Ok(false)),
             ("short", &[("xor.dat", b"1234")], true, Err("xor.dat: wanted 8 bytes, found 4")),
             ("empty", &[("xor.dat", b"")], true, Err("found 0")),
             ("there, and wanted", &[("xor.dat", &[1, 2, 3, 4, 5, 6, 7, 8, 9])], true, Ok(true)),

@@ -189,7 +189,9 @@ impl DataDir<'_> {
         let wanted = format!("block {hash} at height {height}, which was sound when it was stored");
         let advice = "The disk or the file is damaged; nothing was marked and nothing changed. Put the file back from a \
                       copy, or run ffwd reindex and then ffwd sync, which fetches the block again";
-        store::Fault::new(store::FaultKind::Damaged, &path, wanted, why, advice).at(at.map_or(0, |at| at.offset)).into()
+        store::Fault::new(store::FaultKind::Damaged, &path, wanted, why, advice)
+            .at_offset(at.map_or(0, |at| at.offset))
+            .into()
     }
 
     fn tell_tip(&self, block: &Connected<'_>) {

@@ -43,7 +43,7 @@ impl DataDir<'_> {
             if known != Some(at) {
                 let Some(found) = self.files.probe(at)?.filter(|found| found.hash == entry.hash) else { continue };
                 let scanned = self.place(id);
-                self.index.write().prefer(id, found.at);
+                self.index.write().prefer(id, found.location);
                 if let Some(scanned) = scanned {
                     let inside = self.blocks_inside(scanned)?;
                     self.index.write().found_all(&inside);
@@ -91,9 +91,9 @@ impl DataDir<'_> {
             let found = "none there";
             let advice = "The index and the block files do not belong together: run ffwd reindex";
             let fault = store::Fault::new(store::FaultKind::Damaged, &path, format!("block {hash}"), found, advice);
-            return Err(fault.at(u64::from(at.offset)).into());
+            return Err(fault.at_offset(u64::from(at.offset)).into());
         };
-        self.index.write().loaded_body(id, found.at.size);
+        self.index.write().loaded_body(id, found.location.size);
         Ok(())
     }
 

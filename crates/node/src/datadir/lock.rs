@@ -9,7 +9,7 @@ use disk::Disk;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use store::blockfiles::BlockFiles;
-use store::locks::FolderLocks;
+use store::locks::DataDirLocks;
 use store::{Layout, Network, xor};
 
 /// What the store needs to know of a network.
@@ -26,7 +26,7 @@ pub fn network(params: &Params) -> Network {
 pub struct Locked {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
-    pub(crate) locks: FolderLocks,
+    pub(crate) locks: DataDirLocks,
     pub(crate) key: xor::Key,
     pub(crate) files: Arc<BlockFiles>,
 }
@@ -77,7 +77,7 @@ pub fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> 
         return Err(no_blocks(&layout));
     }
     layout.create(&*disk)?;
-    let locks = FolderLocks::take(&*disk, &layout)?;
+    let locks = DataDirLocks::take(&*disk, &layout)?;
     // The databases' own locks are taken when they are opened; whoever holds one is named before anything is changed.
     for dir in [layout.index_dir(), layout.chainstate_dir()] {
         if disk.metadata(&dir).map_err(store::Fault::from)?.is_some() {

@@ -28,7 +28,7 @@ use primitives::{BlockHash, Height};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use store::blockfiles::{BlockAt, BlockFiles};
-use store::locks::FolderLocks;
+use store::locks::DataDirLocks;
 use store::undofiles::UndoFiles;
 use store::{Chainstate, FileInfos, Layout};
 
@@ -65,7 +65,7 @@ pub struct DataDir<'e> {
     pub files: Arc<BlockFiles>,
     pub(crate) undo_files: UndoFiles,
     pub(crate) pruning: prune::Pruning,
-    pub(crate) locks: FolderLocks,
+    pub(crate) locks: DataDirLocks,
 }
 
 impl<'e> DataDir<'e> {

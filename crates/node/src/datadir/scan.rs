@@ -118,7 +118,7 @@ impl DataDir<'_> {
                 let accepted = self.index.write().accept(self.params, &block.header, block.hash, now);
                 match accepted {
                     Ok(id) => {
-                        order.push((id, block.at));
+                        order.push((id, block.location));
                         queue.extend(waiting.remove(&block.hash).unwrap_or_default());
                     }
                     Err(error) if error.class() == Class::MissingPrev => {
@@ -129,21 +129,26 @@ impl DataDir<'_> {
                     Err(error) => {
                         let parent = self.headers().find(&block.header.prev());
                         let height = parent.map_or(Height::GENESIS, |parent| self.headers().height(parent) + 1);
-                        self.reporter.refused(height, block.hash, &format!("{error} ({})", place(&block.at)), true);
+                        self.reporter.refused(
+                            height,
+                            block.hash,
+                            &format!("{error} ({})", place(&block.location)),
+                            true,
+                        );
                     }
                 }
             }
         }
         self.say_ahead(&ahead, &mut waiting, now, place);
         let mut orphans: Vec<FoundBlock> = waiting.into_values().flatten().collect();
-        orphans.sort_by_key(|block| (block.at.file, block.at.offset));
+        orphans.sort_by_key(|block| (block.location.file, block.location.offset));
         Ordered { order, orphans }
     }
 
     /// Says how many blocks have no parent.
     pub fn say_orphans(&self, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
         if let Some(first) = orphans.first() {
-            let (count, first) = (orphans.len(), place(&first.at));
+            let (count, first) = (orphans.len(), place(&first.location));
             self.reporter.warn(format!(
                 "{count} blocks have no parent in the files, the first at {first}: they are left where they are; ffwd sync fetches what is missing"
             ));
@@ -173,7 +178,7 @@ impl DataDir<'_> {
              wrong, or run this again later",
             ahead.len(),
             first.hash,
-            place(&first.at),
+            place(&first.location),
             date(i64::from(first.header.time())),
             date(now)
         ));

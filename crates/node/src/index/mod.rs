@@ -447,7 +447,7 @@ impl BlockIndex {
             absent.extend((places.is_empty() && !self.is_active(id)).then_some(id));
             self.put_places(id, places);
         }
-        self.orphans.retain(|block| !goes(block.at.file));
+        self.orphans.retain(|block| !goes(block.location.file));
         let above = self.headers.descendants(&absent);
         self.candidates.remove(&self.headers, &absent, &above);
     }
@@ -508,7 +508,7 @@ impl BlockIndex {
     /// records a record lies in, it is tried once: what proved damaged before is left out.
     pub fn found_inside(&mut self, bad: BlockAt, mut blocks: Vec<FoundBlock>) -> Vec<FoundBlock> {
         self.damaged.insert((bad.file, bad.offset));
-        blocks.retain(|block| !self.damaged.contains(&(block.at.file, block.at.offset)));
+        blocks.retain(|block| !self.damaged.contains(&(block.location.file, block.location.offset)));
         if !blocks.is_empty() {
             blocks.append(&mut self.orphans);
         }

@@ -33,7 +33,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         }
         _ => scan::scan(&locked.files, options.par, &reporter)?,
     };
-    let places: Vec<BlockAt> = scan.blocks.iter().map(|block| block.at).collect();
+    let places: Vec<BlockAt> = scan.blocks.iter().map(|block| block.location).collect();
 
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");

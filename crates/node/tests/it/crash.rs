@@ -282,7 +282,7 @@ fn old_coins_are_not_gone_on_with() {
         index.write(&store::index::IndexChanges { reindexing: Some(true), ..Default::default() }).unwrap();
         drop(index);
         if begins {
-            put(&disk, &layout.own_dir().join("reindex-begins"), b"");
+            put(&disk, &layout.private_dir().join("reindex-begins"), b"");
         }
         let report = bench.run(Job::Reindex, &disk, false).unwrap();
         assert_eq!(report.height_start, Height::new(want), "first steps: {begins}");

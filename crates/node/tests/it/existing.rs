@@ -234,7 +234,7 @@ fn marks_of_a_reindex_go_with_r() {
     let blocks = chain(BLOCKS);
     let whole = disk(&file(&blocks));
     jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
-    let mark = layout().own_dir().join("reindex-begins");
+    let mark = layout().private_dir().join("reindex-begins");
     for (row, job) in [
         ("import", (|options| jobs::import(options, &[], &|_| ())) as fn(&Options) -> Result<Report, Fault>),
         ("rebuild", |options| jobs::reindex(options, true, &|_| ())),

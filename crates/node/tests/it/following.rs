@@ -131,8 +131,10 @@ fn what_was_stored_just_now_is_served() {
 fn the_address_memory_is_left_in_the_folder() {
     let (options, peers) = (fresh(), [Far::new(&blocks(5)).listen_at("127.0.0.1:0")]);
     Running::start(options.clone(), sync_options(&peers, Until::Tip)).ends();
-    let own =
-        store::own::Own::new(options.disk.clone(), store::Layout::new(Path::new(FOLDER), "regtest", None).own_dir());
+    let own = store::private_files::PrivateDir::new(
+        options.disk.clone(),
+        store::Layout::new(Path::new(FOLDER), "regtest", None).private_dir(),
+    );
     let bytes = own.read("addresses", 1 << 20).unwrap().expect("it is there");
     assert!(bytes.starts_with(b"ffwdaddr"));
 }

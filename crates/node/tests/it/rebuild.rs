@@ -33,7 +33,7 @@ fn but_the_new(disk: &SimDisk) -> Vec<(std::path::PathBuf, Vec<u8>)> {
         path.starts_with(layout().index_dir()) && (name == "CURRENT" || name.starts_with("MANIFEST"))
     };
     let files = everything(disk).into_iter();
-    files.filter(|(path, _)| !path.starts_with(layout().own_dir()) && !is_said_anew(path)).collect()
+    files.filter(|(path, _)| !path.starts_with(layout().private_dir()) && !is_said_anew(path)).collect()
 }
 
 #[test]

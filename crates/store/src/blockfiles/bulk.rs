@@ -28,7 +28,7 @@ struct Run {
     start: u64,
     end: u64,
     /// Where it goes in the buffer.
-    at: usize,
+    buffer_offset: usize,
 }
 
 impl Run {
@@ -57,7 +57,7 @@ impl BulkReader {
     ) -> Option<Vec<Result<BlockBytes>>> {
         let (count, runs, places) = plan(wanted, self.pool.buffer_bytes());
         let wanted = &wanted[..count];
-        let bytes = runs.last().map_or(0, |run| run.at + run.bytes());
+        let bytes = runs.last().map_or(0, |run| run.buffer_offset + run.bytes());
         let mut piece = if bytes > self.pool.buffer_bytes() {
             // A single block beyond all bounds of consensus: its own memory, no larger than its file.
             match self.read_alone(&wanted[0]) {
@@ -83,7 +83,7 @@ impl BulkReader {
     }
 
     fn read_run(&self, run: &Run, piece: &mut Piece) -> Result<()> {
-        let buffer = &mut piece.bytes_mut()[run.at..run.at + run.bytes()];
+        let buffer = &mut piece.bytes_mut()[run.buffer_offset..run.buffer_offset + run.bytes()];
         self.files.file(run.file)?.read_exact_at(run.start, buffer)?;
         xor(buffer, self.files.key, run.start);
         Ok(())
@@ -104,7 +104,12 @@ impl BulkReader {
         let have = file.len()?.saturating_sub(block.offset);
         if size != block.size || u64::from(size) > have {
             let wanted = format!("a block of {} bytes", block.size);
-            return Err(self.files.no_block(block.file, block.offset, wanted, format!("one of {size}, {have} there")));
+            return Err(self.files.not_a_block(
+                block.file,
+                block.offset,
+                wanted,
+                format!("one of {size}, {have} there"),
+            ));
         }
         let mut bytes = vec![0; size as usize];
         file.read_exact_at(block.offset, &mut bytes)?;
@@ -140,11 +145,11 @@ fn plan(wanted: &[BlockAt], buffer_bytes: usize) -> (usize, Vec<Run>, Vec<(usize
             spare -= start - run.end;
             run.end = end;
         } else {
-            let at = runs.last().map_or(0, |run| run.at + run.bytes());
-            runs.push(Run { file: block.file, start, end, at });
+            let buffer_offset = runs.last().map_or(0, |run| run.buffer_offset + run.bytes());
+            runs.push(Run { file: block.file, start, end, buffer_offset });
         }
         let run = runs.last().expect("just made");
-        places[i] = (runs.len() - 1, run.at + (start - run.start) as usize);
+        places[i] = (runs.len() - 1, run.buffer_offset + (start - run.start) as usize);
     }
     (count, runs, places)
 }

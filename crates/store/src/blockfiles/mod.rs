@@ -5,7 +5,7 @@
 //! tail     zeros, reserved ahead and not obfuscated
 //! ```
 //!
-//! Every byte but the tail is XORed with the folder's key by its place in the file. The same records without
+//! Every byte but the tail is XORed with the data directory's key by its offset in the file. The same records without
 //! obfuscation make up foreign files (bootstrap.dat), of any name and size.
 //!
 //! [`scan`] finds the records, [`bulk`] reads many of them in large pieces, [`mod@write`] appends.
@@ -19,8 +19,8 @@ pub mod write;
 
 use crate::FilePos;
 use crate::fault::{Fault, FaultKind, Result};
-use crate::files::{Files, Place};
 use crate::layout::{self, Network};
+use crate::open_files::{FileNames, OpenFiles};
 use crate::xor::{Key, NO_KEY};
 use disk::{Disk, DiskFile};
 use simd::xor::xor;
@@ -44,7 +44,7 @@ pub const READ_SIZE_MAX: u32 = 0x0200_0000;
 /// Where a block lies, and how long it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockAt {
-    /// Number of the file; for foreign files, the place in their list.
+    /// Number of the file; for foreign files, the index in their list.
     pub file: u32,
     /// Offset of the block's first byte; its record starts [`RECORD_HEADER_BYTES`] before.
     pub offset: u64,
@@ -62,7 +62,7 @@ impl BlockAt {
 /// A set of files with block records, for reading. Shared by all threads.
 #[derive(Debug)]
 pub struct BlockFiles {
-    files: Files,
+    files: OpenFiles,
     magic: [u8; 4],
     key: Key,
 }
@@ -79,13 +79,13 @@ pub struct Numbers {
 impl BlockFiles {
     /// Core's block files in `blocks_dir`, obfuscated with `key`.
     pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> BlockFiles {
-        let files = Files::new(disk, Place::Blocks(blocks_dir.to_path_buf()));
+        let files = OpenFiles::new(disk, FileNames::Blocks(blocks_dir.to_path_buf()));
         BlockFiles { files, magic: network.magic, key }
     }
 
     /// Files of any name, not obfuscated; file number `i` is `paths[i]`.
     pub fn foreign(disk: Arc<dyn Disk>, paths: Vec<PathBuf>, network: &Network) -> BlockFiles {
-        BlockFiles { files: Files::new(disk, Place::Foreign(paths)), magic: network.magic, key: NO_KEY }
+        BlockFiles { files: OpenFiles::new(disk, FileNames::Foreign(paths)), magic: network.magic, key: NO_KEY }
     }
 
     /// Path of file number `file`.
@@ -111,14 +111,14 @@ impl BlockFiles {
     ///
     /// # Errors
     ///
-    /// A missing or unreadable folder; for foreign files, any that is missing.
+    /// A missing or unreadable directory; for foreign files, any that is missing.
     pub fn numbers(&self) -> Result<Numbers> {
-        let mut there: Vec<u32> = match &self.files.place {
-            Place::Blocks(dir) | Place::Undo(dir) => {
+        let mut there: Vec<u32> = match &self.files.names {
+            FileNames::Blocks(dir) | FileNames::Undo(dir) => {
                 let entries = self.files.disk.list(dir)?;
                 entries.iter().filter(|e| !e.is_dir).filter_map(|e| layout::block_file_number(&e.name)).collect()
             }
-            Place::Foreign(paths) => {
+            FileNames::Foreign(paths) => {
                 let mut there = Vec::new();
                 for (number, _) in (0..).zip(paths) {
                     self.file(number)?;
@@ -139,7 +139,7 @@ impl BlockFiles {
         Ok(Numbers { there, missing })
     }
 
-    /// Length of file number `file` in bytes, reserved room included.
+    /// Length of file number `file` in bytes, reserved space included.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl BlockFiles {
         self.files.open(number)
     }
 
-    /// Forgets open files: those of removed or replaced files must be opened anew.
+    /// Forgets open files: those of removed or replaced files must be opened again.
     pub fn forget_open_files(&self) {
         self.files.forget();
     }
@@ -170,7 +170,7 @@ impl BlockFiles {
         let have = file.len()?.saturating_sub(u64::from(at.offset));
         if u64::from(size) > have {
             let wanted = format!("a block of {size} bytes");
-            return Err(self.no_block(at.file, u64::from(at.offset), wanted, format!("{have} bytes to the end")));
+            return Err(self.not_a_block(at.file, u64::from(at.offset), wanted, format!("{have} bytes to the end")));
         }
         let mut block = vec![0; size as usize];
         file.read_exact_at(u64::from(at.offset), &mut block)?;
@@ -181,13 +181,18 @@ impl BlockFiles {
     /// Size of the block at `offset` as the header of its record says.
     fn record_size(&self, number: u32, file: &dyn DiskFile, offset: u64) -> Result<u32> {
         let Some(start) = offset.checked_sub(u64::from(RECORD_HEADER_BYTES)) else {
-            return Err(self.no_block(number, offset, "a place behind a record's header".into(), "none".into()));
+            return Err(self.not_a_block(
+                number,
+                offset,
+                "an offset behind a record's header".into(),
+                offset.to_string(),
+            ));
         };
         let mut header = [0; RECORD_HEADER_BYTES as usize];
         let have = file.read_at(start, &mut header)?;
         xor(&mut header, self.key, start);
         if have < header.len() {
-            return Err(self.no_block(number, offset, "a block".into(), "the end of the file".into()));
+            return Err(self.not_a_block(number, offset, "a block".into(), "the end of the file".into()));
         }
         self.check_record_header(number, offset, header, None)
     }
@@ -198,22 +203,22 @@ impl BlockFiles {
         let (magic, there) = ([m0, m1, m2, m3], u32::from_le_bytes([s0, s1, s2, s3]));
         if magic != self.magic {
             let wanted = format!("a record with magic {:02x?}", self.magic);
-            return Err(self.no_block(file, offset, wanted, format!("{magic:02x?}")));
+            return Err(self.not_a_block(file, offset, wanted, format!("{magic:02x?}")));
         }
         match size {
             Some(size) if size != there => {
-                Err(self.no_block(file, offset, format!("a block of {size} bytes"), format!("one of {there}")))
+                Err(self.not_a_block(file, offset, format!("a block of {size} bytes"), format!("one of {there}")))
             }
             _ if there > READ_SIZE_MAX => {
                 let wanted = format!("a block of at most {READ_SIZE_MAX} bytes");
-                Err(self.no_block(file, offset, wanted, format!("one of {there}")))
+                Err(self.not_a_block(file, offset, wanted, format!("one of {there}")))
             }
             _ => Ok(there),
         }
     }
 
-    fn no_block(&self, file: u32, offset: u64, wanted: String, found: String) -> Fault {
+    fn not_a_block(&self, file: u32, offset: u64, wanted: String, found: String) -> Fault {
         let advice = "The file was damaged or replaced after it was listed: look at the drive, then run reindex";
-        Fault::new(FaultKind::Damaged, &self.path(file), wanted, found, advice).at(offset)
+        Fault::new(FaultKind::Damaged, &self.path(file), wanted, found, advice).at_offset(offset)
     }
 }

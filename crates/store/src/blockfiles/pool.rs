@@ -6,12 +6,12 @@ use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Who waits for a buffer looks so often whether it is still wanted.
+/// How often a thread that waits for a buffer checks whether it is still wanted.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A fixed number of buffers of one size. Their pages are faulted in once and stay.
 ///
-/// Whoever wants one when all are out waits until one comes back, so that what is read ahead stays within
+/// A thread that asks when all are out waits until one comes back, so that what is read ahead stays within
 /// `buffer_bytes * count_max`.
 pub struct Pool {
     buffer_bytes: usize,
@@ -101,7 +101,7 @@ pub(super) struct Piece {
 enum Memory {
     /// Goes back to its pool at the end; `None` only then.
     Pooled(Option<Buffer>, Arc<Pool>),
-    Own(Vec<u8>),
+    Owned(Vec<u8>),
     /// Is given back at the end; `None` only then.
     Lent(Option<Vec<u8>>, GiveBack),
 }
@@ -111,13 +111,13 @@ pub type GiveBack = Arc<dyn Fn(Vec<u8>) + Send + Sync>;
 
 impl Piece {
     pub(super) fn own(bytes: Vec<u8>) -> Piece {
-        Piece { memory: Memory::Own(bytes) }
+        Piece { memory: Memory::Owned(bytes) }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         match &self.memory {
             Memory::Pooled(buffer, _) => buffer.as_ref().expect("taken only at the end"),
-            Memory::Own(bytes) => bytes,
+            Memory::Owned(bytes) => bytes,
             Memory::Lent(bytes, _) => bytes.as_ref().expect("taken only at the end"),
         }
     }
@@ -125,7 +125,7 @@ impl Piece {
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.memory {
             Memory::Pooled(buffer, _) => buffer.as_mut().expect("taken only at the end"),
-            Memory::Own(bytes) => bytes,
+            Memory::Owned(bytes) => bytes,
             Memory::Lent(bytes, _) => bytes.as_mut().expect("taken only at the end"),
         }
     }
@@ -139,7 +139,7 @@ impl Drop for Piece {
                 pool.came_back.notify_one();
             }
             Memory::Lent(bytes, back) => bytes.take().into_iter().for_each(|bytes| back(bytes)),
-            Memory::Own(_) => {}
+            Memory::Owned(_) => {}
         }
     }
 }
@@ -170,7 +170,7 @@ impl BlockBytes {
         BlockBytes::new(&Arc::new(Piece { memory: Memory::Lent(Some(bytes), back) }), start, end)
     }
 
-    /// The same bytes in memory of their own, so that the shared buffer can be let go.
+    /// The same bytes in memory of their own, so that the shared buffer can be reused.
     pub fn detached(&self) -> BlockBytes {
         BlockBytes::from(self.to_vec())
     }

@@ -28,7 +28,7 @@ const SMALL_BLOCK_BYTES: u32 = 64 * 1024;
 const SMALL_READ_BYTES: usize = 256 * 1024;
 /// What is read at once while searching: twice the largest record, so that bodies are not read again and again.
 const SEARCH_READ_BYTES: usize = 2 * (SCAN_SIZE_MAX as usize + HEAD_BYTES);
-/// So many zeros in a row are the tail of a file; blocks may hold a few.
+/// Zeros in a row from which on they are the tail of a file; blocks may hold a few.
 const TAIL_BYTES: usize = 4096;
 /// What is looked through at once while searching.
 const SEARCH_STEP_BYTES: usize = 1024 * 1024;
@@ -37,7 +37,7 @@ const SEARCH_STEP_BYTES: usize = 1024 * 1024;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundBlock {
     /// Where it lies.
-    pub at: BlockAt,
+    pub location: BlockAt,
     /// Its header, which meets its own nBits.
     pub header: Header,
     /// The header's hash.
@@ -51,11 +51,11 @@ pub struct FoundBlock {
 pub struct FileScan {
     /// The blocks, in order of their places.
     pub blocks: Vec<FoundBlock>,
-    /// What lies between them and is no block; at most one note for each block and one for the end.
+    /// What lies between them and does not deserialize as a block; at most one note for each block and one for the end.
     pub notes: Vec<Note>,
 }
 
-/// Bytes that are no block.
+/// Bytes that do not deserialize as a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
     /// The file.
@@ -93,7 +93,7 @@ pub enum Reason {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Range { start, end } = self.bytes;
-        write!(f, "{} at byte {start}: {} bytes are no block: ", self.path.display(), end - start)?;
+        write!(f, "{} at byte {start}: {} bytes do not deserialize as a block: ", self.path.display(), end - start)?;
         match self.reason {
             Reason::Magic(found) => write!(
                 f,
@@ -106,7 +106,7 @@ impl fmt::Display for Note {
                 write!(f, "a block of {want} bytes, of which {have} are there: the file was cut short")
             }
             Reason::ProofOfWork(hash) => write!(f, "a record whose header {hash} does not meet its own nBits"),
-            Reason::Body(hash) => write!(f, "block {hash} is damaged: its bytes do not parse"),
+            Reason::Body(hash) => write!(f, "block {hash} is damaged: its bytes do not deserialize"),
         }?;
         if self.records > 1 {
             write!(f, ", and {} more such records", self.records - 1)?;
@@ -146,7 +146,7 @@ impl BlockFiles {
         let end = end.min(bad.offset.saturating_add(u64::from(bad.size) + u64::from(SCAN_SIZE_MAX)));
         let start = bad.offset.saturating_sub(u64::from(RECORD_HEADER_BYTES));
         let mut scan = self.scan_range(bad.file, start..end, false)?;
-        scan.blocks.retain(|block| block.at.offset < bad.offset + u64::from(bad.size));
+        scan.blocks.retain(|block| block.location.offset < bad.offset + u64::from(bad.size));
         Ok(scan)
     }
 
@@ -165,7 +165,7 @@ impl BlockFiles {
             return Ok(None);
         }
         let at = BlockAt { file: at.file, offset: u64::from(at.offset), size };
-        Ok(Some(FoundBlock { at, header, hash, is_parsed: false }))
+        Ok(Some(FoundBlock { location: at, header, hash, is_parsed: false }))
     }
 
     fn scan_range(&self, file: u32, range: Range<u64>, by_hop: bool) -> Result<FileScan> {
@@ -233,7 +233,7 @@ impl Scanner<'_> {
                         let offset = at + u64::from(RECORD_HEADER_BYTES);
                         let place = BlockAt { file: self.file, offset, size };
                         self.close(gap.take(), at);
-                        self.found.blocks.push(FoundBlock { at: place, header, hash, is_parsed });
+                        self.found.blocks.push(FoundBlock { location: place, header, hash, is_parsed });
                         (at, by_hop) = if is_parsed { self.behind_parsed(at, end)? } else { (end, true) };
                         continue;
                     }
@@ -254,7 +254,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Where the block ends, and whether it was parsed; or why this is none.
+    /// Where the block ends, and whether it was parsed; or why this is not a block.
     fn judge(
         &mut self,
         at: u64,

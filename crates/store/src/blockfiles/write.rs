@@ -6,17 +6,17 @@
 
 use super::{READ_SIZE_MAX, RECORD_HEADER_BYTES};
 use crate::FilePos;
+use crate::append::{AppendSet, Tail};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfos;
 use crate::layout::{self, Network};
-use crate::writing::{Tail, Writing};
 use crate::xor::Key;
 use disk::Disk;
 use primitives::Height;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::writing::Flush;
+pub use crate::append::Flush;
 
 /// How large files become. The default is Core's; tests make it small, as Core's `-fastprune` does.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +39,13 @@ impl Default for Limits {
 /// [`BlockWriter::write_out`], and durable after a flush has run.
 #[derive(Debug)]
 pub struct BlockWriter {
-    writing: Writing,
+    append_set: AppendSet,
     magic: [u8; 4],
     file_bytes_max: u32,
     /// The file that is appended to.
     current: u32,
     tail: Option<Tail>,
-    /// The greatest number of a file in the folder or in the infos.
+    /// The greatest number of a file in the directory or in the infos.
     greatest: u32,
 }
 
@@ -54,7 +54,7 @@ impl BlockWriter {
     ///
     /// # Errors
     ///
-    /// A missing or unreadable folder.
+    /// A missing or unreadable directory.
     pub fn new(
         disk: Arc<dyn Disk>,
         blocks_dir: &Path,
@@ -66,10 +66,10 @@ impl BlockWriter {
         let entries = disk.list(blocks_dir)?;
         let there = entries.iter().filter_map(|entry| layout::block_file_number(&entry.name)).max();
         let current = infos.last_file();
-        let writing = Writing::new(disk, blocks_dir, key, limits.chunk_bytes);
+        let append_set = AppendSet::new(disk, blocks_dir, key, limits.chunk_bytes);
         let greatest = there.unwrap_or(0).max(current);
         Ok(BlockWriter {
-            writing,
+            append_set,
             magic: network.magic,
             file_bytes_max: limits.file_bytes_max,
             current,
@@ -90,7 +90,7 @@ impl BlockWriter {
             let found = format!("one of {}", block.len());
             return Err(Fault::new(
                 FaultKind::Refused,
-                &self.writing.dir,
+                &self.append_set.dir,
                 wanted,
                 found,
                 "No such block can be stored",
@@ -105,20 +105,20 @@ impl BlockWriter {
         let mut tail = match self.tail.take() {
             Some(tail) => tail,
             None => {
-                let path = layout::block_file(&self.writing.dir, self.current);
-                self.writing.open(&path, u64::from(start))?
+                let path = layout::block_file(&self.append_set.dir, self.current);
+                self.append_set.open(&path, u64::from(start))?
             }
         };
         assert_eq!(tail.end(), u64::from(start), "one writer appends, and counts into one set of infos");
-        let room = self.writing.make_room(&mut tail, u64::from(record_bytes));
-        if room.is_ok() {
-            self.writing.put(&mut tail, &[&self.magic, &size.to_le_bytes(), block]);
+        let reserved = self.append_set.reserve(&mut tail, u64::from(record_bytes));
+        if reserved.is_ok() {
+            self.append_set.put(&mut tail, &[&self.magic, &size.to_le_bytes(), block]);
             let info = infos.change(self.current);
             info.add_block(height, time);
             info.size += record_bytes;
         }
         self.tail = Some(tail);
-        room?;
+        reserved?;
         Ok(FilePos { file: self.current, offset: start + RECORD_HEADER_BYTES })
     }
 
@@ -129,7 +129,7 @@ impl BlockWriter {
     /// What the system says; the call can be made again.
     pub fn start_new_file(&mut self) -> Result<()> {
         if let Some(tail) = &mut self.tail {
-            self.writing.finalise(tail)?;
+            self.append_set.finalise(tail)?;
         }
         self.tail = None;
         self.current = self.greatest + 1;
@@ -144,7 +144,7 @@ impl BlockWriter {
     /// No space, or what the system says; the blocks are kept, and the call can be made again.
     pub fn write_out(&mut self) -> Result<()> {
         match &mut self.tail {
-            Some(tail) => self.writing.write_out(tail),
+            Some(tail) => self.append_set.write_out(tail),
             None => Ok(()),
         }
     }
@@ -156,7 +156,7 @@ impl BlockWriter {
     /// As [`BlockWriter::write_out`].
     pub fn begin_flush(&mut self) -> Result<Flush> {
         self.write_out()?;
-        Ok(self.writing.take_flush())
+        Ok(self.append_set.take_flush())
     }
 
     /// Makes all appended blocks durable.

@@ -137,7 +137,7 @@ impl CoinsCommit {
         self.run.bytes()
     }
 
-    /// Makes it count: when this returns, everybody sees the coins and the best block, now and after any crash.
+    /// Makes it count: when this returns, every new view has the coins and the best block, now and after any crash.
     ///
     /// # Errors
     ///

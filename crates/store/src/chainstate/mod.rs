@@ -1,4 +1,4 @@
-//! The chainstate: every unspent coin, and the block that the set stands at.
+//! The chainstate: the UTXO set, and its best block.
 //!
 //! ```text
 //! 'C' | txid 32 | VARINT vout   -> a coin (see `primitives::coin`)
@@ -56,7 +56,7 @@ impl Chainstate {
         Ok(Db::exists(disk, dir)?)
     }
 
-    /// Opens the chainstate in `dir`, or makes an empty one where there is none. An empty one without a key gets one at
+    /// Opens the chainstate in `dir`, or makes an empty one where it is missing. An empty one without a key gets one at
     /// random, as in Core.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Chainstate {
     ///
     /// # Errors
     ///
-    /// There is none, it is damaged or of an old format, or what the system says.
+    /// It is missing, damaged or of an old format, or what the system says.
     pub fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Chainstate> {
         Chainstate::checked(Obfuscated::open_read_only(disk, dir)?)
     }
@@ -105,7 +105,7 @@ impl Chainstate {
         Ok(Chainstate { store })
     }
 
-    /// The folder.
+    /// Its directory.
     pub fn path(&self) -> &Path {
         self.store.db.path()
     }
@@ -115,11 +115,11 @@ impl Chainstate {
         self.store.key
     }
 
-    /// The block that the set stands at; `None` for an empty set, and half-way through a flush of Core's.
+    /// The best block of the set; `None` for an empty set, and half-way through a flush of Core's.
     ///
     /// # Errors
     ///
-    /// A record that is no hash, a damaged table, or what the system says.
+    /// A record that is not a hash, a damaged table, or what the system says.
     pub fn best_block(&self) -> Result<Option<BlockHash>> {
         match self.store.get(BEST_BLOCK)? {
             None => Ok(None),
@@ -136,12 +136,13 @@ impl Chainstate {
     ///
     /// # Errors
     ///
-    /// A record that is no two hashes, a damaged table, or what the system says.
+    /// A record that is not two hashes, a damaged table, or what the system says.
     pub fn head_blocks(&self) -> Result<Option<HeadBlocks>> {
         match self.store.get(HEAD_BLOCKS)?.as_deref() {
             None | Some([0]) => Ok(None),
             Some([2, hashes @ ..]) if hashes.len() == 64 => {
-                let hash = |at: usize| BlockHash::from_bytes(hashes[at..at + 32].try_into().expect("just measured"));
+                let hash =
+                    |start: usize| BlockHash::from_bytes(hashes[start..start + 32].try_into().expect("just measured"));
                 Ok(Some(HeadBlocks { new: hash(0), old: Some(hash(32)).filter(|hash| !hash.is_zero()) }))
             }
             Some(value) => {

@@ -5,7 +5,7 @@
 //! swapped in one step; where the file system has no such step, the old one moves to `ffwd/chainstate.old` first, and
 //! [`finish_swap`] ends what a crash in between left.
 
-use crate::db::empty_folder;
+use crate::db::empty_database;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::Layout;
 use disk::{Disk, DiskError};
@@ -18,7 +18,7 @@ const MARKER: &str = "ffwd-rebuilt";
 /// What lies in `ffwd/chainstate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rebuilt {
-    /// Nothing: a rebuild starts anew.
+    /// Nothing: a rebuild starts from the genesis block.
     Absent,
     /// A chainstate that is being rebuilt: go on with it.
     Started,
@@ -30,7 +30,7 @@ pub enum Rebuilt {
 ///
 /// Another program holds it, or what the system says; can be called again.
 pub fn empty(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    empty_folder(disk, &layout.chainstate_dir())
+    empty_database(disk, &layout.chainstate_dir())
 }
 
 /// Says no where a second chainstate, from a snapshot, lies.
@@ -64,25 +64,25 @@ pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
         drop(disk.lock(&dir.join("LOCK"))?);
     }
     // Out of Core's sight in one step.
-    let aside = layout.own_dir().join("chainstate_snapshot.old");
+    let aside = layout.private_dir().join("chainstate_snapshot.old");
     remove_if_there(disk, &aside)?;
-    disk.create_dir_all(&layout.own_dir())?;
+    disk.create_dir_all(&layout.private_dir())?;
     disk.rename(&dir, &aside)?;
     disk.sync_dir_once(layout.net_dir())?;
-    disk.sync_dir_once(&layout.own_dir())?;
+    disk.sync_dir_once(&layout.private_dir())?;
     remove_if_there(disk, &aside)?;
     Ok(true)
 }
 
-/// Looks what lies in `ffwd/chainstate`, after ending a swap that was cut short, and makes the folder with its mark
-/// where there is none. Then [`super::Chainstate::open`] opens or makes the database in
+/// Looks what lies in `ffwd/chainstate`, after ending a swap that was cut short, and makes the directory with its mark
+/// where it is missing. Then [`super::Chainstate::open`] opens or makes the database in
 /// [`Layout::rebuilt_chainstate_dir`].
 ///
 /// # Errors
 ///
 /// What the system says.
 pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
-    check_is_folder(disk, layout)?;
+    check_is_directory(disk, layout)?;
     finish_swap(disk, layout)?;
     let dir = layout.rebuilt_chainstate_dir();
     if disk.metadata(&dir.join(MARKER))?.is_some() {
@@ -90,7 +90,7 @@ pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
     }
     disk.create_dir_all(&dir)?;
     disk.sync_dir_once(layout.net_dir())?;
-    disk.sync_dir_once(&layout.own_dir())?;
+    disk.sync_dir_once(&layout.private_dir())?;
     let marker = disk.create(&dir.join(MARKER))?;
     marker.sync().map_err(DiskError::of_last_try)?;
     disk.sync_dir_once(&dir)?;
@@ -154,12 +154,12 @@ pub fn finish_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 }
 
 fn aside(layout: &Layout) -> PathBuf {
-    layout.own_dir().join("chainstate.old")
+    layout.private_dir().join("chainstate.old")
 }
 
 fn sync_both(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     disk.sync_dir_once(layout.net_dir())?;
-    disk.sync_dir_once(&layout.own_dir())?;
+    disk.sync_dir_once(&layout.private_dir())?;
     Ok(())
 }
 
@@ -174,13 +174,14 @@ fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
 }
 
 /// A link would be swapped, and not what it leads to.
-fn check_is_folder(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+fn check_is_directory(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     let entries = disk.list(layout.net_dir())?;
     let Some(entry) = entries.iter().find(|entry| entry.name == "chainstate") else { return Ok(()) };
     if entry.is_dir {
         return Ok(());
     }
-    let advice = "Run a full reindex, which works in the folder that is there, or put the folder itself here";
-    let wanted = "a folder that can be swapped with a rebuilt one";
+    let advice =
+        "Run a full reindex, which works in the directory that the link leads to, or put that directory itself here";
+    let wanted = "a directory that can be swapped with a rebuilt one";
     Err(Fault::new(FaultKind::Refused, &layout.chainstate_dir(), wanted, "a link", advice))
 }

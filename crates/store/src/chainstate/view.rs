@@ -92,7 +92,7 @@ impl CoinsView {
         self.snapshot.runs().iter().map(|run| run.bytes).sum()
     }
 
-    /// The folder.
+    /// The chainstate's directory.
     pub fn path(&self) -> &Path {
         &self.dir
     }
@@ -112,7 +112,7 @@ impl CoinsIter {
     ///
     /// # Errors
     ///
-    /// A key that is none, a damaged table, or what the system says.
+    /// A malformed key, a damaged table, or what the system says.
     pub fn next_coin(&mut self) -> Result<Option<(OutPoint, &[u8])>> {
         let Some((key, value)) = self.records.next_record()? else { return Ok(None) };
         let outpoint = decode_coin_key(key).map_err(|why| {

@@ -38,7 +38,7 @@ impl BlockIndex {
     /// # Errors
     ///
     /// [`FaultKind::OtherNetwork`] where another genesis block lies at its root; [`FaultKind::Damaged`] names the entry
-    /// that is none, does not meet its target, or has no parent.
+    /// that is malformed, does not meet its target, or has no parent.
     pub fn load(&self, network: &Network) -> Result<LoadedIndex> {
         let mut loaded = LoadedIndex {
             is_reindexing: self.is_reindexing()?,
@@ -109,7 +109,7 @@ impl BlockIndex {
     fn no_parent(&self, entry: &IndexEntry) -> Fault {
         let key = [&[ENTRY], &entry.hash.as_bytes()[..]].concat();
         let wanted = format!("a parent at the height below {}", entry.height);
-        self.store.bad_record(&key, wanted, format!("none: {} is not there", entry.header.prev()))
+        self.store.bad_record(&key, wanted, format!("no entry {}", entry.header.prev()))
     }
 
     /// Another network's index is told from a damaged one.

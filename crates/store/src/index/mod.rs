@@ -68,7 +68,7 @@ impl BlockIndex {
         Ok(Db::exists(disk, &layout.index_dir())?)
     }
 
-    /// Opens the index, or makes an empty one where there is none.
+    /// Opens the index, or makes an empty one where it is missing.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl BlockIndex {
         BlockIndex::open_dir(disk, &layout.index_dir())
     }
 
-    /// The same for an index in any folder.
+    /// The same for an index in any directory.
     pub(crate) fn open_dir(disk: Arc<dyn Disk>, dir: &Path) -> Result<BlockIndex> {
         Ok(BlockIndex { store: Obfuscated::open_or_create(disk, dir)? })
     }
@@ -86,7 +86,7 @@ impl BlockIndex {
     ///
     /// # Errors
     ///
-    /// There is none, it is damaged, or what the system says.
+    /// It is missing, damaged, or what the system says.
     pub fn open_read_only(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
         Ok(BlockIndex { store: Obfuscated::open_read_only(disk, &layout.index_dir())? })
     }
@@ -158,7 +158,7 @@ impl BlockIndex {
         })
     }
 
-    /// Takes everything out but the flag `R`, in one commit, and lets go of the room.
+    /// Takes everything out but the flag `R`, in one commit, and compacts what is left.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ pub fn check_files_exist(index: &LoadedIndex, numbers: &Numbers, layout: &Layout
     match missing {
         None => Ok(()),
         Some(file) => {
-            let advice = "Put the file back. Without it, remove the folders chainstate and blocks/index and run ffwd reindex, which \
+            let advice = "Put the file back. Without it, remove the directories chainstate and blocks/index and run ffwd reindex, which \
                           takes what the other files give; ffwd sync fetches the rest";
             let wanted = "the block file, for the index names blocks in it";
             Err(Fault::new(FaultKind::Missing, &layout.block_file(file), wanted, "nothing", advice))
@@ -220,7 +220,7 @@ pub fn check_not_pruned(index: &LoadedIndex, layout: &Layout) -> Result<()> {
     }
     let core = "You need to rebuild the database using -reindex to go back to unpruned mode.  \
                 This will redownload the entire blockchain";
-    let advice = "Use --prune, as this folder was pruned before";
-    let wanted = "a folder that was never pruned";
+    let advice = "Use --prune, as this data directory was pruned before";
+    let wanted = "a data directory that was never pruned";
     Err(Fault::new(FaultKind::Refused, &layout.index_dir(), wanted, format!("prunedblockfiles: {core}"), advice))
 }

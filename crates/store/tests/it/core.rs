@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use store::blockfiles::{BlockFiles, BlockWriter, Limits};
 use store::index::IndexChanges;
-use store::locks::FolderLocks;
+use store::locks::DataDirLocks;
 use store::undofiles::{UndoFiles, UndoWriter, undo_record};
 use store::{BlockIndex, Chainstate, FaultKind, FileInfos, IndexEntry, Layout, Status, reindex, xor};
 
@@ -91,7 +91,7 @@ fn disk() -> Arc<dyn Disk> {
 
 fn read(layout: &Layout) -> Folder {
     let network = regtest();
-    let _locks = FolderLocks::take(&*disk(), layout).unwrap();
+    let _locks = DataDirLocks::take(&*disk(), layout).unwrap();
     let key = xor::read_key(&*disk(), layout.blocks_dir()).unwrap().unwrap();
     let files = BlockFiles::new(disk(), layout.blocks_dir(), &network, key);
     let undo_files = UndoFiles::new(disk(), layout.blocks_dir(), &network, key);
@@ -103,7 +103,7 @@ fn read(layout: &Layout) -> Folder {
     let found = files.scan(0).unwrap();
     for (entry, block) in loaded.entries.iter().zip(&blocks) {
         assert_eq!(block[..80], entry.header.0);
-        let at = found.blocks.iter().find(|b| b.hash == entry.hash).unwrap().at;
+        let at = found.blocks.iter().find(|b| b.hash == entry.hash).unwrap().location;
         assert_eq!(at.file_pos(), entry.data());
         assert_eq!(files.probe(entry.data().unwrap()).unwrap().unwrap().hash, entry.hash);
     }
@@ -124,7 +124,7 @@ fn read(layout: &Layout) -> Folder {
 /// Writes a folder of our own, with what another one holds.
 fn write(layout: &Layout, folder: &Folder) {
     layout.create(&*disk()).unwrap();
-    let _locks = FolderLocks::take(&*disk(), layout).unwrap();
+    let _locks = DataDirLocks::take(&*disk(), layout).unwrap();
     let key = xor::open_key(&*disk(), layout.blocks_dir(), true).unwrap();
     assert_ne!(key, xor::NO_KEY);
     let mut infos = FileInfos::default();
@@ -163,7 +163,7 @@ fn folders_go_both_ways() {
     let Some(core) = Core::start(theirs.path(), &[]) else { return };
     let layout = Layout::new(theirs.path(), "regtest", None);
     core.generate(120);
-    let why = FolderLocks::take(&*disk(), &layout).unwrap_err();
+    let why = DataDirLocks::take(&*disk(), &layout).unwrap_err();
     assert_eq!(why.kind(), FaultKind::Locked);
     assert!(why.to_string().contains(&format!("{} (b", core.child.id())), "the program is named: {why}");
     let set = core.set();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod append;
 mod chainstate;
 mod common;
 mod core;
@@ -11,4 +12,3 @@ mod reindex;
 mod scan;
 mod slow;
 mod undo;
-mod writing;

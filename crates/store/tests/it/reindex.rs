@@ -156,7 +156,7 @@ fn the_marks_of_a_reindex_can_be_taken_away() {
     let (disk, entry) = folder(&sim);
     drop(reindex::begin(&disk, &layout(), &[entry.header, entry.header]).unwrap());
     assert_eq!(reindex::kept_headers(&disk, &layout()).unwrap(), [entry.header, entry.header]);
-    put_file(&*disk, &layout().own_dir().join("reindex-begins"), b"", [0; 8]);
+    put_file(&*disk, &layout().private_dir().join("reindex-begins"), b"", [0; 8]);
     for _ in 0..2 {
         reindex::forget(&disk, &layout()).unwrap();
         assert!(!reindex::is_beginning(&*disk, &layout()).unwrap());

@@ -48,8 +48,8 @@ fn whole_files_are_hopped_through() {
             assert!(scan.blocks.iter().all(|block| !block.is_parsed), "{row}: only headers are read");
             let mut offset = 8;
             for (found, block) in scan.blocks.iter().zip(&blocks) {
-                assert_eq!(found.at, BlockAt { file: 0, offset, size: block.len() as u32 }, "{row}");
-                let pos = found.at.file_pos().unwrap();
+                assert_eq!(found.location, BlockAt { file: 0, offset, size: block.len() as u32 }, "{row}");
+                let pos = found.location.file_pos().unwrap();
                 assert_eq!(files.read_block(pos).unwrap(), *block, "{row}");
                 assert_eq!(files.probe(pos).unwrap(), Some(*found), "{row}");
                 assert_eq!(files.probe(FilePos { offset: pos.offset + 1, ..pos }).unwrap(), None, "{row}");
@@ -234,7 +234,7 @@ fn blocks_inside_a_false_record_are_found_again() {
     let scan = files.scan(0).unwrap();
     let of = |wanted: &[usize]| wanted.iter().map(|&i| hash_of(&blocks[i])).collect::<Vec<_>>();
     assert_eq!(hashes(&scan.blocks), of(&[0, 1, 4, 5]));
-    let inside = files.scan_inside(scan.blocks[1].at).unwrap();
+    let inside = files.scan_inside(scan.blocks[1].location).unwrap();
     assert_eq!(hashes(&inside.blocks), of(&[2, 3]));
     assert!(inside.blocks[0].is_parsed);
 }

@@ -118,7 +118,7 @@ fn a_gigabyte_of_blocks() {
     let start = Instant::now();
     let numbers = files.numbers().unwrap().there;
     let found = numbers.iter().flat_map(|&file| files.scan(file).unwrap().blocks);
-    let wanted: Vec<BlockAt> = found.map(|block| block.at).collect();
+    let wanted: Vec<BlockAt> = found.map(|block| block.location).collect();
     println!("{} blocks found in {:?}", wanted.len(), start.elapsed());
     for round in 0..2 {
         let reader = BulkReader::new(files.clone(), Pool::new(16 << 20, 4));

@@ -104,7 +104,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
     existing.datadir.feed.arrivals = Some(arrivals.clone());
     let datadir = &existing.datadir;
-    let own = store::own::Own::new(datadir.disk.clone(), datadir.layout.own_dir());
+    let own = store::private_files::PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
     let height_start = datadir.headers().height(existing.tip);
     // The window is of the same memory.
@@ -169,7 +169,7 @@ fn with_threads<'f>(
     shared: &Shared<'_, '_>,
     engine: &mut Engine<'f>,
     receiver: Receiver<Event>,
-    own: &store::own::Own,
+    own: &store::private_files::PrivateDir,
     work: impl FnOnce(&mut Engine<'f>) -> Result<Activated, Fault>,
 ) -> Result<(Activated, Receiver<Event>), Fault> {
     let stats = engine.pipeline.stats();
@@ -194,7 +194,7 @@ fn with_threads<'f>(
 }
 
 /// Addresses are an aid: on a full disk they are not waited for.
-fn keep_addresses(datadir: &DataDir<'_>, own: &store::own::Own, bytes: &[u8]) -> Result<(), Fault> {
+fn keep_addresses(datadir: &DataDir<'_>, own: &store::private_files::PrivateDir, bytes: &[u8]) -> Result<(), Fault> {
     datadir.reporter.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
 }
 

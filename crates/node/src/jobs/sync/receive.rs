@@ -16,7 +16,11 @@ use store::blockfiles::BlockBytes;
 const INDEX_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Takes what the network says until the work is done, and leaves the rest.
-pub(super) fn take(shared: &Shared<'_, '_>, events: Receiver<Event>, own: &store::own::Own) -> Receiver<Event> {
+pub(super) fn take(
+    shared: &Shared<'_, '_>,
+    events: Receiver<Event>,
+    own: &store::private_files::PrivateDir,
+) -> Receiver<Event> {
     let _alarm = shared.alarm("takes what arrives");
     std::thread::scope(|scope| {
         let storers: Vec<Sender<Arrived>> = (0..storer_count(shared.datadir.options.par))
@@ -61,7 +65,7 @@ fn store_all(shared: &Shared<'_, '_>, blocks: Receiver<Arrived>) {
 fn take_events(
     shared: &Shared<'_, '_>,
     events: &Receiver<Event>,
-    own: &store::own::Own,
+    own: &store::private_files::PrivateDir,
     storers: &[Sender<Arrived>],
 ) -> Result<(), Fault> {
     let (mut last_index, mut rate_limit) = (Instant::now(), LogRateLimit::default());
@@ -87,7 +91,7 @@ fn take_events(
 fn take_event(
     shared: &Shared<'_, '_>,
     event: Event,
-    own: &store::own::Own,
+    own: &store::private_files::PrivateDir,
     storers: &[Sender<Arrived>],
     rate_limit: &mut LogRateLimit,
 ) -> Result<(), Fault> {

@@ -11,47 +11,47 @@ const OPEN_FILES_MAX: usize = 64;
 
 /// Which files, and under which names.
 #[derive(Debug)]
-pub(crate) enum Place {
-    /// blk?????.dat of a folder.
+pub(crate) enum FileNames {
+    /// blk?????.dat of a directory.
     Blocks(PathBuf),
-    /// rev?????.dat of a folder.
+    /// rev?????.dat of a directory.
     Undo(PathBuf),
-    /// A list; the place is the number.
+    /// A list; the index in it is the number.
     Foreign(Vec<PathBuf>),
 }
 
-/// The files of one place. Shared by all threads.
+/// The files of one directory or list. Shared by all threads.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct OpenFiles {
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) place: Place,
+    pub(crate) names: FileNames,
     /// The one used last is at the end.
     open: Mutex<Vec<(u32, Arc<dyn DiskFile>)>>,
 }
 
-impl Files {
-    pub(crate) fn new(disk: Arc<dyn Disk>, place: Place) -> Files {
-        Files { disk, place, open: Mutex::new(Vec::new()) }
+impl OpenFiles {
+    pub(crate) fn new(disk: Arc<dyn Disk>, names: FileNames) -> OpenFiles {
+        OpenFiles { disk, names, open: Mutex::new(Vec::new()) }
     }
 
     /// Panics for a foreign file that is not in the list.
     pub(crate) fn path(&self, number: u32) -> PathBuf {
-        match &self.place {
-            Place::Blocks(dir) => layout::block_file(dir, number),
-            Place::Undo(dir) => layout::undo_file(dir, number),
-            Place::Foreign(paths) => paths[number as usize].clone(),
+        match &self.names {
+            FileNames::Blocks(dir) => layout::block_file(dir, number),
+            FileNames::Undo(dir) => layout::undo_file(dir, number),
+            FileNames::Foreign(paths) => paths[number as usize].clone(),
         }
     }
 
     pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn DiskFile>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match open.iter().position(|(known, _)| *known == number) {
-            Some(at) => open.remove(at).1,
+            Some(index) => open.remove(index).1,
             None => self.disk.open(&self.path(number)).map_err(|why| {
                 let is_gone = why.is_not_found();
                 let fault = Fault::from(why);
-                match self.place {
-                    Place::Foreign(_) if is_gone => fault.advise("Is the path right?"),
+                match self.names {
+                    FileNames::Foreign(_) if is_gone => fault.advise("Is the path right?"),
                     _ if is_gone => fault.advise("Put the file back, or run reindex"),
                     _ => fault,
                 }

@@ -1,4 +1,4 @@
-//! What block files and undo files are written with: room reserved in chunks, large writes, syncs that may run apart.
+//! Appending to block files and undo files: space reserved in chunks, large writes, syncs that may run apart.
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::Key;
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SPARE_BYTES: u64 = 50 * 1024 * 1024;
 /// What is collected before it is written.
 const PENDING_BYTES: usize = 1024 * 1024;
-/// So much of what was written last stays in the page cache, where it can be read again; what came before it makes room for
-/// what is read more often, the coins.
+/// Bytes written last that stay in the page cache, where they can be read again; what was written before them is dropped
+/// from it, in favour of what is read more often, the coins.
 const CACHED_BYTES: u64 = 32 * 1024 * 1024;
 /// Files written and not yet synced; beyond them the oldest is synced on the spot, so that few stay open.
 const UNSYNCED_FILES_MAX: usize = 64;
@@ -23,27 +23,27 @@ const UNSYNCED_FILES_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Tail {
     file: Arc<dyn DiskFile>,
-    /// Length of the file, reserved room included.
+    /// Length of the file, reserved space included.
     reserved: u64,
     /// Obfuscated bytes that are still to be written, and where.
     pending: Vec<u8>,
-    pending_at: u64,
+    pending_offset: u64,
 }
 
 impl Tail {
     /// Where the next byte goes.
     pub(crate) fn end(&self) -> u64 {
-        self.pending_at + self.pending.len() as u64
+        self.pending_offset + self.pending.len() as u64
     }
 }
 
-/// Opens, reserves, writes, and remembers what is to be synced.
+/// The files of one kind that are appended to: opens, reserves, writes, and remembers which of them are to be synced.
 #[derive(Debug)]
-pub(crate) struct Writing {
+pub(crate) struct AppendSet {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
     key: Key,
-    /// Room is reserved in pieces of this many bytes.
+    /// Space is reserved in pieces of this many bytes.
     chunk_bytes: u64,
     unsynced: Vec<Arc<dyn DiskFile>>,
     cached: Cached,
@@ -52,9 +52,9 @@ pub(crate) struct Writing {
     is_broken: Arc<AtomicBool>,
 }
 
-impl Writing {
-    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, key: Key, chunk_bytes: u64) -> Writing {
-        Writing {
+impl AppendSet {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, key: Key, chunk_bytes: u64) -> AppendSet {
+        AppendSet {
             disk,
             dir: dir.to_path_buf(),
             key,
@@ -83,12 +83,12 @@ impl Writing {
             let (wanted, found) = (format!("{used} bytes, as the block index says"), format!("{reserved}"));
             return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice));
         }
-        Ok(Tail { file, reserved, pending: Vec::new(), pending_at: used })
+        Ok(Tail { file, reserved, pending: Vec::new(), pending_offset: used })
     }
 
-    /// Makes sure that `bytes` more can be added; to be called before [`Writing::put`]. After a failure nothing has
+    /// Makes sure that `bytes` more can be added; to be called before [`AppendSet::put`]. After a failure nothing has
     /// changed and the same can be asked again.
-    pub(crate) fn make_room(&mut self, tail: &mut Tail, bytes: u64) -> Result<()> {
+    pub(crate) fn reserve(&mut self, tail: &mut Tail, bytes: u64) -> Result<()> {
         if tail.pending.len() >= PENDING_BYTES {
             self.write_out(tail)?;
         }
@@ -99,9 +99,9 @@ impl Writing {
         let reserved = end.div_ceil(self.chunk_bytes) * self.chunk_bytes;
         let (more, free) = (reserved - tail.reserved, self.disk.free_space_bytes(&self.dir)?);
         if free < more + SPARE_BYTES {
-            let wanted = format!("{} bytes of room", more + SPARE_BYTES);
-            let found = format!("{free} bytes free");
-            let advice = "Make room; the work goes on by itself";
+            let wanted = format!("{} bytes of free space", more + SPARE_BYTES);
+            let found = format!("{free}");
+            let advice = "Free disk space; work resumes automatically";
             return Err(Fault::new(FaultKind::NoSpace, tail.file.path(), wanted, found, advice));
         }
         tail.file.allocate(tail.reserved, more)?;
@@ -109,7 +109,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Adds bytes, for which there must be room.
+    /// Adds bytes, for which space must be reserved.
     pub(crate) fn put(&mut self, tail: &mut Tail, parts: &[&[u8]]) {
         let from = tail.pending.len();
         let at = tail.end();
@@ -125,14 +125,14 @@ impl Writing {
         if tail.pending.is_empty() {
             return Ok(());
         }
-        tail.file.write_at(tail.pending_at, &tail.pending)?;
-        self.cached.add(&tail.file, tail.pending_at, tail.pending.len() as u64);
-        tail.pending_at += tail.pending.len() as u64;
+        tail.file.write_at(tail.pending_offset, &tail.pending)?;
+        self.cached.add(&tail.file, tail.pending_offset, tail.pending.len() as u64);
+        tail.pending_offset += tail.pending.len() as u64;
         tail.pending.clear();
         self.mark(&tail.file)
     }
 
-    /// Writes what is pending and cuts the reserved room off: nothing is appended to this file any more.
+    /// Writes what is pending and cuts the reserved space off: nothing is appended to this file any more.
     pub(crate) fn finalise(&mut self, tail: &mut Tail) -> Result<()> {
         self.write_out(tail)?;
         if tail.reserved > tail.end() {
@@ -183,7 +183,7 @@ struct Cached {
 }
 
 impl Cached {
-    /// A piece was written: it is on its way to the disk; what is older than some others is let go.
+    /// A piece was written: it is on its way to the disk; older pieces are dropped from the page cache.
     fn add(&mut self, file: &Arc<dyn DiskFile>, offset: u64, len: u64) {
         file.drop_page_cache(offset, len);
         self.pieces.push_back((file.clone(), offset, len));
@@ -224,7 +224,7 @@ impl Flush {
     /// # Errors
     ///
     /// What the system says. A failed sync is never tried again: the writer refuses all further work, and what was
-    /// written since the last flush must be written anew by a new writer that starts from the index.
+    /// written since the last flush must be written again, by a new writer that starts from the index.
     pub fn run(mut self) -> Result<()> {
         while let Some((file, is_broken)) = self.files.pop() {
             sync(&*file, &is_broken)?;

@@ -1,4 +1,4 @@
-//! Small files of our own under `ffwd/`: what Core ignores and what may be lost without harm.
+//! ffwd's private files under `ffwd/`: small, ignored by Core, and lost without harm.
 //!
 //! A file is replaced whole: written under another name, synced, renamed.
 
@@ -7,17 +7,17 @@ use disk::Disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder of our own files.
+/// The directory of ffwd's private files.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct PrivateDir {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
 }
 
-impl Own {
-    /// Files in `dir`, usually [`crate::Layout::own_dir`]; made at the first write.
-    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Own {
-        Own { disk, dir }
+impl PrivateDir {
+    /// Files in `dir`, usually [`crate::Layout::private_dir`]; made at the first write.
+    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> PrivateDir {
+        PrivateDir { disk, dir }
     }
 
     /// The whole file `name`, if there is one.
@@ -60,7 +60,7 @@ impl Own {
     }
 }
 
-/// The whole of a small file; `None` when there is none.
+/// The whole of a small file; `None` when it is missing.
 pub(crate) fn read_small(disk: &dyn Disk, path: &Path, bytes_max: usize) -> Result<Option<Vec<u8>>> {
     let file = match disk.open(path) {
         Ok(file) => file,
@@ -77,7 +77,7 @@ pub(crate) fn read_small(disk: &dyn Disk, path: &Path, bytes_max: usize) -> Resu
     Ok(Some(bytes))
 }
 
-/// Puts `bytes` where `path` is, in one step, by way of `beside`, a name in the same folder. The caller syncs that folder.
+/// Puts `bytes` where `path` is, in one step, by way of `beside`, a name in the same directory. The caller syncs that directory.
 pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, beside: &Path, bytes: &[u8]) -> Result<()> {
     if disk.metadata(beside)?.is_some() {
         disk.remove_file(beside)?;
@@ -99,22 +99,22 @@ mod tests {
             let sim = SimDisk::new(at);
             sim.shared().create_dir_all(Path::new("/n")).unwrap();
             sim.shared().sync_dir(Path::new("/")).unwrap();
-            let own = Own::new(sim.shared(), PathBuf::from("/n/ffwd"));
-            assert_eq!(own.read("notes", 10).unwrap(), None);
-            own.write("notes", b"old").unwrap();
+            let private = PrivateDir::new(sim.shared(), PathBuf::from("/n/ffwd"));
+            assert_eq!(private.read("notes", 10).unwrap(), None);
+            private.write("notes", b"old").unwrap();
             sim.fail_at(sim.operations() + at, 1, Accident::Stop);
-            let result = own.write("notes", b"newer");
+            let result = private.write("notes", b"newer");
             for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
                 let sim = sim.reopen(loss);
-                let own = Own::new(sim.shared(), PathBuf::from("/n/ffwd"));
-                let got = own.read("notes", 10).unwrap().unwrap();
+                let private = PrivateDir::new(sim.shared(), PathBuf::from("/n/ffwd"));
+                let got = private.read("notes", 10).unwrap().unwrap();
                 assert!(got == b"newer" || (result.is_err() && got == b"old"), "stopped at {at}, {loss:?}: {got:?}");
-                own.write("notes", b"third").unwrap();
-                assert_eq!(own.read("notes", 10).unwrap().unwrap(), b"third");
-                assert!(own.read("notes", 4).unwrap_err().to_string().contains("at most 4 bytes"));
-                own.remove("notes").unwrap();
-                own.remove("notes").unwrap();
-                assert_eq!(own.read("notes", 10).unwrap(), None);
+                private.write("notes", b"third").unwrap();
+                assert_eq!(private.read("notes", 10).unwrap().unwrap(), b"third");
+                assert!(private.read("notes", 4).unwrap_err().to_string().contains("at most 4 bytes"));
+                private.remove("notes").unwrap();
+                private.remove("notes").unwrap();
+                assert_eq!(private.read("notes", 10).unwrap(), None);
             }
             if result.is_ok() {
                 return;
