@@ -149,7 +149,7 @@ impl Compaction {
         let mut merged = Merged::seek(&self.inputs, start)?;
         let mut writer = self.outputs.writer();
         while let Some(cursor) = merged.advance()? {
-            if end.is_some_and(|end| cursor.user_key() >= end) {
+            if end.is_some_and(|end| *cursor.user_key() >= **end) {
                 break;
             }
             if self.is_lowest && cursor.tag() & 0xff != KIND_VALUE {

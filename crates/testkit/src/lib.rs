@@ -6,6 +6,8 @@
 //! `tests/it/tidy` checks the source tree itself: sizes, heads, references, layers.
 
 pub mod bench;
+#[cfg(feature = "blocks")]
+pub mod blocks;
 #[cfg(feature = "data")]
 pub mod data;
 pub mod rng;

@@ -1,10 +1,10 @@
 //! Headers that were really mined and were really invalid, with their coinbase scripts.
 
-use crate::build::{Tx, with_body};
 use consensus::header::{check_proof_of_work, check_version};
 use consensus::transaction::check_coinbase_length;
 use consensus::{Chain, Params, Rule, block};
 use primitives::{Header, Height, Tables, hex};
+use testkit::blocks::{Tx, with_body};
 
 /// Which rules that need no neighbours a block of this header and coinbase breaks, in Core's order.
 fn broken(params: &Params, header: Header, height: Height, script_sig: &[u8]) -> Vec<String> {

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be unwrapped fails the test")]
 
 mod blocks;
-mod build;
 mod chains;
 mod data;
 mod error_blocks;

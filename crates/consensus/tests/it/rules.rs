@@ -2,10 +2,10 @@
 //!
 //! Scripts are not run: witnesses and redeem scripts are here for their size and place only.
 
-use crate::build::{ANYONE, COIN, In, Tx, block, commit, meets_easiest, mine, with_body};
 use crate::ledger::{Coin, Ledger, Refused};
 use consensus::{BlockError, Chain, Class, Params, Place, Rule, transaction};
 use primitives::{Amount, Hash256, Header, Height, OutPoint, Tables, Txid};
+use testkit::blocks::{ANYONE, COIN, In, Tx, block, commit, meets_easiest, mine, with_body};
 
 /// The block on which the cases stand.
 const BASE: u32 = 101;

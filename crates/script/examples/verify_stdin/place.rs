@@ -1,15 +1,15 @@
 //! Puts a script where an input runs it, and signs.
 
 use crate::Case;
-use crate::assembler::{In, transaction};
 use crate::generate::Generator;
 use crate::wallet::{self, Kind, script_hash, secret, sign_ecdsa, witness_program};
-use primitives::{Amount, Tables};
+use primitives::{Amount, OutPoint, Tables};
 use script::opcode::*;
 use script::sighash::{Leaf, leaf_hash, legacy, taproot, witness_v0};
 use script::{Precomputed, SpentOutput};
 use secp256k1::{Keypair, Parity, PublicKey, Scalar, schnorr};
 use simd::sha256::sha256;
+use testkit::blocks::{In, transaction};
 
 /// Where a script is run from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Generator {
             (0..inputs).map(|n| (1000 + n as i64, if n == input { lock.spent.clone() } else { other(n) })).collect();
         let mut ins: Vec<In> = (0..inputs)
             .map(|n| In {
-                prevout: std::array::from_fn(|at| if at < 33 { n as u8 + 1 } else { 0 }),
+                prevout: OutPoint::from_bytes(&std::array::from_fn(|at| if at < 33 { n as u8 + 1 } else { 0 })),
                 script_sig: Vec::new(),
                 sequence: self.pick(&[0, 1, 2, 0xffff_ffff, 0xffff_fffe, 1 << 31, 1 << 22, (1 << 22) + 2]),
                 witness: Vec::new(),

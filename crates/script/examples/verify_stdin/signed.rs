@@ -1,12 +1,14 @@
 //! Scripts that check signatures, amid instructions that change nothing.
 
 use crate::Case;
-use crate::assembler::{In, push_number, transaction};
+use crate::assembler::push_number;
 use crate::generate::Generator;
 use crate::place::{Item, PLACES, Place, Sign};
 use crate::wallet::key;
+use primitives::OutPoint;
 use script::opcode::*;
 use script::sighash::Leaf;
+use testkit::blocks::{In, transaction};
 
 /// A script being written, and what its signatures will sign.
 struct Draft {
@@ -131,7 +133,7 @@ impl Generator {
         code.extend([OP_DROP, OP_2DROP][copies - 1..copies].iter());
         push_data(&mut code, &key(number));
         code.push(OP_CHECKSIG);
-        let prevout = std::array::from_fn(|at| at as u8);
+        let prevout = OutPoint::from_bytes(&std::array::from_fn(|at| at as u8));
         let input = |script_sig| In { prevout, script_sig, sequence: 0, witness: Vec::new() };
         let outs = [(1, vec![OP_1])];
         let unsigned = transaction(1, &[input(Vec::new())], &outs, 0);

@@ -1,7 +1,5 @@
 //! Scripts as text, as Core's vectors write them: numbers, `0x` bytes, 'quoted' pushes, opcode names.
-//! And transactions from their parts.
 
-use primitives::encode::put_compact_size;
 use primitives::hex;
 use script::opcode::{NAMES, OP_1, OP_1NEGATE, OP_NOP, OP_RESERVED, push_data};
 
@@ -56,47 +54,6 @@ fn opcode(word: &str) -> u8 {
         .iter()
         .find(|(full, value)| full.strip_prefix("OP_") == Some(known) && (*value >= OP_NOP || *value == OP_RESERVED));
     found.unwrap_or_else(|| panic!("no opcode {word}")).1
-}
-
-/// One input: prevout, scriptSig, sequence, witness.
-pub(crate) struct In {
-    pub(crate) prevout: [u8; 36],
-    pub(crate) script_sig: Vec<u8>,
-    pub(crate) sequence: u32,
-    pub(crate) witness: Vec<Vec<u8>>,
-}
-
-/// A transaction's bytes; in the witness form only when there is a witness.
-pub(crate) fn transaction(version: u32, inputs: &[In], outputs: &[(i64, Vec<u8>)], lock_time: u32) -> Vec<u8> {
-    let with_witness = inputs.iter().any(|input| !input.witness.is_empty());
-    let mut out = version.to_le_bytes().to_vec();
-    if with_witness {
-        out.extend([0, 1]);
-    }
-    put_compact_size(&mut out, inputs.len() as u64);
-    for input in inputs {
-        out.extend(input.prevout);
-        put_with_length(&mut out, &input.script_sig);
-        out.extend(input.sequence.to_le_bytes());
-    }
-    put_compact_size(&mut out, outputs.len() as u64);
-    for (value, script) in outputs {
-        out.extend(value.to_le_bytes());
-        put_with_length(&mut out, script);
-    }
-    if with_witness {
-        for input in inputs {
-            put_compact_size(&mut out, input.witness.len() as u64);
-            input.witness.iter().for_each(|item| put_with_length(&mut out, item));
-        }
-    }
-    out.extend(lock_time.to_le_bytes());
-    out
-}
-
-pub(crate) fn put_with_length(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_compact_size(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Core's script_tests.json: every row, with the exact error.
 
-use crate::assembler::{In, script, transaction};
+use crate::assembler::script;
 use crate::data;
-use primitives::{Amount, Tables};
+use primitives::{Amount, OutPoint, Tables};
 use script::lanes::Compared;
 use script::sighash::leaf_hash;
 use script::{Batch, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, SpentOutput, verify, verify_all};
@@ -10,6 +10,7 @@ use secp256k1::{Parity, Scalar, XOnlyPublicKey};
 use serde_json::Value;
 use simd::sha256::sha256;
 use testkit::Rng;
+use testkit::blocks::{In, transaction, txid_of};
 
 /// One row, ready to run.
 struct Case {
@@ -64,12 +65,9 @@ fn case(with: Option<&[Value]>, script_sig: &str, spent: &str) -> Case {
         "0x51 0x20 #TAPROOTOUTPUT#" => [&[0x51, 0x20][..], &taproot_output(&leaf).0].concat(),
         text => script(text),
     };
-    let mut null = [0; 36];
-    null[32..].fill(0xff);
-    let coinbase = In { prevout: null, script_sig: vec![0, 0], sequence: u32::MAX, witness: Vec::new() };
+    let coinbase = In { prevout: OutPoint::NULL, script_sig: vec![0, 0], sequence: u32::MAX, witness: Vec::new() };
     let credit = transaction(1, &[coinbase], &[(value, spent.clone())], 0);
-    let mut prevout = [0; 36];
-    prevout[..32].copy_from_slice(&simd::sha256::sha256d(&credit));
+    let prevout = OutPoint { txid: txid_of(&credit), vout: 0 };
     let input = In { prevout, script_sig: script(script_sig), sequence: u32::MAX, witness };
     Case { spending: transaction(1, &[input], &[(value, Vec::new())], 0), value, script: spent }
 }

@@ -1,11 +1,11 @@
 //! Core's feature_taproot dump: thousands of inputs, with a witness that makes each succeed and one that makes it fail.
 
-use crate::assembler::{In, transaction};
 use crate::data;
 use primitives::Tables;
 use script::lanes::Compared;
 use script::{Deferred, Flags, Immediate, Precomputed, Scratch, verify, verify_all};
 use serde_json::Value;
+use testkit::blocks::{In, transaction};
 
 /// Every combination of the flags of consensus that is consistent.
 fn combinations() -> Vec<Flags> {
@@ -31,7 +31,7 @@ fn spending(case: &Value, input: usize, with: &Value) -> Vec<u8> {
             } else {
                 (old.script_sig().to_vec(), old.witness().map(<[u8]>::to_vec).collect())
             };
-            In { prevout: *old.prevout_bytes(), script_sig, sequence: old.sequence(), witness }
+            In { prevout: old.prevout(), script_sig, sequence: old.sequence(), witness }
         })
         .collect();
     let outputs: Vec<(i64, Vec<u8>)> =

@@ -1,12 +1,13 @@
 //! Makes spending transactions with real signatures, of every common kind.
 
-use crate::assembler::{In, push_number, transaction};
-use primitives::{Amount, Tables};
+use crate::assembler::push_number;
+use primitives::{Amount, OutPoint, Tables, Txid};
 use script::opcode::*;
 use script::sighash::{Leaf, leaf_hash, legacy, taproot, witness_v0};
 use script::{Precomputed, SpentOutput};
 use secp256k1::{Keypair, Message, Parity, PublicKey, Scalar, SecretKey, XOnlyPublicKey, ecdsa, schnorr};
 use simd::sha256::sha256;
+use testkit::blocks::{In, transaction};
 
 /// What an output pays to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
@@ -226,8 +227,7 @@ pub(crate) fn spending(kinds: &[Kind], outputs: usize, hash_type: u8, number: us
         .collect();
     let mut inputs: Vec<In> = (0..kinds.len())
         .map(|input| {
-            let mut prevout = [0; 36];
-            prevout[..32].copy_from_slice(&sha256(&number(input).to_le_bytes()));
+            let prevout = OutPoint { txid: Txid::from_bytes(sha256(&number(input).to_le_bytes())), vout: 0 };
             In { prevout, script_sig: Vec::new(), sequence: u32::MAX - 2, witness: Vec::new() }
         })
         .collect();

@@ -1,9 +1,12 @@
 //! What the tests share: made blocks, networks, real chains.
 
 use disk::Disk;
-use primitives::{BlockHash, Hash256, Header, Target, U256};
+use primitives::{BlockHash, Hash256, Header, OutPoint, Target, U256};
 use std::path::Path;
 use store::Network;
+use testkit::blocks::{self, Tx};
+
+pub(crate) use testkit::blocks::{hash_of, record};
 
 /// Regtest: any second header meets its target.
 pub(crate) fn regtest() -> Network {
@@ -16,34 +19,25 @@ pub(crate) fn network(folder: &'static str, magic: [u8; 4], genesis: &str) -> Ne
     Network { folder, magic, genesis: BlockHash::literal(genesis), pow_limit }
 }
 
+/// The Merkle root of every block here: bodies do not count.
+const ROOT: Hash256 = Hash256([7; 32]);
+
 /// A header on `prev` that meets regtest's target.
 pub(crate) fn header(prev: BlockHash, time: u32) -> Header {
-    let target = Target::from_compact(0x207f_ffff).unwrap();
-    let made = (0..).map(|nonce| Header::new(4, prev, Hash256([7; 32]), time, 0x207f_ffff, nonce));
-    made.into_iter().find(|header| target.is_met_by(&header.hash())).unwrap()
+    blocks::mine(4, prev, ROOT, time, blocks::EASIEST)
 }
 
 /// A header that does not meet regtest's target.
 pub(crate) fn bad_header(prev: BlockHash, time: u32) -> Header {
-    let target = Target::from_compact(0x207f_ffff).unwrap();
-    let made = (0..).map(|nonce| Header::new(4, prev, Hash256([7; 32]), time, 0x207f_ffff, nonce));
-    made.into_iter().find(|header| !target.is_met_by(&header.hash())).unwrap()
+    blocks::without_work(4, prev, ROOT, time, blocks::EASIEST)
 }
 
 /// A block that parses: one transaction with one output whose script has `script_bytes` bytes.
 pub(crate) fn block(prev: BlockHash, time: u32, script_bytes: usize) -> Vec<u8> {
-    let mut out = header(prev, time).0.to_vec();
-    out.push(1);
-    out.extend_from_slice(&1u32.to_le_bytes());
-    out.push(1);
-    out.extend_from_slice(&[0; 32]);
-    out.extend_from_slice(&[0xff; 4]);
-    out.extend_from_slice(&[0, 0xff, 0xff, 0xff, 0xff, 1]);
-    out.extend_from_slice(&5_000_000_000u64.to_le_bytes());
-    primitives::encode::put_compact_size(&mut out, script_bytes as u64);
-    out.extend((0..script_bytes).map(|at| at.to_le_bytes()[0] | 1));
-    out.extend_from_slice(&[0; 4]);
-    out
+    let script = (0..script_bytes).map(|index| index.to_le_bytes()[0] | 1).collect();
+    let outputs = vec![(50 * blocks::COIN, script)];
+    let tx = Tx { version: 1, outputs, ..Tx::spend(OutPoint::NULL, 0) };
+    blocks::with_body(header(prev, time), &[tx.bytes()])
 }
 
 /// Blocks on one another, of growing and differing sizes.
@@ -55,16 +49,6 @@ pub(crate) fn chain(count: u32, script_bytes: impl Fn(u32) -> usize) -> Vec<Vec<
         prev = hash_of(blocks.last().unwrap());
     }
     blocks
-}
-
-/// Hash of a block.
-pub(crate) fn hash_of(block: &[u8]) -> BlockHash {
-    Header(*block.first_chunk().unwrap()).hash()
-}
-
-/// A record of a block.
-pub(crate) fn record(magic: [u8; 4], block: &[u8]) -> Vec<u8> {
-    [&magic[..], &u32::try_from(block.len()).unwrap().to_le_bytes(), block].concat()
 }
 
 /// Writes a file whole, obfuscated.

@@ -24,7 +24,7 @@ pub(super) fn broken(root: &Path) -> Vec<String> {
             let place = |name: &str| layers.iter().position(|layer| layer == name);
             let is_down = match (name.as_str(), below.as_str()) {
                 (_, TESTKIT) => is_dev,
-                (TESTKIT, below) => place(below).is_none() || below == "primitives",
+                (TESTKIT, below) => place(below).is_none() || matches!(below, "primitives" | "simd"),
                 (name, below) => place(below)? > place(name)?,
             };
             (!is_down).then(|| format!("{name} takes from {below}"))
