@@ -1,88 +1,17 @@
-//! Blocks and transactions as one buffer and three tables of offsets.
+//! Blocks and transactions as views of their bytes, through the tables of offsets in `tables.rs`.
 //!
-//! A [`Tables`] holds, for the bytes it was filled from, where each transaction, input and output starts.
-//! Filling it allocates nothing once its three vectors have grown; views borrow the bytes and the tables.
+//! A view borrows the bytes and the tables; it copies nothing and cannot fail.
 //!
-//! block:       header 80 | CompactSize count | transactions
-//! transaction: version u32 | [00 01] | inputs | outputs | [a witness stack an input] | locktime u32
-//! input:       txid 32 | vout u32 | CompactSize length, script | sequence u32
-//! output:      value i64 | CompactSize length, script
-//!
-//! Absent on purpose: rules. What Core's parser takes is taken, what it refuses is refused, and no more.
+//! Absent on purpose: rules, owned transactions.
 
 use crate::amount::Amount;
 use crate::encode::{DecodeError, Reader, compact_size_bytes};
 use crate::header::{HEADER_BYTES, Header};
 use crate::ids::{OutPoint, Txid, Wtxid};
+use crate::tables::{InputAt, OutputAt, Tables, TransactionAt, offset_fits};
 use simd::sha256::{Pieces, sha256d_many};
 
-/// Fewest bytes of an input, an output, a transaction: what a claimed count is measured against.
-const INPUT_BYTES_MIN: usize = 41;
-const OUTPUT_BYTES_MIN: usize = 9;
-const TRANSACTION_BYTES_MIN: usize = 10;
-
-/// Where a transaction lies. Its inputs and outputs end where the next one's begin.
-#[derive(Clone, Copy, Debug, Default)]
-struct TransactionAt {
-    start: u32,
-    end: u32,
-    /// Where the witnesses start; where the locktime starts when there are none.
-    witness: u32,
-    inputs: u32,
-    outputs: u32,
-    /// 6 with marker and flag, 4 without.
-    body: u8,
-}
-
-impl TransactionAt {
-    /// Bytes of the form without witness: version, body, locktime.
-    #[inline]
-    fn stripped_bytes(&self) -> usize {
-        4 + (self.witness - self.start - u32::from(self.body)) as usize + 4
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct InputAt {
-    start: u32,
-    script: u32,
-    script_bytes: u32,
-    /// Where this input's witness stack starts; 0 when the transaction has none.
-    witness: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct OutputAt {
-    start: u32,
-    script: u32,
-    script_bytes: u32,
-}
-
-/// Offsets of everything in one block, or in one transaction.
-#[derive(Clone, Debug, Default)]
-pub struct Tables {
-    transactions: Vec<TransactionAt>,
-    inputs: Vec<InputAt>,
-    outputs: Vec<OutputAt>,
-    /// Bytes of the block or transaction.
-    bytes: usize,
-    /// Bytes of all transactions without their witnesses, summed while they are parsed.
-    stripped_bytes: usize,
-}
-
 impl Tables {
-    /// Tables with room for nothing yet.
-    pub fn new() -> Tables {
-        Tables::default()
-    }
-
-    fn clear(&mut self) {
-        self.transactions.clear();
-        self.inputs.clear();
-        self.outputs.clear();
-        (self.bytes, self.stripped_bytes) = (0, 0);
-    }
-
     /// Fills the tables from the block at the start of `bytes`. Bytes behind the block are left alone, as Core leaves them.
     ///
     /// # Errors
@@ -127,116 +56,6 @@ impl Tables {
     /// When `bytes` is shorter than that block.
     pub fn block<'a>(&'a self, bytes: &'a [u8]) -> Block<'a> {
         Block { bytes: &bytes[..self.bytes], tables: self }
-    }
-
-    /// Bytes held by the tables themselves.
-    pub fn memory_bytes(&self) -> usize {
-        self.transactions.capacity() * size_of::<TransactionAt>()
-            + self.inputs.capacity() * size_of::<InputAt>()
-            + self.outputs.capacity() * size_of::<OutputAt>()
-    }
-
-    fn fill_block(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
-        offset_fits(bytes)?;
-        let mut reader = Reader::new(bytes);
-        reader.take(HEADER_BYTES)?;
-        let count = reader.compact_size()?;
-        // A count beyond the bytes fails at the transaction that is not there; only memory is at stake here.
-        self.transactions.reserve(count.min(reader.remaining() / TRANSACTION_BYTES_MIN));
-        for _ in 0..count {
-            self.fill_transaction(&mut reader)?;
-        }
-        Ok(reader.offset())
-    }
-
-    fn fill_transaction(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
-        let start = reader.offset();
-        let mut at = TransactionAt {
-            start: start as u32,
-            inputs: self.inputs.len() as u32,
-            outputs: self.outputs.len() as u32,
-            body: 4,
-            ..TransactionAt::default()
-        };
-        reader.take(4)?;
-        let mut flag = 0;
-        let mut inputs = reader.compact_size()?;
-        if inputs == 0 {
-            flag = reader.u8()?;
-            if flag != 0 {
-                at.body = 6;
-                inputs = reader.compact_size()?;
-            }
-        }
-        if inputs != 0 || flag != 0 {
-            self.fill_inputs(reader, inputs)?;
-            self.fill_outputs(reader)?;
-        }
-        at.witness = reader.offset() as u32;
-        if flag & 1 != 0 {
-            let any = self.fill_witnesses(reader, at.inputs as usize)?;
-            if !any {
-                return Err(DecodeError::SuperfluousWitness { offset: start });
-            }
-        }
-        if flag > 1 {
-            return Err(DecodeError::UnknownFlag { offset: start, flag });
-        }
-        reader.take(4)?;
-        at.end = reader.offset() as u32;
-        self.stripped_bytes += at.stripped_bytes();
-        self.transactions.push(at);
-        Ok(())
-    }
-
-    fn fill_inputs(&mut self, reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeError> {
-        self.inputs.reserve(count.min(reader.remaining() / INPUT_BYTES_MIN));
-        for _ in 0..count {
-            let start = reader.offset() as u32;
-            reader.array::<36>()?;
-            let script_bytes = reader.compact_size()?;
-            let script = reader.offset() as u32;
-            reader.take(script_bytes + 4)?;
-            self.inputs.push(InputAt { start, script, script_bytes: script_bytes as u32, witness: 0 });
-        }
-        Ok(())
-    }
-
-    fn fill_outputs(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
-        let count = reader.compact_size()?;
-        self.outputs.reserve(count.min(reader.remaining() / OUTPUT_BYTES_MIN));
-        for _ in 0..count {
-            let start = reader.offset() as u32;
-            reader.array::<8>()?;
-            let script_bytes = reader.compact_size()?;
-            let script = reader.offset() as u32;
-            reader.take(script_bytes)?;
-            self.outputs.push(OutputAt { start, script, script_bytes: script_bytes as u32 });
-        }
-        Ok(())
-    }
-
-    /// Says whether any stack has an item.
-    fn fill_witnesses(&mut self, reader: &mut Reader<'_>, first: usize) -> Result<bool, DecodeError> {
-        let mut any = false;
-        for input in &mut self.inputs[first..] {
-            input.witness = reader.offset() as u32;
-            let items = reader.compact_size()?;
-            any |= items != 0;
-            for _ in 0..items {
-                let bytes = reader.compact_size()?;
-                reader.take(bytes)?;
-            }
-        }
-        Ok(any)
-    }
-}
-
-/// Offsets are kept in 32 bits; no caller has more than Core's 32 MiB.
-fn offset_fits(bytes: &[u8]) -> Result<(), DecodeError> {
-    match u32::try_from(bytes.len()) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(DecodeError::Value { offset: 0, what: "more than 4 GiB in one piece" }),
     }
 }
 

@@ -17,11 +17,12 @@ pub mod hex;
 pub mod human;
 pub mod ids;
 pub mod merkle;
+pub mod tables;
 pub mod undo;
 pub mod work;
 
 pub use amount::Amount;
-pub use block::{Block, Input, Output, Tables, Transaction};
+pub use block::{Block, Input, Output, Transaction};
 pub use coin::{CoinKey, CoinRef};
 pub use encode::{DecodeError, Reader};
 #[doc(hidden)]
@@ -30,4 +31,5 @@ pub use hash::Hash256;
 pub use header::Header;
 pub use height::{Height, MedianTime};
 pub use ids::{BlockHash, OutPoint, Txid, Wtxid};
+pub use tables::Tables;
 pub use work::{Target, U256, Work};

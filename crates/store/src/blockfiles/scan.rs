@@ -13,9 +13,8 @@ use super::{BlockAt, BlockFiles, RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_M
 use crate::FilePos;
 use crate::fault::Result;
 use memchr::memmem::Finder;
-use primitives::block::Tables;
 use primitives::header::HEADER_BYTES;
-use primitives::{BlockHash, Header, Target};
+use primitives::{BlockHash, Header, Tables, Target};
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
