@@ -8,7 +8,6 @@
 
 pub mod answers;
 pub mod lane;
-pub mod muhash;
 pub mod ops;
 pub mod table;
 

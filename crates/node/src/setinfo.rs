@@ -5,8 +5,8 @@
 
 use crate::fault::Fault;
 use crate::options::{SetHash, SetInfo};
-use coins::muhash::MuHash;
 use primitives::coin::{CoinRef, put_coin_hashed};
+use primitives::muhash::MuHash;
 use primitives::{Hash256, OutPoint};
 use simd::sha256::Sha256;
 use std::collections::BTreeMap;

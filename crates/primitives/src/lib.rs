@@ -6,6 +6,7 @@
 
 pub mod amount;
 pub mod block;
+pub mod chacha20;
 pub mod coin;
 pub mod encode;
 #[doc(hidden)]
@@ -17,6 +18,7 @@ pub mod hex;
 pub mod human;
 pub mod ids;
 pub mod merkle;
+pub mod muhash;
 pub mod tables;
 pub mod undo;
 pub mod work;

@@ -1,6 +1,6 @@
 //! Keys and packet ciphers of one connection. Names are BIP324's.
 
-use super::chacha::LengthCipher;
+use super::length_cipher::LengthCipher;
 use super::{HEADER_BYTES, IGNORE_BIT, KEY_BYTES, LENGTH_BYTES, REKEY_INTERVAL, TAG_BYTES, TERMINATOR_BYTES};
 use crate::wire::WireError;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};

@@ -6,8 +6,8 @@
 //!
 //! Absent on purpose: when which part is awaited ([`crate::transport`]).
 
-mod chacha;
 mod cipher;
+mod length_cipher;
 
 pub use cipher::{Cipher, Keys};
 

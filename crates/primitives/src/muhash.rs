@@ -4,7 +4,9 @@
 //! endian); the hash of a set is SHA-256 of the product of its elements modulo 2^3072 - 1103717.
 //! Products of parts multiply to the product of the whole, so that every core can have a part.
 //!
-//! Source: Bitcoin Core b88bffe, `MuHash3072` (crypto/muhash.cpp); RFC 8439 for ChaCha20.
+//! Source: Bitcoin Core b88bffe, `MuHash3072` (crypto/muhash.cpp).
+
+use crate::chacha20;
 
 const LIMBS: usize = 48;
 /// The modulus is 2^3072 minus this.
@@ -63,32 +65,12 @@ fn number(element: &[u8]) -> [u64; LIMBS] {
     let key = simd::sha256::sha256(element);
     let mut limbs = [0; LIMBS];
     for (block, eight) in limbs.chunks_exact_mut(8).enumerate() {
-        let words = chacha20_block(&key, block as u32);
+        let words = chacha20::words(&key, &[0; 12], block as u32);
         for (limb, pair) in eight.iter_mut().zip(words.chunks_exact(2)) {
             *limb = u64::from(pair[0]) | u64::from(pair[1]) << 32;
         }
     }
     limbs
-}
-
-/// 64 bytes of key stream, as words, for a zero nonce.
-fn chacha20_block(key: &[u8; 32], counter: u32) -> [u32; 16] {
-    let mut start = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574, 0, 0, 0, 0, 0, 0, 0, 0, counter, 0, 0, 0];
-    for (word, bytes) in start[4..12].iter_mut().zip(key.chunks_exact(4)) {
-        *word = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
-    }
-    let mut x = start;
-    let mut quarter = |a: usize, b: usize, c: usize, d: usize| {
-        for (add, to, rotate) in [((a, b), d, 16), ((c, d), b, 12), ((a, b), d, 8), ((c, d), b, 7)] {
-            x[add.0] = x[add.0].wrapping_add(x[add.1]);
-            x[to] = (x[to] ^ x[add.0]).rotate_left(rotate);
-        }
-    };
-    for _ in 0..10 {
-        (0..4).for_each(|i| quarter(i, 4 + i, 8 + i, 12 + i));
-        (0..4).for_each(|i| quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4));
-    }
-    std::array::from_fn(|i| x[i].wrapping_add(start[i]))
 }
 
 /// The product modulo the prime, below 2^3072.
@@ -143,7 +125,7 @@ fn inverse(n: &[u64; LIMBS]) -> [u64; LIMBS] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::{Hash256, Txid};
+    use crate::{CoinRef, Hash256, OutPoint, Txid, coin, hex};
 
     fn element(n: u8) -> [u8; 32] {
         let mut bytes = [0; 32];
@@ -166,12 +148,11 @@ mod tests {
             Hash256(set.finalize()).to_string(),
             "10d312b100cbd32ada024a6646e40d3482fcff103668d2625f10002a607d5863"
         );
-        let coin =
-            primitives::hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
+        let stored = hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
         let txid = Txid::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
         let mut bytes = Vec::new();
-        let outpoint = primitives::OutPoint { txid, vout: 0 };
-        primitives::coin::put_coin_hashed(&mut bytes, &outpoint, &primitives::CoinRef::decode(&coin).unwrap());
+        let outpoint = OutPoint { txid, vout: 0 };
+        coin::put_coin_hashed(&mut bytes, &outpoint, &CoinRef::decode(&stored).unwrap());
         let mut set = MuHash::new();
         set.insert(&bytes);
         assert_eq!(
