@@ -12,9 +12,9 @@ const BLOCKS: u32 = 3000;
 const BAD: usize = 1000;
 
 #[test]
-fn a_refused_block_frees_who_waits_for_a_buffer() {
+fn refused_block_frees_the_reader_that_waits_for_a_buffer() {
     let mut blocks = chain(BLOCKS);
-    // The header has another transaction in its Merkle root: the body is none of it.
+    // The body no longer fits the Merkle root of its header.
     let end = blocks[BAD].len() - 1;
     blocks[BAD][end] ^= 1;
     let disk = SimDisk::new(0);

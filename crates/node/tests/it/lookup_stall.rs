@@ -1,4 +1,4 @@
-//! One block waits for the tables while a commit passes it and later blocks have their answers: who spends twice is refused.
+//! One block waits for the tables while a commit passes it and later blocks have their answers: a double spend is refused.
 //!
 //! By design one commit at most can pass a block that waits in its look-up: the mark of the next one lies behind a block
 //! that no lane has begun, hence behind the one that waits, and that has to be committed first.
@@ -7,7 +7,6 @@ use crate::chain::block;
 use crate::memory_backend::Memory;
 use crate::panics::jobs;
 use crate::peers::{coinbase, spend};
-use crate::schedule::Random;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use node::pipeline::{Choose, Outcome, Pipeline, Runnable, Seq, Settings};
@@ -15,6 +14,7 @@ use node::stats::Stage;
 use primitives::{Amount, CoinKey, Header, Height, MedianTime, OutPoint, Txid, coin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use testkit::Rng;
 
 /// Blocks 1 to 40, of which this one waits.
 const STALLED: u32 = 20;
@@ -41,7 +41,7 @@ fn seq_of(height: u32) -> Seq {
 }
 
 /// Any order in which the block's look-up comes when nothing else can be done.
-fn stalling(mut random: Random, world: Arc<Memory>, passed: Arc<Passed>) -> Choose {
+fn stalling(mut random: Rng, world: Arc<Memory>, passed: Arc<Passed>) -> Choose {
     const WAITING: Runnable = Runnable::Block { seq: Seq::new(STALLED as u64 - 1), stage: Stage::LookUp };
     let (mut is_held, mut was_waiting, mut commits_before) = (false, false, 0);
     Box::new(move |choices| {
@@ -75,7 +75,7 @@ fn stalling(mut random: Random, world: Arc<Memory>, passed: Arc<Passed>) -> Choo
 }
 
 /// Runs a chain in which each of `spends` (height, coin) is a block's: how it ended, and how many coins the tables have then.
-fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Random, passed: &Arc<Passed>) -> (Outcome, u32) {
+fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Rng, passed: &Arc<Passed>) -> (Outcome, u32) {
     let params = Params::new(Chain::Regtest);
     let mut blocks = vec![params.genesis.to_vec()];
     for height in 1..=LAST {
@@ -106,11 +106,11 @@ fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Random, passed: &Arc
 }
 
 #[test]
-fn a_double_spend_across_a_stalled_block_is_refused() {
+fn double_spend_across_a_stalled_block_is_refused() {
     // Each block from 3 on spends a coin of its own, so that all of them ask the tables.
     let good: Vec<(u32, Txid)> = (3..=LAST).map(|height| (height, old(height as u8))).collect();
     let rows = [
-        ("nobody spends twice", None),
+        ("no coin is spent twice", None),
         ("of the block that waits", Some((24, 20))),
         ("of a block just above it", Some((25, 21))),
         ("of a block that was committed before", Some((23, 5))),
@@ -119,14 +119,14 @@ fn a_double_spend_across_a_stalled_block_is_refused() {
     ];
     for budget_bytes in [0, 64 << 20] {
         let (mut runs, mut commits, mut early) = (0, 0, 0);
-        for seed in 0..20 {
+        for seed in testkit::seeds(20) {
             for (row, bad) in rows {
                 let mut spends = good.clone();
                 if let Some((height, coin)) = bad {
                     spends[height as usize - 3].1 = old(coin);
                 }
                 let passed = Arc::new(Passed::default());
-                let (outcome, left) = run(&spends, budget_bytes, Random(seed), &passed);
+                let (outcome, left) = run(&spends, budget_bytes, Rng::new(seed), &passed);
                 let (passing, later) = (passed.commits.load(Relaxed), passed.later_look_ups.load(Relaxed));
                 assert!(passing <= 1, "{row}: {passing} commits passed the block");
                 runs += 1;
@@ -152,6 +152,9 @@ fn a_double_spend_across_a_stalled_block_is_refused() {
         println!(
             "budget {budget_bytes}: a commit passed the block in {commits} of {runs} runs, in {early} beside early answers"
         );
-        assert!(budget_bytes == 0 || early > runs / 2, "commits pass, and later blocks have answers before");
+        assert!(
+            budget_bytes == 0 || runs < 120 || early > runs / 2,
+            "commits pass, and later blocks have answers before"
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! A world in memory for the pipeline: blocks from a list, tables in a map.
 
-use crate::schedule::Random;
 use coins::Generation;
 use coins::table::Change;
 use consensus::{BlockError, Params, ScriptCheckReason};
@@ -16,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 use store::blockfiles::BlockAt;
+use testkit::Rng;
 
 /// Everything that a pipeline writes, and the blocks that it reads.
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub(crate) struct Memory {
     /// How long each block takes to come.
     pub(crate) delay: Option<Duration>,
     /// At random a commit is to wait for merges, or finds no room.
-    pub(crate) moods: Mutex<Option<Random>>,
+    pub(crate) moods: Mutex<Option<Rng>>,
     merges_left: AtomicU32,
     syncs: AtomicU32,
     /// Bytes of coins when there were most.

@@ -3,7 +3,7 @@
 
 use crate::chain::{file, put};
 use crate::folder::{FOLDER, options};
-use crate::schedule::{Random, story};
+use crate::schedule::story;
 use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
 use node::datadir::lock::network;
@@ -13,6 +13,7 @@ use primitives::{BlockHash, Hash256};
 use std::path::{Path, PathBuf};
 use store::Layout;
 use store::index::BlockIndex;
+use testkit::Rng;
 
 /// Everything that must be the same: block by block what the index says, its file infos, the undo files, the set.
 #[derive(PartialEq)]
@@ -24,7 +25,7 @@ struct End {
     refused: u64,
 }
 
-fn run(blocks: &[u8], random: &mut Random) -> End {
+fn run(blocks: &[u8], random: &mut Rng) -> End {
     let disk = SimDisk::new(0);
     put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), blocks);
     let options = Options {
@@ -62,7 +63,7 @@ fn any_workers_and_any_cache_leave_the_same_files() {
     let seeds = if testkit::is_slow() { 200 } else { 5 };
     let mut refused = 0;
     for seed in 1000..1000 + seeds {
-        let mut random = Random(seed);
+        let mut random = Rng::new(seed);
         let story = story(&mut random);
         let mut blocks: Vec<Vec<u8>> = story.groups.concat();
         let mut shuffled = || {
