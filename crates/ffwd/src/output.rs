@@ -94,7 +94,16 @@ struct JobObject<'a> {
     coin_bytes_max: u64,
     flushes: u64,
     stopped: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    undelivered: Vec<Undelivered>,
     stages: Stages<'a>,
+}
+
+/// A block that peers announced and none gave.
+#[derive(Serialize)]
+struct Undelivered {
+    height: u32,
+    hash: String,
 }
 
 /// Result of a reindex, import or sync, as JSON. `set` is absent when it was stopped before its end.
@@ -128,8 +137,17 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
         coin_bytes_max: stats.coin_bytes_max,
         flushes: stats.flushes,
         stopped: report.stopped,
+        undelivered: undelivered(report),
         stages: Stages(report),
     })
+}
+
+fn undelivered(report: &Report) -> Vec<Undelivered> {
+    report
+        .undelivered
+        .iter()
+        .map(|(height, hash)| Undelivered { height: height.to_u32(), hash: hash.to_string() })
+        .collect()
 }
 
 /// The same for people.
@@ -435,6 +453,18 @@ mod tests {
                 "job, stopped",
                 job_json("regtest", &report(), None),
                 JOB.replace("bogosize ", "").replace("total_amount ", "").replace(" txouts", ""),
+            ),
+            (
+                "job, blocks not delivered",
+                job_json(
+                    "regtest",
+                    &Report {
+                        undelivered: vec![(primitives::Height::new(207), BlockHash::from_bytes([8; 32]))],
+                        ..report()
+                    },
+                    Some(&set(None)),
+                ),
+                format!("{JOB} undelivered"),
             ),
             ("set", set_json(&set(None)), SET.to_owned()),
             ("set, muhash", set_json(&set(Some("muhash"))), format!("{SET} muhash")),

@@ -148,6 +148,8 @@ pub struct Report {
     pub seconds: f64,
     /// It was stopped before its end.
     pub stopped: bool,
+    /// Height and hash of blocks that peers announced and none gave: their chains were not followed.
+    pub undelivered: Vec<(Height, BlockHash)>,
     /// Where the time went.
     pub stats: Snapshot,
 }

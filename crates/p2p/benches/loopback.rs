@@ -50,7 +50,7 @@ fn run(made: &Made, v2transport: bool) -> f64 {
         assert!(!matches!(event, Event::Block { .. }), "none was asked for");
     }
     let started = Instant::now();
-    network.want(chain.wanted(usize::MAX));
+    network.want(vec![chain.wanted(usize::MAX)]);
     let (mut count, mut bytes) = (0, 0);
     while count < made.headers.len() {
         if let Event::Block { hash, bytes: block, .. } =

@@ -1,6 +1,7 @@
 //! What `node` and the network say to each other, next to [`crate::ChainView`]: settings, commands, events.
 
 use crate::budget::Reservation;
+use crate::chain::HeaderInfo;
 use crate::params::NetworkParams;
 use crate::reason::Reason;
 use primitives::{BlockHash, Height};
@@ -88,7 +89,7 @@ impl Config {
     }
 }
 
-/// A block that the node wants: on the chain that it wants to follow, and not stored.
+/// A block that the node wants: on the chain of a peer, and not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Want {
     /// Its hash.
@@ -215,7 +216,12 @@ pub enum Event {
         /// Its bytes.
         bytes: BlockBytes,
     },
-    /// Few blocks of the last list are left to ask for: give the next list with [`crate::Network::want`].
+    /// The best blocks of the peers that have at least our tip's work, those first that are to be preferred: what is
+    /// missing up to each is to be given with [`crate::Network::want`], in the same order.
+    ///
+    /// Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: each peer is asked for the blocks of its own chain.
+    Targets(Vec<BlockHash>),
+    /// Few blocks of a list are left to ask for: give the next lists with [`crate::Network::want`].
     ///
     /// Said once per list, and only if the list was not empty.
     WantMore,
@@ -261,6 +267,11 @@ pub struct Progress {
     pub presync_height: Option<Height>,
     /// See [`Event::HeadersDone`].
     pub headers_done: bool,
+    /// The block of most work that a peer to which we connected has, of those that deliver what they announce: with
+    /// [`Progress::headers_done`], a chain with as much work is the tip that the peers have.
+    pub best_claim: Option<HeaderInfo>,
+    /// Blocks that peers announced and none delivered: see [`crate::hub::delivery`].
+    pub undelivered: Vec<Want>,
     /// Whether the window is full, so that the network waits for the node (disk or processor).
     /// When false while blocks are wanted, the node waits for the network.
     pub window_full: bool,

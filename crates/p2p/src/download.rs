@@ -26,12 +26,14 @@
 //! Absent on purpose: what a block is, and whether it is good.
 
 mod link;
+mod list;
 
 use crate::api::{PeerId, Want};
 use crate::reason::Reason;
 use link::Link;
+use list::{List, State};
 use primitives::{BlockHash, Height};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Requests in flight of a peer whose speed is not known. Source: Core's `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
@@ -70,6 +72,14 @@ pub const DOWNLOAD_PEER_COUNT_MIN: usize = 2;
 /// A peer with only its last blocks is asked down to this depth below its best: two for races.
 /// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS` less two.
 pub const LIMITED_DEPTH_MAX: u32 = 286;
+
+/// A block that a peer was asked for and did not deliver for this time is overdue. Core waits for 10 minutes and more
+/// ([`BLOCK_TIMEOUT`]); this much less so that what one peer announces alone holds up the end of a sync for two minutes at most.
+pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(90);
+/// While it sends that block faster than this, in bytes a second, only [`BLOCK_TIMEOUT`] counts.
+pub const DELIVERY_RATE_MIN: f64 = 4000.0;
+/// Requests of a peer that has sent nothing for this time are not counted as bytes that will come.
+pub const SILENT_AFTER: Duration = Duration::from_secs(10);
 
 /// Size that is assumed of blocks before the first arrives.
 const BLOCK_BYTES_START: f64 = 100_000.0;
@@ -125,12 +135,6 @@ pub enum Turn {
 }
 
 #[derive(Debug)]
-struct Entry {
-    want: Want,
-    arrived: bool,
-}
-
-#[derive(Debug)]
 struct Request {
     want: Want,
     /// Who was asked, in order.
@@ -140,11 +144,8 @@ struct Request {
 /// The scheduler.
 #[derive(Debug)]
 pub struct Download {
-    entries: Vec<Entry>,
-    index: HashMap<BlockHash, usize>,
-    /// Places in `entries` that are neither in flight nor there.
-    missing: BTreeSet<usize>,
-    first_open: usize,
+    /// One for each chain that peers have, the preferred first.
+    lists: Vec<List>,
     requests: HashMap<BlockHash, Request>,
     /// Handed to the node, no verdict yet.
     unjudged: HashMap<BlockHash, PeerId>,
@@ -152,34 +153,24 @@ pub struct Download {
     version: u64,
     block_bytes: f64,
     stall_timeout: Duration,
-    held_up: Option<(BlockHash, Duration)>,
     sampled_at: Duration,
     slow_checked_at: Duration,
     window_full: bool,
-    more_said: bool,
-    /// The last block of the list.
-    last: Option<BlockHash>,
 }
 
 impl Default for Download {
     fn default() -> Download {
         Download {
-            entries: Vec::new(),
-            index: HashMap::new(),
-            missing: BTreeSet::new(),
-            first_open: 0,
+            lists: Vec::new(),
             requests: HashMap::new(),
             unjudged: HashMap::new(),
             links: BTreeMap::new(),
             version: 0,
             block_bytes: BLOCK_BYTES_START,
             stall_timeout: STALL_TIMEOUT_MIN,
-            held_up: None,
             sampled_at: Duration::ZERO,
             slow_checked_at: Duration::ZERO,
             window_full: false,
-            more_said: true,
-            last: None,
         }
     }
 }
@@ -187,51 +178,63 @@ impl Default for Download {
 impl Download {
     // What is wanted.
 
-    /// Replaces the list: blocks of one chain, lowest first.
-    pub fn want(&mut self, list: Vec<Want>) {
-        self.index = list.iter().enumerate().map(|(place, want)| (want.hash, place)).collect();
-        self.entries =
-            list.into_iter().map(|want| Entry { want, arrived: self.unjudged.contains_key(&want.hash) }).collect();
-        self.missing = (0..self.entries.len())
-            .filter(|&i| !self.entries[i].arrived && !self.requests.contains_key(&self.entries[i].want.hash))
-            .collect();
-        self.first_open = 0;
-        self.skip_arrived();
-        self.version += 1;
-        self.held_up = None;
-        // A list that ends where the last one did is all there is: there is no more of it to ask for.
-        let last = self.entries.last().map(|entry| entry.want.hash);
-        if std::mem::replace(&mut self.last, last) != last {
-            self.more_said = last.is_none();
+    /// Replaces the lists: each has blocks of one chain, lowest first; the preferred chain comes first.
+    pub fn want(&mut self, lists: Vec<Vec<Want>>) {
+        // A list that ends where one did before is all there is: there is no more of it to ask for.
+        let said: Vec<_> = self.lists.iter().filter(|list| list.more_said).filter_map(List::last).collect();
+        self.lists.clear();
+        for blocks in lists {
+            let state = |hash: &BlockHash| match () {
+                () if self.unjudged.contains_key(hash) => State::Arrived,
+                () if self.requests.contains_key(hash) => State::Requested,
+                () => State::Missing,
+            };
+            let Some(last) = blocks.last().map(|want| want.hash) else { continue };
+            // Chains that part only further up have the same list.
+            if self.lists.iter().all(|list| list.last() != Some(last)) {
+                let mut list = List::new(blocks, state);
+                list.more_said = said.contains(&last);
+                self.lists.push(list);
+            }
         }
+        for link in self.links.values_mut() {
+            (link.list, link.reach) = (0, Reach::default());
+        }
+        self.version += 1;
     }
 
-    /// Changes with each list: a [`Reach`] belongs to one version.
+    /// Changes with each call of [`Download::want`]: a [`Reach`] belongs to one version.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Length of the list.
-    pub fn count(&self) -> usize {
-        self.entries.len()
+    /// How many lists there are.
+    pub fn list_count(&self) -> usize {
+        self.lists.len()
     }
 
-    /// The block at a place in the list.
-    pub fn at(&self, place: usize) -> Option<Want> {
-        self.entries.get(place).map(|entry| entry.want)
+    /// Length of a list.
+    pub fn count(&self, list: usize) -> usize {
+        self.lists.get(list).map_or(0, List::len)
     }
 
-    /// Whether few blocks are left to ask for: true once for each list.
+    /// The block at a place in a list.
+    pub fn at(&self, list: usize, place: usize) -> Option<Want> {
+        self.lists.get(list)?.at(place)
+    }
+
+    /// Whether few blocks of a list are left to ask for: true once for each.
     pub fn wants_more(&mut self) -> bool {
-        let few = !self.more_said && self.missing.len() * 2 <= self.entries.len();
-        self.more_said |= few;
+        let mut few = false;
+        for list in self.lists.iter_mut().filter(|list| !list.more_said) {
+            list.more_said = list.missing_count() * 2 <= list.len();
+            few |= list.more_said;
+        }
         few
     }
 
-    fn skip_arrived(&mut self) {
-        while self.entries.get(self.first_open).is_some_and(|entry| entry.arrived) {
-            self.first_open += 1;
-        }
+    fn set_state(&mut self, hash: &BlockHash, state: State) {
+        self.lists.iter_mut().for_each(|list| list.set(hash, state));
     }
 
     // Who can serve.
@@ -242,10 +245,10 @@ impl Download {
         self.links.insert(peer, link);
     }
 
-    /// Says what of the present list a peer has.
-    pub fn set_reach(&mut self, peer: PeerId, reach: Reach) {
+    /// Says on which of the present lists a peer's chain is, and what of it the peer has.
+    pub fn set_reach(&mut self, peer: PeerId, list: usize, reach: Reach) {
         if let Some(link) = self.links.get_mut(&peer) {
-            link.reach = reach;
+            (link.list, link.reach) = (list, reach);
         }
     }
 
@@ -255,7 +258,7 @@ impl Download {
         for hash in link.in_flight {
             self.disown(peer, &hash);
         }
-        self.held_up = None;
+        self.lists.iter_mut().for_each(|list| list.held_up = None);
     }
 
     fn disown(&mut self, peer: PeerId, hash: &BlockHash) {
@@ -263,15 +266,7 @@ impl Download {
         request.owners.retain(|owner| *owner != peer);
         if request.owners.is_empty() {
             self.requests.remove(hash);
-            self.reopen(hash);
-        }
-    }
-
-    fn reopen(&mut self, hash: &BlockHash) {
-        if let Some(&place) = self.index.get(hash)
-            && !self.entries[place].arrived
-        {
-            self.missing.insert(place);
+            self.set_state(hash, State::Missing);
         }
     }
 
@@ -281,32 +276,50 @@ impl Download {
     pub fn assign(&mut self, held_bytes: usize, limits: Limits, now: Duration) -> Vec<(PeerId, Vec<Want>)> {
         let mut out: BTreeMap<PeerId, Vec<Want>> = BTreeMap::new();
         self.window_full = false;
-        let mut from = self.first_open;
-        let end = self.first_open.saturating_add(limits.window_count.max(1));
-        while let Some(&place) = self.missing.range(from..end).next() {
-            let all_busy = self.links.values().all(|link| link.in_flight.len() >= link.limit);
-            if place != self.first_open && all_busy {
+        let silent = self.silent_request_count(now);
+        for list in 0..self.lists.len() {
+            let room = |of: &Download| of.has_room(silent, held_bytes, limits);
+            if self.assign_list(list, limits.window_count, room, &mut out, now) {
+                self.lists[list].held_up = None;
+            } else {
+                self.repeat(list, &mut out, now);
+            }
+        }
+        out.into_iter().collect()
+    }
+
+    /// Asks for blocks of one list; whether anything was asked for.
+    fn assign_list(
+        &mut self,
+        list: usize,
+        window_count: usize,
+        has_room: impl Fn(&Download) -> bool,
+        out: &mut BTreeMap<PeerId, Vec<Want>>,
+        now: Duration,
+    ) -> bool {
+        let (first, mut asked) = (self.lists[list].first_open(), false);
+        let (mut from, end) = (first, first.saturating_add(window_count.max(1)));
+        while let Some(place) = self.lists[list].first_missing(from..end) {
+            let all_busy =
+                self.links.values().filter(|link| link.list == list).all(|link| link.in_flight.len() >= link.limit);
+            if place != first && all_busy {
                 break;
             }
-            let is_lowest = place == self.first_open && self.node_waits();
-            if !(is_lowest || self.has_room(held_bytes, limits)) {
+            let is_lowest = place == first && self.node_waits();
+            if !(is_lowest || has_room(self)) {
                 self.window_full = true;
                 break;
             }
             from = place + 1;
-            let Some(peer) = self.soonest(place, &[]) else { continue };
-            self.missing.remove(&place);
-            let want = self.entries[place].want;
+            let Some(peer) = self.soonest(list, place, &[]) else { continue };
+            let want = self.lists[list].at(place).expect("a missing one is in the list");
+            self.set_state(&want.hash, State::Requested);
             self.requests.insert(want.hash, Request { want, owners: vec![peer] });
             self.ask(peer, want, now);
             out.entry(peer).or_default().push(want);
+            asked = true;
         }
-        if out.is_empty() {
-            self.repeat(&mut out, now);
-        } else {
-            self.held_up = None;
-        }
-        out.into_iter().collect()
+        asked
     }
 
     /// Whether the node has done with every block that came.
@@ -314,8 +327,14 @@ impl Download {
         self.unjudged.is_empty()
     }
 
-    fn has_room(&self, held_bytes: usize, limits: Limits) -> bool {
-        let expected = (self.requests.len() + 1) as f64 * self.block_bytes;
+    /// Requests of peers that have sent nothing for [`SILENT_AFTER`]: they take no room from the others' blocks.
+    fn silent_request_count(&self, now: Duration) -> usize {
+        let is_silent = |link: &&Link| now.saturating_sub(link.progress_at.max(link.bytes_at)) > SILENT_AFTER;
+        self.links.values().filter(is_silent).map(|link| link.in_flight.len()).sum()
+    }
+
+    fn has_room(&self, silent_count: usize, held_bytes: usize, limits: Limits) -> bool {
+        let expected = (self.requests.len().saturating_sub(silent_count) + 1) as f64 * self.block_bytes;
         held_bytes as f64 + expected <= limits.window_bytes as f64
     }
 
@@ -327,11 +346,10 @@ impl Download {
     /// The peer that has the block and is expected to deliver it first, if one has a free place;
     /// for the lowest block there is always a place, for everything else waits for it. A peer that connected to us
     /// comes into question only where no other has the block.
-    fn soonest(&self, place: usize, except: &[PeerId]) -> Option<PeerId> {
-        let height = self.entries[place].want.height;
-        let is_free =
-            |link: &Link| link.in_flight.len() < link.limit || (place == self.first_open && except.is_empty());
-        let has = |id: &PeerId, link: &Link| !except.contains(id) && link.has(place, height);
+    fn soonest(&self, list: usize, place: usize, except: &[PeerId]) -> Option<PeerId> {
+        let (height, first) = (self.lists[list].at(place)?.height, self.lists[list].first_open());
+        let is_free = |link: &Link| link.in_flight.len() < link.limit || (place == first && except.is_empty());
+        let has = |id: &PeerId, link: &Link| !except.contains(id) && link.has(list, place, height);
         let is_sought = |link: &Link| link.source != Source::Inbound;
         let from_sought = self.links.iter().any(|(id, link)| is_sought(link) && has(id, link));
         self.links
@@ -341,24 +359,25 @@ impl Download {
             .map(|(id, _)| *id)
     }
 
-    /// Nothing could be asked for: sees whether the lowest block is held up, and asks for it twice.
-    fn repeat(&mut self, out: &mut BTreeMap<PeerId, Vec<Want>>, now: Duration) {
-        let Some(head) = self.entries.get(self.first_open).map(|entry| entry.want.hash) else {
-            self.held_up = None;
+    /// Nothing of a list could be asked for: sees whether its lowest block is held up, and asks for it twice.
+    fn repeat(&mut self, list: usize, out: &mut BTreeMap<PeerId, Vec<Want>>, now: Duration) {
+        let first = self.lists[list].first_open();
+        let Some(head) = self.lists[list].head().map(|want| want.hash) else {
+            self.lists[list].held_up = None;
             return;
         };
         let owners = self.requests.get(&head).map_or_else(Vec::new, |request| request.owners.clone());
-        let (Some(&owner), Some(other)) = (owners.first(), self.soonest(self.first_open, &owners)) else {
+        let (Some(&owner), Some(other)) = (owners.first(), self.soonest(list, first, &owners)) else {
             // Asked twice already: it stays held up, by all.
             if owners.len() < 2 {
-                self.held_up = None;
+                self.lists[list].held_up = None;
             }
             return;
         };
-        let since = match self.held_up {
+        let since = match self.lists[list].held_up {
             Some((hash, since)) if hash == head => since,
             _ => {
-                self.held_up = Some((head, now));
+                self.lists[list].held_up = Some((head, now));
                 now
             }
         };
@@ -369,10 +388,10 @@ impl Download {
             return;
         }
         let count = if owners.len() == 1 { REPEAT_COUNT_MAX } else { 1 };
-        for place in self.first_open..self.entries.len().min(self.first_open + count) {
-            let want = self.entries[place].want;
+        for place in first..first + count {
+            let Some(want) = self.lists[list].at(place) else { return };
             let link = &self.links[&other];
-            let free = link.in_flight.len() < link.limit && link.has(place, want.height);
+            let free = link.in_flight.len() < link.limit && link.has(list, place, want.height);
             let same = |r: &&mut Request| r.owners == owners || r.owners == [owner];
             if let Some(request) = self.requests.get_mut(&want.hash).filter(|r| free && same(r)) {
                 request.owners.push(other);
@@ -393,11 +412,11 @@ impl Download {
         link.gave();
         self.block_bytes += (bytes as f64 - self.block_bytes) / 16.0;
         let Some(request) = self.requests.remove(hash) else { return Arrival::Twice };
-        let Some(&place) = self.index.get(hash) else { return Arrival::Twice };
-        self.entries[place].arrived = true;
+        if !self.lists.iter().any(|list| list.contains(hash)) {
+            return Arrival::Twice;
+        }
         self.unjudged.insert(*hash, peer);
-        self.skip_arrived();
-        self.held_up.take_if(|(held, _)| held == hash);
+        self.set_state(hash, State::Arrived);
         Arrival::Wanted(request.want)
     }
 
@@ -424,11 +443,7 @@ impl Download {
     /// The body of a block was bad: it is asked for again. Returns who sent it.
     pub fn bad_body(&mut self, hash: &BlockHash) -> Option<PeerId> {
         let peer = self.unjudged.remove(hash)?;
-        if let Some(&place) = self.index.get(hash) {
-            self.entries[place].arrived = false;
-            self.first_open = self.first_open.min(place);
-            self.missing.insert(place);
-        }
+        self.set_state(hash, State::Missing);
         Some(peer)
     }
 
@@ -453,7 +468,7 @@ impl Download {
             link.forget_lacks(now);
         }
         if paused {
-            self.held_up = None;
+            self.lists.iter_mut().for_each(|list| list.held_up = None);
         }
         self.sampled_at = now;
     }
@@ -461,6 +476,23 @@ impl Download {
     /// Which peer is to be disconnected now, and why.
     pub fn peer_to_disconnect(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
         self.timed_out(now).or_else(|| self.stalling(now)).or_else(|| self.slow(can_replace, now))
+    }
+
+    /// Peers that owe the lowest missing block of their chain for too long.
+    pub fn overdue(&mut self, now: Duration) -> Vec<(PeerId, Want)> {
+        let (lists, requests) = (&self.lists, &self.requests);
+        let links = self.links.iter_mut();
+        links
+            .filter_map(|(id, link)| {
+                let head = lists.get(link.list).and_then(|list| {
+                    let reached = list.first_open() < link.reach.count;
+                    list.head().filter(|want| reached && want.height >= link.reach.height_min)
+                });
+                let is_asked = |want: &Want| requests.get(&want.hash).is_some_and(|r| r.owners.contains(id));
+                link.owe(head, head.as_ref().is_some_and(is_asked), now);
+                link.overdue(now).map(|want| (*id, want))
+            })
+            .collect()
     }
 
     fn timed_out(&self, now: Duration) -> Option<(PeerId, Reason)> {
@@ -475,7 +507,11 @@ impl Download {
     }
 
     fn stalling(&mut self, now: Duration) -> Option<(PeerId, Reason)> {
-        let (head, since) = self.held_up?;
+        (0..self.lists.len()).find_map(|list| self.stalling_list(list, now))
+    }
+
+    fn stalling_list(&mut self, list: usize, now: Duration) -> Option<(PeerId, Reason)> {
+        let (head, since) = self.lists[list].held_up?;
         let held = now.saturating_sub(since);
         if held < self.stall_timeout || self.busy_count() + self.idle_count() < 2 {
             return None;
@@ -518,8 +554,11 @@ impl Download {
         self.links.values().filter(|link| !link.in_flight.is_empty()).count()
     }
 
+    /// Peers with nothing in flight that have blocks which have not arrived.
     fn idle_count(&self) -> usize {
-        self.links.values().filter(|link| link.in_flight.is_empty() && link.reach.count > self.first_open).count()
+        let has_open =
+            |link: &&Link| self.lists.get(link.list).is_some_and(|list| link.reach.count > list.first_open());
+        self.links.values().filter(|link| link.in_flight.is_empty()).filter(has_open).count()
     }
 
     fn mean_speed_of_others(&self, peer: PeerId) -> Option<f64> {
@@ -537,7 +576,8 @@ impl Download {
 
     /// When this peer, which owes blocks, sends the lowest that has not arrived.
     pub fn turn_of_first(&self, peer: PeerId) -> Turn {
-        let Some(request) = self.first_request() else { return Turn::Next };
+        let list = self.links.get(&peer).map_or(0, |link| link.list);
+        let Some(request) = self.first_request(list) else { return Turn::Next };
         match self.links.get(&peer) {
             Some(link) if link.in_flight.front() == Some(&request.want.hash) => Turn::Next,
             Some(_) if request.owners.contains(&peer) => Turn::Queued,
@@ -547,12 +587,12 @@ impl Download {
 
     /// The peer that owes the lowest block, and others before it.
     pub fn first_is_queued_at(&self) -> Option<PeerId> {
-        let owners = &self.first_request()?.owners;
-        owners.iter().copied().find(|owner| self.turn_of_first(*owner) == Turn::Queued)
+        let mut owners = (0..self.lists.len()).filter_map(|list| Some(&self.first_request(list)?.owners)).flatten();
+        owners.find(|owner| self.turn_of_first(**owner) == Turn::Queued).copied()
     }
 
-    fn first_request(&self) -> Option<&Request> {
-        self.requests.get(&self.entries.get(self.first_open)?.want.hash)
+    fn first_request(&self, list: usize) -> Option<&Request> {
+        self.requests.get(&self.lists.get(list)?.head()?.hash)
     }
 
     /// Requests in flight.
@@ -560,15 +600,18 @@ impl Download {
         self.requests.len()
     }
 
-    /// Blocks of the list that have not arrived.
+    /// Blocks of the preferred list that have not arrived.
     pub fn open_count(&self) -> usize {
-        self.entries[self.first_open..].iter().filter(|entry| !entry.arrived).count()
+        self.lists.first().map_or(0, List::open_count)
     }
 
-    /// Peers that can serve the lowest block that has not arrived.
+    /// Peers that can serve the lowest block of their list that has not arrived.
     pub fn peer_count(&self) -> usize {
-        let Some(want) = self.at(self.first_open) else { return 0 };
-        self.links.values().filter(|link| link.has(self.first_open, want.height)).count()
+        let serves = |link: &&Link| {
+            let Some(list) = self.lists.get(link.list) else { return false };
+            list.head().is_some_and(|want| link.has(link.list, list.first_open(), want.height))
+        };
+        self.links.values().filter(serves).count()
     }
 
     /// Whether the last [`Download::assign`] stopped because of the window's bytes.

@@ -210,7 +210,7 @@ impl Play {
             (6, Some(peer)) => self.hub.closed(peer, Reason::Closed, now),
             (7, _) => {
                 let list = self.chain.wanted(script.number() % 64);
-                self.hub.from_node(NodeMessage::Want(list), now);
+                self.hub.from_node(NodeMessage::Want(vec![list]), now);
             }
             (8, _) => self.hub.from_node(NodeMessage::NewTip, now),
             (9, _) => self.time += Duration::from_millis(script.number() as u64 * 50),
@@ -309,9 +309,9 @@ impl Play {
                         self.hub.from_node(NodeMessage::Verdict(refused, BlockVerdict::Invalid(String::new())), now);
                     }
                 }
-                Action::Event(Event::Headers { .. } | Event::WantMore) => {
+                Action::Event(Event::Targets(_) | Event::WantMore) => {
                     let list = self.chain.wanted(1000);
-                    self.hub.from_node(NodeMessage::Want(list), now);
+                    self.hub.from_node(NodeMessage::Want(vec![list]), now);
                 }
                 Action::Event(Event::PeerGone { reason, .. }) => {
                     self.gone.insert(std::mem::discriminant(&reason));

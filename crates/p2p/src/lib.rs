@@ -11,11 +11,11 @@
 //!
 //! | event | what the node does |
 //! |---|---|
-//! | [`Event::Headers`], [`Event::WantMore`] | [`Network::want`] with the missing blocks of the best chain, lowest first |
+//! | [`Event::Targets`], [`Event::WantMore`] | [`Network::want`] with the missing blocks up to each target, lowest first |
 //! | [`Event::Block`] | decodes it; [`Network::verdict`]: `Stored` or `BadBody`; drops [`BlockBytes`] with the memory |
 //! | (a block proves invalid) | marks it in the tree, then [`Network::verdict`] `Invalid`, then [`Network::want`] |
 //! | (a block is connected) | [`Network::new_tip`] |
-//! | [`Event::HeadersDone`] | with the best header connected: this is the tip that the peers have |
+//! | [`Event::HeadersDone`] | with [`Progress::best_claim`] connected: this is the tip that the peers have |
 //! | [`Event::Addresses`] | stores the bytes, for [`Config::addresses`] of the next run |
 //! | [`Event::PeerConnected`], [`Event::PeerGone`], [`Event::Note`] | logs a line |
 

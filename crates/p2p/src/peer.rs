@@ -138,8 +138,10 @@ pub struct Peer {
     pub round_trip: Option<Duration>,
     /// Unrequested blocks on unknown headers.
     pub unasked_count: u32,
-    /// For which list, best block and usefulness the scheduler knows what this peer has.
-    pub(crate) reach_of: Option<(u64, BlockHash, bool)>,
+    /// For which lists and best block the scheduler knows what this peer has.
+    pub(crate) reach_of: Option<(u64, Option<BlockHash>)>,
+    /// Whether it did not deliver a block that it announced: see [`crate::hub::delivery`].
+    pub(crate) withholds: bool,
     /// Whether messages came that wait for room in the send queue.
     pub(crate) has_undispatched: bool,
     nonce: u64,
@@ -186,6 +188,7 @@ impl Peer {
             round_trip: None,
             unasked_count: 0,
             reach_of: None,
+            withholds: false,
             has_undispatched: false,
             nonce: rng.number(),
             greeting,

@@ -7,7 +7,8 @@
 use crate::api::{BlockVerdict, Want};
 use crate::chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Target, Work};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Start of a body that proves invalid.
@@ -28,6 +29,9 @@ struct Node {
     body: Option<Vec<u8>>,
     /// Order of arrival: between equals the first stays.
     number: usize,
+    children: Vec<BlockHash>,
+    /// Whether its body and those of all ancestors are there.
+    complete: bool,
 }
 
 struct Inner {
@@ -37,6 +41,10 @@ struct Inner {
     tip: BlockHash,
     /// The best header chain by height, for quick look-ups.
     path: Vec<BlockHash>,
+    /// The connected chain by height.
+    active: Vec<BlockHash>,
+    /// Complete blocks that are not refused and have more work than the tip.
+    candidates: BTreeMap<(Work, Reverse<usize>), BlockHash>,
 }
 
 /// A chain of headers and blocks.
@@ -132,9 +140,16 @@ impl Chain {
     fn on(header: Header, judges: bool) -> Chain {
         let hash = header.hash();
         let info = HeaderInfo { header, hash, height: Height::GENESIS, work: Work::of_bits(BITS), invalid: false };
-        let node = Node { info, body: Some(Vec::new()), number: 0 };
-        let inner =
-            Inner { nodes: HashMap::from([(hash, node)]), genesis: hash, best: hash, tip: hash, path: vec![hash] };
+        let node = Node { info, body: Some(Vec::new()), number: 0, children: Vec::new(), complete: true };
+        let inner = Inner {
+            nodes: HashMap::from([(hash, node)]),
+            genesis: hash,
+            best: hash,
+            tip: hash,
+            path: vec![hash],
+            active: vec![hash],
+            candidates: BTreeMap::new(),
+        };
         Chain { inner: Mutex::new(inner), minimum_work: Work::ZERO, judges, all_blocks: true }
     }
 
@@ -157,7 +172,7 @@ impl Chain {
         let hashes: Vec<_> = made.headers.iter().map(Header::hash).collect();
         self.accept_headers(&made.headers, &hashes, u64::MAX / 2);
         for (hash, body) in hashes.iter().zip(&made.bodies) {
-            self.lock().nodes.get_mut(hash).expect("just taken").body = Some(body.clone());
+            self.lock().put_body(hash, body.clone());
         }
         self.connect();
     }
@@ -168,9 +183,18 @@ impl Chain {
 
     /// Blocks of the best chain that are not stored, lowest first, at most `count`.
     pub fn wanted(&self, count: usize) -> Vec<Want> {
+        let best = self.lock().best;
+        self.wanted_up_to(&best, count)
+    }
+
+    /// Blocks up to `target` that are not stored, lowest first, at most `count`.
+    pub fn wanted_up_to(&self, target: &BlockHash, count: usize) -> Vec<Want> {
         let inner = self.lock();
-        let path = &inner.path[inner.connected_count()..];
-        let missing = path.iter().map(|hash| &inner.nodes[hash]).filter(|node| node.body.is_none());
+        let Some(info) = inner.nodes.get(target).map(|node| node.info) else { return Vec::new() };
+        let on_path = inner.path.get(info.height.to_usize()) == Some(target);
+        let path = if on_path { inner.path[..=info.height.to_usize()].to_vec() } else { inner.path_to(target) };
+        let connected = path.iter().zip(&inner.active).take_while(|(a, b)| a == b).count();
+        let missing = path[connected..].iter().map(|hash| &inner.nodes[hash]).filter(|node| node.body.is_none());
         missing.take(count).map(|node| Want { hash: node.info.hash, height: node.info.height }).collect()
     }
 
@@ -186,56 +210,85 @@ impl Chain {
         if self.judges && simd::sha256::sha256d(body) != header.merkle_root().0 {
             return BlockVerdict::BadBody("bad-txnmrklroot".to_owned());
         }
-        if let Some(node) = self.lock().nodes.get_mut(&header.hash()) {
-            node.body = Some(body.to_vec());
-        }
+        self.lock().put_body(&header.hash(), body.to_vec());
         BlockVerdict::Stored
     }
 
-    /// Connects the best chain as far as it is stored; blocks that prove invalid are marked and returned.
+    /// Connects the best complete chain; blocks that prove invalid are marked and returned.
     pub fn connect(&self) -> Vec<BlockHash> {
         let mut refused = Vec::new();
         let mut inner = self.lock();
-        loop {
-            let from = inner.connected_count();
-            let (mut tip, mut bad) = (Some(inner.path[from - 1]), None);
-            for hash in &inner.path[from..] {
-                match &inner.nodes[hash].body {
-                    Some(body) if body.starts_with(INVALID) => bad = Some(*hash),
-                    Some(_) => tip = Some(*hash),
-                    None => break,
-                }
-                if bad.is_some() {
-                    break;
-                }
+        while let Some((_, best)) = inner.candidates.pop_last() {
+            if inner.nodes[&best].info.work <= inner.nodes[&inner.tip].info.work {
+                continue;
             }
-            let tip = tip.expect("genesis is there");
-            if inner.nodes[&tip].info.work > inner.nodes[&inner.tip].info.work || bad.is_some() {
-                inner.tip = tip;
+            let mut fresh = Vec::new();
+            let mut at = inner.nodes[&best].info;
+            while inner.active.get(at.height.to_usize()) != Some(&at.hash) {
+                fresh.push(at.hash);
+                at = inner.nodes[&at.header.prev()].info;
             }
-            let Some(bad) = bad else { return refused };
-            inner.refuse(bad);
-            refused.push(bad);
+            fresh.reverse();
+            let is_bad = |hash: &&BlockHash| inner.nodes[hash].body.as_ref().is_some_and(|b| b.starts_with(INVALID));
+            if let Some(bad) = fresh.iter().find(is_bad).copied() {
+                inner.refuse(bad);
+                refused.push(bad);
+                continue;
+            }
+            inner.active.truncate(at.height.to_usize() + 1);
+            inner.active.extend(fresh);
+            inner.tip = best;
         }
+        refused
     }
 }
 
 impl Inner {
-    /// Blocks of the best header chain up to the tip, if it is on it; genesis otherwise.
-    fn connected_count(&self) -> usize {
-        let height = self.nodes[&self.tip].info.height.to_usize();
-        if self.path.get(height) == Some(&self.tip) { height + 1 } else { 1 }
+    /// The chain that ends with a block, from genesis on.
+    fn path_to(&self, hash: &BlockHash) -> Vec<BlockHash> {
+        let mut path = vec![*hash];
+        let mut at = self.nodes[hash].info;
+        while at.height > Height::GENESIS {
+            at = self.nodes[&at.header.prev()].info;
+            path.push(at.hash);
+        }
+        path.reverse();
+        path
+    }
+
+    /// A body came: it and what was waiting for it may be complete.
+    fn put_body(&mut self, hash: &BlockHash, body: Vec<u8>) {
+        let Some(node) = self.nodes.get_mut(hash) else { return };
+        node.body = Some(body);
+        let mut queue = vec![*hash];
+        while let Some(hash) = queue.pop() {
+            let node = &self.nodes[&hash];
+            let parent = node.info.header.prev();
+            let has_parent = self.nodes.get(&parent).is_some_and(|parent| parent.complete);
+            if node.complete || node.body.is_none() || !has_parent {
+                continue;
+            }
+            let key = (node.info.work, Reverse(node.number));
+            if !node.info.invalid {
+                self.candidates.insert(key, hash);
+            }
+            let node = self.nodes.get_mut(&hash).expect("just seen");
+            node.complete = true;
+            queue.extend(&node.children);
+        }
     }
 
     fn refuse(&mut self, bad: BlockHash) {
         let mut on_it = vec![bad];
         while let Some(hash) = on_it.pop() {
-            self.nodes.get_mut(&hash).expect("known").info.invalid = true;
-            let children = self.nodes.values().filter(|node| node.info.header.prev() == hash);
-            on_it.extend(children.map(|node| node.info.hash));
+            let node = self.nodes.get_mut(&hash).expect("known");
+            node.info.invalid = true;
+            on_it.extend(&node.children);
+            let key = (node.info.work, Reverse(node.number));
+            self.candidates.remove(&key);
         }
         let sound = self.nodes.values().filter(|node| !node.info.invalid);
-        let best = sound.max_by_key(|node| (node.info.work, std::cmp::Reverse(node.number)));
+        let best = sound.max_by_key(|node| (node.info.work, Reverse(node.number)));
         self.set_best(best.expect("genesis is sound").info.hash);
     }
 
@@ -257,7 +310,8 @@ impl Inner {
         let parent = self.nodes[&header.prev()].info;
         let info = child(&parent, *header);
         let number = self.nodes.len();
-        self.nodes.insert(hash, Node { info, body: None, number });
+        self.nodes.insert(hash, Node { info, body: None, number, children: Vec::new(), complete: false });
+        self.nodes.get_mut(&header.prev()).expect("its parent").children.push(hash);
         if info.work > self.nodes[&self.best].info.work {
             self.set_best(hash);
         }

@@ -171,6 +171,7 @@ fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: Height, stop
         blocks: reporter.blocks.load(Relaxed),
         seconds: reporter.seconds(),
         stopped,
+        undelivered: Vec::new(),
         stats: engine.pipeline.stats().snapshot(),
     };
     reporter.log().line("Shutdown done");

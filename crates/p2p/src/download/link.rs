@@ -1,9 +1,10 @@
 //! One peer as the scheduler sees it: what it was asked for, and how fast it answers.
 
 use super::{
-    HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN, IN_FLIGHT_COUNT_START, LACKS_MAX, LACKS_MIN, Reach,
-    STALL_TIMEOUT_MIN, Source,
+    BLOCK_TIMEOUT, DELIVERY_RATE_MIN, DELIVERY_TIMEOUT, HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN,
+    IN_FLIGHT_COUNT_START, LACKS_MAX, LACKS_MIN, Reach, STALL_TIMEOUT_MIN, Source,
 };
+use crate::api::Want;
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,6 +18,8 @@ const IDLE_MIN: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Link {
+    /// On which list its chain is, and what of it the peer has.
+    pub(super) list: usize,
     pub(super) reach: Reach,
     pub(super) in_flight: VecDeque<BlockHash>,
     pub(super) limit: usize,
@@ -38,11 +41,14 @@ pub(super) struct Link {
     lacks_until: Duration,
     lacks_for: Duration,
     pub(super) source: Source,
+    /// The lowest missing block of its chain, since it was asked for it or said that it lacks it.
+    owed: Option<(Want, Duration)>,
 }
 
 impl Link {
     pub(super) fn new(source: Source, received_bytes: u64, now: Duration) -> Link {
         Link {
+            list: 0,
             reach: Reach::default(),
             in_flight: VecDeque::new(),
             limit: IN_FLIGHT_COUNT_START,
@@ -58,12 +64,13 @@ impl Link {
             lacks_until: Duration::ZERO,
             lacks_for: Duration::ZERO,
             source,
+            owed: None,
         }
     }
 
-    /// Whether it has the block at this place of the list.
-    pub(super) fn has(&self, place: usize, height: Height) -> bool {
-        place < self.reach.count && height >= self.reach.height_min && height >= self.lacks_below
+    /// Whether it has the block at this place of this list.
+    pub(super) fn has(&self, list: usize, place: usize, height: Height) -> bool {
+        list == self.list && place < self.reach.count && height >= self.reach.height_min && height >= self.lacks_below
     }
 
     pub(super) fn ask(&mut self, hash: BlockHash, now: Duration) {
@@ -111,6 +118,26 @@ impl Link {
         }
     }
 
+    /// `head` is the lowest missing block of its chain now; `is_asked`: it was asked for it.
+    pub(super) fn owe(&mut self, head: Option<Want>, is_asked: bool, now: Duration) {
+        let Some(head) = head else {
+            self.owed = None;
+            return;
+        };
+        if self.owed.is_none_or(|(owed, _)| owed != head) {
+            let is_owed = is_asked || head.height < self.lacks_below;
+            self.owed = is_owed.then_some((head, now));
+        }
+    }
+
+    /// The block that it owes for too long.
+    pub(super) fn overdue(&self, now: Duration) -> Option<Want> {
+        let (want, since) = self.owed?;
+        let delivers = self.speed.is_some_and(|speed| speed >= DELIVERY_RATE_MIN) && self.progress_at <= since;
+        let timeout = if delivers { BLOCK_TIMEOUT } else { DELIVERY_TIMEOUT };
+        (now.saturating_sub(since) > timeout).then_some(want)
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.idle_since.is_none()
     }
@@ -132,6 +159,8 @@ impl Link {
             self.bytes_at = now;
         }
         if paused {
+            // Nothing was read: what it sent may lie in the socket.
+            self.owed = None;
             self.progress_at = now;
             self.bytes_at = now;
             self.slow_since = None;

@@ -25,10 +25,10 @@ fn at(ms: u64) -> Duration {
 /// A scheduler with these peers, which have the whole list.
 fn download(count: usize, peers: &[PeerId]) -> Download {
     let mut download = Download::default();
-    download.want(list(0..count));
+    download.want(vec![list(0..count)]);
     for peer in peers {
         download.add_peer(*peer, Source::Sought, 0, at(0));
-        download.set_reach(*peer, Reach { count, height_min: Height::GENESIS });
+        download.set_reach(*peer, 0, Reach { count, height_min: Height::GENESIS });
     }
     download
 }
@@ -74,7 +74,7 @@ fn window_bounds_requests_but_never_the_lowest_block() {
     by_bytes.arrived(A, &hash(2), 100_000, at(1));
     by_bytes.remove_peer(A);
     by_bytes.add_peer(B, Source::Sought, 0, at(2));
-    by_bytes.set_reach(B, Reach { count: 100, height_min: Height::GENESIS });
+    by_bytes.set_reach(B, 0, Reach { count: 100, height_min: Height::GENESIS });
     assert!(by_bytes.assign(900_000, limits, at(2)).is_empty(), "the node has not done with what came");
     by_bytes.judged(&hash(1));
     by_bytes.judged(&hash(2));
@@ -106,7 +106,7 @@ fn arrivals_are_classified() {
     assert_eq!(download.arrived(A, &hash(of_b), 10, at(1)), Arrival::Unasked, "asked of another");
     assert!(matches!(download.arrived(A, &hash(of_a), 10, at(1)), Arrival::Wanted(_)));
     assert_eq!(download.arrived(A, &hash(of_a), 10, at(1)), Arrival::Unasked, "a second time: no longer in flight");
-    download.want(list(2..3));
+    download.want(vec![list(2..3)]);
     let other = if of_b == 2 { asked(&assigned, B)[1] } else { of_b };
     assert_eq!(download.arrived(B, &hash(other), 10, at(1)), Arrival::Twice, "wanted no more");
 }
@@ -116,8 +116,8 @@ fn new_list_does_not_repeat_requests() {
     let mut download = download(10, &[A]);
     download.assign(0, LIMITS, at(0));
     download.arrived(A, &hash(0), 10, at(1));
-    download.want(list(0..20));
-    download.set_reach(A, Reach { count: 20, height_min: Height::GENESIS });
+    download.want(vec![list(0..20)]);
+    download.set_reach(A, 0, Reach { count: 20, height_min: Height::GENESIS });
     assert_eq!(all(&download.assign(0, LIMITS, at(2))), (10..17).collect::<Vec<_>>(), "nine are in flight");
     assert_eq!(download.judged(&hash(0)), Some(A));
     assert_eq!(download.judged(&hash(0)), None);
@@ -130,11 +130,11 @@ fn more_is_requested_once_for_each_list() {
     download.assign(0, LIMITS, at(0));
     assert!(download.wants_more(), "16 of 20 are asked for");
     assert!(!download.wants_more());
-    download.want(list(5..20));
+    download.want(vec![list(5..20)]);
     assert!(!download.wants_more(), "the list ends where the last one did");
-    download.want(list(5..21));
+    download.want(vec![list(5..21)]);
     assert!(download.wants_more());
-    download.want(vec![]);
+    download.want(vec![vec![]]);
     assert!(!download.wants_more());
 }
 
@@ -156,7 +156,7 @@ fn requests_of_a_lost_peer_go_to_others() {
     let mut download = download(8, &[A]);
     assert_eq!(all(&download.assign(0, LIMITS, at(0))).len(), 8);
     download.add_peer(B, Source::Sought, 0, at(0));
-    download.set_reach(B, Reach { count: 8, height_min: Height::GENESIS });
+    download.set_reach(B, 0, Reach { count: 8, height_min: Height::GENESIS });
     download.not_found(A, &hash(3), at(1));
     assert_eq!(asked(&download.assign(0, LIMITS, at(1)), B), [3], "A lacks it");
     download.remove_peer(A);
@@ -179,8 +179,8 @@ fn notfound_is_forgotten_after_its_backoff() {
     download.sample(false, at(40_000), |_| Some((0, None)));
     assert_eq!(all(&download.assign(0, LIMITS, at(40_000))), [0]);
     download.arrived(A, &hash(0), 10, at(40_001));
-    download.want(list(5..6));
-    download.set_reach(A, Reach { count: 1, height_min: Height::GENESIS });
+    download.want(vec![list(5..6)]);
+    download.set_reach(A, 0, Reach { count: 1, height_min: Height::GENESIS });
     download.assign(0, LIMITS, at(40_002));
     download.not_found(A, &hash(5), at(40_003));
     download.sample(false, at(41_100), |_| Some((0, None)));
@@ -190,10 +190,10 @@ fn notfound_is_forgotten_after_its_backoff() {
 #[test]
 fn inbound_peers_are_asked_only_for_what_others_lack() {
     let mut download = Download::default();
-    download.want(list(0..40));
+    download.want(vec![list(0..40)]);
     for (peer, source, count) in [(A, Source::Inbound, 40), (B, Source::Named, 10), (C, Source::Inbound, 40)] {
         download.add_peer(peer, source, 0, at(0));
-        download.set_reach(peer, Reach { count, height_min: Height::GENESIS });
+        download.set_reach(peer, 0, Reach { count, height_min: Height::GENESIS });
     }
     let assigned = download.assign(0, LIMITS, at(0));
     assert_eq!(asked(&assigned, B), (0..10).collect::<Vec<_>>());
@@ -225,8 +225,8 @@ fn headers_before_the_first_request_do_not_lower_speed() {
     download.add_peer(A, Source::Sought, 0, at(0));
     // Half of a message of headers, which is whole and no block by the time blocks are asked for.
     download.sample(false, at(250), |_| Some((150_000, None)));
-    download.want(list(0..100));
-    download.set_reach(A, Reach { count: 100, height_min: Height::GENESIS });
+    download.want(vec![list(0..100)]);
+    download.set_reach(A, 0, Reach { count: 100, height_min: Height::GENESIS });
     download.assign(0, LIMITS, at(300));
     for i in 2..10 {
         download.sample(false, at(i * 250), |_| Some((10_000 * (i - 1), None)));
@@ -238,7 +238,7 @@ fn headers_before_the_first_request_do_not_lower_speed() {
 #[test]
 fn limited_peer_is_asked_from_its_lowest_height() {
     let mut download = download(50, &[A]);
-    download.set_reach(A, Reach { count: 45, height_min: Height::new(40) });
+    download.set_reach(A, 0, Reach { count: 45, height_min: Height::new(40) });
     assert_eq!(all(&download.assign(0, LIMITS, at(0))), (40..45).collect::<Vec<_>>());
     assert_eq!(download.peer_count(), 0, "nobody has the lowest");
 }

@@ -2,14 +2,14 @@
 
 use super::Hub;
 use crate::api::{BlockBytes, BlockVerdict, Config, Event, PeerId};
-use crate::download::{Arrival, LIMITED_DEPTH_MAX, Limits, Reach};
+use crate::download::{Arrival, Limits};
 use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::transport::Received;
 use crate::wire::{Command, Inventory, Message};
 use primitives::header::HEADER_BYTES;
-use primitives::{BlockHash, Header, Height, Work};
+use primitives::{BlockHash, Header};
 use std::time::Duration;
 
 /// Unasked blocks that stand on no known header, from one peer.
@@ -39,6 +39,7 @@ impl Hub {
         let bytes = received.payload().len();
         match self.download.arrived(id, &hash, bytes, now.since_start) {
             Arrival::Wanted(want) => {
+                self.note_delivered(id, &hash);
                 self.progress.blocks_count += 1;
                 self.progress.blocks_bytes += bytes as u64;
                 let held = self.budget.hold(bytes);
@@ -108,6 +109,7 @@ impl Hub {
 
     /// Asks for blocks. To be called when a round of messages, commands or ticks is done.
     pub fn schedule(&mut self, now: Now) {
+        self.update_targets();
         self.update_reach();
         let limits = Limits { window_bytes: self.config.window_bytes, window_count: self.config.window_count };
         self.budget.set_starved(false);
@@ -128,53 +130,6 @@ impl Hub {
         }
     }
 
-    /// Sees what of the list each peer has, where that may have changed.
-    fn update_reach(&mut self) {
-        if self.download.count() == 0 {
-            return;
-        }
-        let least = self.chain.tip().work.max(self.chain.minimum_work());
-        let version = self.download.version();
-        let ids = self.peer_ids();
-        for id in ids {
-            let peer = &self.peers[&id];
-            if !peer.ready || !peer.serves_blocks() {
-                continue;
-            }
-            let of = (version, peer.best_known.map_or(BlockHash::ZERO, |best| best.hash), self.is_useful(peer, least));
-            if peer.reach_of == Some(of) {
-                continue;
-            }
-            let reach = self.reach(peer, least);
-            self.download.set_reach(id, reach);
-            self.peers.get_mut(&id).expect("listed").reach_of = Some(of);
-        }
-    }
-
-    /// Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: at least our tip's work, and minimum work.
-    fn is_useful(&self, peer: &Peer, least: Work) -> bool {
-        peer.best_known.is_some_and(|best| best.work >= least)
-    }
-
-    fn reach(&self, peer: &Peer, least: Work) -> Reach {
-        let Some(best) = peer.best_known.filter(|best| best.work >= least) else { return Reach::default() };
-        let has = |place: usize| {
-            self.download.at(place).is_some_and(|want| self.chain.ancestor(&best.hash, want.height) == Some(want.hash))
-        };
-        // The list is one chain: what a peer has of it is its start.
-        let (mut low, mut high) = (0, self.download.count());
-        if high > 0 && has(high - 1) {
-            low = high;
-        }
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if has(middle) { low = middle + 1 } else { high = middle }
-        }
-        let height_min =
-            if peer.is_limited() { best.height.saturating_sub(LIMITED_DEPTH_MAX - 1) } else { Height::GENESIS };
-        Reach { count: low, height_min }
-    }
-
     pub(super) fn tick_download(&mut self, now: Now) {
         let paused = std::mem::take(&mut self.paused);
         let peers = &self.peers;
@@ -189,5 +144,6 @@ impl Hub {
         if let Some((id, reason)) = self.download.peer_to_disconnect(can_replace, now.since_start) {
             self.drop_peer(id, reason, now);
         }
+        self.tick_delivery(now);
     }
 }

@@ -5,6 +5,7 @@
 //! Out: bytes (in each peer's transport), and [`Action`]s.
 
 pub mod blocks;
+pub mod delivery;
 pub mod dispatch;
 pub mod future_headers;
 pub mod header_quota;
@@ -12,6 +13,7 @@ pub mod header_schedule;
 pub mod headers;
 pub mod outbound;
 pub mod serve;
+pub mod targets;
 
 pub use serve::ServedBlock;
 
@@ -75,7 +77,7 @@ pub enum Action {
 #[derive(Debug)]
 pub enum NodeMessage {
     /// See [`crate::Network::want`].
-    Want(Vec<Want>),
+    Want(Vec<Vec<Want>>),
     /// See [`crate::Network::verdict`].
     Verdict(BlockHash, BlockVerdict),
     /// See [`crate::Network::new_tip`].
@@ -95,6 +97,8 @@ pub struct Hub {
     headers: headers::HeaderSync,
     header_quota: header_quota::HeaderQuota,
     outbound: outbound::Dialer,
+    targets: targets::Targets,
+    undelivered: Vec<Want>,
     addresses: Addresses,
     progress: Progress,
     saved_at: Duration,
@@ -138,6 +142,8 @@ impl Hub {
             headers: headers::HeaderSync::default(),
             header_quota: header_quota::HeaderQuota::default(),
             outbound,
+            targets: targets::Targets::default(),
+            undelivered: Vec::new(),
             addresses,
             progress: Progress::default(),
             saved_at: now.since_start,
@@ -182,6 +188,8 @@ impl Hub {
             wanted_count: self.download.open_count(),
             presync_height: self.presync_height(),
             headers_done: self.headers.done,
+            best_claim: self.best_claim(),
+            undelivered: self.undelivered(),
             window_full: self.download.is_window_full(),
             ..self.progress.clone()
         }
@@ -237,7 +245,8 @@ impl Hub {
     fn insert(&mut self, id: PeerId, kind: Kind, target: Target, mut transport: Transport, now: Now) {
         transport.set_buffer_pool(self.budget.buffers());
         let greeting = self.greeting();
-        let peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.rng);
+        let mut peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.rng);
+        peer.withholds = self.outbound.withholds(kind);
         self.peers.insert(id, peer);
     }
 
@@ -377,7 +386,7 @@ impl Hub {
     /// The node says something.
     pub fn from_node(&mut self, message: NodeMessage, now: Now) {
         match message {
-            NodeMessage::Want(list) => self.download.want(list),
+            NodeMessage::Want(lists) => self.download.want(lists),
             NodeMessage::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
             NodeMessage::NewTip => self.announce_tip(),
         }

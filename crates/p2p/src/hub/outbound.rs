@@ -51,6 +51,8 @@ struct Named {
     wait: Duration,
     /// It may still tell of a chain: it has neither told one nor refused to.
     awaited: bool,
+    /// See [`super::delivery`]: also when it is connected to again.
+    withholds: bool,
 }
 
 /// What is being done about connections.
@@ -74,7 +76,14 @@ impl Dialer {
         };
         let named = only.iter().chain(&config.add_nodes).map(|text| {
             let target = Target::parse(text, config.network.port)?;
-            Ok(Named { target, taken: false, next_at: now.since_start, wait: RETRY_MIN, awaited: true })
+            Ok(Named {
+                target,
+                taken: false,
+                next_at: now.since_start,
+                wait: RETRY_MIN,
+                awaited: true,
+                withholds: false,
+            })
         });
         let automatic = config.outbound == Outbound::Automatic;
         Ok(Dialer {
@@ -113,6 +122,20 @@ impl Dialer {
         {
             named.wait = RETRY_MIN;
         }
+    }
+
+    /// A peer of this kind announced a block and did not deliver it, or did at last.
+    pub(super) fn set_withholds(&mut self, kind: Kind, withholds: bool) {
+        if let Kind::Manual(place) = kind
+            && let Some(named) = self.named.get_mut(place)
+        {
+            named.withholds = withholds;
+        }
+    }
+
+    /// Whether a named peer did so before.
+    pub(super) fn withholds(&self, kind: Kind) -> bool {
+        matches!(kind, Kind::Manual(place) if self.named.get(place).is_some_and(|named| named.withholds))
     }
 
     pub(super) fn is_dialing(&self, address: &NetAddress) -> bool {

@@ -71,13 +71,13 @@ impl Network {
         &self.listening
     }
 
-    /// Replaces the list of blocks wanted: those of the chain to follow that are not stored, lowest first,
-    /// all on one chain; a few thousand are enough, [`Event::WantMore`] asks for the next.
+    /// Replaces the lists of blocks wanted: for each of the [`Event::Targets`], in their order, the blocks up to it that are
+    /// not stored, lowest first; a few thousand are enough, [`Event::WantMore`] asks for the next.
     ///
-    /// Blocks that are in flight or were handed out and not judged may be in it: they are not asked for again.
-    /// To be called with every change of the best header chain, and with an empty list when nothing is wanted.
-    pub fn want(&self, list: Vec<Want>) {
-        self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::Want(list)));
+    /// Blocks that are in flight or were handed out and not judged may be in them: they are not asked for again.
+    /// To be called with every change of the targets, and with empty lists when nothing is wanted.
+    pub fn want(&self, lists: Vec<Vec<Want>>) {
+        self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::Want(lists)));
     }
 
     /// Says what became of a block of [`Event::Block`]; see [`BlockVerdict`].

@@ -2,6 +2,7 @@
 
 use p2p::sim::Chain;
 use p2p::{BlockVerdict, ChainView, Config, Event, Network, PeerInfo, Reason};
+use primitives::BlockHash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -89,23 +90,30 @@ fn follow(
     addresses: &OnceLock<Vec<u8>>,
     blocks: &AtomicU64,
 ) {
-    let want = || network.want(chain.wanted(WANT_COUNT));
+    let mut targets = Vec::new();
+    let want = |targets: &[BlockHash]| {
+        network.want(targets.iter().map(|target| chain.wanted_up_to(target, WANT_COUNT)).collect());
+    };
     for event in inbox {
         match event {
-            Event::Headers { .. } | Event::WantMore => want(),
+            Event::Targets(list) => {
+                targets = list;
+                want(&targets);
+            }
+            Event::WantMore => want(&targets),
             Event::Block { hash, bytes, .. } => {
                 blocks.fetch_add(1, Ordering::Relaxed);
                 network.verdict(hash, chain.store(&bytes));
                 for refused in chain.connect() {
                     network.verdict(refused, BlockVerdict::Invalid("bad-blk".to_owned()));
-                    want();
+                    want(&targets);
                 }
                 network.new_tip();
             }
             Event::PeerConnected { info, .. } => connected.lock().unwrap().push(info),
             Event::PeerGone { address, reason, .. } => gone.lock().unwrap().push((address, reason)),
             Event::Addresses(bytes) => _ = addresses.set(bytes),
-            Event::HeadersDone | Event::Note(_) => {}
+            Event::Headers { .. } | Event::HeadersDone | Event::Note(_) => {}
         }
     }
 }

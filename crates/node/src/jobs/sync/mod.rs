@@ -20,6 +20,7 @@ use crate::options::{Events, Options, Report};
 use crate::tree::{Fate, NodeId};
 use consensus::Chain;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
+use primitives::BlockHash;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -60,6 +61,8 @@ struct Shared<'f, 'e> {
     datadir: &'f DataDir<'e>,
     network: Network,
     arrivals: Arc<Arrivals>,
+    /// The last blocks of the chains that peers have, the preferred first.
+    targets: Mutex<Vec<BlockHash>>,
     /// Size of the blocks that arrive, smoothed.
     block_bytes: AtomicU64,
     /// Height of the last block that was wanted, where only so many may be ahead of the tip.
@@ -118,6 +121,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         datadir,
         network,
         arrivals,
+        targets: Mutex::default(),
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
         wanted_to: AtomicHeight::default(),
         dirty: AtomicBool::new(false),
@@ -131,6 +135,12 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         ended => Ok(ended),
     })?;
     super::finish(datadir, &mut engine)?;
+    let undelivered = shared.network.progress().undelivered;
+    for block in &undelivered {
+        datadir
+            .reporter
+            .note(format!("Block {} at height {} was announced, and no peer gave it", block.hash, block.height));
+    }
     shared.network.stop();
     // The last thing that the network says.
     let told =
@@ -138,7 +148,8 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     if let Some(bytes) = told.last() {
         keep_addresses(datadir, &own, &bytes)?;
     }
-    Ok(report(datadir, &engine, height_start, activated == Activated::Stopped))
+    let report = report(datadir, &engine, height_start, activated == Activated::Stopped);
+    Ok(Report { undelivered: undelivered.iter().map(|block| (block.height, block.hash)).collect(), ..report })
 }
 
 /// Starts the network's threads, which see the chain through the index.
@@ -234,13 +245,26 @@ fn spawn<'s, T: Send + 's>(
     std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work).expect("threads start")
 }
 
-/// The next blocks of the best header chain, where it stands on the tip; they may be there or still come.
-fn next_run(datadir: &DataDir<'_>, tip: NodeId) -> Option<NodeId> {
-    let tree = datadir.headers();
-    let best = tree.best();
-    let enough = tree.work(best) >= datadir.options.minimum_chain_work;
-    let end = tree.height(best).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
-    (best != tip && enough && tree.is_ancestor(tip, best)).then(|| tree.ancestor(best, end))
+/// The next blocks of a chain that peers have and that stands on the tip: the preferred one. They may be there or still come.
+fn next_run(shared: &Shared<'_, '_>, tip: NodeId) -> Option<NodeId> {
+    let tree = shared.datadir.headers();
+    let targets = request::open_targets(shared, &tree);
+    let target = targets.into_iter().find(|&target| target != tip && tree.is_ancestor(tip, target))?;
+    let end = tree.height(target).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
+    Some(tree.ancestor(target, end))
+}
+
+/// Whether the chain is where the peers' chains end: no peer that delivers what it announces has more work.
+fn is_at_tip(shared: &Shared<'_, '_>, tip: NodeId) -> bool {
+    // Asked before the tree is: headers that come in between are not taken for the end.
+    let progress = shared.network.progress();
+    let tree = shared.datadir.headers();
+    // Of two with the same work the first that came stays, whichever header was first.
+    let work = tree.work(tip);
+    let enough = progress.best_claim.is_none_or(|claim| work >= claim.work)
+        && work >= shared.datadir.options.minimum_chain_work
+        && tree.fate(tip) == Fate::Open;
+    progress.headers_done && enough
 }
 
 /// Connects what arrives until the work is done.
@@ -263,7 +287,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             Activated::Tip => {}
             ended => return Ok(ended),
         }
-        if let Some(run_to) = next_run(datadir, engine.tip()) {
+        if let Some(run_to) = next_run(shared, engine.tip()) {
             *shared.run_to.lock().expect("nobody panics with it") = Some(run_to);
             // A better chain may have come since it was planned, when nobody knew of it.
             request::hurry_if_elsewhere(shared);
@@ -285,16 +309,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             told = engine.tip();
             shared.network.new_tip();
         }
-        // Asked before the tree is: headers that come in between are not taken for the end.
-        let headers_done = shared.network.progress().headers_done;
-        // Of two with the same work the first that came stays, whichever header was first.
-        let at_tip = {
-            let tree = datadir.headers();
-            let work = tree.work(engine.tip());
-            let enough = work >= tree.work(tree.best()) && work >= datadir.options.minimum_chain_work;
-            enough && tree.fate(engine.tip()) == Fate::Open
-        };
-        if at_tip && sync.exit_at_tip && headers_done {
+        if sync.exit_at_tip && is_at_tip(shared, engine.tip()) {
             return Ok(Activated::Tip);
         }
         // Where blocks come one by one, none is in flight behind which the pipeline could commit by itself.

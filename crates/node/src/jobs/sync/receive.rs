@@ -69,8 +69,6 @@ fn take_events(
     storers: &[Sender<Arrived>],
 ) -> Result<(), Fault> {
     let (mut last_index, mut rate_limit) = (Instant::now(), LogRateLimit::default());
-    // Headers that are known already are news to nobody.
-    want(shared);
     while !shared.done.load(Relaxed) {
         match events.recv_timeout(Duration::from_millis(100)) {
             Ok(event) => take_event(shared, event, own, storers, &mut rate_limit)?,
@@ -114,11 +112,15 @@ fn take_event(
                 reporter.note(text);
             }
         }
-        Event::Headers { .. } => {
+        Event::Targets(targets) => {
+            *shared.targets.lock().expect("nobody panics with it") = targets;
             hurry_if_elsewhere(shared);
             want(shared);
+            // A new chain may be the one to follow.
+            shared.arrivals.arrived();
         }
-        Event::WantMore | Event::HeadersDone => want(shared),
+        Event::WantMore => want(shared),
+        Event::Headers { .. } | Event::HeadersDone => {}
         Event::Addresses(bytes) => keep_addresses(shared.datadir, own, &bytes)?,
         Event::Block { hash, bytes, .. } => {
             let arrived = Arrived { hash, bytes };

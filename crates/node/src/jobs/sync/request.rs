@@ -1,6 +1,7 @@
-//! Which blocks are asked for: those of the best header chain that are not there, as far ahead as may be.
+//! Which blocks are asked for: those of the chains that peers have and that are not there, as far ahead as may be.
 
 use super::Shared;
+use crate::tree::{Fate, NodeId, Tree};
 use p2p::Want;
 use primitives::Height;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,34 +9,48 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Blocks asked for in one list.
 const WANTS_MAX: usize = 4096;
 
-/// Asks for the blocks of the best header chain that are not there.
+/// Asks for the blocks that are not there of each chain that peers have.
+///
+/// Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: of each peer's own chain, so that one whose bodies do not come
+/// stands before no other.
 pub(super) fn want(shared: &Shared<'_, '_>) {
     let datadir = shared.datadir;
     let index = datadir.index.read();
     let tree = index.headers();
-    let best = tree.best();
-    if tree.work(best) < datadir.options.minimum_chain_work {
-        return;
-    }
+    let targets = open_targets(shared, tree);
     let tip = index.tip();
-    let fork = tree.fork(tip, best);
     let stop = datadir.options.stop_at_height.unwrap_or(Height::MAX);
     // What is stored ahead of the tip cannot be pruned: there must not be much of it.
     let ahead = datadir.ahead_max(shared.block_bytes.load(Relaxed)).unwrap_or(u32::MAX);
-    let mut end = stop.min(tree.height(tip).saturating_add(ahead)).clamp(tree.height(fork), tree.height(best));
+    let mut end = stop.min(tree.height(tip).saturating_add(ahead));
+    let highest = targets.iter().map(|&target| tree.height(target)).max();
     // Until a commit has made room, only what was asked for already comes.
-    let wanted = shared.wanted_to.load(Relaxed).max(tree.height(fork));
-    let is_held_back = datadir.prune_is_due() && wanted < end;
+    let wanted = shared.wanted_to.load(Relaxed).max(tree.height(tip));
+    let is_held_back = datadir.prune_is_due() && highest.is_some_and(|highest| wanted < end.min(highest));
     if is_held_back {
         end = wanted;
     }
     shared.held_back.store(is_held_back, Relaxed);
-    shared.wanted_to.store(end, Relaxed);
-    let missing = index.missing_from(fork, best, end, WANTS_MAX).into_iter();
-    let list = missing.map(|node| Want { hash: tree.hash(node), height: tree.height(node) }).collect();
-    datadir.reporter.height_end.store(tree.height(best).min(stop), Relaxed);
+    shared.wanted_to.store(end.min(highest.unwrap_or(Height::GENESIS)), Relaxed);
+    let missing_to = |target: NodeId| {
+        let from = tree.fork(tip, target);
+        let missing = index.missing_from(from, target, end.clamp(tree.height(from), tree.height(target)), WANTS_MAX);
+        missing.into_iter().map(|node| Want { hash: tree.hash(node), height: tree.height(node) }).collect()
+    };
+    let lists = targets.iter().map(|&target| missing_to(target)).collect();
+    if let Some(&first) = targets.first() {
+        datadir.reporter.height_end.store(tree.height(first).min(stop), Relaxed);
+    }
     drop(index);
-    shared.network.want(list);
+    shared.network.want(lists);
+}
+
+/// The last blocks of the chains that peers have: those that are not refused and have minimum work, the preferred first.
+pub(super) fn open_targets(shared: &Shared<'_, '_>, tree: &Tree) -> Vec<NodeId> {
+    let targets = shared.targets.lock().expect("nobody panics with it");
+    let known = targets.iter().filter_map(|hash| tree.find(hash));
+    let minimum = shared.datadir.options.minimum_chain_work;
+    known.filter(|&id| tree.fate(id) == Fate::Open && tree.work(id) >= minimum).collect()
 }
 
 /// Where only so many blocks may be ahead of the tip, more are wanted as it goes up, and as blocks become smaller;
@@ -56,12 +71,12 @@ pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
     }
 }
 
-/// Ends the wait for the next block of a chain that is not the best any more.
+/// Ends the wait for the next block of a chain that no peer has any more.
 pub(super) fn hurry_if_elsewhere(shared: &Shared<'_, '_>) {
     let run_to = *shared.run_to.lock().expect("nobody panics with it");
     let is_elsewhere = run_to.is_some_and(|run_to| {
         let tree = shared.datadir.headers();
-        !tree.is_ancestor(run_to, tree.best())
+        !open_targets(shared, &tree).iter().any(|&target| tree.is_ancestor(run_to, target))
     });
     if is_elsewhere {
         shared.arrivals.hurry();

@@ -73,6 +73,8 @@ pub(super) struct World {
     /// Reasons for which connections ended, by address.
     pub(super) gone: Vec<(String, Reason)>,
     pub(super) notes: Vec<String>,
+    /// The chains that the hub wants to download.
+    pub(super) targets: Vec<BlockHash>,
     pub(super) done_count: usize,
     pub(super) blocks_count: usize,
     /// Greatest number of bytes held at the end of a step.
@@ -113,6 +115,7 @@ impl World {
             dialing: VecDeque::new(),
             gone: Vec::new(),
             notes: Vec::new(),
+            targets: Vec::new(),
             done_count: 0,
             blocks_count: 0,
             held_max: 0,
@@ -317,18 +320,22 @@ impl World {
                     self.hub.from_node(NodeMessage::NewTip, now);
                 }
             }
-            Event::Headers { .. } | Event::WantMore => self.want(),
+            Event::Targets(targets) => {
+                self.targets = targets;
+                self.want();
+            }
+            Event::WantMore => self.want(),
             Event::PeerGone { address, reason, .. } => self.gone.push((address, reason)),
             Event::HeadersDone => self.done_count += 1,
             Event::Note(note) => self.notes.push(note),
-            Event::PeerConnected { .. } | Event::Addresses(_) => {}
+            Event::Headers { .. } | Event::PeerConnected { .. } | Event::Addresses(_) => {}
         }
     }
 
     /// The node says what it wants.
     pub(super) fn want(&mut self) {
-        let list = self.chain.wanted(2000);
-        self.hub.from_node(NodeMessage::Want(list), self.now());
+        let lists = self.targets.iter().map(|target| self.chain.wanted_up_to(target, 2000)).collect();
+        self.hub.from_node(NodeMessage::Want(lists), self.now());
     }
 }
 

@@ -1,0 +1,143 @@
+//! The blocks of one chain that are wanted, lowest first: which are missing, in flight, or there.
+
+use crate::api::Want;
+use primitives::BlockHash;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::time::Duration;
+
+/// What has become of a wanted block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No peer was asked for it.
+    Missing,
+    /// It is in flight.
+    Requested,
+    /// It came.
+    Arrived,
+}
+
+#[derive(Debug)]
+struct Entry {
+    want: Want,
+    arrived: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct List {
+    entries: Vec<Entry>,
+    index: HashMap<BlockHash, usize>,
+    /// Places in `entries` that are neither in flight nor there.
+    missing: BTreeSet<usize>,
+    first_open: usize,
+    /// The lowest block, and since when it has been held up.
+    pub(super) held_up: Option<(BlockHash, Duration)>,
+    /// Whether it was said that few are left to ask for.
+    pub(super) more_said: bool,
+}
+
+impl List {
+    pub(super) fn new(blocks: Vec<Want>, state: impl Fn(&BlockHash) -> State) -> List {
+        let index = blocks.iter().enumerate().map(|(place, want)| (want.hash, place)).collect();
+        let is = |want: &Want, wanted: State| state(&want.hash) == wanted;
+        let missing = blocks.iter().enumerate().filter(|(_, want)| is(want, State::Missing));
+        let missing = missing.map(|(place, _)| place).collect();
+        let entries = blocks.into_iter().map(|want| Entry { want, arrived: is(&want, State::Arrived) }).collect();
+        let mut list = List { entries, index, missing, ..List::default() };
+        list.skip_arrived();
+        list
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn missing_count(&self) -> usize {
+        self.missing.len()
+    }
+
+    /// Blocks that have not arrived.
+    pub(super) fn open_count(&self) -> usize {
+        self.entries[self.first_open..].iter().filter(|entry| !entry.arrived).count()
+    }
+
+    /// Place of the lowest block that has not arrived.
+    pub(super) fn first_open(&self) -> usize {
+        self.first_open
+    }
+
+    pub(super) fn at(&self, place: usize) -> Option<Want> {
+        self.entries.get(place).map(|entry| entry.want)
+    }
+
+    /// The lowest block that has not arrived.
+    pub(super) fn head(&self) -> Option<Want> {
+        self.at(self.first_open)
+    }
+
+    pub(super) fn last(&self) -> Option<BlockHash> {
+        self.entries.last().map(|entry| entry.want.hash)
+    }
+
+    pub(super) fn contains(&self, hash: &BlockHash) -> bool {
+        self.index.contains_key(hash)
+    }
+
+    /// The first place of these where a block is missing.
+    pub(super) fn first_missing(&self, places: Range<usize>) -> Option<usize> {
+        self.missing.range(places).next().copied()
+    }
+
+    fn skip_arrived(&mut self) {
+        while self.entries.get(self.first_open).is_some_and(|entry| entry.arrived) {
+            self.first_open += 1;
+        }
+    }
+
+    /// Notes what has become of a block, if it is in this list.
+    pub(super) fn set(&mut self, hash: &BlockHash, state: State) {
+        let Some(&place) = self.index.get(hash) else { return };
+        self.entries[place].arrived = state == State::Arrived;
+        if state == State::Missing {
+            self.missing.insert(place);
+            self.first_open = self.first_open.min(place);
+        } else {
+            self.missing.remove(&place);
+        }
+        self.skip_arrived();
+        if state == State::Arrived {
+            self.held_up.take_if(|(held, _)| held == hash);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::Height;
+
+    fn wants(count: u8) -> Vec<Want> {
+        (0..count).map(|i| Want { hash: BlockHash::from_bytes([i; 32]), height: Height::new(i.into()) }).collect()
+    }
+
+    #[test]
+    fn list_follows_the_state_of_each_block() {
+        let hash = |i: u8| BlockHash::from_bytes([i; 32]);
+        let state =
+            |of: &BlockHash| [State::Arrived, State::Requested, State::Missing][usize::from(of.as_bytes()[0].min(2))];
+        let mut list = List::new(wants(5), state);
+        assert_eq!((list.first_open(), list.first_missing(0..5), list.open_count()), (1, Some(2), 4));
+        list.set(&hash(1), State::Arrived);
+        list.set(&hash(2), State::Requested);
+        assert_eq!((list.first_open(), list.first_missing(0..5)), (2, Some(3)));
+        list.held_up = Some((hash(2), Duration::ZERO));
+        list.set(&hash(2), State::Arrived);
+        assert_eq!((list.head().map(|want| want.height), list.held_up), (Some(Height::new(3)), None));
+        // A body that proved bad is missing again.
+        list.set(&hash(0), State::Missing);
+        assert_eq!((list.first_open(), list.first_missing(0..5), list.missing_count()), (0, Some(0), 3));
+        // What is not in the list is of another one.
+        list.set(&hash(9), State::Missing);
+        assert_eq!((list.contains(&hash(9)), list.last(), list.len()), (false, Some(hash(4)), 5));
+    }
+}

@@ -1,0 +1,65 @@
+//! What peers announce and do not deliver.
+//!
+//! A block that a peer was asked for, and that no peer has delivered [`crate::download::DELIVERY_TIMEOUT`] later, is noted
+//! here. A chain with such a block counts for nothing when the tip that the peers have is sought, nor does anything that
+//! the same peer announces; both do again when it is delivered. The peer is disconnected, unless a person named it: then
+//! it is still asked, and loses its say only.
+
+use super::Hub;
+use crate::api::{PeerId, Want};
+use crate::chain::HeaderInfo;
+use crate::peer::Kind;
+use crate::reason::Reason;
+use crate::time::Now;
+use primitives::BlockHash;
+
+/// Undelivered blocks that are remembered; the oldest is forgotten first.
+pub const UNDELIVERED_COUNT_MAX: usize = 64;
+
+impl Hub {
+    /// Sees which peers owe a block for too long.
+    pub(super) fn tick_delivery(&mut self, now: Now) {
+        for (id, want) in self.download.overdue(now.since_start) {
+            if !self.undelivered.contains(&want) {
+                if self.undelivered.len() >= UNDELIVERED_COUNT_MAX {
+                    self.undelivered.remove(0);
+                }
+                self.undelivered.push(want);
+            }
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            peer.withholds = true;
+            self.outbound.set_withholds(peer.kind, true);
+            if !matches!(peer.kind, Kind::Manual(_)) {
+                self.drop_peer(id, Reason::BlockTimeout(want.hash), now);
+            }
+        }
+    }
+
+    /// A block came from this peer.
+    pub(super) fn note_delivered(&mut self, id: PeerId, hash: &BlockHash) {
+        let before = self.undelivered.len();
+        self.undelivered.retain(|want| want.hash != *hash);
+        if before != self.undelivered.len()
+            && let Some(peer) = self.peers.get_mut(&id)
+        {
+            peer.withholds = false;
+            self.outbound.set_withholds(peer.kind, false);
+        }
+    }
+
+    /// Blocks that are not on a refused chain any more, and that no peer delivered.
+    pub(super) fn undelivered(&self) -> Vec<Want> {
+        let is_open = |want: &&Want| self.chain.header(&want.hash).is_some_and(|info| !info.invalid);
+        self.undelivered.iter().filter(is_open).copied().collect()
+    }
+
+    /// The block of most work that a peer to which we connected has, of those that deliver.
+    pub(super) fn best_claim(&self) -> Option<HeaderInfo> {
+        let peers = self.peers.values().filter(|peer| peer.is_outbound() && peer.ready && !peer.withholds);
+        let is_delivered = |best: &HeaderInfo| {
+            let lacks = |want: &Want| self.chain.ancestor(&best.hash, want.height) == Some(want.hash);
+            !self.undelivered.iter().any(lacks) && self.chain.header(&best.hash).is_some_and(|known| !known.invalid)
+        };
+        peers.filter_map(|peer| peer.best_known).filter(is_delivered).max_by_key(|best| best.work)
+    }
+}
