@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_held_once_and_given_back() {
+    fn second_lock_is_refused_until_the_first_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let guard = lock_file(&path).unwrap();
@@ -158,7 +158,7 @@ mod tests {
 
     /// Another program must be refused, and named; perl is on every machine that has git.
     #[test]
-    fn another_program_is_named() {
+    fn lock_held_by_another_program_names_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let script = "use Fcntl qw(:DEFAULT); sysopen(F, $ARGV[0], O_RDWR|O_CREAT) or die; \

@@ -59,7 +59,7 @@ fn works(disk: &dyn Disk, root: &Path) {
 }
 
 #[test]
-fn both_disks_behave_alike() {
+fn real_and_simulated_disk_behave_alike() {
     let dir = tempfile::tempdir().unwrap();
     works(&RealDisk, dir.path());
     let sim = SimDisk::new(1);
@@ -91,7 +91,7 @@ fn contents(disk: &SimDisk) -> (String, bool) {
 }
 
 #[test]
-fn what_was_not_synced_may_be_lost() {
+fn reopen_may_lose_what_was_not_synced() {
     let (disk, file) = scene();
     assert_eq!(contents(&disk.reopen(Loss::Unsynced)), ("old".to_owned(), false));
     assert_eq!(contents(&disk.reopen(Loss::Nothing)), ("new!".to_owned(), true));
@@ -108,7 +108,7 @@ fn what_was_not_synced_may_be_lost() {
 }
 
 #[test]
-fn accidents_come_where_they_were_planned() {
+fn fail_at_injects_the_fault_at_the_planned_operation() {
     let (disk, file) = scene();
     let next = disk.operations();
     disk.fail_at(next, 2, Fault::NoSpace);
@@ -134,7 +134,7 @@ fn accidents_come_where_they_were_planned() {
 }
 
 #[test]
-fn a_rename_does_not_outrun_the_file_that_it_names() {
+fn reopen_after_rename_keeps_one_name_and_the_contents() {
     for seed in 0..64 {
         let (disk, _) = scene();
         disk.rename(Path::new("/d/g"), Path::new("/d/h")).unwrap();

@@ -226,7 +226,7 @@ mod tests {
     const VALUE: u64 = 5 << 8 | KIND_VALUE;
 
     #[test]
-    fn every_key_is_found_and_no_other() {
+    fn block_find_returns_each_key_and_no_other() {
         let long = [b'l'; 300];
         // Keys that are prefixes of each other, tags that look like key bytes, several versions.
         let keys: Vec<(&[u8], u64, &[u8])> = vec![
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_none_or_an_answer_and_never_a_panic() {
+    fn damaged_block_gives_none_or_an_answer_never_a_panic() {
         let keys: Vec<[u8; 4]> = (0..40_u32).map(|n| (n * 3).to_be_bytes()).collect();
         let keys: Vec<_> = keys.iter().map(|key| (&key[..], VALUE, &key[..])).collect();
         let bytes = block(&keys, 16);

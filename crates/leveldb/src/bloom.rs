@@ -150,7 +150,7 @@ mod tests {
 
     /// LevelDB's own vectors: leveldb/util/hash_test.cc has seed 0xbc9f1d34 in each row.
     #[test]
-    fn hashes_are_leveldbs() {
+    fn hash_matches_leveldbs_vectors() {
         for (row, key, want) in [
             ("empty", &b""[..], 0xbc9f_1d34),
             ("one byte", &[0x62], 0xef13_45c4),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_hold_their_keys_and_few_others() {
+    fn filter_holds_all_its_keys_and_few_others() {
         for count in [0, 1, 6, 7, 50, 100, 10_000] {
             let of = |n: u64| hash(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
             let hashes: Vec<u32> = (0..count).map(of).collect();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_block_that_is_bent_never_hides_a_key_by_its_frame() {
+    fn damaged_filter_block_frame_never_hides_a_key() {
         assert!(FilterBlock::parse(&[]).is_none());
         assert!(FilterBlock::parse(&[11]).is_none());
         assert!(FilterBlock::parse(&[9, 0, 0, 0, 11]).is_none(), "starts behind the end");

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_built_is_found() {
+    fn built_table_finds_every_record() {
         for (count, part_count) in [(1, 1), (16, 1), (17, 1), (5000, 1), (5000, 3), (9000, 7)] {
             let bytes = table(count, part_count);
             let table = Table::open(Path::new("t"), bytes.into()).unwrap();
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_and_flipped_bit_is_a_fault_or_the_right_answer() {
+    fn damaged_table_gives_an_error_or_the_right_answer() {
         let bytes = table(400, 1);
         for end in 0..bytes.len() {
             let why = Table::open(Path::new("t"), bytes[..end].to_vec().into()).unwrap_err();
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn index_keys_are_short_and_between() {
+    fn separator_is_short_and_lies_between_two_blocks() {
         for (row, last, next, want) in [
             ("one more", &b"abcd"[..], Some(&b"abzz"[..]), Some(&b"abd"[..])),
             ("no room", b"abcd", Some(b"abda"), None),
@@ -502,7 +502,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the keys of a run rise")]
-    fn keys_that_fall_are_refused() {
+    fn part_refuses_descending_keys() {
         let mut part = Part::new();
         part.add(b"b", 0, b"");
         part.add(b"ab", 0, b"");

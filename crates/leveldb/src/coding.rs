@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_go_both_ways() {
+    fn varints_round_trip() {
         for value in [0, 1, 127, 128, 300, 1 << 32, u64::MAX - 1, u64::MAX] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_prefixes_are_counted_in_bytes() {
+    fn shared_prefix_counts_bytes() {
         let long = b"0123456789abcdefghij";
         for shared in 0..long.len() {
             let mut other = *long;
@@ -167,7 +167,7 @@ mod tests {
 
     /// The CRC-32C of 32 zero bytes is RFC 3720's (B.4); the mask is LevelDB's definition.
     #[test]
-    fn checksums_are_masked() {
+    fn mask_matches_leveldbs_definition() {
         let crc = simd::crc32c::crc32c(&[0; 32]);
         assert_eq!(crc, 0x8a91_36aa);
         assert_eq!(mask(crc), 0x0fd7_fffa);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_go_both_ways_and_a_cut_one_is_no_edit() {
+    fn edit_round_trips_and_a_cut_edit_is_refused() {
         let bytes = full().encode();
         assert_eq!(Edit::decode(&bytes), Ok(full()));
         let ends: Vec<usize> = (0..bytes.len()).filter(|end| Edit::decode(&bytes[..*end]).is_ok()).collect();
@@ -240,7 +240,7 @@ mod tests {
 
     /// The bytes of a fresh manifest as LevelDB writes it, from a database of Bitcoin Core's.
     #[test]
-    fn a_fresh_manifest_is_leveldbs() {
+    fn fresh_manifest_equals_leveldbs_bytes() {
         let first = Edit { comparator: Some(COMPARATOR.into()), ..Edit::default() };
         let second = Edit {
             log_number: Some(3),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_is_not_whole_says_what_it_lacks() {
+    fn incomplete_manifest_error_names_the_missing_field() {
         let mut no_level = Vec::new();
         for value in [DELETED_FILE, 7, 1] {
             put_varint(&mut no_level, value);

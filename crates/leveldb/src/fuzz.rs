@@ -201,7 +201,7 @@ mod tests {
     use testkit::Rng;
 
     #[test]
-    fn any_files_are_a_fault_or_a_database() {
+    fn fuzzed_files_open_or_give_a_damage_error() {
         let batch = [&[1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0][..], b"\x01\x03new\x05value\x00\x04gone"].concat();
         let edit = Edit { last_sequence: Some(77), log_number: Some(4), ..Edit::default() }.encode();
         let handle = [0, BLOCK.len() as u8];

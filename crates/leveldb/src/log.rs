@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_every_length_around_a_block_go_both_ways() {
+    fn log_records_of_every_length_around_a_block_round_trip() {
         for first in (BLOCK_BYTES - 24)..(BLOCK_BYTES + 24) {
             let records = vec![vec![1; first], vec![2; 3], Vec::new(), vec![3; 2 * BLOCK_BYTES]];
             assert_eq!(read(&written(&records)), (records, None), "first is {first} bytes");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_log_ends_early_and_a_flipped_bit_is_never_believed() {
+    fn cut_log_ends_early_and_a_flipped_bit_is_never_believed() {
         let records = vec![vec![1; 9], vec![2; 20], vec![3; 33_000], vec![4; 5]];
         let file = written(&records);
         for end in (0..200).chain(32_700..32_800).chain(33_000..file.len()) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_says_where() {
+    fn log_damage_says_its_offset() {
         let piece = |kind: u8, payload: &[u8]| {
             let crc = mask(simd::crc32c::crc32c(&[&[kind], payload].concat()));
             let length = u16::try_from(payload.len()).unwrap();

@@ -329,7 +329,7 @@ mod tests {
     /// Read ahead or not, a batch has the same answers: what is asked of the disk is advice.
     #[test]
     #[cfg_attr(miri, ignore = "maps of files")]
-    fn read_ahead_or_not_the_answers_are_the_same() {
+    fn sorted_batch_answers_do_not_depend_on_read_ahead() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { table_bytes: 40_000, ..Options::default() };
         let db = Db::create(RealDisk::shared(), &folder.path().join("db"), options).unwrap();

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_both_ways() {
+    fn file_names_round_trip() {
         for (text, name) in [
             ("000007.ldb", Name::Table(7)),
             ("1234567.log", Name::Log(1_234_567)),

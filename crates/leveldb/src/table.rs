@@ -440,7 +440,7 @@ mod tests {
 
     /// Index, metaindex and filter whose checksums are right and whose contents are anything.
     #[test]
-    fn indexes_that_lie_are_faults_or_answers_and_never_a_panic() {
+    fn table_with_a_false_index_gives_errors_or_answers_never_a_panic() {
         let disk = SimDisk::new(0);
         let sink = Sink::new(disk.create(Path::new("t")).unwrap(), false);
         let mut part = Part::new();
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_finds_what_a_plain_one_finds() {
+    fn interpolation_search_equals_binary_search() {
         let even: Vec<u32> = (0..1000).map(|n| n * 4_000_000).collect();
         let skewed: Vec<u32> = (0..32).map(|n| 1 << n).chain([u32::MAX; 40]).collect();
         let low: Vec<u32> = [vec![0; 50], vec![7; 50], vec![u32::MAX - 1]].concat();

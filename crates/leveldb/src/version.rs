@@ -235,7 +235,7 @@ mod tests {
     use disk::SimDisk;
 
     #[test]
-    fn a_version_that_contradicts_itself_is_refused() {
+    fn version_with_contradictory_tables_is_refused() {
         let shared = Arc::new(Shared::new(SimDisk::new(0).shared(), Path::new("/db")));
         let file = |number: u64, first: &[u8], last: &[u8]| {
             let internal = |key: &[u8]| [key, &[1; 8]].concat().into();

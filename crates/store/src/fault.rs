@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_say_where_what_and_what_to_do() {
+    fn fault_text_has_path_offset_and_advice() {
         let path = Path::new("/d/blk00000.dat");
         for (row, kind, want) in [
             (io::ErrorKind::NotFound, FaultKind::Missing, "Is the drive there"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_says_how_much_is_wanted() {
+    fn full_disk_fault_says_how_much_space_is_wanted() {
         let full = || DiskError::new("write", Path::new("/d/f"), io::Error::from(io::ErrorKind::StorageFull));
         let fault = Fault::from(full().taking(4096));
         assert!(fault.to_string().contains("wanted to write it, which takes 4096 bytes, found"), "{fault}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_names_its_holder() {
+    fn lock_fault_names_the_holder() {
         let error = |pid, program: Option<&str>, source: Option<io::ErrorKind>| LockError {
             path: PathBuf::from("/d/.lock"),
             pid,

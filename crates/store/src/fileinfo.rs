@@ -158,7 +158,7 @@ mod tests {
 
     /// A file that holds only mainnet's genesis block: computed from Core's rules.
     #[test]
-    fn genesis_only() {
+    fn file_info_of_the_genesis_block_matches_core() {
         let mut infos = FileInfos::default();
         infos.add_existing(FilePos { file: 0, offset: 8 }, 285, Height::GENESIS, 1_231_006_505);
         let mut out = Vec::new();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_is_told_once() {
+    fn take_changed_reports_each_change_once() {
         let mut infos = FileInfos::new(vec![FileInfo::default()]);
         assert!(infos.take_changed().is_empty());
         infos.add_existing(FilePos { file: 3, offset: 8 }, 100, Height::new(7), 50);

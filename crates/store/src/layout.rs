@@ -36,8 +36,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The directories of the network whose own is named `net_dir_name` (empty for mainnet) under `datadir`, with block files
-    /// under `blocksdir` where that is given.
+    /// The directories of the network whose own is named `net_dir_name` (empty for mainnet) under `datadir`, with
+    /// block files under `blocksdir` where that is given.
     pub fn new(datadir: &Path, net_dir_name: &str, blocksdir: Option<&Path>) -> Layout {
         let under = |root: &Path| if net_dir_name.is_empty() { root.to_path_buf() } else { root.join(net_dir_name) };
         let net_dir = under(datadir);
@@ -213,7 +213,7 @@ mod tests {
     use std::ffi::OsStr;
 
     #[test]
-    fn paths() {
+    fn layout_paths_are_cores() {
         let main = Layout::new(Path::new("/d"), "", None);
         assert_eq!(main.block_file(7), Path::new("/d/blocks/blk00007.dat"));
         assert_eq!(main.undo_file(123_456), Path::new("/d/blocks/rev123456.dat"));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_block_files() {
+    fn block_file_number_takes_only_cores_names() {
         for (name, want) in [
             ("blk00000.dat", Some(0)),
             ("blk99999.dat", Some(99_999)),

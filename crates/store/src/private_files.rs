@@ -77,7 +77,7 @@ pub(crate) fn read_small(disk: &dyn Disk, path: &Path, bytes_max: usize) -> Resu
     Ok(Some(bytes))
 }
 
-/// Puts `bytes` where `path` is, in one step, by way of `beside`, a name in the same directory. The caller syncs that directory.
+/// Puts `bytes` where `path` is, in one step, by way of `beside`, a name in the same directory, which the caller syncs.
 pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, beside: &Path, bytes: &[u8]) -> Result<()> {
     if disk.metadata(beside)?.is_some() {
         disk.remove_file(beside)?;
@@ -94,7 +94,7 @@ mod tests {
     use disk::{Fault as Accident, Loss, SimDisk};
 
     #[test]
-    fn a_file_is_old_or_new_whatever_happens() {
+    fn private_file_is_old_or_new_after_a_stop_at_any_operation() {
         for at in 0..40 {
             let sim = SimDisk::new(at);
             sim.shared().create_dir_all(Path::new("/n")).unwrap();

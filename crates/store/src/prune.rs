@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn files_go_as_in_core() {
+    fn select_chooses_the_files_that_core_prunes() {
         let ask = Prune {
             target_bytes: 600 << 20,
             buffer_bytes: BUFFER_BYTES,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn removal_can_be_done_again_and_indexes_refuse() {
+    fn prune_removal_is_repeatable_and_optional_indexes_refuse_it() {
         let sim = SimDisk::new(0);
         let disk = sim.shared();
         let layout = Layout::new(Path::new("/d"), "", None);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pruned_already() {
+    fn select_skips_files_already_pruned() {
         let status = Status::SCRIPTS.with(Status::HAVE_DATA);
         let header = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, Height::new(7));
         let stored = IndexEntry { status, tx_count: 1, file: 2, data_offset: 8, ..header };

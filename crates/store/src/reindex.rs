@@ -99,7 +99,8 @@ pub fn kept_headers(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Vec<Header>
     Ok(bytes.as_chunks().0.iter().copied().map(Header).collect())
 }
 
-/// Removes the private files of a reindex where `R` is gone: the work is done, perhaps by bitcoind, which knows nothing of them.
+/// Removes the private files of a reindex where `R` is gone: the work is done, perhaps by bitcoind, which knows
+/// nothing of them.
 ///
 /// # Errors
 ///

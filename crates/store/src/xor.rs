@@ -103,7 +103,7 @@ mod tests {
     use disk::SimDisk;
 
     #[test]
-    fn core_rules() {
+    fn open_key_follows_cores_rules() {
         let dir = Path::new("/blocks");
         let random = [1, 2, 3, 4, 5, 6, 7, 8];
         type Row =

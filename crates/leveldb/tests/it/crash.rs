@@ -99,7 +99,7 @@ fn check_left(left: &SimDisk, states: &States, what: &str) {
 }
 
 #[test]
-fn a_stop_at_any_operation_loses_nothing_committed() {
+fn stop_at_any_operation_loses_nothing_committed() {
     let seeds = if testkit::is_slow() { 40 } else { 2 };
     for operation in 0..operations() {
         for seed in 0..seeds {
@@ -159,7 +159,7 @@ fn stubborn(disk: &SimDisk, states: &mut States, losses: &mut impl FnMut(&SimDis
 }
 
 #[test]
-fn a_full_or_failing_disk_is_survived_and_the_work_done_again() {
+fn full_or_failing_disk_at_any_operation_can_be_retried() {
     for fault in [Fault::NoSpace, Fault::Io] {
         let is_slow = testkit::is_slow();
         for times in if is_slow { 1..5 } else { 1..2 } {
@@ -185,7 +185,7 @@ fn a_full_or_failing_disk_is_survived_and_the_work_done_again() {
 }
 
 #[test]
-fn a_failure_and_then_the_end_of_the_program_lose_nothing_committed() {
+fn failed_operation_then_exit_loses_nothing_committed() {
     for fault in [Fault::NoSpace, Fault::Io] {
         for operation in 0..operations() {
             let (disk, begun) = prepared(operation);
@@ -202,7 +202,7 @@ fn a_failure_and_then_the_end_of_the_program_lose_nothing_committed() {
 }
 
 #[test]
-fn a_full_disk_is_named_and_room_is_all_it_takes() {
+fn full_disk_error_is_no_space_and_a_retry_succeeds() {
     let (disk, begun) = prepared(0);
     let db = Db::create(disk.shared(), &dir(), TINY).unwrap();
     assert!(disk.operations() > begun);

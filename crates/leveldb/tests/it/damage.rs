@@ -85,7 +85,7 @@ fn read(disk: &Arc<dyn Disk>) -> leveldb::Result<Vec<Model>> {
 }
 
 #[test]
-fn the_small_database_is_read() {
+fn undamaged_small_database_is_read() {
     let (files, model) = small();
     for found in read(&disk_of(&files)).unwrap() {
         assert!(found == model);
@@ -93,7 +93,7 @@ fn the_small_database_is_read() {
 }
 
 #[test]
-fn every_flipped_bit_is_a_fault_or_does_not_matter() {
+fn flipped_bit_in_any_file_is_an_error_or_harmless() {
     let (files, model) = small();
     for (index, (path, bytes)) in files.iter().enumerate() {
         let is_log =
@@ -116,7 +116,7 @@ fn every_flipped_bit_is_a_fault_or_does_not_matter() {
 }
 
 #[test]
-fn every_cut_is_a_fault_or_an_older_state() {
+fn cut_file_is_an_error_or_an_older_state() {
     let (files, model) = small();
     for (index, (path, bytes)) in files.iter().enumerate() {
         for end in 0..bytes.len() {
@@ -137,7 +137,7 @@ fn every_cut_is_a_fault_or_an_older_state() {
 }
 
 #[test]
-fn batches_of_a_log_that_do_not_add_up_are_faults() {
+fn malformed_log_batch_is_an_error() {
     let (files, _) = small();
     let log = files[0].1.clone();
     for (row, at, byte) in [("count", 15, 3), ("kind", 19, 7), ("key length", 20, 99)] {

@@ -55,7 +55,7 @@ fn fill_ours(db: &Db, model: &mut Model, options: Options, commits: usize) -> Ve
 }
 
 #[test]
-fn they_read_what_we_write() {
+fn rusty_leveldb_reads_what_we_write() {
     for commits in [1, 7, 30] {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("db");
@@ -78,7 +78,7 @@ fn they_read_what_we_write() {
 }
 
 #[test]
-fn we_read_what_they_write_and_go_on_and_so_do_they() {
+fn we_and_rusty_leveldb_continue_each_others_databases() {
     let temporary = tempfile::tempdir().unwrap();
     let path = temporary.path().join("db");
     let mut model = Model::new();

@@ -88,7 +88,7 @@ fn run(seed: u64, steps: &[Step]) {
 }
 
 #[test]
-fn a_database_is_a_map() {
+fn database_behaves_like_a_map() {
     for seed in testkit::seeds(if testkit::is_slow() { 500 } else { 24 }) {
         let mut rng = Rng::new(seed);
         let steps: Vec<Step> = (0..1 + rng.below(19)).map(|_| Step::any(&mut rng)).collect();

@@ -32,7 +32,7 @@ fn put_file(disk: &dyn Disk, name: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn a_database_is_made_once_and_opened_often() {
+fn create_refuses_an_existing_database_and_open_can_be_repeated() {
     let disk = SimDisk::new(0).shared();
     assert!(!Db::exists(&*disk, &dir()).unwrap());
     let why = Db::open(disk.clone(), &dir(), SMALL).unwrap_err();
@@ -52,7 +52,7 @@ fn a_database_is_made_once_and_opened_often() {
 }
 
 #[test]
-fn reading_only_writes_nothing() {
+fn open_read_only_writes_nothing() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
     let model = filled(&disk, &dir());
@@ -68,7 +68,7 @@ fn reading_only_writes_nothing() {
 }
 
 #[test]
-fn one_program_at_a_time_and_no_stranger_is_touched() {
+fn open_takes_the_lock_and_leaves_foreign_files() {
     let temporary = tempfile::tempdir().unwrap();
     let path = temporary.path().join("a/db");
     let disk = RealDisk::shared();
@@ -91,7 +91,7 @@ fn one_program_at_a_time_and_no_stranger_is_touched() {
 }
 
 #[test]
-fn old_table_names_are_read() {
+fn tables_named_sst_are_read() {
     let disk = SimDisk::new(0).shared();
     let model = filled(&disk, &dir());
     for name in names(&*disk, &dir()) {
@@ -109,7 +109,7 @@ fn old_table_names_are_read() {
 }
 
 #[test]
-fn snapshots_hold_their_files_and_let_go() {
+fn snapshot_keeps_its_files_until_dropped() {
     let disk = SimDisk::new(0).shared();
     let model = filled(&disk, &dir());
     let db = Db::open(disk.clone(), &dir(), SMALL).unwrap();
@@ -128,7 +128,7 @@ fn snapshots_hold_their_files_and_let_go() {
 }
 
 #[test]
-fn faults_of_the_folder_name_the_file() {
+fn open_error_names_the_damaged_or_missing_file() {
     for (row, name, bytes, want) in [
         ("no name", "CURRENT", Some(&b""[..]), "CURRENT is damaged at byte 0"),
         ("no end of line", "CURRENT", Some(b"MANIFEST-000001"), "CURRENT is damaged"),
@@ -155,7 +155,7 @@ fn faults_of_the_folder_name_the_file() {
 }
 
 #[test]
-fn a_run_that_is_dropped_leaves_nothing() {
+fn dropped_run_leaves_no_files() {
     let disk = SimDisk::new(0).shared();
     let model = filled(&disk, &dir());
     let db = Db::open(disk.clone(), &dir(), SMALL).unwrap();

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lent_vector_goes_back_with_the_last_holder() {
+    fn lent_vector_returns_with_its_last_holder() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let block = BlockBytes::lent(vec![1, 2, 3], 1, Arc::new(move |bytes| sender.send(bytes).unwrap()));
         let other = block.clone();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_come_back() {
+    fn pool_reuses_returned_buffers() {
         let pool = Pool::new(4096, 2);
         let (one, two) = (Arc::new(pool.take(&|| true).unwrap()), pool.take(&|| true).unwrap());
         assert_eq!(pool.made_bytes(), 8192);

@@ -175,7 +175,7 @@ mod tests {
 
     /// Mainnet's genesis block in file 0 at 8: computed from Core's rules.
     #[test]
-    fn genesis() {
+    fn index_entry_of_the_genesis_block_matches_core() {
         let merkle = Hash256::literal("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b");
         let header = Header::new(1, BlockHash::ZERO, merkle, 1_231_006_505, 0x1d00_ffff, 2_083_236_893);
         let status = Status::TRANSACTIONS.with(Status::HAVE_DATA);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flipped_byte_panics() {
+    fn index_entry_decode_of_flipped_bytes_never_panics() {
         let entry = IndexEntry {
             status: Status(157),
             ..IndexEntry::header_only(Header([7; 80]), BlockHash::ZERO, Height::new(300))
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_of_what_is_stored() {
+    fn index_entry_round_trips_for_every_combination_of_fields() {
         for (status, numbers) in [(2, 0), (3, 0), (11, 2), (139, 2), (29, 3), (157, 3), (2 | 16, 2), (34, 0), (5, 0)] {
             let entry = IndexEntry {
                 hash: BlockHash::ZERO,

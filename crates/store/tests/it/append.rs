@@ -26,7 +26,7 @@ fn file_bytes(disk: &Arc<dyn Disk>, number: u32) -> u64 {
 }
 
 #[test]
-fn blocks_are_appended_as_in_core() {
+fn append_writes_cores_bytes() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
@@ -58,7 +58,7 @@ fn blocks_are_appended_as_in_core() {
 }
 
 #[test]
-fn files_roll_over_below_128_mib() {
+fn append_starts_a_new_file_below_128_mib() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
@@ -86,7 +86,7 @@ fn files_roll_over_below_128_mib() {
 }
 
 #[test]
-fn a_new_file_goes_behind_all_others() {
+fn start_new_file_is_numbered_behind_all_others() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
     put_file(&*disk, Path::new("/blocks/blk00004.dat"), b"not listed", KEY);
@@ -99,7 +99,7 @@ fn a_new_file_goes_behind_all_others() {
 }
 
 #[test]
-fn a_file_that_does_not_fit_the_index_is_named() {
+fn append_to_a_file_shorter_than_the_index_says_is_a_fault() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
@@ -113,7 +113,7 @@ fn a_file_that_does_not_fit_the_index_is_named() {
 }
 
 #[test]
-fn a_full_disk_pauses_and_a_failed_sync_stops() {
+fn append_can_be_retried_on_a_full_disk_and_not_after_a_failed_sync() {
     for (accident, kind, can_go_on) in
         [(Accident::NoSpace, FaultKind::NoSpace, true), (Accident::Io, FaultKind::Io, false)]
     {
@@ -155,7 +155,7 @@ fn a_full_disk_pauses_and_a_failed_sync_stops() {
 
 /// What a flush took along and did not make durable must not be named by any index: the writer takes nothing more.
 #[test]
-fn a_flush_that_was_not_run_stops_the_writer() {
+fn dropped_flush_stops_the_writer() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
@@ -175,7 +175,7 @@ fn a_flush_that_was_not_run_stops_the_writer() {
 /// Whatever the instant and whatever is lost: what was flushed is there, and appending goes on where the last flush
 /// ended, as the index would say.
 #[test]
-fn what_was_flushed_survives_every_crash() {
+fn flushed_blocks_survive_a_stop_at_any_operation() {
     let made = chain(12, |i| 40_000 * i as usize);
     for at in 0..200 {
         let sim = SimDisk::new(at);

@@ -56,7 +56,7 @@ fn all_coins(chainstate: &Chainstate) -> Vec<(OutPoint, Vec<u8>)> {
 }
 
 #[test]
-fn coins_come_and_go() {
+fn commit_adds_and_removes_coins() {
     let sim = SimDisk::new(0);
     let chainstate = Chainstate::open_with(sim.shared(), dir(), KEY).unwrap();
     assert_eq!((chainstate.best_block().unwrap(), chainstate.head_blocks().unwrap()), (None, None));
@@ -119,7 +119,7 @@ fn coins_come_and_go() {
 
 /// The stored bytes are Core's: key record, obfuscated values.
 #[test]
-fn bytes_are_core_s() {
+fn chainstate_records_have_cores_bytes() {
     let sim = SimDisk::new(0);
     let chainstate = Chainstate::open_with(sim.shared(), dir(), KEY).unwrap();
     let outpoint =
@@ -146,7 +146,7 @@ fn bytes_are_core_s() {
 }
 
 #[test]
-fn what_lies_there_is_understood_or_named() {
+fn malformed_chainstate_records_are_named() {
     let heads = [&[2][..], &[1; 32], &[2; 32]].concat();
     let first = [&[2][..], &[1; 32], &[0; 32]].concat();
     type Got = (Option<BlockHash>, Option<HeadBlocks>);
@@ -196,7 +196,7 @@ fn what_lies_there_is_understood_or_named() {
 }
 
 #[test]
-fn a_commit_takes_core_s_marker_away() {
+fn commit_removes_cores_head_blocks_marker() {
     let sim = SimDisk::new(0);
     let db = Db::create(sim.shared(), dir(), Options::default()).unwrap();
     db.write(&[(b"H", Some([&[2][..], &[1; 32], &[2; 32]].concat()))]).unwrap();
@@ -209,7 +209,7 @@ fn a_commit_takes_core_s_marker_away() {
 }
 
 #[test]
-fn new_ones_get_a_random_key() {
+fn new_chainstate_gets_a_random_key() {
     let sim = SimDisk::new(0);
     let key = Chainstate::open(sim.shared(), dir()).unwrap().key();
     assert_ne!(key, [0; 8]);
@@ -222,7 +222,7 @@ fn new_ones_get_a_random_key() {
 /// A rebuilt chainstate takes the old one's place at any crash: always one of the two is in place, and the next start
 /// ends what was begun.
 #[test]
-fn the_swap_survives_every_crash() {
+fn chainstate_swap_survives_a_stop_at_any_operation() {
     let layout = Layout::new(Path::new("/d"), "", None);
     let coin = |n: u8| (OutPoint { txid: Txid::from_bytes([n; 32]), vout: 0 }, vec![n]);
     let make = |disk: Arc<dyn Disk>, dir: &Path, n: u8| {

@@ -158,7 +158,7 @@ fn write(layout: &Layout, folder: &Folder) {
 const CHECKS: &[&str] = &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"];
 
 #[test]
-fn folders_go_both_ways() {
+fn data_directory_round_trips_with_bitcoind() {
     let theirs = tempfile::tempdir().unwrap();
     let Some(core) = Core::start(theirs.path(), &[]) else { return };
     let layout = Layout::new(theirs.path(), "regtest", None);
@@ -197,7 +197,7 @@ fn folders_go_both_ways() {
 
 /// The first steps of a reindex, each state given to bitcoind.
 #[test]
-fn core_finishes_what_reindex_began() {
+fn bitcoind_finishes_a_reindex_that_store_began() {
     let made = tempfile::tempdir().unwrap();
     let Some(core) = Core::start(made.path(), &[]) else { return };
     core.generate(50);

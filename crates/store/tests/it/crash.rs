@@ -124,7 +124,7 @@ impl Node {
 }
 
 #[test]
-fn the_folder_is_committed_at_every_instant() {
+fn data_directory_is_consistent_after_a_stop_at_any_operation() {
     let blocks = chain(COUNT, |i| 50 * i as usize);
     for at in 0..500 {
         let sim = SimDisk::new(at);
@@ -150,7 +150,7 @@ fn the_folder_is_committed_at_every_instant() {
 
 /// A full disk or a failing one at any operation: a fault, and the next run goes on.
 #[test]
-fn accidents_are_faults_and_cost_nothing_committed() {
+fn io_errors_are_faults_and_lose_nothing_committed() {
     let blocks = chain(COUNT, |i| 50 * i as usize);
     for accident in [Accident::NoSpace, Accident::Io] {
         for at in 0..500 {

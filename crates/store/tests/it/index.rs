@@ -33,7 +33,7 @@ fn made_chain(count: u32) -> (Network, Vec<IndexEntry>) {
 }
 
 #[test]
-fn what_is_written_comes_back() {
+fn index_round_trips_entries_files_and_flags() {
     let sim = SimDisk::new(0);
     let (network, mut entries) = made_chain(3000);
     let info = FileInfo { blocks: 7, size: 1 << 20, ..FileInfo::default() };
@@ -69,7 +69,7 @@ fn what_is_written_comes_back() {
 }
 
 #[test]
-fn what_core_refuses_is_named() {
+fn index_load_refuses_what_core_refuses() {
     type Change = fn(&mut Vec<IndexEntry>, &mut Network);
     let (network, entries) = made_chain(20);
     let rows: [(&str, Change, FaultKind, &str); 6] = [
@@ -128,7 +128,7 @@ fn what_core_refuses_is_named() {
 
 /// Records that no version of Core writes, put there directly.
 #[test]
-fn records_that_are_none_are_named() {
+fn malformed_index_record_is_named() {
     let (network, entries) = made_chain(3);
     let mut good = Vec::new();
     entries[2].encode(&mut good);
@@ -170,7 +170,7 @@ fn records_that_are_none_are_named() {
 }
 
 #[test]
-fn a_missing_block_file_is_named() {
+fn missing_block_file_is_named() {
     let (network, entries) = made_chain(300);
     let sim = SimDisk::new(0);
     let index = BlockIndex::open(sim.shared(), &layout()).unwrap();
@@ -191,7 +191,7 @@ fn a_missing_block_file_is_named() {
 
 /// A value in the obfuscation record is honoured in the index too.
 #[test]
-fn an_obfuscated_index_is_read_and_written() {
+fn obfuscated_index_round_trips() {
     let (network, entries) = made_chain(5);
     let sim = SimDisk::new(0);
     let db = Db::create(sim.shared(), &layout().index_dir(), Options::default()).unwrap();
@@ -209,7 +209,7 @@ fn an_obfuscated_index_is_read_and_written() {
 
 /// After every crash the index is as before a commit or as after it.
 #[test]
-fn a_commit_is_all_or_nothing() {
+fn index_commit_is_all_or_nothing_after_a_stop() {
     let (network, entries) = made_chain(40);
     for at in 0..60 {
         let sim = SimDisk::new(at);
@@ -235,7 +235,7 @@ fn a_commit_is_all_or_nothing() {
 
 /// A header that is none of ours.
 #[test]
-fn header_only_entries() {
+fn header_only_entries_round_trip() {
     let entry = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, Height::new(9));
     assert_eq!((entry.status.0, entry.data(), entry.undo()), (2, None, None));
 }

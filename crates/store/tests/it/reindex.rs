@@ -46,7 +46,7 @@ fn state(disk: &Arc<dyn Disk>) -> (bool, bool, bool) {
 }
 
 #[test]
-fn every_state_between_can_be_started_from() {
+fn reindex_stopped_at_any_operation_can_be_resumed() {
     let mut states = std::collections::BTreeSet::new();
     for at in 0..200 {
         let sim = SimDisk::new(at);
@@ -109,7 +109,7 @@ fn every_state_between_can_be_started_from() {
 }
 
 #[test]
-fn a_damaged_index_gives_way_to_a_new_one() {
+fn reindex_replaces_a_damaged_index() {
     for at in 0..300 {
         let sim = SimDisk::new(at);
         let (disk, _) = folder(&sim);
@@ -138,7 +138,7 @@ fn a_damaged_index_gives_way_to_a_new_one() {
 }
 
 #[test]
-fn a_folder_without_r_is_not_resumed() {
+fn resume_without_flag_r_is_none() {
     let sim = SimDisk::new(0);
     let (disk, entry) = folder(&sim);
     assert!(reindex::resume(&disk, &layout()).unwrap().is_none());
@@ -151,7 +151,7 @@ fn a_folder_without_r_is_not_resumed() {
 
 /// bitcoind ends a reindex and knows nothing of our marks.
 #[test]
-fn the_marks_of_a_reindex_can_be_taken_away() {
+fn forget_removes_the_files_of_a_reindex() {
     let sim = SimDisk::new(0);
     let (disk, entry) = folder(&sim);
     drop(reindex::begin(&disk, &layout(), &[entry.header, entry.header]).unwrap());

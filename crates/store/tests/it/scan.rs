@@ -30,7 +30,7 @@ fn hashes(found: &[FoundBlock]) -> Vec<BlockHash> {
 }
 
 #[test]
-fn whole_files_are_hopped_through() {
+fn scan_of_an_undamaged_file_finds_all_blocks() {
     for (row, blocks, zeros) in [
         ("empty", vec![], 0),
         ("only reserved room", vec![], 100_000),
@@ -63,7 +63,7 @@ fn whole_files_are_hopped_through() {
 type Damage = (&'static str, fn(&mut Vec<u8>, &[usize]), &'static [usize], Option<fn(Reason) -> bool>);
 
 #[test]
-fn damage_costs_only_what_it_hits() {
+fn scan_of_a_damaged_file_loses_only_the_damaged_records() {
     const ALL: &[usize] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
     const WITHOUT_4: &[usize] = &[0, 1, 2, 3, 5, 6, 7, 8, 9];
     fn insert(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
@@ -192,7 +192,7 @@ fn damage_costs_only_what_it_hits() {
 
 /// Every cut, and every byte flipped in three ways: all records but the one that is hit are found.
 #[test]
-fn every_cut_and_flip_costs_one_record_at_most() {
+fn scan_after_a_cut_or_flip_loses_one_record_at_most() {
     let blocks = chain(4, |i| 20 + 31 * i as usize);
     let good = records(&blocks);
     let ends: Vec<usize> = blocks
@@ -222,7 +222,7 @@ fn every_cut_and_flip_costs_one_record_at_most() {
 
 /// A torn record may end exactly where another begins; the caller finds that out when it reads the body.
 #[test]
-fn blocks_inside_a_false_record_are_found_again() {
+fn scan_inside_a_false_record_finds_its_blocks() {
     let blocks = chain(6, |i| 100 * i as usize);
     let mut file = records(&blocks);
     let starts: Vec<usize> =
@@ -241,7 +241,7 @@ fn blocks_inside_a_false_record_are_found_again() {
 
 /// No search takes longer than it should: a file of nothing but false records.
 #[test]
-fn many_false_records_end() {
+fn scan_of_many_false_records_terminates() {
     let mut false_record = record(MAGIC, &header(BlockHash::ZERO, 1).0);
     false_record[4..8].copy_from_slice(&700_000u32.to_le_bytes());
     let file = false_record.repeat(20_000);
@@ -255,7 +255,7 @@ fn many_false_records_end() {
 }
 
 #[test]
-fn folders_and_numbers() {
+fn numbers_lists_block_files_and_gaps() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
     let files = BlockFiles::new(disk.clone(), Path::new("/blocks"), &regtest(), KEY);
@@ -274,7 +274,7 @@ fn folders_and_numbers() {
 }
 
 #[test]
-fn single_reads_say_why_not() {
+fn read_block_error_says_why() {
     let blocks = chain(3, |_| 200);
     let file = records(&blocks);
     let size = blocks[0].len() as u32;
@@ -296,7 +296,7 @@ fn single_reads_say_why_not() {
 }
 
 #[test]
-fn bulk_reads_give_every_block_in_the_order_asked_for() {
+fn bulk_read_returns_blocks_in_the_order_asked_for() {
     let sim = SimDisk::new(0);
     let mut wanted = Vec::new();
     let mut blocks = Vec::new();
@@ -337,7 +337,7 @@ fn bulk_reads_give_every_block_in_the_order_asked_for() {
 }
 
 #[test]
-fn a_bulk_read_that_fails_costs_only_its_block() {
+fn failed_bulk_read_loses_only_its_block() {
     let blocks = chain(5, |_| 300);
     let mut file = records(&blocks);
     let size = blocks[0].len() as u64;
@@ -362,7 +362,7 @@ fn a_bulk_read_that_fails_costs_only_its_block() {
 
 /// The real chains: every block is found by hopping, with the hash that the chain says it has.
 #[test]
-fn real_chains() {
+fn scan_of_real_chains_finds_every_block() {
     for (name, magic, count, tip) in [
         (
             "mainnet_0_14131",

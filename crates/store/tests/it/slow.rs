@@ -18,7 +18,7 @@ fn is_slow_wanted() -> bool {
 }
 
 #[test]
-fn a_million_index_entries() {
+fn index_of_a_million_entries_is_written_and_loaded() {
     if !is_slow_wanted() {
         return;
     }
@@ -47,7 +47,7 @@ fn a_million_index_entries() {
 }
 
 #[test]
-fn three_million_coins() {
+fn chainstate_of_three_million_coins_is_written_and_read() {
     if !is_slow_wanted() {
         return;
     }
@@ -102,7 +102,7 @@ fn three_million_coins() {
 }
 
 #[test]
-fn a_gigabyte_of_blocks() {
+fn scan_and_bulk_read_of_a_gigabyte_of_blocks() {
     if !is_slow_wanted() {
         return;
     }

@@ -17,7 +17,7 @@ fn payload() -> Vec<u8> {
 }
 
 #[test]
-fn records_have_core_s_form() {
+fn undo_record_has_cores_bytes() {
     let prev = BlockHash::from_bytes([5; 32]);
     let record = undo_record(MAGIC, &prev, &payload());
     assert_eq!(record.len(), 38 + 40);
@@ -29,7 +29,7 @@ fn records_have_core_s_form() {
 }
 
 #[test]
-fn reads_check_what_they_read() {
+fn undo_read_refuses_cut_or_damaged_records() {
     let prev = BlockHash::from_bytes([5; 32]);
     let file = [undo_record(MAGIC, &prev, &payload()), undo_record(MAGIC, &prev, &[0])].concat();
     let first = FilePos { file: 0, offset: 8 };
@@ -69,7 +69,7 @@ fn reads_check_what_they_read() {
 }
 
 #[test]
-fn many_files_at_once() {
+fn undo_writer_appends_to_many_files() {
     let sim = SimDisk::new(0);
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
@@ -109,7 +109,7 @@ fn many_files_at_once() {
 
 /// Every cut and every flipped bit is seen, but for those in the header, which Core does not look at either.
 #[test]
-fn no_damage_goes_unseen() {
+fn undo_read_detects_every_flipped_bit() {
     let prev = BlockHash::from_bytes([5; 32]);
     let good = undo_record(MAGIC, &prev, &payload());
     let read = |file: &[u8]| {
@@ -133,7 +133,7 @@ fn no_damage_goes_unseen() {
 
 /// Undo data longer than the first read, whose header is damaged.
 #[test]
-fn long_undo_data_is_read_without_its_header() {
+fn undo_read_of_long_data_needs_no_header() {
     let prev = BlockHash::from_bytes([5; 32]);
     let mut payload = Vec::new();
     primitives::undo::put_count(&mut payload, 1);
