@@ -1,4 +1,4 @@
-//! What became of the spends of one block in one lane.
+//! What became of the spends of one block in one shard group.
 //!
 //! An answer is the spent coin's stored bytes: undo data and the input of every later rule at once.
 
@@ -18,7 +18,7 @@ pub enum Origin {
     Missing,
 }
 
-/// One answer; its bytes lie with its lane's.
+/// One answer; its bytes lie with its shard group's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
     start: u32,
@@ -26,7 +26,7 @@ pub struct Answer {
     origin: Origin,
 }
 
-/// The answers of one block in one lane, in the order of its spends.
+/// The answers of one block in one shard group, in the order of its spends.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     answers: Vec<Answer>,

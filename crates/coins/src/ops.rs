@@ -1,19 +1,22 @@
 //! What a block does to the set: a list of operations a shard, in transaction order.
 //!
 //! A block's operations are sorted by shard (the first byte of the txid) and keep their order within one:
-//! an output is seen by later transactions only. Shards are worked on in lanes, a lane by one worker at a time.
+//! an output is seen by later transactions only. One worker at a time works on a group of shards.
 //!
 //! Never an operation: the coinbase's input, an output that can never be spent.
 
 use primitives::coin::is_unspendable;
 use primitives::{Block, Txid};
 
-/// Lanes: what workers can do at the same time for one block. A power of two, at most [`SHARDS`].
-pub const LANES: usize = 32;
+/// Shard groups: what workers can do at the same time for one block. A power of two, at most [`SHARDS`].
+pub const SHARD_GROUPS: usize = 32;
 /// Shards: ranges of the txid.
 pub const SHARDS: usize = 256;
-/// Shards of one lane; they are neighbours.
-pub const SHARDS_PER_LANE: usize = SHARDS / LANES;
+/// Shards of one shard group; they are neighbours.
+pub const SHARDS_PER_GROUP: usize = SHARDS / SHARD_GROUPS;
+
+const _: () = assert!(SHARDS == 1 << u8::BITS, "the first byte of the txid is the shard");
+const _: () = assert!(SHARDS.is_multiple_of(SHARD_GROUPS), "each group holds whole shards");
 
 /// One operation: the top bit says create, the rest is the index of the output or input in its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,23 +54,23 @@ pub struct Ops {
     ops: Vec<Op>,
     /// Where each shard's operations start; one more for the end.
     starts: Vec<u32>,
-    /// For each input of the block the number of its answer within its lane; the coinbase's is not used.
+    /// For each input of the block the number of its answer within its shard group; the coinbase's is not used.
     ordinals: Vec<u32>,
-    /// How many spends each lane has.
-    spends: [u32; LANES],
+    /// How many spends each shard group has.
+    spends: [u32; SHARD_GROUPS],
 }
 
-/// The operations of one block in one lane.
+/// The operations of one block in one shard group.
 #[derive(Clone, Copy, Debug)]
-pub struct LaneOps<'a> {
+pub struct GroupOps<'a> {
     ops: &'a Ops,
-    lane: usize,
+    group: usize,
 }
 
-/// The lane of a txid.
+/// The shard group of a txid.
 #[inline]
-pub fn lane_of(first_txid_byte: u8) -> usize {
-    usize::from(first_txid_byte) / SHARDS_PER_LANE
+pub fn group_of(first_txid_byte: u8) -> usize {
+    usize::from(first_txid_byte) / SHARDS_PER_GROUP
 }
 
 impl Ops {
@@ -90,24 +93,24 @@ impl Ops {
             next[shard] += 1;
         });
         ops.ordinals.resize(block.input_count(), 0);
-        for lane in 0..LANES {
+        for group in 0..SHARD_GROUPS {
             let mut spends = 0;
-            for op in lane_slice(&ops.ops, &ops.starts, lane).iter().filter(|op| !op.is_create()) {
+            for op in group_slice(&ops.ops, &ops.starts, group).iter().filter(|op| !op.is_create()) {
                 ops.ordinals[op.index()] = spends;
                 spends += 1;
             }
-            ops.spends[lane] = spends;
+            ops.spends[group] = spends;
         }
         ops
     }
 
-    /// The operations of one lane.
+    /// The operations of one shard group.
     #[inline]
-    pub fn lane(&self, lane: usize) -> LaneOps<'_> {
-        LaneOps { ops: self, lane }
+    pub fn group(&self, group: usize) -> GroupOps<'_> {
+        GroupOps { ops: self, group }
     }
 
-    /// Number of an input's answer within its lane.
+    /// Number of an input's answer within its shard group.
     #[inline]
     pub fn ordinal(&self, input: usize) -> usize {
         self.ordinals[input] as usize
@@ -119,29 +122,29 @@ impl Ops {
     }
 }
 
-fn lane_slice<'a>(ops: &'a [Op], starts: &[u32], lane: usize) -> &'a [Op] {
-    let first = lane * SHARDS_PER_LANE;
-    &ops[starts[first] as usize..starts[first + SHARDS_PER_LANE] as usize]
+fn group_slice<'a>(ops: &'a [Op], starts: &[u32], group: usize) -> &'a [Op] {
+    let first = group * SHARDS_PER_GROUP;
+    &ops[starts[first] as usize..starts[first + SHARDS_PER_GROUP] as usize]
 }
 
-impl<'a> LaneOps<'a> {
+impl<'a> GroupOps<'a> {
     /// All of them, shard after shard.
     #[inline]
     pub fn all(&self) -> &'a [Op] {
-        lane_slice(&self.ops.ops, &self.ops.starts, self.lane)
+        group_slice(&self.ops.ops, &self.ops.starts, self.group)
     }
 
-    /// Those of shard `within` (0 to [`SHARDS_PER_LANE`]) of this lane.
+    /// Those of shard `within` (0 to [`SHARDS_PER_GROUP`]) of this shard group.
     #[inline]
     pub fn shard(&self, within: usize) -> &'a [Op] {
-        let shard = self.lane * SHARDS_PER_LANE + within;
+        let shard = self.group * SHARDS_PER_GROUP + within;
         &self.ops.ops[self.ops.starts[shard] as usize..self.ops.starts[shard + 1] as usize]
     }
 
     /// How many of them are spends.
     #[inline]
     pub fn spends(&self) -> usize {
-        self.ops.spends[self.lane] as usize
+        self.ops.spends[self.group] as usize
     }
 }
 

@@ -201,12 +201,12 @@ impl Table {
     }
 
     /// Finds the tombstone of a coin with these bytes: none for a tombstone that was never a coin here.
-    pub fn find_buried(&self, key: &Key<'_>, coin: &[u8]) -> Found {
+    pub fn find_spent(&self, key: &Key<'_>, coin: &[u8]) -> Found {
         self.find_where(key, |record| is_dead(record) && coin_of(record) == coin)
     }
 
     /// Finds the tombstone of a coin that has another code than this one.
-    pub fn find_buried_other(&self, key: &Key<'_>, code: u32) -> Found {
+    pub fn find_spent_other(&self, key: &Key<'_>, code: u32) -> Found {
         self.find_where(key, |record| is_dead(record) && !coin_of(record).is_empty() && code_of(record) != Ok(code))
     }
 
@@ -305,15 +305,15 @@ impl Table {
         self.count += 1;
     }
 
-    /// Turns the coin at a place into a tombstone; its bytes stay, so that [`Table::revive`] can undo it.
+    /// Turns the coin at a place into a tombstone; its bytes stay, so that [`Table::unmark_spent`] can undo it.
     #[inline]
-    pub fn bury(&mut self, place: Place) {
+    pub fn mark_spent(&mut self, place: Place) {
         let (chunk, at) = split(place.address);
         self.chunks[chunk][at + FLAGS_AT] |= TOMBSTONE;
     }
 
-    /// Undoes [`Table::bury`].
-    pub fn revive(&mut self, place: Place) {
+    /// Undoes [`Table::mark_spent`].
+    pub fn unmark_spent(&mut self, place: Place) {
         let (chunk, at) = split(place.address);
         self.chunks[chunk][at + FLAGS_AT] &= !TOMBSTONE;
     }
@@ -564,7 +564,7 @@ mod tests {
                         table.remove(&key, place);
                         plain.remove(&name);
                     } else {
-                        table.bury(place);
+                        table.mark_spent(place);
                         plain.insert(name, None);
                     }
                 }

@@ -128,12 +128,12 @@ impl CoinsIo {
     /// # Errors
     ///
     /// What the system says.
-    pub(crate) fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault> {
+    pub(crate) fn write_part(&self, first_group: usize, groups: &[Generation]) -> Result<(), Fault> {
         let commit = self.lock().commit.clone().expect("a commit was begun");
-        let first_shard = first_lane * coins::ops::SHARDS_PER_LANE;
-        let mut part = if first_lane == 0 { commit.first_part()? } else { commit.part() };
+        let first_shard = first_group * coins::ops::SHARDS_PER_GROUP;
+        let mut part = if first_group == 0 { commit.first_part()? } else { commit.part() };
         let mut key = Vec::with_capacity(COIN_KEY_BYTES_MAX);
-        for (within, table) in lanes.iter().flat_map(|lane| &lane.tables).enumerate() {
+        for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
             for (tail, change) in table.sorted() {
                 key.clear();
                 key.extend_from_slice(&[COIN_KEY_PREFIX, (first_shard + within) as u8]);

@@ -238,7 +238,7 @@ impl<'w> Engine<'w> {
     /// A damaged table, or what the system says.
     pub fn coin(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
         let known =
-            self.pipeline.with_lane(&outpoint.txid, |lane| lane.get(outpoint).map(|coin| coin.map(<[u8]>::to_vec)));
+            self.pipeline.with_group(&outpoint.txid, |group| group.get(outpoint).map(|coin| coin.map(<[u8]>::to_vec)));
         if let Some(known) = known {
             return Ok(known);
         }
@@ -275,7 +275,7 @@ impl<'w> Engine<'w> {
                 put_coin(&mut want, code(height, index == 0), output.value(), output.script());
                 let outpoint = OutPoint { txid: txids[index], vout: vout as u32 };
                 let have = self.coin(&outpoint)?;
-                self.pipeline.with_lane(&outpoint.txid, |lane| lane.take(&outpoint));
+                self.pipeline.with_group(&outpoint.txid, |group| group.take(&outpoint));
                 let overwritten = index == 0 && bip30::is_overwritten(height, &hash);
                 if have.as_ref() != Some(&want) && !overwritten {
                     return Err(unclean(&format!("coin {outpoint} is not as it was made")));
@@ -290,7 +290,7 @@ impl<'w> Engine<'w> {
                     return Err(unclean(&format!("coin {outpoint}, which it spent, is there")));
                 }
                 let coin = &spent[tx.first_input() + input - 1];
-                self.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint, coin));
+                self.pipeline.with_group(&outpoint.txid, |group| group.put_back(&outpoint, coin));
             }
         }
         self.tip = self.headers().parent(node).expect("see above");

@@ -8,7 +8,7 @@
 //! Absent on purpose: threads, order, files. The pipeline decides which worker does what when, and lends its scratch space.
 
 use crate::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
-use coins::{Answers, LANES, Ops, ops::lane_of};
+use coins::{Answers, Ops, SHARD_GROUPS, ops::group_of};
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use primitives::coin::CoinRef;
 use primitives::{Amount, Block, Height, MedianTime, Tables, Wtxid, undo};
@@ -104,7 +104,7 @@ pub(crate) fn prepare(context: &BlockContext, bytes: &[u8], checked: Arc<Checked
 /// What memory and tables say about the coins that a block names.
 pub(crate) struct CoinAnswers<'a> {
     /// To its spends, by shard group.
-    pub(crate) spends: [&'a Answers; LANES],
+    pub(crate) spends: [&'a Answers; SHARD_GROUPS],
     /// Whether one of its outputs has the name of an unspent coin, where that was looked up.
     pub(crate) exists: bool,
 }
@@ -156,8 +156,8 @@ pub(crate) fn judge(
 /// Bytes of the coin that an input spends.
 #[inline]
 fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &CoinAnswers<'a>) -> Option<&'a [u8]> {
-    let lane = lane_of(block.input(input).prevout_bytes()[0]);
-    answers.spends[lane].coin(prepared.ops.ordinal(input))
+    let group = group_of(block.input(input).prevout_bytes()[0]);
+    answers.spends[group].coin(prepared.ops.ordinal(input))
 }
 
 /// Takes a stored coin apart. Where scripts do not run, only those are put together whose spending costs signature

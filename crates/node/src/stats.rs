@@ -2,7 +2,7 @@
 //! when it begins, and when it ends; none an item).
 
 use crate::block::BlockCounts;
-use coins::{Answers, LANES, Lane};
+use coins::{Answers, SHARD_GROUPS, ShardGroup};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -83,9 +83,9 @@ pub struct Stats {
     probed: AtomicU64,
     spends: AtomicU64,
     flushes: AtomicU64,
-    group_current: [AtomicUsize; LANES],
-    group_all: [AtomicUsize; LANES],
-    group_coins: [AtomicUsize; LANES],
+    group_current: [AtomicUsize; SHARD_GROUPS],
+    group_all: [AtomicUsize; SHARD_GROUPS],
+    group_coins: [AtomicUsize; SHARD_GROUPS],
     coins_max: AtomicU64,
     coin_bytes_max: AtomicU64,
 }
@@ -205,7 +205,7 @@ impl Stats {
         self.flushes.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn set_group(&self, group: usize, shards: &Lane) {
+    pub(crate) fn set_group(&self, group: usize, shards: &ShardGroup) {
         self.group_current[group].store(shards.current_bytes(), Relaxed);
         self.group_all[group].store(shards.memory_bytes(), Relaxed);
         self.group_coins[group].store(shards.len(), Relaxed);
@@ -213,7 +213,7 @@ impl Stats {
 
     /// Bytes of the current generation, and of all, as the shard groups last said.
     pub(crate) fn coin_bytes(&self) -> (usize, usize) {
-        let sum = |groups: &[AtomicUsize; LANES]| groups.iter().map(|bytes| bytes.load(Relaxed)).sum();
+        let sum = |groups: &[AtomicUsize; SHARD_GROUPS]| groups.iter().map(|bytes| bytes.load(Relaxed)).sum();
         (sum(&self.group_current), sum(&self.group_all))
     }
 

@@ -70,8 +70,8 @@ impl Backend for DataDir<'_> {
         self.coins.begin_commit(&self.reporter, tip.1, records, bytes)
     }
 
-    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault> {
-        self.coins.write_part(first_lane, lanes)
+    fn write_part(&self, first_group: usize, groups: &[Generation]) -> Result<(), Fault> {
+        self.coins.write_part(first_group, groups)
     }
 
     fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {

@@ -84,7 +84,7 @@ fn roll_back(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result
         for (vout, _) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
             engine
                 .pipeline
-                .with_lane(&txids[index], |lane| lane.take(&OutPoint { txid: txids[index], vout: vout as u32 }));
+                .with_group(&txids[index], |group| group.take(&OutPoint { txid: txids[index], vout: vout as u32 }));
         }
         if index == 0 {
             continue;
@@ -92,7 +92,7 @@ fn roll_back(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result
         for input in (0..tx.input_count()).rev() {
             let outpoint = tx.input(input).prevout();
             let coin = &spent[tx.first_input() + input - 1];
-            engine.pipeline.with_lane(&outpoint.txid, |lane| lane.put_back(&outpoint, coin));
+            engine.pipeline.with_group(&outpoint.txid, |group| group.put_back(&outpoint, coin));
         }
     }
     Ok(())
@@ -104,13 +104,13 @@ fn roll_forward(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Res
     let (block, txids) = rolled.parse(&mut tables)?;
     for (index, tx) in block.transactions().enumerate() {
         for spent in tx.inputs().filter(|_| index > 0).map(|input| input.prevout()) {
-            engine.pipeline.with_lane(&spent.txid, |lane| lane.take(&spent));
+            engine.pipeline.with_group(&spent.txid, |group| group.take(&spent));
         }
         for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
             let mut coin = Vec::new();
             put_coin(&mut coin, code(rolled.height, index == 0), output.value(), output.script());
-            engine.pipeline.with_lane(&txids[index], |lane| {
-                lane.put_back(&OutPoint { txid: txids[index], vout: vout as u32 }, &coin)
+            engine.pipeline.with_group(&txids[index], |group| {
+                group.put_back(&OutPoint { txid: txids[index], vout: vout as u32 }, &coin)
             });
         }
     }

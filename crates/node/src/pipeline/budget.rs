@@ -3,7 +3,7 @@
 use super::scheduler::{Pressure, Window};
 use super::workers::SchedulerGuard;
 use super::{Pipeline, Scheduler};
-use coins::{Generation, Lane};
+use coins::{Generation, ShardGroup};
 
 /// Share of the budget that blocks in flight may take, and its bounds in bytes.
 const WINDOW_SHARE: usize = 4;
@@ -78,7 +78,7 @@ impl Pipeline<'_> {
         if durable == 0 {
             return Vec::new();
         }
-        let oldest = |shards: &Lane| shards.older().map(|generation| generation.number).min();
+        let oldest = |shards: &ShardGroup| shards.older().map(|generation| generation.number).min();
         let groups: Vec<_> = self
             .groups
             .iter()
@@ -89,7 +89,7 @@ impl Pipeline<'_> {
         let number = groups.iter().filter_map(|(_, shards)| oldest(shards)).min();
         if let Some(number) = number.filter(|number| *number <= durable) {
             for (group, mut shards) in groups {
-                evicted.append(&mut shards.let_go(number));
+                evicted.append(&mut shards.evict_up_to(number));
                 self.stats.set_group(group, &shards);
             }
         }

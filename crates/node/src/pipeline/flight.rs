@@ -3,8 +3,8 @@
 use crate::block::{BlockContext, Job, Judged, Prepared};
 use crate::locks::{lock, read, write};
 use crate::stats::BlockTimes;
-use coins::lane::{BlockOps, Probe};
-use coins::{Answers, LANES};
+use coins::shard_group::{BlockOps, Probe};
+use coins::{Answers, SHARD_GROUPS};
 use primitives::Block;
 use std::sync::Mutex;
 use std::sync::{MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,7 +13,7 @@ use std::sync::{MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard}
 pub(super) struct Flight {
     job: Job,
     prepared: OnceLock<Prepared>,
-    answers: [RwLock<Answers>; LANES],
+    answers: [RwLock<Answers>; SHARD_GROUPS],
     probes: Mutex<Probe>,
     judged: OnceLock<Judged>,
     times: BlockTimes,
@@ -70,7 +70,7 @@ impl Flight {
         BlockOps {
             block: self.block(),
             txids: &prepared.txids,
-            ops: prepared.ops.lane(group),
+            ops: prepared.ops.group(group),
             height: self.context().height,
             overwrites: self.context().overwrites,
         }

@@ -37,7 +37,7 @@ use crate::locks::{lock, write};
 use crate::stats::{BlockTimes, Stats};
 use crate::tree::NodeId;
 use coins::table::HashKey;
-use coins::{Generation, LANES, Lane};
+use coins::{Generation, SHARD_GROUPS, ShardGroup};
 use consensus::{BlockError, Params};
 use primitives::{BlockHash, CoinKey, MedianTime, Txid};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
@@ -119,13 +119,13 @@ pub trait Backend: Sync {
     /// The commit cannot be begun.
     fn begin_commit(&self, tip: Tip, records: u64, bytes: u64) -> Result<bool, Fault>;
 
-    /// Writes the changes of some neighbouring lanes, from `first_lane` on, of the generation that is being committed;
+    /// Writes the changes of some neighbouring shard groups, from `first_group` on, of the generation that is being committed;
     /// several parts at the same time.
     ///
     /// # Errors
     ///
     /// They cannot be written. After a full disk ([`Fault::is_no_space`]) the commit is dropped and begun again.
-    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault>;
+    fn write_part(&self, first_group: usize, groups: &[Generation]) -> Result<(), Fault>;
 
     /// Makes the commit durable.
     ///
@@ -204,7 +204,7 @@ pub struct Pipeline<'b> {
     backend: &'b dyn Backend,
     params: &'b Params,
     settings: Settings,
-    groups: Vec<Mutex<Lane>>,
+    groups: Vec<Mutex<ShardGroup>>,
     scheduler: Mutex<Scheduler>,
     /// A task became ready, or the workers are to end.
     work_ready: Condvar,
@@ -223,7 +223,7 @@ impl<'b> Pipeline<'b> {
             backend,
             params,
             settings,
-            groups: (0..LANES).map(|group| Mutex::new(Lane::new(group, secret))).collect(),
+            groups: (0..SHARD_GROUPS).map(|group| Mutex::new(ShardGroup::new(group, secret))).collect(),
             scheduler: Mutex::new(Scheduler::new(settings.par)),
             work_ready: Condvar::new(),
             work_done: Condvar::new(),
@@ -270,8 +270,8 @@ impl<'b> Pipeline<'b> {
     }
 
     /// Calls `with` with the shard group of a txid, between runs: for disconnecting blocks.
-    pub fn with_lane<R>(&self, txid: &Txid, with: impl FnOnce(&mut Lane) -> R) -> R {
-        let group = coins::ops::lane_of(txid.as_bytes()[0]);
+    pub fn with_group<R>(&self, txid: &Txid, with: impl FnOnce(&mut ShardGroup) -> R) -> R {
+        let group = coins::ops::group_of(txid.as_bytes()[0]);
         with(&mut lock(&self.groups[group]))
     }
 

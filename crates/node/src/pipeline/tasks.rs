@@ -9,7 +9,7 @@ use crate::locks::{lock, read};
 use crate::scratch;
 use crate::stages::{self, CoinAnswers};
 use crate::stats::Stage;
-use coins::{LANES, Lane};
+use coins::{SHARD_GROUPS, ShardGroup};
 use consensus::BlockError;
 use primitives::{CoinKey, MedianTime};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Pipeline<'_> {
         }
     }
 
-    fn apply_block(&self, shards: &mut Lane, group: usize, flight: &Flight) {
+    fn apply_block(&self, shards: &mut ShardGroup, group: usize, flight: &Flight) {
         let ops = flight.group_ops(group);
         let context = flight.context();
         if context.bip30 == Bip30::Enforced && !context.overwrites {
@@ -102,7 +102,7 @@ impl Pipeline<'_> {
     fn fill_answers(&self, flight: &Flight) -> Result<(), Fault> {
         let block = flight.block();
         let mut asked: Vec<(CoinKey, (u32, u32))> = Vec::new();
-        for group in 0..LANES {
+        for group in 0..SHARD_GROUPS {
             asked.extend(flight.answers(group).asked().iter().map(|&(ordinal, input)| {
                 (CoinKey::new(&block.input(input as usize).prevout()), (group as u32, ordinal))
             }));
@@ -144,7 +144,7 @@ impl Pipeline<'_> {
     }
 
     fn judge_flight(&self, flight: &Flight, times: &[MedianTime]) -> Result<Judged, BlockError> {
-        let answers: [_; LANES] = std::array::from_fn(|group| flight.answers(group));
+        let answers: [_; SHARD_GROUPS] = std::array::from_fn(|group| flight.answers(group));
         let exists = flight.probes().exists;
         let answers = CoinAnswers { spends: std::array::from_fn(|group| &*answers[group]), exists };
         let Job { context, undo, .. } = flight.job();

@@ -1,7 +1,7 @@
 //! One block waits for the tables while a commit passes it and later blocks have their answers: a double spend is refused.
 //!
 //! By design one commit at most can pass a block that waits in its look-up: the mark of the next one lies behind a block
-//! that no lane has begun, hence behind the one that waits, and that has to be committed first.
+//! that no shard group has begun, hence behind the one that waits, and that has to be committed first.
 
 use crate::chain::block;
 use crate::memory_backend::Memory;

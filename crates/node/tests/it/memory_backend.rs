@@ -134,12 +134,12 @@ impl Backend for Memory {
         Ok(true)
     }
 
-    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault> {
+    fn write_part(&self, first_group: usize, groups: &[Generation]) -> Result<(), Fault> {
         self.need_room(40)?;
         let mut pending = self.pending.lock().unwrap();
-        for (within, table) in lanes.iter().flat_map(|lane| &lane.tables).enumerate() {
+        for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
             for (tail, change) in table.sorted() {
-                let shard = (first_lane * coins::ops::SHARDS_PER_LANE + within) as u8;
+                let shard = (first_group * coins::ops::SHARDS_PER_GROUP + within) as u8;
                 let key = [&[coin::COIN_KEY_PREFIX, shard], tail].concat();
                 let value = if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None };
                 pending.push((key, value));

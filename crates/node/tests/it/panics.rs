@@ -85,9 +85,9 @@ impl Backend for Panics {
         self.met(Call::BeginCommit);
         self.memory.begin_commit(tip, records, bytes)
     }
-    fn write_part(&self, first_lane: usize, lanes: &[Generation]) -> Result<(), Fault> {
+    fn write_part(&self, first_group: usize, groups: &[Generation]) -> Result<(), Fault> {
         self.met(Call::WritePart);
-        self.memory.write_part(first_lane, lanes)
+        self.memory.write_part(first_group, groups)
     }
     fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
         self.met(Call::FinishCommit);

@@ -3,7 +3,7 @@
 use super::super::Tip;
 use super::{Background, Halt, InFlight, Phase, Pressure, Scheduler, Seq, Task, Window};
 use crate::block::Refusal;
-use coins::{Generation, LANES};
+use coins::{Generation, SHARD_GROUPS};
 use consensus::BlockError;
 use std::cmp::Reverse;
 use std::time::Instant;
@@ -46,8 +46,8 @@ impl<F: Clone> Scheduler<F> {
         assert!(matches!(phase, Phase::Decoding), "{seq:?} is decoded once");
         match result {
             Ok(()) => {
-                *phase = Phase::Applying { groups_left: LANES };
-                (0..LANES).map(|group| self.wake_group(group, now)).sum()
+                *phase = Phase::Applying { groups_left: SHARD_GROUPS };
+                (0..SHARD_GROUPS).map(|group| self.wake_group(group, now)).sum()
             }
             Err(refusal) => {
                 *phase = Phase::Refused(refusal);

@@ -6,7 +6,7 @@ use super::seal::WRITE_PARTS;
 use super::turns::BACKGROUND_SHARE;
 use super::{Background, Scheduler, Seal};
 use crate::fault::Fault;
-use coins::{Generation, LANES};
+use coins::{Generation, SHARD_GROUPS};
 use std::time::Instant;
 
 impl<F: Clone> Scheduler<F> {
@@ -28,7 +28,7 @@ impl<F: Clone> Scheduler<F> {
     }
 
     /// Between runs: writes these parts, which are all there is.
-    pub(in crate::pipeline) fn seal_everything(&mut self, tip: Tip, parts: [Generation; LANES], now: Instant) {
+    pub(in crate::pipeline) fn seal_everything(&mut self, tip: Tip, parts: [Generation; SHARD_GROUPS], now: Instant) {
         assert!(
             self.in_flight.is_empty() && self.seal.is_none(),
             "nothing is in flight between runs, or being written"

@@ -1,7 +1,7 @@
 //! What always holds of a scheduler that is not locked.
 
 use super::{Background, Halt, Phase, Scheduler, Seq, Task};
-use coins::LANES;
+use coins::SHARD_GROUPS;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
@@ -33,12 +33,12 @@ impl<F: Clone> Scheduler<F> {
             let applied = self.group_next.iter().filter(|next| **next > seq).count();
             let is_right = match block.phase {
                 Phase::Decoding => applied == 0,
-                Phase::Applying { groups_left } => groups_left > 0 && applied == LANES - groups_left,
+                Phase::Applying { groups_left } => groups_left > 0 && applied == SHARD_GROUPS - groups_left,
                 // For what it is alone, or after all groups.
-                Phase::Refused(_) => applied == 0 || applied == LANES,
-                Phase::Scripts { chunks_left, .. } => applied == LANES && chunks_left > 0,
-                Phase::LookingUp | Phase::Judging | Phase::Good => applied == LANES,
-                Phase::Committing => applied == LANES && index == 0,
+                Phase::Refused(_) => applied == 0 || applied == SHARD_GROUPS,
+                Phase::Scripts { chunks_left, .. } => applied == SHARD_GROUPS && chunks_left > 0,
+                Phase::LookingUp | Phase::Judging | Phase::Good => applied == SHARD_GROUPS,
+                Phase::Committing => applied == SHARD_GROUPS && index == 0,
             };
             assert!(is_right, "{applied} groups have applied {seq:?}");
         }
@@ -76,7 +76,7 @@ impl<F: Clone> Scheduler<F> {
             let is_ready = |task| ready.contains(&(seq, task));
             let goes_on = match block.phase {
                 Phase::Decoding => is_ready(Task::Decode),
-                Phase::Applying { .. } => (0..LANES)
+                Phase::Applying { .. } => (0..SHARD_GROUPS)
                     .filter(|&group| self.group_next[group] == seq)
                     .all(|group| self.group_busy[group] && is_ready(Task::Apply { group: group as u8 })),
                 Phase::LookingUp => is_ready(Task::LookUp),

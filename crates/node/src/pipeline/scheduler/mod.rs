@@ -22,7 +22,7 @@ mod work;
 use super::Tip;
 use crate::block::Refusal;
 use crate::fault::Fault;
-use coins::LANES;
+use coins::SHARD_GROUPS;
 use consensus::BlockError;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -102,8 +102,8 @@ pub(super) struct TakenBack<F> {
     first: Seq,
     /// From `first` on.
     pub(super) flights: Vec<F>,
-    group_next: [Seq; LANES],
-    sealed: [bool; LANES],
+    group_next: [Seq; SHARD_GROUPS],
+    sealed: [bool; SHARD_GROUPS],
     seal_end: Option<Seq>,
 }
 
@@ -127,9 +127,9 @@ pub(super) struct Scheduler<F> {
     first: Seq,
     bytes_in_flight: usize,
     /// Which block each group applies next.
-    group_next: [Seq; LANES],
+    group_next: [Seq; SHARD_GROUPS],
     /// Whether its task is ready or running.
-    group_busy: [bool; LANES],
+    group_busy: [bool; SHARD_GROUPS],
     ready: BinaryHeap<Ready>,
     /// In order, since when it waits.
     background: VecDeque<(Background, Instant)>,
@@ -155,8 +155,8 @@ impl<F: Clone> Scheduler<F> {
             in_flight: VecDeque::new(),
             first: Seq::new(0),
             bytes_in_flight: 0,
-            group_next: [Seq::new(0); LANES],
-            group_busy: [false; LANES],
+            group_next: [Seq::new(0); SHARD_GROUPS],
+            group_busy: [false; SHARD_GROUPS],
             ready: BinaryHeap::new(),
             background: VecDeque::new(),
             background_running: 0,
@@ -279,7 +279,7 @@ impl<F: Clone> Scheduler<F> {
             sealed: std::array::from_fn(|group| opened.as_ref().is_some_and(|seal| seal.has_part(group))),
             seal_end: opened.map(|seal| seal.end()),
         };
-        (self.group_next, self.group_busy) = ([self.first; LANES], [false; LANES]);
+        (self.group_next, self.group_busy) = ([self.first; SHARD_GROUPS], [false; SHARD_GROUPS]);
         self.bytes_in_flight = 0;
         self.ready.clear();
         taken

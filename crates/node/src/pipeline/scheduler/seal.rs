@@ -10,18 +10,18 @@
 use super::super::Tip;
 use super::{Background, Seq};
 use crate::fault::Fault;
-use coins::{Generation, LANES};
+use coins::{Generation, SHARD_GROUPS};
 
 /// Parts in which a generation is written: a few, for each makes tables of its own.
 pub(in crate::pipeline) const WRITE_PARTS: usize = 8;
-const GROUPS_PER_PART: usize = LANES / WRITE_PARTS;
-const _: () = assert!(LANES.is_multiple_of(WRITE_PARTS), "each part holds whole groups");
+const GROUPS_PER_PART: usize = SHARD_GROUPS / WRITE_PARTS;
+const _: () = assert!(SHARD_GROUPS.is_multiple_of(WRITE_PARTS), "each part holds whole groups");
 
 /// A generation that is marked, sealed or being written.
 pub(in crate::pipeline) struct Seal {
     /// The first block that is not in it.
     end: Seq,
-    parts: [Option<Generation>; LANES],
+    parts: [Option<Generation>; SHARD_GROUPS],
     phase: Phase,
 }
 
@@ -49,7 +49,7 @@ enum Step {
 impl Seal {
     /// A mark before block `end`.
     pub(in crate::pipeline) fn mark(end: Seq) -> Seal {
-        Seal { end, parts: [const { None }; LANES], phase: Phase::Marked }
+        Seal { end, parts: [const { None }; SHARD_GROUPS], phase: Phase::Marked }
     }
 
     /// The first block that is not in it.
@@ -190,7 +190,7 @@ impl Seal {
     /// Panics where what must hold does not.
     ///
     /// `first` is the lowest block in flight; `group_next` says which block each group applies next.
-    pub(in crate::pipeline) fn invariants(&self, first: Seq, group_next: &[Seq; LANES]) {
+    pub(in crate::pipeline) fn invariants(&self, first: Seq, group_next: &[Seq; SHARD_GROUPS]) {
         assert_eq!(self.is_writing(), self.end <= first, "the writer starts with the commit of the last block in it");
         let highest = group_next.iter().max().expect("there are groups");
         assert!(self.end <= highest.next(), "a mark lies before the block to come, or the one after it");

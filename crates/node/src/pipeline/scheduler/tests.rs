@@ -141,7 +141,7 @@ fn block_passes_every_phase_in_order() {
     bench.admit(1);
     let work: Vec<Work> = std::iter::from_fn(|| bench.step()).collect();
     let mut want = vec![Task::Decode];
-    want.extend((0..LANES as u8).map(|group| Task::Apply { group }));
+    want.extend((0..SHARD_GROUPS as u8).map(|group| Task::Apply { group }));
     want.extend([Task::LookUp, Task::Judge, Task::Scripts { chunk: 0 }, Task::Scripts { chunk: 1 }, Task::Commit]);
     assert_eq!(work, want.into_iter().map(|task| Work::Block(seq(0), task)).collect::<Vec<_>>());
     assert!(bench.scheduler.is_drained());
@@ -221,7 +221,7 @@ fn groups_apply_blocks_in_order() {
         ready
     };
     assert_eq!(decode(&mut bench, 1), 0, "block 0 is not decoded");
-    assert_eq!(decode(&mut bench, 0), LANES);
+    assert_eq!(decode(&mut bench, 0), SHARD_GROUPS);
     bench.scheduler.take_task((seq(0), Task::Apply { group: 5 }));
     assert_eq!(bench.scheduler.applied(seq(0), 5, bench.now, || unreachable!("nothing is marked")), 0);
     assert_eq!(bench.scheduler.next_of_group(5), Some((seq(1), 1)), "the same worker goes on");
@@ -579,7 +579,7 @@ fn generation_that_is_written_is_not_taken_back() {
     }
     bench.scheduler.stop();
     let taken = bench.scheduler.take_back();
-    assert!((0..LANES).all(|group| !taken.is_sealed_after(group, 0)));
+    assert!((0..SHARD_GROUPS).all(|group| !taken.is_sealed_after(group, 0)));
     assert!(bench.scheduler.seal.as_ref().is_some_and(Seal::is_writing));
     bench.scheduler.begin_background_run();
     while bench.step().is_some() {}

@@ -1,4 +1,4 @@
-//! A lane: eight neighbouring shards, worked on by one worker at a time.
+//! A shard group: eight neighbouring shards, worked on by one worker at a time.
 //!
 //! A shard is the current generation and the older ones behind it, newest first. A spend is answered from the newest
 //! that knows the outpoint; what none knows leaves a tombstone and is asked of the tables by the caller.
@@ -6,16 +6,16 @@
 //! Invariant: an older generation never changes. Generations are let go oldest first, and only once committed.
 
 use crate::answers::{Answers, Origin};
-use crate::ops::{LaneOps, Op, SHARDS_PER_LANE};
+use crate::ops::{GroupOps, Op, SHARDS_PER_GROUP};
 use crate::table::{Found, HashKey, Key, Table};
 use primitives::coin::{coin_bytes_max, write_coin};
 use primitives::{Block, Height, OutPoint, Txid};
 use std::sync::Arc;
 
 /// Operations that are asked for together before the first of them is done.
-const GROUP: usize = 32;
+const BATCH: usize = 32;
 
-/// A sealed generation of one lane: one table a shard.
+/// A sealed generation of one shard group: one table a shard.
 #[derive(Clone)]
 pub struct Generation {
     /// Counts up from 1.
@@ -41,15 +41,15 @@ impl Generation {
     }
 }
 
-/// What a lane is told about a block.
+/// What a shard group is told about a block.
 #[derive(Clone, Copy)]
 pub struct BlockOps<'a> {
     /// The block.
     pub block: Block<'a>,
     /// Ids of its transactions.
     pub txids: &'a [Txid],
-    /// Its operations in this lane.
-    pub ops: LaneOps<'a>,
+    /// Its operations in this shard group.
+    pub ops: GroupOps<'a>,
     /// Its height.
     pub height: Height,
     /// Whether its coins overwrite others of the same name (the two repeated coinbases, the replay of a half-done flush).
@@ -66,7 +66,7 @@ pub struct Probe {
 }
 
 /// Eight shards.
-pub struct Lane {
+pub struct ShardGroup {
     secret: HashKey,
     first_shard: usize,
     current: Vec<Table>,
@@ -75,15 +75,15 @@ pub struct Lane {
     generation: u64,
 }
 
-impl Lane {
-    /// An empty lane; `secret` is one and the same for all lanes of a run.
-    pub fn new(lane: usize, secret: HashKey) -> Lane {
-        let first_shard = lane * SHARDS_PER_LANE;
-        Lane { secret, first_shard, current: Lane::tables(first_shard), older: Vec::new(), generation: 1 }
+impl ShardGroup {
+    /// An empty shard group; `secret` is one and the same for all shard groups of a run.
+    pub fn new(group: usize, secret: HashKey) -> ShardGroup {
+        let first_shard = group * SHARDS_PER_GROUP;
+        ShardGroup { secret, first_shard, current: ShardGroup::tables(first_shard), older: Vec::new(), generation: 1 }
     }
 
     fn tables(first: usize) -> Vec<Table> {
-        (first..first + SHARDS_PER_LANE).map(Table::new).collect()
+        (first..first + SHARDS_PER_GROUP).map(Table::new).collect()
     }
 
     /// Number of the current generation, from 1.
@@ -119,9 +119,9 @@ impl Lane {
     /// Does a block's operations and answers its spends, in the order of `ops`.
     pub fn apply(&mut self, block: &BlockOps<'_>) -> Answers {
         let mut answers = Answers::with_capacity(block.ops.spends());
-        for within in 0..SHARDS_PER_LANE {
-            for group in block.ops.shard(within).chunks(GROUP) {
-                self.apply_group(within, block, group, &mut answers);
+        for within in 0..SHARDS_PER_GROUP {
+            for batch in block.ops.shard(within).chunks(BATCH) {
+                self.apply_batch(within, block, batch, &mut answers);
             }
         }
         answers
@@ -129,10 +129,10 @@ impl Lane {
 
     /// Three passes, so that what memory has to bring is on its way while something else is done.
     #[inline]
-    fn apply_group(&mut self, within: usize, block: &BlockOps<'_>, group: &[Op], answers: &mut Answers) {
+    fn apply_batch(&mut self, within: usize, block: &BlockOps<'_>, batch: &[Op], answers: &mut Answers) {
         let secret = self.secret;
-        let mut keys = [const { None }; GROUP];
-        for (key, op) in keys.iter_mut().zip(group) {
+        let mut keys = [const { None }; BATCH];
+        for (key, op) in keys.iter_mut().zip(batch) {
             let new = key_of(&secret, block, *op);
             self.current[within].prefetch_bucket(&new);
             if !op.is_create() {
@@ -142,7 +142,7 @@ impl Lane {
             }
             *key = Some(new);
         }
-        for (key, op) in keys.iter().flatten().zip(group) {
+        for (key, op) in keys.iter().flatten().zip(batch) {
             if !op.is_create() {
                 self.current[within].prefetch_record(key);
                 for generation in &self.older {
@@ -150,7 +150,7 @@ impl Lane {
                 }
             }
         }
-        for (key, op) in keys.iter().flatten().zip(group) {
+        for (key, op) in keys.iter().flatten().zip(batch) {
             if op.is_create() {
                 self.create(within, key, block, *op);
             } else {
@@ -167,7 +167,7 @@ impl Lane {
         if block.overwrites
             && let Found::Coin(place) = table.find(key)
         {
-            table.bury(place);
+            table.mark_spent(place);
         }
         let output = block.block.output(op.index());
         let code = primitives::coin::code(block.height, op.transaction() == 0);
@@ -186,7 +186,7 @@ impl Lane {
                 if fresh {
                     table.remove(key, place);
                 } else {
-                    table.bury(place);
+                    table.mark_spent(place);
                 }
                 return;
             }
@@ -208,7 +208,7 @@ impl Lane {
         table.insert_tombstone(&self.secret, key);
     }
 
-    /// Which of the names that a block makes in this lane are coins already; to be asked before the block is applied.
+    /// Which of the names that a block makes in this shard group are coins already; to be asked before the block is applied.
     pub fn probe(&self, block: &BlockOps<'_>) -> Probe {
         let mut probe = Probe::default();
         for op in block.ops.all().iter().filter(|op| op.is_create()) {
@@ -241,7 +241,7 @@ impl Lane {
     /// Takes a block's operations back, the last first. It must be the last that was applied, and not taken back yet.
     pub fn rewind(&mut self, block: &BlockOps<'_>, answers: &Answers) {
         let mut ordinal = answers.len();
-        for within in (0..SHARDS_PER_LANE).rev() {
+        for within in (0..SHARDS_PER_GROUP).rev() {
             for op in block.ops.shard(within).iter().rev() {
                 let key = key_of(&self.secret, block, *op);
                 if op.is_create() {
@@ -250,9 +250,9 @@ impl Lane {
                     table.remove_created(&key, code);
                     // What the two repeated coinbases overwrite was never spent before.
                     if block.overwrites
-                        && let Found::Tombstone(place) = table.find_buried_other(&key, code)
+                        && let Found::Tombstone(place) = table.find_spent_other(&key, code)
                     {
-                        table.revive(place);
+                        table.unmark_spent(place);
                     }
                 } else {
                     ordinal -= 1;
@@ -269,11 +269,11 @@ impl Lane {
         let tombstone = match origin {
             Origin::Missing => return,
             Origin::Fresh => return table.insert_stored(&self.secret, key, coin),
-            Origin::Current => table.find_buried(key, coin),
-            Origin::Older | Origin::Asked => table.find_buried(key, &[]),
+            Origin::Current => table.find_spent(key, coin),
+            Origin::Older | Origin::Asked => table.find_spent(key, &[]),
         };
         match (origin, tombstone) {
-            (Origin::Current, Found::Tombstone(place)) => table.revive(place),
+            (Origin::Current, Found::Tombstone(place)) => table.unmark_spent(place),
             (_, Found::Tombstone(place)) => table.remove(key, place),
             (origin, found) => unreachable!("a spend from {origin:?} left {found:?}"),
         }
@@ -288,7 +288,7 @@ impl Lane {
         let table = &mut self.current[within];
         match table.find(&key) {
             Found::Coin(place) if table.is_fresh(place) => table.remove(&key, place),
-            Found::Coin(place) => table.bury(place),
+            Found::Coin(place) => table.mark_spent(place),
             Found::Tombstone(_) => {}
             Found::Nothing => table.insert_tombstone(&self.secret, &key),
         }
@@ -308,14 +308,14 @@ impl Lane {
 
     /// Closes the current generation and starts the next one.
     pub fn seal(&mut self) -> Generation {
-        let tables = std::mem::replace(&mut self.current, Lane::tables(self.first_shard));
+        let tables = std::mem::replace(&mut self.current, ShardGroup::tables(self.first_shard));
         let sealed = Generation { number: self.generation, tables: tables.into_iter().map(Arc::new).collect() };
         self.generation += 1;
         self.older.insert(0, sealed.clone());
         sealed
     }
 
-    /// Undoes the last [`Lane::seal`]: the current generation, from which everything must have been taken back, is dropped.
+    /// Undoes the last [`ShardGroup::seal`]: the current generation, from which everything must have been taken back, is dropped.
     ///
     /// # Panics
     ///
@@ -329,7 +329,7 @@ impl Lane {
 
     /// Takes out the generations up to and with `number`; they must be committed. Dropping them gives their memory back.
     #[must_use = "dropping what went takes time"]
-    pub fn let_go(&mut self, number: u64) -> Vec<Generation> {
+    pub fn evict_up_to(&mut self, number: u64) -> Vec<Generation> {
         self.older.extract_if(.., |generation| generation.number <= number).collect()
     }
 
@@ -377,7 +377,7 @@ mod tests {
         overwrites: bool,
     }
 
-    /// Txids of the first lane; any of them may be given to any transaction.
+    /// Txids of the first shard group; any of them may be given to any transaction.
     fn txid(n: usize) -> Txid {
         let mut bytes = simd::sha256::sha256(&(n as u64).to_le_bytes());
         bytes[0] = (n % 3) as u8;
@@ -389,7 +389,7 @@ mod tests {
         bytes.push(transactions.len() as u8 + 1);
         let mut txids = vec![Txid::from_bytes([0xff; 32])];
         let put = |bytes: &mut Vec<u8>, inputs: &[Name], outputs: u32| {
-            // No transaction is without inputs: this one is of another lane.
+            // No transaction is without inputs: this one is of another shard group.
             let inputs =
                 if inputs.is_empty() { &[OutPoint { txid: Txid::from_bytes([0xff; 32]), vout: 7 }] } else { inputs };
             bytes.extend(1u32.to_le_bytes());
@@ -414,20 +414,20 @@ mod tests {
         Made { bytes, txids, height, overwrites: false }
     }
 
-    /// Calls `with` with what the first lane is told about a block.
+    /// Calls `with` with what the first shard group is told about a block.
     fn with_ops<R>(made: &Made, with: impl FnOnce(&BlockOps<'_>) -> R) -> R {
         let mut tables = Tables::new();
         let block = tables.parse_block(&made.bytes).unwrap();
         let ops = Ops::build(&block, &made.txids);
         let (height, overwrites) = (made.height, made.overwrites);
-        with(&BlockOps { block, txids: &made.txids, ops: ops.lane(0), height: Height::new(height), overwrites })
+        with(&BlockOps { block, txids: &made.txids, ops: ops.group(0), height: Height::new(height), overwrites })
     }
 
-    fn state(lane: &Lane) -> State {
+    fn state(group: &ShardGroup) -> State {
         let names = (0..NAMES).flat_map(|n| (0..3).map(move |vout| OutPoint { txid: txid(n), vout }));
-        let known = names.map(|name| lane.get(&name).map(|coin| coin.map(<[u8]>::to_vec))).collect();
+        let known = names.map(|name| group.get(&name).map(|coin| coin.map(<[u8]>::to_vec))).collect();
         let mut changes = BTreeMap::new();
-        for (shard, table) in lane.current.iter().enumerate() {
+        for (shard, table) in group.current.iter().enumerate() {
             for (key, change) in table.sorted() {
                 let coin = if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None };
                 let twice = changes.insert([&[shard as u8], key].concat(), coin);
@@ -477,51 +477,51 @@ mod tests {
     fn what_is_taken_back_leaves_everything_as_it_was() {
         for seed in 0..400 {
             let mut rng = Rng::new(seed);
-            let mut lane = Lane::new(0, SECRET);
+            let mut group = ShardGroup::new(0, SECRET);
             let mut coins: BTreeMap<Name, u32> = BTreeMap::new();
             for height in 1..25 {
-                let before = state(&lane);
+                let before = state(&group);
                 let bad: Vec<Made> = (0..rng.below(4)).map(|n| any_block(&mut rng, height + n as u32)).collect();
                 let mut answers: Vec<Answers> = Vec::new();
                 let seal_at = rng.below(6);
                 for (at, block) in bad.iter().enumerate() {
-                    answers.push(with_ops(block, |ops| lane.apply(ops)));
+                    answers.push(with_ops(block, |ops| group.apply(ops)));
                     if at == seal_at {
-                        drop(lane.seal());
+                        drop(group.seal());
                     }
                 }
                 for (at, block) in bad.iter().enumerate().rev() {
                     if at == seal_at {
-                        lane.unseal();
+                        group.unseal();
                     }
-                    with_ops(block, |ops| lane.rewind(ops, &answers[at]));
+                    with_ops(block, |ops| group.rewind(ops, &answers[at]));
                 }
-                assert_eq!(state(&lane), before, "seed {seed}, height {height}");
+                assert_eq!(state(&group), before, "seed {seed}, height {height}");
 
                 let kept = coins.clone();
                 let block = good_block(&mut rng, height, &mut coins);
-                let answers = with_ops(&block, |ops| lane.apply(ops));
+                let answers = with_ops(&block, |ops| group.apply(ops));
                 assert!((0..answers.len()).all(|n| answers.coin(n).is_some()), "seed {seed}, height {height}");
                 if rng.below(3) == 0 {
                     // Off the chain again, and another block in its place.
                     for name in coins.keys().filter(|name| !kept.contains_key(name)) {
-                        lane.take(name);
+                        group.take(name);
                     }
                     for (name, &height) in kept.iter().filter(|(name, height)| coins.get(name) != Some(height)) {
                         let value = primitives::Amount(i64::from(height) * 100 + i64::from(name.vout));
                         let mut stored = Vec::new();
                         put_coin(&mut stored, code(Height::new(height), false), value, &[0x51]);
-                        lane.put_back(name, &stored);
+                        group.put_back(name, &stored);
                     }
                     coins = kept;
                 }
                 for (n, vout) in (0..NAMES).flat_map(|n| (0..3).map(move |vout| (n, vout))) {
                     let name = OutPoint { txid: txid(n), vout };
-                    let known = lane.get(&name).flatten();
+                    let known = group.get(&name).flatten();
                     assert_eq!(known.is_some(), coins.contains_key(&name), "seed {seed}, height {height}");
                 }
                 if rng.below(8) == 0 {
-                    drop(lane.seal());
+                    drop(group.seal());
                 }
             }
         }
@@ -533,24 +533,24 @@ mod tests {
         let first = made(5, &[(vec![], txid(3), 1)]);
         let second = Made { overwrites: true, ..made(9, &[(vec![], txid(3), 1)]) };
         for sealed in [false, true] {
-            let mut lane = Lane::new(0, SECRET);
-            with_ops(&first, |ops| lane.apply(ops));
+            let mut group = ShardGroup::new(0, SECRET);
+            with_ops(&first, |ops| group.apply(ops));
             if sealed {
-                drop(lane.seal());
+                drop(group.seal());
             }
-            let before = state(&lane);
-            let answers = with_ops(&second, |ops| lane.apply(ops));
+            let before = state(&group);
+            let answers = with_ops(&second, |ops| group.apply(ops));
             let spend = made(10, &[(vec![OutPoint { txid: txid(3), vout: 0 }], txid(4), 1)]);
-            let spent = with_ops(&spend, |ops| lane.apply(ops));
+            let spent = with_ops(&spend, |ops| group.apply(ops));
             assert_eq!(
-                lane.get(&OutPoint { txid: txid(3), vout: 0 }),
+                group.get(&OutPoint { txid: txid(3), vout: 0 }),
                 Some(None),
                 "the second is spent, and the first is not seen again"
             );
-            with_ops(&spend, |ops| lane.rewind(ops, &spent));
-            assert_ne!(state(&lane), before);
-            with_ops(&second, |ops| lane.rewind(ops, &answers));
-            assert_eq!(state(&lane), before, "sealed {sealed}");
+            with_ops(&spend, |ops| group.rewind(ops, &spent));
+            assert_ne!(state(&group), before);
+            with_ops(&second, |ops| group.rewind(ops, &answers));
+            assert_eq!(state(&group), before, "sealed {sealed}");
         }
     }
 }

@@ -4,10 +4,10 @@
 //! 22 to 34 bytes of script, an input spends any of the coins that are there. A row is the median of the blocks at the end
 //! of the stream, on one thread, in nanoseconds a coin that is spent or created (`ns/op`). Ids are not in it.
 
-use coins::lane::BlockOps;
-use coins::ops::{LANES, Ops};
+use coins::ops::{Ops, SHARD_GROUPS};
+use coins::shard_group::BlockOps;
 use coins::table::HashKey;
-use coins::{Answers, Lane};
+use coins::{Answers, ShardGroup};
 use primitives::coin::{code, put_coin};
 use primitives::{Amount, Height, OutPoint, Tables, Txid};
 use std::collections::HashMap;
@@ -64,7 +64,7 @@ fn main() {
 
 fn rows(blocks: u32) {
     let (mut rng, mut names) = (Rng::new(7), Vec::new());
-    let mut lanes: Vec<Lane> = (0..LANES).map(|lane| Lane::new(lane, SECRET)).collect();
+    let mut groups: Vec<ShardGroup> = (0..SHARD_GROUPS).map(|group| ShardGroup::new(group, SECRET)).collect();
     let mut map: HashMap<OutPoint, Vec<u8>> = HashMap::new();
     let (mut builds, mut applies, mut plains, mut rewinds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut tables = Tables::new();
@@ -77,25 +77,25 @@ fn rows(blocks: u32) {
         let since = Instant::now();
         let ops = black_box(Ops::build(&parsed, &txids));
         builds.push(each(since));
-        let told = |lane: usize| BlockOps {
+        let told = |group: usize| BlockOps {
             block: parsed,
             txids: &txids,
-            ops: ops.lane(lane),
+            ops: ops.group(group),
             height: Height::new(height),
             overwrites: false,
         };
-        let apply = |lanes: &mut [Lane]| -> Vec<Answers> {
-            lanes.iter_mut().enumerate().map(|(number, lane)| lane.apply(&told(number))).collect()
+        let apply = |groups: &mut [ShardGroup]| -> Vec<Answers> {
+            groups.iter_mut().enumerate().map(|(number, group)| group.apply(&told(number))).collect()
         };
         let since = Instant::now();
-        let answers = apply(&mut lanes);
+        let answers = apply(&mut groups);
         applies.push(each(since));
         if height == blocks {
-            coins = lanes.iter().map(Lane::len).sum();
-            bytes_held = lanes.iter().map(Lane::memory_bytes).sum();
+            coins = groups.iter().map(ShardGroup::len).sum();
+            bytes_held = groups.iter().map(ShardGroup::memory_bytes).sum();
             let since = Instant::now();
-            for (number, (lane, answers)) in lanes.iter_mut().zip(&answers).enumerate() {
-                lane.rewind(&told(number), answers);
+            for (number, (group, answers)) in groups.iter_mut().zip(&answers).enumerate() {
+                group.rewind(&told(number), answers);
             }
             rewinds.push(each(since));
         }
@@ -115,8 +115,8 @@ fn rows(blocks: u32) {
         plains.push(each(since));
         let answered: usize = (1..parsed.input_count())
             .map(|input| {
-                let lane = coins::ops::lane_of(parsed.input(input).prevout_bytes()[0]);
-                answers[lane].coin(ops.ordinal(input)).map_or(0, <[u8]>::len)
+                let group = coins::ops::group_of(parsed.input(input).prevout_bytes()[0]);
+                answers[group].coin(ops.ordinal(input)).map_or(0, <[u8]>::len)
             })
             .sum();
         assert_eq!(answered, spent, "the same coins were spent at height {height}");
@@ -125,7 +125,7 @@ fn rows(blocks: u32) {
     println!("{coins} coins after {blocks} blocks, {:.1} bytes each", bytes_held as f64 / coins as f64);
     for (name, mut times) in [
         ("operations listed and sorted", builds),
-        ("spend and create, lanes", applies),
+        ("spend and create, shard groups", applies),
         ("spend and create, one HashMap", plains),
         ("the last block taken back", rewinds),
     ] {
