@@ -5,6 +5,7 @@
 //! Absent on purpose: coins in memory (`coins`), when to commit (`pipeline`).
 
 use crate::fault::Fault;
+use crate::locks::lock;
 use crate::report::{Reporter, SpaceWait};
 use coins::Generation;
 use coins::table::Change;
@@ -55,7 +56,7 @@ impl CoinsIo {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics with it")
+        lock(&self.state)
     }
 
     /// Bytes that the tables' indexes hold in memory.

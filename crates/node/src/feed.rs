@@ -6,6 +6,7 @@ use crate::arrivals::Arrivals;
 use crate::block::{BlockContext, Checked};
 use crate::fault::Fault;
 use crate::index::SharedIndex;
+use crate::locks::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -55,7 +56,7 @@ impl BlockFeed {
 
     /// These blocks come next, and no others.
     pub(crate) fn start(&self, planned: Vec<BlockContext>) {
-        let mut state = self.state.lock().expect("no thread panics with it");
+        let mut state = lock(&self.state);
         (state.planned, state.ready) = (planned.into(), VecDeque::new());
     }
 
@@ -72,7 +73,7 @@ impl BlockFeed {
         is_wanted: &dyn Fn() -> bool,
         waited: &mut Duration,
     ) -> Result<Option<Next>, Fault> {
-        let mut state = self.state.lock().expect("no thread panics with it");
+        let mut state = lock(&self.state);
         let state = &mut *state;
         if let Some(arrivals) = &self.arrivals
             && state.ready.is_empty()

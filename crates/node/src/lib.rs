@@ -26,10 +26,11 @@
 //!
 //! A thread that holds one of these takes only locks further down:
 //! 1. the feed of blocks, of the thread that runs the pipeline alone, which may sleep with it;
-//! 2. the pipeline's scheduler;
-//! 3. `writer`: what is appended to, and the file infos;
-//! 4. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
-//! 5. those of one file that take no other: arrivals, reporter, log.
+//! 2. a shard group of the coins in memory;
+//! 3. the pipeline's scheduler (with it locked, shard groups are locked only where that needs no waiting);
+//! 4. `writer`: what is appended to, and the file infos;
+//! 5. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
+//! 6. those of one file that take no other: arrivals, reporter, log.
 //!
 //! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. No lock is held while a job
 //! waits for disk space, nor `writer` or the index while the disk syncs.

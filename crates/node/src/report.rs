@@ -5,13 +5,14 @@
 use crate::atomic_height::AtomicHeight;
 use crate::bench_lines::BenchLines;
 use crate::fault::Fault;
+use crate::locks::lock;
 use crate::log::Log;
 use crate::options::{Event, Events, Progress};
 use crate::pipeline::Connected;
 use crate::stats::Snapshot;
 use primitives::{BlockHash, Height};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Time between two reports of progress.
@@ -56,10 +57,6 @@ pub struct Reporter<'e> {
     pub headers: AtomicHeight,
     /// Height that the furthest presync has reached; 0 while there is none.
     pub presync: AtomicHeight,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no thread panics with it")
 }
 
 impl<'e> Reporter<'e> {

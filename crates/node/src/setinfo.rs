@@ -4,6 +4,7 @@
 //! order, so threads prepare the bytes and one hashes them; MuHash is a product, so every thread has a part.
 
 use crate::fault::Fault;
+use crate::locks::{lock, wait};
 use crate::options::{SetHash, SetInfo};
 use primitives::coin::{CoinRef, put_coin_hashed};
 use primitives::muhash::MuHash;
@@ -43,9 +44,9 @@ pub fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, 
     let worker = || {
         loop {
             let share = {
-                let mut all = shares.lock().expect("nobody panics with it");
+                let mut all = lock(&shares);
                 while all.claimed < 256 && all.claimed >= all.taken + ahead {
-                    all = changed.wait(all).expect("nobody panics with it");
+                    all = wait(&changed, all);
                 }
                 if all.claimed >= 256 {
                     return;
@@ -54,7 +55,7 @@ pub fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, 
                 all.claimed - 1
             };
             let result = read_share(view, share as u8, hash);
-            shares.lock().expect("nobody panics with it").done.insert(share, result);
+            lock(&shares).done.insert(share, result);
             changed.notify_all();
         }
     };
@@ -67,13 +68,13 @@ pub fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, 
         let mut fault = None;
         for next in 0..256 {
             let share = {
-                let mut all = shares.lock().expect("nobody panics with it");
+                let mut all = lock(&shares);
                 loop {
                     if let Some(share) = all.done.remove(&next) {
                         all.taken += 1;
                         break share;
                     }
-                    all = changed.wait(all).expect("nobody panics with it");
+                    all = wait(&changed, all);
                 }
             };
             changed.notify_all();

@@ -8,6 +8,7 @@
 
 use crate::fault::Fault;
 use crate::index::{BlockIndex, Replacement, SharedIndex};
+use crate::locks::{lock, wait};
 use crate::report::Reporter;
 use crate::tree::NodeId;
 use disk::Disk;
@@ -82,7 +83,7 @@ impl Writer {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics with it")
+        lock(&self.state)
     }
 
     /// Whether the index on disk says that block files were pruned, or is about to.
@@ -191,7 +192,7 @@ impl Writer {
     fn begin_commit(&self) -> Commit<'_> {
         let mut state = self.lock();
         while state.is_committing {
-            state = self.committed.wait(state).expect("no thread panics with it");
+            state = wait(&self.committed, state);
         }
         state.is_committing = true;
         Commit(self)

@@ -1,6 +1,7 @@
 //! The block index behind its lock.
 
 use super::BlockIndex;
+use crate::locks::{read, write};
 use crate::tree::Tree;
 use std::ops::Deref;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,7 +23,7 @@ impl SharedIndex {
     ///
     /// After a panic of a thread that changed it.
     pub fn read(&self) -> RwLockReadGuard<'_, BlockIndex> {
-        self.0.read().expect("no thread panics with it")
+        read(&self.0)
     }
 
     /// The headers, to be read: as [`SharedIndex::read`].
@@ -40,7 +41,7 @@ impl SharedIndex {
     ///
     /// After a panic of a thread that changed it.
     pub fn write(&self) -> RwLockWriteGuard<'_, BlockIndex> {
-        self.0.write().expect("no thread panics with it")
+        write(&self.0)
     }
 }
 
