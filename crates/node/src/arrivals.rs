@@ -1,8 +1,8 @@
 //! Blocks from peers on their way to the pipeline: what arrived, and who waits for it.
 //!
 //! A body is kept in memory from its arrival to its turn while there is room; without room it is read back from its file.
-//! While the pipeline takes what is here, who brings more waits for room: then the network is the faster one, and reading
-//! and checking a body twice would cost more. While the pipeline waits for a block that is not here nobody waits for it.
+//! Back-pressure: while the pipeline consumes from memory, the network side blocks until there is room, for reading and
+//! checking a body twice would cost more; while the pipeline is starved it never blocks.
 
 use crate::block::Checked;
 use crate::tree::NodeId;
@@ -14,7 +14,7 @@ use store::blockfiles::BlockBytes;
 
 /// How long the pipeline waits for a block before it lets the run end, so that other things are looked at; and how long
 /// who brings a block waits for room while nothing is taken.
-pub const PATIENCE: Duration = Duration::from_millis(200);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What a kept block takes: tables and ids are about a quarter of a full block.
 fn memory_bytes(block_bytes: usize) -> usize {
@@ -22,7 +22,7 @@ fn memory_bytes(block_bytes: usize) -> usize {
 }
 
 /// What arrived and was not connected yet.
-pub struct Arrivals {
+pub(crate) struct Arrivals {
     patience: Duration,
     state: Mutex<State>,
     changed: Condvar,
@@ -46,9 +46,9 @@ struct State {
     taken_count: u64,
     /// The pipeline waits for a block that is not here.
     is_starved: bool,
-    /// Nothing was taken while somebody waited for room: nobody waits until something is.
+    /// Nothing was taken while a thread waited for room: none waits until something is.
     is_stuck: bool,
-    /// Another chain is wanted, or it is time to stop: nobody waits any more.
+    /// Another chain is wanted, or it is time to stop: no thread waits.
     hurry: bool,
 }
 
@@ -65,21 +65,21 @@ impl State {
 }
 
 impl Arrivals {
-    /// Keeps at most so many bytes in memory, and has patience for so long: [`PATIENCE`].
-    pub fn new(kept_bytes_max: usize, patience: Duration) -> Arrivals {
+    /// Keeps at most `kept_bytes_max` in memory; `patience` is [`PATIENCE`], or another in tests.
+    pub(crate) fn new(kept_bytes_max: usize, patience: Duration) -> Arrivals {
         Arrivals { patience, state: Mutex::new(State { kept_bytes_max, ..State::default() }), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("no thread panics with it")
     }
 
-    /// Waits until so many bytes can be kept, where that makes sense.
+    /// Waits until `bytes` can be kept, where that makes sense.
     fn wait_for_room(&self, bytes: usize) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while state.is_full(bytes) && !(state.is_starved || state.is_stuck || state.hurry || state.kept.is_empty()) {
             let seen = state.taken_count;
-            let (next, waited) = self.changed.wait_timeout(state, self.patience).expect("nobody panics with it");
+            let (next, waited) = self.changed.wait_timeout(state, self.patience).expect("no thread panics with it");
             state = next;
             state.is_stuck |= waited.timed_out() && state.taken_count == seen;
         }
@@ -88,7 +88,7 @@ impl Arrivals {
 
     /// A body was found good and is about to be stored: keeps it if there is room. What was held in the download window
     /// for it is free again when it is gone from here.
-    pub fn keep(
+    pub(crate) fn keep(
         &self,
         (height, id): (Height, NodeId),
         bytes: BlockBytes,
@@ -103,19 +103,19 @@ impl Arrivals {
     }
 
     /// A block is stored: who waits looks again.
-    pub fn arrived(&self) {
+    pub(crate) fn arrived(&self) {
         self.lock().arrived_count += 1;
         self.changed.notify_all();
     }
 
     /// Whether a block is here.
-    pub fn has(&self, height: Height, id: NodeId) -> bool {
+    pub(crate) fn has(&self, height: Height, id: NodeId) -> bool {
         self.lock().kept.contains_key(&(height, id))
     }
 
     /// Takes the block that is connected next, if it is here: its bytes, and what checking them gave. What lies below it
     /// is nobody's next one any more.
-    pub fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
+    pub(crate) fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
         let mut state = self.lock();
         while let Some((&key, _)) = state.kept.first_key_value()
             && key.0 < height
@@ -131,7 +131,7 @@ impl Arrivals {
     }
 
     /// Lets everything go: another chain is wanted. All of it can be read from its file.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut state = self.lock();
         state.kept_bytes = 0;
         let all = std::mem::take(&mut state.kept);
@@ -141,18 +141,18 @@ impl Arrivals {
     }
 
     /// Ends all waiting until [`Arrivals::calm`].
-    pub fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         self.lock().hurry = true;
         self.changed.notify_all();
     }
 
     /// Waiting makes sense again.
-    pub fn calm(&self) {
+    pub(crate) fn calm(&self) {
         self.lock().hurry = false;
     }
 
     /// Waits until `is_there`, asked again after each arrival; says no when patience or the occasion ends.
-    pub fn wait(&self, is_there: impl Fn() -> bool) -> bool {
+    pub(crate) fn wait(&self, is_there: impl Fn() -> bool) -> bool {
         let end = Instant::now() + self.patience;
         loop {
             let seen = self.lock().arrived_count;
@@ -167,7 +167,7 @@ impl Arrivals {
             if state.arrived_count == seen {
                 state.is_starved = true;
                 self.changed.notify_all();
-                state = self.changed.wait_timeout(state, left).expect("nobody panics with it").0;
+                state = self.changed.wait_timeout(state, left).expect("no thread panics with it").0;
                 state.is_starved = false;
             }
         }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_goes() {
+    fn keep_without_room_drops_what_is_passed() {
         // Room for three blocks of 100 bytes.
         let arrivals = Arrivals::new(375, PATIENCE);
         for height in [7, 3, 5] {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn who_brings_waits_while_blocks_are_taken() {
+    fn keep_waits_while_blocks_are_taken() {
         let arrivals = Arrivals::new(125, PATIENCE);
         keep(&arrivals, Height::new(1), 100);
         std::thread::scope(|scope| {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_room_while_the_pipeline_starves() {
+    fn keep_does_not_wait_while_the_pipeline_is_starved() {
         let arrivals = Arrivals::new(125, PATIENCE);
         keep(&arrivals, Height::new(2), 100);
         std::thread::scope(|scope| {
@@ -243,6 +243,6 @@ mod tests {
         });
         assert!(arrivals.has(Height::new(2), node(2)) && !arrivals.has(Height::new(3), node(3)));
         arrivals.hurry();
-        assert!(!arrivals.wait(|| false), "nobody waits in a hurry");
+        assert!(!arrivals.wait(|| false), "no thread waits in a hurry");
     }
 }

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A [`Height`] to load and store, as the numbers of `std::sync::atomic`.
 #[derive(Debug, Default)]
-pub struct AtomicHeight(AtomicU32);
+pub(crate) struct AtomicHeight(AtomicU32);
 
 impl AtomicHeight {
     /// The value now.
-    pub fn load(&self, order: Ordering) -> Height {
+    pub(crate) fn load(&self, order: Ordering) -> Height {
         Height::new(self.0.load(order))
     }
 
     /// Sets the value.
-    pub fn store(&self, height: Height, order: Ordering) {
+    pub(crate) fn store(&self, height: Height, order: Ordering) {
         self.0.store(height.to_u32(), order);
     }
 }

@@ -19,7 +19,7 @@ const UNLINKED: u32 = u32::MAX;
 
 /// The complete blocks, and the best of them.
 #[derive(Clone, Debug)]
-pub struct CandidateSet {
+pub(crate) struct CandidateSet {
     /// By node: the order in which blocks became complete, [`ABSENT`] or [`UNLINKED`].
     order: Vec<u32>,
     next: u32,
@@ -39,7 +39,7 @@ struct Candidate {
 
 impl CandidateSet {
     /// The genesis block alone.
-    pub fn new(tree: &Tree) -> CandidateSet {
+    pub(crate) fn new(tree: &Tree) -> CandidateSet {
         let genesis = Candidate { work: tree.work(GENESIS), order: Reverse(1), id: GENESIS };
         CandidateSet { order: vec![1], next: 2, unlinked: HashMap::new(), ends: BTreeSet::from([genesis]) }
     }
@@ -49,12 +49,12 @@ impl CandidateSet {
     }
 
     /// Whether a block and all its ancestors have bodies.
-    pub fn is_complete(&self, id: NodeId) -> bool {
+    pub(crate) fn is_complete(&self, id: NodeId) -> bool {
         !matches!(self.order(id), ABSENT | UNLINKED)
     }
 
     /// Whether a block's body is there.
-    pub fn has_body(&self, id: NodeId) -> bool {
+    pub(crate) fn has_body(&self, id: NodeId) -> bool {
         self.order(id) != ABSENT
     }
 
@@ -64,7 +64,7 @@ impl CandidateSet {
     }
 
     /// A block's body is there.
-    pub fn add(&mut self, tree: &Tree, id: NodeId) {
+    pub(crate) fn add(&mut self, tree: &Tree, id: NodeId) {
         self.order.resize(tree.len(), ABSENT);
         if self.has_body(id) {
             return;
@@ -88,7 +88,7 @@ impl CandidateSet {
     }
 
     /// Bodies are absent from now on. What stands on them, `above`, waits until they come again.
-    pub fn remove(&mut self, tree: &Tree, absent: &[NodeId], above: &[NodeId]) {
+    pub(crate) fn remove(&mut self, tree: &Tree, absent: &[NodeId], above: &[NodeId]) {
         self.order.resize(tree.len(), ABSENT);
         let without: HashSet<NodeId> = absent.iter().copied().filter(|&id| self.has_body(id)).collect();
         let mut above: Vec<(u32, NodeId)> = above.iter().map(|&id| (self.order(id), id)).collect();
@@ -118,7 +118,7 @@ impl CandidateSet {
     }
 
     /// A block, and what stands on it, is marked invalid in the tree.
-    pub fn invalid(&mut self, tree: &Tree, id: NodeId) {
+    pub(crate) fn invalid(&mut self, tree: &Tree, id: NodeId) {
         self.ends.retain(|end| tree.fate(end.id) == Fate::Open);
         self.end_at_parent(tree, id);
     }
@@ -134,7 +134,7 @@ impl CandidateSet {
     /// The best block: `tip`, unless another has more work, or as much and precedence: the `last_active` tip has the most,
     /// then the block that was complete first. `last_active` is where the chain last came to rest, `tip` where it is now:
     /// they differ after a branch was tried and proved invalid half-way, and then the chain goes back.
-    pub fn best(&self, tree: &Tree, tip: NodeId, last_active: NodeId) -> NodeId {
+    pub(crate) fn best(&self, tree: &Tree, tip: NodeId, last_active: NodeId) -> NodeId {
         let mut best = tip;
         for end in self.ends.iter().rev() {
             let work = tree.work(best);
@@ -150,12 +150,9 @@ impl CandidateSet {
         best
     }
 
-    /// What always holds, for tests.
-    ///
-    /// # Panics
-    ///
-    /// Where it does not.
-    pub fn invariants(&self, tree: &Tree) {
+    /// What always holds.
+    #[cfg(test)]
+    pub(crate) fn invariants(&self, tree: &Tree) {
         let is_candidate = |id: NodeId| self.candidate(tree, id).is_some();
         let mut orders = HashSet::new();
         let mut has_child = vec![false; tree.len()];

@@ -1,7 +1,7 @@
 //! A block on its way into the chain: what its chain says about it, and what each stage makes of it.
 //!
 //! In order: [`HeaderContext`] (enough for the rules of the block alone), [`BlockContext`] (enough for all rules; both are
-//! made in `headers`), [`Job`] (the context with the bytes), [`Checked`], [`Prepared`], [`Judged`], or a [`Refusal`].
+//! made in `headers`), [`Job`] (the context with the bytes), [`Checked`], [`Prepared`], [`Judged`], or a `Refusal`.
 //!
 //! Absent on purpose: what is done (`stages`), by which thread and when (`pipeline`).
 

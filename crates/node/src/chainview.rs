@@ -12,7 +12,7 @@ use std::sync::Arc;
 use store::blockfiles::BlockFiles;
 
 /// What the peers' side shares with the engine's.
-pub struct SharedChain {
+pub(crate) struct SharedChain {
     pub(crate) params: Params,
     pub(crate) minimum_work: Work,
     pub(crate) index: Arc<SharedIndex>,
@@ -39,7 +39,7 @@ fn info(tree: &Tree, id: NodeId) -> HeaderInfo {
 }
 
 /// The same block in the form without witnesses.
-pub fn stripped(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn stripped(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut tables = Tables::new();
     let block = tables.parse_block(bytes).ok()?;
     let mut out = Vec::with_capacity(block.stripped_bytes());

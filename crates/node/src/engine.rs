@@ -134,7 +134,7 @@ impl<'w> Engine<'w> {
     ///
     /// # Errors
     ///
-    /// What the system says, or two computations that must agree and do not. A bad block is none.
+    /// What the system says, or two computations that must agree and do not. A bad block is no error.
     pub fn activate(&mut self) -> Result<Activated, Fault> {
         loop {
             let target = {

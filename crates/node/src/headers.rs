@@ -187,7 +187,7 @@ mod tests {
     use primitives::Hash256;
 
     #[test]
-    fn times_that_are_kept_are_those_that_are_made() {
+    fn times_of_a_next_chain_equal_those_made_from_scratch() {
         let mut tree = Tree::new(&Header::new(1, BlockHash::ZERO, Hash256::ZERO, 5, 0x207f_ffff, 0));
         let mut grow = |from: NodeId, count: u32| {
             (0..count).fold(from, |parent, i| {

@@ -9,7 +9,7 @@
 //! [`jobs`] has a function for each command: options in, report out. Below it, where to begin reading:
 //! - [`engine::Engine::activate`]: which chain to connect, what to disconnect, what happens to a bad block.
 //! - [`pipeline::Pipeline::run`]: how the blocks of one chain are connected by all cores, in order.
-//! - [`index::BlockIndex`]: what is known of every block; [`best_chain::CandidateSet`]: which one should be the tip.
+//! - [`index::BlockIndex`]: what is known of every block; `best_chain::CandidateSet`: which one should be the tip.
 //! - `writer::Writer::commit` and `coins_io::CoinsIo`: what is made durable before what.
 //! - `jobs::sync`: what is requested from peers, and what becomes of what they send.
 //!
@@ -35,30 +35,37 @@
 //! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. No lock is held while a job
 //! waits for disk space, nor `writer` or the index while the disk syncs.
 
-pub mod arrivals;
+mod arrivals;
 mod atomic_height;
 mod bench_lines;
-pub mod best_chain;
+mod best_chain;
+#[doc(hidden)]
 pub mod block;
-pub mod chainview;
+mod chainview;
 mod coins_io;
+#[doc(hidden)]
 pub mod datadir;
+#[doc(hidden)]
 pub mod engine;
-pub mod fault;
+mod fault;
 mod feed;
+#[doc(hidden)]
 pub mod headers;
+#[doc(hidden)]
 pub mod index;
 pub mod jobs;
 mod locks;
-pub mod log;
+mod log;
 pub mod options;
+#[doc(hidden)]
 pub mod pipeline;
-pub mod recheck;
-pub mod report;
+mod recheck;
+mod report;
 mod scratch;
-pub mod setinfo;
-pub mod stages;
+mod setinfo;
+mod stages;
 pub mod stats;
+#[doc(hidden)]
 pub mod tree;
 mod writer;
 

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// The log, appended to.
-pub struct Log {
+pub(crate) struct Log {
     out: Mutex<Option<Out>>,
     clock: Clock,
 }
@@ -21,7 +21,7 @@ pub struct Log {
 type Out = BufWriter<Box<dyn Write + Send>>;
 
 /// What an UpdateTip line says.
-pub struct Tip {
+pub(crate) struct Tip {
     /// Hash of the block.
     pub hash: BlockHash,
     /// Its height.
@@ -44,18 +44,18 @@ pub struct Tip {
 
 impl Log {
     /// Appends to debug.log in a directory of `disk`; `clock` gives the times of its lines.
-    pub fn open(disk: &dyn Disk, dir: &Path, clock: Clock) -> Log {
+    pub(crate) fn open(disk: &dyn Disk, dir: &Path, clock: Clock) -> Log {
         let file = disk.append(&dir.join("debug.log"));
         Log { out: Mutex::new(file.ok().map(BufWriter::new)), clock }
     }
 
     /// No log.
-    pub fn none() -> Log {
+    pub(crate) fn none() -> Log {
         Log { out: Mutex::new(None), clock: || UNIX_EPOCH }
     }
 
     /// One line, with the time before it.
-    pub fn line(&self, text: &str) {
+    pub(crate) fn line(&self, text: &str) {
         let now = unix_seconds(self.clock);
         let mut log = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // In one piece: it is there as a whole, or not at all.
@@ -68,7 +68,7 @@ impl Log {
     }
 
     /// Core's line for a new tip.
-    pub fn update_tip(&self, tip: &Tip) {
+    pub(crate) fn update_tip(&self, tip: &Tip) {
         self.line(&format!(
             "UpdateTip: new best={} height={} version=0x{:08x} log2_work={:.6} tx={} date='{}' progress={:.6} cache={:.1}MiB({}txo)",
             tip.hash,
@@ -84,7 +84,7 @@ impl Log {
     }
 
     /// Hands everything to the system.
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         if let Some(out) = self.out.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             let _ = out.flush(); // See the module: a log is given up, not fought for.
         }
@@ -93,7 +93,7 @@ impl Log {
 
 /// Keeps lines down that anybody who connects to us can cause, as many as they like.
 #[derive(Default)]
-pub struct LogRateLimit {
+pub(crate) struct LogRateLimit {
     since: Option<Instant>,
     said: u32,
     left_out: u64,
@@ -104,7 +104,7 @@ const LINES_PER_MINUTE_MAX: u32 = 30;
 
 impl LogRateLimit {
     /// Whether there is room for one more line.
-    pub fn allow(&mut self, log: &Log) -> bool {
+    pub(crate) fn allow(&mut self, log: &Log) -> bool {
         self.allow_at(Instant::now(), log)
     }
 
@@ -123,7 +123,7 @@ impl LogRateLimit {
 }
 
 /// Seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`.
-pub fn date(seconds: u64) -> String {
+pub(crate) fn date(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days since 1 March of year 0, in eras of 400 years.
     let z = days + 719_468;
@@ -143,7 +143,7 @@ mod tests {
     use disk::{Fault, SimDisk};
 
     #[test]
-    fn a_crowd_says_so_much_a_minute() {
+    fn rate_limit_allows_30_lines_a_minute() {
         let (mut crowd, log, start) = (LogRateLimit::default(), Log::none(), Instant::now());
         let said = |crowd: &mut LogRateLimit, seconds| {
             let at = start + Duration::from_secs(seconds);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn date_is_utc() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),

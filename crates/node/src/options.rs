@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::blockfiles::Limits;
 
-/// So long after the last commit was begun the next one is: ten minutes of work at most would be lost, and writing a
+/// Time from the begin of one commit to that of the next: ten minutes of work at most would be lost, and writing a
 /// commit takes its part of them.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(480);
 
@@ -50,7 +50,7 @@ pub struct Options {
     pub stop_at_height: Option<Height>,
     /// `-prune`.
     pub prune: Prune,
-    /// After so much time what is connected is committed: [`COMMIT_INTERVAL`].
+    /// Time after which what is connected is committed: [`COMMIT_INTERVAL`].
     pub commit_interval: Duration,
     /// The machine's clock, [`SystemTime::now`], by which headers are judged; or another.
     pub clock: Clock,
@@ -72,7 +72,7 @@ pub enum Prune {
     Off,
     /// Core's manual pruning, `-prune=1`: a folder that was pruned is taken, and nothing more is removed.
     Manual,
-    /// Files go so that about so many bytes of block and undo data stay.
+    /// Files are removed so that about this much block and undo data stays.
     Target {
         /// Bytes; Core takes 550 MiB and more.
         bytes: u64,

@@ -13,7 +13,7 @@ use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
 use std::collections::HashMap;
 
 /// What the second judgement needs to know.
-pub struct Question<'a> {
+pub(crate) struct Question<'a> {
     /// The network's rules.
     pub params: &'a Params,
     /// What the block's chain says about it.
@@ -26,7 +26,7 @@ pub struct Question<'a> {
 
 /// What the second judgement says.
 #[derive(Debug)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Nothing is wrong with it.
     Good,
     /// A rule is broken.
@@ -40,7 +40,7 @@ pub enum Answer {
 /// # Errors
 ///
 /// Those of `coin`.
-pub fn judge<E>(
+pub(crate) fn judge<E>(
     question: &Question<'_>,
     mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Answer, E> {

@@ -24,7 +24,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Tells the user and the log what happens.
-pub struct Reporter<'e> {
+pub(crate) struct Reporter<'e> {
     events: Events<'e>,
     log: Log,
     stop: &'e AtomicBool,
@@ -55,13 +55,13 @@ pub struct Reporter<'e> {
     pub peers: AtomicU32,
     /// Height of the best header.
     pub headers: AtomicHeight,
-    /// Height that the furthest presync has reached; 0 while there is none.
+    /// Height that the furthest presync has reached; 0 without one.
     pub presync: AtomicHeight,
 }
 
 impl<'e> Reporter<'e> {
     /// A reporter that writes the log, too. `stop` says that this job is to end.
-    pub fn new(events: Events<'e>, log: Log, stop: &'e AtomicBool) -> Reporter<'e> {
+    pub(crate) fn new(events: Events<'e>, log: Log, stop: &'e AtomicBool) -> Reporter<'e> {
         Reporter {
             events,
             log,
@@ -86,21 +86,21 @@ impl<'e> Reporter<'e> {
     }
 
     /// Something that happens.
-    pub fn note(&self, text: impl Into<String>) {
+    pub(crate) fn note(&self, text: impl Into<String>) {
         let text = text.into();
         self.log.line(&text);
         (self.events)(Event::Note(text));
     }
 
     /// Something that is not as it should be.
-    pub fn warn(&self, text: impl Into<String>) {
+    pub(crate) fn warn(&self, text: impl Into<String>) {
         let text = text.into();
         self.log.line(&format!("[warning] {text}"));
         (self.events)(Event::Warning(text));
     }
 
     /// A block that is not taken; `counts` says that the block is refused, and not this body of it alone.
-    pub fn refused(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display, counts: bool) {
+    pub(crate) fn refused(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display, counts: bool) {
         let why = error.to_string();
         self.log.line(&format!("[error] Block validation error: {why}"));
         if counts {
@@ -111,38 +111,38 @@ impl<'e> Reporter<'e> {
     }
 
     /// A block that broke a rule while it was connected: peers are to hear of it.
-    pub fn invalid(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display) {
+    pub(crate) fn invalid(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display) {
         self.refused(height, hash, error, true);
         lock(&self.refused).push((hash, error.to_string()));
     }
 
     /// Blocks that broke a rule since this was asked.
-    pub fn take_invalid(&self) -> Vec<(BlockHash, String)> {
+    pub(crate) fn take_invalid(&self) -> Vec<(BlockHash, String)> {
         std::mem::take(&mut *lock(&self.refused))
     }
 
     /// What a block was refused for, of those that were not taken.
-    pub fn reason_of(&self, hash: BlockHash) -> Option<String> {
+    pub(crate) fn reason_of(&self, hash: BlockHash) -> Option<String> {
         lock(&self.refused).iter().find(|(of, _)| *of == hash).map(|(_, why)| why.clone())
     }
 
     /// The log alone.
-    pub fn log(&self) -> &Log {
+    pub(crate) fn log(&self) -> &Log {
         &self.log
     }
 
     /// What a block cost, before its UpdateTip line; gives the line that comes after it.
-    pub fn bench(&self, block: &Connected<'_>, undo: Duration, index: Duration) -> String {
+    pub(crate) fn bench(&self, block: &Connected<'_>, undo: Duration, index: Duration) -> String {
         lock(&self.bench).lines(&self.log, block, undo, index)
     }
 
     /// Seconds since the start.
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
 
     /// Tells how far it is, at most every 250 ms.
-    pub fn progress(&self, stats: impl FnOnce() -> Snapshot) {
+    pub(crate) fn progress(&self, stats: impl FnOnce() -> Snapshot) {
         let mut last = lock(&self.last_progress);
         if last.elapsed() >= PROGRESS_INTERVAL {
             *last = Instant::now();
@@ -161,7 +161,7 @@ impl<'e> Reporter<'e> {
     }
 
     /// Whether to stop on demand. The log says so once; the user was told by the program that was asked.
-    pub fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         let stop = self.stop.load(Relaxed);
         if stop && !self.is_stop_logged.swap(true, Relaxed) {
             self.log.line("Stopping: what is connected is committed first");

@@ -37,7 +37,7 @@ struct Shares {
 /// # Errors
 ///
 /// A damaged table or coin, or what the system says.
-pub fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, Fault> {
+pub(crate) fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, Fault> {
     let shares = Mutex::new(Shares { claimed: 0, taken: 0, done: BTreeMap::new() });
     let changed = Condvar::new();
     let ahead = par.max(1) * SHARES_AHEAD;

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn ancestors_forks_and_paths_are_the_plain_ones() {
+    fn ancestor_fork_and_path_agree_with_a_plain_walk() {
         let mut tree = tree();
         let mut ids = vec![GENESIS];
         let mut rng = testkit::Rng::new(1);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_marks_what_stands_on_it() {
+    fn fail_marks_descendants() {
         let mut tree = tree();
         let a = child(&mut tree, GENESIS, 1, 1);
         let b = child(&mut tree, a, 2, 2);
@@ -410,7 +410,7 @@ mod tests {
 
     /// Median of n times: the one at n / 2 of the sorted list, up to eleven.
     #[test]
-    fn median_time() {
+    fn median_time_past_is_that_of_eleven_blocks() {
         let mut tree = tree();
         let mut tip = GENESIS;
         for (time, want) in [(10, 10), (5, 5), (7, 7), (20, 7), (1, 7), (2, 5), (9, 7)] {

@@ -181,7 +181,7 @@ impl EngineBackend for DataDir<'_> {
 }
 
 impl DataDir<'_> {
-    /// What the index calls a sound body is none any more: a fault of the disk.
+    /// A body that the index calls valid is damaged: a fault of the disk.
     fn body_fault(&self, node: NodeId, why: &str) -> Fault {
         let (height, hash) = self.height_and_hash(node);
         let at = self.place(node);

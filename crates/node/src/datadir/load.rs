@@ -10,7 +10,7 @@ use store::index::LoadedIndex;
 
 impl DataDir<'_> {
     /// Headers that an older index knew, so that none of them is forgotten.
-    pub fn keep_headers(&self, entries: &[store::IndexEntry]) {
+    pub(crate) fn keep_headers(&self, entries: &[store::IndexEntry]) {
         let mut index = self.index.write();
         for entry in entries {
             index.insert_known(entry);
@@ -22,7 +22,7 @@ impl DataDir<'_> {
     /// # Errors
     ///
     /// What the system says of the file that they are in.
-    pub fn keep_bare_headers(&self, now: i64) -> Result<(), Fault> {
+    pub(crate) fn keep_bare_headers(&self, now: i64) -> Result<(), Fault> {
         for header in store::reindex::kept_headers(&self.disk, &self.layout)? {
             // What does not hold any more is not taken: the file is not Core's, and has no checksum.
             let _ = self.index.write().accept(self.params, &header, header.hash(), now);
@@ -36,7 +36,7 @@ impl DataDir<'_> {
     /// # Errors
     ///
     /// A block file that cannot be read.
-    pub fn keep_work(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
+    pub(crate) fn keep_work(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
         for entry in &loaded.entries {
             let (Some(id), Some(at)) = (self.headers().find(&entry.hash), entry.data()) else { continue };
             let known = self.index.read().body(id).location();
@@ -59,7 +59,7 @@ impl DataDir<'_> {
     /// # Errors
     ///
     /// Such a block: which, and what to do.
-    pub fn check_connected(&self, tip: NodeId) -> Result<(), Fault> {
+    pub(crate) fn check_connected(&self, tip: NodeId) -> Result<(), Fault> {
         let broken = self.index.read().first_unconnected(tip);
         let Some(id) = broken else { return Ok(()) };
         let (height, hash) = self.height_and_hash(id);
@@ -74,7 +74,7 @@ impl DataDir<'_> {
     /// # Errors
     ///
     /// A block that does not lie where the index says, or a block file that cannot be read.
-    pub fn take_index(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
+    pub(crate) fn take_index(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
         for entry in &loaded.entries {
             let Some(id) = self.index.write().load(entry) else { continue };
             if let Some(at) = entry.data() {
@@ -102,7 +102,7 @@ impl DataDir<'_> {
     /// # Errors
     ///
     /// What the system says.
-    pub fn write_genesis(&self) -> Result<(), Fault> {
+    pub(crate) fn write_genesis(&self) -> Result<(), Fault> {
         let genesis = *self.index.read().body(GENESIS);
         if genesis.location().is_some() || genesis.is_pruned() {
             return Ok(());
@@ -120,7 +120,7 @@ impl DataDir<'_> {
     }
 
     /// The genesis block is never connected, and always there.
-    pub fn mark_genesis(&self) {
+    pub(crate) fn mark_genesis(&self) {
         self.index.write().checked_genesis();
     }
 

@@ -23,7 +23,7 @@ pub fn network(params: &Params) -> Network {
 }
 
 /// A folder with its locks held and nothing read.
-pub struct Locked {
+pub(crate) struct Locked {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
     pub(crate) locks: DataDirLocks,
@@ -36,7 +36,7 @@ pub struct Locked {
 /// # Errors
 ///
 /// For a clock that cannot be right: before the first block of any chain.
-pub fn clock(options: &Options) -> Result<i64, Fault> {
+pub(crate) fn clock(options: &Options) -> Result<i64, Fault> {
     const FIRST_BLOCK: u64 = 1_231_006_505;
     let wrong = |says: &str| {
         let first = crate::log::date(FIRST_BLOCK);
@@ -51,13 +51,13 @@ pub fn clock(options: &Options) -> Result<i64, Fault> {
     i64::try_from(now).map_err(|_| wrong("is beyond all bounds"))
 }
 
-/// Checks the folder and takes its locks, before anything is read; waits for room where there is none for them.
+/// Checks the data directory and takes its locks, before anything is read; waits while the disk is full.
 /// `needs_blocks`: without block files there is nothing to do.
 ///
 /// # Errors
 ///
 /// The directory is another network's, in use, or has no block files that are needed; what the system says.
-pub fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result<Locked, Fault> {
+pub(crate) fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result<Locked, Fault> {
     // The log lies in the folder.
     let reporter = Reporter::new(events, Log::none(), &options.stop);
     reporter.with_room(|| lock_now(options, needs_blocks))
@@ -68,7 +68,7 @@ pub fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result
 /// # Errors
 ///
 /// As [`lock`], and that the disk is full.
-pub fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
+pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
     let disk = options.disk.clone();
     let net = network(&options.params);
     let layout = layout(options);
@@ -103,19 +103,19 @@ fn no_blocks(layout: &Layout) -> Fault {
 /// # Errors
 ///
 /// The directory is a file, or cannot be read.
-pub fn is_unused(options: &Options) -> Result<bool, Fault> {
+pub(crate) fn is_unused(options: &Options) -> Result<bool, Fault> {
     let layout = layout(options);
     layout.check(&*options.disk)?;
     Ok(layout.is_unused(&*options.disk)?)
 }
 
 /// Where everything lies.
-pub fn layout(options: &Options) -> Layout {
+pub(crate) fn layout(options: &Options) -> Layout {
     Layout::new(&options.datadir, options.params.chain.net_dir(), options.blocksdir.as_deref())
 }
 
 /// A teller with the log of this folder.
-pub fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &Layout, job: &str) -> Reporter<'e> {
+pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &Layout, job: &str) -> Reporter<'e> {
     let log = Log::open(&*options.disk, layout.net_dir(), options.clock);
     log.line(&format!("ffwd version v{} ({job})", env!("CARGO_PKG_VERSION")));
     // The widest is the last; few messages at a time are left to narrower ones.

@@ -34,7 +34,7 @@ use store::{Chainstate, FileInfos, Layout};
 
 /// What a data directory is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Blocks are added, and everything is written.
     Work,
     /// The UTXO set alone is rebuilt: what the index says of blocks and undo data stands, as far as it goes, and rules
@@ -45,24 +45,24 @@ pub enum Mode {
 }
 
 /// A data directory that is open.
-pub struct DataDir<'e> {
+pub(crate) struct DataDir<'e> {
     /// The network's rules.
-    pub params: &'e Params,
+    pub(crate) params: &'e Params,
     /// What was asked for.
-    pub options: &'e Options,
+    pub(crate) options: &'e Options,
     /// Where things lie.
-    pub layout: Layout,
+    pub(crate) layout: Layout,
     /// What happened, and who is told.
-    pub reporter: Reporter<'e>,
+    pub(crate) reporter: Reporter<'e>,
     pub(crate) mode: Mode,
     pub(crate) disk: Arc<dyn disk::Disk>,
     /// Every known block.
-    pub index: Arc<SharedIndex>,
+    pub(crate) index: Arc<SharedIndex>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) coins: CoinsIo,
     pub(crate) feed: BlockFeed,
     /// Block files, for reading.
-    pub files: Arc<BlockFiles>,
+    pub(crate) files: Arc<BlockFiles>,
     pub(crate) undo_files: UndoFiles,
     pub(crate) pruning: prune::Pruning,
     pub(crate) locks: DataDirLocks,

@@ -18,7 +18,7 @@ use store::index::LoadedIndex;
 use store::prune::{self, Selection};
 use store::{FileInfo, Layout};
 
-/// Where far more lies than the target allows, as at the start of a reindex, a commit is made early only for so much, or
+/// Where far more lies than the target allows, as at the start of a reindex, a commit is made early only for this much, or
 /// the target if that is less: each costs time, and the files are not growing.
 const BATCH_BYTES_MAX: u64 = 512 << 20;
 /// Part of the target that blocks may take which are stored and not connected.
@@ -101,7 +101,7 @@ impl DataDir<'_> {
         prune::select(infos, &ask)
     }
 
-    /// A block of so many bytes was connected: sees from time to time whether a commit would make room.
+    /// A block of `bytes` was connected: sees from time to time whether a commit would make room.
     pub(crate) fn look_at_usage(&self, height: Height, bytes: usize) {
         if !matches!(self.options.prune, Prune::Target { .. }) {
             return;
@@ -117,7 +117,7 @@ impl DataDir<'_> {
         self.pruning.due.store(!selected.files.is_empty() && is_worth_it, Relaxed);
     }
 
-    /// Whether a commit now lets files go.
+    /// Whether files could be removed after a commit now.
     pub(crate) fn prune_is_due(&self) -> bool {
         self.pruning.due.load(Relaxed)
     }

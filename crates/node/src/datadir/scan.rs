@@ -52,13 +52,13 @@ pub(crate) fn scan_files(
                     let at = next.fetch_add(1, Relaxed);
                     let Some(&file) = there.get(at) else { return };
                     let scan = files.scan(file);
-                    found.lock().expect("nobody panics with it")[at] = Some(scan);
+                    found.lock().expect("no thread panics with it")[at] = Some(scan);
                 }
             });
         }
     });
     let mut blocks = Vec::new();
-    for scan in found.into_inner().expect("nobody panics with it") {
+    for scan in found.into_inner().expect("no thread panics with it") {
         let scan = scan.expect("every file was scanned")?;
         scan.notes.iter().for_each(|note| reporter.warn(note.to_string()));
         blocks.extend(scan.blocks);
@@ -69,7 +69,7 @@ pub(crate) fn scan_files(
 impl DataDir<'_> {
     /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked. Those that
     /// are known as pruned stay so.
-    pub fn take_in(&self, found: Vec<FoundBlock>, now: i64) {
+    pub(crate) fn take_in(&self, found: Vec<FoundBlock>, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = self.order(found, now, &place);
         let mut again = Vec::new();
@@ -93,7 +93,7 @@ impl DataDir<'_> {
     }
 
     /// Takes in the found blocks whose parents an older index knew, and says which have none.
-    pub fn take_in_orphans(&self, now: i64) {
+    pub(crate) fn take_in_orphans(&self, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let waiting = self.index.write().take_orphans();
         let Ordered { order, orphans } = self.order(waiting, now, &place);
@@ -146,7 +146,7 @@ impl DataDir<'_> {
     }
 
     /// Says how many blocks have no parent.
-    pub fn say_orphans(&self, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
+    pub(crate) fn say_orphans(&self, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
         if let Some(first) = orphans.first() {
             let (count, first) = (orphans.len(), place(&first.location));
             self.reporter.warn(format!(

@@ -16,7 +16,7 @@ impl DataDir<'_> {
     /// # Errors
     ///
     /// What the system says. A body that is not taken is no error of the directory: the inner result says why.
-    pub fn store_block(
+    pub(crate) fn store_block(
         &self,
         id: NodeId,
         bytes: &[u8],

@@ -2,7 +2,7 @@
 //! which one should be.
 //!
 //! In: what became of headers and bodies. Out: the next best block, what is missing, the entries that must be written.
-//! One lock guards all of it ([`SharedIndex`]); each change is a method, after which [`BlockIndex::invariants`] hold:
+//! One lock guards all of it ([`SharedIndex`]); each change is a method, after which its invariants hold:
 //! - A block's body is in the set of candidates while it has a place, or is connected and pruned.
 //! - Of several places of a body one is in use: its entry names it, unless it lies beyond 4 GiB.
 //! - An entry that differs from what was last written is dirty, and is written once for all changes until then.

@@ -15,7 +15,7 @@ use store::blockfiles::{BlockAt, BlockFiles};
 ///
 /// # Errors
 ///
-/// The directory or a file cannot be used, or what the system says. A bad block is none.
+/// The directory or a file cannot be used, or what the system says. A bad block is no error.
 pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
     let now = lock::clock(options)?;
     finish_reindex(options, events)?;

@@ -112,7 +112,7 @@ fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -
     Engine::new(datadir.params, datadir, &datadir.index, setup)
 }
 
-/// Does something when it goes, after a panic too: another thread is told to end, which nobody waits for in vain then.
+/// Runs a closure on drop, also while unwinding, so that the helper thread is always told to stop.
 struct AtEnd<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for AtEnd<F> {

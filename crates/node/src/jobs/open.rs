@@ -28,7 +28,7 @@ pub(super) enum Purpose {
     Look,
 }
 
-/// Opens a folder, or makes one where there is none. An unfinished reindex is finished first by the caller.
+/// Opens a data directory, or makes one. An unfinished reindex is finished first by the caller.
 pub(super) fn open_existing<'e>(
     options: &'e Options,
     events: Events<'e>,
@@ -114,7 +114,7 @@ fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault {
     store::Fault::new(FaultKind::Missing, dir, wanted, found, advice).into()
 }
 
-/// Ends a reindex that was cut short in this folder. Does the same for blocks that no index lists: somebody brought the
+/// Ends a reindex that was cut short in this data directory. Does the same for blocks that no index lists: the user brought the
 /// files alone, or the run that stored them ended before its first commit.
 pub(super) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<(), Fault> {
     if must_reindex(options, events)? {

@@ -125,7 +125,7 @@ fn say_what_is_missing(datadir: &DataDir<'_>, tip: NodeId) {
     }
 }
 
-/// Undo files go on where the index says that they end; blocks are counted anew.
+/// Undo files go on where the index says that they end; blocks are counted again.
 fn undo_only(files: &[store::FileInfo]) -> FileInfos {
     let mut infos = FileInfos::default();
     for (number, info) in files.iter().enumerate() {

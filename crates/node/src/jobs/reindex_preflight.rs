@@ -38,7 +38,7 @@ struct Reach {
 enum Wanted {
     /// A height that was connected.
     Height(Height),
-    /// A block whose height nobody knows.
+    /// A block whose height is unknown.
     Block(BlockHash),
 }
 
@@ -59,7 +59,7 @@ impl Before {
         }
         if let Some(coins) = stands_at(locked, reporter)? {
             before.best = coins.best;
-            // Stopped between the first steps: they are done again. And what Core left half is begun anew.
+            // Stopped between the first steps: they are done again. And what Core left half starts over.
             before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
         }
         before.check_pruned(locked, options)?;
@@ -211,7 +211,7 @@ fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
     connected.map(|entry| entry.height).max()
 }
 
-/// Height that coins made anew from this index must reach: that of the old ones, or where nobody can say that, of what
+/// Height that a rebuild from this index must reach: that of the old coins, or where that is unknown, of what
 /// was ever connected.
 pub(super) fn height_of_coins(locked: &Locked, loaded: &LoadedIndex, reporter: &Reporter<'_>) -> Result<Height, Fault> {
     let best = stands_at(locked, reporter)?.and_then(|coins| coins.best);

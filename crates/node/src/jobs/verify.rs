@@ -1,4 +1,4 @@
-//! `verify`: what Core's verifychain does, on a folder that nobody else uses, without changing it.
+//! `verify`: what Core's verifychain does, on a data directory that no other program uses, without changing it.
 //!
 //! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 disconnects them in memory, 4 connects them again.
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.

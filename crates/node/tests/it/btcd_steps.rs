@@ -202,7 +202,7 @@ fn step(follower: &mut Follower<'_>, step: &Value, row: &str) {
 }
 
 #[test]
-fn every_step_of_btcds_suite_agrees() {
+fn btcd_suite_agrees_after_each_step() {
     let Some(bytes) = testkit::data::load("suites/btcd_fullblocktests.jsonl.xz") else { return };
     let text = String::from_utf8(bytes).unwrap();
     let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

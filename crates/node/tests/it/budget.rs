@@ -38,7 +38,7 @@ fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool, threads: bool) -> (u
 }
 
 #[test]
-fn commits_are_made_however_slowly_blocks_come() {
+fn commit_happens_with_slow_blocks() {
     let blocks = chain(110);
     for (row, par, threads) in [("one thread plays", 1, false), ("one worker", 1, true), ("three workers", 3, true)] {
         let settings = Settings { par, window_blocks: 64, budget_bytes: 64 << 20 };
@@ -48,7 +48,7 @@ fn commits_are_made_however_slowly_blocks_come() {
 }
 
 #[test]
-fn commits_are_made_by_time() {
+fn commit_happens_after_the_interval() {
     let blocks = file(&chain(110));
     for (interval, is_often) in [(Duration::from_micros(200), true), (Duration::from_secs(3600), false)] {
         let disk = SimDisk::new(0);
@@ -60,7 +60,7 @@ fn commits_are_made_by_time() {
 }
 
 #[test]
-fn memory_stays_bounded_however_slowly_blocks_come() {
+fn memory_stays_bounded_with_slow_blocks() {
     // 900 kB of coins each.
     let params = Params::new(Chain::Regtest);
     let mut blocks = vec![params.genesis.to_vec()];

@@ -198,25 +198,25 @@ fn every_operation(accident: Accident, strides: u64) {
 }
 
 #[test]
-fn a_stop_at_any_operation_is_gone_on_from() {
+fn job_stopped_at_any_operation_resumes() {
     every_operation(Accident::Stop, 1);
 }
 
 /// The run ends with a fault, or does without; the next one goes on.
 #[test]
-fn a_failing_disk_is_a_fault_and_costs_nothing_committed() {
+fn failing_disk_is_a_fault_and_loses_nothing_committed() {
     every_operation(Accident::Io, 3);
 }
 
 /// The run waits for room and goes on; after a sync that may not be repeated it ends, and the next one goes on.
 #[test]
-fn a_full_disk_is_waited_out() {
+fn full_disk_pauses_the_job_until_there_is_space() {
     every_operation(Accident::NoSpace, if is_slow() { 1 } else { 3 });
 }
 
 /// Wherever it is that there is no room once, the same run ends with the right tip and the right set.
 #[test]
-fn a_run_that_found_no_room_once_ends_as_any_other() {
+fn job_that_found_no_space_once_ends_as_any_other() {
     let bench = Bench::new();
     for case in &CASES {
         let (first, mut at, mut waited) = (start(&bench, case), 0, 0);
@@ -248,7 +248,7 @@ fn a_run_that_found_no_room_once_ends_as_any_other() {
 
 /// From the first step on; what was there stays as it was.
 #[test]
-fn a_stop_ends_the_wait_for_room() {
+fn stop_ends_the_wait_for_disk_space() {
     let bench = Bench::new();
     for case in CASES.iter().filter(|case| !case.is_eager) {
         let first = start(&bench, case);
@@ -272,7 +272,7 @@ fn a_stop_ends_the_wait_for_room() {
 
 /// `R` in an index beside coins: they are those of the run that set it, unless that run was still at its first steps.
 #[test]
-fn old_coins_are_not_gone_on_with() {
+fn reindex_does_not_continue_from_old_coins() {
     let bench = Bench::new();
     let layout = store::Layout::new(Path::new(FOLDER), "regtest", None);
     for (begins, want) in [(false, BLOCKS), (true, 0)] {

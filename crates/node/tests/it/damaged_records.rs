@@ -64,7 +64,7 @@ fn ends_whole(blocks: &[Vec<u8>], good: &SimDisk, disk: &SimDisk, is_eager: bool
 }
 
 #[test]
-fn blocks_inside_a_false_record_are_found() {
+fn blocks_inside_a_damaged_record_are_found() {
     let blocks = chain(BLOCKS);
     let good = disk(&file(&blocks));
     jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
@@ -75,7 +75,7 @@ fn blocks_inside_a_false_record_are_found() {
 
 /// A run that is gone on with finds them where the first one found them.
 #[test]
-fn blocks_inside_a_false_record_stay_found_when_a_reindex_is_stopped() {
+fn blocks_inside_a_damaged_record_stay_found_after_a_stop() {
     let blocks = chain(BLOCKS);
     let good = disk(&file(&blocks));
     jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
@@ -102,7 +102,7 @@ fn blocks_inside_a_false_record_stay_found_when_a_reindex_is_stopped() {
 
 /// The same bad place is not tried for ever.
 #[test]
-fn false_records_in_false_records_end() {
+fn nested_damaged_records_are_tried_once() {
     let blocks = chain(BLOCKS);
     let mut inside = file(&blocks[60..61]);
     for depth in 0..40 {
@@ -116,7 +116,7 @@ fn false_records_in_false_records_end() {
 
 /// Blocks that no index lists are taken in first, and nothing is written over them.
 #[test]
-fn sync_and_import_take_the_files_that_are_there() {
+fn import_indexes_block_files_that_no_index_lists() {
     let blocks = chain(BLOCKS);
     let disk = disk(&file(&blocks[..90]));
     let foreign = Path::new("/foreign.dat");

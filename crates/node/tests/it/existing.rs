@@ -34,7 +34,7 @@ fn files(disk: &SimDisk, dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// The first transaction's coins are spent in the same block; on the other branch they never were.
 #[test]
-fn a_replay_across_a_fork_ends_with_the_other_branchs_coins() {
+fn replay_across_a_fork_gives_the_new_branchs_coins() {
     let blocks = chain(BLOCKS);
     let height = BLOCKS + 1;
     let coin_of = |height: u32| (id(&blocks[height as usize][81..]), subsidy(height));
@@ -120,7 +120,7 @@ const STATES: [(&str, Change, &str); 6] = [
 ];
 
 #[test]
-fn a_lower_result_is_refused_whatever_can_be_read() {
+fn reindex_that_would_end_lower_is_refused() {
     let blocks = chain(BLOCKS);
     let path = Path::new(FOLDER).join(BLOCK_FILE);
     let replace = |disk: &SimDisk, bytes: &[u8]| {
@@ -158,7 +158,7 @@ fn a_lower_result_is_refused_whatever_can_be_read() {
 
 /// A disk that fails to read is no reason to begin anew.
 #[test]
-fn coins_that_cannot_be_read_are_not_given_up() {
+fn unreadable_coins_are_kept() {
     let blocks = chain(BLOCKS);
     let whole = disk(&file(&blocks));
     jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
@@ -180,7 +180,7 @@ fn coins_that_cannot_be_read_are_not_given_up() {
 
 /// Half a set of Core's beside `R`: nothing can be built on it.
 #[test]
-fn a_reindex_of_cores_that_left_half_coins_begins_anew() {
+fn cores_reindex_with_half_flushed_coins_starts_over() {
     let blocks = chain(BLOCKS);
     let disk = disk(&file(&blocks));
     jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
@@ -202,7 +202,7 @@ fn a_reindex_of_cores_that_left_half_coins_begins_anew() {
 
 /// A header without a body outlives a reindex, wherever that is stopped.
 #[test]
-fn no_header_is_forgotten() {
+fn reindex_keeps_every_known_header() {
     let blocks = chain(BLOCKS + 2);
     let whole = disk(&file(&blocks[..=BLOCKS as usize]));
     jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
@@ -230,7 +230,7 @@ fn no_header_is_forgotten() {
 
 /// bitcoind may finish what a reindex began: the mark of its first steps must not outlive `R`.
 #[test]
-fn marks_of_a_reindex_go_with_r() {
+fn reindex_files_go_with_the_flag() {
     let blocks = chain(BLOCKS);
     let whole = disk(&file(&blocks));
     jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
@@ -249,7 +249,7 @@ fn marks_of_a_reindex_go_with_r() {
 
 /// Index and coins that are not of one folder: said, and nothing is written before it is known.
 #[test]
-fn what_does_not_belong_together_is_left_as_it_is() {
+fn mismatched_index_and_coins_are_refused_unchanged() {
     let blocks = chain(BLOCKS);
     let whole = disk(&file(&blocks));
     jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
@@ -312,7 +312,7 @@ fn what_does_not_belong_together_is_left_as_it_is() {
 
 /// What bitcoind calls invalid (`invalidateblock`) stays so until everything is judged anew.
 #[test]
-fn marks_of_invalid_blocks_stay_until_a_full_reindex() {
+fn invalid_marks_stay_until_a_full_reindex() {
     let blocks = chain(BLOCKS);
     let whole = disk(&file(&blocks));
     let below = 104;

@@ -119,7 +119,7 @@ pub(crate) fn listening(peers: &[String]) -> SyncOptions {
 
 /// What it was given a moment ago still lies in the writer's buffer.
 #[test]
-fn what_was_stored_just_now_is_served() {
+fn block_stored_just_now_is_served() {
     let server = Running::start(fresh(), listening(&[Far::new(&blocks(30)).listen_at("127.0.0.1:0")]));
     server.is_at(30);
     let client = Running::start(fresh(), sync_options(&[server.address()], Until::Tip));
@@ -128,7 +128,7 @@ fn what_was_stored_just_now_is_served() {
 }
 
 #[test]
-fn the_address_memory_is_left_in_the_folder() {
+fn sync_keeps_the_addresses_file() {
     let (options, peers) = (fresh(), [Far::new(&blocks(5)).listen_at("127.0.0.1:0")]);
     Running::start(options.clone(), sync_options(&peers, Until::Tip)).ends();
     let own = store::private_files::PrivateDir::new(
@@ -141,7 +141,7 @@ fn the_address_memory_is_left_in_the_folder() {
 
 /// They are an aid: a full disk costs them, and not the sync.
 #[test]
-fn a_sync_does_not_wait_for_room_for_addresses() {
+fn sync_on_a_full_disk_does_not_wait_for_addresses() {
     // The last that a sync does on the disk: a file is made, written, synced and renamed, its folder synced, then
     // the log written.
     for back in 2..=6 {
@@ -178,7 +178,7 @@ fn empty_headers() -> Manner {
 }
 
 #[test]
-fn the_tip_is_not_where_one_peer_says_before_another_was_reached() {
+fn exit_at_tip_waits_for_a_second_peers_headers() {
     let evil = Far::new(&blocks(0)).with_manner(empty_headers()).listen_at("127.0.0.1:0");
     // Nobody is there at first.
     let honest = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -196,7 +196,7 @@ fn the_tip_is_not_where_one_peer_says_before_another_was_reached() {
 }
 
 #[test]
-fn a_tip_below_minimum_work_is_none() {
+fn exit_at_tip_needs_minimum_work() {
     let sync_with = |minimum: u32| {
         let one = Work::of_bits(0x207f_ffff);
         let minimum_chain_work = (0..minimum).fold(one, |sum, _| sum.saturating_add(one));
@@ -216,7 +216,7 @@ fn a_tip_below_minimum_work_is_none() {
 
 /// It is told how far it is while blocks come, and how much is left.
 #[test]
-fn a_download_tells_how_far_it_is() {
+fn sync_reports_progress() {
     let peers = [Far::new(&blocks(40)).with_pace(Duration::from_millis(50)).listen_at("127.0.0.1:0")];
     let sync = Running::start(fresh(), SyncOptions { exit_at_tip: false, ..sync_options(&peers, Until::Tip) });
     sync.is_at(40);
@@ -234,7 +234,7 @@ fn a_download_tells_how_far_it_is() {
 
 /// A body that is damaged on the disk after it was stored is fetched again.
 #[test]
-fn a_body_that_is_lost_is_asked_for_again() {
+fn damaged_body_is_requested_again() {
     let (options, chain) = (fresh(), blocks(40));
     // All but the first come, and stay in the files.
     let first = crate::chain::hash_of(&chain[1]);
@@ -269,7 +269,7 @@ fn a_body_that_is_lost_is_asked_for_again() {
 
 /// One follows a peer, another follows the first: a block more, and a reorg of twenty.
 #[test]
-fn a_second_follows_the_first_through_a_reorg() {
+fn second_node_follows_the_first_through_a_reorg() {
     let chain = blocks(30);
     let far = Far::new(&chain);
     let shared = Arc::clone(&far.shared);
@@ -293,7 +293,7 @@ fn a_second_follows_the_first_through_a_reorg() {
 
 /// Block 10 of the first chain never comes, and the run that waits for it has more patience than this test.
 #[test]
-fn a_run_that_waits_for_a_block_of_another_chain_ends_at_once() {
+fn run_waiting_for_a_stale_block_ends_at_a_better_chain() {
     let chain = blocks(20);
     let far = Far::new(&chain).without(crate::chain::hash_of(&chain[10]));
     let shared = Arc::clone(&far.shared);
@@ -310,7 +310,7 @@ fn a_run_that_waits_for_a_block_of_another_chain_ends_at_once() {
 
 /// Its half of a block is nothing; who closes and comes back, and is slow besides, is no hindrance.
 #[test]
-fn a_slow_peer_and_one_that_closes_within_a_block() {
+fn sync_ends_despite_a_slow_peer_and_a_cut_block() {
     let chain = blocks(60);
     let closes = Far::new(&chain).that_closes().listen_at("127.0.0.1:0");
     let slow = Far::new(&chain).with_pace(Duration::from_millis(400)).listen_at("127.0.0.1:0");
@@ -330,7 +330,7 @@ fn a_slow_peer_and_one_that_closes_within_a_block() {
 
 /// Beside those that are sought or named by `--connect`, and in place of none.
 #[test]
-fn a_peer_that_is_added_is_connected_to() {
+fn addnode_peer_is_connected() {
     let added = vec![Far::new(&blocks(20)).listen_at("127.0.0.1:0")];
     for connect in [Some(vec![]), None] {
         let sync = SyncOptions { connect, addnode: added.clone(), ..sync_options(&[], Until::Tip) };
@@ -340,7 +340,7 @@ fn a_peer_that_is_added_is_connected_to() {
 
 /// With nothing but empty answers there is nothing to do, and with an honest peer beside it everything.
 #[test]
-fn a_peer_that_always_answers_with_no_headers() {
+fn sync_ends_despite_a_peer_without_headers() {
     let evil = Far::new(&blocks(20)).with_manner(empty_headers()).listen_at("127.0.0.1:0");
     let good = Far::new(&blocks(20)).listen_at("127.0.0.1:0");
     let sync = Running::start(fresh(), sync_options(&[evil.clone(), good], Until::Tip));
@@ -351,7 +351,7 @@ fn a_peer_that_always_answers_with_no_headers() {
 
 /// Headers that are all known are news to nobody: their blocks are asked for all the same, and at once.
 #[test]
-fn a_sync_goes_on_where_one_ended_whoever_is_missing() {
+fn sync_resumes_with_other_peers() {
     let (options, chain) = (fresh(), blocks(40));
     let good = || Far::new(&chain).listen_at("127.0.0.1:0");
     let half = Options { stop_at_height: Some(Height::new(10)), ..options.clone() };
@@ -365,7 +365,7 @@ fn a_sync_goes_on_where_one_ended_whoever_is_missing() {
 
 /// The pipeline is given so many blocks at a time, and then the next.
 #[test]
-fn a_chain_that_is_longer_than_one_run() {
+fn sync_of_a_chain_longer_than_one_run_ends_at_its_tip() {
     let count = 16_384 + 100;
     let sync = Running::start(fresh(), sync_options(&[Far::new(&blocks(count)).listen_at("127.0.0.1:0")], Until::Tip));
     assert_eq!(sync.ends().height, Height::new(count));

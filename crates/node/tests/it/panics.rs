@@ -149,7 +149,7 @@ fn run(call: Call, nth: u32, par: usize) -> bool {
 }
 
 #[test]
-fn a_panic_ends_the_run_and_is_no_hang() {
+fn panic_of_a_worker_ends_the_run() {
     use Call::*;
     let calls =
         [Next, LookUp, Connected, FlushIsDue, TableBytes, Sync, BeginCommit, WritePart, FinishCommit, Merge, Stopping];
@@ -167,7 +167,7 @@ fn a_panic_ends_the_run_and_is_no_hang() {
 
 /// Of the whole job, too, whichever of its threads it is.
 #[test]
-fn a_panic_ends_a_job() {
+fn panic_of_the_caller_ends_the_job() {
     for said in ["Enabling script verification", "progress"] {
         let (done, ended) = channel();
         std::thread::spawn(move || {

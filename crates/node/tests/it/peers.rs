@@ -345,7 +345,7 @@ pub(crate) fn committed(prev: BlockHash, height: u32) -> [Vec<u8>; 3] {
 
 /// Whatever the body is that comes first: the peer goes, the header is not marked, and the good body connects.
 #[test]
-fn a_body_of_another_shape_costs_that_body_only() {
+fn mutated_body_is_refused_without_marking_the_header() {
     let mut blocks = genesis();
     extend(&mut blocks, 105, 0);
     let spent = {
@@ -392,7 +392,7 @@ fn a_body_of_another_shape_costs_that_body_only() {
 
 /// What follows a block in its message is nobody's: the block is taken, as by Core, and stored without it.
 #[test]
-fn bytes_behind_a_block_are_not_stored() {
+fn bytes_after_a_block_are_not_stored() {
     let mut blocks = genesis();
     extend(&mut blocks, 30, 0);
     let chain = blocks.clone();
@@ -414,7 +414,7 @@ fn bytes_behind_a_block_are_not_stored() {
 }
 
 #[test]
-fn a_longer_chain_that_is_invalid_at_its_300th_block() {
+fn sync_returns_to_the_valid_chain_after_an_invalid_block() {
     let mut honest_blocks = genesis();
     extend(&mut honest_blocks, 10, 0);
     let mut bad_blocks = honest_blocks.clone();
@@ -445,7 +445,7 @@ fn a_longer_chain_that_is_invalid_at_its_300th_block() {
 }
 
 #[test]
-fn a_header_two_hours_and_a_second_ahead_is_taken_a_second_later() {
+fn header_ahead_of_the_clock_is_taken_when_it_is_not() {
     let mut blocks = genesis();
     extend(&mut blocks, 20, 0);
     let start = Instant::now();
@@ -463,7 +463,7 @@ fn a_header_two_hours_and_a_second_ahead_is_taken_a_second_later() {
 
 /// In the thread that connects, and in the one that takes what arrives.
 #[test]
-fn a_panic_ends_a_sync() {
+fn panic_of_a_thread_ends_the_sync() {
     for said in ["Enabling script verification", "Peer 1: connected"] {
         let (done, ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

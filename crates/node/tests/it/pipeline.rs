@@ -66,7 +66,7 @@ fn settings() -> impl Iterator<Item = (Settings, bool)> {
 
 /// Sets from expected_utxo.json.
 #[test]
-fn real_chains_give_the_expected_set() {
+fn pipeline_of_real_chains_gives_the_expected_utxo_set() {
     for (chain, file, want) in [
         (Chain::Regtest, "chains/regtest_1_206.blk.xz", "regtest_kernel"),
         (Chain::Test, "chains/testnet3_1_2100.blk.xz", "testnet3"),

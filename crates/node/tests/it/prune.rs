@@ -123,7 +123,7 @@ fn refusal(done: Result<impl std::fmt::Debug, node::Fault>) -> String {
 }
 
 #[test]
-fn a_reindex_prunes_as_it_goes() {
+fn reindex_with_prune_stays_near_its_target() {
     let blocks = chain(BLOCKS);
     let disk = real_disk();
     let full = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ impl Drop for Stop {
 }
 
 #[test]
-fn a_sync_prunes_as_it_goes_and_goes_on() {
+fn sync_with_prune_stays_near_its_target_and_resumes() {
     let blocks = chain(BLOCKS);
     let disk = real_disk();
     let full = tempfile::tempdir().unwrap();
@@ -240,7 +240,7 @@ fn go_on(options: &Options, row: &str) {
 
 /// Between coins, index, flag and files, and everywhere else: what is left opens, and ends where the whole run ends.
 #[test]
-fn a_machine_that_stops_at_any_write_leaves_a_folder_that_goes_on() {
+fn pruning_stopped_at_any_write_resumes() {
     let blocks = chain(BLOCKS);
     let datadir = PathBuf::from(FOLDER);
     let full = SimDisk::new(0);

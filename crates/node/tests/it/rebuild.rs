@@ -37,7 +37,7 @@ fn but_the_new(disk: &SimDisk) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn a_damaged_body_is_a_fault_of_the_disk() {
+fn rebuild_of_a_damaged_body_is_a_disk_fault() {
     let blocks = chain(BLOCKS);
     let whole = whole(&blocks);
     let offset = file(&blocks[..150]).len() as u64 + 8;
@@ -68,7 +68,7 @@ fn a_damaged_body_is_a_fault_of_the_disk() {
 }
 
 #[test]
-fn lower_coins_are_not_swapped_in() {
+fn rebuild_that_ends_lower_is_not_swapped_in() {
     let blocks = chain(BLOCKS);
     let whole = whole(&blocks);
     // The index knows no body of block 100.

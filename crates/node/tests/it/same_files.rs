@@ -59,7 +59,7 @@ fn run(blocks: &[u8], random: &mut Rng) -> End {
 }
 
 #[test]
-fn any_workers_and_any_cache_leave_the_same_files() {
+fn files_are_the_same_with_any_workers_and_cache() {
     let seeds = if testkit::is_slow() { 200 } else { 5 };
     let mut refused = 0;
     for seed in 1000..1000 + seeds {

@@ -85,7 +85,7 @@ fn hashes(blocks: &Blocks) -> Vec<BlockHash> {
 }
 
 #[test]
-fn headers_and_blocks_of_the_chain_and_of_a_stale_one() {
+fn peer_is_served_the_chain_and_stale_blocks() {
     let mut chain = blocks(20);
     let [with, without, _] = committed(hash_of(&chain[20]), 21);
     chain.push(with.clone());
@@ -134,7 +134,7 @@ fn headers_and_blocks_of_the_chain_and_of_a_stale_one() {
 }
 
 #[test]
-fn below_minimum_work_there_are_no_headers() {
+fn peer_is_served_no_headers_below_minimum_work() {
     let chain = blocks(20);
     let one = Work::of_bits(0x207f_ffff);
     let minimum_chain_work = (0..40).fold(one, |sum, _| sum.saturating_add(one));
@@ -151,7 +151,7 @@ fn below_minimum_work_there_are_no_headers() {
 
 /// What stands on a refused block is not even kept.
 #[test]
-fn a_header_on_a_refused_block_is_not_kept() {
+fn header_on_an_invalid_block_is_refused() {
     let mut chain = blocks(4);
     let prev = hash_of(&chain[4]);
     chain.push(block(prev, time_of(5), &[coinbase(5, 0, subsidy(5) + 1)]));

@@ -130,7 +130,7 @@ pub(crate) fn combinations() -> Vec<(Settings, bool)> {
 }
 
 #[test]
-fn every_trap_ends_where_core_ends() {
+fn every_trap_ends_at_cores_tip() {
     let Some(bytes) = testkit::data::load("suites/consensus_traps.jsonl.xz") else { return };
     let text = String::from_utf8(bytes).unwrap();
     let mut lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -168,7 +168,7 @@ fn every_trap_ends_where_core_ends() {
 
 /// All of btcd's blocks as one file: Core ends at this height and set.
 #[test]
-fn btcds_suite_in_file_order() {
+fn btcd_suite_in_file_order_ends_at_its_tip() {
     let Some(bytes) = testkit::data::load("suites/btcd_fullblocktests.jsonl.xz") else { return };
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     for line in String::from_utf8(bytes).unwrap().lines() {
@@ -217,7 +217,7 @@ pub(crate) fn child(parent: &[u8], version: i32, height: u8, time: u32) -> Vec<u
 /// A reorganisation onto a branch that has the same transactions: coins are made again where the disconnected block left
 /// tombstones, spent again, and a third branch brings them back once more.
 #[test]
-fn the_same_transactions_on_both_branches() {
+fn reorg_with_the_same_transactions_on_both_branches_keeps_the_coins() {
     let Some(bytes) = testkit::data::load("suites/consensus_traps.jsonl.xz") else { return };
     let text = String::from_utf8(bytes).unwrap();
     let cases: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -65,7 +65,7 @@ struct Shared<'f, 'e> {
     targets: Mutex<Vec<BlockHash>>,
     /// Size of the blocks that arrive, smoothed.
     block_bytes: AtomicU64,
-    /// Height of the last block that was wanted, where only so many may be ahead of the tip.
+    /// Height of the last block that was wanted, where the number ahead of the tip is limited.
     wanted_to: AtomicHeight,
     /// Blocks were stored since the index was written.
     dirty: AtomicBool,
@@ -80,7 +80,7 @@ struct Shared<'f, 'e> {
 impl Shared<'_, '_> {
     /// The thread that connects ends its run and finds this.
     fn end_by(&self, fault: Fault) {
-        self.fault.lock().expect("nobody panics with it").get_or_insert(fault);
+        self.fault.lock().expect("no thread panics with it").get_or_insert(fault);
         self.arrivals.hurry();
     }
 
@@ -276,7 +276,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
     loop {
         // Whoever hurries from here on is heard.
         shared.arrivals.calm();
-        if let Some(fault) = shared.fault.lock().expect("nobody panics with it").take() {
+        if let Some(fault) = shared.fault.lock().expect("no thread panics with it").take() {
             return Err(fault);
         }
         if datadir.reporter.is_stopping() {
@@ -292,7 +292,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             // A better chain may have come since it was planned, when nobody knew of it.
             request::hurry_if_elsewhere(shared);
             let stopped = engine.stream(run_to)?;
-            *shared.run_to.lock().expect("nobody panics with it") = None;
+            *shared.run_to.lock().expect("no thread panics with it") = None;
             if stopped {
                 return Ok(Activated::Stopped);
             }

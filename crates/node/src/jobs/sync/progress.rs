@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Bytes of a transaction on the main network: 735 GB over 1.31 thousand million; and for how many seen ones that counts.
 const TRANSACTION_BYTES: f64 = 560.0;
 const TRANSACTIONS_KNOWN: f64 = 1e6;
-/// How far it is is looked at so often.
+/// Time between two looks at how far it is.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Tells how far it is until the work is done.
@@ -61,8 +61,8 @@ fn bytes_left_by_transactions(datadir: &DataDir<'_>, end: Height, stats: &Snapsh
     Some(bytes_of_transactions(left, stats.bytes, stats.transactions))
 }
 
-/// What so many transactions take. Those that were seen so far, in so many bytes of blocks, count beside what is known, so
-/// that the first blocks do not decide.
+/// Bytes of `count` transactions, from the known mean and from the `seen` ones in `seen_bytes` of blocks: weighed, so that
+/// the first blocks do not decide.
 fn bytes_of_transactions(count: f64, seen_bytes: u64, seen: u64) -> u64 {
     let (bytes, seen) = (seen_bytes as f64, seen as f64);
     (count * (bytes + TRANSACTION_BYTES * TRANSACTIONS_KNOWN) / (seen + TRANSACTIONS_KNOWN)) as u64
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_blocks_do_not_decide() {
+    fn bytes_of_transactions_is_not_decided_by_the_first_blocks() {
         for (row, count, seen_bytes, seen, want) in [
             ("nothing seen", 1.3e9, 0, 0, 728_000_000_000),
             ("blocks without transactions", 1.3e9, 230 * 10_000, 10_000, 723_000_000_000),

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use store::blockfiles::BlockBytes;
 
-/// The index is made durable so often, so that a restart does not fetch the same blocks again.
+/// Time between two commits of the index, so that a restart does not fetch the same blocks again.
 const INDEX_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Takes what the network says until the work is done, and leaves the rest.
@@ -38,7 +38,7 @@ pub(super) fn take(
 }
 
 /// Threads that check and store blocks in place of the one that takes what arrives: one of them keeps up with four or
-/// five workers, and with few workers nobody has the processor for it.
+/// five workers, and with few workers there is no processor for it.
 fn storer_count(par: usize) -> usize {
     if par < 8 { 0 } else { (par / 4).min(8) }
 }

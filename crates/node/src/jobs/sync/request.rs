@@ -53,7 +53,7 @@ pub(super) fn open_targets(shared: &Shared<'_, '_>, tree: &Tree) -> Vec<NodeId> 
     known.filter(|&id| tree.fate(id) == Fate::Open && tree.work(id) >= minimum).collect()
 }
 
-/// Where only so many blocks may be ahead of the tip, more are wanted as it goes up, and as blocks become smaller;
+/// Where the number of blocks ahead of the tip is limited, more are wanted as it goes up, and as blocks become smaller;
 /// and when a commit has made room.
 pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
     let Some(ahead) = shared.datadir.ahead_max(shared.block_bytes.load(Relaxed)) else { return };
@@ -73,7 +73,7 @@ pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
 
 /// Ends the wait for the next block of a chain that no peer has any more.
 pub(super) fn hurry_if_elsewhere(shared: &Shared<'_, '_>) {
-    let run_to = *shared.run_to.lock().expect("nobody panics with it");
+    let run_to = *shared.run_to.lock().expect("no thread panics with it");
     let is_elsewhere = run_to.is_some_and(|run_to| {
         let tree = shared.datadir.headers();
         !open_targets(shared, &tree).iter().any(|&target| tree.is_ancestor(run_to, target))

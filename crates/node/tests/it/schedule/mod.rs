@@ -118,7 +118,7 @@ fn check(story: &Story, way: Way, same: &mut Same) -> Vec<Runnable> {
 }
 
 #[test]
-fn any_order_of_tasks_ends_as_the_model_says() {
+fn random_schedules_agree_with_the_model() {
     const RUNS: usize = 4;
     let end = testkit::is_slow().then(|| Instant::now() + Duration::from_secs(600));
     let (mut stories, mut invalid, mut flaws) = (0, 0, HashSet::new());
