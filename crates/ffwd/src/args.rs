@@ -20,10 +20,12 @@ pub(crate) const DBCACHE_MIB_MIN: u64 = 4;
 pub(crate) const DBCACHE_MIB_MAX: u64 = 16 << 20;
 /// Least of `-prune`, in MiB. Source: Bitcoin Core b88bffe, validation.h, `MIN_DISK_SPACE_FOR_BLOCK_FILES`.
 const PRUNE_MIB_MIN: i64 = 550;
+/// Most of `-maxconnections`: more need more file descriptors than a process has.
+pub(crate) const CONNECTIONS_MAX: u16 = 1000;
 
 /// Fast-forwards a Bitcoin node: from nothing to the tip of the chain, in Bitcoin Core's own files.
 #[derive(Parser, Debug)]
-#[command(name = "ffwd", version, arg_required_else_help = true)]
+#[command(name = "ffwd", version, arg_required_else_help = true, args_override_self = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -93,6 +95,28 @@ pub(crate) struct Common {
     /// Test option on regtest; bip94: enforce BIP 94 (repeatable)
     #[arg(long, value_name = "OPTION")]
     pub(crate) test: Vec<TestOption>,
+    #[command(flatten)]
+    pub(crate) testing: Testing,
+}
+
+/// Core's options for tests, which its help does not list either.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Testing {
+    /// Unix time in place of the clock's, on regtest; 0: the clock's [default: 0]
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub(crate) mocktime: Option<u64>,
+    /// Age of the tip above which the initial block download goes on [default: 86400]
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub(crate) maxtipage: Option<u64>,
+    /// Check the block index after every N changes of the chain; 0: never [default: 0]
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) checkblockindex: Option<u32>,
+    /// Block files of 64 KiB, and pruning from height 100 on regtest [default: 0]
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one, hide = true)]
+    pub(crate) fastprune: Option<bool>,
+    /// Start, end and activation height of a version bits deployment (repeatable)
+    #[arg(long, value_name = "NAME:START:END[:HEIGHT]", value_parser = version_bits, hide = true)]
+    pub(crate) vbparams: Vec<VersionBits>,
 }
 
 /// Options of the commands that write blocks and coins.
@@ -121,9 +145,18 @@ pub(crate) struct Sync {
     /// Connect to this node as well, and again when it disconnects (repeatable)
     #[arg(long, value_name = "ADDR")]
     pub(crate) addnode: Vec<String>,
-    /// Accept connections on IP or IP:PORT (repeatable)
-    #[arg(long, value_name = "ADDR")]
+    /// Accept connections on IP or IP:PORT (repeatable); 1: on every address, 0: none [default: 0, with --bind 1]
+    #[arg(long, value_name = "ADDR|0|1")]
     pub(crate) listen: Vec<String>,
+    /// Address to accept connections on, IP or IP:PORT (repeatable)
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Vec<String>,
+    /// Port of --listen and --bind without one [default: the network's]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// Most connections, inbound and outbound; 11 of them are outbound [default: 43]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)))]
+    pub(crate) maxconnections: Option<u16>,
     /// SOCKS5 proxy for every connection, HOST:PORT [default: no proxy]
     #[arg(long, value_name = "ADDR")]
     pub(crate) proxy: Option<String>,
@@ -136,6 +169,12 @@ pub(crate) struct Sync {
     /// Query DNS seeds for peers [default: 1, with --connect 0]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) dnsseed: Option<bool>,
+    /// Use fixed seeds where DNS seeds bring no peers [default: 1]
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) fixedseeds: Option<bool>,
+    /// Text added to the user agent (repeatable)
+    #[arg(long, value_name = "TEXT", value_parser = user_agent_comment)]
+    pub(crate) uacomment: Vec<String>,
     /// Number of outbound connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(8..=12))]
     pub(crate) maxoutbound: u8,
@@ -227,9 +266,13 @@ impl From<HashType> for SetHash {
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DebugCategory {
     /// Time of each stage, in debug.log
+    #[value(aliases = ["1", "all"])]
     Bench,
     /// Allocations, in dhat-heap.json beside debug.log; needs feature heap; slow
     Heap,
+    /// Drops the categories before it, as Core's `-debug=0`.
+    #[value(alias = "0", hide = true)]
+    None,
 }
 
 /// An option of Core's `-test` that changes a rule.
@@ -294,15 +337,40 @@ pub(crate) fn prune(text: &str) -> Result<Prune, String> {
     }
 }
 
+/// Parameters of a version bits deployment, in the order of `-vbparams`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct VersionBits;
+
+/// Core's check of `-vbparams`. Its one deployment, testdummy, changes the version that miners set and no rule: what is
+/// valid is the same with any parameters. Source: Bitcoin Core b88bffe, chainparams.cpp, `HandleDeploymentArgs`.
+pub(crate) fn version_bits(text: &str) -> Result<VersionBits, String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    if !matches!(parts.len(), 3 | 4) {
+        let why = "Version bits parameters malformed, expecting deployment:start:end[:min_activation_height]";
+        return Err(why.to_owned());
+    }
+    for (name, part) in ["nStartTime", "nTimeout", "min_activation_height"].into_iter().zip(&parts[1..]) {
+        part.parse::<i64>().map_err(|_| format!("Invalid {name} ({part})"))?;
+    }
+    if parts[0] == "testdummy" { Ok(VersionBits) } else { Err(format!("Invalid deployment ({})", parts[0])) }
+}
+
+/// A comment for the user agent, of the characters that Core takes.
+/// Source: Bitcoin Core b88bffe, util/strencodings.cpp, `SAFE_CHARS_UA_COMMENT`.
+pub(crate) fn user_agent_comment(text: &str) -> Result<String, String> {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || " .,;-_?@".contains(c);
+    if text.chars().all(is_safe) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("User Agent comment ({text}) contains unsafe characters."))
+}
+
 /// Bytes of this many MiB fit in 63 bits.
 const PRUNE_MIB_MAX: i64 = (1 << 43) - 1;
 
+/// A number that is not 0 is yes, as in Core; text is refused, where Core takes it for 0.
 fn zero_or_one(text: &str) -> Result<bool, String> {
-    match text {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        _ => Err("expected 0 or 1".to_owned()),
-    }
+    text.trim().parse::<i64>().map(|number| number != 0).map_err(|_| "expected 0 or 1".to_owned())
 }
 
 #[cfg(test)]
@@ -345,7 +413,6 @@ pub(crate) mod tests {
             ("reindex --testactivationheight csv@high", ValueValidation, "is not a number"),
             ("reindex --test addrman", InvalidValue, "bip94"),
             ("reindex --debug net", InvalidValue, "bench"),
-            ("reindex --chain main --chain test", ArgumentConflict, "--chain"),
             ("import", MissingRequiredArgument, "FILE"),
             ("verify --level 5", ValueValidation, "0..=4"),
             ("sync --maxoutbound 13", ValueValidation, "8..=12"),

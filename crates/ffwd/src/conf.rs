@@ -13,6 +13,7 @@
 use consensus::Chain;
 use std::fmt;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Bound of what is read into memory: no configuration is larger.
@@ -20,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files that one configuration may include.
 const INCLUDES_MAX: usize = 1_000;
 /// Options that count on other networks than mainnet only in the network's own section. Source: init.cpp, `NETWORK_ONLY`.
-const NETWORK_ONLY: [&str; 2] = ["addnode", "connect"];
+const NETWORK_ONLY: [&str; 4] = ["addnode", "bind", "connect", "port"];
 /// Options that mean nothing with "no" before them. Source: init.cpp and chainparamsbase.cpp, `DISALLOW_NEGATION`.
 const NEVER_NEGATED: [&str; 2] = ["datadir", "signetchallenge"];
 
@@ -362,20 +363,25 @@ fn entry(full: &str, value: &str, place: Place) -> Entry {
 
 /// The text of a file, if it exists.
 fn read_text(path: &Path) -> Result<Option<String>, ConfError> {
+    let shape = |why: &str| ConfError::Shape { path: path.to_owned(), why: why.to_owned() };
+    // Opening a FIFO waits for its writer.
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket())
+    {
+        return Err(shape("it is a FIFO or a socket: expected a file"));
+    }
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
         Err(why) => return Err(ConfError::Read { path: path.to_owned(), why }),
     };
-    let shape = |why: String| ConfError::Shape { path: path.to_owned(), why };
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(shape("it is a directory: expected a file".to_owned()));
+        return Err(shape("it is a directory: expected a file"));
     }
     let mut bytes = Vec::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     let count = read.map_err(|why| ConfError::Read { path: path.to_owned(), why })? as u64;
     if count > FILE_BYTES_MAX {
-        return Err(shape(format!("it is larger than {FILE_BYTES_MAX} bytes: is it a configuration file?")));
+        return Err(shape(&format!("it is larger than {FILE_BYTES_MAX} bytes: is it a configuration file?")));
     }
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }

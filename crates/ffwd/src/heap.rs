@@ -4,6 +4,8 @@
 //! slows the job down many times. The file is [`FILE`] beside debug.log; dhat's viewer (dh_view.html of Valgrind)
 //! opens it.
 //!
+//! Without the feature the allocator is the system's, and ends the program where memory does: `simd::allocator`.
+//!
 //! Absent on purpose: sampling. The curve of anonymous memory over time is `lab run`'s.
 
 use crate::Failure;
@@ -15,6 +17,9 @@ pub(crate) const FILE: &str = "dhat-heap.json";
 #[cfg(feature = "heap")]
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+#[cfg(not(feature = "heap"))]
+#[global_allocator]
+static ALLOCATOR: simd::allocator::EndsWithoutMemory = simd::allocator::EndsWithoutMemory;
 
 /// Records allocations until its end, or until it is dropped; then the file is written.
 pub(crate) struct Heap {

@@ -10,15 +10,19 @@
 mod args;
 #[cfg(feature = "lab")]
 mod block_bar;
+mod clock;
 mod conf;
 #[cfg(feature = "lab")]
 mod demo;
 mod heap;
 #[cfg(feature = "lab")]
 mod lab_command;
+mod limits;
 mod output;
 mod progress;
 mod settings;
+mod spelling;
+mod sync_settings;
 
 use args::{Cli, Coins, CoinsInfo, Command, Common, HashType, Info, Verify, Writing};
 use clap::Parser;
@@ -64,7 +68,8 @@ impl From<conf::ConfError> for Failure {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let words = spelling::rewrite(std::env::args_os()).map_err(Failure::Usage);
+    match words.and_then(|words| run(Cli::parse_from(words).command)) {
         Ok(code) => code,
         Err(failure) => {
             progress::say(&format!("error: {failure}"));
@@ -76,7 +81,10 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         #[cfg(feature = "lab")]
-        Command::Demo(given) => demo::run(&given),
+        Command::Demo(given) => {
+            limits::check(settings::workers(given.par.unwrap_or(0)), 0)?;
+            demo::run(&given)
+        }
         Command::Sync(given) => {
             let mut settings = load(&given.common, Some(&given.writing))?;
             let sync = settings.sync(&given)?;
@@ -103,7 +111,10 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Info(given) => info(&given),
         Command::Coins(Coins::Info(given)) => coins_info(&given),
         #[cfg(feature = "lab")]
-        Command::Lab(given) => lab_command::run(&given),
+        Command::Lab(given) => {
+            limits::check(settings::workers(0), 0)?;
+            lab_command::run(&given)
+        }
     }
 }
 
@@ -114,14 +125,15 @@ fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure>
 /// A reporter that has printed the settings' notes, and the handler for Ctrl-C.
 fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     let reporter = Reporter::new(&settings.options);
+    heed_ctrl_c(&settings.options, &reporter)?;
     settings.notes().into_iter().for_each(|note| reporter.event(Event::Note(note)));
     settings.warnings.iter().for_each(|warning| reporter.event(Event::Warning(warning.clone())));
-    heed_ctrl_c(&settings.options, &reporter)?;
     Ok(reporter)
 }
 
 /// The same for a command that writes nothing: it ends at the first Ctrl-C.
 fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
+    limits::check(settings.options.par, 0)?;
     let reporter = begin(settings)?;
     reporter.commits_nothing();
     Ok(reporter)
@@ -151,6 +163,7 @@ fn work(
 ) -> Result<ExitCode, Failure> {
     let options = &settings.options;
     let heap = heap::record(settings.heap, &options.datadir.join(options.params.chain.net_dir()))?;
+    limits::check(options.par, options.dbcache_bytes)?;
     let reporter = begin(settings)?;
     let events = |event| reporter.event(event);
     let done = job(options, &events);
@@ -158,7 +171,14 @@ fn work(
     if let Some(heap) = heap {
         heap.end();
     }
-    let report = done?;
+    let report = match done {
+        // On a full disk Ctrl-C ends the waiting, and that is no fault.
+        Err(fault) if fault.is_no_space() && options.stop.load(Ordering::SeqCst) => {
+            reporter.say(&format!("stopped: {fault}; nothing that was committed is lost"));
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        done => done?,
+    };
     reporter.commits_nothing();
     let set = if report.stopped { None } else { Some(jobs::set_info(options, hash.into(), &events)?) };
     let chain = options.params.chain.name();
@@ -167,6 +187,9 @@ fn work(
     } else {
         output::job_lines(title, chain, &report, set.as_ref())
     });
+    if let Some(why) = &report.end_reason {
+        return Err(Failure::Fault(format!("the chain ends at height {}: {why}", report.height)));
+    }
     Ok(if report.stopped && ends { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 

@@ -9,6 +9,7 @@ use primitives::{Height, human};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 /// Busy time of a stage over all threads, number of tasks, time that they were queued, and mean length of the queue.
@@ -96,6 +97,10 @@ struct JobObject<'a> {
     stopped: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     undelivered: Vec<Undelivered>,
+    headers: u32,
+    records_damaged: Vec<DamagedObject<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_reason: Option<&'a str>,
     stages: Stages<'a>,
 }
 
@@ -104,6 +109,13 @@ struct JobObject<'a> {
 struct Undelivered {
     height: u32,
     hash: String,
+}
+
+/// A damaged record of a block file.
+#[derive(Serialize)]
+struct DamagedObject<'a> {
+    file: &'a Path,
+    offset: u64,
 }
 
 /// Result of a reindex, import or sync, as JSON. `set` is absent when it was stopped before its end.
@@ -138,6 +150,13 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
         flushes: stats.flushes,
         stopped: report.stopped,
         undelivered: undelivered(report),
+        headers: report.headers.to_u32(),
+        records_damaged: report
+            .damaged
+            .iter()
+            .map(|one| DamagedObject { file: &one.path, offset: one.offset })
+            .collect(),
+        end_reason: report.end_reason.as_deref(),
         stages: Stages(report),
     })
 }
@@ -178,6 +197,12 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&
     lines.push(row("queues", queues(report)));
     lines.push(row("look-ups", look_ups(stats)));
     lines.push(row("memory", memory(stats)));
+    if let Some(why) = &report.end_reason {
+        lines.push(row(
+            "incomplete",
+            format!("headers go on to height {}; {why}", human::count(report.headers.to_u32().into())),
+        ));
+    }
     if report.stopped {
         lines.push("stopped; the same command continues from here".to_owned());
     }
@@ -433,7 +458,7 @@ mod tests {
     #[test]
     fn json_objects_have_exactly_their_fields() {
         const JOB: &str = "blocks blocks_invalid bestblock bogosize chain coins_asked coins_spent flushes height height_start \
-                           inputs outputs bytes names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages stopped total_amount transactions txouts";
+                           inputs outputs bytes headers records_damaged names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages stopped total_amount transactions txouts";
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
         let info = FolderInfo {
@@ -465,6 +490,11 @@ mod tests {
                     Some(&set(None)),
                 ),
                 format!("{JOB} undelivered"),
+            ),
+            (
+                "job, ended by damage",
+                job_json("regtest", &Report { end_reason: Some("damage".to_owned()), ..report() }, Some(&set(None))),
+                format!("{JOB} end_reason"),
             ),
             ("set", set_json(&set(None)), SET.to_owned()),
             ("set, muhash", set_json(&set(Some("muhash"))), format!("{SET} muhash")),

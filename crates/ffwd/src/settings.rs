@@ -4,13 +4,12 @@
 //! file is a fault, and names the line.
 
 use crate::Failure;
-use crate::args::{self, Common, DebugCategory, PAR_MAX, Sync, Writing};
+use crate::args::{self, Common, DebugCategory, PAR_MAX, Testing, Writing};
+use crate::clock;
 use crate::conf::{Conf, Setting};
 use consensus::{Chain, Params};
-use node::jobs::SyncOptions;
-use node::options::{self, Options, Prune, Sizes};
+use node::options::{self, Clock, Limits, Options, Prune, Sizes};
 use primitives::Height;
-use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,11 +21,10 @@ const DBCACHE_MIB_LOW: u64 = 450;
 const DBCACHE_HIGH_MEMORY_BYTES: u64 = 4 << 30;
 
 /// Options of bitcoind that change the data directory beyond the job, and the command that does it here: refused in files.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED: [(&str, &str); 3] = [
     ("reindex", "run `ffwd reindex` for that"),
     ("reindex-chainstate", "run `ffwd reindex --chainstate-only` for that"),
     ("loadblock", "run `ffwd import FILE` for that"),
-    ("fastprune", "ffwd writes block files of Core's normal size only"),
 ];
 
 /// Options of bitcoind that keep more on disk than ffwd writes.
@@ -38,9 +36,6 @@ const UNPRUNED_INDEXES: [&str; 2] = ["txindex", "txospenderindex"];
 /// Note about `-prune=1`.
 const MANUAL: &str = "prune=1 is Core's manual pruning: ffwd accepts a pruned data directory and removes no block file; bitcoind's pruneblockchain does";
 
-/// Why `--exit-at-tip` would never end.
-const NO_PEERS: &str = "--exit-at-tip ends at the tip of the peers' best chain, and with connect=0 and no addnode there are no peers: name one with --connect";
-
 /// All options of a command on a data directory.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -49,23 +44,23 @@ pub(crate) struct Settings {
     /// Whether allocations are recorded: see `heap`.
     pub(crate) heap: bool,
     /// Settings that were left out, or mean something else here.
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// Settings that may not do what was meant.
     pub(crate) warnings: Vec<String>,
-    files: Files,
+    pub(crate) files: Files,
 }
 
 /// The files' settings for one network, and those that were used.
 #[derive(Debug)]
-struct Files {
-    conf: Conf,
-    chain: Chain,
+pub(crate) struct Files {
+    pub(crate) conf: Conf,
+    pub(crate) chain: Chain,
     taken: Vec<String>,
 }
 
 impl Files {
     /// The command line's value, or the files'.
-    fn value<T>(
+    pub(crate) fn value<T>(
         &mut self,
         given: Option<T>,
         name: &str,
@@ -86,14 +81,14 @@ impl Files {
     }
 
     /// The files' values of a repeatable option.
-    fn list(&mut self, name: &str) -> Vec<String> {
+    pub(crate) fn list(&mut self, name: &str) -> Vec<String> {
         let settings = self.conf.list(name, self.chain);
         settings.iter().for_each(|setting| self.took(name, setting));
         settings.into_iter().map(|setting| setting.value.text().to_owned()).collect()
     }
 }
 
-fn number(setting: &Setting) -> Result<i64, String> {
+pub(crate) fn number(setting: &Setting) -> Result<i64, String> {
     let text = setting.value.text().trim();
     text.parse().map_err(|why| format!("expected a number ({why})"))
 }
@@ -144,7 +139,7 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicB
     if options.prune == Prune::Manual {
         notes.push(MANUAL.to_owned());
     }
-    let heap = writing.is_some_and(|given| given.debug.contains(&DebugCategory::Heap));
+    let heap = writing.is_some_and(|given| debug(given).contains(&DebugCategory::Heap));
     Ok(Settings { options, heap, notes, warnings, files })
 }
 
@@ -152,7 +147,7 @@ fn options(
     common: &Common,
     writing: Option<&Writing>,
     files: &mut Files,
-    params: Params,
+    mut params: Params,
     datadir: PathBuf,
     stop: Arc<AtomicBool>,
 ) -> Result<Options, Failure> {
@@ -165,6 +160,8 @@ fn options(
     })?;
     let par = files.value(common.par, "par", |setting| Ok(number(setting)?.clamp(-PAR_MAX, PAR_MAX)))?;
     let assumevalid = files.value(common.assumevalid, "assumevalid", |setting| args::hash(setting.value.text()))?;
+    let testing = testing(&common.testing, files)?;
+    params.prune_after_height = testing.prune_after_height.unwrap_or(params.prune_after_height);
     let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| args::work(setting.value.text()))?;
     let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, Prune::Off, None, false);
     if writing.is_some() {
@@ -173,15 +170,15 @@ fn options(
         })?;
         prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?.unwrap_or_default();
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
-        bench = given.debug.contains(&DebugCategory::Bench)
-            || files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
+        bench = debug(given).contains(&DebugCategory::Bench)
+            || given.debug.is_empty() && files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
     }
     Ok(Options {
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
         minimum_chain_work: work.unwrap_or(params.minimum_chain_work),
         disk: options::real_disk(),
         commit_interval: options::COMMIT_INTERVAL,
-        clock: std::time::SystemTime::now,
+        clock: testing.clock,
         datadir,
         blocksdir: blocksdir.filter(|dir| !dir.as_os_str().is_empty()),
         params,
@@ -192,8 +189,59 @@ fn options(
         blocksxor: blocksxor.unwrap_or(true),
         debug_bench: bench,
         stop,
-        sizes: Sizes::default(),
+        sizes: testing.sizes,
     })
+}
+
+/// What Core's options for tests change.
+struct Tested {
+    clock: Clock,
+    sizes: Sizes,
+    prune_after_height: Option<Height>,
+}
+
+/// Block files of `-fastprune`, and the height after which regtest is pruned with it.
+/// Source: Bitcoin Core b88bffe, node/blockstorage.cpp, `FindNextBlockPos`; kernel/chainparams.cpp.
+const FAST_PRUNE_LIMITS: Limits = Limits { file_bytes_max: 0x1_0000, chunk_bytes: 0x4000 };
+const FAST_PRUNE_AFTER_HEIGHT: Height = Height::new(100);
+
+fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
+    let seconds = |setting: &Setting| u64::try_from(number(setting)?).map_err(|_| "expected seconds".to_owned());
+    let mock = files.value(given.mocktime, "mocktime", seconds)?.filter(|&time| time > 0);
+    if mock.is_some() && files.chain != Chain::Regtest {
+        return Err(Failure::Usage(format!("--mocktime is for regtest: this is {}", files.chain)));
+    }
+    let mut sizes = Sizes::default();
+    if let Some(age) = files.value(given.maxtipage, "maxtipage", seconds)? {
+        sizes.tip_age_max_s = age;
+    }
+    if let Some(every) = files.value(given.checkblockindex, "checkblockindex", |setting| {
+        // Without a value it is 1, as in Core.
+        let every = if setting.value.text().is_empty() { 1 } else { number(setting)? };
+        u32::try_from(every).map_err(|_| "expected a number from 0".to_owned())
+    })? {
+        sizes.check_block_index = every;
+    }
+    let fast = files.value(given.fastprune, "fastprune", |setting| Ok(setting.value.truth()))?.unwrap_or(false);
+    if fast {
+        sizes.limits = FAST_PRUNE_LIMITS;
+    }
+    let version_bits = files.list("vbparams");
+    if files.chain == Chain::Main && !(version_bits.is_empty() && given.vbparams.is_empty()) {
+        return Err(Failure::Usage("The -vbparams option may not be used on mainnet.".to_owned()));
+    }
+    for text in version_bits {
+        args::version_bits(&text)
+            .map_err(|why| Failure::Fault(format!("vbparams={text} in the configuration: {why}")))?;
+    }
+    let prune_after_height = (fast && files.chain == Chain::Regtest).then_some(FAST_PRUNE_AFTER_HEIGHT);
+    Ok(Tested { clock: clock::clock(mock), sizes, prune_after_height })
+}
+
+/// The categories after the last `-debug=0`.
+fn debug(given: &Writing) -> &[DebugCategory] {
+    let after = given.debug.iter().rposition(|category| *category == DebugCategory::None);
+    &given.debug[after.map_or(0, |last| last + 1)..]
 }
 
 /// Whether Core's `-debug` with this value has the category bench.
@@ -273,59 +321,12 @@ fn indexes(conf: &Conf, chain: Chain) -> Vec<String> {
 }
 
 impl Settings {
-    /// The options of a sync.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure`].
-    pub(crate) fn sync(&mut self, given: &Sync) -> Result<SyncOptions, Failure> {
-        let files = &mut self.files;
-        let port = self.options.params.default_port;
-        let connect = if given.connect.is_empty() { files.connect() } else { Some(given.connect.clone()) };
-        let connect = connect.map(|list| if list.iter().any(|addr| addr == "0") { Vec::new() } else { list });
-        let mut addnode = given.addnode.clone();
-        addnode.extend(files.list("addnode"));
-        let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
-        if given.exit_at_tip && no_peers && self.options.stop_at_height.is_none() {
-            return Err(Failure::Usage(NO_PEERS.to_owned()));
-        }
-        let listen = given.listen.iter().map(|text| listen_address(text, port)).collect::<Result<_, _>>()?;
-        let proxy = files.value(given.proxy.clone(), "proxy", |setting| Ok(setting.value.text().to_owned()))?;
-        let v2transport = files.value(given.v2transport, "v2transport", |setting| Ok(setting.value.truth()))?;
-        let dnsseed = files.value(given.dnsseed, "dnsseed", |setting| Ok(setting.value.truth()))?;
-        Ok(SyncOptions {
-            dnsseed: dnsseed.unwrap_or(connect.is_none()),
-            connect,
-            addnode,
-            listen,
-            proxy: proxy.filter(|proxy| !proxy.is_empty() && proxy != "0"),
-            exit_at_tip: given.exit_at_tip,
-            v2transport: v2transport.unwrap_or(true),
-            outbound: usize::from(given.maxoutbound),
-        })
-    }
-
     /// What the user should know before the work begins: first the settings that came from files.
     pub(crate) fn notes(&self) -> Vec<String> {
         let taken = &self.files.taken;
         let first = (!taken.is_empty()).then(|| format!("settings from files: {}", taken.join(", ")));
         first.into_iter().chain(self.notes.iter().cloned()).collect()
     }
-}
-
-impl Files {
-    /// `connect` of the files, if it is set; empty where it is negated.
-    fn connect(&mut self) -> Option<Vec<String>> {
-        let is_set = self.conf.get("connect", self.chain).is_some();
-        is_set.then(|| self.list("connect"))
-    }
-}
-
-fn listen_address(text: &str, port: u16) -> Result<SocketAddr, Failure> {
-    let address = text.parse::<SocketAddr>().ok();
-    let bare = || text.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
-    let why = || Failure::Usage(format!("--listen {text}: expected IP or IP:PORT, with [] around IPv6"));
-    address.or_else(bare).ok_or_else(why)
 }
 
 /// Workers for Core's `-par`: 0 for one a core, negative to leave that many cores free.
@@ -477,7 +478,6 @@ mod tests {
             ),
             ("rebuild", "\nreindex-chainstate=1", "", false, "line 2: reindex-chainstate=1"),
             ("loadblock", "loadblock=a.dat", "", false, "ffwd import FILE"),
-            ("fastprune", "fastprune=1", "", false, "normal size"),
             (
                 "too little",
                 "prune=100",
@@ -516,57 +516,6 @@ mod tests {
         assert_eq!(settings.options.blocksdir.as_deref(), Some(Path::new("/elsewhere")));
         assert_eq!(settings.options.prune, Prune::Off, "what writes nothing prunes nothing");
         assert!(load(&common, Some(&Writing::default()), Arc::default()).is_err());
-    }
-
-    #[test]
-    fn sync_options_merge_command_line_and_files() {
-        let sync = |conf: &str, line: &str| {
-            let datadir = tempfile::tempdir().unwrap();
-            fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
-            let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
-            let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
-            else {
-                panic!("{line}")
-            };
-            load(&given.common, Some(&given.writing), Arc::default()).unwrap().sync(&given)
-        };
-        let plain = sync("", "").unwrap();
-        assert_eq!((plain.connect, plain.dnsseed, plain.v2transport, plain.outbound), (None, true, true, 8));
-        for (row, conf, line, connect, dnsseed) in [
-            ("one", "", "--connect a", Some(vec!["a"]), false),
-            ("none", "", "--connect 0", Some(vec![]), false),
-            ("none of the file", "connect=0", "", Some(vec![]), false),
-            ("negated in the file", "noconnect=1", "", Some(vec![]), false),
-            ("of the file", "connect=a\nconnect=b", "", Some(vec!["a", "b"]), false),
-            ("not of the file", "connect=a", "--connect b", Some(vec!["b"]), false),
-            ("another network's", "connect=a", "--chain regtest", None, true),
-            ("seeds all the same", "", "--connect a --dnsseed 1", Some(vec!["a"]), true),
-            ("no seeds", "dnsseed=0", "", None, false),
-        ] {
-            let got = sync(conf, line).unwrap();
-            assert_eq!(got.connect, connect.map(|list| list.into_iter().map(str::to_owned).collect()), "{row}");
-            assert_eq!(got.dnsseed, dnsseed, "{row}");
-        }
-        let got = sync(
-            "addnode=a\nproxy=127.0.0.1:9050\nv2transport=0",
-            "--addnode b --listen [::1] --listen 1.2.3.4:5 --maxoutbound 12",
-        )
-        .unwrap();
-        assert_eq!((got.addnode, got.v2transport, got.outbound), (vec!["b".to_owned(), "a".to_owned()], false, 12));
-        assert_eq!(got.proxy.as_deref(), Some("127.0.0.1:9050"));
-        assert_eq!(got.listen.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[::1]:8333", "1.2.3.4:5"]);
-        assert_eq!(sync("noproxy=1", "").unwrap().proxy, None);
-        assert!(matches!(sync("", "--listen here"), Err(Failure::Usage(_))));
-        for (row, conf, line, ends) in [
-            ("no peers", "", "--connect 0 --exit-at-tip", false),
-            ("no peers, by the file", "noconnect=1", "--exit-at-tip", false),
-            ("a peer", "connect=0", "--connect a --exit-at-tip", true),
-            ("a peer of addnode", "", "--connect 0 --addnode a --exit-at-tip", true),
-            ("at a height", "", "--connect 0 --exit-at-tip --stopatheight 5", true),
-            ("never", "", "--connect 0", true),
-        ] {
-            assert_eq!(sync(conf, line).is_ok(), ends, "{row}");
-        }
     }
 
     #[test]

@@ -151,7 +151,6 @@ impl CandidateSet {
     }
 
     /// What always holds.
-    #[cfg(test)]
     pub(crate) fn invariants(&self, tree: &Tree) {
         let is_candidate = |id: NodeId| self.candidate(tree, id).is_some();
         let mut orders = HashSet::new();

@@ -20,6 +20,7 @@ pub(crate) struct SharedChain {
     pub(crate) writer: Arc<Writer>,
     pub(crate) pruned: bool,
     pub(crate) clock: Clock,
+    pub(crate) tip_age_max_s: u64,
 }
 
 impl SharedChain {
@@ -193,6 +194,12 @@ impl ChainView for SharedChain {
 
     fn initial_download(&self) -> bool {
         let tip = self.tip();
-        headers::is_initial(tip.work, tip.header.time(), self.minimum_work, unix_seconds(self.clock))
+        headers::is_initial(
+            tip.work,
+            tip.header.time(),
+            self.minimum_work,
+            self.tip_age_max_s,
+            unix_seconds(self.clock),
+        )
     }
 }

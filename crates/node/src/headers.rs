@@ -8,7 +8,7 @@ use primitives::{BlockHash, Header, Height, MedianTime, Work};
 use std::sync::Arc;
 
 /// Seconds after which a tip no longer counts as current. Source: Bitcoin Core b88bffe, `DEFAULT_MAX_TIP_AGE`.
-const TIP_AGE_MAX_S: u64 = 24 * 60 * 60;
+pub(crate) const TIP_AGE_MAX_S: u64 = 24 * 60 * 60;
 
 /// A tree of this network's genesis block.
 pub fn genesis_tree(params: &Params) -> Tree {
@@ -102,8 +102,8 @@ impl Times {
 }
 
 /// Whether a tip of this work and time is one of the initial download, at the time `now` in seconds since 1970.
-pub(crate) fn is_initial(work: Work, time: u32, minimum_work: Work, now: u64) -> bool {
-    work < minimum_work || u64::from(time) + TIP_AGE_MAX_S < now
+pub(crate) fn is_initial(work: Work, time: u32, minimum_work: Work, tip_age_max_s: u64, now: u64) -> bool {
+    work < minimum_work || u64::from(time).saturating_add(tip_age_max_s) < now
 }
 
 /// What decides whether scripts are run.

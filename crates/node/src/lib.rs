@@ -63,8 +63,10 @@ mod recheck;
 mod report;
 mod scratch;
 mod setinfo;
+mod shortfall;
 mod stages;
 pub mod stats;
+mod threads;
 #[doc(hidden)]
 pub mod tree;
 mod writer;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use store::blockfiles::Limits;
+pub use store::blockfiles::Limits;
 
 /// Time from the begin of one commit to that of the next: ten minutes of work at most would be lost, and writing a
 /// commit takes its part of them.
@@ -88,6 +88,10 @@ pub struct Sizes {
     pub prune_buffer_bytes: u64,
     /// How long the pipeline waits for a block from peers before other things are looked at.
     pub arrival_patience: Duration,
+    /// `-checkblockindex`: the block index is checked after every so many changes of the chain; 0: never.
+    pub check_block_index: u32,
+    /// `-maxtipage`: age of the tip, in seconds, above which the initial block download goes on.
+    pub tip_age_max_s: u64,
 }
 
 impl Default for Sizes {
@@ -96,6 +100,8 @@ impl Default for Sizes {
             limits: Limits::default(),
             prune_buffer_bytes: store::prune::BUFFER_BYTES,
             arrival_patience: crate::arrivals::PATIENCE,
+            check_block_index: 0,
+            tip_age_max_s: crate::headers::TIP_AGE_MAX_S,
         }
     }
 }
@@ -150,8 +156,23 @@ pub struct Report {
     pub stopped: bool,
     /// Height and hash of blocks that peers announced and none gave: their chains were not followed.
     pub undelivered: Vec<(Height, BlockHash)>,
+    /// Height of the best header that is not refused.
+    pub headers: Height,
+    /// Records of block files that are damaged, of many the first ones.
+    pub damaged: Vec<DamagedRecord>,
+    /// Why the chain ends below the best one; `None` where that is reached, or was not to be.
+    pub end_reason: Option<String>,
     /// Where the time went.
     pub stats: Snapshot,
+}
+
+/// A record of a block file that is none, or whose body is not its header's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DamagedRecord {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it the damage begins: a record with its magic, or a body.
+    pub offset: u64,
 }
 
 /// What a job says while it works.

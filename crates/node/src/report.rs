@@ -9,6 +9,7 @@ use crate::locks::lock;
 use crate::log::Log;
 use crate::options::{Event, Events, Progress};
 use crate::pipeline::Connected;
+use crate::shortfall::Shortfall;
 use crate::stats::Snapshot;
 use primitives::{BlockHash, Height};
 use std::sync::Mutex;
@@ -33,6 +34,10 @@ pub(crate) struct Reporter<'e> {
     bench: Mutex<BenchLines>,
     /// Blocks refused since this was asked for, for peers.
     refused: Mutex<Vec<(BlockHash, String)>>,
+    /// Why the chain may end below the best one.
+    pub(crate) shortfall: Shortfall,
+    /// Changes of the chain since the start, for `-checkblockindex`.
+    pub(crate) changes: AtomicU32,
     /// Set once stopping was logged.
     is_stop_logged: AtomicBool,
     /// Height of the last connected block.
@@ -70,6 +75,8 @@ impl<'e> Reporter<'e> {
             last_progress: Mutex::new(Instant::now()),
             bench: Mutex::default(),
             refused: Mutex::default(),
+            shortfall: Shortfall::default(),
+            changes: AtomicU32::new(0),
             is_stop_logged: AtomicBool::new(false),
             height: AtomicHeight::default(),
             height_end: AtomicHeight::default(),

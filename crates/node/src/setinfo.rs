@@ -6,6 +6,7 @@
 use crate::fault::Fault;
 use crate::locks::{lock, wait};
 use crate::options::{SetHash, SetInfo};
+use crate::threads;
 use primitives::coin::{CoinRef, put_coin_hashed};
 use primitives::muhash::MuHash;
 use primitives::{Hash256, OutPoint};
@@ -60,8 +61,12 @@ pub(crate) fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<Se
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..par.max(1) {
-            scope.spawn(worker);
+        for n in 0..par.max(1) {
+            if let Err(fault) = threads::spawn(scope, format!("coins.{n:02}"), worker) {
+                shares.lock().expect("nobody panics with it").claimed = 256;
+                changed.notify_all();
+                return Err(fault);
+            }
         }
         let mut info = SetInfo::default();
         let (mut sha, mut product) = (Sha256::new(), MuHash::new());

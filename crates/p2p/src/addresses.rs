@@ -15,7 +15,7 @@
 use crate::rng::Rng;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, services};
 use primitives::{DecodeError, Reader};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -129,6 +129,11 @@ impl Addresses {
     /// How many addresses are known.
     pub fn count(&self) -> usize {
         self.known.len()
+    }
+
+    /// BIP155's numbers of the networks that addresses are known of.
+    pub fn networks(&self) -> HashSet<u8> {
+        self.known.keys().map(|peer| peer.address.network()).collect()
     }
 
     fn hash(&self, what: impl Hash) -> usize {

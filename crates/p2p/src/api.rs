@@ -49,6 +49,8 @@ pub struct Config {
     pub proxy: Option<String>,
     /// Whether DNS seeds may be asked (`--dnsseed`).
     pub dns_seed: bool,
+    /// Whether fixed seeds are taken where nothing else gives addresses (`--fixedseeds`).
+    pub fixed_seeds: bool,
     /// Whether the v2 transport is offered and tried first (`--v2transport`).
     pub v2transport: bool,
     /// Our version for the user agent `/ffwd:VERSION/`.
@@ -79,6 +81,7 @@ impl Config {
             listen: Vec::new(),
             proxy: None,
             dns_seed: true,
+            fixed_seeds: true,
             v2transport: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             addresses: Vec::new(),
@@ -272,6 +275,8 @@ pub struct Progress {
     pub best_claim: Option<HeaderInfo>,
     /// Blocks that peers announced and none delivered: see [`crate::hub::delivery`].
     pub undelivered: Vec<Want>,
+    /// Whether a peer has headers that are more than two hours ahead of the clock.
+    pub headers_too_new: bool,
     /// Whether the window is full, so that the network waits for the node (disk or processor).
     /// When false while blocks are wanted, the node waits for the network.
     pub window_full: bool,

@@ -24,6 +24,7 @@ pub mod api;
 mod budget;
 pub mod chain;
 pub mod download;
+pub mod fixed_seeds;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod hub;

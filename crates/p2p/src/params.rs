@@ -2,6 +2,8 @@
 //!
 //! Source: Bitcoin Core b88bffe, kernel/chainparams.cpp. Rules and genesis blocks are in `consensus`.
 
+use crate::fixed_seeds;
+
 /// A network as its peers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkParams {
@@ -11,6 +13,8 @@ pub struct NetworkParams {
     pub port: u16,
     /// Names whose addresses are peers, as absolute domain names.
     pub dns_seeds: &'static [&'static str],
+    /// Addresses of peers: see [`crate::fixed_seeds`].
+    pub fixed_seeds: &'static [u8],
     /// Presync keeps one bit of a header in this many.
     pub commitment_period: u32,
     /// Headers held back in redownload until that many follow.
@@ -30,6 +34,7 @@ pub const MAIN: NetworkParams = NetworkParams {
         "seed.bitcoin.wiz.biz.",
         "seed.mainnet.achownodes.xyz.",
     ],
+    fixed_seeds: fixed_seeds::MAIN,
     commitment_period: 641,
     redownload_buffer_count: 15_218,
 };
@@ -44,6 +49,7 @@ pub const TEST: NetworkParams = NetworkParams {
         "testnet-seed.bluematt.me.",
         "seed.testnet.achownodes.xyz.",
     ],
+    fixed_seeds: fixed_seeds::TEST,
     commitment_period: 673,
     redownload_buffer_count: 14_460,
 };
@@ -53,15 +59,17 @@ pub const TESTNET4: NetworkParams = NetworkParams {
     magic: [0x1c, 0x16, 0x3f, 0x28],
     port: 48333,
     dns_seeds: &["seed.testnet4.bitcoin.sprovoost.nl.", "seed.testnet4.wiz.biz."],
+    fixed_seeds: fixed_seeds::TESTNET4,
     commitment_period: 606,
     redownload_buffer_count: 16_092,
 };
 
-/// The default signet. For a custom challenge replace `magic` and empty `dns_seeds`.
+/// The default signet. For a custom challenge replace `magic`, and empty both kinds of seeds.
 pub const SIGNET: NetworkParams = NetworkParams {
     magic: [0x0a, 0x03, 0xcf, 0x40],
     port: 38333,
     dns_seeds: &["seed.signet.bitcoin.sprovoost.nl.", "seed.signet.achownodes.xyz."],
+    fixed_seeds: fixed_seeds::SIGNET,
     commitment_period: 620,
     redownload_buffer_count: 15_724,
 };
@@ -71,6 +79,7 @@ pub const REGTEST: NetworkParams = NetworkParams {
     magic: [0xfa, 0xbf, 0xb5, 0xda],
     port: 18444,
     dns_seeds: &[],
+    fixed_seeds: &[],
     commitment_period: 275,
     redownload_buffer_count: 7017,
 };

@@ -60,14 +60,13 @@ const ALIGNMENT: usize = 4096;
 impl Buffer {
     /// Returns `bytes` zero bytes, in huge pages if there are enough to fill one.
     ///
-    /// # Panics
-    ///
-    /// Where the system refuses the address space; [`Buffer::with_pages`] gives an error instead.
+    /// Where the system refuses the address space the program ends ([`crate::allocator::out_of_memory`]);
+    /// [`Buffer::with_pages`] gives an error instead.
     #[must_use]
     pub fn new(bytes: usize) -> Buffer {
         match Buffer::with_pages(bytes, Pages::Huge) {
             Ok(buffer) => buffer,
-            Err(why) => panic!("no memory for {bytes} bytes: {why}"),
+            Err(_) => crate::allocator::out_of_memory(bytes),
         }
     }
 

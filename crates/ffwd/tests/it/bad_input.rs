@@ -133,16 +133,48 @@ fn reindex_names_invalid_blocks_with_cores_reason() {
         body[36..68].copy_from_slice(&root.0);
         solve(body);
     });
-    for (row, bytes, height, invalid, want) in [
-        ("bad proof of work", weak, 205, 0, "does not meet its own nBits"),
-        ("another body", swapped, 205, 0, "bad-txnmrklroot"),
-        ("too early", early, 205, 1, "time-too-old"),
-        ("too much", greedy, 205, 1, "bad-cb-amount"),
+    for (row, bytes, height, invalid, code, want) in [
+        ("bad proof of work", weak, 205, 0, 0, "does not meet its own nBits"),
+        ("another body", swapped, 205, 0, 1, "bad-txnmrklroot"),
+        ("too early", early, 205, 1, 0, "time-too-old"),
+        ("too much", greedy, 205, 1, 0, "bad-cb-amount"),
     ] {
         let ran = reindexed(&bytes);
-        let got = ran.good();
+        let got = ran.json();
+        assert_eq!(ran.code, Some(code), "{row}: {ran:?}");
         assert_eq!((&got["height"], &got["blocks_invalid"]), (&height.into(), &invalid.into()), "{row}: {ran:?}");
         assert!(ran.err.contains(want), "{row}: {want} in {}", ran.err);
+    }
+}
+
+#[test]
+fn reindex_that_damage_ends_early_exits_with_1() {
+    let Some(good) = chain() else { return };
+    let at = good.len() / 2;
+    let all = records(&good);
+    let mut start = 0;
+    let damaged = all.iter().position(|record| {
+        start += record.len();
+        start > at
+    });
+    let (damaged, start) = (damaged.unwrap(), start - all[damaged.unwrap()].len());
+    let body = start + 8 + 80 + (all[damaged].len() - 88) / 2;
+    for (row, byte, headers) in [("in a body", body, 206), ("in a header", start + 8 + 40, damaged)] {
+        let mut bytes = good.clone();
+        bytes[byte] ^= 1;
+        let ran = reindexed(&bytes);
+        let got = ran.json();
+        assert_eq!(
+            (ran.code, &got["height"], &got["headers"]),
+            (Some(1), &damaged.into(), &headers.into()),
+            "{row}: {ran:?}"
+        );
+        let [record] = &got["records_damaged"].as_array().unwrap()[..] else { panic!("{row}: one record: {got}") };
+        assert!(record["file"].as_str().unwrap().ends_with("blk00000.dat"), "{row}: {record}");
+        let offset = record["offset"].as_u64().unwrap() as usize;
+        assert!((start..=start + 8).contains(&offset), "{row}: {offset} for the record at {start}");
+        assert!(got["end_reason"].as_str().unwrap().contains("damaged"), "{row}: {got}");
+        assert!(ran.err.contains("error: the chain ends at height"), "{row}: {ran:?}");
     }
 }
 

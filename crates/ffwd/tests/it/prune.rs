@@ -220,6 +220,7 @@ fn disk_use_stays_near_the_prune_target() {
         v2transport: false,
         dnsseed: false,
         outbound: 8,
+        peers: Default::default(),
     };
     let pruned = of(&new, target);
     let most = std::thread::scope(|scope| {

@@ -124,3 +124,34 @@ fn killed_rebuild_continues() {
         if slow() { 100 } else { 4 },
     );
 }
+
+#[test]
+fn ctrl_c_while_waiting_for_disk_space_exits_with_130() {
+    let folder = tempfile::tempdir().unwrap();
+    chain(&folder.path().join("from"), 1, 1_000);
+    // A file system of two mebibytes, in a name space of its own; block files are reserved in larger pieces.
+    let mounted = "mkdir $1/small && mount -t tmpfs -o size=2m none $1/small && exec $2 import --datadir $1/small --chain regtest $1/from/regtest/blocks/blk00000.dat";
+    let may_mount = || {
+        let mut tried = std::process::Command::new("unshare");
+        tried.args(["-rm", "mount", "-t", "tmpfs", "none"]).arg(folder.path());
+        tried.output().is_ok_and(|ran| ran.status.success())
+    };
+    if !may_mount() {
+        return println!("skipped: this user may not mount a file system");
+    }
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-rm", "sh", "-c", mounted, "sh"]).arg(folder.path()).arg(env!("CARGO_BIN_EXE_ffwd"));
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("Waiting for room") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "it waits for space");
+    }
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
+    assert!(rest.contains("stopped: ") && !rest.contains("error: "), "{rest}");
+}

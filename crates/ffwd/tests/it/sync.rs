@@ -56,3 +56,24 @@ fn exit_at_tip_without_reachable_peer_waits() {
     child.signal("INT");
     assert_eq!(child.ended().code, Some(130));
 }
+
+#[test]
+fn sync_with_a_clock_behind_the_chain_exits_with_1() {
+    let Some(source) = data::real("regtest", "regtest_1_206") else { return };
+    run(source.path(), "reindex --datadir @ --chain regtest --json").good();
+    let (mut server, port) = serve(source.path());
+    let target = tempfile::tempdir().unwrap();
+    let line = format!("sync -datadir=@ -regtest -connect=127.0.0.1:{port} -mocktime=1300000000 --exit-at-tip --json");
+    let mut child = start(target.path(), &line);
+    let begin = std::time::Instant::now();
+    while child.goes_on() {
+        assert!(begin.elapsed() < Duration::from_secs(150), "it ends");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let ran = child.ended();
+    let got = ran.json();
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(got["end_reason"].as_str().unwrap().contains("time-too-new"), "{got}");
+    server.signal("TERM");
+    assert_eq!(server.ended().code, Some(0));
+}

@@ -156,6 +156,7 @@ impl EngineBackend for DataDir<'_> {
         if let Some(at) = self.place(node) {
             let path = self.files.path(at.file);
             let place = format!("{} byte {}", path.display(), at.offset);
+            self.reporter.shortfall.damaged(path, at.offset, Some(node));
             self.reporter.refused(
                 height,
                 hash,

@@ -116,6 +116,14 @@ impl<'e> DataDir<'e> {
         (headers.height(id), headers.time(id))
     }
 
+    /// Checks what always holds of the block index, where that is wanted and its turn.
+    pub(crate) fn check_index(&self) {
+        let every = self.options.sizes.check_block_index;
+        if every > 0 && self.reporter.changes.fetch_add(1, Relaxed).is_multiple_of(every) {
+            self.index.read().invariants();
+        }
+    }
+
     /// Where a block lies.
     pub(crate) fn place(&self, id: NodeId) -> Option<BlockAt> {
         self.index.read().place(id)

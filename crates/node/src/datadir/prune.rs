@@ -87,6 +87,7 @@ impl DataDir<'_> {
                     tree.work(tip),
                     tree.time(tip),
                     self.options.minimum_chain_work,
+                    self.options.sizes.tip_age_max_s,
                     unix_seconds(self.options.clock),
                 );
             prune::Prune {

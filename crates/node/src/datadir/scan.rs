@@ -5,6 +5,7 @@ use super::lock::clock;
 use crate::fault::Fault;
 use crate::index::Found;
 use crate::report::Reporter;
+use crate::threads;
 use crate::tree::NodeId;
 use consensus::Class;
 use primitives::{BlockHash, Height};
@@ -46,8 +47,8 @@ pub(crate) fn scan_files(
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<store::Result<FileScan>>>> = Mutex::new((0..there.len()).map(|_| None).collect());
     std::thread::scope(|scope| {
-        for _ in 0..par.clamp(1, there.len().max(1)) {
-            scope.spawn(|| {
+        for n in 0..par.clamp(1, there.len().max(1)) {
+            let started = threads::spawn(scope, format!("scan.{n:02}"), || {
                 loop {
                     let at = next.fetch_add(1, Relaxed);
                     let Some(&file) = there.get(at) else { return };
@@ -55,12 +56,20 @@ pub(crate) fn scan_files(
                     found.lock().expect("no thread panics with it")[at] = Some(scan);
                 }
             });
+            if let Err(fault) = started {
+                next.store(there.len(), Relaxed);
+                return Err(fault);
+            }
         }
-    });
+        Ok(())
+    })?;
     let mut blocks = Vec::new();
     for scan in found.into_inner().expect("no thread panics with it") {
         let scan = scan.expect("every file was scanned")?;
-        scan.notes.iter().for_each(|note| reporter.warn(note.to_string()));
+        for note in &scan.notes {
+            reporter.warn(note.to_string());
+            reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None);
+        }
         blocks.extend(scan.blocks);
     }
     Ok(Scan { blocks })
@@ -148,6 +157,7 @@ impl DataDir<'_> {
     /// Says how many blocks have no parent.
     pub(crate) fn say_orphans(&self, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
         if let Some(first) = orphans.first() {
+            self.reporter.shortfall.orphans(orphans.len());
             let (count, first) = (orphans.len(), place(&first.location));
             self.reporter.warn(format!(
                 "{count} blocks have no parent in the files, the first at {first}: they are left where they are; ffwd sync fetches what is missing"
@@ -164,6 +174,7 @@ impl DataDir<'_> {
         place: &dyn Fn(&BlockAt) -> String,
     ) {
         let Some((first, error)) = ahead.first() else { return };
+        self.reporter.shortfall.clock_behind();
         let mut queue: Vec<BlockHash> = ahead.iter().map(|(block, _)| block.hash).collect();
         let mut behind = 0;
         while let Some(hash) = queue.pop() {

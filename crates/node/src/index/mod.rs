@@ -526,9 +526,12 @@ impl BlockIndex {
     }
 }
 
-#[cfg(test)]
 impl BlockIndex {
-    /// What always holds.
+    /// What always holds; checked in tests, and with `-checkblockindex`.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not.
     pub(crate) fn invariants(&self) {
         let headers = &self.headers;
         assert_eq!(headers.len(), self.bodies.len(), "a body for each header");

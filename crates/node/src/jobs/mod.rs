@@ -12,15 +12,16 @@ mod verify;
 
 pub use import::import;
 pub use info::{Failed, FolderInfo, info};
-pub use sync::{SyncOptions, sync};
+pub use sync::{PeerSettings, SyncOptions, check_peer_address, sync};
 pub use verify::{VerifyReport, verify};
 
 use crate::datadir::{self, DataDir};
 use crate::engine::{Activated, Engine, Setup};
 use crate::fault::Fault;
 use crate::headers::AssumeValid;
-use crate::options::{Events, Options, Report, SetHash, SetInfo};
+use crate::options::{Events, Options, Report, SetHash, SetInfo, unix_seconds};
 use crate::pipeline::Settings;
+use crate::threads;
 use crate::tree::NodeId;
 use coins::table::HashKey;
 use primitives::{BlockHash, Height};
@@ -135,12 +136,12 @@ fn telling<'f, T>(
     let done = std::sync::atomic::AtomicBool::new(false);
     let stats = engine.pipeline.stats();
     std::thread::scope(|scope| {
-        let reporter = scope.spawn(|| {
+        let reporter = threads::spawn(scope, "tell", || {
             while !done.load(Relaxed) {
                 std::thread::park_timeout(std::time::Duration::from_millis(100));
                 datadir.reporter.progress(|| stats.snapshot());
             }
-        });
+        })?;
         let _end = AtEnd(|| {
             done.store(true, Relaxed);
             reporter.thread().unpark();
@@ -163,8 +164,21 @@ fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: Height, stop
     let (tip, best) = engine.tip_and_hash();
     let reporter = &datadir.reporter;
     datadir.tell_pruned();
+    datadir.check_index();
+    let (height, headers, end_reason) = {
+        let tree = datadir.headers();
+        let height = tree.height(tip);
+        let ends_early = !stopped && datadir.options.stop_at_height.is_none_or(|stop| height < stop);
+        let (time, now) = (u64::from(tree.time(tip)), unix_seconds(datadir.options.clock));
+        let is_current = time <= now && now - time <= datadir.options.sizes.tip_age_max_s;
+        let reason = || reporter.shortfall.reason(&tree, tip, is_current);
+        (height, tree.height(tree.best()), ends_early.then(reason).flatten())
+    };
     let report = Report {
-        height: datadir.headers().height(tip),
+        height,
+        headers,
+        damaged: reporter.shortfall.records(),
+        end_reason,
         best,
         height_start,
         blocks_invalid: reporter.invalid.load(Relaxed),

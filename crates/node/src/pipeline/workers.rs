@@ -7,7 +7,9 @@ use crate::block::Refusal;
 use crate::fault::Fault;
 use crate::locks::{wait, wait_for};
 use crate::stats::Stage;
+use crate::threads;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// Ends all threads of the pipeline when one panics, or they would wait for ever.
@@ -32,12 +34,7 @@ impl Pipeline<'_> {
     pub(super) fn run_threads(&self) {
         std::thread::scope(|scope| {
             let _abort = AbortOnPanic(self);
-            let workers: Vec<_> = (0..self.settings.par.max(1))
-                .map(|n| {
-                    let name = format!("worker.{n:02}");
-                    std::thread::Builder::new().name(name).spawn_scoped(scope, || self.worker()).expect("threads start")
-                })
-                .collect();
+            let workers = self.start_workers(scope);
             self.feed();
             self.drain();
             self.scheduler().end_workers();
@@ -50,13 +47,27 @@ impl Pipeline<'_> {
         });
     }
 
+    /// Starts the workers; where the system refuses a thread the run ends with that fault.
+    fn start_workers<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Vec<ScopedJoinHandle<'s, ()>> {
+        let mut workers = Vec::new();
+        for n in 0..self.settings.par.max(1) {
+            match threads::spawn(scope, format!("worker.{n:02}"), || self.worker()) {
+                Ok(worker) => workers.push(worker),
+                Err(fault) => {
+                    self.scheduler().abort(fault);
+                    self.wake_everyone();
+                    break;
+                }
+            }
+        }
+        workers
+    }
+
     /// Does background work with threads until none is left.
     pub(super) fn run_background_threads(&self) {
         std::thread::scope(|scope| {
             let _abort = AbortOnPanic(self);
-            for _ in 0..self.settings.par.max(1) {
-                scope.spawn(|| self.worker());
-            }
+            self.start_workers(scope);
             let mut scheduler = self.scheduler();
             while !scheduler.is_background_done() {
                 scheduler = wait_for(&self.work_done, scheduler, Duration::from_millis(20));

@@ -49,6 +49,7 @@ fn sync(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
         v2transport: true,
         dnsseed: false,
         outbound: 8,
+        peers: Default::default(),
     };
     jobs::sync(options, &sync, events)
 }

@@ -334,6 +334,7 @@ fn invalid_marks_stay_until_a_full_reindex() {
             v2transport: true,
             dnsseed: false,
             outbound: 8,
+            peers: Default::default(),
         };
         // It says how far it is as soon as it waits for peers.
         let stop = |event| {

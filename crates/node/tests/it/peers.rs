@@ -248,6 +248,7 @@ pub(crate) fn sync_options(peers: &[String], until: Until) -> SyncOptions {
         v2transport: false,
         dnsseed: false,
         outbound: 8,
+        peers: Default::default(),
     }
 }
 

@@ -187,6 +187,7 @@ fn alone() -> SyncOptions {
         v2transport: false,
         dnsseed: false,
         outbound: 8,
+        peers: Default::default(),
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod blocks;
 pub mod delivery;
 pub mod dispatch;
+mod fixed_seeds;
 pub mod future_headers;
 pub mod header_quota;
 pub mod header_schedule;
@@ -28,6 +29,7 @@ use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::Transport;
 use crate::wire::{AddressEntry, Group, Inventory, NetAddress, PeerAddress, Target, TargetError, services};
+use fixed_seeds::FixedSeeds;
 use primitives::BlockHash;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -99,6 +101,7 @@ pub struct Hub {
     outbound: outbound::Dialer,
     targets: targets::Targets,
     undelivered: Vec<Want>,
+    fixed_seeds: FixedSeeds,
     addresses: Addresses,
     progress: Progress,
     saved_at: Duration,
@@ -144,6 +147,7 @@ impl Hub {
             outbound,
             targets: targets::Targets::default(),
             undelivered: Vec::new(),
+            fixed_seeds: FixedSeeds::default(),
             addresses,
             progress: Progress::default(),
             saved_at: now.since_start,
@@ -190,6 +194,7 @@ impl Hub {
             headers_done: self.headers.done,
             best_claim: self.best_claim(),
             undelivered: self.undelivered(),
+            headers_too_new: self.headers.said_far || !self.headers.future.is_empty(),
             window_full: self.download.is_window_full(),
             ..self.progress.clone()
         }

@@ -223,6 +223,7 @@ impl Hub {
         }
         if self.outbound.automatic {
             self.seek_addresses(now);
+            self.seek_fixed_seeds(now);
             self.seek_peer(now);
         }
     }
@@ -272,7 +273,7 @@ impl Hub {
         })
     }
 
-    fn can_reach(&self, address: NetAddress) -> bool {
+    pub(super) fn can_reach(&self, address: NetAddress) -> bool {
         match address {
             NetAddress::V4(_) | NetAddress::V6(_) => true,
             NetAddress::TorV3(_) => self.config.proxy.is_some(),

@@ -17,6 +17,7 @@ use crate::datadir::{DataDir, lock};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::options::{Events, Options, Report};
+use crate::threads::{self, spawn};
 use crate::tree::{Fate, NodeId};
 use consensus::Chain;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
@@ -25,7 +26,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::{Scope, ScopedJoinHandle};
 
 /// What a block is taken for before one has arrived.
 const BLOCK_BYTES_FIRST: u64 = 1_000_000;
@@ -52,8 +52,36 @@ pub struct SyncOptions {
     pub v2transport: bool,
     /// `--dnsseed`.
     pub dnsseed: bool,
-    /// Outbound connections, 8 to 12.
+    /// Outbound connections, at most 12.
     pub outbound: usize,
+    /// What else peers see of this node, and how many may connect.
+    pub peers: PeerSettings,
+}
+
+/// Settings of connections that have a default.
+#[derive(Clone, Debug, Default)]
+pub struct PeerSettings {
+    /// `-uacomment`.
+    pub user_agent_comments: Vec<String>,
+    /// `-fixedseeds=0`.
+    pub no_fixed_seeds: bool,
+    /// Most inbound connections; the network's default without.
+    pub inbound_max: Option<usize>,
+}
+
+/// Whether `text` can be an address of `--connect` or `--addnode`.
+///
+/// # Errors
+///
+/// Why not.
+pub fn check_peer_address(text: &str, default_port: u16) -> Result<(), String> {
+    let target = p2p::wire::Target::parse(text, default_port).map_err(|why| why.to_string())?;
+    match target {
+        p2p::wire::Target::Peer(p2p::wire::PeerAddress { port: 0, .. }) | p2p::wire::Target::Name(_, 0) => {
+            Err("no peer listens on port 0".to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What the two threads share.
@@ -135,7 +163,11 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         ended => Ok(ended),
     })?;
     super::finish(datadir, &mut engine)?;
-    let undelivered = shared.network.progress().undelivered;
+    let progress = shared.network.progress();
+    if progress.headers_too_new {
+        datadir.reporter.shortfall.clock_behind();
+    }
+    let undelivered = progress.undelivered;
     for block in &undelivered {
         datadir
             .reporter
@@ -162,8 +194,12 @@ fn start_network(datadir: &DataDir<'_>, config: Config, sender: Sender<Event>) -
         writer: datadir.writer.clone(),
         pruned: datadir.is_pruning(),
         clock: datadir.options.clock,
+        tip_age_max_s: datadir.options.sizes.tip_age_max_s,
     });
     let network = Network::start(config, chain, sender).map_err(|why| {
+        if why.kind() == std::io::ErrorKind::WouldBlock {
+            return threads::refused("ffwd-net", &why);
+        }
         let is_taken = why.kind() == std::io::ErrorKind::AddrInUse;
         let advice = if is_taken { "; another program is on that port: give another to --listen" } else { "" };
         Fault::refused(format!("the network cannot be started: {why}{advice}"))
@@ -185,16 +221,15 @@ fn with_threads<'f>(
 ) -> Result<(Activated, Receiver<Event>), Fault> {
     let stats = engine.pipeline.stats();
     std::thread::scope(|scope| {
-        let receiving = spawn(scope, "arrive", || receive::take(shared, receiver, own));
-        let telling = spawn(scope, "tell", || progress::tell(shared, &stats));
-        let result = {
-            let _end = AtEnd(|| {
-                shared.done.store(true, Relaxed);
-                shared.arrivals.hurry();
-                telling.thread().unpark();
-            });
-            work(engine)
-        };
+        let telling = spawn(scope, "tell", || progress::tell(shared, &stats))?;
+        let end = AtEnd(|| {
+            shared.done.store(true, Relaxed);
+            shared.arrivals.hurry();
+            telling.thread().unpark();
+        });
+        let receiving = spawn(scope, "arrive", || receive::take(shared, receiver, own))?;
+        let result = work(engine);
+        drop(end);
         let events = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let result = match shared.fault.lock().expect("no thread panics with it").take() {
             Some(fault) => Err(fault),
@@ -219,8 +254,9 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
         Chain::Regtest => p2p::params::REGTEST,
     };
     // A custom signet has another magic, and none of the known seeds.
-    let dns_seeds = if params.magic == known.magic { known.dns_seeds } else { &[] };
-    let mut config = Config::new(NetworkParams { magic: params.magic, dns_seeds, ..known });
+    let (dns_seeds, fixed_seeds) =
+        if params.magic == known.magic { (known.dns_seeds, known.fixed_seeds) } else { (&[][..], &[][..]) };
+    let mut config = Config::new(NetworkParams { magic: params.magic, dns_seeds, fixed_seeds, ..known });
     if let Some(only) = &sync.connect {
         config.outbound = Outbound::Only(only.clone());
     }
@@ -229,20 +265,20 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config.proxy = sync.proxy.clone();
     config.v2transport = sync.v2transport;
     config.dns_seed = sync.dnsseed;
+    config.fixed_seeds = !sync.peers.no_fixed_seeds;
     config.outbound_count = sync.outbound;
-    config.version = env!("CARGO_PKG_VERSION").to_owned();
+    config.version = user_agent_version(&sync.peers.user_agent_comments);
+    config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
     config.addresses = addresses;
     config.clock = options.clock;
     config.window_bytes = window_bytes;
     config
 }
 
-fn spawn<'s, T: Send + 's>(
-    scope: &'s Scope<'s, '_>,
-    name: impl Into<String>,
-    work: impl FnOnce() -> T + Send + 's,
-) -> ScopedJoinHandle<'s, T> {
-    std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work).expect("threads start")
+/// The version in the user agent, with comments as in BIP-0014.
+fn user_agent_version(comments: &[String]) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    if comments.is_empty() { version.to_owned() } else { format!("{version}({})", comments.join("; ")) }
 }
 
 /// The next blocks of a chain that peers have and that stands on the tip: the preferred one. They may be there or still come.
@@ -307,6 +343,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         }
         if engine.tip() != told {
             told = engine.tip();
+            datadir.check_index();
             shared.network.new_tip();
         }
         if sync.exit_at_tip && is_at_tip(shared, engine.tip()) {

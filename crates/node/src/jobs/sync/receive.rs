@@ -1,9 +1,10 @@
 //! The thread that takes what the network says, and those that check and store blocks.
 
 use super::request::{hurry_if_elsewhere, want, want_if_ahead};
-use super::{Shared, keep_addresses, spawn};
+use super::{Shared, keep_addresses};
 use crate::fault::Fault;
 use crate::log::LogRateLimit;
+use crate::threads::spawn;
 use p2p::{BlockVerdict, Event};
 use primitives::BlockHash;
 use std::sync::Arc;
@@ -23,14 +24,15 @@ pub(super) fn take(
 ) -> Receiver<Event> {
     let _alarm = shared.alarm("takes what arrives");
     std::thread::scope(|scope| {
-        let storers: Vec<Sender<Arrived>> = (0..storer_count(shared.datadir.options.par))
+        let storers: Result<Vec<Sender<Arrived>>, Fault> = (0..storer_count(shared.datadir.options.par))
             .map(|n| {
                 let (sender, blocks) = channel();
-                spawn(scope, format!("arrive.{n:02}"), move || store_all(shared, blocks));
-                sender
+                spawn(scope, format!("arrive.{n:02}"), move || store_all(shared, blocks))?;
+                Ok(sender)
             })
             .collect();
-        if let Err(fault) = take_events(shared, &events, own, &storers) {
+        let taken = storers.and_then(|storers| take_events(shared, &events, own, &storers));
+        if let Err(fault) = taken {
             shared.end_by(fault);
         }
     });

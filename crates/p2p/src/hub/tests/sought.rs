@@ -244,3 +244,25 @@ fn address_fetch_connection_ends_after_its_timeout() {
     world.run(3 * S);
     assert_eq!(world.reason(&name), Some(&Reason::AddressesFetched));
 }
+
+#[test]
+fn fixed_seeds_wait_a_minute_for_other_sources() {
+    // 30.1.7.7, port 18444.
+    const SEEDS: &[u8] = &[1, 4, 30, 1, 7, 7, 0x48, 0x0c];
+    let (seed, known, served) = (address(30, 1), address(40, 1), served());
+    for (row, dns_seed, fixed_seeds, addresses, early, late) in [
+        ("no DNS seed answers", true, true, vec![], 0, 1),
+        ("DNS seeds are not asked", false, true, vec![], 1, 1),
+        ("an address of the network is known", true, true, memory(&[known]), 0, 0),
+        ("they are switched off", false, false, vec![], 0, 0),
+    ] {
+        let mut config = Config { dns_seed, fixed_seeds, ..automatic(addresses) };
+        (config.network.dns_seeds, config.network.fixed_seeds) = (&["seed.example."], SEEDS);
+        let mut world = World::with_config(Chain::new(), config);
+        world.honest(&seed.to_string(), &served);
+        world.run(55 * S);
+        assert_eq!(outbound(&world).len(), early, "{row}");
+        world.run(25 * S);
+        assert_eq!(outbound(&world).len(), late, "{row}");
+    }
+}

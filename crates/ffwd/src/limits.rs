@@ -1,0 +1,78 @@
+//! Limits of the process, checked before the work begins: threads and address space.
+//!
+//! A limit that is met later is a fault of `node`, or ends the program (`simd::allocator`).
+//! Absent on purpose: raising them. They are the user's.
+
+use crate::Failure;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// Threads beside the workers: signals, network, arrivals, progress, and connections being made.
+const THREADS_BESIDE: usize = 24;
+/// Address space of a thread: its stack and its part of the heap.
+const THREAD_BYTES: u64 = 8 << 20;
+/// Address space of the program, of what is known of a young chain, and of buffers that have no budget.
+const PROGRAM_BYTES: u64 = 96 << 20;
+
+/// Checks that a job with `workers` workers and `dbcache_bytes` can have its threads and its memory.
+///
+/// # Errors
+///
+/// The limit that is too low, with its value.
+pub(crate) fn check(workers: usize, dbcache_bytes: usize) -> Result<(), Failure> {
+    let count = workers + THREADS_BESIDE;
+    if let Some(limit) = read("Max address space") {
+        let want = PROGRAM_BYTES + count as u64 * THREAD_BYTES + dbcache_bytes as u64;
+        if limit < want {
+            return Err(Failure::Fault(format!(
+                "the limit of address space (ulimit -v, RLIMIT_AS) is {} MiB, and {count} threads with --dbcache {} take up to {} MiB: raise it, or lower --dbcache or --par",
+                limit >> 20,
+                dbcache_bytes >> 20,
+                want.div_ceil(1 << 20)
+            )));
+        }
+    }
+    check_threads(count)
+}
+
+/// Starts as many threads as a job has, and ends them.
+fn check_threads(count: usize) -> Result<(), Failure> {
+    let gate = Mutex::new(());
+    let refused = thread::scope(|scope| {
+        let _closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..count).find_map(|started| {
+            let wait = || drop(gate.lock().unwrap_or_else(PoisonError::into_inner));
+            let thread = thread::Builder::new().spawn_scoped(scope, wait);
+            thread.err().map(|why| (started, why))
+        })
+    });
+    let Some((started, why)) = refused else { return Ok(()) };
+    let limit = |name| read(name).map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
+    Err(Failure::Fault(format!(
+        "{started} of {count} threads started, the next was refused ({why}); the limit of processes and threads (ulimit -u, RLIMIT_NPROC) is {}, of address space (ulimit -v, RLIMIT_AS) {}: raise it, or lower --par",
+        limit("Max processes"),
+        limit("Max address space")
+    )))
+}
+
+/// A soft limit of this process; `None` where there is none.
+fn read(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check_passes_without_limits() {
+        // Where the tests run under limits of their own there is nothing to see.
+        if read("Max address space").is_none() {
+            assert!(check(2, 4 << 20).is_ok());
+        }
+        assert_eq!(read("Max nonsense"), None);
+        assert!(read("Max open files").is_some_and(|count| count > 2));
+    }
+}

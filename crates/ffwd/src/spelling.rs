@@ -1,0 +1,226 @@
+//! Core's spelling of options, rewritten for clap: `-name=value`, `-name`, `-noname`, `-regtest`.
+//!
+//! ```text
+//! -datadir=X  --datadir=X      -listen  --listen=1      -nolisten  --listen=0      -regtest  --chain=regtest
+//! ```
+//!
+//! Options before the command are moved behind it, as `bitcoin-cli -regtest COMMAND` has them.
+//! Source: facts of Bitcoin Core b88bffe, common/args.cpp: `ParseParameters`, `InterpretKey`, `InterpretValue`, `GetChainArg`.
+//! Absent on purpose: what an option means, and which command has it (`args`).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Options that are 1 without a value, and 0 with "no" before them.
+const BOOLS: [&str; 8] =
+    ["blocksxor", "checkblockindex", "debug", "dnsseed", "fastprune", "fixedseeds", "listen", "v2transport"];
+/// Options whose negation is the value 0, in Core too.
+const ZERO_IS_OFF: [&str; 8] =
+    ["assumevalid", "connect", "maxconnections", "mocktime", "par", "proxy", "prune", "stopatheight"];
+/// Options that name a network, and the network.
+const CHAINS: [(&str, &str); 4] =
+    [("regtest", "regtest"), ("signet", "signet"), ("testnet", "test"), ("testnet4", "testnet4")];
+/// Commands with commands of their own.
+const GROUPS: [&str; 2] = ["coins", "lab"];
+
+/// The command line as clap reads it; the first word is the program's name.
+///
+/// # Errors
+///
+/// Why an option cannot be used so: it names the option.
+pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, String> {
+    let words = command_first(words.into_iter().collect());
+    let mut out = Vec::with_capacity(words.len());
+    let mut chains: Vec<String> = Vec::new();
+    let mut words = words.into_iter().peekable();
+    out.extend(words.next());
+    while let Some(word) = words.next() {
+        if word == "--" {
+            out.push(word);
+            out.extend(words);
+            break;
+        }
+        let Some(option) = Written::read(&word) else {
+            out.push(word);
+            continue;
+        };
+        // A value of its own: the double dash and a space are ours, not Core's.
+        let next_is_value = option.double && words.peek().is_some_and(|next| !next.as_bytes().starts_with(b"-"));
+        match option.rewrite(next_is_value)? {
+            Rewritten::As(word) => out.push(word),
+            Rewritten::Chain(chain) => chains.push(chain),
+        }
+    }
+    if chains.windows(2).any(|pair| pair[0] != pair[1]) || (!chains.is_empty() && has_chain(&out)) {
+        let why = "Invalid combination of -regtest, -signet, -testnet, -testnet4 and -chain. Can use at most one.";
+        return Err(why.to_owned());
+    }
+    out.extend(chains.pop().map(|chain| OsString::from(format!("--chain={chain}"))));
+    Ok(out)
+}
+
+fn has_chain(words: &[OsString]) -> bool {
+    words.iter().any(|word| word == "--chain" || word.as_bytes().starts_with(b"--chain="))
+}
+
+/// Moves options that stand before the command behind it.
+fn command_first(words: Vec<OsString>) -> Vec<OsString> {
+    let is_option = |word: &OsStr| word != "--" && Written::read(word).is_some();
+    let mut words = words.into_iter().peekable();
+    let mut out: Vec<OsString> = words.next().into_iter().collect();
+    let mut moved = Vec::new();
+    let mut commands = 0;
+    while let Some(word) = words.next_if(|word| commands == 0 || is_option(word) || is_group(&out)) {
+        if is_option(&word) {
+            moved.push(word);
+            continue;
+        }
+        let ends = word.as_bytes().starts_with(b"-");
+        out.push(word);
+        commands += 1;
+        if ends {
+            break;
+        }
+    }
+    out.extend(moved);
+    out.extend(words);
+    out
+}
+
+/// Whether the last word is a command that another follows.
+fn is_group(words: &[OsString]) -> bool {
+    words.len() == 2 && GROUPS.iter().any(|group| words[1] == *group)
+}
+
+/// An option as it was written.
+struct Written<'a> {
+    name: &'a str,
+    value: Option<&'a OsStr>,
+    /// Two dashes.
+    double: bool,
+}
+
+enum Rewritten {
+    As(OsString),
+    Chain(String),
+}
+
+impl Written<'_> {
+    /// `None` for a value, a negative number, and clap's own short options.
+    fn read(word: &OsStr) -> Option<Written<'_>> {
+        let bytes = word.as_bytes();
+        let (rest, double) = match bytes {
+            [b'-', b'-', rest @ ..] => (rest, true),
+            [b'-', rest @ ..] => (rest, false),
+            _ => return None,
+        };
+        let end = rest.iter().position(|byte| *byte == b'=');
+        let name = std::str::from_utf8(&rest[..end.unwrap_or(rest.len())]).ok()?;
+        let is_short = !double && matches!(name, "h" | "V");
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || is_short {
+            return None;
+        }
+        Some(Written { name, value: end.map(|end| OsStr::from_bytes(&rest[end + 1..])), double })
+    }
+
+    /// As a yes or no: no text is yes, otherwise a number that is not 0 is.
+    fn truth(&self) -> Result<bool, String> {
+        let Some(value) = self.value.filter(|value| !value.is_empty()) else { return Ok(true) };
+        let number = value.to_str().and_then(|text| text.trim().parse::<i64>().ok());
+        let why = || format!("-{}={}: expected 0 or 1", self.name, value.display());
+        number.map(|number| number != 0).ok_or_else(why)
+    }
+
+    fn rewrite(&self, next_is_value: bool) -> Result<Rewritten, String> {
+        if let Some((_, chain)) = CHAINS.iter().find(|(name, _)| *name == self.name) {
+            let off = || Err(format!("-{0}=0: name the network with -chain instead", self.name));
+            return if self.truth()? { Ok(Rewritten::Chain((*chain).to_owned())) } else { off() };
+        }
+        let negated = self.name.strip_prefix("no").filter(|name| !name.is_empty());
+        let known = negated.filter(|name| BOOLS.contains(name) || ZERO_IS_OFF.contains(name));
+        if let Some(name) = known {
+            let is_on = !self.truth()?;
+            if is_on && !BOOLS.contains(&name) {
+                return Err(format!("-{}=0: give -{name} a value instead", self.name));
+            }
+            return Ok(Rewritten::As(OsString::from(format!("--{name}={}", u8::from(is_on)))));
+        }
+        let name = match self.name {
+            "?" => "help",
+            name => name,
+        };
+        let mut word = OsString::from(format!("--{name}"));
+        let is_bool = BOOLS.contains(&name);
+        match self.value {
+            Some(value) if is_bool && value.is_empty() => word.push("=1"),
+            Some(value) => {
+                word.push("=");
+                word.push(OsString::from_vec(value.as_bytes().to_vec()));
+            }
+            None if is_bool && !next_is_value => word.push("=1"),
+            None => {}
+        }
+        Ok(Rewritten::As(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(line: &str) -> Result<String, String> {
+        let words = rewrite(line.split_whitespace().map(OsString::from))?;
+        Ok(words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn rewrite_takes_cores_spelling() {
+        for (row, line, want) in [
+            ("a value", "ffwd sync -datadir=/x=y", "ffwd sync --datadir=/x=y"),
+            ("two dashes", "ffwd sync --datadir=/x --json", "ffwd sync --datadir=/x --json"),
+            ("a value of its own", "ffwd sync --par -1 --v2transport 0", "ffwd sync --par -1 --v2transport 0"),
+            ("a bare bool", "ffwd sync -dnsseed --listen", "ffwd sync --dnsseed=1 --listen=1"),
+            ("an empty bool", "ffwd sync -dnsseed=", "ffwd sync --dnsseed=1"),
+            ("a bare bool, then a file", "ffwd import -blocksxor a", "ffwd import --blocksxor=1 a"),
+            ("negated", "ffwd sync -nolisten --nodnsseed -noconnect", "ffwd sync --listen=0 --dnsseed=0 --connect=0"),
+            ("negated twice", "ffwd sync -nolisten=0", "ffwd sync --listen=1"),
+            ("a network", "ffwd info -testnet", "ffwd info --chain=test"),
+            ("a network twice", "ffwd info -regtest -regtest=1", "ffwd info --chain=regtest"),
+            (
+                "before the command",
+                "ffwd -regtest -datadir=x info -json",
+                "ffwd info --datadir=x --json --chain=regtest",
+            ),
+            ("before both commands", "ffwd -json coins -signet info", "ffwd coins info --json --chain=signet"),
+            ("help", "ffwd -h", "ffwd -h"),
+            ("help of all", "ffwd --help", "ffwd --help"),
+            ("help of one", "ffwd help sync", "ffwd help sync"),
+            ("behind two dashes", "ffwd import -- -regtest", "ffwd import -- -regtest"),
+            ("a file that is a dash", "ffwd import -", "ffwd import -"),
+            ("unknown", "ffwd info -rpcport=1", "ffwd info --rpcport=1"),
+        ] {
+            assert_eq!(rewritten(line).as_deref(), Ok(want), "{row}");
+        }
+    }
+
+    #[test]
+    fn rewrite_refuses_what_it_cannot_mean() {
+        for (row, line, want) in [
+            ("two networks", "ffwd info -regtest -signet", "Can use at most one."),
+            ("a network and -chain", "ffwd info -regtest -chain=main", "Can use at most one."),
+            ("a network off", "ffwd info -regtest=0", "-regtest=0: name the network"),
+            ("a bool that is neither", "ffwd sync -nolisten=x", "-nolisten=x: expected 0 or 1"),
+            ("a size on", "ffwd sync -noprune=0", "-noprune=0: give -prune a value"),
+        ] {
+            let why = rewritten(line).expect_err(row);
+            assert!(why.contains(want), "{row}: {why}");
+        }
+    }
+
+    #[test]
+    fn paths_that_are_not_utf8_stay_as_they_are() {
+        let path = OsStr::from_bytes(b"-datadir=/\xff").to_owned();
+        let words = rewrite([OsString::from("ffwd"), OsString::from("info"), path]).unwrap();
+        assert_eq!(words[2].as_bytes(), b"--datadir=/\xff");
+    }
+}

@@ -1,0 +1,317 @@
+//! The options of a sync: which peers, which listening addresses.
+//!
+//! Listening follows Core's rules but for the default: without `listen` or `bind` there is none.
+//! Source: facts of Bitcoin Core b88bffe, init.cpp, `InitParameterInteraction` and `AppInitMain`.
+//! Absent on purpose: connecting (`p2p`).
+
+use crate::Failure;
+use crate::args::{self, CONNECTIONS_MAX, Sync};
+use crate::settings::{Files, Settings, number};
+use node::jobs::{PeerSettings, SyncOptions, check_peer_address};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Connections of `-maxconnections` that are not inbound. Source: Bitcoin Core b88bffe, net.h: 8 peers, 2 for blocks alone, a feeler.
+const OUTBOUND_RESERVED: usize = 11;
+/// Port of a proxy without one: Tor's.
+const TOR_PORT: u16 = 9050;
+/// Longest user agent. Source: Bitcoin Core b88bffe, net.h, `MAX_SUBVERSION_LENGTH`.
+const USER_AGENT_BYTES_MAX: usize = 256;
+/// Options of files that change which peers there are in a way that a sync has not: refused.
+const REFUSED: [&str; 2] = ["onlynet", "networkactive"];
+/// Options of files about peers that a sync does not use: said.
+const UNUSED: [&str; 8] =
+    ["asmap", "externalip", "i2psam", "maxuploadtarget", "onion", "seednode", "whitebind", "whitelist"];
+/// Why `--exit-at-tip` would never end.
+const NO_PEERS: &str = "--exit-at-tip ends at the tip of the peers' best chain, and with connect=0 and no addnode there are no peers: name one with --connect";
+
+impl Settings {
+    /// The options of a sync.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`].
+    pub(crate) fn sync(&mut self, given: &Sync) -> Result<SyncOptions, Failure> {
+        let default_port = self.options.params.default_port;
+        let connections = self.files.value(given.maxconnections, "maxconnections", |setting| {
+            u16::try_from(number(setting)?.min(CONNECTIONS_MAX.into()))
+                .map_err(|_| "-maxconnections must be greater or equal than zero".to_owned())
+        })?;
+        let files = &mut self.files;
+        let mut connect = if given.connect.is_empty() { files.connect() } else { Some(given.connect.clone()) };
+        if connections == Some(0) {
+            connect = connect.or(Some(Vec::new()));
+        }
+        let connect = connect.map(|list| if list.iter().any(|addr| addr == "0") { Vec::new() } else { list });
+        let mut addnode = given.addnode.clone();
+        addnode.extend(files.list("addnode"));
+        check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, default_port)?;
+        let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
+        if given.exit_at_tip && no_peers && self.options.stop_at_height.is_none() {
+            return Err(Failure::Usage(NO_PEERS.to_owned()));
+        }
+        self.check_unused()?;
+        let listen = self.listen(given)?;
+        let files = &mut self.files;
+        if let Some(proxy) = given.proxy.as_ref().filter(|proxy| !proxy.is_empty() && *proxy != "0") {
+            check_peer_address(proxy, TOR_PORT).map_err(|why| Failure::Usage(format!("--proxy {proxy}: {why}")))?;
+        }
+        let proxy = files.value(given.proxy.clone(), "proxy", |setting| Ok(setting.value.text().to_owned()))?;
+        let v2transport = files.value(given.v2transport, "v2transport", |setting| Ok(setting.value.truth()))?;
+        let dnsseed = files.value(given.dnsseed, "dnsseed", |setting| Ok(setting.value.truth()))?;
+        let fixedseeds = files.value(given.fixedseeds, "fixedseeds", |setting| Ok(setting.value.truth()))?;
+        let peers = PeerSettings {
+            no_fixed_seeds: fixedseeds == Some(false),
+            user_agent_comments: user_agent_comments(given, files)?,
+            inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
+        };
+        let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
+        Ok(SyncOptions {
+            dnsseed: dnsseed.unwrap_or(connect.is_none()),
+            connect,
+            addnode,
+            listen,
+            proxy: proxy.filter(|proxy| !proxy.is_empty() && proxy != "0"),
+            exit_at_tip: given.exit_at_tip,
+            v2transport: v2transport.unwrap_or(true),
+            outbound,
+            peers,
+        })
+    }
+
+    /// Refuses or names the options of the files that a sync cannot use.
+    fn check_unused(&mut self) -> Result<(), Failure> {
+        let get = |name: &'static str| self.files.conf.get(name, self.files.chain).map(|setting| (name, setting));
+        // `networkactive=1` is the default.
+        let refused = REFUSED
+            .into_iter()
+            .filter_map(get)
+            .find(|(name, setting)| *name != "networkactive" || !setting.value.truth());
+        if let Some((name, setting)) = refused {
+            let (place, text) = (&setting.place, setting.value.text());
+            return Err(Failure::Fault(format!(
+                "{place}: {name}={text}: ffwd sync cannot restrict its connections so: remove the line, or let bitcoind sync"
+            )));
+        }
+        let unused = UNUSED.into_iter().filter_map(get).filter(|(_, setting)| setting.value.text() != "0");
+        let warnings: Vec<String> =
+            unused.map(|(name, setting)| format!("{}: {name} is not used by ffwd", setting.place)).collect();
+        self.warnings.extend(warnings);
+        Ok(())
+    }
+
+    /// The addresses to accept connections on.
+    fn listen(&mut self, given: &Sync) -> Result<Vec<SocketAddr>, Failure> {
+        let files = &mut self.files;
+        let port_given = files.value(given.port, "port", |setting| {
+            let port = u16::try_from(number(setting)?).ok().filter(|&port| port > 0);
+            port.ok_or_else(|| "expected a port from 1 to 65535".to_owned())
+        })?;
+        let port = port_given.unwrap_or(self.options.params.default_port);
+        let (switches, mut texts): (Vec<&String>, Vec<&String>) =
+            given.listen.iter().partition(|text| matches!(text.as_str(), "0" | "1"));
+        texts.extend(&given.bind);
+        let mut addresses = texts.iter().map(|text| listen_address(text, port)).collect::<Result<Vec<_>, _>>();
+        if let Ok(addresses) = &mut addresses
+            && given.bind.is_empty()
+        {
+            for text in files.list("bind") {
+                let fault = |why| Failure::Fault(format!("bind={text} in the configuration: {why}"));
+                addresses.push(listen_address(&text, port).map_err(fault)?);
+            }
+        }
+        let addresses = addresses.map_err(Failure::Usage)?;
+        let switch = switches.last().map(|text| *text == "1");
+        let switch = files.value(switch, "listen", |setting| Ok(setting.value.truth()))?;
+        match switch {
+            Some(false) if !addresses.is_empty() => {
+                Err(Failure::Usage("Cannot set -bind or -whitebind together with -listen=0".to_owned()))
+            }
+            Some(true) if addresses.is_empty() => Ok(every_address(port)),
+            _ if addresses.is_empty() && given.port.is_some() => {
+                Err(Failure::Usage(format!("--port {port} is the port of --listen and --bind: give one of them")))
+            }
+            _ => {
+                if addresses.is_empty() && port_given.is_some() {
+                    self.notes.push("port has no effect: ffwd listens with listen=1 or bind alone".to_owned());
+                }
+                Ok(addresses)
+            }
+        }
+    }
+}
+
+impl Files {
+    /// `connect` of the files, if it is set; empty where it is negated.
+    fn connect(&mut self) -> Option<Vec<String>> {
+        let is_set = self.conf.get("connect", self.chain).is_some();
+        is_set.then(|| self.list("connect"))
+    }
+}
+
+/// Refuses addresses that no connection can be made to.
+fn check_peers(given: &Sync, connect: &[String], addnode: &[String], port: u16) -> Result<(), Failure> {
+    for (option, list, ours) in [("connect", connect, &given.connect), ("addnode", addnode, &given.addnode)] {
+        for text in list {
+            check_peer_address(text, port).map_err(|why| match ours.contains(text) {
+                true => Failure::Usage(format!("--{option} {text}: {why}")),
+                false => Failure::Fault(format!("{option}={text} in the configuration: {why}")),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, Failure> {
+    let mut comments = given.uacomment.clone();
+    for text in files.list("uacomment") {
+        comments.push(args::user_agent_comment(&text).map_err(Failure::Fault)?);
+    }
+    let bytes = comments.iter().map(|comment| comment.len() + 2).sum::<usize>();
+    if bytes + "/ffwd:()/".len() + env!("CARGO_PKG_VERSION").len() > USER_AGENT_BYTES_MAX {
+        return Err(Failure::Usage(format!(
+            "Total length of network version string exceeds maximum length ({USER_AGENT_BYTES_MAX}). Reduce the number or size of uacomments."
+        )));
+    }
+    Ok(comments)
+}
+
+/// Every address of this machine: where IPv6 sockets take IPv4 connections too, one socket does.
+fn every_address(port: u16) -> Vec<SocketAddr> {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let (has_v6, v6_only) =
+        (!read("/proc/net/if_inet6").is_empty(), read("/proc/sys/net/ipv6/bindv6only").trim() == "1");
+    let (v4, v6) =
+        (SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port), SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port));
+    match (has_v6, v6_only) {
+        (false, _) => vec![v4],
+        (true, false) => vec![v6],
+        (true, true) => vec![v6, v4],
+    }
+}
+
+fn listen_address(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let address = text.parse::<SocketAddr>().ok();
+    let bare = || text.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
+    let why = || format!("cannot listen on {text}: expected IP or IP:PORT, with [] around IPv6");
+    address.or_else(bare).ok_or_else(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::settings::load;
+    use clap::Parser;
+    use std::fs;
+    use std::sync::Arc;
+
+    fn sync(conf: &str, line: &str) -> Result<SyncOptions, Failure> {
+        let datadir = tempfile::tempdir().unwrap();
+        fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
+        let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
+        let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
+        else {
+            panic!("{line}")
+        };
+        load(&given.common, Some(&given.writing), Arc::default()).unwrap().sync(&given)
+    }
+
+    #[test]
+    fn sync_options_merge_command_line_and_files() {
+        let plain = sync("", "").unwrap();
+        assert_eq!((plain.connect, plain.dnsseed, plain.v2transport, plain.outbound), (None, true, true, 8));
+        for (row, conf, line, connect, dnsseed) in [
+            ("one", "", "--connect a", Some(vec!["a"]), false),
+            ("none", "", "--connect 0", Some(vec![]), false),
+            ("none of the file", "connect=0", "", Some(vec![]), false),
+            ("negated in the file", "noconnect=1", "", Some(vec![]), false),
+            ("of the file", "connect=a\nconnect=b", "", Some(vec!["a", "b"]), false),
+            ("not of the file", "connect=a", "--connect b", Some(vec!["b"]), false),
+            ("another network's", "connect=a", "--chain regtest", None, true),
+            ("seeds all the same", "", "--connect a --dnsseed 1", Some(vec!["a"]), true),
+            ("no seeds", "dnsseed=0", "", None, false),
+        ] {
+            let got = sync(conf, line).unwrap();
+            assert_eq!(got.connect, connect.map(|list| list.into_iter().map(str::to_owned).collect()), "{row}");
+            assert_eq!(got.dnsseed, dnsseed, "{row}");
+        }
+        let got = sync(
+            "addnode=a\nproxy=127.0.0.1:9050\nv2transport=0",
+            "--addnode b --listen [::1] --listen 1.2.3.4:5 --maxoutbound 12",
+        )
+        .unwrap();
+        assert_eq!((got.addnode, got.v2transport, got.outbound), (vec!["b".to_owned(), "a".to_owned()], false, 12));
+        assert_eq!(got.proxy.as_deref(), Some("127.0.0.1:9050"));
+        assert_eq!(got.listen.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[::1]:8333", "1.2.3.4:5"]);
+        assert_eq!(sync("noproxy=1", "").unwrap().proxy, None);
+        assert!(matches!(sync("", "--listen here"), Err(Failure::Usage(_))));
+        for (row, conf, line, ends) in [
+            ("no peers", "", "--connect 0 --exit-at-tip", false),
+            ("no peers, by the file", "noconnect=1", "--exit-at-tip", false),
+            ("a peer", "connect=0", "--connect a --exit-at-tip", true),
+            ("a peer of addnode", "", "--connect 0 --addnode a --exit-at-tip", true),
+            ("at a height", "", "--connect 0 --exit-at-tip --stopatheight 5", true),
+            ("never", "", "--connect 0", true),
+        ] {
+            assert_eq!(sync(conf, line).is_ok(), ends, "{row}");
+        }
+    }
+
+    #[test]
+    fn listen_addresses_follow_cores_switches() {
+        let any = every_address(8333);
+        let one = vec!["127.0.0.1:8333".parse().unwrap()];
+        let moved = vec!["127.0.0.1:5".parse().unwrap()];
+        for (row, conf, line, want) in [
+            ("by default", "", "", Ok(vec![])),
+            ("switched on", "", "--listen 1", Ok(any.clone())),
+            ("switched on by the file", "listen=1", "", Ok(any)),
+            ("off above the file", "listen=1", "--listen 0", Ok(vec![])),
+            ("bind", "", "--bind 127.0.0.1", Ok(one.clone())),
+            ("bind of the file", "bind=127.0.0.1", "", Ok(one)),
+            ("bind and port of the file", "bind=127.0.0.1\nport=5", "", Ok(moved.clone())),
+            ("the command line's port", "bind=127.0.0.1\nport=6", "--port 5", Ok(moved.clone())),
+            ("bind above the file", "bind=127.0.0.2", "--bind 127.0.0.1:5", Ok(moved)),
+            ("bind, and off", "listen=0", "--bind 127.0.0.1", Err("Cannot set -bind")),
+            ("a port for nothing", "", "--port 5", Err("--port 5 is the port of")),
+            ("a wrong port", "port=0\nlisten=1", "", Err("expected a port")),
+            ("a name", "bind=here", "", Err("bind=here in the configuration")),
+        ] {
+            match (sync(conf, line).map(|options| options.listen), want) {
+                (Ok(got), Ok(want)) => assert_eq!(got, want, "{row}"),
+                (Err(why), Err(want)) => assert!(why.to_string().contains(want), "{row}: {why}"),
+                (got, want) => panic!("{row}: got {got:?}, want {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn options_that_a_sync_cannot_use_are_refused_or_named() {
+        for (row, conf, want) in [
+            ("a network", "onlynet=onion", "line 1: onlynet=onion: ffwd sync cannot restrict"),
+            ("no network", "networkactive=0", "networkactive=0: ffwd sync cannot restrict"),
+        ] {
+            let why = sync(conf, "").expect_err(row);
+            assert!(matches!(why, Failure::Fault(_)) && why.to_string().contains(want), "{row}: {why}");
+        }
+        assert!(sync("networkactive=1\nwhitelist=127.0.0.1", "").is_ok());
+    }
+
+    #[test]
+    fn maxconnections_and_uacomment_are_cores() {
+        for (row, conf, line, outbound, inbound) in [
+            ("by default", "", "", 8, None),
+            ("of the file", "maxconnections=40", "", 8, Some(29)),
+            ("above the file", "maxconnections=40", "--maxconnections 4", 4, Some(0)),
+        ] {
+            let got = sync(conf, line).unwrap();
+            assert_eq!((got.outbound, got.peers.inbound_max), (outbound, inbound), "{row}");
+        }
+        assert_eq!(sync("", "--maxconnections 0").unwrap().connect, Some(vec![]));
+        let got = sync("uacomment=b", "--uacomment a").unwrap();
+        assert_eq!(got.peers.user_agent_comments, ["a", "b"]);
+        assert!(sync("uacomment=(b)", "").unwrap_err().to_string().contains("unsafe characters"));
+        let long = format!("--uacomment {}", "x".repeat(250));
+        assert!(sync("", &long).unwrap_err().to_string().contains("exceeds maximum length"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a chain ends below the best one that is known of: damaged records, or a clock that lies behind the chain.
+//!
+//! A chain whose further blocks were never there has no shortfall: what could be reached is reached.
+//! Absent on purpose: saying it (`report`), and what a program makes of it.
+
+use crate::options::DamagedRecord;
+use crate::tree::{NodeId, Tree};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+
+/// Damaged records that are listed; further ones are counted alone.
+const RECORDS_MAX: usize = 1000;
+
+/// What was found on the way, from all threads.
+#[derive(Default)]
+pub(crate) struct Shortfall(Mutex<Found>);
+
+#[derive(Default)]
+struct Found {
+    records: Vec<DamagedRecord>,
+    record_count: u64,
+    /// Blocks whose body was damaged.
+    bodies: Vec<NodeId>,
+    /// Blocks of the files without a parent.
+    orphan_count: u64,
+    /// Headers that the clock keeps out.
+    is_clock_behind: bool,
+}
+
+impl Shortfall {
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.0.lock().expect("nobody panics with it")
+    }
+
+    /// A record of a block file is damaged; of `body` where its header is known.
+    pub(crate) fn damaged(&self, path: PathBuf, offset: u64, body: Option<NodeId>) {
+        let mut found = self.lock();
+        found.record_count += 1;
+        found.bodies.extend(body);
+        if found.records.len() < RECORDS_MAX {
+            found.records.push(DamagedRecord { path, offset });
+        }
+    }
+
+    /// Blocks of the files have no parent.
+    pub(crate) fn orphans(&self, count: usize) {
+        self.lock().orphan_count += count as u64;
+    }
+
+    /// Headers are further ahead of the clock than a rule allows.
+    pub(crate) fn clock_behind(&self) {
+        self.lock().is_clock_behind = true;
+    }
+
+    /// The records.
+    pub(crate) fn records(&self) -> Vec<DamagedRecord> {
+        self.lock().records.clone()
+    }
+
+    /// Why the chain ends at `tip`, if not because it is the best. `is_current`: its time is that of the clock, about.
+    pub(crate) fn reason(&self, tree: &Tree, tip: NodeId, is_current: bool) -> Option<String> {
+        let found = self.lock();
+        let (best, height) = (tree.best(), tree.height(tip));
+        if found.is_clock_behind && !is_current {
+            let why = "time-too-new: further headers are more than two hours ahead of this machine's clock; set the clock and run this again";
+            return Some(why.to_owned());
+        }
+        let is_better = tree.work(best) > tree.work(tip);
+        let on_best = is_better && found.bodies.iter().any(|&body| tree.is_ancestor(body, best));
+        let cut_off = found.record_count > 0 && found.orphan_count > 0;
+        let first = found.records.first().filter(|_| on_best || cut_off)?;
+        Some(format!(
+            "{} records of the block files are damaged, the first at {} byte {}: the chain above height {height} needs them; ffwd sync downloads what is missing",
+            found.record_count,
+            first.path.display(),
+            first.offset
+        ))
+    }
+}

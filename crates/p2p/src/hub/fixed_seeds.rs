@@ -1,0 +1,51 @@
+//! When fixed seeds are taken: after a minute, for networks of which no address is known; at once where nothing else is asked.
+//!
+//! Source: Bitcoin Core b88bffe, net.cpp, `ThreadOpenConnections` and `GetReachableEmptyNetworks`.
+//! Absent on purpose: the seeds ([`crate::fixed_seeds`]).
+
+use super::Hub;
+use crate::api::{Event, Outbound};
+use crate::fixed_seeds;
+use crate::time::Now;
+use crate::wire::{AddressEntry, Group, services};
+use std::time::Duration;
+
+/// How long DNS seeds and named peers have for bringing addresses.
+const FIXED_SEEDS_DELAY: Duration = Duration::from_secs(60);
+/// Time between two looks for a network without an address.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// How long ago the seeds are taken to have been seen, in seconds: Core's is between one and two weeks.
+const SEED_AGE_S: u64 = 10 * 24 * 3600;
+
+/// What is known about taking the fixed seeds.
+#[derive(Default)]
+pub(super) struct FixedSeeds {
+    taken: bool,
+    looked_at: Option<Duration>,
+}
+
+impl Hub {
+    pub(super) fn seek_fixed_seeds(&mut self, now: Now) {
+        let config = &self.config;
+        let wanted = config.fixed_seeds && config.outbound == Outbound::Automatic && !self.fixed_seeds.taken;
+        let no_other_source = !config.dns_seed && config.add_nodes.is_empty();
+        let at = now.since_start;
+        let early = self.fixed_seeds.looked_at.is_some_and(|last| at.saturating_sub(last) < LOOK_INTERVAL);
+        if !wanted || early || (at < FIXED_SEEDS_DELAY && !no_other_source) {
+            return;
+        }
+        self.fixed_seeds.looked_at = Some(at);
+        let known = self.addresses.networks();
+        let mut seeds = fixed_seeds::parse(config.network.fixed_seeds);
+        seeds.retain(|seed| self.can_reach(seed.address) && !known.contains(&seed.address.network()));
+        if seeds.is_empty() {
+            return;
+        }
+        let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
+        let services = services::NETWORK | services::WITNESS;
+        let entries: Vec<_> = seeds.into_iter().map(|peer| AddressEntry { peer, services, time }).collect();
+        self.addresses.add(&entries, Group::of_name("fixedseeds"), now.unix);
+        self.fixed_seeds.taken = true;
+        self.event(Event::Note(format!("Added {} fixed seeds from reachable networks.", entries.len())));
+    }
+}

@@ -1,0 +1,119 @@
+//! The system's allocator, for a program that ends with a message and exit code 1 where memory does.
+//!
+//! By itself Rust aborts the process: a signal, and no advice. What a program has on disk must bear its end at any
+//! moment anyway.
+//! Absent on purpose: going on without the memory. A reservation that may fail (`try_reserve`) ends the program too.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Write;
+
+/// Exit code of a program without memory.
+const EXIT_CODE: i32 = 1;
+/// The message is made without an allocation, in so many bytes at most.
+const MESSAGE_BYTES_MAX: usize = 512;
+
+/// To be named as `#[global_allocator]`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EndsWithoutMemory;
+
+// SAFETY: each call goes to the system's allocator as it came, and its pointer comes back unless it is null.
+unsafe impl GlobalAlloc for EndsWithoutMemory {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system's too.
+        not_null(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as in `alloc`.
+        not_null(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: as in `alloc`; `start` came from the system's allocator, as every pointer here does.
+        not_null(unsafe { System.realloc(start, layout, bytes) }, bytes)
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: as in `realloc`.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+#[inline]
+fn not_null(start: *mut u8, bytes: usize) -> *mut u8 {
+    if start.is_null() {
+        out_of_memory(bytes);
+    }
+    start
+}
+
+/// Ends the program because `bytes` of memory were refused: says which limit was in the way, and what helps.
+#[cold]
+pub fn out_of_memory(bytes: usize) -> ! {
+    let mut message = [0; MESSAGE_BYTES_MAX];
+    let length = message_into(&mut message, bytes, address_space_max());
+    // SAFETY: the buffer has `length` bytes; standard error may be closed, and nothing follows from that.
+    unsafe { libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), length) };
+    // SAFETY: ends the process. Destructors and exit handlers could want memory.
+    unsafe { libc::_exit(EXIT_CODE) }
+}
+
+/// Writes the message; gives its length.
+fn message_into(message: &mut [u8; MESSAGE_BYTES_MAX], bytes: usize, limit: Option<u64>) -> usize {
+    let mut rest = &mut message[..];
+    // A message that does not fit is cut.
+    let _ = match limit {
+        Some(limit) => writeln!(
+            rest,
+            "error: out of memory: {bytes} bytes were refused; the limit of address space (ulimit -v, RLIMIT_AS) is {limit} bytes: raise it, or lower --dbcache or --par"
+        ),
+        None => {
+            writeln!(rest, "error: out of memory: {bytes} bytes were refused by the system: lower --dbcache or --par")
+        }
+    };
+    let left = rest.len();
+    MESSAGE_BYTES_MAX - left
+}
+
+/// `RLIMIT_AS`, where it is limited.
+fn address_space_max() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the answer.
+    let asked = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    (asked == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_names_bytes_and_limit() {
+        for (limit, want) in [
+            (Some(99), "12345 bytes were refused; the limit of address space (ulimit -v, RLIMIT_AS) is 99 bytes"),
+            (None, "12345 bytes were refused by the system"),
+        ] {
+            let mut message = [0; MESSAGE_BYTES_MAX];
+            let length = message_into(&mut message, 12_345, limit);
+            let text = std::str::from_utf8(&message[..length]).unwrap();
+            assert!(text.contains(want) && text.ends_with('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn allocator_gives_the_systems_memory() {
+        let layout = Layout::from_size_align(100, 8).unwrap();
+        let allocator = EndsWithoutMemory;
+        // SAFETY: the layout is not empty, and each pointer goes back with the layout that it has.
+        unsafe {
+            let start = allocator.alloc_zeroed(layout);
+            assert_eq!(std::slice::from_raw_parts(start, 100), [0; 100]);
+            start.write_bytes(7, 100);
+            let start = allocator.realloc(start, layout, 200);
+            assert_eq!(std::slice::from_raw_parts(start, 100), [7; 100]);
+            allocator.dealloc(start, Layout::from_size_align(200, 8).unwrap());
+            let start = allocator.alloc(layout);
+            allocator.dealloc(start, layout);
+        }
+    }
+}
