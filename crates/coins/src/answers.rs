@@ -13,7 +13,7 @@ pub enum Origin {
     /// In an older generation: a tombstone was left in the current one.
     Older,
     /// Not in memory: a tombstone was left, and the tables must be asked.
-    Asked,
+    Tables,
     /// Spent already, as a tombstone in memory says: nothing was changed.
     Missing,
 }
@@ -32,13 +32,13 @@ pub struct Answers {
     answers: Vec<Answer>,
     bytes: Vec<u8>,
     /// Spends that memory could not answer: ordinal and input index.
-    asked: Vec<(u32, u32)>,
+    misses: Vec<(u32, u32)>,
 }
 
 impl Answers {
     /// Room for `spends` answers.
     pub fn with_capacity(spends: usize) -> Answers {
-        Answers { answers: Vec::with_capacity(spends), bytes: Vec::with_capacity(spends * 36), asked: Vec::new() }
+        Answers { answers: Vec::with_capacity(spends), bytes: Vec::with_capacity(spends * 36), misses: Vec::new() }
     }
 
     #[inline]
@@ -54,9 +54,9 @@ impl Answers {
     }
 
     #[inline]
-    pub(crate) fn push_asked(&mut self, input: u32) {
-        self.asked.push((self.answers.len() as u32, input));
-        self.answers.push(Answer { start: 0, bytes: 0, origin: Origin::Asked });
+    pub(crate) fn push_miss(&mut self, input: u32) {
+        self.misses.push((self.answers.len() as u32, input));
+        self.answers.push(Answer { start: 0, bytes: 0, origin: Origin::Tables });
     }
 
     /// The coin of the spend with this ordinal; `None` when it is missing or was not found yet.
@@ -77,16 +77,16 @@ impl Answers {
 
     /// Spends that the tables must answer: ordinal, and index of the input in the block.
     #[inline]
-    pub fn asked(&self) -> &[(u32, u32)] {
-        &self.asked
+    pub fn misses(&self) -> &[(u32, u32)] {
+        &self.misses
     }
 
-    /// Puts in what the tables said to an asked spend.
+    /// Puts in what the tables said to a spend that memory missed.
     pub fn fill(&mut self, ordinal: usize, coin: &[u8]) {
-        debug_assert_eq!(self.answers[ordinal].origin, Origin::Asked);
+        debug_assert_eq!(self.answers[ordinal].origin, Origin::Tables);
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(coin);
-        self.answers[ordinal] = Answer { start, bytes: coin.len() as u16, origin: Origin::Asked };
+        self.answers[ordinal] = Answer { start, bytes: coin.len() as u16, origin: Origin::Tables };
     }
 
     /// How many there are.
@@ -94,13 +94,13 @@ impl Answers {
         self.answers.len()
     }
 
-    /// Whether there is none.
+    /// Whether the block spends nothing in this shard group.
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }
 
     /// Bytes held.
     pub fn memory_bytes(&self) -> usize {
-        self.answers.capacity() * size_of::<Answer>() + self.bytes.capacity() + self.asked.capacity() * 8
+        self.answers.capacity() * size_of::<Answer>() + self.bytes.capacity() + self.misses.capacity() * 8
     }
 }

@@ -1,4 +1,4 @@
-//! The set of unspent coins in memory: 256 shards by the first byte of the txid, each a flat table over packed records.
+//! The UTXO set in memory: 256 shards by the first byte of the txid, each a flat table over packed records.
 //!
 //! In: for each block and shard group a list of operations (create, spend), in transaction order.
 //! Out: for each spend its coin, or that memory does not know it; for a flush, the sorted changes of a generation.

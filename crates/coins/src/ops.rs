@@ -1,4 +1,4 @@
-//! What a block does to the set: a list of operations a shard, in transaction order.
+//! What a block does to the UTXO set: a list of operations a shard, in transaction order.
 //!
 //! A block's operations are sorted by shard (the first byte of the txid) and keep their order within one:
 //! an output is seen by later transactions only. One worker at a time works on a group of shards.

@@ -1,9 +1,9 @@
 //! A shard group: eight neighbouring shards, worked on by one worker at a time.
 //!
 //! A shard is the current generation and the older ones behind it, newest first. A spend is answered from the newest
-//! that knows the outpoint; what none knows leaves a tombstone and is asked of the tables by the caller.
+//! that knows the outpoint; a miss in all of them leaves a tombstone, and the caller asks the tables.
 //!
-//! Invariant: an older generation never changes. Generations are let go oldest first, and only once committed.
+//! Invariant: an older generation never changes. Generations are evicted oldest first, and only once committed.
 
 use crate::answers::{Answers, Origin};
 use crate::ops::{GroupOps, Op, SHARDS_PER_GROUP};
@@ -162,7 +162,7 @@ impl ShardGroup {
     #[inline]
     fn create(&mut self, within: usize, key: &Key<'_>, block: &BlockOps<'_>, op: Op) {
         let table = &mut self.current[within];
-        // A tombstone beside the new coin stays: it hides an older coin, which has to go from the tables.
+        // A tombstone of the same outpoint stays: it hides an older coin, which has to go from the tables.
         // A coin stays, too: no block that makes it again is good, and then this one is taken back.
         if block.overwrites
             && let Found::Coin(place) = table.find(key)
@@ -204,7 +204,7 @@ impl ShardGroup {
                 Found::Nothing => {}
             }
         }
-        answers.push_asked(input);
+        answers.push_miss(input);
         table.insert_tombstone(&self.secret, key);
     }
 
@@ -270,7 +270,7 @@ impl ShardGroup {
             Origin::Missing => return,
             Origin::Fresh => return table.insert_stored(&self.secret, key, coin),
             Origin::Current => table.find_spent(key, coin),
-            Origin::Older | Origin::Asked => table.find_spent(key, &[]),
+            Origin::Older | Origin::Tables => table.find_spent(key, &[]),
         };
         match (origin, tombstone) {
             (Origin::Current, Found::Tombstone(place)) => table.unmark_spent(place),
@@ -279,7 +279,7 @@ impl ShardGroup {
         }
     }
 
-    /// Takes a coin out for a disconnected block; says what it was. Asks nobody: `None` means that memory does not know it,
+    /// Takes a coin out for a disconnected block; says what it was. The tables are not asked: `None` means that memory does not know it,
     /// and then a tombstone stands for it.
     pub fn take(&mut self, outpoint: &OutPoint) -> Option<Option<Vec<u8>>> {
         let known = self.get(outpoint).map(|coin| coin.map(<[u8]>::to_vec));
@@ -319,11 +319,11 @@ impl ShardGroup {
     ///
     /// # Panics
     ///
-    /// When somebody else still holds the sealed generation.
+    /// When the sealed generation is still held elsewhere, for a commit.
     pub fn unseal(&mut self) {
         let sealed = self.older.remove(0);
         self.generation = sealed.number;
-        let own = |table| Arc::try_unwrap(table).ok().expect("nobody writes a generation that is taken back");
+        let own = |table| Arc::try_unwrap(table).ok().expect("a generation that is taken back is not being written");
         self.current = sealed.tables.into_iter().map(own).collect();
     }
 
@@ -474,7 +474,7 @@ mod tests {
 
     /// Good blocks, blocks taken off the chain, sealed generations; and at any moment bad blocks, which are taken back.
     #[test]
-    fn what_is_taken_back_leaves_everything_as_it_was() {
+    fn rewind_restores_state_before_the_block() {
         for seed in 0..400 {
             let mut rng = Rng::new(seed);
             let mut group = ShardGroup::new(0, SECRET);
@@ -529,7 +529,7 @@ mod tests {
 
     /// The two repeated coinbases: taken back, what they overwrote is there again.
     #[test]
-    fn a_repeat_taken_back_leaves_the_first() {
+    fn rewind_of_repeated_coinbase_restores_the_first() {
         let first = made(5, &[(vec![], txid(3), 1)]);
         let second = Made { overwrites: true, ..made(9, &[(vec![], txid(3), 1)]) };
         for sealed in [false, true] {

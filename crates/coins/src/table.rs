@@ -36,7 +36,7 @@ const TOMBSTONE: u8 = 1;
 /// Flag of a record: the coin is known to be in no older generation and no table.
 const FRESH: u8 = 2;
 
-/// Secret of one run, so that nobody can choose txids that share a bucket.
+/// Secret of one run, so that txids cannot be ground to share a bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct HashKey(pub [u64; 4]);
 
@@ -434,7 +434,7 @@ impl Table {
     }
 }
 
-/// Bytes of the next chunk behind so many: a sixteenth of them or somewhat more, by quarters of a power of two, for
+/// Bytes of the next chunk behind `bytes` of chunks: a sixteenth of them or somewhat more, by quarters of a power of two, for
 /// memory is cut for each size on its own.
 fn chunk_bytes(have: usize) -> usize {
     let want = (have / 16).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
@@ -534,7 +534,7 @@ mod tests {
 
     /// Random inserts, burials, removals: the table holds what a plain map holds, at every size.
     #[test]
-    fn holds_what_a_plain_map_holds() {
+    fn table_agrees_with_plain_map() {
         let mut table = Table::new(3);
         let mut plain: BTreeMap<(Vec<u8>, u32), Option<Vec<u8>>> = BTreeMap::new();
         let mut rng = testkit::Rng::new(7);
@@ -595,7 +595,7 @@ mod tests {
 
     /// One bucket that everything belongs to: overflow counts go up and down again.
     #[test]
-    fn overflow_is_taken_back() {
+    fn table_removal_clears_overflow_counts() {
         let mut table = Table::new(0);
         let ids: Vec<[u8; 32]> = (0..2000).map(txid).collect();
         for id in &ids {
@@ -611,9 +611,9 @@ mod tests {
         assert!(table.buckets.iter().all(|bucket| bucket.overflow == 0 && bucket.match_empty() == 0xfff));
     }
 
-    /// DESIGN: at most 90 bytes a coin at the worst fill, for the mix of a full chain.
+    /// At most 90 bytes a coin at the worst fill, for the mix of a full chain.
     #[test]
-    fn bytes_a_coin() {
+    fn table_memory_per_coin_is_bounded() {
         let mut table = Table::new(5);
         let (mut worst, count) = (0.0f64, 40_000);
         for n in 0..count {

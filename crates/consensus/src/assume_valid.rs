@@ -133,7 +133,7 @@ mod tests {
 
     /// Blocks of difficulty 1 (4,295,032,833 hashes), 600 seconds each: two weeks are 2016 of them.
     #[test]
-    fn reasons() {
+    fn script_checks_are_skipped_only_if_all_conditions_hold() {
         const PROOF: u64 = 0x1_0001_0001;
         let known = |height, contains_block| AssumedValid::Known { height, contains_block };
         let best =
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn equivalent_times() {
+    fn equivalent_time_matches_core() {
         let most = Work(U256::MAX);
         for (row, to, from, bits, want) in [
             ("none", work(7), work(7), 0x1d00_ffff, 0),

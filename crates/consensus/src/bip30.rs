@@ -82,7 +82,7 @@ mod tests {
     use crate::Chain;
 
     #[test]
-    fn where_it_is_enforced() {
+    fn bip30_enforced_except_repeats_and_known_bip34_chain() {
         let [main, test] = [Chain::Main, Chain::Test].map(Params::new);
         let [test4, signet, regtest] = [Chain::Testnet4, Chain::Signet, Chain::Regtest].map(Params::new);
         let other = BlockHash::from_bytes([7; 32]);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn coins() {
+    fn makes_coin_excludes_genesis_and_unspendable() {
         let long = vec![0x51; 10_001];
         for (height, script, want) in [
             (0, &[0x51][..], false),

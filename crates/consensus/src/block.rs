@@ -321,7 +321,7 @@ mod tests {
 
     /// Core's `CScript() << n`.
     #[test]
-    fn height_pushes() {
+    fn height_push_matches_core() {
         for (height, want) in [
             (0, "00"),
             (1, "51"),

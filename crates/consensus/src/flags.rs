@@ -35,7 +35,7 @@ mod tests {
     use crate::Chain;
 
     #[test]
-    fn flags_of_blocks() {
+    fn script_flags_by_height_and_exception() {
         let base = Flags::P2SH | Flags::WITNESS | Flags::TAPROOT;
         let (der, cltv) = (Flags::DERSIG, Flags::CHECKLOCKTIMEVERIFY);
         let (csv, dummy) = (Flags::CHECKSEQUENCEVERIFY, Flags::NULLDUMMY);

@@ -8,7 +8,7 @@
 use crate::{BlockError, BlockSpend, Chain, Params, SpentCoin, block, transaction};
 use primitives::{Amount, BlockHash, Height, MedianTime, Reader, Tables, merkle};
 
-/// The verdict; `None` where there is no block.
+/// The verdict; `None` for bytes that do not deserialize as a block.
 pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     let mut reader = Reader::new(data);
     let (height, coin_height) = (Height::new(reader.u16().ok()?.into()), Height::new(reader.u16().ok()?.into()));
@@ -43,7 +43,7 @@ fn judge(bytes: &[u8], height: Height, coin: &SpentCoin<'_>) -> Result<(), Block
         parsed.wtxids_into(&txids, &mut wtxids);
     }
     let mutation = block::mutation(&parsed, true, &txids, &wtxids, &mut scratch);
-    assert!(mutation.is_none_or(|error| error.mutated()), "what marks no header says so");
+    assert!(mutation.is_none_or(|error| error.mutated()), "a mutated body does not invalidate its header");
     // The zero hash meets every target.
     block::check(&params, &parsed, &BlockHash::ZERO, &txids, &mut sigops, &mut scratch)?;
     let context = block::Context { height, median_time_past: MedianTime::new(1_700_000_000) };
@@ -66,7 +66,7 @@ mod tests {
 
     /// A good block of two transactions at height 200, and what becomes of it when some bytes are others.
     #[test]
-    fn any_block_gets_a_verdict() {
+    fn rules_on_any_bytes_give_a_stable_verdict() {
         let coinbase = [
             &[1, 0, 0, 0, 1][..],
             &[0; 32],

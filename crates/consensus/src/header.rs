@@ -133,7 +133,7 @@ pub fn check_version(params: &Params, version: i32, height: Height) -> Result<()
 ///
 /// # Errors
 ///
-/// The first rule that is broken. [`Rule::TimeTooNew`] is none that marks.
+/// The first rule that is broken. [`Rule::TimeTooNew`] does not mark a header invalid.
 ///
 /// Source: Bitcoin Core b88bffe, `ContextualCheckBlockHeader`.
 pub fn check(
@@ -198,7 +198,7 @@ fn search_real_bits(params: &Params, parent: &Parent, mut ancestor: impl FnMut(H
 
 /// The bits of the period after the one from `first` to `last`.
 ///
-/// The time between the two covers one block less than a period: Core's old mistake, kept by everybody.
+/// The time between the two covers one block less than a period: Core's old mistake, now a rule.
 ///
 /// Source: Bitcoin Core b88bffe, `CalculateNextWorkRequired`.
 pub fn retarget(params: &Params, first: Ancestor, last: Ancestor) -> u32 {
@@ -255,7 +255,7 @@ mod tests {
 
     /// Rows of Core's pow_tests.cpp, and what they allow at that height without the blocks in between.
     #[test]
-    fn retargets_of_mainnet() {
+    fn retarget_matches_mainnet() {
         let params = Params::new(Chain::Main);
         for (first_time, height, last_time, bits, want) in [
             (1_261_130_161, 32_255, 1_262_152_739, 0x1d00_ffff, 0x1d00_d86a),
@@ -300,7 +300,7 @@ mod tests {
 
     /// A period whose last block has the easiest target, under each network's rules.
     #[test]
-    fn retarget_base_is_the_networks() {
+    fn retarget_base_follows_bip94() {
         let easiest = 0x1d00_ffff;
         let (first, last) = (at(1_700_000_000, 0x1b0f_0000), at(1_700_000_000 + 1_209_600, easiest));
         for (params, want) in [
@@ -322,7 +322,7 @@ mod tests {
 
     /// Heights and bits of a small testnet; the first block of a period counts as real whatever its bits.
     #[test]
-    fn late_blocks_of_test_networks() {
+    fn required_bits_after_20_minutes_on_test_networks() {
         let (easiest, real) = (0x1d00_ffff, 0x1c12_3456);
         let params = Params::new(Chain::Test);
         for (name, height, time, chain, want) in [
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn median_time_past_of_eleven() {
         for (times, want) in [
             (vec![5], 5),
             (vec![5, 9], 9),
@@ -388,9 +388,9 @@ mod tests {
         }
     }
 
-    /// Core's pow_tests.cpp: a hash of 1 under targets that are none, and a hash above a good one.
+    /// Core's pow_tests.cpp: a hash of 1 under invalid targets, and a hash above a good one.
     #[test]
-    fn targets_that_are_none() {
+    fn proof_of_work_with_invalid_target_fails() {
         let params = Params::new(Chain::Main);
         let one = BlockHash::from_bytes({
             let mut bytes = [0; 32];
@@ -419,7 +419,7 @@ mod tests {
 
     /// Each rule with the last header that passes and the first that does not.
     #[test]
-    fn every_rule_of_a_header() {
+    fn header_rules_and_neighbours() {
         let main = Params::new(Chain::Main);
         let test4 = Params::new(Chain::Testnet4);
         let real = 0x1c12_3456;

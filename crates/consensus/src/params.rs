@@ -44,7 +44,7 @@ impl Chain {
         Chain::ALL.into_iter().find(|chain| chain.name() == name)
     }
 
-    /// The folder of the network inside the data directory; empty for mainnet. Source: chainparamsbase.cpp.
+    /// The subdirectory of the network in the data directory; empty for mainnet. Source: chainparamsbase.cpp.
     pub const fn net_dir(self) -> &'static str {
         match self {
             Chain::Main => "",
@@ -329,7 +329,7 @@ mod tests {
     use primitives::{Amount, Tables};
 
     #[test]
-    fn progress_is_a_share_of_transactions() {
+    fn progress_is_share_of_transactions() {
         let data = ChainTxData { time: 1_000_000, tx_count: 10_000, tx_rate: 0.5 };
         let params = Params { chain_tx_data: data, ..Params::new(Chain::Main) };
         let now = 1_020_000;
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn genesis_blocks_hash() {
+    fn genesis_blocks_have_known_hashes() {
         for (chain, bytes) in
             Chain::ALL.into_iter().map(|chain| (chain, if chain == Chain::Testnet4 { 261 } else { 285 }))
         {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_intervals() {
+    fn chain_names_and_intervals() {
         for (chain, name, net_dir, magic, interval, snapshots) in [
             (Chain::Main, "main", "", "f9beb4d9", 2016, 4),
             (Chain::Test, "test", "testnet3", "0b110907", 2016, 2),
@@ -390,13 +390,13 @@ mod tests {
             }
             assert_eq!(params.assumeutxo_for(&params.genesis_hash), None);
         }
-        assert_eq!(Chain::from_name("testnet3"), None, "the folder is no name");
+        assert_eq!(Chain::from_name("testnet3"), None, "the subdirectory is no name");
         assert!(Params::new(Chain::Main).assumeutxo.is_sorted_by_key(|known| known.height));
     }
 
     /// A challenge of one byte (OP_TRUE): its magic is the start of sha256d(01 51).
     #[test]
-    fn custom_signet() {
+    fn custom_signet_magic_is_hash_of_challenge() {
         let signet = Params::new(Chain::Signet);
         let custom = signet.clone().with_signet_challenge(&[0x51]).unwrap();
         assert_eq!(custom.magic, *simd::sha256::sha256d(&[1, 0x51]).first_chunk::<4>().unwrap());
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn regtest_moves_deployments() {
+    fn regtest_activation_heights_move() {
         let heights = |p: &Params| [p.segwit_height, p.bip34_height, p.bip66_height, p.bip65_height, p.csv_height];
         assert_eq!(heights(&Params::new(Chain::Regtest)), [0, 1, 1, 1, 1].map(Height::new));
         for (at, name) in ["segwit", "bip34", "dersig", "cltv", "csv"].into_iter().enumerate() {

@@ -287,7 +287,7 @@ mod tests {
     use crate::Chain;
 
     #[test]
-    fn subsidies() {
+    fn subsidy_halves_to_zero() {
         let [main, regtest] = [Chain::Main, Chain::Regtest].map(Params::new);
         for (params, height, want) in [
             (&main, 0, 5_000_000_000),
@@ -311,7 +311,7 @@ mod tests {
 
     /// Locks of one input whose coin is of height 100, in a block of height 110; block h has the median time h * 600.
     #[test]
-    fn relative_locks() {
+    fn sequence_locks_by_height_and_time() {
         const TIME: u32 = SEQUENCE_LOCKTIME_TYPE_FLAG;
         const OFF: u32 = SEQUENCE_LOCKTIME_DISABLE_FLAG;
         for (row, sequence, coin_height, holds) in [
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_stay_amounts() {
+    fn input_sum_beyond_max_money_fails() {
         let coin = |value| SpentCoin { height: Height::GENESIS, coinbase: false, value: Amount(value), script: &[] };
         let most = Amount::MAX.0;
         for (sum, value, want) in [

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_found_wherever_they_stand() {
+    fn duplicate_inputs_found_at_any_position() {
         let id = |n: u8| [n; 32];
         // The same 64 bits, another txid: only the whole prevout tells them apart.
         let mut near = id(1);
@@ -216,7 +216,7 @@ mod tests {
 
     /// Against the plain way, an outpoint that is compared whole: the null one, and with any one byte changed.
     #[test]
-    fn the_null_prevout() {
+    fn null_prevout_needs_hash_and_number() {
         let null = [&[0; 32][..], &[0xff; 4]].concat();
         let changed = (0..36).map(|at| {
             let mut bytes = null.clone();
@@ -239,7 +239,7 @@ mod tests {
 
     /// Locktime, sequences, height 100, cutoff 600,000,000.
     #[test]
-    fn finality() {
+    fn is_final_by_locktime_and_sequence() {
         for (lock_time, sequences, want) in [
             (0, [0, 0], true),
             (99, [0, 0], true),

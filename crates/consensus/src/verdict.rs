@@ -62,7 +62,7 @@ pub enum Rule {
         /// The least that this height allows.
         want: i32,
     },
-    /// `too-little-chainwork`: nobody vouches for the chain of this header.
+    /// `too-little-chainwork`: the chain of this header has less work than the minimum.
     TooLittleChainwork,
     /// `bad-signet-blksig`: see [`crate::block::check_signet_solution`].
     BadSignetBlksig {

@@ -64,7 +64,7 @@ mod tests {
 
     /// From Core's compress_tests.cpp and facts of undo data.
     #[test]
-    fn compression_is_cores() {
+    fn amount_compression_matches_core() {
         for (amount, value) in [
             (0, 0),
             (1, 1),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn range() {
+    fn amount_range_ends_at_max_money() {
         assert!(Amount(0).in_range() && Amount::MAX.in_range());
         assert!(!Amount(-1).in_range() && !Amount(Amount::MAX.0 + 1).in_range());
         assert_eq!(Amount::MAX.plus(Amount(1)), None);

@@ -97,7 +97,7 @@ impl<'a> Block<'a> {
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When `index` is out of range.
     #[inline]
     pub fn transaction(&self, index: usize) -> Transaction<'a> {
         assert!(index < self.tables.transactions.len(), "transaction index out of range");
@@ -271,7 +271,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When `index` is out of range.
     #[inline]
     pub fn input(&self, index: usize) -> Input<'a> {
         assert!(index < self.input_count(), "input index out of range");
@@ -282,7 +282,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When `index` is out of range.
     #[inline]
     pub fn output(&self, index: usize) -> Output<'a> {
         assert!(index < self.output_count(), "output index out of range");
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn genesis_parses_and_hashes() {
+    fn genesis_block_parses_and_hashes() {
         let bytes = genesis();
         assert_eq!(bytes.len(), 285);
         let mut tables = Tables::new();
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_is_refused_and_a_tail_is_left_alone() {
+    fn block_cut_anywhere_is_refused_and_tail_ignored() {
         let mut bytes = genesis();
         for cut in 0..bytes.len() {
             assert!(matches!(Tables::new().parse_block(&bytes[..cut]), Err(DecodeError::Cut { .. })), "cut at {cut}");
@@ -484,7 +484,7 @@ mod tests {
     );
 
     #[test]
-    fn witness_form() {
+    fn transaction_with_witness_has_both_ids() {
         let bytes = hex::decode(SEGWIT).unwrap();
         let mut tables = Tables::new();
         let tx = tables.parse_transaction(&bytes).unwrap();
@@ -507,7 +507,7 @@ mod tests {
 
     /// What is summed while a block is parsed is what its transactions say; tables that are used again forget.
     #[test]
-    fn the_weight_is_the_sum() {
+    fn block_weight_is_sum_of_transactions() {
         let (legacy, witness) = (genesis()[81..].to_vec(), hex::decode(SEGWIT).unwrap());
         let mut tables = Tables::new();
         for (legacies, witnesses) in [(1, 0), (3, 2), (0, 5), (0, 0), (1, 1)] {
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_core_refuses_is_refused() {
+    fn block_refused_by_core_is_refused() {
         let empty_body = "0000000000"; // No inputs, flag 0: neither inputs nor outputs follow, only the locktime.
         for (name, hex, want) in [
             ("flag 0: an empty transaction parses", format!("01000000{empty_body}00"), None),
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flipped_byte_panics() {
+    fn block_with_flipped_byte_never_panics() {
         let good = hex::decode(SEGWIT).unwrap();
         let mut tables = Tables::new();
         for at in 0..good.len() {

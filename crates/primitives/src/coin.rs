@@ -322,7 +322,7 @@ mod tests {
 
     /// From Core's coins_tests.cpp, and the coinbase of mainnet's block 1.
     #[test]
-    fn known_coins() {
+    fn coin_of_core_vectors_round_trips() {
         let p2pk = "410496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52da7589379515d4e0a604f8141781e6229472\
                     1166bf621e73a82cbf2342c858eeac";
         for (bytes, height, coinbase, value, script) in [
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_script_comes_back() {
+    fn coin_script_of_every_kind_round_trips() {
         let on_curve =
             "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b448\
                         a68554199c47d08ffb10d4b8"
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_stored_scripts_are_read_as_core_reads_them() {
+    fn coin_with_odd_script_reads_as_in_core() {
         let mut oversize = vec![0, 0];
         put_varint(&mut oversize, 10_001 + SPECIAL_KINDS);
         oversize.extend_from_slice(&[0x51; 10_001]);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn keys() {
+    fn coin_key_of_known_outpoints() {
         let txid = Txid::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
         let rows = [(0, "00"), (127, "7f"), (128, "8000"), (16_512, "808000"), (u32::MAX, "8efefefe7f")];
         for (vout, hex) in rows {
@@ -428,7 +428,7 @@ mod tests {
 
     /// The order of the records, which is not that of the numbers: VARINT 128 is `80 00`, 127 is `7f`, 16,511 is `ff 7f`.
     #[test]
-    fn keys_sort_as_their_bytes() {
+    fn coin_key_order_is_byte_order() {
         let vouts = [0, 1, 126, 127, 128, 255, 256, 16_511, 16_512, 2_113_663, 2_113_664, u32::MAX];
         let txids = [[0; 32], [1; 32], [0xff; 32]].map(Txid::from_bytes);
         let all = || txids.iter().flat_map(|&txid| vouts.map(|vout| CoinKey::new(&OutPoint { txid, vout })));
@@ -439,7 +439,7 @@ mod tests {
 
     /// The only coin of mainnet's chain at height 1: hash computed with Core's code.
     #[test]
-    fn hashed_form() {
+    fn coin_hashed_form_matches_core() {
         let stored = hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
         let txid = Txid::literal("0e3e2357e806b6cdb1f70b54c3a3a17b6714ee1f0e68bebb44a74b1efd512098");
         let mut out = Vec::new();

@@ -338,7 +338,7 @@ mod tests {
 
     /// Values and bytes from Core's comment in serialize.h, and 259900 from the block index.
     #[test]
-    fn varint_is_cores() {
+    fn varint_matches_core() {
         for (n, hex) in [
             (0, "00"),
             (127, "7f"),
@@ -373,7 +373,7 @@ mod tests {
 
     /// The word against the digits: around every power of two, and at random of every length.
     #[test]
-    fn varint_in_a_word_is_the_plain_one() {
+    fn varint_read_by_word_matches_plain_one() {
         let mut rng = testkit::Rng::new(3);
         let edges = (0..64).flat_map(|bit| (0..9).map(move |near| (1u64 << bit).wrapping_add(near).wrapping_sub(4)));
         let random: Vec<u64> = (0..6_400).map(|at| rng.u64() >> (at % 64)).collect();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn compact_size_is_minimal_and_bounded() {
+    fn compact_size_must_be_minimal_and_bounded() {
         for n in [0, 1, 252, 253, 254, 0xffff, 0x1_0000, 0x0200_0000] {
             let mut out = Vec::new();
             put_compact_size(&mut out, n);

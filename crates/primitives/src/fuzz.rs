@@ -28,7 +28,7 @@ pub fn fuzz_block(data: &[u8]) {
         (Err(_), None) => {}
         (got, want) => panic!("{:?}, and the plain reader says {}", got.map(|_| ()), want.is_some()),
     }
-    // An amount that is none of money is read, as by Core, but has no form of its own.
+    // An amount out of range is read, as by Core, but has no form of its own.
     if let Ok(coin) = CoinRef::decode(data)
         && coin.value.in_range()
     {
@@ -184,7 +184,7 @@ mod tests {
 
     /// Blocks of transactions of every form, and each of them bent in some places.
     #[test]
-    fn any_bytes_are_read_as_by_the_plain_reader() {
+    fn parser_on_any_bytes_agrees_with_plain_reader() {
         let input = [&[1u8][..], &[7; 36], &[2, 0x51, 0x52], &[0xff; 4]].concat();
         let output = [&[1u8][..], &[0; 8], &[1, 0x51]].concat();
         let legacy = [&[2, 0, 0, 0][..], &input, &output, &[0; 4]].concat();

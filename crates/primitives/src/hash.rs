@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_print_reversed() {
+    fn hash_prints_reversed() {
         let text = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f";
         let hash = Hash256::from_display(text).unwrap();
         assert_eq!(hash.0[31], 0);

@@ -88,7 +88,7 @@ mod tests {
 
     /// Mainnet's genesis block: facts from Core's chain parameters.
     #[test]
-    fn genesis() {
+    fn header_of_genesis_has_known_hash_and_fields() {
         let merkle = Hash256::literal("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b");
         let header = Header::new(1, BlockHash::ZERO, merkle, 1_231_006_505, 0x1d00_ffff, 2_083_236_893);
         assert_eq!(

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heights_and_numbers_of_blocks() {
+    fn height_arithmetic_counts_blocks() {
         let [low, high] = [3, 10].map(Height::new);
         assert_eq!((low + 7, high - 7, high - low), (high, low, 7));
         assert_eq!((low.checked_sub(4), low.saturating_sub(4)), (None, Height::GENESIS));

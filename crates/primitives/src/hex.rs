@@ -50,7 +50,7 @@ pub fn encode(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn hex_both_ways() {
+    fn hex_round_trips_and_refuses_other_text() {
         assert_eq!(super::decode("00ffA5").unwrap(), [0, 255, 165]);
         assert_eq!(super::encode(&[0, 255, 165]), "00ffa5");
         assert_eq!(super::literal::<2>("beef"), [0xbe, 0xef]);

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_print_as_their_hash() {
+    fn id_prints_as_its_hash() {
         let text = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f";
         let hash = BlockHash::literal(text);
         assert_eq!((hash.to_string(), format!("{hash:?}")), (text.to_owned(), text.to_owned()));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn outpoint_is_null_needs_id_and_number() {
+    fn outpoint_is_null_only_with_both_parts_null() {
         assert!(OutPoint::NULL.is_null());
         assert!(!OutPoint { vout: 0, ..OutPoint::NULL }.is_null());
         assert!(!OutPoint { txid: Txid::from_bytes([1; 32]), ..OutPoint::NULL }.is_null());

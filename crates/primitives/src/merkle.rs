@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_the_plain_one_and_sees_doubles() {
+    fn merkle_root_matches_plain_one_and_reports_mutation() {
         for count in 0..70u8 {
             let leaves: Vec<Hash256> = (0..count).map(|i| Hash256([i + 1; 32])).collect();
             assert_eq!(root(&mut leaves.clone()), (plain(&leaves), false), "{count} leaves");

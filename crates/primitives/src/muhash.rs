@@ -135,7 +135,7 @@ mod tests {
 
     /// From Core's crypto_tests.cpp; the empty set and the set of mainnet's first coin as computed by Core.
     #[test]
-    fn known_sets() {
+    fn muhash_of_known_sets_matches_core() {
         let mut set = MuHash::new();
         assert_eq!(
             Hash256(set.finalize()).to_string(),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_multiply_to_the_whole() {
+    fn muhash_of_parts_combines_to_whole() {
         let (mut whole, mut even, mut odd) = (MuHash::new(), MuHash::new(), MuHash::new());
         for n in 0..20 {
             whole.insert(&element(n));
@@ -178,7 +178,7 @@ mod tests {
 
     /// Sums that carry past the top limb come back at the bottom.
     #[test]
-    fn the_greatest_numbers_multiply() {
+    fn muhash_product_of_greatest_numbers_is_reduced() {
         let top = [u64::MAX; LIMBS]; // PRIME_DIFF - 1 modulo the prime.
         let mut small = [0; LIMBS];
         small[0] = PRIME_DIFF - 1;

@@ -21,7 +21,7 @@ const TRANSACTION_BYTES_MIN: usize = 10;
 pub(crate) struct TransactionAt {
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// Where the witnesses start; where the locktime starts when there are none.
+    /// Where the witnesses start; where the locktime starts without them.
     pub(crate) witness: u32,
     pub(crate) inputs: u32,
     pub(crate) outputs: u32,

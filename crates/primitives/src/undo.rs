@@ -77,7 +77,7 @@ mod tests {
 
     /// Undo data of a block with one transaction that spends the coinbase of mainnet's block 1.
     #[test]
-    fn known_payload() {
+    fn undo_of_known_block_round_trips() {
         let coin = hex::literal::<35>("03320496b538e853519c726a2c91e61ec11600ae1390813a627c66fb8be7947be63c52");
         let mut out = Vec::new();
         put_count(&mut out, 1);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn height_zero_has_no_byte_between() {
+    fn undo_entry_at_height_zero_has_no_version_byte() {
         let mut out = Vec::new();
         put_entry(&mut out, &[1, 0, 6]).unwrap();
         assert_eq!(out, [1, 0, 6]);

@@ -284,7 +284,7 @@ mod tests {
 
     /// Bits, target and compact again; facts from Core's arith_uint256 tests and its rules.
     #[test]
-    fn compact_form() {
+    fn target_compact_form_round_trips() {
         for (bits, target) in [
             (0x1d00_ffff, Some("00000000ffff0000000000000000000000000000000000000000000000000000")),
             (0x207f_ffff, Some("7fffff0000000000000000000000000000000000000000000000000000000000")),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_known_bits() {
+    fn work_of_known_bits_matches_core() {
         assert_eq!(Work::of_bits(0x1d00_ffff).0, U256::from_u64(0x1_0001_0001));
         assert_eq!(Work::of_bits(0x207f_ffff).0, U256::from_u64(2));
         assert_eq!(Work::of_bits(0).0, U256::ZERO);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_agrees_with_128_bits() {
+    fn u256_arithmetic_agrees_with_128_bits() {
         let mut rng = testkit::Rng::new(1);
         let mut next = || rng.u64() >> 7;
         let wide = |n: u128| U256([n as u64, (n >> 64) as u64, 0, 0]);

@@ -160,7 +160,7 @@ pub trait Batch: Sync {
     /// could not tell; what depends on it has to be run again with [`Immediate`].
     fn verify(&self, checks: &[Check]) -> Vec<bool>;
 
-    /// Whether it is so much faster than single checks that all pairs of a CHECKMULTISIG are better recorded than tried.
+    /// Whether recording all pairs of a CHECKMULTISIG costs less than trying them one by one.
     fn takes_pairs(&self) -> bool {
         false
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn ecdsa_with_every_kind_of_key() {
+    fn ecdsa_check_with_every_kind_of_key() {
         let (good, public) = ecdsa_check();
         let Check::Ecdsa { signature, sighash, .. } = good else { unreachable!() };
         let full = public.serialize_uncompressed();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_fails() {
+    fn check_with_flipped_bit_fails() {
         let (good, _) = ecdsa_check();
         assert!(good.holds());
         let pair = Keypair::from_secret_bytes([5; 32]).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_says_what_each_says() {
+    fn batch_agrees_with_single_checks() {
         let (good, _) = ecdsa_check();
         let Check::Ecdsa { signature, key, .. } = good else { unreachable!() };
         let bad = Check::Ecdsa { signature, key, sighash: [8; 32] };

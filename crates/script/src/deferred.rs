@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_decide_as_the_loop_does() {
+    fn multisig_groups_decide_as_the_loop() {
         for (signatures, keys) in [(1, 1), (1, 3), (2, 2), (2, 3), (3, 3), (2, 4), (3, 4)] {
             for table in 0..1u32 << (signatures * keys) {
                 let holds = |i: usize, j: usize| table >> (i * keys + j) & 1 == 1;

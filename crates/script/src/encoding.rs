@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_der() {
+    fn strict_der_accepts_and_refuses_as_core() {
         assert!(is_strict_der(&good()));
         for (hex, want) in [
             ("300602010102010101", true),
@@ -218,7 +218,7 @@ mod tests {
 
     /// What strict DER accepts, the loose reader reads; and the loose forms of it, too.
     #[test]
-    fn loose_forms() {
+    fn lax_der_reads_as_core() {
         let strict = good();
         let want = parse_lax(&strict[..strict.len() - 1]).unwrap();
         assert_eq!(hex::encode(&want), format!("{}{}", &R[10..], &S[4..]));
@@ -262,7 +262,7 @@ mod tests {
 
     /// libsecp256k1's own loose reader is the twin, on changed signatures; so is its normalisation.
     #[test]
-    fn loose_forms_are_libsecp256k1s() {
+    fn lax_der_agrees_with_libsecp256k1() {
         let mut rng = Rng::new(11);
         let mut random = |below: usize| rng.below(below);
         let (mut readable, mut unreadable) = (0, 0);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn low_s() {
+    fn low_s_boundary() {
         let mut compact = [0; 64];
         compact[32..].copy_from_slice(&HALF_ORDER);
         assert!(is_low_s(&compact));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn demands_on_signatures() {
+    fn signature_encoding_flags() {
         let mut high = good();
         high[39] = 0x7f;
         high[40..44].fill(0xff);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn demands_on_keys() {
+    fn public_key_encoding_flags() {
         let key = |first: u8, bytes: usize| {
             let mut key = vec![0x11; bytes];
             key[0] = first;

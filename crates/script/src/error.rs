@@ -160,7 +160,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn names_and_texts_are_unique() {
+    fn error_names_and_texts_are_unique() {
         let names: HashSet<&str> = ScriptError::ALL.iter().map(|e| e.name()).collect();
         let texts: HashSet<String> = ScriptError::ALL.iter().map(ToString::to_string).collect();
         // Core's enumeration has 54 values between OK and ERROR_COUNT.

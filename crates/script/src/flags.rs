@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_bits_agree() {
+    fn flag_names_and_bits_agree() {
         for (at, &(name, flag)) in Flags::NAMES.iter().enumerate() {
             assert_eq!(flag.0, 1 << at, "{name}: bits in order, each once");
             assert_eq!(Flags::from_name(name), Some(flag));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn consistency() {
+    fn flag_combinations_are_checked() {
         for (flags, want) in [
             (Flags::NONE, true),
             (Flags::WITNESS, false),

@@ -59,7 +59,7 @@ mod tests {
     use primitives::hex;
 
     #[test]
-    fn numbers_are_cores() {
+    fn script_numbers_match_core() {
         for (number, text) in [
             (0, ""),
             (1, "01"),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_needed() {
+    fn script_number_must_be_minimal() {
         for (text, number) in [("00", 0), ("80", 0), ("0100", 1), ("0180", -1), ("7f00", 127), ("00000000", 0)] {
             let bytes = hex::decode(text).unwrap();
             assert_eq!(decode(&bytes, false, 4), Ok(number), "{text}");

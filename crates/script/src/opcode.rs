@@ -212,7 +212,7 @@ mod tests {
     use primitives::hex;
 
     #[test]
-    fn instructions_end_where_cores_do() {
+    fn instructions_end_as_in_core() {
         for (hex, count, end, cut) in [
             ("", 0, 0, false),
             ("00", 1, 1, false),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes() {
+    fn script_shapes_are_recognized() {
         let hash = "11".repeat(20);
         for (hex, want) in [
             (format!("0014{hash}"), Some((0, 20))),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn pushes() {
+    fn push_opcodes_are_recognized() {
         for bytes in [0, 1, 75, 76, 255, 256, 520, 65_535, 65_536] {
             let data = vec![0xab; bytes];
             let mut script = Vec::new();

@@ -211,7 +211,7 @@ mod tests {
     use primitives::hex;
 
     #[test]
-    fn solutions_are_cut_out() {
+    fn signet_solution_is_cut_from_commitment() {
         for (name, script, rest, solution) in [
             ("no header", "6a02abcd", "6a02abcd", None),
             ("the header alone is none", "6a04ecc7daa2", "6a04ecc7daa2", None),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn solutions_are_read_to_the_end() {
+    fn signet_solution_must_end_with_its_bytes() {
         for (name, bytes, want) in [
             ("empty scriptSig and witness", "0000", true),
             ("both", "0151 02 01aa 00", true),

@@ -83,7 +83,7 @@ mod tests {
     use primitives::{Tables, hex};
 
     #[test]
-    fn counts() {
+    fn sigops_of_scripts() {
         for (hex, rough, accurate) in [
             ("", 0, 0),
             ("ac", 1, 1),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn redeem_scripts() {
+    fn sigops_of_redeem_scripts() {
         let script_hash = hex::decode(&format!("a914{}87", "00".repeat(20))).unwrap();
         for (hex, want) in [
             ("", 0),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn witness_programs() {
+    fn sigops_of_witness_programs() {
         let key_hash = format!("0014{}", "11".repeat(20));
         let script_hash = format!("0020{}", "11".repeat(32));
         let p2sh = format!("a914{}87", "22".repeat(20));

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn truth() {
+    fn stack_item_truth() {
         for (bytes, want) in [
             (&[][..], false),
             (&[0], false),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn moves() {
+    fn stack_moves_items_by_depth() {
         type Move = fn(&mut Stack<'_>) -> Result<(), ScriptError>;
         let rows: [(&str, Move, &[u8], &[u8]); 8] = [
             ("drop 2", |s| s.drop(2), &[1, 2, 3], &[1]),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_kept() {
+    fn stack_memory_is_reused() {
         let mut stack = Stack::default();
         stack.extend([&[7u8][..]; 100].into_iter());
         let room = stack.0.capacity();

@@ -1,4 +1,4 @@
-//! Genesis blocks: one transaction that nobody can spend.
+//! Genesis blocks: one transaction whose output is no coin.
 //!
 //! The merkle root is written down and not computed; a test computes it, and the hash of the header with it.
 

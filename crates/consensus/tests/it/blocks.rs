@@ -97,7 +97,7 @@ fn judge(name: &str, loaded: &Loaded) -> Vec<u32> {
 }
 
 #[test]
-fn blocks_alone() {
+fn real_blocks_pass_alone() {
     let Some(folder) = testkit::data::dir() else { return };
     for (name, want) in ALONE {
         let sigops = judge(name, &load(&folder, name));
@@ -150,7 +150,7 @@ fn spend(loaded: &Loaded, sigops: &[u32], coins: &[SpentCoin<'_>]) -> Result<Tot
 }
 
 #[test]
-fn blocks_with_spent_outputs() {
+fn real_blocks_pass_with_spent_outputs() {
     let Some(folder) = testkit::data::dir() else { return };
     let mut with_heights = 0;
     for (name, fees, coinbase, cost) in WITH_SPENT {
@@ -185,7 +185,7 @@ fn blocks_with_spent_outputs() {
 
 /// Those past CSV whose median time past the data lacks have no locktime that it could decide.
 #[test]
-fn median_time_past_does_not_matter() {
+fn real_blocks_have_no_locktime_near_median_time_past() {
     let Some(folder) = testkit::data::dir() else { return };
     for name in ALONE.iter().map(|row| row.0).chain(WITH_SPENT.iter().map(|row| row.0)) {
         let loaded = load(&folder, name);
@@ -198,7 +198,7 @@ fn median_time_past_does_not_matter() {
 
 /// The two pairs of equal coinbases, applied in the order of their heights: two coins are left, the later ones.
 #[test]
-fn coinbases_that_were_overwritten() {
+fn overwritten_coinbases_are_the_known_two() {
     let Some(folder) = testkit::data::dir() else { return };
     let mut coins: HashMap<OutPoint, Height> = HashMap::new();
     let rows =

@@ -30,7 +30,7 @@ fn replay(folder: &Path, file: &str, chain: Chain, name: &str, tip: &str) {
 }
 
 #[test]
-fn real_chains() {
+fn real_chains_give_expected_utxo_set() {
     let Some(folder) = testkit::data::dir() else { return };
     for (file, chain, name, tip) in [
         (
@@ -70,7 +70,7 @@ fn real_chains() {
 
 /// The cases of consensus_traps.jsonl that stand on one tip.
 #[test]
-fn traps() {
+fn consensus_traps_give_core_reasons() {
     let Some(folder) = testkit::data::dir() else { return };
     let text = String::from_utf8(testkit::data::read(&folder.join("suites/consensus_traps.jsonl.xz"))).unwrap();
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -134,7 +134,7 @@ fn is_mutated(bytes: &[u8], ledger: &Ledger, reason: &str) -> bool {
 
 /// One flipped byte of the solution of signet's block 1, and one of its body: the solution speaks first.
 #[test]
-fn signet_solutions() {
+fn signet_solutions_pass_and_fail_as_in_core() {
     let Some(folder) = testkit::data::dir() else { return };
     let bytes = testkit::data::read(&folder.join("chains/signet_0_120.blk.xz"));
     let good = testkit::data::records(&bytes)[1].to_vec();
@@ -151,7 +151,7 @@ fn signet_solutions() {
             other => panic!("{row}: {other:?}"),
         }
     }
-    // A challenge that anybody can meet takes any block, and none but its own needs this solution.
+    // A trivially true challenge takes any block; only its own block needs this solution.
     let open = Params::new(Chain::Signet).with_signet_challenge(&[0x51]).unwrap();
     let mut tables = Tables::new();
     let block = tables.parse_block(&good).unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Unpacked by the system's `bzip2`; says so when there is none.
+/// Unpacked by the system's `bzip2`; says so where it is missing.
 pub(crate) fn bz2(path: &Path) -> Option<Vec<u8>> {
     match Command::new("bzip2").arg("-dc").arg(path).output() {
         Ok(output) if output.status.success() => Some(output.stdout),

@@ -23,7 +23,7 @@ fn broken(params: &Params, header: Header, height: Height, script_sig: &[u8]) ->
 }
 
 #[test]
-fn mined_and_invalid() {
+fn mined_invalid_blocks_get_their_reason() {
     let Some(folder) = testkit::data::dir() else { return };
     let text = std::fs::read_to_string(folder.join("suites/error_blocks.csv")).unwrap();
     let params = Params::new(Chain::Main);

@@ -33,7 +33,7 @@ fn judge(params: Params, headers: &[Header]) -> (String, usize) {
 }
 
 #[test]
-fn mainnet_to_99999() {
+fn mainnet_headers_to_99999_pass() {
     let Some(folder) = testkit::data::dir() else { return };
     let Some(bytes) = data::bz2(&folder.join("headers/block-headers-mainnet-1-100_000.bz2")) else { return };
     let headers = split(&bytes[10..]); // Behind magic, type and start height.
@@ -45,7 +45,7 @@ fn mainnet_to_99999() {
 }
 
 #[test]
-fn signet_to_2015() {
+fn signet_headers_to_2015_pass() {
     let Some(folder) = testkit::data::dir() else { return };
     let headers = split(&testkit::data::read(&folder.join("headers/signet_headers_0_2015.bin.xz")));
     let params = Params::new(Chain::Signet);
@@ -56,7 +56,7 @@ fn signet_to_2015() {
 }
 
 #[test]
-fn testnet3_and_a_fork() {
+fn testnet3_headers_with_fork_pass() {
     let Some(folder) = testkit::data::dir() else { return };
     let text = std::fs::read_to_string(folder.join("headers/blockheader_testnet3.hex")).unwrap();
     let parse = |line: &str| Header(hex::decode(line).unwrap().try_into().unwrap());
@@ -71,7 +71,7 @@ fn testnet3_and_a_fork() {
 
 /// chainwork 12 bytes big endian | height u32 big endian | header, at every change of difficulty.
 #[test]
-fn mainnet_at_every_change() {
+fn mainnet_headers_at_every_retarget_pass() {
     let Some(folder) = testkit::data::dir() else { return };
     let text = std::fs::read_to_string(folder.join("headers/mainnet_checkpoints.txt")).unwrap();
     let params = Params::new(Chain::Main);

@@ -31,7 +31,7 @@ pub(crate) struct Ledger {
 /// Why a block did not become the tip.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// Its bytes are no block.
+    /// Its bytes do not deserialize as a block.
     Unparsable,
     /// Its parent is not the tip.
     Elsewhere,

@@ -12,7 +12,7 @@ const BASE: u32 = 101;
 const SUBSIDY: i64 = 50 * COIN;
 const TIME: u32 = 1_700_000_000;
 
-/// 101 blocks whose coinbases anybody can spend; that of block 1 is mature for block 102, not for 101.
+/// 101 blocks whose coinbases pay to a script that is always true; that of block 1 is mature for block 102, not for 101.
 fn base(params: Params) -> (Ledger, Vec<Tx>) {
     let (mut ledger, mut coinbases) = (Ledger::new(params), Vec::new());
     ledger.scripts = false;
@@ -93,7 +93,7 @@ fn check(bench: &Bench, rows: &[(&str, Vec<u8>, &str)]) {
 }
 
 #[test]
-fn header_rules() {
+fn header_rules_and_neighbours() {
     let bench = Bench::new();
     let tx = [bench.coinbase(|_| {})];
     let good = bench.plus(&[]);
@@ -132,7 +132,7 @@ fn header_rules() {
 }
 
 #[test]
-fn rules_of_the_body() {
+fn body_rules_and_neighbours() {
     let bench = Bench::new();
     let [a, b] = [bench.spend(), Tx::spend(bench.coinbases[1].out(0), SUBSIDY)];
     let coinbase = bench.coinbase(|_| {});
@@ -233,7 +233,7 @@ fn rules_of_the_body() {
 }
 
 #[test]
-fn rules_of_the_place_in_the_chain() {
+fn contextual_rules_and_neighbours() {
     let bench = Bench::new();
     let (height, median) = (BASE + 1, TIME + 96);
     let locked = |lock_time, sequence| {
@@ -318,7 +318,7 @@ fn rules_of_the_place_in_the_chain() {
 }
 
 #[test]
-fn rules_of_spending() {
+fn spending_rules_and_neighbours() {
     let mut bench = Bench::new();
     let odd = |n: u8| OutPoint { txid: Txid::from_bytes([n; 32]), vout: 7 };
     let script_hash = [&[0xa9, 0x14][..], &[3; 20], &[0x87]].concat();
@@ -411,7 +411,7 @@ fn rules_of_spending() {
 
 /// Where BIP-0034 comes late, a coinbase can be the same transaction as an earlier one.
 #[test]
-fn overwritten_coins() {
+fn bip30_rule_and_neighbours() {
     let params = Params::new(Chain::Regtest).with_activation_height("bip34", Height::new(1000)).unwrap();
     let (ledger, coinbases) = base(params);
     let again = |txs: &[Tx]| block(ledger.tip(), TIME + BASE + 1, txs);
@@ -428,7 +428,7 @@ fn overwritten_coins() {
 
 /// Where a verdict points to, and what follows from it.
 #[test]
-fn verdicts_name_the_place() {
+fn verdict_names_transaction_and_input() {
     let bench = Bench::new();
     let mut tx = bench.spend();
     tx.inputs.push(In::of(bench.coinbases[60].out(0)));
@@ -445,7 +445,7 @@ fn verdicts_name_the_place() {
 
 /// A body without coinbase: only a transaction of 64 bytes makes it another's.
 #[test]
-fn bodies_of_64_bytes() {
+fn transaction_of_64_bytes_without_coinbase_is_mutated() {
     let bench = Bench::new();
     let mut tx = bench.with(|tx| tx.outputs[0].1.clear());
     for (script_bytes, want) in [(3, None), (4, Some("mutated")), (5, None)] {

@@ -70,7 +70,7 @@ fn same_loop(a: &str, b: &str) -> bool {
 }
 
 #[test]
-fn every_verdict() {
+fn every_rule_has_reason_and_class() {
     for (at, (rule, reason, class)) in RULES.iter().enumerate() {
         let error = BlockError::from(*rule);
         assert_eq!((error.reject_reason().as_ref(), error.class()), (*reason, *class));
@@ -87,7 +87,7 @@ fn every_verdict() {
 
 /// Core goes through all transactions for one step before it goes on to the next.
 #[test]
-fn the_first_failure_of_a_block() {
+fn first_failure_follows_the_steps_of_core() {
     let id = Txid::from_bytes([5; 32]);
     let script = Rule::BlockScriptVerifyFlagFailed { error: ScriptError::EvalFalse };
     let (missing, cost) = (Rule::BadTxnsInputsMissingorspent, Rule::BadBlkSigopCost { cost: 80_001 });
@@ -109,7 +109,7 @@ fn the_first_failure_of_a_block() {
 }
 
 #[test]
-fn amounts_are_written_as_core_does() {
+fn amounts_print_as_in_core() {
     for (value_in, text) in [
         (0, "(0.00)"),
         (1, "(0.00000001)"),

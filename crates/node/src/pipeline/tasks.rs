@@ -101,9 +101,9 @@ impl Pipeline<'_> {
 
     fn fill_answers(&self, flight: &Flight) -> Result<(), Fault> {
         let block = flight.block();
-        let mut asked: Vec<(CoinKey, (u32, u32))> = Vec::new();
+        let mut misses: Vec<(CoinKey, (u32, u32))> = Vec::new();
         for group in 0..SHARD_GROUPS {
-            asked.extend(flight.answers(group).asked().iter().map(|&(ordinal, input)| {
+            misses.extend(flight.answers(group).misses().iter().map(|&(ordinal, input)| {
                 (CoinKey::new(&block.input(input as usize).prevout()), (group as u32, ordinal))
             }));
         }
@@ -116,11 +116,11 @@ impl Pipeline<'_> {
             self.backend.look_up(&keys, &mut |_, _| exists = true)?;
             probes.exists |= exists;
         }
-        if asked.is_empty() {
+        if misses.is_empty() {
             return Ok(());
         }
-        asked.sort_unstable();
-        let (keys, places): (Vec<CoinKey>, Vec<_>) = asked.into_iter().unzip();
+        misses.sort_unstable();
+        let (keys, places): (Vec<CoinKey>, Vec<_>) = misses.into_iter().unzip();
         self.stats.add_asked(keys.len());
         self.backend.look_up(&keys, &mut |index, coin| {
             let (group, ordinal) = places[index];

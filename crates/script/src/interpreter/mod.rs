@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn small_numbers() {
+    fn small_number_opcodes_push_their_number() {
         assert_eq!(small_number(OP_1NEGATE).bytes(), [0x81]);
         assert_eq!(small_number(OP_1).bytes(), [1]);
         assert_eq!(small_number(OP_16).bytes(), [16]);

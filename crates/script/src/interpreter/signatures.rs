@@ -18,7 +18,7 @@ const MULTISIG_KEYS_MAX: i64 = 20;
 /// What a signature check costs of the witness's weight. Source: BIP-0342.
 const CHECK_WEIGHT: i64 = 50;
 
-/// Takes every push of `signature` out of `script_code`, at instruction boundaries. `None` when there is none.
+/// Takes every push of `signature` out of `script_code`, at instruction boundaries. `None` without such a push.
 ///
 /// Source: Bitcoin Core b88bffe, `FindAndDelete`.
 fn find_and_delete(script_code: &[u8], signature: &[u8]) -> Option<Vec<u8>> {
@@ -301,7 +301,7 @@ mod tests {
 
     /// From Core's script_tests.cpp, `script_FindAndDelete`, as far as one push is looked for.
     #[test]
-    fn deletion() {
+    fn find_and_delete_matches_core() {
         for (name, script, signature, want) in [
             ("nothing there", "5152", "aabb", None),
             ("once", "02aabb51", "aabb", Some("51")),

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_until_the_code_changes() {
+    fn sighash_cache_is_kept_until_script_code_changes() {
         let mut cache = Cache::default();
         let mut made = 0;
         let mut ask = |cache: &mut Cache, code: &[u8], hash_type| {

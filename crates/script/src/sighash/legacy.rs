@@ -10,7 +10,7 @@ use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Writer, with_ha
 use primitives::Transaction;
 use simd::sha256::Sha256;
 
-/// From so many inputs on, the blanked inputs are kept; below, they are written again each time, and nothing is
+/// From this number of inputs on, the blanked inputs are kept; below, they are written again each time, and nothing is
 /// allocated.
 const KEPT_INPUTS_MIN: usize = 12;
 /// Inputs from one kept state to the next.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hash_type_is_the_plain_one() {
+    fn legacy_sighash_of_every_type_matches_plain_one() {
         let code = [0x76, 0xa9, 2, 0xab, 0xab, 0x88];
         for (inputs, outputs) in [(1, 1), (2, 1), (5, 7), (11, 3), (12, 14), (33, 40), (100, 70), (300, 260)] {
             let bytes = transaction(inputs, outputs);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn code_separators_and_cuts() {
+    fn legacy_sighash_skips_code_separators() {
         for (name, code, want) in [
             ("none", &[0x51, 0x52][..], &[2, 0x51, 0x52][..]),
             ("some", &[0xab, 0x51, 0xab, 0xab, 0x52, 0xab], &[2, 0x51, 0x52]),

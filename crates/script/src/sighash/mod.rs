@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_hashed_as_one() {
+    fn sighash_writer_hashes_pieces_as_one() {
         let bytes: Vec<u8> = (0..2000u32).map(|n| (n * 7) as u8).collect();
         for step in [1, 3, 36, 255, 256, 257, 700, 2000] {
             let mut writer = Writer::new();

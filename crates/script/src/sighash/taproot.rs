@@ -49,7 +49,7 @@ pub(crate) struct Extension {
     pub(crate) output: Option<[u8; 32]>,
 }
 
-/// The hash that a signature in taproot signs: `leaf` is none for the key path. `annex` has its first byte, 50, and
+/// The hash that a signature in taproot signs: `leaf` is `None` for the key path. `annex` has its first byte, 50, and
 /// not its length. `None` when the hash type does not exist, or is SINGLE and there is no output of the input's
 /// number.
 ///

@@ -57,7 +57,7 @@ fn opcode(word: &str) -> u8 {
 }
 
 #[test]
-fn text_becomes_bytes() {
+fn assembler_writes_known_bytes() {
     for (text, want) in [
         ("", ""),
         ("0 1 16 17 -1 -2", "005160011 14f0182"),

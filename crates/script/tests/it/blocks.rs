@@ -130,7 +130,7 @@ fn proven_in_lanes<'t>(
 }
 
 #[test]
-fn real_blocks() {
+fn real_blocks_verify() {
     let mut rng = Rng::new(7);
     for (name, inputs) in BLOCKS {
         let Some(bytes) = testkit::data::load(&format!("blocks/{name}.blk")) else { return };
@@ -174,7 +174,7 @@ impl Batch for Counting<'_> {
 
 /// The checks of a whole block in batches, with and without one bad signature.
 #[test]
-fn real_blocks_in_batches() {
+fn real_blocks_verify_in_batches() {
     for (name, bad) in [("main_300025_58a9022cc78c", 700), ("main_757739_abad1cabd0ea", 20)] {
         let Some(mut bytes) = testkit::data::load(&format!("blocks/{name}.blk")) else { return };
         let coins = testkit::data::load(&format!("blocks/{name}.spent.xz")).unwrap();

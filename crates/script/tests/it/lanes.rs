@@ -1,4 +1,4 @@
-//! The lanes beside libsecp256k1: on random signatures, on changed ones, and on those made to meet every exception.
+//! The vector lanes against libsecp256k1: on random signatures, on changed ones, and on those made to meet every exception.
 
 use crate::wallet::{Kind, Spending, spending};
 use primitives::Tables;
@@ -230,7 +230,7 @@ fn compare(lanes: Lanes, checks: &[Check]) -> (usize, usize) {
 
 /// Chance does not meet what the lanes leave out: every good check is proven. With SLOW=1, half a million checks.
 #[test]
-fn random_checks() {
+fn lanes_agree_on_random_checks() {
     let Some(lanes) = lanes_of_this_machine() else { return };
     let mut rng = Rng::new(11);
     let (mut all, mut good_ones) = (0, 0);
@@ -254,7 +254,7 @@ fn random_checks() {
 
 /// The first input that is bad is told, whether a batch or the script finds it.
 #[test]
-fn the_first_bad_input_is_told() {
+fn lanes_report_first_bad_input() {
     let mut spending = spending(&[Kind::WitnessKeyHash; 40], 2, 1, 3);
     spending.coins[30].1[5] ^= 1; // Another key's hash: no signature is looked at.
     let verdict = |spending: &Spending| {
@@ -274,7 +274,7 @@ fn the_first_bad_input_is_told() {
 
 /// Every number of lanes filled, every lane bad alone.
 #[test]
-fn lanes_partly_filled() {
+fn lanes_partly_filled_agree() {
     let Some(lanes) = lanes_of_this_machine() else { return };
     let mut rng = Rng::new(12);
     let checks: Vec<Check> = (0..36).map(|_| good(&mut rng)).collect();
@@ -323,7 +323,7 @@ fn small_digits() -> [Vec<Number>; 2] {
 /// Sums of small multiples of the generator, of lambda times it, and of each other: additions of equal and of opposite
 /// points. Whatever the lanes say, nothing is proven that does not hold.
 #[test]
-fn sums_that_meet_exceptions() {
+fn lanes_agree_on_exceptional_sums() {
     let Some(lanes) = lanes_of_this_machine() else { return };
     let (special, [bases, keys]) = (special(), small_digits());
     let lambda = Number::new(literal(LAMBDA));
@@ -469,7 +469,7 @@ fn nudge(check: &mut Check, rng: &mut Rng) {
 
 /// Signatures of which keys, nonces and scalars have to do with each other and with windows, halves and lambda.
 #[test]
-fn related_numbers() {
+fn lanes_agree_on_related_numbers() {
     let Some(lanes) = lanes_of_this_machine() else { return };
     let mut rng = Rng::new(17);
     let (mut all, mut good, mut missed) = (0, 0, 0);
@@ -497,7 +497,7 @@ fn related_numbers() {
 
 /// Signatures whose sum is infinity have no r: none is proven, whatever r claims.
 #[test]
-fn sums_that_are_infinity() {
+fn lanes_agree_on_sums_at_infinity() {
     let Some(lanes) = lanes_of_this_machine() else { return };
     let (mut checks, mut rng) = (Vec::new(), Rng::new(14));
     let special = special();
@@ -531,7 +531,7 @@ fn sums_that_are_infinity() {
 
 /// A tweak of zero changes nothing: the sum is the key itself.
 #[test]
-fn tweak_of_zero() {
+fn lanes_agree_on_tweak_of_zero() {
     let Some(lanes) = lanes_of_this_machine() else { return };
     let mut rng = Rng::new(15);
     let tweak = |tweak: [u8; 32], rng: &mut Rng| {
@@ -547,7 +547,7 @@ fn tweak_of_zero() {
 
 /// High S never passes libsecp256k1; a sum with x = r + n does.
 #[test]
-fn forms_that_are_left_out() {
+fn lanes_prove_neither_high_s_nor_wrapped_x() {
     let Some(lanes) = lanes_of_this_machine() else { return };
     let mut rng = Rng::new(16);
     let mut checks = Vec::new();

@@ -9,7 +9,7 @@ use script::{
 };
 use testkit::Rng;
 
-/// A batch that can tell nothing about those checks of which one in so many is.
+/// A batch that leaves one of every few checks undecided.
 struct Timid(usize);
 
 impl Batch for Timid {
@@ -70,7 +70,7 @@ fn with_transactions(kinds: &[Kind], test: impl FnOnce([&Precomputed<'_>; 3])) {
 }
 
 #[test]
-fn a_piece_is_what_its_inputs_are() {
+fn piece_agrees_with_its_inputs() {
     let kinds: Vec<Kind> = Kind::ALL.repeat(2);
     with_transactions(&kinds, |[good, unsigned, strange]| {
         let mut rng = Rng::new(31);
@@ -93,7 +93,7 @@ fn a_piece_is_what_its_inputs_are() {
 
 /// Checks are decided as soon as there are 1024: a bad input is told on either side of that, too.
 #[test]
-fn pieces_of_more_checks_than_a_batch_takes() {
+fn piece_larger_than_a_batch_agrees() {
     let Some(lanes) = script::Lanes::detect() else { return };
     // Two of three keys: four pairs for each input.
     with_transactions(&[Kind::WitnessMultisig, Kind::Key], |[good, unsigned, strange]| {

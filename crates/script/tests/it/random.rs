@@ -9,7 +9,7 @@ const HASH_TYPES: [u8; 8] = [1, 2, 3, 0x81, 0x82, 0x83, 0, 0x41];
 
 /// All kinds in one transaction, all hash types: good, except for hash types that taproot does not have.
 #[test]
-fn good_inputs_are_good() {
+fn generated_inputs_verify() {
     let mut scratch = Scratch::new();
     for hash_type in HASH_TYPES {
         for outputs in [1, 20] {
@@ -29,7 +29,7 @@ fn good_inputs_are_good() {
 
 /// What inputs share is made once, by whichever thread needs it first.
 #[test]
-fn threads_share_a_transaction() {
+fn threads_share_a_precomputed_transaction() {
     let kinds: Vec<Kind> = Kind::ALL.into_iter().cycle().take(44).collect();
     for hash_type in [1, 2] {
         let spending = spending(&kinds, 3, hash_type, 9);
@@ -77,7 +77,7 @@ fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
 }
 
 #[test]
-fn every_way_gives_the_same_verdict() {
+fn every_verifier_gives_the_same_verdict() {
     const CONSENSUS: u32 = 0b10_0000_1110_0001_0101;
     let mut rng = Rng::new(5);
     let (mut good, mut bad, mut none) = (0, 0, 0);

@@ -54,7 +54,7 @@ impl Case {
 }
 
 #[test]
-fn valid_transactions() {
+fn core_valid_transactions_verify() {
     let Some(cases) = cases("scripts/tx_valid.json") else { return };
     let (mut scratch, mut rng) = (Scratch::new(), Rng::new(2));
     for case in &cases {
@@ -77,7 +77,7 @@ fn valid_transactions() {
 }
 
 #[test]
-fn invalid_transactions() {
+fn core_invalid_transactions_fail() {
     let Some(cases) = cases("scripts/tx_invalid.json") else { return };
     let (mut scratch, mut rng) = (Scratch::new(), Rng::new(3));
     let (mut by_script, mut by_shape) = (0, 0);
