@@ -275,6 +275,12 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// are there. Nothing that is read or synced changes by it.
     fn drop_page_cache(&self, offset: u64, len: u64);
 
+    /// Whether the name that it was opened by still leads to this file: it was neither removed, moved nor replaced.
+    ///
+    /// # Errors
+    /// What the system says, other than not found.
+    fn is_in_place(&self) -> DiskResult<bool>;
+
     /// Makes contents and length durable (fdatasync). After an error, see the module's rules.
     ///
     /// # Errors

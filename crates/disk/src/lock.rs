@@ -19,6 +19,8 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::FlockOperation;
 use rustix::process::{Flock, FlockType};
 
+use crate::real::open_regular;
+
 /// The locks that this process holds, by device and inode.
 static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
@@ -103,14 +105,9 @@ pub fn lock_file(path: &Path) -> Result<LockGuard, LockError> {
     if std::fs::metadata(path).is_ok_and(|known| held.contains(&(known.dev(), known.ino()))) {
         return Err(held_by(path, Some(std::process::id())));
     }
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o644)
-        .open(path)
-        .map_err(broken)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o644);
+    let file = open_regular(path, &mut options).map_err(broken)?;
     match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {

@@ -3,11 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Advice, CWD, FallocateFlags, RenameFlags};
+use rustix::fs::{Advice, CWD, FallocateFlags, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file};
@@ -23,6 +23,9 @@ impl RealDisk {
     }
 }
 
+/// Opening never waits for another program. For a regular file the flag changes nothing.
+const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
+
 #[derive(Debug)]
 struct RealFile {
     path: PathBuf,
@@ -33,9 +36,32 @@ fn wrap<T>(action: &'static str, path: &Path, result: io::Result<T>) -> DiskResu
     result.map_err(|why| DiskError::new(action, path, why))
 }
 
-fn opened(action: &'static str, path: &Path, options: &OpenOptions) -> DiskResult<Arc<dyn DiskFile>> {
-    let file = wrap(action, path, options.open(path))?;
+fn opened(action: &'static str, path: &Path, options: &mut OpenOptions) -> DiskResult<Arc<dyn DiskFile>> {
+    let file = wrap(action, path, open_regular(path, options))?;
     Ok(Arc::new(RealFile { path: path.to_path_buf(), file }))
+}
+
+/// Opens a regular file, and nothing else: a FIFO or a device of that name would be waited for without end.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] for what is not a regular file, or what the system says.
+pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(NONBLOCK).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
+        return Ok(file);
+    }
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let what = if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file")))
 }
 
 impl Disk for RealDisk {
@@ -52,7 +78,8 @@ impl Disk for RealDisk {
     }
 
     fn append(&self, path: &Path) -> DiskResult<Box<dyn io::Write + Send>> {
-        let file = OpenOptions::new().create(true).append(true).open(path);
+        // Any kind of file, for debug.log may be a link to /dev/null; but a FIFO that no program reads is not waited for.
+        let file = OpenOptions::new().create(true).append(true).custom_flags(NONBLOCK).open(path);
         Ok(Box::new(wrap("open for appending", path, file)?))
     }
 
@@ -170,6 +197,15 @@ impl DiskFile for RealFile {
     fn drop_page_cache(&self, offset: u64, len: u64) {
         // Linux begins to write what is dirty and drops what is clean. It is advice: where it is refused, nothing is lost.
         let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::DontNeed);
+    }
+
+    fn is_in_place(&self) -> DiskResult<bool> {
+        let own = wrap("look at", &self.path, self.file.metadata())?;
+        match std::fs::metadata(&self.path) {
+            Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(why) => Err(DiskError::new("look at", &self.path, why)),
+        }
     }
 
     fn sync(&self) -> DiskResult<()> {

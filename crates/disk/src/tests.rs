@@ -147,3 +147,39 @@ fn reopen_after_rename_keeps_one_name_and_the_contents() {
         assert_eq!(left.metadata(Path::new("/d/g")).unwrap(), None);
     }
 }
+
+#[test]
+fn open_of_what_is_not_a_regular_file_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("blk00000.dat");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    for (row, path, want) in [
+        ("a FIFO", &*fifo, "a FIFO"),
+        ("a directory", dir.path(), "directory"),
+        ("a device", Path::new("/dev/zero"), "a device"),
+    ] {
+        let why = RealDisk.open(path).unwrap_err();
+        assert!(why.to_string().contains(want), "{row}: {why}");
+    }
+    assert!(RealDisk.modify(&fifo).is_err());
+    assert!(!RealDisk.lock(&fifo).unwrap_err().is_held());
+    assert!(RealDisk.append(&fifo).is_err(), "no program reads it");
+}
+
+#[test]
+fn is_in_place_tells_removed_moved_and_replaced_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let sim = SimDisk::new(0);
+    sim.create_dir_all(Path::new("/d")).unwrap();
+    for (disk, root) in [(RealDisk::shared(), dir.path()), (sim.shared(), Path::new("/d"))] {
+        let (one, two) = (root.join("one"), root.join("two"));
+        let file = disk.create(&one).unwrap();
+        assert!(file.is_in_place().unwrap());
+        disk.rename(&one, &two).unwrap();
+        assert!(!file.is_in_place().unwrap(), "moved");
+        let other = disk.create(&one).unwrap();
+        assert!(!file.is_in_place().unwrap() && other.is_in_place().unwrap(), "replaced");
+        disk.remove_file(&one).unwrap();
+        assert!(!other.is_in_place().unwrap(), "removed");
+    }
+}

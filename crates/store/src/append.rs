@@ -75,7 +75,10 @@ impl AppendSet {
                 self.is_dir_changed = true;
                 self.disk.create(path)?
             }
-            Err(why) => return Err(Fault::from(why).advise("The block index lists this file: put it back, or reindex")),
+            Err(why) if why.is_not_found() => {
+                return Err(Fault::from(why).advise("The block index lists this file: put it back, or reindex"));
+            }
+            Err(why) => return Err(why.into()),
         };
         let reserved = file.len()?;
         if reserved < used {
@@ -154,6 +157,11 @@ impl AppendSet {
         Ok(())
     }
 
+    /// A file that is to be removed: no flush looks for it any more.
+    pub(crate) fn forget(&mut self, path: &Path) {
+        self.unsynced.retain(|file| file.path() != path);
+    }
+
     /// Everything that was written out and is not yet durable. Pending bytes are not in it.
     pub(crate) fn take_flush(&mut self) -> Flush {
         let dir = std::mem::take(&mut self.is_dir_changed).then(|| (self.disk.clone(), self.dir.clone()));
@@ -198,8 +206,18 @@ impl Cached {
 }
 
 fn sync(file: &dyn DiskFile, is_broken: &AtomicBool) -> Result<()> {
-    file.sync().map_err(DiskError::of_last_try).inspect_err(|_| is_broken.store(true, Ordering::Release))?;
-    Ok(())
+    let synced = file.sync().map_err(DiskError::of_last_try).map_err(Fault::from);
+    synced.and_then(|()| check_in_place(file)).inspect_err(|_| is_broken.store(true, Ordering::Release))
+}
+
+/// What is written to a file that was removed is lost with it, and no write or sync says so.
+fn check_in_place(file: &dyn DiskFile) -> Result<()> {
+    if file.is_in_place()? {
+        return Ok(());
+    }
+    let found = "it removed, moved or replaced by another program";
+    let advice = "Put the file back and start again: what was not committed is done again. Without it, run reindex";
+    Err(Fault::new(FaultKind::Missing, file.path(), "the file that is being appended to", found, advice))
 }
 
 /// Files that were written and must reach the disk. Can be run on another thread while appending goes on. Dropped before

@@ -1,8 +1,8 @@
 //! The steps of a full reindex around the work itself: in every state between them, bitcoind or ffwd starts on the
 //! data directory and finishes.
 //!
-//! 1. `R` is set in the old index, and durable. 2. A snapshot's chainstate goes. 3. The chainstate is emptied.
-//! 4. The index is emptied, in one commit that keeps `R`. 5. The undo files go.
+//! 0. A file is made and removed in blocks/: where that fails, nothing else is touched. 1. `R` is set in the old index,
+//! and durable. 2. A snapshot's chainstate goes. 3. The chainstate is emptied. 4. The index is emptied, in one commit that keeps `R`. 5. The undo files go.
 //!
 //! From before 1 until after 5 there is a file `ffwd/reindex-begins`: with it, a run that was interrupted starts over, and
 //! does not take the old coins for its own. Without it, should it be lost, they are continued from, as bitcoind would.
@@ -54,6 +54,7 @@ pub struct Begun {
 ///
 /// Another program holds the data directory, or what the system says; can be called again.
 pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Result<Begun> {
+    check_writable(&**disk, layout)?;
     finish_index_swap(&**disk, layout)?;
     let private = PrivateDir::new(disk.clone(), layout.private_dir());
     if !headers.is_empty() {
@@ -77,6 +78,17 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Resul
     remove_undo_files(&**disk, layout)?;
     private.remove(BEGINS)?;
     Ok(Begun { index, was_damaged, removed_snapshot })
+}
+
+/// Whether names in blocks/ can be made and removed. Undo files are, after index and chainstate were emptied: to be found
+/// out before. The name is hidden, so that a directory that Core never used stays one.
+fn check_writable(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let path = layout.blocks_dir().join(".ffwd-write-test");
+    if disk.metadata(&path)?.is_some() {
+        disk.remove_file(&path)?;
+    }
+    disk.create(&path)?;
+    Ok(disk.remove_file(&path)?)
 }
 
 /// Whether the first steps were cut short: [`begin`] is to be called again, whatever else the data directory says.

@@ -148,6 +148,10 @@ impl UndoWriter {
     /// Closes files that are pruned. What was appended to them must be durable, or not be wanted any more.
     pub fn forget(&mut self, files: &[u32]) {
         self.tails.retain(|(number, _)| !files.contains(number));
+        for &file in files {
+            let path = layout::undo_file(&self.append_set.dir, file);
+            self.append_set.forget(&path);
+        }
     }
 
     /// Writes out, and gives what makes all appended records durable.

@@ -5,7 +5,7 @@
 //! plus any choice of the changes (whole or torn) that no sync had asked for. A change of names
 //! depends on the earlier changes of the same names, and on nothing else.
 //!
-//! Absent on purpose: time, permissions, links, faults of reading (tests damage bytes themselves).
+//! Absent on purpose: time, permissions, links; false bytes (tests damage bytes themselves).
 
 mod state;
 
@@ -27,6 +27,9 @@ pub enum Fault {
     /// An I/O error: as no space, but a sync also forgets what it was to write, so that a second
     /// sync calls it a success, as Linux does.
     Io,
+    /// The file system is read-only, as Linux remounts one after an error: nothing is done. What was written and not
+    /// synced is still seen.
+    ReadOnly,
 }
 
 /// What is lost when a disk is reopened.
@@ -67,9 +70,21 @@ impl SimDisk {
         self.state().plans.push(Plan { from: operation, until, fault });
     }
 
-    /// Forgets all planned accidents: room was made, the drive is back.
+    /// How many operations that only look were begun: files opened or read, directories listed, metadata asked for.
+    pub fn reads(&self) -> u64 {
+        self.state().reads
+    }
+
+    /// Gives an I/O error to read number `read` (see [`SimDisk::reads`]) and to the `times - 1` after it.
+    pub fn fail_reads_at(&self, read: u64, times: u64) {
+        self.state().failing_reads.push(read..read.saturating_add(times));
+    }
+
+    /// Forgets all planned accidents: space was freed, the drive is back.
     pub fn heal(&self) {
-        self.state().plans.clear();
+        let mut state = self.state();
+        state.plans.clear();
+        state.failing_reads.clear();
     }
 
     /// The machine has stopped: every operation fails until [`SimDisk::reopen`].
@@ -113,7 +128,7 @@ impl SimDisk {
 
     fn open_file(&self, action: &'static str, path: &Path, is_writable: bool) -> DiskResult<Arc<dyn DiskFile>> {
         let inode = self.run(action, path, |state| {
-            state.alive()?;
+            state.read()?;
             let inode = state.find(path)?;
             state.file(inode)?;
             Ok(inode)
@@ -245,7 +260,7 @@ impl Disk for SimDisk {
 
     fn list(&self, path: &Path) -> DiskResult<Vec<Entry>> {
         self.run("list", path, |state| {
-            state.alive()?;
+            state.read()?;
             let inode = state.find(path)?;
             let entry = |(name, inode): (&OsString, &usize)| Entry {
                 name: name.clone(),
@@ -257,7 +272,7 @@ impl Disk for SimDisk {
 
     fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>> {
         self.run("look at", path, |state| {
-            state.alive()?;
+            state.read()?;
             let inode = match state.find(path) {
                 Ok(inode) => inode,
                 Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -366,14 +381,14 @@ impl DiskFile for SimFile {
 
     fn len(&self) -> DiskResult<u64> {
         self.run("look at", |state, inode| {
-            state.alive()?;
+            state.read()?;
             Ok(state.file(inode)?.now.len() as u64)
         })
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize> {
         self.run("read", |state, inode| {
-            state.alive()?;
+            state.read()?;
             let bytes = &state.file(inode)?.now;
             let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
             let count = buffer.len().min(bytes.len() - start);
@@ -384,7 +399,7 @@ impl DiskFile for SimFile {
 
     fn bytes(&self) -> DiskResult<Bytes> {
         self.run("map", |state, inode| {
-            state.alive()?;
+            state.read()?;
             Ok(state.file(inode)?.now.clone().into())
         })
     }
@@ -395,6 +410,7 @@ impl DiskFile for SimFile {
             let offset = to_usize(offset)?;
             let (data, answer) = match state.step()? {
                 Step::Whole => (data, Ok(())),
+                Step::Broken(Fault::ReadOnly, why) => return Err(why),
                 Step::Broken(_, why) => (&data[..state.random.up_to(data.len())], Err(why)),
             };
             let data = data.to_vec();
@@ -432,6 +448,17 @@ impl DiskFile for SimFile {
 
     fn drop_page_cache(&self, _offset: u64, _len: u64) {}
 
+    fn is_in_place(&self) -> DiskResult<bool> {
+        self.run("look at", |state, inode| {
+            state.read()?;
+            match state.find(&self.path) {
+                Ok(found) => Ok(found == inode),
+                Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
+                Err(why) => Err(why),
+            }
+        })
+    }
+
     fn sync(&self) -> DiskResult<()> {
         self.run("sync", |state, inode| match state.step()? {
             Step::Whole => {
@@ -439,6 +466,9 @@ impl DiskFile for SimFile {
                 Ok(())
             }
             Step::Broken(fault, why) => {
+                if fault == Fault::ReadOnly {
+                    return Err(why);
+                }
                 let is_done = fault == Fault::Stop && state.random.up_to(1) == 1;
                 let file = state.file(inode)?;
                 if is_done {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Fault, Loss};
@@ -15,6 +16,9 @@ pub(super) struct State {
     pub(super) moves: Vec<Move>,
     pub(super) operations: u64,
     pub(super) plans: Vec<Plan>,
+    pub(super) reads: u64,
+    /// The numbers of the reads that fail.
+    pub(super) failing_reads: Vec<Range<u64>>,
     pub(super) is_stopped: bool,
     pub(super) stopped_at: Option<PathBuf>,
     pub(super) random: Random,
@@ -150,6 +154,17 @@ impl State {
         Ok(())
     }
 
+    /// Counts an operation that only looks, and gives it its accident.
+    pub(super) fn read(&mut self) -> io::Result<()> {
+        self.alive()?;
+        let number = self.reads;
+        self.reads += 1;
+        if self.failing_reads.iter().any(|failing| failing.contains(&number)) {
+            return Err(io::Error::other("I/O error"));
+        }
+        Ok(())
+    }
+
     /// Counts an operation that changes something, and says which accident it has.
     pub(super) fn step(&mut self) -> io::Result<Step> {
         self.alive()?;
@@ -164,6 +179,9 @@ impl State {
             }
             Some(fault @ Fault::NoSpace) => {
                 Step::Broken(fault, io::Error::new(io::ErrorKind::StorageFull, "no space left"))
+            }
+            Some(fault @ Fault::ReadOnly) => {
+                Step::Broken(fault, io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "read-only file system"))
             }
             Some(fault @ Fault::Io) => Step::Broken(fault, io::Error::other("I/O error")),
         })
@@ -299,6 +317,8 @@ impl State {
             moves: Vec::new(),
             operations: 0,
             plans: Vec::new(),
+            reads: 0,
+            failing_reads: Vec::new(),
             is_stopped: false,
             stopped_at: None,
             random: Random(seed),

@@ -201,6 +201,51 @@ fn failed_operation_then_exit_loses_nothing_committed() {
     }
 }
 
+/// The series alone, and how its reads are counted.
+fn reads() -> u64 {
+    let (disk, _) = prepared(0);
+    let begun = disk.reads();
+    series(&disk.shared(), &mut first()).unwrap();
+    disk.reads() - begun
+}
+
+#[test]
+fn io_error_at_any_read_is_a_disk_error_and_loses_nothing_committed() {
+    for read in 0..reads() {
+        let (disk, _) = prepared(read);
+        disk.fail_reads_at(disk.reads() + read, 1);
+        let mut states = first();
+        // What is only cleaning up does without what it cannot list.
+        if let Err(why) = series(&disk.shared(), &mut states) {
+            let is_disk = matches!(&why, Error::Disk(_)) || matches!(&why, Error::Lock(why) if !why.is_held());
+            assert!(is_disk && why.to_string().contains("/db"), "read {read}: {why}");
+        }
+        disk.heal();
+        for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(read)] {
+            check_left(&disk.reopen(loss), &states, &format!("I/O error at read {read}, {loss:?}"));
+        }
+    }
+}
+
+#[test]
+fn disk_read_only_from_any_operation_on_is_a_disk_error_and_loses_nothing_committed() {
+    for operation in 0..operations() {
+        let (disk, begun) = prepared(operation);
+        disk.fail_at(begun + operation, u64::MAX, Fault::ReadOnly);
+        let mut states = first();
+        match series(&disk.shared(), &mut states) {
+            Err(Error::Disk(why)) => assert!(why.to_string().contains("read-only"), "operation {operation}: {why}"),
+            Err(Error::Lock(why)) => assert!(!why.is_held(), "operation {operation}: {why}"),
+            // The last operations only remove what no version needs.
+            Ok(()) => assert!(operation > 0),
+            Err(why) => panic!("operation {operation}: {why}"),
+        }
+        for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(operation)] {
+            check_left(&disk.reopen(loss), &states, &format!("read-only from {operation} on, {loss:?}"));
+        }
+    }
+}
+
 #[test]
 fn full_disk_error_is_no_space_and_a_retry_succeeds() {
     let (disk, begun) = prepared(0);

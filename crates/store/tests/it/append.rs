@@ -217,3 +217,34 @@ fn flushed_blocks_survive_a_stop_at_any_operation() {
     }
     panic!("the run has fewer than 200 operations");
 }
+
+/// What is written to a removed file is lost with it, and the system calls every write and sync a success.
+#[test]
+fn flush_to_a_file_that_was_removed_or_replaced_is_a_fault() {
+    for (row, is_replaced) in [("removed", false), ("replaced", true)] {
+        let sim = SimDisk::new(0);
+        let disk = sim.shared();
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        let mut infos = FileInfos::default();
+        let mut blocks = writer(&disk, &infos);
+        blocks.append(&mut infos, &block(BlockHash::ZERO, 1, 9), Height::GENESIS, 1).unwrap();
+        blocks.flush().unwrap();
+        let path = Path::new("/blocks/blk00000.dat");
+        disk.remove_file(path).unwrap();
+        if is_replaced {
+            put_file(&*disk, path, b"another", KEY);
+        }
+        blocks.append(&mut infos, &block(BlockHash::ZERO, 2, 9), Height::new(1), 2).unwrap();
+        let why = blocks.flush().unwrap_err();
+        assert!(
+            why.to_string().starts_with("/blocks/blk00000.dat: wanted the file that is being appended to"),
+            "{row}: {why}"
+        );
+        assert!(!why.detail().advice.is_empty(), "{row}");
+        assert!(
+            blocks.append(&mut infos, &block(BlockHash::ZERO, 3, 9), Height::new(2), 3).is_err()
+                || blocks.flush().is_err(),
+            "{row}: it stopped"
+        );
+    }
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use store::blockfiles::{BlockFiles, BlockWriter, Limits};
 use store::index::IndexChanges;
 use store::undofiles::{UndoFiles, UndoWriter, undo_record};
-use store::{BlockIndex, Chainstate, FileInfos, FilePos, IndexEntry, Layout, Network, Result, Status, xor};
+use store::{BlockIndex, Chainstate, FaultKind, FileInfos, FilePos, IndexEntry, Layout, Network, Result, Status, xor};
 
 const COUNT: u32 = 6;
 
@@ -177,4 +177,45 @@ fn io_errors_are_faults_and_lose_nothing_committed() {
             assert!(at < 499, "the run has fewer than 500 operations");
         }
     }
+}
+
+/// Runs with an accident until one run meets none: each is a fault that says where and what to do, and the next run ends.
+fn every_accident(accident: &dyn Fn(&SimDisk, u64), count: &dyn Fn(&SimDisk) -> u64, kind: FaultKind) {
+    let blocks = chain(COUNT, |i| 50 * i as usize);
+    for at in 0..2000 {
+        let sim = SimDisk::new(at);
+        sim.shared().create_dir_all(Path::new("/d")).unwrap();
+        sim.shared().sync_dir(Path::new("/")).unwrap();
+        let from = count(&sim) + at;
+        accident(&sim, from);
+        let result = Node::new(sim.shared(), &blocks).run();
+        let was_met = count(&sim) > from;
+        if let Err(why) = &result {
+            assert_eq!(why.kind(), kind, "at {at}: {why}");
+            assert!(why.detail().path.starts_with("/d") && !why.detail().advice.is_empty(), "at {at}: {why}");
+        }
+        sim.heal();
+        for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
+            let row = format!("at {at}, {loss:?}: {result:?}");
+            let node = Node::new(sim.reopen(loss).shared(), &blocks);
+            node.check(&row);
+            node.run().unwrap_or_else(|why| panic!("{row}: {why}"));
+            node.check(&row);
+        }
+        if !was_met {
+            return assert!(result.is_ok(), "{result:?}");
+        }
+    }
+    panic!("the run has fewer than 2000 operations");
+}
+
+#[test]
+fn io_error_at_any_read_is_a_fault_and_loses_nothing_committed() {
+    every_accident(&|sim, from| sim.fail_reads_at(from, 1), &SimDisk::reads, FaultKind::Io);
+}
+
+#[test]
+fn disk_read_only_from_any_operation_on_is_a_fault_and_loses_nothing_committed() {
+    let read_only = |sim: &SimDisk, from| sim.fail_at(from, u64::MAX, Accident::ReadOnly);
+    every_accident(&read_only, &SimDisk::operations, FaultKind::Permission);
 }

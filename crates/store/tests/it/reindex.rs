@@ -6,7 +6,7 @@ use primitives::{BlockHash, Height};
 use std::path::Path;
 use std::sync::Arc;
 use store::index::IndexChanges;
-use store::{BlockIndex, Chainstate, FileInfo, IndexEntry, Layout, reindex};
+use store::{BlockIndex, Chainstate, FaultKind, FileInfo, IndexEntry, Layout, reindex};
 
 fn layout() -> Layout {
     Layout::new(Path::new("/d"), "", None)
@@ -162,4 +162,17 @@ fn forget_removes_the_files_of_a_reindex() {
         assert!(!reindex::is_beginning(&*disk, &layout()).unwrap());
         assert!(reindex::kept_headers(&disk, &layout()).unwrap().is_empty());
     }
+}
+
+#[test]
+fn begin_where_blocks_cannot_be_written_changes_nothing() {
+    let sim = SimDisk::new(0);
+    let (disk, entry) = folder(&sim);
+    let before = state(&disk);
+    sim.fail_at(sim.operations(), 1, Accident::ReadOnly);
+    let why = reindex::begin(&disk, &layout(), &[entry.header]).unwrap_err();
+    assert!(why.kind() == FaultKind::Permission && why.to_string().starts_with("/d/blocks/"), "{why}");
+    assert_eq!(state(&disk), before);
+    assert_eq!(before, (false, true, true), "an index with entries, and coins");
+    assert!(!reindex::is_beginning(&*disk, &layout()).unwrap());
 }
