@@ -1,6 +1,7 @@
 //! Tests of the download window.
 
 use super::*;
+use crate::reason::Reason;
 use primitives::{BlockHash, Height};
 
 const A: PeerId = PeerId(1);

@@ -1,0 +1,106 @@
+//! Which peer holds the download up: timed out, stalling the window, or much slower than the others.
+//!
+//! Source: Bitcoin Core b88bffe, `SendMessages` (`m_stalling_since`, `BLOCK_STALLING_TIMEOUT`, `BLOCK_DOWNLOAD_TIMEOUT_BASE`);
+//! the rules and where they differ are in the head of the module above.
+
+use super::link::Link;
+use super::{BLOCK_TIMEOUT, DOWNLOAD_PEER_COUNT_MIN, Download, SLOW_AFTER, SLOW_FACTOR, STALL_TIMEOUT_MAX, Source};
+use crate::api::{PeerId, Want};
+use crate::reason::Reason;
+use std::time::Duration;
+
+impl Download {
+    /// Which peer is to be disconnected now, and why.
+    pub fn peer_to_disconnect(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
+        self.timed_out(now).or_else(|| self.stalling(now)).or_else(|| self.slow(can_replace, now))
+    }
+
+    /// Peers that owe the lowest missing block of their chain for too long.
+    pub fn overdue(&mut self, now: Duration) -> Vec<(PeerId, Want)> {
+        let (lists, requests) = (&self.lists, &self.requests);
+        let links = self.links.iter_mut();
+        links
+            .filter_map(|(id, link)| {
+                let head = lists.get(link.list).and_then(|list| {
+                    let reached = list.first_open() < link.reach.count;
+                    list.head().filter(|want| reached && want.height >= link.reach.height_min)
+                });
+                let is_asked = |want: &Want| requests.get(&want.hash).is_some_and(|r| r.owners.contains(id));
+                link.owe(head, head.as_ref().is_some_and(is_asked), now);
+                link.overdue(now).map(|want| (*id, want))
+            })
+            .collect()
+    }
+
+    fn timed_out(&self, now: Duration) -> Option<(PeerId, Reason)> {
+        let busy = self.busy_count();
+        let others = u32::try_from(busy.saturating_sub(1)).unwrap_or(u32::MAX);
+        let timeout = BLOCK_TIMEOUT + BLOCK_TIMEOUT / 2 * others;
+        let (id, link) = self.links.iter().find(|(_, link)| {
+            let since = if busy > 1 { link.progress_at } else { link.progress_at.max(link.bytes_at) };
+            !link.in_flight.is_empty() && now.saturating_sub(since) > timeout
+        })?;
+        Some((*id, Reason::BlockTimeout(*link.in_flight.front()?)))
+    }
+
+    fn stalling(&mut self, now: Duration) -> Option<(PeerId, Reason)> {
+        (0..self.lists.len()).find_map(|list| self.stalling_list(list, now))
+    }
+
+    fn stalling_list(&mut self, list: usize, now: Duration) -> Option<(PeerId, Reason)> {
+        let (head, since) = self.lists[list].held_up?;
+        let held = now.saturating_sub(since);
+        if held < self.stall_timeout || self.busy_count() + self.idle_count() < 2 {
+            return None;
+        }
+        let stalls = |owner: &&PeerId| {
+            let (link, mean) = (self.links.get(*owner), self.mean_speed_of_others(**owner));
+            let keeps_pace = |link: &Link, mean: f64| link.speed.is_some_and(|own| own * 2.0 >= mean);
+            link.zip(mean).is_some_and(|(link, mean)| link.source != Source::Named && !keeps_pace(link, mean))
+        };
+        let owner = *self.requests.get(&head)?.owners.iter().find(stalls)?;
+        self.stall_timeout = (self.stall_timeout * 2).min(STALL_TIMEOUT_MAX);
+        Some((owner, Reason::BlockStalled(held)))
+    }
+
+    fn slow(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
+        if !can_replace || self.busy_count() <= DOWNLOAD_PEER_COUNT_MIN {
+            return None;
+        }
+        let means: Vec<_> = self.links.keys().map(|id| (*id, self.mean_speed_of_others(*id))).collect();
+        for (id, mean) in means {
+            let link = self.links.get_mut(&id).expect("its key");
+            let slow = match (link.speed, mean) {
+                (Some(own), Some(mean)) => link.is_busy() && own * (SLOW_FACTOR as f64) < mean,
+                _ => false,
+            };
+            link.slow_since = slow.then(|| link.slow_since.unwrap_or(now));
+        }
+        if now.saturating_sub(self.slow_checked_at) < SLOW_AFTER / 3 {
+            return None;
+        }
+        let (id, link) = self.links.iter().find(|(_, link)| {
+            link.source != Source::Named && link.slow_since.is_some_and(|since| now.saturating_sub(since) >= SLOW_AFTER)
+        })?;
+        self.slow_checked_at = now;
+        let mean = self.mean_speed_of_others(*id)?;
+        Some((*id, Reason::Slow { bytes_per_s: link.speed? as u64, mean_bytes_per_s: mean as u64 }))
+    }
+
+    fn busy_count(&self) -> usize {
+        self.links.values().filter(|link| !link.in_flight.is_empty()).count()
+    }
+
+    /// Peers with nothing in flight that have blocks which have not arrived.
+    fn idle_count(&self) -> usize {
+        let has_open =
+            |link: &&Link| self.lists.get(link.list).is_some_and(|list| link.reach.count > list.first_open());
+        self.links.values().filter(|link| link.in_flight.is_empty()).filter(has_open).count()
+    }
+
+    fn mean_speed_of_others(&self, peer: PeerId) -> Option<f64> {
+        let speeds: Vec<f64> =
+            self.links.iter().filter(|(id, _)| **id != peer).filter_map(|(_, link)| link.speed).collect();
+        (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
+    }
+}
