@@ -65,10 +65,10 @@ fn memory_stays_bounded_with_slow_blocks() {
     let params = Params::new(Chain::Regtest);
     let mut blocks = vec![params.genesis.to_vec()];
     for height in 1..=60 {
-        let script = [&[0xfd][..], &9000u16.to_le_bytes(), &[0x61; 9000]].concat();
-        let outputs: Vec<Vec<u8>> = (0..100u64).map(|n| [&n.to_le_bytes()[..], &script].concat()).collect();
+        let script = vec![0x61; 9000];
+        let outputs = (0..100).map(|n| (n, script.clone())).collect();
         let prev = hash_of(&blocks[height as usize - 1]);
-        blocks.push(block(prev, 1_296_688_602 + 600 * height, &[coinbase_to(height, &outputs)]));
+        blocks.push(block(prev, 1_296_688_602 + 600 * height, &[coinbase_to(height, outputs)]));
     }
     // What is left for coins is 8 MiB; blocks in flight, six at most, make theirs on top of it.
     let settings = Settings { par: 2, window_blocks: 64, budget_bytes: 24 << 20 };

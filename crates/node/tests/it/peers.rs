@@ -1,7 +1,7 @@
 //! Bad peers, met by the whole of `sync` over sockets on loopback: the honest tip is reached, and only what is bad is
 //! refused.
 
-use crate::chain::{block, file, hash_of, id, output};
+use crate::chain::{block, file, hash_of, id, numbered_coinbase, spend_to_one};
 use crate::folder::options;
 use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
@@ -279,22 +279,13 @@ pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Opti
 
 /// A coinbase that says its height as BIP34 wants it, and a number that makes it another one.
 pub(crate) fn coinbase(height: u32, number: u32, value: u64) -> Vec<u8> {
-    let height = match height {
-        1..=16 => vec![0x50 + height as u8],
-        17..=127 => vec![1, height as u8],
-        128..=32_767 => vec![2, height as u8, (height >> 8) as u8],
-        _ => unreachable!("few blocks"),
-    };
-    let script = [&height[..], &[4], &number.to_le_bytes()].concat();
-    let input = [&[1][..], &[0; 32], &[0xff; 4], &[script.len() as u8], &script, &[0xff; 4]].concat();
-    [&[1, 0, 0, 0][..], &input, &[1], &output(value), &[0; 4]].concat()
+    numbered_coinbase(height, number, value)
 }
 
 /// Spends the first output of a transaction; `number` makes it another one.
 pub(crate) fn spend(of: Txid, value: u64, number: u32) -> Vec<u8> {
-    let input = [&[1][..], of.as_bytes(), &[0; 4], &[0], &[0xff; 4]].concat();
     // A number of satoshis is given away.
-    [&[1, 0, 0, 0][..], &input, &[1], &output(value - u64::from(number)), &[0; 4]].concat()
+    spend_to_one(of, value - u64::from(number))
 }
 
 pub(crate) fn subsidy(height: u32) -> u64 {

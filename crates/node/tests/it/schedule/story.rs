@@ -2,8 +2,9 @@
 
 use super::model::{Branch, Coin, FLAWS, Flaw, UtxoSet};
 use consensus::{Chain, Params};
-use primitives::{Hash256, Header, OutPoint, Target, Txid};
+use primitives::{Header, OutPoint, Target, Txid};
 use testkit::Rng;
+use testkit::blocks::{self, In};
 
 const BITS: u32 = 0x207f_ffff;
 const FIRST_TIME: u32 = 1_700_000_000;
@@ -108,7 +109,7 @@ impl Branch {
                 .collect();
             fees += fee;
             let bytes = transaction(&inputs, &outputs);
-            let txid = Txid::from_bytes(simd::sha256::sha256d(&bytes));
+            let txid = blocks::txid_of(&bytes);
             for (vout, (value, script)) in outputs.into_iter().enumerate() {
                 let coin = Coin { height, coinbase: false, value, script };
                 set.insert(OutPoint { txid, vout: vout as u32 }, coin);
@@ -129,7 +130,7 @@ impl Branch {
             self.made.extend_from_slice(&transactions[1..]);
         }
         let mut block = header.0.to_vec();
-        varint(&mut block, transactions.len());
+        blocks::put_compact_size(&mut block, transactions.len());
         block.extend(transactions.iter().flat_map(|(_, bytes)| bytes));
         block
     }
@@ -153,11 +154,11 @@ impl Branch {
         let null = OutPoint { txid: Txid::ZERO, vout: u32::MAX };
         let outputs = [(subsidy, script(random)), (0, vec![0x6a, 1, 7])];
         let coinbase = transaction(&[(null, push)], &outputs);
-        let txid = Txid::from_bytes(simd::sha256::sha256d(&coinbase));
+        let txid = blocks::txid_of(&coinbase);
         let [(value, script), _] = outputs;
         set.insert(OutPoint { txid, vout: 0 }, Coin { height, coinbase: true, value, script });
         transactions.insert(0, (txid, coinbase));
-        let root = merkle_root(&transactions.iter().map(|(txid, _)| *txid).collect::<Vec<_>>());
+        let root = blocks::merkle_root(transactions.iter().map(|(txid, _)| txid.to_hash256()));
         let target = Target::from_compact(BITS).unwrap();
         let time = FIRST_TIME + height * 600;
         (0..)
@@ -167,40 +168,11 @@ impl Branch {
     }
 }
 
-fn varint(out: &mut Vec<u8>, n: usize) {
-    assert!(n < 253, "these are small");
-    out.push(n as u8);
-}
-
 fn transaction(inputs: &[(OutPoint, Vec<u8>)], outputs: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let mut out = 2u32.to_le_bytes().to_vec();
-    varint(&mut out, inputs.len());
-    for (outpoint, script) in inputs {
-        out.extend(outpoint.txid.to_bytes());
-        out.extend(outpoint.vout.to_le_bytes());
-        varint(&mut out, script.len());
-        out.extend(script);
-        out.extend([0xff; 4]);
-    }
-    varint(&mut out, outputs.len());
-    for (value, script) in outputs {
-        out.extend(value.to_le_bytes());
-        varint(&mut out, script.len());
-        out.extend(script);
-    }
-    out.extend([0; 4]);
-    out
-}
-
-fn merkle_root(txids: &[Txid]) -> Hash256 {
-    let mut level: Vec<Hash256> = txids.iter().map(|txid| txid.to_hash256()).collect();
-    while level.len() > 1 {
-        level = level
-            .chunks(2)
-            .map(|pair| Hash256(simd::sha256::sha256d(&[pair[0].0, pair[pair.len() - 1].0].concat())))
-            .collect();
-    }
-    level[0]
+    let input = |(prevout, script): &(OutPoint, Vec<u8>)| In { script_sig: script.clone(), ..In::of(*prevout) };
+    let inputs: Vec<In> = inputs.iter().map(input).collect();
+    let outputs: Vec<_> = outputs.iter().map(|(value, script)| (value.cast_signed(), script.clone())).collect();
+    blocks::transaction(2, &inputs, &outputs, 0)
 }
 
 /// A script that anybody may spend.
