@@ -32,8 +32,8 @@
 //! 5. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
 //! 6. those of one file that take no other: arrivals, reporter, log.
 //!
-//! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. No lock is held while a job
-//! waits for disk space, nor `writer` or the index while the disk syncs.
+//! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. But for the feed's no lock is
+//! held while a job waits for disk space, nor `writer` or the index while the disk syncs.
 
 mod arrivals;
 mod atomic_height;
