@@ -320,7 +320,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let options =
             Options { datadir: scratch.path().to_owned(), chain: Chain::Regtest, dbcache_bytes: 1, threads: 1 };
-        assert!(commit(&options).unwrap_err().to_string().contains("no set of coins in"));
+        assert!(commit(&options).unwrap_err().to_string().contains("no UTXO set in"));
         let dir = scratch.path().join("regtest/chainstate");
         std::fs::create_dir_all(&dir).unwrap();
         drop(Chainstate::open(Arc::new(RealDisk), &dir).unwrap());

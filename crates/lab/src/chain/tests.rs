@@ -319,8 +319,8 @@ fn bad_options_are_refused_with_advice() {
         ("too many coins", Options { utxos: u64::MAX, ..good.clone() }, "coins: give from 1000 to 50000000"),
         ("too high", Options { tail: 700_000, ..good.clone() }, "height 700101, the limit is 700000"),
         ("beyond 32 bits", Options { blocks: u32::MAX, ..good.clone() }, "more than 700000 blocks"),
-        ("taken", good.clone(), "blk00000.dat is there already: give an empty folder"),
-        ("no folder", Options { out: folder.path().join("file"), ..good.clone() }, "cannot make the folder"),
+        ("taken", good.clone(), "blk00000.dat is there already: give an empty directory"),
+        ("no folder", Options { out: folder.path().join("file"), ..good.clone() }, "cannot make the directory"),
     ] {
         let why = generate(&options, |_| ()).unwrap_err();
         assert!(why.to_string().contains(want), "{row}: {why}");

@@ -497,7 +497,7 @@ mod tests {
                 4,
                 "FFWD_NOT_SET is not set",
             ),
-            ("neither folder nor make", "folder = \"x\"", "", 4, "either folder"),
+            ("neither folder nor make", "folder = \"x\"", "", 4, "needs folder = "),
             ("make beyond regtest", "folder = \"x\"", "make = []\nnetwork = \"main\"", 6, "regtest chains only"),
             ("make with --out", "folder = \"x\"", "make = [\"--out\", \"y\"]", 6, "--out is not for the plan"),
             ("unknown network", "folder = \"x\"", "folder = \"x\"\nnetwork = \"mars\"", 7, "main, test, testnet4"),
