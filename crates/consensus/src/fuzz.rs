@@ -5,8 +5,12 @@
 //! Layout: height u16 LE | coin's height u16 LE | coin's value i64 LE | coin is a coinbase's u8 | block.
 //! Every input spends such a coin, whose script is that of the block's first output.
 
+mod recipe;
+
+pub use recipe::fuzz_recipe;
+
 use crate::{BlockError, BlockSpend, Chain, Params, SpentCoin, block, transaction};
-use primitives::{Amount, BlockHash, Height, MedianTime, Reader, Tables, merkle};
+use primitives::{Amount, Block, BlockHash, Height, MedianTime, Reader, Tables, merkle};
 
 /// The verdict; `None` for bytes that do not deserialize as a block.
 pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
@@ -21,8 +25,13 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     let (root, _) = merkle::root(&mut txids.iter().map(|txid| txid.to_hash256()).collect());
     bytes[36..68].copy_from_slice(&root.0);
     bytes[72..76].copy_from_slice(&0x207f_ffff_u32.to_le_bytes());
-    let coin = SpentCoin { height: coin_height, coinbase, value, script: &[] };
-    let judge = || judge(&bytes, height, &coin);
+    let script = first_script(&tables.parse_block(&bytes).ok()?);
+    let coin = SpentCoin { height: coin_height, coinbase, value, script: &script };
+    let judge = || {
+        let context = block::Context { height, median_time_past: MedianTime::new(1_700_000_000) };
+        let params = Params::new(Chain::Regtest);
+        judged(&params, &bytes, &context, &mut |_, _| Some(coin), &|height| MedianTime::new(height.to_u32()))
+    };
     let verdict = judge();
     assert_eq!(verdict, judge(), "the same block, the same verdict");
     if let Err(error) = &verdict {
@@ -32,28 +41,37 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     Some(verdict)
 }
 
-fn judge(bytes: &[u8], height: Height, coin: &SpentCoin<'_>) -> Result<(), BlockError> {
-    let params = Params::new(Chain::Regtest);
+/// The script of the block's first output.
+fn first_script(block: &Block<'_>) -> Vec<u8> {
+    let first = (block.transaction_count() > 0).then(|| block.transaction(0).outputs().next()).flatten();
+    first.map_or_else(Vec::new, |output| output.script().to_vec())
+}
+
+/// The verdict on a block whose merkle root is right, at a place; `coin` is asked by number of transaction and input.
+fn judged<'c>(
+    params: &Params,
+    bytes: &[u8],
+    context: &block::Context,
+    coin: &mut dyn FnMut(usize, usize) -> Option<SpentCoin<'c>>,
+    median_time_past: &dyn Fn(Height) -> MedianTime,
+) -> Result<(), BlockError> {
     let mut tables = Tables::new();
-    let parsed = tables.parse_block(bytes).expect("it was parsed before");
+    let parsed = tables.parse_block(bytes).expect("the caller's bytes are a block");
     let (mut txids, mut wtxids, mut sigops) = (Vec::new(), Vec::new(), Vec::new());
     let mut scratch = block::Scratch::default();
     parsed.txids_into(&mut txids);
-    if block::needs_wtxids(&params, &parsed, height) {
+    if block::needs_wtxids(params, &parsed, context.height) {
         parsed.wtxids_into(&txids, &mut wtxids);
     }
     let mutation = block::mutation(&parsed, true, &txids, &wtxids, &mut scratch);
     assert!(mutation.is_none_or(|error| error.mutated()), "a mutated body does not invalidate its header");
     // The zero hash meets every target.
-    block::check(&params, &parsed, &BlockHash::ZERO, &txids, &mut sigops, &mut scratch)?;
-    let context = block::Context { height, median_time_past: MedianTime::new(1_700_000_000) };
-    block::check_context(&params, &parsed, &context, &txids, &wtxids, &mut scratch)?;
-    let script = parsed.transaction(0).outputs().next().map_or(&[][..], |output| output.script());
-    let mut spend = BlockSpend::new(&params, height, &BlockHash::ZERO, context.median_time_past);
+    block::check(params, &parsed, &BlockHash::ZERO, &txids, &mut sigops, &mut scratch)?;
+    block::check_context(params, &parsed, context, &txids, &wtxids, &mut scratch)?;
+    let mut spend = BlockSpend::new(params, context.height, &BlockHash::ZERO, context.median_time_past);
     for (index, tx) in parsed.transactions().enumerate() {
         assert_eq!(sigops[index], transaction::legacy_sigops(&tx), "counted once, and again");
-        let coin = |_| Some(SpentCoin { script, ..*coin });
-        spend.transaction(&tx, &txids[index], sigops[index], coin, |height| MedianTime::new(height.to_u32()))?;
+        spend.transaction(&tx, &txids[index], sigops[index], |input| coin(index, input), median_time_past)?;
     }
     spend.finish(&parsed.transaction(0)).map(drop)
 }

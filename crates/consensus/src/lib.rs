@@ -20,7 +20,7 @@ pub mod verdict;
 
 pub use assume_valid::{ScriptCheckReason, script_check_reason};
 #[doc(hidden)]
-pub use fuzz::fuzz_rules;
+pub use fuzz::{fuzz_recipe, fuzz_rules};
 pub use params::{Chain, Params};
 pub use spend::{BlockSpend, SpentCoin};
 pub use verdict::{BlockError, Class, Place, Rank, Rule};

@@ -6,6 +6,10 @@
 //! Layout: the first byte says what the rest is: bends of a good database, a data block, an index block, a manifest's
 //! edit, a log's batch.
 
+mod history;
+
+pub use history::fuzz_history;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 

@@ -39,6 +39,6 @@ pub use compaction::Compaction;
 pub use db::{Db, Options};
 pub use error::{Error, Result};
 #[doc(hidden)]
-pub use fuzz::fuzz_open;
+pub use fuzz::{fuzz_history, fuzz_open};
 pub use lookup::{Iter, RunInfo, Snapshot};
 pub use run::{Run, TableWriter};

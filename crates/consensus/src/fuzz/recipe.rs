@@ -1,0 +1,396 @@
+//! Bytes as a recipe for a block: whatever they are, a block that is nearly valid comes of them.
+//!
+//! Each byte is one choice: which coin an input spends, which lock it has, what the coinbase takes. So a fuzzer that changes
+//! bytes changes blocks, not their encoding. A plain model judges the recipe, the rules judge the block: both must name the
+//! same reason. Past the last byte every choice is 0, which is the valid one.
+
+use super::judged;
+use crate::{BlockError, Params, SpentCoin, block};
+use primitives::encode::put_compact_size;
+use primitives::{Amount, BlockHash, Hash256, Header, Height, MedianTime, OutPoint, Txid, Wtxid, merkle};
+use simd::sha256::sha256d;
+use std::collections::HashMap;
+
+/// Transactions of a block besides the coinbase.
+const TRANSACTIONS_MAX: usize = 6;
+/// Height of the block: its coinbase may take 25 BTC on regtest.
+const HEIGHT: u32 = 200;
+const SUBSIDY: i64 = 2_500_000_000;
+/// Signature operations outside of witnesses that a block may have. Source: Bitcoin Core b88bffe, consensus/consensus.h.
+const SIGOPS_MAX: usize = 20_000;
+const LOCKTIME_THRESHOLD: u32 = 500_000_000;
+
+/// The choices that are left.
+struct Choices<'a>(&'a [u8]);
+
+impl Choices<'_> {
+    fn below(&mut self, bound: usize) -> usize {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        usize::from(first) % bound
+    }
+
+    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+}
+
+/// A coin that the block may spend: of the chain, or made by an earlier transaction of it.
+#[derive(Clone, Copy)]
+struct Coin {
+    outpoint: OutPoint,
+    height: u32,
+    coinbase: bool,
+    value: i64,
+}
+
+#[derive(Clone)]
+struct In {
+    coin: Coin,
+    /// False where nothing made the coin.
+    exists: bool,
+    sequence: u32,
+    script_sig: Vec<u8>,
+    witness: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, Default)]
+struct Tx {
+    version: u32,
+    inputs: Vec<In>,
+    outputs: Vec<(i64, Vec<u8>)>,
+    lock_time: u32,
+}
+
+/// How a block commits to its witnesses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Commitment {
+    WhereNeeded,
+    Always,
+    Never,
+    Wrong,
+    ShortNonce,
+    NoNonce,
+}
+
+/// Median time past of a block of the chain.
+fn median_time_past(height: u32) -> u32 {
+    1_600_000_000 + height * 600
+}
+
+/// The block of a recipe is judged; panics where the model and the rules do not agree. Gives the verdict.
+pub fn fuzz_recipe(data: &[u8]) -> Result<(), BlockError> {
+    let mut choices = Choices(data);
+    let mut coins = chain_coins();
+    let txs: Vec<Tx> =
+        (0..choices.below(TRANSACTIONS_MAX + 1)).map(|number| transaction(number, &mut choices, &mut coins)).collect();
+    let commitment = choices.of(&[
+        Commitment::WhereNeeded,
+        Commitment::Always,
+        Commitment::Never,
+        Commitment::Wrong,
+        Commitment::ShortNonce,
+        Commitment::NoNonce,
+    ]);
+    let coinbase_height = HEIGHT + choices.of(&[0, 0, 0, 1]);
+    let value = (SUBSIDY + fees(&txs) + choices.of(&[0, -1, 0, 1])).max(0);
+    let mut all = vec![coinbase(coinbase_height, value, choices.of(&[0, 1, SIGOPS_MAX, SIGOPS_MAX + 1]))];
+    all.extend(txs);
+    let commits = commit(&mut all, commitment);
+    let want = wanted(&all, commitment, commits, coinbase_height);
+    let verdict = judge(&all);
+    let got = verdict.as_ref().map_err(|error| error.reject_reason().into_owned());
+    assert_eq!(got.err().as_deref(), want, "the rules, and the model");
+    verdict
+}
+
+/// Coins of the chain below: old and young, of coinbases and not.
+fn chain_coins() -> Vec<Coin> {
+    let coin = |(at, &(height, coinbase)): (usize, &(u32, bool))| Coin {
+        outpoint: OutPoint { txid: Txid::from_bytes([at as u8 + 1; 32]), vout: at as u32 },
+        height,
+        coinbase,
+        value: 1_000_000 << at,
+    };
+    let list =
+        [(50, false), (100, true), (101, true), (199, false), (190, false), (1, true), (150, true), (120, false)];
+    list.iter().enumerate().map(coin).collect()
+}
+
+fn transaction(number: usize, choices: &mut Choices<'_>, coins: &mut Vec<Coin>) -> Tx {
+    let mut tx = Tx { version: choices.of(&[2, 1, 0, u32::MAX]), ..Tx::default() };
+    for _ in 0..=choices.below(3) {
+        // The valid choice is a coin that no other transaction takes first.
+        let at = (number + choices.below(coins.len() + 1)) % (coins.len() + 1);
+        let missing = Coin { outpoint: OutPoint { txid: Txid::from_bytes([0xee; 32]), vout: 7 }, value: 5, ..coins[0] };
+        let sequence = choices.of(&[u32::MAX, u32::MAX - 1, 0, 1, 9, 10, 11, 0x0040_0001, 0x0040_0014, 1 << 31]);
+        let witness = choices.of(&[0, 1, 2]);
+        tx.inputs.push(In {
+            coin: *coins.get(at).unwrap_or(&missing),
+            exists: at < coins.len(),
+            sequence,
+            script_sig: Vec::new(),
+            witness: vec![vec![7; 3]; witness],
+        });
+    }
+    let now = median_time_past(HEIGHT - 1);
+    tx.lock_time = choices.of(&[0, HEIGHT - 1, HEIGHT, LOCKTIME_THRESHOLD - 1, LOCKTIME_THRESHOLD, now - 1, now]);
+    let taken: i64 = tx.inputs.iter().map(|input| input.coin.value).sum();
+    let given = (taken - choices.of(&[0, 1, 1_000, -1])).max(0);
+    let second = choices.of(&[0, 1, given / 2]).min(given);
+    let sigops = choices.of(&[0, 1, SIGOPS_MAX / 2]);
+    // The number tells transactions apart: two that are the same would be another rule's matter.
+    tx.outputs = vec![(given - second, vec![1, number as u8, 0x75, 0x51]), (second, vec![0xac; sigops])];
+    let txid = tx.txid();
+    let made = tx.outputs.iter().enumerate().map(|(vout, &(value, _))| Coin {
+        outpoint: OutPoint { txid, vout: vout as u32 },
+        height: HEIGHT,
+        coinbase: false,
+        value,
+    });
+    coins.extend(made);
+    tx
+}
+
+fn fees(txs: &[Tx]) -> i64 {
+    txs.iter().map(|tx| tx.taken() - tx.given()).sum()
+}
+
+fn coinbase(height: u32, value: i64, sigops: usize) -> Tx {
+    let (push, bytes) = block::height_push(Height::new(height));
+    let coin = Coin { outpoint: OutPoint::NULL, height: 0, coinbase: false, value: 0 };
+    let script_sig = [&push[..bytes], &[0, 0]].concat();
+    let input = In { coin, exists: true, sequence: u32::MAX, script_sig, witness: Vec::new() };
+    Tx { version: 2, inputs: vec![input], outputs: vec![(value, vec![0xac; sigops])], lock_time: 0 }
+}
+
+/// Adds the commitment to the coinbase; says whether there is one.
+fn commit(txs: &mut [Tx], commitment: Commitment) -> bool {
+    let needed = txs.iter().any(Tx::has_witness);
+    if commitment == Commitment::Never || commitment == Commitment::WhereNeeded && !needed {
+        return false;
+    }
+    let mut leaves: Vec<Hash256> = txs.iter().map(|tx| tx.wtxid().to_hash256()).collect();
+    leaves[0] = Hash256::ZERO;
+    let nonce = [9; 32];
+    let mut hash = sha256d(&[merkle::root(&mut leaves).0.0, nonce].concat());
+    hash[0] ^= u8::from(commitment == Commitment::Wrong);
+    txs[0].outputs.push((0, [&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed][..], &hash].concat()));
+    txs[0].inputs[0].witness = match commitment {
+        Commitment::ShortNonce => vec![nonce[1..].to_vec()],
+        Commitment::NoNonce => Vec::new(),
+        _ => vec![nonce.to_vec()],
+    };
+    true
+}
+
+/// What Core would say, by the plainest means, in the order of its checks.
+fn wanted(txs: &[Tx], commitment: Commitment, commits: bool, coinbase_height: u32) -> Option<&'static str> {
+    let is_double = |tx: &Tx| {
+        (1..tx.inputs.len())
+            .any(|at| tx.inputs[..at].iter().any(|input| input.coin.outpoint == tx.inputs[at].coin.outpoint))
+    };
+    if txs.iter().any(is_double) {
+        return Some("bad-txns-inputs-duplicate");
+    }
+    let sigops: usize = txs.iter().flat_map(|tx| &tx.outputs).map(|(_, script)| operations(script)).sum();
+    if sigops > SIGOPS_MAX {
+        return Some("bad-blk-sigops");
+    }
+    if !txs.iter().all(Tx::is_final) {
+        return Some("bad-txns-nonfinal");
+    }
+    if coinbase_height != HEIGHT {
+        return Some("bad-cb-height");
+    }
+    match commitment {
+        _ if !commits && txs.iter().any(Tx::has_witness) => return Some("unexpected-witness"),
+        Commitment::ShortNonce | Commitment::NoNonce if commits => return Some("bad-witness-nonce-size"),
+        Commitment::Wrong if commits => return Some("bad-witness-merkle-match"),
+        _ => {}
+    }
+    let mut spent: Vec<OutPoint> = Vec::new();
+    for tx in &txs[1..] {
+        for input in &tx.inputs {
+            if !input.exists || spent.contains(&input.coin.outpoint) {
+                return Some("bad-txns-inputs-missingorspent");
+            }
+        }
+        spent.extend(tx.inputs.iter().map(|input| input.coin.outpoint));
+        if tx.inputs.iter().any(|input| input.coin.coinbase && HEIGHT - input.coin.height < 100) {
+            return Some("bad-txns-premature-spend-of-coinbase");
+        }
+        if tx.taken() < tx.given() {
+            return Some("bad-txns-in-belowout");
+        }
+        if !tx.locks_are_met() {
+            return Some("bad-txns-nonfinal");
+        }
+    }
+    (txs[0].given() > SUBSIDY + fees(&txs[1..])).then_some("bad-cb-amount")
+}
+
+/// Signature operations of a script of this file: OP_CHECKSIG alone, or none.
+fn operations(script: &[u8]) -> usize {
+    if script.iter().all(|&op| op == 0xac) { script.len() } else { 0 }
+}
+
+impl Tx {
+    fn taken(&self) -> i64 {
+        self.inputs.iter().map(|input| input.coin.value).sum()
+    }
+
+    fn given(&self) -> i64 {
+        self.outputs.iter().map(|output| output.0).sum()
+    }
+
+    fn has_witness(&self) -> bool {
+        self.inputs.iter().any(|input| !input.witness.is_empty())
+    }
+
+    /// Source: Bitcoin Core b88bffe, consensus/tx_verify.cpp, `IsFinalTx`.
+    fn is_final(&self) -> bool {
+        let limit = if self.lock_time < LOCKTIME_THRESHOLD { HEIGHT } else { median_time_past(HEIGHT - 1) };
+        self.lock_time == 0 || self.lock_time < limit || self.inputs.iter().all(|input| input.sequence == u32::MAX)
+    }
+
+    /// Source: BIP-0068.
+    fn locks_are_met(&self) -> bool {
+        let is_met = |input: &In| {
+            let wait = input.sequence & 0xffff;
+            if input.sequence & 1 << 31 != 0 {
+                true
+            } else if input.sequence & 1 << 22 != 0 {
+                let made = median_time_past(input.coin.height - 1);
+                median_time_past(HEIGHT - 1) >= made + (wait << 9)
+            } else {
+                HEIGHT >= input.coin.height + wait
+            }
+        };
+        self.version < 2 || self.inputs.iter().all(is_met)
+    }
+
+    fn serialize(&self, witness: bool) -> Vec<u8> {
+        let mut out = self.version.to_le_bytes().to_vec();
+        if witness {
+            out.extend([0, 1]);
+        }
+        put_compact_size(&mut out, self.inputs.len() as u64);
+        for input in &self.inputs {
+            out.extend(input.coin.outpoint.txid.as_bytes());
+            out.extend(input.coin.outpoint.vout.to_le_bytes());
+            put_bytes(&mut out, &input.script_sig);
+            out.extend(input.sequence.to_le_bytes());
+        }
+        put_compact_size(&mut out, self.outputs.len() as u64);
+        for (value, script) in &self.outputs {
+            out.extend(value.to_le_bytes());
+            put_bytes(&mut out, script);
+        }
+        for input in self.inputs.iter().filter(|_| witness) {
+            put_compact_size(&mut out, input.witness.len() as u64);
+            input.witness.iter().for_each(|item| put_bytes(&mut out, item));
+        }
+        out.extend(self.lock_time.to_le_bytes());
+        out
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.serialize(self.has_witness())
+    }
+
+    fn txid(&self) -> Txid {
+        Txid::from_bytes(sha256d(&self.serialize(false)))
+    }
+
+    fn wtxid(&self) -> Wtxid {
+        Wtxid::from_bytes(sha256d(&self.bytes()))
+    }
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_compact_size(out, bytes.len() as u64);
+    out.extend(bytes);
+}
+
+/// The verdict of the rules.
+fn judge(txs: &[Tx]) -> Result<(), BlockError> {
+    let params = Params::new(crate::Chain::Regtest);
+    let (root, _) = merkle::root(&mut txs.iter().map(|tx| tx.txid().to_hash256()).collect());
+    let header = Header::new(4, BlockHash::ZERO, root, median_time_past(HEIGHT), 0x207f_ffff, 0);
+    let mut bytes = header.0.to_vec();
+    put_compact_size(&mut bytes, txs.len() as u64);
+    txs.iter().for_each(|tx| bytes.extend(tx.bytes()));
+    let mut coins: HashMap<OutPoint, Coin> = chain_coins().into_iter().map(|coin| (coin.outpoint, coin)).collect();
+    let context =
+        block::Context { height: Height::new(HEIGHT), median_time_past: MedianTime::new(median_time_past(HEIGHT - 1)) };
+    let mut take = |number: usize, input: usize| {
+        if input == 0 && number > 1 {
+            let (txid, height) = (txs[number - 1].txid(), HEIGHT);
+            let made = txs[number - 1].outputs.iter().enumerate().map(|(vout, &(value, _))| {
+                let outpoint = OutPoint { txid, vout: vout as u32 };
+                (outpoint, Coin { outpoint, height, coinbase: false, value })
+            });
+            coins.extend(made);
+        }
+        let coin = coins.remove(&txs[number].inputs[input].coin.outpoint)?;
+        let (height, value) = (Height::new(coin.height), Amount(coin.value));
+        Some(SpentCoin { height, coinbase: coin.coinbase, value, script: &[] })
+    };
+    judged(&params, &bytes, &context, &mut take, &|height| MedianTime::new(median_time_past(height.to_u32())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use testkit::Rng;
+
+    #[test]
+    fn empty_recipe_gives_a_valid_block() {
+        assert_eq!(fuzz_recipe(&[]), Ok(()));
+    }
+
+    #[test]
+    fn random_recipes_get_the_models_reason() {
+        let mut met: BTreeMap<String, usize> = BTreeMap::new();
+        let mut rng = Rng::new(1);
+        for _ in 0..if testkit::is_slow() { 2_000_000 } else { 20_000 } {
+            let mut data = vec![0; 1 + rng.below(60)];
+            data[0] = rng.byte();
+            // Few choices that are not the valid one, or every block breaks several rules.
+            for _ in 0..rng.below(8) {
+                let at = rng.below(data.len());
+                data[at] = rng.byte();
+            }
+            let verdict = fuzz_recipe(&data);
+            let reason = verdict.map_or_else(|error| error.reject_reason().into_owned(), |()| "valid".to_owned());
+            *met.entry(reason).or_default() += 1;
+        }
+        for want in [
+            "valid",
+            "bad-txns-inputs-duplicate",
+            "bad-blk-sigops",
+            "bad-txns-nonfinal",
+            "bad-cb-height",
+            "unexpected-witness",
+            "bad-witness-nonce-size",
+            "bad-witness-merkle-match",
+            "bad-txns-inputs-missingorspent",
+            "bad-txns-premature-spend-of-coinbase",
+            "bad-txns-in-belowout",
+            "bad-cb-amount",
+        ] {
+            assert!(met.get(want).is_some_and(|&count| count > 5), "{want}: {met:?}");
+        }
+    }
+
+    #[test]
+    fn seeds_of_the_fuzzer_hold() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recipe");
+        for seed in std::fs::read_dir(seeds).unwrap() {
+            let data = std::fs::read(seed.unwrap().path()).unwrap();
+            let _ = fuzz_recipe(&data);
+        }
+    }
+}
