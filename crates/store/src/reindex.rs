@@ -1,8 +1,12 @@
 //! The steps of a full reindex around the work itself: in every state between them, bitcoind or ffwd starts on the
 //! data directory and finishes.
 //!
-//! 0. A file is made and removed in blocks/: where that fails, nothing else is touched. 1. `R` is set in the old index,
-//! and durable. 2. A snapshot's chainstate goes. 3. The chainstate is emptied. 4. The index is emptied, in one commit that keeps `R`. 5. The undo files go.
+//! 0. A file is made and removed in blocks/: where that fails, nothing else is touched.
+//! 1. `R` is set in the old index, and durable.
+//! 2. A snapshot's chainstate goes.
+//! 3. The chainstate is emptied.
+//! 4. The index is emptied, in one commit that keeps `R`.
+//! 5. The undo files go.
 //!
 //! From before 1 until after 5 there is a file `ffwd/reindex-begins`: with it, a run that was interrupted starts over, and
 //! does not take the old coins for its own. Without it, should it be lost, they are continued from, as bitcoind would.
