@@ -19,6 +19,7 @@
 
 mod lock;
 mod real;
+mod regular;
 mod sim;
 #[cfg(test)]
 mod tests;

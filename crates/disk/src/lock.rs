@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::FlockOperation;
 use rustix::process::{Flock, FlockType};
 
-use crate::real::open_regular;
+use crate::regular::open_regular;
 
 /// The locks that this process holds, by device and inode.
 static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());

@@ -3,14 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Advice, CWD, FallocateFlags, OFlags, RenameFlags};
+use rustix::fs::{Advice, CWD, FallocateFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file};
+use crate::regular::{NONBLOCK, open_regular};
 
 /// The machine's own file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,9 +23,6 @@ impl RealDisk {
         Arc::new(RealDisk)
     }
 }
-
-/// Opening never waits for another program. For a regular file the flag changes nothing.
-const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
 
 #[derive(Debug)]
 struct RealFile {
@@ -39,29 +37,6 @@ fn wrap<T>(action: &'static str, path: &Path, result: io::Result<T>) -> DiskResu
 fn opened(action: &'static str, path: &Path, options: &mut OpenOptions) -> DiskResult<Arc<dyn DiskFile>> {
     let file = wrap(action, path, open_regular(path, options))?;
     Ok(Arc::new(RealFile { path: path.to_path_buf(), file }))
-}
-
-/// Opens a regular file, and nothing else: a FIFO or a device of that name would be waited for without end.
-///
-/// # Errors
-/// [`io::ErrorKind::InvalidInput`] for what is not a regular file, or what the system says.
-pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.custom_flags(NONBLOCK).open(path)?;
-    let kind = file.metadata()?.file_type();
-    if kind.is_file() {
-        return Ok(file);
-    }
-    if kind.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    let what = if kind.is_fifo() {
-        "a FIFO"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    };
-    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file")))
 }
 
 impl Disk for RealDisk {
