@@ -140,6 +140,8 @@ pub struct Peer {
     pub unasked_count: u32,
     /// For which lists and best block the scheduler knows what this peer has.
     pub(crate) reach_of: Option<(u64, Option<BlockHash>)>,
+    /// When it last gave a block that was wanted.
+    pub(crate) last_block_at: Option<Duration>,
     /// Whether it did not deliver a block that it announced: see [`crate::hub::delivery`].
     pub(crate) withholds: bool,
     /// Whether messages came that wait for room in the send queue.
@@ -189,6 +191,7 @@ impl Peer {
             unasked_count: 0,
             reach_of: None,
             withholds: false,
+            last_block_at: None,
             has_undispatched: false,
             nonce: rng.number(),
             greeting,

@@ -49,8 +49,8 @@ pub enum Reason {
     },
     /// It asked for a block that the services we offer do not include.
     BeyondOffer(BlockHash),
-    /// All inbound places are taken.
-    Full,
+    /// Its inbound place went to another peer.
+    Evicted,
     /// It is on a chain with a refused block.
     OnInvalidChain(BlockHash),
 
@@ -79,6 +79,8 @@ pub enum Reason {
     },
     /// Too many unconnecting headers.
     HeadersUnconnected,
+    /// Full messages of headers again and again, without more work.
+    HeadersRepeated,
     /// A body that does not match its header, or that CheckBlock refuses.
     BadBody {
         /// Which.
@@ -109,6 +111,7 @@ impl Reason {
                 | Reason::HeaderWork
                 | Reason::HeaderInvalid { .. }
                 | Reason::HeadersUnconnected
+                | Reason::HeadersRepeated
                 | Reason::BadBody { .. }
                 | Reason::InvalidBlock { .. }
                 | Reason::UnaskedBlocks
@@ -139,7 +142,7 @@ impl fmt::Display for Reason {
                 write!(f, "slow: {bytes_per_s} bytes/s where the others' mean is {mean_bytes_per_s}")
             }
             Reason::BeyondOffer(hash) => write!(f, "asked for block {hash}, which we do not offer"),
-            Reason::Full => write!(f, "no place for another inbound peer"),
+            Reason::Evicted => write!(f, "evicted for another inbound peer"),
             Reason::OnInvalidChain(hash) => write!(f, "its chain has refused block {hash}"),
             Reason::Wire(error) => write!(f, "misbehaving: {error}"),
             Reason::BadMessage { command, why } => write!(f, "misbehaving: {command} message: {why}"),
@@ -148,6 +151,7 @@ impl fmt::Display for Reason {
             Reason::HeaderWork => write!(f, "misbehaving: header without proof of work"),
             Reason::HeaderInvalid { hash, reason } => write!(f, "misbehaving: header {hash}: {reason}"),
             Reason::HeadersUnconnected => write!(f, "misbehaving: too many unconnecting headers"),
+            Reason::HeadersRepeated => write!(f, "misbehaving: repeats headers without more work"),
             Reason::BadBody { hash, reason } => write!(f, "misbehaving: body of block {hash}: {reason}"),
             Reason::InvalidBlock { hash, reason } => write!(f, "misbehaving: invalid block {hash}: {reason}"),
             Reason::UnaskedBlocks => write!(f, "misbehaving: unrequested blocks on unknown headers"),

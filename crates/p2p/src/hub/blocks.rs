@@ -39,7 +39,7 @@ impl Hub {
         let bytes = received.payload().len();
         match self.download.arrived(id, &hash, bytes, now.since_start) {
             Arrival::Wanted(want) => {
-                self.note_delivered(id, &hash);
+                self.note_delivered(id, &hash, now);
                 self.progress.blocks_count += 1;
                 self.progress.blocks_bytes += bytes as u64;
                 let held = self.budget.hold(bytes);

@@ -36,7 +36,10 @@ impl Hub {
     }
 
     /// A block came from this peer.
-    pub(super) fn note_delivered(&mut self, id: PeerId, hash: &BlockHash) {
+    pub(super) fn note_delivered(&mut self, id: PeerId, hash: &BlockHash, now: Now) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.last_block_at = Some(now.since_start);
+        }
         let before = self.undelivered.len();
         self.undelivered.retain(|want| want.hash != *hash);
         if before != self.undelivered.len()

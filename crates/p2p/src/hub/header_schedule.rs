@@ -176,7 +176,7 @@ impl Hub {
             let answering = peer.ready && !state.at_end && !state.is_skipped(now);
             let age = now.since_start.saturating_sub(peer.connected_at());
             let young = !peer.ready && age < YOUNG;
-            waiting |= !peer.withholds && (answering || young || state.low_work.is_some());
+            waiting |= !peer.withholds && !state.is_stale(now) && (answering || young || state.low_work.is_some());
         }
         let enough = self.chain.best_header().work >= self.chain.minimum_work();
         let done = told && enough && !waiting && !self.outbound.may_bring_more(now);

@@ -248,6 +248,9 @@ impl Hub {
         }
         if let Some(last) = verdict.last {
             self.note_best_known(id, last);
+            if !self.headers_of(id).note_progress(last.work, full, now) {
+                return Err(Reason::HeadersRepeated);
+            }
         }
         match verdict.refused {
             Some(HeaderRefusal::Invalid { hash, reason, .. }) => {

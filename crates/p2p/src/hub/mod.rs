@@ -8,6 +8,7 @@ pub mod blocks;
 pub mod delivery;
 pub mod dispatch;
 mod fixed_seeds;
+pub mod eviction;
 pub mod future_headers;
 pub mod header_quota;
 pub mod header_schedule;
@@ -102,6 +103,8 @@ pub struct Hub {
     targets: targets::Targets,
     undelivered: Vec<Want>,
     fixed_seeds: FixedSeeds,
+    /// Secret of the order in which network groups are protected.
+    eviction_key: u64,
     addresses: Addresses,
     progress: Progress,
     saved_at: Duration,
@@ -133,6 +136,7 @@ impl Hub {
                 Addresses::new(&mut rng)
             })
         };
+        let eviction_key = rng.number();
         Ok(Hub {
             config,
             chain,
@@ -148,6 +152,7 @@ impl Hub {
             targets: targets::Targets::default(),
             undelivered: Vec::new(),
             fixed_seeds: FixedSeeds::default(),
+            eviction_key,
             addresses,
             progress: Progress::default(),
             saved_at: now.since_start,
@@ -227,8 +232,7 @@ impl Hub {
 
     /// A peer connected to us. `None`: there is no place for it, and its socket is to be closed.
     pub fn accepted(&mut self, remote: PeerAddress, now: Now) -> Option<PeerId> {
-        let inbound = self.peers.values().filter(|peer| !peer.is_outbound()).count();
-        if inbound >= self.config.inbound_count_max {
+        if !self.make_place(remote.address, now) {
             return None;
         }
         let id = self.new_id();

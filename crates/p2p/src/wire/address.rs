@@ -235,6 +235,13 @@ impl Target {
     ///
     /// [`TargetError`] with the text.
     pub fn parse(text: &str, default_port: u16) -> Result<Target, TargetError> {
+        let target = Target::parse_any(text, default_port)?;
+        let (Target::Peer(PeerAddress { port, .. }) | Target::Name(_, port)) = &target;
+        // Nothing can be connected to there: it would be tried for ever.
+        if *port == 0 { Err(TargetError { text: text.to_owned() }) } else { Ok(target) }
+    }
+
+    fn parse_any(text: &str, default_port: u16) -> Result<Target, TargetError> {
         let wrong = || TargetError { text: text.to_owned() };
         if let Ok(ip) = text.parse::<IpAddr>() {
             return Ok(Target::Peer(PeerAddress { address: NetAddress::from_ip(ip), port: default_port }));

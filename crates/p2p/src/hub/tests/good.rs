@@ -203,9 +203,13 @@ fn inbound_peers_are_served_up_to_their_limit() {
     let want: Vec<_> = ["30 headers"].into_iter().chain(vec!["block"; 30]).collect();
     assert_eq!(*got.borrow(), want);
     assert_eq!(world.hub.progress().inbound_count, 1);
-    assert!(world.connect_inbound("2.2.2.3", Box::new(Mute(vec![]))).is_some());
-    assert!(world.connect_inbound("2.2.2.4", Box::new(Mute(vec![]))).is_some());
-    assert!(world.connect_inbound("2.2.2.5", Box::new(Mute(vec![]))).is_none(), "no fourth");
+    assert!(world.connect_inbound("3.3.3.3", Box::new(Mute(vec![]))).is_some());
+    assert!(world.connect_inbound("4.4.4.4", Box::new(Mute(vec![]))).is_some());
+    assert!(world.connect_inbound("5.5.5.5", Box::new(Mute(vec![]))).is_none(), "no fourth while all may shake hands");
+    world.run(2 * S);
+    assert!(world.connect_inbound("6.6.6.6", Box::new(Mute(vec![]))).is_some(), "in the place of a half-open one");
+    world.act();
+    assert_eq!(world.gone.iter().filter(|(_, why)| *why == Reason::Evicted).count(), 1);
     assert_eq!(world.chain.tip().hash, tip);
     world.run(61 * S);
     assert_eq!(world.gone.iter().filter(|(_, why)| *why == Reason::HandshakeTimeout).count(), 2);

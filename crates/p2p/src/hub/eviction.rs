@@ -1,0 +1,164 @@
+//! Places for peers that connect to us: how many one address or network may take, and which peer gives its place up.
+//!
+//! - One address takes a quarter of the places at most, one network group half. Addresses that are not routable (a local
+//!   network) are not counted: there the peers are the user's own.
+//! - When all places are taken, a peer that has not shaken hands for [`HALF_OPEN_GRACE`] gives its place up first: the one
+//!   that has been waiting longest, of the network group that has most of them.
+//! - Then Core's rule: protected are the best [`PROTECTED_BY_GROUP`] by a keyed hash of their network group,
+//!   [`PROTECTED_BY_PING`] by their shortest ping, [`PROTECTED_BY_BLOCK`] by the last block that they gave, and half of the
+//!   others by the age of their connection; of the rest the youngest of the network group with most connections goes.
+//!   When all are protected, the new connection is refused.
+//!
+//! Source: Bitcoin Core b88bffe, node/eviction.cpp, `SelectNodeToEvict`. Absent: what Core asks about transactions and
+//! privacy networks, which this node does not relay or listen on.
+
+use super::Hub;
+use crate::api::PeerId;
+use crate::peer::Peer;
+use crate::reason::Reason;
+use crate::time::Now;
+use crate::wire::{Group, NetAddress, Target};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+/// A peer may take this long to shake hands before its place is given to another.
+pub const HALF_OPEN_GRACE: Duration = Duration::from_secs(1);
+/// Peers protected by a keyed hash of their network group. Source: Core.
+pub const PROTECTED_BY_GROUP: usize = 4;
+/// Peers protected by their shortest ping. Source: Core.
+pub const PROTECTED_BY_PING: usize = 8;
+/// Peers protected by the last block that they gave. Source: Core.
+pub const PROTECTED_BY_BLOCK: usize = 4;
+
+/// What the choice needs to know of a peer.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    id: PeerId,
+    group: Group,
+    keyed_group: u64,
+    connected_at: Duration,
+    round_trip: Option<Duration>,
+    last_block_at: Option<Duration>,
+}
+
+/// Takes `count` candidates out of consideration: those that `key` puts last.
+fn protect<K: Ord>(candidates: &mut Vec<Candidate>, count: usize, key: impl Fn(&Candidate) -> K) {
+    candidates.sort_by_key(|candidate| key(candidate));
+    candidates.truncate(candidates.len().saturating_sub(count));
+}
+
+/// Members of the group with most of the candidates; between equals the group with the youngest member.
+fn largest_group(candidates: &[Candidate]) -> Vec<Candidate> {
+    let mut groups: BTreeMap<&[u8], Vec<Candidate>> = BTreeMap::new();
+    for candidate in candidates {
+        groups.entry(candidate.group.bytes()).or_default().push(*candidate);
+    }
+    let youngest = |group: &[Candidate]| group.iter().map(|candidate| candidate.connected_at).max();
+    groups.into_values().max_by_key(|group| (group.len(), youngest(group))).unwrap_or_default()
+}
+
+/// Which of the peers that have shaken hands goes.
+fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
+    protect(&mut candidates, PROTECTED_BY_GROUP, |c| c.keyed_group);
+    protect(&mut candidates, PROTECTED_BY_PING, |c| {
+        (Reverse(c.round_trip.unwrap_or(Duration::MAX)), Reverse(c.connected_at))
+    });
+    protect(&mut candidates, PROTECTED_BY_BLOCK, |c| (c.last_block_at, Reverse(c.connected_at)));
+    let half = candidates.len() / 2;
+    protect(&mut candidates, half, |c| Reverse(c.connected_at));
+    largest_group(&candidates).into_iter().max_by_key(|c| c.connected_at).map(|c| c.id)
+}
+
+impl Hub {
+    /// Whether a connection from this address may be taken; another may have given its place up for it.
+    pub(super) fn make_place(&mut self, remote: NetAddress, now: Now) -> bool {
+        let places = self.config.inbound_count_max;
+        let inbound = || self.peers.values().filter(|peer| !peer.is_outbound());
+        let of = |peer: &Peer| match &peer.target {
+            Target::Peer(peer) => Some(peer.address),
+            Target::Name(..) => None,
+        };
+        if remote.is_routable() {
+            let same = inbound().filter(|peer| of(peer) == Some(remote)).count();
+            let group = inbound().filter(|peer| of(peer).is_some_and(|other| other.group() == remote.group())).count();
+            if same >= places.div_ceil(4) || group >= places.div_ceil(2) {
+                return false;
+            }
+        }
+        if inbound().count() < places {
+            return true;
+        }
+        let Some(id) = self.place_to_free(now) else { return false };
+        self.drop_peer(id, Reason::Evicted, now);
+        true
+    }
+
+    fn place_to_free(&self, now: Now) -> Option<PeerId> {
+        let candidate = |peer: &Peer| {
+            let Target::Peer(remote) = &peer.target else { return None };
+            let group = remote.address.group();
+            let mut hasher = DefaultHasher::new();
+            (self.eviction_key, group.bytes()).hash(&mut hasher);
+            Some(Candidate {
+                id: peer.id,
+                group,
+                keyed_group: hasher.finish(),
+                connected_at: peer.connected_at(),
+                round_trip: peer.round_trip,
+                last_block_at: peer.last_block_at,
+            })
+        };
+        let inbound = || self.peers.values().filter(|peer| !peer.is_outbound());
+        let is_late = |peer: &&Peer| now.since_start.saturating_sub(peer.connected_at()) >= HALF_OPEN_GRACE;
+        let half_open: Vec<_> = inbound().filter(|peer| !peer.ready).filter(is_late).filter_map(candidate).collect();
+        let oldest = largest_group(&half_open).into_iter().min_by_key(|c| c.connected_at);
+        oldest.map(|c| c.id).or_else(|| select(inbound().filter(|peer| peer.ready).filter_map(candidate).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(id: u64, group: u8) -> Candidate {
+        Candidate {
+            id: PeerId(id),
+            group: NetAddress::V4([group, 1, 0, 0]).group(),
+            keyed_group: u64::from(group),
+            connected_at: Duration::from_secs(id),
+            round_trip: None,
+            last_block_at: None,
+        }
+    }
+
+    #[test]
+    fn select_follows_cores_protections() {
+        // Forty peers of the same kind from one network, and one each from four others with the highest keys.
+        let crowd = || (0..40).map(|id| candidate(id, 1)).chain((0..4).map(|i| candidate(100 + i, 200 + i as u8)));
+        assert_eq!(select(crowd().collect()), Some(PeerId(39)), "the youngest of the largest group");
+        let with = |change: fn(&mut Candidate)| {
+            let changed = crowd().map(|mut c| {
+                if c.id.0 >= 36 && c.id.0 < 40 {
+                    change(&mut c);
+                }
+                c
+            });
+            select(changed.collect()).map(|id| id.0)
+        };
+        for (row, change, want) in [
+            (
+                "quick pings are protected",
+                (|c| c.round_trip = Some(Duration::from_millis(c.id.0))) as fn(&mut Candidate),
+                35,
+            ),
+            ("who gave blocks is protected", |c| c.last_block_at = Some(Duration::from_secs(c.id.0)), 35),
+            ("the highest keys are protected", |c| c.keyed_group = u64::MAX - c.id.0, 35),
+        ] {
+            assert_eq!(with(change), Some(want), "{row}");
+        }
+        assert_eq!(select((0..16).map(|id| candidate(id, 1)).collect()), None, "all are protected");
+        assert_eq!(select(Vec::new()), None);
+    }
+}
