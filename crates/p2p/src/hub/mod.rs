@@ -7,8 +7,8 @@
 pub mod blocks;
 pub mod delivery;
 pub mod dispatch;
-mod fixed_seeds;
 pub mod eviction;
+mod fixed_seeds;
 pub mod future_headers;
 pub mod header_quota;
 pub mod header_schedule;

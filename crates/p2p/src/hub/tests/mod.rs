@@ -2,6 +2,7 @@
 
 mod bad;
 mod good;
+mod hostile;
 mod queues;
 mod slow;
 mod sought;
