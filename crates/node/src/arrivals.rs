@@ -5,6 +5,7 @@
 //! checking a body twice would cost more; while the pipeline is starved it never blocks.
 
 use crate::block::Checked;
+use crate::locks::{lock, wait_for};
 use crate::tree::NodeId;
 use primitives::Height;
 use std::collections::BTreeMap;
@@ -71,7 +72,7 @@ impl Arrivals {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics with it")
+        lock(&self.state)
     }
 
     /// Waits until `bytes` can be kept, where that makes sense.
@@ -79,9 +80,9 @@ impl Arrivals {
         let mut state = self.lock();
         while state.is_full(bytes) && !(state.is_starved || state.is_stuck || state.hurry || state.kept.is_empty()) {
             let seen = state.taken_count;
-            let (next, waited) = self.changed.wait_timeout(state, self.patience).expect("no thread panics with it");
-            state = next;
-            state.is_stuck |= waited.timed_out() && state.taken_count == seen;
+            let is_over;
+            (state, is_over) = wait_for(&self.changed, state, self.patience);
+            state.is_stuck |= is_over && state.taken_count == seen;
         }
         state
     }
@@ -167,7 +168,7 @@ impl Arrivals {
             if state.arrived_count == seen {
                 state.is_starved = true;
                 self.changed.notify_all();
-                state = self.changed.wait_timeout(state, left).expect("no thread panics with it").0;
+                (state, _) = wait_for(&self.changed, state, left);
                 state.is_starved = false;
             }
         }

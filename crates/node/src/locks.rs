@@ -33,8 +33,18 @@ pub(crate) fn wait<'m, T>(condition: &Condvar, guard: MutexGuard<'m, T>) -> Mute
     condition.wait(guard).expect(POISONED)
 }
 
-/// Unlocks until the condition is signalled, or the time is over.
+/// Unlocks until the condition is signalled, or the time is over; whether it is over comes second.
 #[inline]
-pub(crate) fn wait_for<'m, T>(condition: &Condvar, guard: MutexGuard<'m, T>, time: Duration) -> MutexGuard<'m, T> {
-    condition.wait_timeout(guard, time).expect(POISONED).0
+pub(crate) fn wait_for<'m, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'m, T>,
+    time: Duration,
+) -> (MutexGuard<'m, T>, bool) {
+    let (guard, result) = condition.wait_timeout(guard, time).expect(POISONED);
+    (guard, result.timed_out())
+}
+
+/// What a lock guards that no thread takes any more.
+pub(crate) fn into_inner<T>(mutex: Mutex<T>) -> T {
+    mutex.into_inner().expect(POISONED)
 }

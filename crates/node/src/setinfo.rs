@@ -63,7 +63,7 @@ pub(crate) fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<Se
     std::thread::scope(|scope| {
         for n in 0..par.max(1) {
             if let Err(fault) = threads::spawn(scope, format!("coins.{n:02}"), worker) {
-                shares.lock().expect("nobody panics with it").claimed = 256;
+                lock(&shares).claimed = 256;
                 changed.notify_all();
                 return Err(fault);
             }

@@ -3,6 +3,7 @@
 //! A chain whose further blocks were never there has no shortfall: what could be reached is reached.
 //! Absent on purpose: saying it (`report`), and what a program makes of it.
 
+use crate::locks::lock;
 use crate::options::DamagedRecord;
 use crate::tree::{NodeId, Tree};
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ struct Found {
 
 impl Shortfall {
     fn lock(&self) -> MutexGuard<'_, Found> {
-        self.0.lock().expect("nobody panics with it")
+        lock(&self.0)
     }
 
     /// A record of a block file is damaged; of `body` where its header is known.

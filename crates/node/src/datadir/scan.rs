@@ -4,6 +4,7 @@ use super::DataDir;
 use super::lock::clock;
 use crate::fault::Fault;
 use crate::index::Found;
+use crate::locks::{into_inner, lock};
 use crate::report::Reporter;
 use crate::threads;
 use crate::tree::NodeId;
@@ -53,7 +54,7 @@ pub(crate) fn scan_files(
                     let at = next.fetch_add(1, Relaxed);
                     let Some(&file) = there.get(at) else { return };
                     let scan = files.scan(file);
-                    found.lock().expect("no thread panics with it")[at] = Some(scan);
+                    lock(&found)[at] = Some(scan);
                 }
             });
             if let Err(fault) = started {
@@ -64,7 +65,7 @@ pub(crate) fn scan_files(
         Ok(())
     })?;
     let mut blocks = Vec::new();
-    for scan in found.into_inner().expect("no thread panics with it") {
+    for scan in into_inner(found) {
         let scan = scan.expect("every file was scanned")?;
         for note in &scan.notes {
             reporter.warn(note.to_string());

@@ -70,7 +70,7 @@ impl Pipeline<'_> {
             self.start_workers(scope);
             let mut scheduler = self.scheduler();
             while !scheduler.is_background_done() {
-                scheduler = wait_for(&self.work_done, scheduler, Duration::from_millis(20));
+                (scheduler, _) = wait_for(&self.work_done, scheduler, Duration::from_millis(20));
             }
             scheduler.end_workers();
             drop(scheduler);
@@ -83,7 +83,7 @@ impl Pipeline<'_> {
         loop {
             let mut scheduler = self.scheduler();
             while !scheduler.is_halted() && !scheduler.may_admit(self.window(), self) {
-                scheduler = wait_for(&self.work_done, scheduler, Duration::from_millis(100));
+                (scheduler, _) = wait_for(&self.work_done, scheduler, Duration::from_millis(100));
                 scheduler = self.keep_budget_unlocking(scheduler);
             }
             if self.backend.stopping() {
@@ -124,7 +124,7 @@ impl Pipeline<'_> {
             if self.backend.stopping() && !scheduler.is_halted() {
                 scheduler.stop();
             }
-            scheduler = wait_for(&self.work_done, scheduler, Duration::from_millis(50));
+            (scheduler, _) = wait_for(&self.work_done, scheduler, Duration::from_millis(50));
             scheduler = self.keep_budget_unlocking(scheduler);
         }
     }

@@ -16,6 +16,7 @@ use crate::chainview::SharedChain;
 use crate::datadir::{DataDir, lock};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
+use crate::locks::lock;
 use crate::options::{Events, Options, Report};
 use crate::threads::{self, spawn};
 use crate::tree::{Fate, NodeId};
@@ -108,7 +109,7 @@ struct Shared<'f, 'e> {
 impl Shared<'_, '_> {
     /// The thread that connects ends its run and finds this.
     fn end_by(&self, fault: Fault) {
-        self.fault.lock().expect("no thread panics with it").get_or_insert(fault);
+        lock(&self.fault).get_or_insert(fault);
         self.arrivals.hurry();
     }
 
@@ -231,7 +232,7 @@ fn with_threads<'f>(
         let result = work(engine);
         drop(end);
         let events = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let result = match shared.fault.lock().expect("no thread panics with it").take() {
+        let result = match lock(&shared.fault).take() {
             Some(fault) => Err(fault),
             None => result,
         };
@@ -312,7 +313,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
     loop {
         // Whoever hurries from here on is heard.
         shared.arrivals.calm();
-        if let Some(fault) = shared.fault.lock().expect("no thread panics with it").take() {
+        if let Some(fault) = lock(&shared.fault).take() {
             return Err(fault);
         }
         if datadir.reporter.is_stopping() {
@@ -324,11 +325,11 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             ended => return Ok(ended),
         }
         if let Some(run_to) = next_run(shared, engine.tip()) {
-            *shared.run_to.lock().expect("nobody panics with it") = Some(run_to);
+            *lock(&shared.run_to) = Some(run_to);
             // A better chain may have come since it was planned, when nobody knew of it.
             request::hurry_if_elsewhere(shared);
             let stopped = engine.stream(run_to)?;
-            *shared.run_to.lock().expect("no thread panics with it") = None;
+            *lock(&shared.run_to) = None;
             if stopped {
                 return Ok(Activated::Stopped);
             }

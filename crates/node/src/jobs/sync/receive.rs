@@ -3,6 +3,7 @@
 use super::request::{hurry_if_elsewhere, want, want_if_ahead};
 use super::{Shared, keep_addresses};
 use crate::fault::Fault;
+use crate::locks::lock;
 use crate::log::LogRateLimit;
 use crate::threads::spawn;
 use p2p::{BlockVerdict, Event};
@@ -115,7 +116,7 @@ fn take_event(
             }
         }
         Event::Targets(targets) => {
-            *shared.targets.lock().expect("nobody panics with it") = targets;
+            *lock(&shared.targets) = targets;
             hurry_if_elsewhere(shared);
             want(shared);
             // A new chain may be the one to follow.

@@ -1,6 +1,7 @@
 //! Which blocks are asked for: those of the chains that peers have and that are not there, as far ahead as may be.
 
 use super::Shared;
+use crate::locks::lock;
 use crate::tree::{Fate, NodeId, Tree};
 use p2p::Want;
 use primitives::Height;
@@ -47,7 +48,7 @@ pub(super) fn want(shared: &Shared<'_, '_>) {
 
 /// The last blocks of the chains that peers have: those that are not refused and have minimum work, the preferred first.
 pub(super) fn open_targets(shared: &Shared<'_, '_>, tree: &Tree) -> Vec<NodeId> {
-    let targets = shared.targets.lock().expect("nobody panics with it");
+    let targets = lock(&shared.targets);
     let known = targets.iter().filter_map(|hash| tree.find(hash));
     let minimum = shared.datadir.options.minimum_chain_work;
     known.filter(|&id| tree.fate(id) == Fate::Open && tree.work(id) >= minimum).collect()
@@ -73,7 +74,7 @@ pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
 
 /// Ends the wait for the next block of a chain that no peer has any more.
 pub(super) fn hurry_if_elsewhere(shared: &Shared<'_, '_>) {
-    let run_to = *shared.run_to.lock().expect("no thread panics with it");
+    let run_to = *lock(&shared.run_to);
     let is_elsewhere = run_to.is_some_and(|run_to| {
         let tree = shared.datadir.headers();
         !open_targets(shared, &tree).iter().any(|&target| tree.is_ancestor(run_to, target))
