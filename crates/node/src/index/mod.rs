@@ -545,7 +545,9 @@ impl BlockIndex {
             assert!(self.body(id).is_dirty <= dirty.contains(&id), "what is dirty is written");
             let is_named = self.body(id).location().is_some();
             let copies = self.copies.get(&id);
-            assert!(copies.is_none_or(|all| !all.is_empty() && (!is_named || !all.contains(&self.place(id).unwrap()))));
+            assert!(copies.is_none_or(
+                |all| !all.is_empty() && (!is_named || self.place(id).is_some_and(|at| !all.contains(&at)))
+            ));
         }
         let linked = |pair: &[NodeId]| headers.parent(pair[1]) == Some(pair[0]);
         assert!(self.active.windows(2).all(linked), "the connected chain is one");
