@@ -11,7 +11,7 @@ use crate::pipeline::{Backend, Outcome, Pipeline, Settings};
 use crate::recheck::{self, Answer, Question};
 use crate::scratch;
 use crate::stages;
-use crate::tree::{Fate, NodeId};
+use crate::tree::NodeId;
 use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
@@ -175,7 +175,7 @@ impl<'w> Engine<'w> {
             Outcome::Done => {}
             Outcome::Stopped => return Ok(true),
             Outcome::Refused { node, error } if error.mutated() => {
-                self.world.lost(node, &error.to_string())?;
+                self.lose_mutated(node, &error)?;
             }
             Outcome::Refused { node, error } => self.refuse(node, &error)?,
             Outcome::Unparsable { node, error } => {
@@ -216,19 +216,29 @@ impl<'w> Engine<'w> {
         };
         let (height, hash) = self.height_and_hash(node);
         match answer {
-            Answer::Refused(error) if error.mutated() => self.world.lost(node, &error.to_string()).map(|_| ()),
-            Answer::Refused(error) => {
-                self.index.write().invalid(node);
+            Answer::Refused { error, .. } if error.mutated() => self.lose_mutated(node, &error).map(|_| ()),
+            Answer::Refused { error, transactions } => {
+                {
+                    let mut index = self.index.write();
+                    // Refused for its coins or scripts: its body stays where it is, as in Core.
+                    transactions.into_iter().for_each(|count| index.checked(node, count));
+                    index.invalid(node);
+                }
                 self.world.refused(node, &error);
                 Ok(())
             }
-            Answer::Good => Err(Fault::internal(format!(
-                "block {hash} at height {height} was refused ({first}), and found good when it was judged alone"
-            ))),
-            Answer::WrongBody => Err(Fault::internal(format!(
-                "block {hash} at height {height} was refused ({first}), and read again its bytes are others: check the disk"
-            ))),
+            Answer::Good => Err(recheck::disagreement(hash, height, first, "it was found valid")),
+            Answer::WrongBody => {
+                Err(recheck::disagreement(hash, height, first, "its bytes were those of another block"))
+            }
         }
+    }
+
+    /// A body is not its header's, which Core has taken in by then: the header is listed. Says whether there is another
+    /// copy.
+    fn lose_mutated(&self, node: NodeId, error: &BlockError) -> Result<bool, Fault> {
+        self.index.write().list(node);
+        self.world.lost(node, &error.to_string())
     }
 
     /// The coin of this name, from memory or tables.
@@ -315,8 +325,8 @@ impl<'w> Engine<'w> {
         self.check_body(node, &bytes).map_err(|why| {
             let (height, hash) = self.height_and_hash(node);
             let why = match why {
-                BadBody::Refused(error) => error.to_string(),
-                BadBody::Lost(why) => why,
+                BadBody::Refused(error) | BadBody::Mutated(error) => error.to_string(),
+                BadBody::Damaged(why) => why,
             };
             Fault::refused(format!(
                 "block {hash} at height {height} is damaged: {why}; look at the disk, then run ffwd reindex, and ffwd sync, \
@@ -344,37 +354,36 @@ impl<'w> Engine<'w> {
         Ok(stopped)
     }
 
-    /// Checks blocks beside the chain as far as they can be checked without coins: those with a body, not connected,
-    /// not refused. Says whether it was stopped on demand.
+    /// Checks blocks off the chain as far as they can be checked without coins: those with a body, not connected, no
+    /// ancestor of which was refused on arrival. Says whether it was stopped on demand.
     ///
     /// # Errors
     ///
-    /// As [`Engine::activate`].
+    /// What the system says; or the two checks of a block that is about to be marked disagree.
     pub fn check_stale_blocks(&mut self) -> Result<bool, Fault> {
         let waiting = self.index.read().unchecked_stale_blocks(self.tip);
         for node in waiting {
-            if self.headers().fate(node) != Fate::Open {
-                continue;
-            }
             if self.world.stopping() {
                 return Ok(true);
             }
-            loop {
-                let bytes = self.world.read(node)?;
-                match self.check_body(node, &bytes) {
-                    Ok(transactions) => self.index.write().checked(node, transactions as u32),
-                    Err(BadBody::Refused(error)) => {
-                        self.index.write().invalid(node);
-                        self.world.refused(node, &error);
-                    }
-                    Err(BadBody::Lost(why)) => {
-                        if self.world.lost(node, &why)? {
-                            continue;
-                        }
-                    }
-                }
-                break;
+            while self.index.read().is_acceptable(node) && self.check_stale(node)? {}
+        }
+        Ok(false)
+    }
+
+    /// Says whether the body was damaged and another copy of it waits.
+    fn check_stale(&self, node: NodeId) -> Result<bool, Fault> {
+        let bytes = self.world.read(node)?;
+        match self.check_body(node, &bytes) {
+            Ok(transactions) => self.index.write().checked(node, transactions as u32),
+            Err(BadBody::Refused(first)) => {
+                let header = headers::context(&self.headers(), node);
+                let (error, _) = recheck::confirm(self.params, &header, &bytes, &first)?;
+                self.index.write().invalid(node);
+                self.world.refused(node, &error);
             }
+            Err(BadBody::Mutated(error)) => return self.lose_mutated(node, &error),
+            Err(BadBody::Damaged(why)) => return self.world.lost(node, &why),
         }
         Ok(false)
     }
@@ -384,11 +393,11 @@ impl<'w> Engine<'w> {
         let checked = scratch::with_check(|scratch| stages::check(self.params, &header, bytes, true, scratch));
         match checked {
             Ok(checked) => Ok(checked.txids.len()),
-            Err(Refusal::Rule(error)) if error.mutated() => Err(BadBody::Lost(error.to_string())),
+            Err(Refusal::Rule(error)) if error.mutated() => Err(BadBody::Mutated(error)),
             Err(Refusal::Rule(error)) => Err(BadBody::Refused(error)),
-            Err(Refusal::Unparsable(why)) => Err(BadBody::Lost(why.to_string())),
+            Err(Refusal::Unparsable(why)) => Err(BadBody::Damaged(why.to_string())),
             Err(Refusal::WrongBody) => {
-                Err(BadBody::Lost("record contains a different block than the index says".into()))
+                Err(BadBody::Damaged("record contains a different block than the index says".into()))
             }
         }
     }
@@ -398,8 +407,10 @@ impl<'w> Engine<'w> {
 enum BadBody {
     /// A rule of the block: it is invalid.
     Refused(BlockError),
-    /// The bytes are not this block's: they are lost, the block is not judged.
-    Lost(String),
+    /// A block, and not its header's: the header is not judged.
+    Mutated(BlockError),
+    /// The bytes are not this block's: it is not judged.
+    Damaged(String),
 }
 
 /// The stored coins of undo data, in the order of the block's inputs; none when it is not of this block.

@@ -4,7 +4,8 @@
 //! hashes one by one, every look-up made (BIP30's too), scripts by the interpreter with checks on the spot.
 //! Where this run accepts what the pipeline refused, the machine or this program is at fault, and nothing is marked.
 
-use crate::block::{Bip30, BlockContext};
+use crate::block::{Bip30, BlockContext, HeaderContext};
+use crate::fault::Fault;
 use crate::stages::transaction_of;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
@@ -30,16 +31,58 @@ pub(crate) enum Answer {
     /// Nothing is wrong with it.
     Good,
     /// A rule is broken.
-    Refused(BlockError),
-    /// The bytes do not deserialize as a block, or have another header.
+    Refused {
+        /// Which one.
+        error: BlockError,
+        /// Transactions of the block, where the rules of the block alone hold: it was refused for its coins or scripts.
+        transactions: Option<u32>,
+    },
+    /// The bytes do not deserialize as a block, or are another one.
     WrongBody,
 }
 
-/// Judges a block alone. `coin` gives the stored bytes of an unspent coin of the UTXO set before the block.
+/// Which of Core's functions refuses a block without its coins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Check {
+    /// `CheckBlock`: whatever its place in the chain.
+    CheckBlock,
+    /// `ContextualCheckBlock`: at its place in the chain.
+    ContextualCheckBlock,
+}
+
+/// Judges a block that was refused for `first` again by the rules of the block alone; gives the rule that it breaks.
 ///
 /// # Errors
 ///
-/// Those of `coin`.
+/// A fault of the machine or of ffwd where this judgement differs.
+pub(crate) fn confirm(
+    params: &Params,
+    header: &HeaderContext,
+    bytes: &[u8],
+    first: &BlockError,
+) -> Result<(BlockError, Check), Fault> {
+    let mut tables = Tables::new();
+    match tables.parse_block(bytes) {
+        Ok(parsed) if parsed.header() == header.header => {
+            let again = alone(params, header, &parsed, &plain_txids(&parsed));
+            again.ok_or_else(|| disagreement(header.hash, header.height, first, "it was found valid"))
+        }
+        _ => Err(disagreement(header.hash, header.height, first, "its bytes were those of another block")),
+    }
+}
+
+/// The two judgements of a block disagree.
+pub(crate) fn disagreement(hash: BlockHash, height: Height, first: &BlockError, then: &str) -> Fault {
+    Fault::internal(format!(
+        "block {hash} at height {height} was refused ({first}), and when it was judged again {then}: check memory and disk"
+    ))
+}
+
+/// Judges a block with its coins. `coin` gives the stored bytes of an unspent coin of the set before the block.
+///
+/// # Errors
+///
+/// What `coin` says.
 pub(crate) fn judge<E>(
     question: &Question<'_>,
     mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,
@@ -49,48 +92,58 @@ pub(crate) fn judge<E>(
     if parsed.header() != question.context.header {
         return Ok(Answer::WrongBody);
     }
-    let hash = question.context.header.hash();
-    let txids: Vec<Txid> =
-        parsed.transactions().map(|tx| Txid::from_bytes(plain_hash(&tx.txid_pieces().concat()))).collect();
-    if let Err(error) = alone(question, &parsed, &hash, &txids) {
-        return Ok(Answer::Refused(error));
+    let txids = plain_txids(&parsed);
+    if let Some((error, _)) = alone(question.params, &question.context.at, &parsed, &txids) {
+        return Ok(Answer::Refused { error, transactions: None });
     }
+    let transactions = Some(txids.len() as u32);
     if question.context.bip30 != Bip30::NotEnforced {
         for (tx, txid) in parsed.transactions().zip(&txids) {
             for vout in 0..tx.output_count() as u32 {
                 if coin(&OutPoint { txid: *txid, vout })?.is_some() {
-                    return Ok(Answer::Refused(Rule::BadTxnsBip30.into()));
+                    return Ok(Answer::Refused { error: Rule::BadTxnsBip30.into(), transactions });
                 }
             }
         }
     }
-    with_coins(question, &parsed, &hash, &txids, coin)
+    Ok(match with_coins(question, &parsed, &question.context.header.hash(), &txids, coin)? {
+        Some(error) => Answer::Refused { error, transactions },
+        None => Answer::Good,
+    })
+}
+
+fn plain_txids(parsed: &Block<'_>) -> Vec<Txid> {
+    parsed.transactions().map(|tx| Txid::from_bytes(plain_hash(&tx.txid_pieces().concat()))).collect()
 }
 
 fn plain_hash(bytes: &[u8]) -> [u8; 32] {
     simd::sha256::sha256(&simd::sha256::sha256(bytes))
 }
 
-/// The rules of the block alone.
-fn alone(question: &Question<'_>, parsed: &Block<'_>, hash: &BlockHash, txids: &[Txid]) -> Result<(), BlockError> {
+/// The first rule of the block alone that is broken.
+fn alone(params: &Params, header: &HeaderContext, parsed: &Block<'_>, txids: &[Txid]) -> Option<(BlockError, Check)> {
     let (mut sigops, mut scratch) = (Vec::new(), block::Scratch::default());
-    block::check(question.params, parsed, hash, txids, &mut sigops, &mut scratch)?;
+    let hash = header.header.hash();
+    if let Err(error) = block::check(params, parsed, &hash, txids, &mut sigops, &mut scratch) {
+        return Some((error, Check::CheckBlock));
+    }
     let mut wtxids: Vec<Wtxid> = Vec::new();
-    if block::needs_wtxids(question.params, parsed, question.context.height) {
+    if block::needs_wtxids(params, parsed, header.height) {
         wtxids.extend(parsed.transactions().map(|tx| Wtxid::from_bytes(plain_hash(tx.bytes()))));
     }
-    let context = block::Context { height: question.context.height, median_time_past: question.context.parent_mtp };
-    block::check_context(question.params, parsed, &context, txids, &wtxids, &mut scratch)
+    let context = block::Context { height: header.height, median_time_past: header.parent_mtp };
+    let checked = block::check_context(params, parsed, &context, txids, &wtxids, &mut scratch);
+    checked.err().map(|error| (error, Check::ContextualCheckBlock))
 }
 
-/// The rules that need the coins, and then the scripts.
+/// The first rule broken of those that need the coins, and then of the scripts.
 fn with_coins<E>(
     question: &Question<'_>,
     parsed: &Block<'_>,
     hash: &BlockHash,
     txids: &[Txid],
     mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,
-) -> Result<Answer, E> {
+) -> Result<Option<BlockError>, E> {
     // What earlier transactions of the block made, and what they spent.
     let mut here: HashMap<OutPoint, Option<Vec<u8>>> = HashMap::new();
     let mut spend = BlockSpend::new(question.params, question.context.height, hash, question.context.parent_mtp);
@@ -119,7 +172,7 @@ fn with_coins<E>(
         let sigops = consensus::transaction::legacy_sigops(&tx);
         let times = |height: Height| question.times[height.to_usize()];
         if let Err(error) = spend.transaction(&tx, &txids[index], sigops, get, times) {
-            return Ok(Answer::Refused(error));
+            return Ok(Some(error));
         }
         for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
             let mut bytes = Vec::new();
@@ -129,12 +182,10 @@ fn with_coins<E>(
         spent.extend(found.into_iter().flatten());
     }
     if let Err(error) = spend.finish(&parsed.transaction(0)) {
-        return Ok(Answer::Refused(error));
+        return Ok(Some(error));
     }
-    Ok(match question.context.scripts().map(|flags| run_scripts(parsed, txids, &spent, flags)) {
-        Some(Err(error)) => Answer::Refused(error),
-        _ => Answer::Good,
-    })
+    let scripts = question.context.scripts().map(|flags| run_scripts(parsed, txids, &spent, flags));
+    Ok(scripts.and_then(Result::err))
 }
 
 fn run_scripts(parsed: &Block<'_>, txids: &[Txid], spent: &[Vec<u8>], flags: Flags) -> Result<(), BlockError> {

@@ -65,6 +65,16 @@ pub(crate) fn check(
     Ok(Checked { tables, txids, sigops })
 }
 
+/// As [`check`], for a body from a foreign file: all rules, in the order of Core's `AcceptBlock`.
+pub(crate) fn check_from_file(
+    params: &Params,
+    header: &HeaderContext,
+    bytes: &[u8],
+    scratch: &mut CheckScratch,
+) -> Result<Checked, Refusal> {
+    check(params, header, bytes, true, scratch)
+}
+
 /// As [`check`], for a body from a peer. Whether it can be its header's at all is what a failure reports
 /// first, as in Core ([`block::mutation`]); a body that passes the checks can be.
 pub(crate) fn check_arrived(

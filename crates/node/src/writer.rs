@@ -7,7 +7,7 @@
 //! Absent on purpose: formats (`store`), which blocks (`datadir`), coins (`coins_io`).
 
 use crate::fault::Fault;
-use crate::index::{BlockIndex, Replacement, SharedIndex};
+use crate::index::{BlockIndex, Replacement, SharedIndex, Validity};
 use crate::locks::{lock, wait};
 use crate::report::Reporter;
 use crate::tree::NodeId;
@@ -244,6 +244,17 @@ impl Writer {
             }
         }
         replacement
+    }
+
+    /// Counts the blocks that the index names into the infos of their files, and no others: as Core does, which counts a
+    /// block when it takes it in.
+    pub(crate) fn recount_files(&self) {
+        let mut state = self.lock();
+        let index = self.index.read();
+        let headers = index.headers();
+        let is_named = |&(id, _, _): &(NodeId, FilePos, u32)| index.body(id).validity() >= Validity::Transactions;
+        let named = index.places().filter(is_named);
+        state.infos.recount(named.map(|(id, at, size)| (at, size, headers.height(id), headers.time(id))));
     }
 
     /// Counts the blocks that are in use into the infos of their files, which start from what undo data they hold. Records

@@ -133,6 +133,21 @@ impl FileInfos {
         info.size = info.size.max(at.offset.saturating_add(bytes));
     }
 
+    /// Counts all blocks again: these, with where each lies, its bytes, height and time, and no others. Undo data stays
+    /// as it is.
+    pub fn recount(&mut self, blocks: impl Iterator<Item = (FilePos, u32, Height, u32)>) {
+        let mut again = FileInfos::default();
+        for (number, info) in (0..).zip(&self.infos) {
+            again.change(number).undo_size = info.undo_size;
+        }
+        blocks.for_each(|(at, bytes, height, time)| again.add_existing(at, bytes, height, time));
+        for (number, info) in (0..).zip(again.infos) {
+            if self.infos.get(number as usize) != Some(&info) {
+                *self.change(number) = info;
+            }
+        }
+    }
+
     /// Bytes used by all block and undo files, without room reserved behind them.
     pub fn used_bytes(&self) -> u64 {
         self.infos.iter().map(|info| u64::from(info.size) + u64::from(info.undo_size)).sum()

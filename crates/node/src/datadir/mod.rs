@@ -9,7 +9,7 @@ mod load;
 pub mod lock;
 pub(crate) mod prune;
 pub(crate) mod scan;
-mod store_block;
+pub mod store_block;
 
 pub(crate) use load::start_of;
 
@@ -109,11 +109,6 @@ impl<'e> DataDir<'e> {
     pub(crate) fn height_and_hash(&self, id: NodeId) -> (Height, BlockHash) {
         let headers = self.headers();
         (headers.height(id), headers.hash(id))
-    }
-
-    pub(crate) fn height_and_time(&self, id: NodeId) -> (Height, u32) {
-        let headers = self.headers();
-        (headers.height(id), headers.time(id))
     }
 
     /// Checks what always holds of the block index, where that is wanted and its turn.

@@ -125,7 +125,7 @@ impl DataDir<'_> {
         for block in found {
             let mut queue = std::collections::VecDeque::from([block]);
             while let Some(block) = queue.pop_front() {
-                let accepted = self.index.write().accept(self.params, &block.header, block.hash, now);
+                let accepted = self.index.write().accept_in_file(self.params, &block.header, block.hash, now);
                 match accepted {
                     Ok(id) => {
                         order.push((id, block.location));

@@ -1,35 +1,76 @@
 //! A block from a peer or a foreign file, checked alone and appended to the block files.
 
 use super::DataDir;
-use crate::block::{Checked, Refusal};
+use crate::block::{Checked, HeaderContext, Refusal};
 use crate::fault::Fault;
-use crate::tree::NodeId;
+use crate::recheck::{self, Check};
+use crate::tree::{Fate, NodeId};
 use crate::{headers, scratch, stages};
+use consensus::{BlockError, Rule};
 use std::sync::Arc;
 use store::blockfiles::BlockAt;
 
+/// Where a block comes from: it decides what a refusal of it means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A file that the user gave. Source: Bitcoin Core b88bffe, `ChainstateManager::AcceptBlock`.
+    File,
+    /// A peer. What CheckBlock refuses says nothing of the header: the bytes are the peer's word.
+    /// Source: Bitcoin Core b88bffe, `ChainstateManager::ProcessNewBlock`.
+    Peer,
+}
+
+/// Why a block was not stored.
+#[derive(Clone, Debug)]
+pub enum NotStored {
+    /// This body cannot be used; another one of the same header may be valid.
+    Body(String),
+    /// The block is invalid, and was before.
+    Known(BlockError),
+    /// The block is invalid: it is marked in the index now.
+    Invalid(BlockError),
+}
+
+impl std::fmt::Display for NotStored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NotStored::Body(why) => write!(f, "{why} (this body only: its header is not marked)"),
+            NotStored::Known(error) | NotStored::Invalid(error) => error.fmt(f),
+        }
+    }
+}
+
 impl DataDir<'_> {
-    /// Appends a block to the block files, if it is whole and good as far as it can be alone; gives what checking it gave.
-    /// A body that is not is never stored and never marks its header: the reason is returned. What lies behind a block
-    /// is not stored. `keep` is given what checking it gave before anybody can see that it is there.
+    /// Appends a block to the block files, if it is valid as far as that shows without coins. What lies behind the block
+    /// is not stored. `keep` is given what checking it gave before any thread can see that it is there.
     ///
     /// # Errors
     ///
-    /// What the system says. A body that is not taken is no error of the directory: the inner result says why.
+    /// What the system says; or the two checks of a block that is about to be marked disagree.
     pub(crate) fn store_block(
         &self,
         id: NodeId,
         bytes: &[u8],
+        source: Source,
         keep: impl FnOnce(Arc<Checked>),
-    ) -> Result<Result<(), String>, Fault> {
-        let checked = match self.check_body(id, bytes) {
+    ) -> Result<Result<(), NotStored>, Fault> {
+        let (header, fate) = {
+            let tree = self.headers();
+            (headers::context(&tree, id), tree.fate(id))
+        };
+        match fate {
+            Fate::Open => {}
+            Fate::Failed => return Ok(Err(NotStored::Known(Rule::DuplicateInvalid.into()))),
+            Fate::FailedParent => return Ok(Err(NotStored::Known(Rule::BadPrevblk.into()))),
+        }
+        let check = if source == Source::Peer { stages::check_arrived } else { stages::check_from_file };
+        let checked = match scratch::with_check(|scratch| check(self.params, &header, bytes, scratch)) {
             Ok(checked) => Arc::new(checked),
-            Err(why) => return Ok(Err(why)),
+            Err(refusal) => return self.not_stored(&header, bytes, source, refusal).map(Err),
         };
         keep(checked.clone());
         let bytes = &bytes[..checked.block_bytes(bytes)];
-        let (height, time) = self.height_and_time(id);
-        let at = self.writer.append_block(&self.reporter, bytes, height, time)?;
+        let at = self.writer.append_block(&self.reporter, bytes, header.height, header.header.time())?;
         let size = bytes.len() as u32;
         let mut index = self.index.write();
         index.found(id, BlockAt { file: at.file, offset: u64::from(at.offset), size });
@@ -37,14 +78,34 @@ impl DataDir<'_> {
         Ok(Ok(()))
     }
 
-    /// Checks a body as far as that goes without coins.
-    fn check_body(&self, id: NodeId, bytes: &[u8]) -> Result<Checked, String> {
-        let header = headers::context(&self.headers(), id);
-        let checked = scratch::with_check(|scratch| stages::check_arrived(self.params, &header, bytes, scratch));
-        checked.map_err(|refusal| match refusal {
-            Refusal::Rule(error) => error.to_string(),
-            Refusal::Unparsable(why) => format!("{} bytes do not deserialize as a block: {why}", bytes.len()),
-            Refusal::WrongBody => "record contains a different block than the index says".to_owned(),
-        })
+    /// What a refusal means for the header; marks it where Core does.
+    fn not_stored(
+        &self,
+        header: &HeaderContext,
+        bytes: &[u8],
+        source: Source,
+        refusal: Refusal,
+    ) -> Result<NotStored, Fault> {
+        let first = match refusal {
+            Refusal::Unparsable(why) => {
+                return Ok(NotStored::Body(format!("{} bytes do not deserialize as a block: {why}", bytes.len())));
+            }
+            Refusal::WrongBody => {
+                return Ok(NotStored::Body("record contains a different block than the index says".to_owned()));
+            }
+            Refusal::Rule(error) if error.mutated() => {
+                self.index.write().list(header.node);
+                return Ok(NotStored::Body(error.to_string()));
+            }
+            Refusal::Rule(error) => error,
+        };
+        match recheck::confirm(self.params, header, bytes, &first)? {
+            (error, _) if error.mutated() => Ok(NotStored::Body(error.to_string())),
+            (error, Check::CheckBlock) if source == Source::Peer => Ok(NotStored::Body(error.to_string())),
+            (error, _) => {
+                self.index.write().invalid(header.node);
+                Ok(NotStored::Invalid(error))
+            }
+        }
     }
 }

@@ -52,14 +52,17 @@ pub struct Body {
     pub(super) validity: Validity,
     /// Whether the entry differs from what the index on disk says.
     pub(super) is_dirty: bool,
+    /// Whether the index on disk has an entry, or gets one. A header that was met in a block file alone has none until
+    /// its body was checked: Core takes header and body of a file in together.
+    pub(super) is_listed: bool,
 }
 
 const _: () = assert!(size_of::<Body>() == 24);
 
 impl Body {
-    /// Nothing but a header, which the index on disk does not have yet.
-    pub(super) fn new() -> Body {
-        Body { is_dirty: true, ..Body::default() }
+    /// Nothing but a header.
+    pub(super) fn absent(is_listed: bool) -> Body {
+        Body { is_listed, ..Body::default() }
     }
 
     /// What an entry of the index says.
@@ -72,6 +75,7 @@ impl Body {
             transactions: entry.tx_count,
             validity: Validity::of_level(entry.status.level()),
             is_dirty: false,
+            is_listed: true,
         }
     }
 
@@ -126,6 +130,11 @@ impl Body {
     /// Its undo data lies at this offset of the undo file with the number of its block file; 0 for none.
     pub(super) fn set_undo(&mut self, offset: u32) {
         self.undo = NonZeroU32::new(offset);
+    }
+
+    /// It is not there, and nothing is known of it.
+    pub(super) fn clear(&mut self) {
+        *self = Body { is_dirty: self.is_dirty, is_listed: self.is_listed, ..Body::default() };
     }
 
     /// Its files are gone.

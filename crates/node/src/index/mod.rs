@@ -87,7 +87,7 @@ impl BlockIndex {
             dirty: Vec::new(),
             segwit_height: params.segwit_height,
         };
-        index.add_bodies();
+        index.add_bodies(true);
         index
     }
 
@@ -143,15 +143,26 @@ impl BlockIndex {
         self.candidates.has_body(id)
     }
 
-    /// Blocks that are there, are not connected, and were not checked alone; `tip` is the last connected one.
+    /// Blocks that are there, are not connected, and were not checked alone, parents first; `tip` is the last connected
+    /// one.
     pub fn unchecked_stale_blocks(&self, tip: NodeId) -> Vec<NodeId> {
         let headers = &self.headers;
-        let is_waiting = |&id: &NodeId| {
-            let is_unchecked = self.body(id).validity < Validity::Transactions;
-            self.has_body(id) && headers.fate(id) != Fate::FailedParent && is_unchecked
-        };
+        let is_waiting = |&id: &NodeId| self.body(id).validity < Validity::Transactions && self.has_body(id);
         let waiting = headers.ids().filter(is_waiting);
         waiting.filter(|&id| id != GENESIS && !headers.is_ancestor(id, tip)).collect()
+    }
+
+    /// Whether a block may be taken in: no ancestor was refused on arrival. One that failed when it was connected is no
+    /// reason in a file, whose blocks are all taken in before the first is connected.
+    /// Source: Bitcoin Core b88bffe, `AcceptBlockHeader` ("bad-prevblk").
+    pub fn is_acceptable(&self, id: NodeId) -> bool {
+        let parent = self.headers.parent(id);
+        let is_parent_whole = |parent: NodeId| self.body(parent).validity >= Validity::Transactions;
+        match self.headers.fate(id) {
+            Fate::Open => true,
+            Fate::Failed => false,
+            Fate::FailedParent => parent.is_some_and(is_parent_whole),
+        }
     }
 
     /// Blocks on the way from `from` to `best`, up to `height`, that are not there: the lowest, at most `limit`.
@@ -241,7 +252,7 @@ impl BlockIndex {
 
 /// Headers and loading.
 impl BlockIndex {
-    /// Takes a header in, or finds it: see [`headers::accept`].
+    /// Takes a header in, or finds it: see [`headers::accept`]. It is listed: the index on disk gets an entry.
     ///
     /// # Errors
     ///
@@ -254,8 +265,35 @@ impl BlockIndex {
         now: i64,
     ) -> Result<NodeId, BlockError> {
         let id = headers::accept(&mut self.headers, params, header, hash, now)?;
-        self.add_bodies();
+        self.add_bodies(true);
+        self.list(id);
         Ok(id)
+    }
+
+    /// The same for the header of a block in a file. A new one is listed once its body was checked: in Core a block of a
+    /// file that does not deserialize, or whose parent is invalid, leaves no entry.
+    /// Source: Bitcoin Core b88bffe, `ChainstateManager::LoadExternalBlockFile`, `AcceptBlock`.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn accept_in_file(
+        &mut self,
+        params: &Params,
+        header: &Header,
+        hash: BlockHash,
+        now: i64,
+    ) -> Result<NodeId, BlockError> {
+        let id = headers::accept(&mut self.headers, params, header, hash, now)?;
+        self.add_bodies(false);
+        Ok(id)
+    }
+
+    /// The index on disk gets an entry of this header.
+    pub fn list(&mut self, id: NodeId) {
+        if !std::mem::replace(&mut self.bodies[id.index()].is_listed, true) {
+            self.change(id);
+        }
     }
 
     /// A header that an older index knew. Says no where its parent is unknown.
@@ -265,7 +303,7 @@ impl BlockIndex {
         }
         let parent = self.headers.find(&entry.header.prev())?;
         let id = self.headers.insert(&entry.header, entry.hash, parent);
-        self.add_bodies();
+        self.add_bodies(true);
         Some(id)
     }
 
@@ -293,6 +331,7 @@ impl BlockIndex {
         }
         let body = &mut self.bodies[id.index()];
         (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
+        body.is_listed = true;
         self.clean(id);
     }
 
@@ -301,6 +340,7 @@ impl BlockIndex {
         let body = &mut self.bodies[id.index()];
         (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
         body.set_undo(entry.undo_offset);
+        body.is_listed = true;
         self.clean(id);
     }
 
@@ -315,10 +355,10 @@ impl BlockIndex {
         self.active.iter().for_each(|&id| self.candidates.add(&self.headers, id));
     }
 
-    fn add_bodies(&mut self) {
+    fn add_bodies(&mut self, are_listed: bool) {
         for index in self.bodies.len()..self.headers.len() {
-            self.bodies.push(Body::new());
-            self.dirty.push(NodeId::new(index));
+            self.bodies.push(Body::absent(are_listed));
+            self.change(NodeId::new(index));
         }
     }
 }
@@ -363,6 +403,7 @@ impl BlockIndex {
 
     /// A body was checked alone, and is good so far.
     pub fn checked(&mut self, id: NodeId, transactions: u32) {
+        self.list(id);
         let body = self.change(id);
         (body.validity, body.transactions) = (body.validity.max(Validity::Transactions), transactions);
     }
@@ -377,6 +418,7 @@ impl BlockIndex {
     /// A block on the tip is connected; `undo` is the offset of undo data that was written for it.
     pub fn connected(&mut self, id: NodeId, transactions: u32, undo: Option<u32>) {
         let known = *self.body(id);
+        self.list(id);
         if known.validity != Validity::Scripts || known.transactions != transactions || undo.is_some() {
             let body = self.change(id);
             (body.validity, body.transactions) = (Validity::Scripts, transactions);
@@ -390,8 +432,10 @@ impl BlockIndex {
         self.active.pop();
     }
 
-    /// A block broke a rule: it and what stands on it is no candidate any more.
+    /// A block broke a rule: neither it nor what builds on it is a candidate any more. Where it was not
+    /// [`BlockIndex::checked`] before, its entry names no body: Core stores none that is refused on arrival.
     pub fn invalid(&mut self, id: NodeId) {
+        self.list(id);
         for marked in self.headers.fail(id) {
             self.change(marked);
         }
@@ -417,7 +461,7 @@ impl BlockIndex {
         if has_copy {
             self.put_places(id, places);
         } else {
-            *self.change(id) = Body::new();
+            self.change(id).clear();
             let above = self.headers.descendants(&[id]);
             for &other in &above {
                 if self.body(other).validity > Validity::Transactions {
@@ -489,7 +533,7 @@ impl BlockIndex {
 
     fn change(&mut self, id: NodeId) -> &mut Body {
         let body = &mut self.bodies[id.index()];
-        if !std::mem::replace(&mut body.is_dirty, true) {
+        if body.is_listed && !std::mem::replace(&mut body.is_dirty, true) {
             self.dirty.push(id);
         }
         body

@@ -14,7 +14,7 @@ fn regtest() -> BlockIndex {
 fn header(index: &mut BlockIndex, parent: NodeId, nonce: u32) -> NodeId {
     let header = Header::new(4, index.headers.hash(parent), Hash256::ZERO, 1, 0x207f_ffff, nonce);
     let id = index.headers.insert(&header, header.hash(), parent);
-    index.add_bodies();
+    index.add_bodies(true);
     id
 }
 
@@ -279,4 +279,42 @@ fn serve_gives_the_chain_and_what_was_connected_near_it() {
     assert_eq!((served(&index, a), served(&index, b)), (Some(8), Some(116)));
     index.invalid(a);
     assert_eq!(served(&index, a), None);
+}
+
+/// A header on `parent`, met in a block file.
+fn in_file(index: &mut BlockIndex, parent: NodeId, nonce: u32) -> NodeId {
+    let header = Header::new(4, index.headers.hash(parent), Hash256::ZERO, 1, 0x207f_ffff, nonce);
+    let id = index.headers.insert(&header, header.hash(), parent);
+    index.add_bodies(false);
+    id
+}
+
+#[test]
+fn take_dirty_lists_a_block_of_a_file_once_it_was_checked_or_refused() {
+    let mut index = regtest();
+    index.take_dirty();
+    let good = in_file(&mut index, GENESIS, 1);
+    let refused_on_arrival = in_file(&mut index, good, 2);
+    let above_that = in_file(&mut index, refused_on_arrival, 3);
+    let refused_for_coins = in_file(&mut index, good, 4);
+    let above_these = in_file(&mut index, refused_for_coins, 5);
+    for (offset, id) in [good, refused_on_arrival, above_that, refused_for_coins, above_these].into_iter().enumerate() {
+        index.found(id, at(0, 1000 + offset as u64));
+    }
+    assert!(index.take_dirty().is_empty(), "headers of a file alone have no entry");
+    index.connected(good, 1, Some(8));
+    index.invalid(refused_on_arrival);
+    index.checked(refused_for_coins, 1);
+    index.invalid(refused_for_coins);
+    assert!(!index.is_acceptable(above_that) && index.is_acceptable(above_these));
+    index.checked(above_these, 1);
+    let (data, failed) = (Status::HAVE_DATA, Status::FAILED_VALID);
+    let entries = index.take_dirty();
+    let told: Vec<_> = entries.iter().map(|entry| (entry.hash, entry.status.level(), entry.data().is_some())).collect();
+    let hash = |id: NodeId| index.headers.hash(id);
+    let want = [(good, 5, true), (refused_on_arrival, 2, false), (refused_for_coins, 3, true), (above_these, 3, true)];
+    assert_eq!(told, want.map(|(id, level, has_data)| (hash(id), level, has_data)));
+    let is_marked = |entry: &IndexEntry| entry.status.0 & failed == failed;
+    assert_eq!(entries.iter().map(is_marked).collect::<Vec<_>>(), [false, true, true, true]);
+    assert!(entries.iter().all(|entry| (entry.status.0 & data == data) == entry.data().is_some()));
 }

@@ -4,6 +4,7 @@ use super::open::{Purpose, finish_reindex, open_existing};
 use super::{activate, engine, report};
 use crate::datadir::lock;
 use crate::datadir::scan::{self, Ordered};
+use crate::datadir::store_block::{NotStored, Source};
 use crate::engine::Activated;
 use crate::fault::Fault;
 use crate::options::{Events, Options, Prune, Report};
@@ -26,9 +27,9 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
     let foreign = BlockFiles::foreign(datadir.disk.clone(), files.to_vec(), &lock::network(&options.params));
     let numbers: Vec<u32> = (0..files.len() as u32).collect();
     let scan = scan::scan_files(&foreign, &numbers, options.par, &datadir.reporter)?;
-    let place = |at: &BlockAt| format!("{} byte {}", foreign.path(at.file).display(), at.offset);
-    let Ordered { order, orphans } = datadir.order(scan.blocks, now, &place);
-    datadir.say_orphans(&orphans, &place);
+    let place_of = |at: &BlockAt| format!("{} byte {}", foreign.path(at.file).display(), at.offset);
+    let Ordered { order, orphans } = datadir.order(scan.blocks, now, &place_of);
+    datadir.say_orphans(&orphans, &place_of);
     // Where files are to go soon, not much is stored before it is connected.
     let prunes = matches!(options.prune, Prune::Target { .. });
     let (mut taken, mut waiting_bytes, mut stopped) = (0u64, 0, false);
@@ -47,13 +48,12 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
         let Some(place) = at.file_pos() else { continue };
         let mut bytes = foreign.read_block(FilePos { ..place })?;
         bytes.truncate(at.size as usize);
-        match datadir.store_block(id, &bytes, |_| {})? {
-            Ok(_) => {
-                (taken, waiting_bytes) = (taken + 1, waiting_bytes + bytes.len());
-            }
+        match datadir.store_block(id, &bytes, Source::File, |_| {})? {
+            Ok(()) => (taken, waiting_bytes) = (taken + 1, waiting_bytes + bytes.len()),
             Err(why) => {
                 let (height, hash) = datadir.height_and_hash(id);
-                datadir.reporter.refused(height, hash, &why, false);
+                let is_invalid = matches!(why, NotStored::Invalid(_));
+                datadir.reporter.refused(height, hash, &format!("{why} ({})", place_of(&at)), is_invalid);
             }
         }
         if prunes && waiting_bytes > options.sizes.limits.file_bytes_max as usize {

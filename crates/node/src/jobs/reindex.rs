@@ -96,6 +96,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
     }
     engine.pipeline.flush(engine.tip_and_hash())?;
     if !stopped {
+        datadir.writer.recount_files();
         datadir.write_index(Some(false))?;
         datadir.with_room(|| store::reindex::forget(&datadir.disk, &datadir.layout))?;
         datadir.with_room(|| datadir.coins.settle())?;

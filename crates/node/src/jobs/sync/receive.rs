@@ -2,6 +2,7 @@
 
 use super::request::{hurry_if_elsewhere, want, want_if_ahead};
 use super::{Shared, keep_addresses};
+use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::log::LogRateLimit;
@@ -150,7 +151,7 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
     let buffers = held.buffers();
     let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| buffers.give(done)));
     let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
-    match datadir.store_block(id, &bytes, keep)? {
+    match datadir.store_block(id, &bytes, Source::Peer, keep)? {
         Ok(()) => {
             let (before, now) = (shared.block_bytes.load(Relaxed), bytes.len() as u64);
             shared.block_bytes.store((before * 31 + now) / 32, Relaxed);
@@ -158,10 +159,16 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
             shared.arrivals.arrived();
             shared.network.verdict(hash, BlockVerdict::Stored);
         }
-        Err(error) => {
+        Err(NotStored::Body(error)) => {
             let why = format!("{error} (this body only, from a peer: its header is not marked)");
             datadir.reporter.refused(height, hash, &why, false);
             shared.network.verdict(hash, BlockVerdict::BadBody(error));
+        }
+        Err(NotStored::Known(error)) => shared.network.verdict(hash, BlockVerdict::Invalid(error.to_string())),
+        Err(NotStored::Invalid(error)) => {
+            shared.dirty.store(true, Relaxed);
+            datadir.reporter.refused(height, hash, &error, true);
+            shared.network.verdict(hash, BlockVerdict::Invalid(error.to_string()));
         }
     }
     Ok(())

@@ -1,0 +1,181 @@
+"""The block index that ffwd leaves beside the one that bitcoind leaves for the same blocks, record by record.
+
+    BITCOIND_EXE=... python interop/index_records.py PROGRAM [ROUNDS [SEED [NAME]]]
+
+Blocks come in a file: `reindex` of it, and `import` into an empty data directory (bitcoind: -loadblock). They are the
+chains with invalid blocks and the consensus traps of the test data (FFWD_TEST_DATA, else ../shared/data), and random
+trees of valid and invalid blocks (blocks.py). NAME picks the cases whose names contain it.
+Compared: every record of blocks/index: block entries, file entries, last file, flags.
+"""
+
+import itertools
+import json
+import lzma
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import leveldb
+
+MAGIC = bytes.fromhex("fabfb5da")
+STATUS = {8: "HAVE_DATA", 16: "HAVE_UNDO", 32: "FAILED_VALID", 64: "FAILED_CHILD", 128: "OPT_WITNESS"}
+FILE_FIELDS = ("blocks", "size", "undo_size", "height_first", "height_last", "time_first", "time_last")
+QUIET = ["-listen=0", "-connect=0", "-dnsseed=0", "-fixedseeds=0", "-checkblockindex=0", "-printtoconsole=0", "-disablewallet"]
+
+
+def framed(block):
+    return MAGIC + struct.pack("<I", len(block)) + block
+
+
+class Numbers:
+    """Core's VARINTs, one after another."""
+
+    def __init__(self, data):
+        self.data, self.offset = data, 0
+
+    def next(self):
+        value = 0
+        while True:
+            byte = self.data[self.offset]
+            self.offset += 1
+            value = value << 7 | byte & 0x7F
+            if byte < 0x80:
+                return value
+            value += 1
+
+
+def told(key, value):
+    """A record for a reader; equal texts are equal records."""
+    if key[:1] == b"b":
+        numbers = Numbers(value)
+        numbers.next()  # A version that Core writes and ignores.
+        height, status, transactions = numbers.next(), numbers.next(), numbers.next()
+        names = "|".join([str(status & 7)] + [name for bit, name in STATUS.items() if status & bit])
+        entry = {"height": height, "status": names, "transactions": transactions}
+        if status & 24:
+            entry["file"] = numbers.next()
+        if status & 8:
+            entry["data"] = numbers.next()
+        if status & 16:
+            entry["undo"] = numbers.next()
+        return f"block {key[:0:-1].hex()}", f"{entry} {value[numbers.offset:].hex()[:16]}"
+    if key[:1] == b"f":
+        numbers = Numbers(value)
+        return f"file {struct.unpack('<I', key[1:])[0]}", str({field: numbers.next() for field in FILE_FIELDS})
+    return f"record {key!r}", value.hex()
+
+
+def records(datadir):
+    return dict(told(key, value) for key, value in leveldb.Folder(datadir / "regtest" / "blocks" / "index").records.items())
+
+
+def differences(ours, theirs):
+    rows = []
+    for name in sorted(ours.keys() | theirs.keys()):
+        if ours.get(name) != theirs.get(name):
+            rows.append(f"    {name}\n      ffwd {ours.get(name)}\n      Core {theirs.get(name)}")
+    return rows
+
+
+def finished(command, log):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        log.append(f"{command}: exit code {done.returncode}\n{done.stderr[-800:]}")
+
+
+def blocks_dir(datadir):
+    path = datadir / "regtest" / "blocks"
+    path.mkdir(parents=True)
+    return path
+
+
+def compared(program, bitcoind, stream, top):
+    """Both programs on the same bytes, both ways; what differs."""
+    rows = []
+    source = top / "blocks.dat"
+    source.write_bytes(stream)
+    for way in ("reindex", "import"):
+        ours, theirs = top / f"ffwd-{way}", top / f"core-{way}"
+        core = [bitcoind, "-regtest", f"-datadir={theirs}", "-stopafterblockimport", "-blocksxor=0", *QUIET]
+        command = [program, way, "--datadir", ours, "--chain", "regtest", "--assumevalid", "0", "--blocksxor", "0"]
+        if way == "reindex":
+            for datadir in (ours, theirs):
+                (blocks_dir(datadir) / "blk00000.dat").write_bytes(stream)
+            finished([*core, "-reindex", "-assumevalid=0"], rows)
+        else:
+            ours.mkdir(), theirs.mkdir()
+            finished([*core, f"-loadblock={source}", "-assumevalid=0"], rows)
+            command.append(source)
+        subprocess.run([str(word) for word in command], capture_output=True)
+        rows += [f"  {way}:\n{row}" for row in differences(records(ours), records(theirs))]
+        shutil.rmtree(ours), shutil.rmtree(theirs)
+    return rows
+
+
+def liveness(data):
+    """Pairs of name and stream: chains of which some blocks are invalid."""
+    genesis = lzma.open(data / "chains" / "regtest_0_150.blk.xz").read()
+    genesis = genesis[: 8 + struct.unpack_from("<I", genesis, 4)[0]]
+    for names in (["r1"], ["r1", "r2"], ["r3"], ["r3", "r2"], ["bad"], ["bad", "good"], ["bad2", "good"], ["good", "bad2"]):
+        yield "+".join(names), genesis + b"".join(lzma.open(data / "liveness" / f"{name}.blk.xz").read() for name in names)
+
+
+def traps(data):
+    for path in sorted((data / "suites").glob("consensus_traps*.xz")):
+        lines = [json.loads(line) for line in lzma.open(path, "rt")]
+        genesis = next(liveness(data))[1]
+        genesis = genesis[: 8 + struct.unpack_from("<I", genesis, 4)[0]]
+
+        def record(text):
+            raw = bytes.fromhex(text.removeprefix("raw:"))
+            return raw if text.startswith("raw:") else framed(raw)
+
+        base = genesis + b"".join(map(record, lines[0]["blocks"]))
+        for case in lines[1:]:
+            yield f"trap {case['name']}", base + b"".join(map(record, case["blocks"]))
+
+
+def random_trees(rounds, first):
+    import blocks
+
+    genesis = framed(blocks.invalid_blocks.GENESIS_BLOCK)
+    for seed in range(first, first + rounds):
+        with tempfile.TemporaryDirectory(prefix="ffwd-index-") as directory:
+            kernel = blocks.Kernel(pathlib.Path(directory))
+            tree = blocks.Tree(random.Random(seed), kernel)
+            tree.grow()
+            kernel.close()
+        yield f"random tree {seed}", genesis + b"".join(map(framed, tree.raws))
+
+
+def main():
+    program, bitcoind = pathlib.Path(sys.argv[1]).resolve(), os.environ.get("BITCOIND_EXE")
+    rounds, first, only = (*sys.argv[2:], "12", "1", "")[: 3] if len(sys.argv) < 5 else sys.argv[2:5]
+    if not bitcoind:
+        print("skipped: BITCOIND_EXE names no bitcoind, so the block index is compared with no other")
+        return
+    data = pathlib.Path(os.environ.get("FFWD_TEST_DATA", "../shared/data"))
+    cases = itertools.chain(liveness(data), traps(data)) if data.is_dir() else []
+    if not data.is_dir():
+        print(f"skipped: there is no test data at {data}, so random trees alone are compared")
+    seen, different = 0, []
+    for name, stream in itertools.chain(cases, random_trees(int(rounds), int(first)) if int(rounds) else []):
+        if only not in name:
+            continue
+        with tempfile.TemporaryDirectory(prefix="ffwd-index-") as directory:
+            rows = compared(program, bitcoind, stream, pathlib.Path(directory))
+        seen += 1
+        if rows:
+            different.append(name)
+            print(f"{name}:", *rows[:12], sep="\n")
+    if different:
+        raise SystemExit(f"{len(different)} of {seen} block indexes differ from bitcoind's: {', '.join(different)}")
+    print(f"ffwd and bitcoind leave the same {seen} block indexes, by reindex and by import")
+
+
+main()
