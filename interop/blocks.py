@@ -264,4 +264,5 @@ def main():
     )
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,12 @@ use std::thread;
 
 /// Threads beside the workers: signals, network, arrivals, progress, and connections being made.
 const THREADS_BESIDE: usize = 24;
-/// Address space of a thread: its stack and its part of the heap.
+/// Address space of a thread's stack.
 const THREAD_BYTES: u64 = 8 << 20;
+/// Address space of an arena of glibc's allocator; it makes one for each thread, at most [`ARENAS_PER_CORE`] a core.
+/// Source: mallopt(3), `M_ARENA_MAX`.
+const ARENA_BYTES: u64 = 64 << 20;
+const ARENAS_PER_CORE: usize = 8;
 /// Address space of the program, of what is known of a young chain, and of buffers that have no budget.
 const PROGRAM_BYTES: u64 = 96 << 20;
 
@@ -22,7 +26,9 @@ const PROGRAM_BYTES: u64 = 96 << 20;
 pub(crate) fn check(workers: usize, dbcache_bytes: usize) -> Result<(), Failure> {
     let count = workers + THREADS_BESIDE;
     if let Some(limit) = read("Max address space") {
-        let want = PROGRAM_BYTES + count as u64 * THREAD_BYTES + dbcache_bytes as u64;
+        let arenas = thread::available_parallelism().map_or(1, |cores| cores.get() * ARENAS_PER_CORE).min(count);
+        let threads = count as u64 * THREAD_BYTES + arenas as u64 * ARENA_BYTES;
+        let want = PROGRAM_BYTES + threads + dbcache_bytes as u64;
         if limit < want {
             return Err(Failure::Fault(format!(
                 "the limit of address space (ulimit -v, RLIMIT_AS) is {} MiB, and {count} threads with --dbcache {} take up to {} MiB: raise it, or lower --dbcache or --par",

@@ -65,31 +65,23 @@ fn has_chain(words: &[OsString]) -> bool {
 
 /// Moves options that stand before the command behind it.
 fn command_first(words: Vec<OsString>) -> Vec<OsString> {
-    let is_option = |word: &OsStr| word != "--" && Written::read(word).is_some();
-    let mut words = words.into_iter().peekable();
+    let mut words = words.into_iter();
     let mut out: Vec<OsString> = words.next().into_iter().collect();
-    let mut moved = Vec::new();
-    let mut commands = 0;
-    while let Some(word) = words.next_if(|word| commands == 0 || is_option(word) || is_group(&out)) {
-        if is_option(&word) {
+    let (mut moved, mut commands_left) = (Vec::new(), 1);
+    while commands_left > 0 {
+        let Some(word) = words.next() else { break };
+        if Written::read(&word).is_some() {
             moved.push(word);
             continue;
         }
-        let ends = word.as_bytes().starts_with(b"-");
+        let is_command = !word.as_bytes().starts_with(b"-");
+        let is_group = GROUPS.iter().any(|group| word == *group);
+        commands_left = if is_command { commands_left - 1 + usize::from(is_group) } else { 0 };
         out.push(word);
-        commands += 1;
-        if ends {
-            break;
-        }
     }
     out.extend(moved);
     out.extend(words);
     out
-}
-
-/// Whether the last word is a command that another follows.
-fn is_group(words: &[OsString]) -> bool {
-    words.len() == 2 && GROUPS.iter().any(|group| words[1] == *group)
 }
 
 /// An option as it was written.

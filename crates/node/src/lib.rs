@@ -35,6 +35,8 @@
 //! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. But for the feed's no lock is
 //! held while a job waits for disk space, nor `writer` or the index while the disk syncs.
 
+#![warn(clippy::missing_errors_doc)]
+
 mod arrivals;
 mod atomic_height;
 mod bench_lines;

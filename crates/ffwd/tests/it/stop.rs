@@ -144,7 +144,7 @@ fn ctrl_c_while_waiting_for_disk_space_exits_with_130() {
     let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("Waiting for room") {
+    while !line.contains("Waiting for disk space") {
         line.clear();
         assert!(said.read_line(&mut line).unwrap() > 0, "it waits for space");
     }
