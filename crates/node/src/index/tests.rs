@@ -2,7 +2,7 @@
 
 use super::*;
 use consensus::Chain;
-use primitives::{BlockHash, Hash256, Height};
+use primitives::{BlockHash, Hash256, Header, Height};
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::Rng;
 

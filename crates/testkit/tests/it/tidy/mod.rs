@@ -19,7 +19,9 @@ const CLOCK_CRATES: [&str; 3] = ["ffwd", "lab", "micro"];
 
 /// The repository.
 fn root() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // As cargo says now, not when this was compiled: a copy of the tree may share the build's folder.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = Path::new(&here).join("../..");
     root.canonicalize().expect("the tree that this was compiled in is still there")
 }
 

@@ -1,0 +1,120 @@
+//! Headers into the block index, and what the index on disk says: which headers are listed, that is, have an entry there.
+
+use super::{BlockIndex, Body, Validity};
+use crate::headers;
+use crate::tree::{GENESIS, NodeId};
+use consensus::{BlockError, Params};
+use primitives::{BlockHash, Header, Height};
+use store::IndexEntry;
+
+impl BlockIndex {
+    /// Takes a header in, or finds it: see [`headers::accept`]. It is listed: the index on disk gets an entry.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn accept(
+        &mut self,
+        params: &Params,
+        header: &Header,
+        hash: BlockHash,
+        now: i64,
+    ) -> Result<NodeId, BlockError> {
+        let id = headers::accept(&mut self.headers, params, header, hash, now)?;
+        self.add_bodies(true);
+        self.list(id);
+        Ok(id)
+    }
+
+    /// The same for the header of a block in a file. A new one is listed once its body was checked: in Core a block of a
+    /// file that does not deserialize, or whose parent is invalid, leaves no entry.
+    /// Source: Bitcoin Core b88bffe, `ChainstateManager::LoadExternalBlockFile`, `AcceptBlock`.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn accept_in_file(
+        &mut self,
+        params: &Params,
+        header: &Header,
+        hash: BlockHash,
+        now: i64,
+    ) -> Result<NodeId, BlockError> {
+        let id = headers::accept(&mut self.headers, params, header, hash, now)?;
+        self.add_bodies(false);
+        Ok(id)
+    }
+
+    /// The index on disk gets an entry of this header.
+    pub fn list(&mut self, id: NodeId) {
+        if !std::mem::replace(&mut self.bodies[id.index()].is_listed, true) {
+            self.change(id);
+        }
+    }
+
+    /// A header that an older index knew. Says no where its parent is unknown.
+    pub fn insert_known(&mut self, entry: &IndexEntry) -> Option<NodeId> {
+        if entry.height == Height::GENESIS {
+            return Some(GENESIS);
+        }
+        let parent = self.headers.find(&entry.header.prev())?;
+        let id = self.headers.insert(&entry.header, entry.hash, parent);
+        self.add_bodies(true);
+        Some(id)
+    }
+
+    /// An entry as the index on disk has it: header and marks. Its body is there once [`BlockIndex::found`] says where.
+    pub fn load(&mut self, entry: &IndexEntry) -> Option<NodeId> {
+        let id = self.insert_known(entry)?;
+        if entry.status.is_failed() {
+            self.invalid(id);
+        }
+        self.clean(id);
+        self.bodies[id.index()] = Body::of_entry(entry);
+        Some(id)
+    }
+
+    /// The body of a loaded entry is where the entry says, and of this size.
+    pub fn loaded_body(&mut self, id: NodeId, size: u32) {
+        self.bodies[id.index()].size = size;
+        self.add_candidate(id);
+    }
+
+    /// What an entry says of a block whose file is gone. Its header is known, see [`BlockIndex::insert_known`].
+    pub fn load_pruned(&mut self, id: NodeId, entry: &IndexEntry) {
+        if entry.status.is_failed() {
+            self.invalid(id);
+        }
+        let body = &mut self.bodies[id.index()];
+        (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
+        body.is_listed = true;
+        self.clean(id);
+    }
+
+    /// What an entry says of a block that lies where the entry says.
+    pub fn load_checked(&mut self, id: NodeId, entry: &IndexEntry) {
+        let body = &mut self.bodies[id.index()];
+        (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
+        body.set_undo(entry.undo_offset);
+        body.is_listed = true;
+        self.clean(id);
+    }
+
+    /// The chain up to `tip` is connected.
+    pub fn set_active(&mut self, tip: NodeId) {
+        self.active = vec![GENESIS];
+        self.active.extend(self.headers.path(GENESIS, tip));
+    }
+
+    /// The connected chain counts as complete, also where its bodies are pruned.
+    pub fn complete_active(&mut self) {
+        self.active.iter().for_each(|&id| self.candidates.add(&self.headers, id));
+    }
+
+    pub(super) fn add_bodies(&mut self, are_listed: bool) {
+        for index in self.bodies.len()..self.headers.len() {
+            self.bodies.push(Body::absent(are_listed));
+            self.change(NodeId::new(index));
+        }
+    }
+}
