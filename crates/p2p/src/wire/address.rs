@@ -218,10 +218,18 @@ pub enum Target {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TargetError {
     text: String,
+    is_port_zero: bool,
 }
 
 impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_port_zero {
+            return write!(
+                f,
+                "{:?} names port 0, and no peer listens on port 0: name another port, or none",
+                self.text
+            );
+        }
         write!(f, "{:?} is no address: wanted HOST, HOST:PORT, [IPV6]:PORT or NAME.onion:PORT", self.text)
     }
 }
@@ -238,11 +246,11 @@ impl Target {
         let target = Target::parse_any(text, default_port)?;
         let (Target::Peer(PeerAddress { port, .. }) | Target::Name(_, port)) = &target;
         // Nothing can be connected to there: it would be tried for ever.
-        if *port == 0 { Err(TargetError { text: text.to_owned() }) } else { Ok(target) }
+        if *port == 0 { Err(TargetError { text: text.to_owned(), is_port_zero: true }) } else { Ok(target) }
     }
 
     fn parse_any(text: &str, default_port: u16) -> Result<Target, TargetError> {
-        let wrong = || TargetError { text: text.to_owned() };
+        let wrong = || TargetError { text: text.to_owned(), is_port_zero: false };
         if let Ok(ip) = text.parse::<IpAddr>() {
             return Ok(Target::Peer(PeerAddress { address: NetAddress::from_ip(ip), port: default_port }));
         }
@@ -363,6 +371,10 @@ mod tests {
         for bad in ["", ":1", "a b", "host:port", "host:65536", "[::1", "[::1]x", "[1.2.3.4]:5", "abc.onion", "a:b:c"] {
             let why = Target::parse(bad, 8333).unwrap_err().to_string();
             assert!(why.contains("is no address"), "{bad}: {why}");
+        }
+        for bad in ["1.2.3.4:0", "[::1]:0", "node.example.org:0"] {
+            let why = Target::parse(bad, 8333).unwrap_err().to_string();
+            assert!(why.contains("no peer listens on port 0"), "{bad}: {why}");
         }
     }
 
