@@ -6,8 +6,8 @@
 //! - Proof of work and continuity first; headers whose chain has too little work to be stored go through
 //!   [`crate::low_work`].
 //! - A peer that was asked and neither answers nor sends anything is skipped, and disconnected where another
-//!   can take its place. So is one that takes longer for its whole chain than [`STREAM_TIMEOUT`] and
-//!   [`STREAM_TIMEOUT_HEADER`] for each header that is expected, where another waits to be asked; and one whose
+//!   can take its place. So is one that takes longer for its whole chain than `STREAM_TIMEOUT` and
+//!   `STREAM_TIMEOUT_HEADER` for each header that is expected, where another waits to be asked; and one whose
 //!   low-work sync fails is skipped for [`ANSWER_TIMEOUT`].
 //! - An announced block that is not known has one further peer asked, whichever are being asked.
 //! - The peers' chains are told when every peer that we connected to has told its own, or had its time; what peers say
