@@ -45,10 +45,14 @@ impl BlockIndex {
         Ok(id)
     }
 
-    /// The index on disk gets an entry of this header.
+    /// The index on disk gets an entry of this header, and of all its ancestors: no entry is without its parent's.
     pub fn list(&mut self, id: NodeId) {
-        if !std::mem::replace(&mut self.bodies[id.index()].is_listed, true) {
+        let mut next = Some(id);
+        while let Some(id) = next
+            && !std::mem::replace(&mut self.bodies[id.index()].is_listed, true)
+        {
             self.change(id);
+            next = self.headers.parent(id);
         }
     }
 

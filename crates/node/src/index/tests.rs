@@ -318,3 +318,15 @@ fn take_dirty_lists_a_block_of_a_file_once_it_was_checked_or_refused() {
     assert_eq!(entries.iter().map(is_marked).collect::<Vec<_>>(), [false, true, true, true]);
     assert!(entries.iter().all(|entry| (entry.status.0 & data == data) == entry.data().is_some()));
 }
+
+#[test]
+fn take_dirty_lists_the_ancestors_of_a_listed_block() {
+    let mut index = regtest();
+    index.take_dirty();
+    let damaged = in_file(&mut index, GENESIS, 1);
+    let above = in_file(&mut index, damaged, 2);
+    index.found(above, at(0, 2000));
+    index.checked(above, 1);
+    let listed: Vec<BlockHash> = index.take_dirty().iter().map(|entry| entry.hash).collect();
+    assert_eq!(listed, [damaged, above].map(|id| index.headers.hash(id)));
+}
