@@ -23,6 +23,8 @@ from program import run
 MAGIC = bytes.fromhex("fabfb5da")
 # ffwd looks first at the header, then whether the body is the header's at all; Core in another order.
 LOOKED_AT_FIRST = {
+    "bad-prevblk",
+    "duplicate-invalid",
     "high-hash",
     "bad-diffbits",
     "bad-version",
