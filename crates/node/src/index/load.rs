@@ -20,8 +20,7 @@ impl BlockIndex {
         hash: BlockHash,
         now: i64,
     ) -> Result<NodeId, BlockError> {
-        let id = headers::accept(&mut self.headers, params, header, hash, now)?;
-        self.add_bodies(true);
+        let id = self.accept_in_file(params, header, hash, now)?;
         self.list(id);
         Ok(id)
     }
@@ -62,8 +61,12 @@ impl BlockIndex {
             return Some(GENESIS);
         }
         let parent = self.headers.find(&entry.header.prev())?;
+        let known_count = self.headers.len();
         let id = self.headers.insert(&entry.header, entry.hash, parent);
-        self.add_bodies(true);
+        self.add_bodies(false);
+        if self.headers.len() > known_count {
+            self.list(id);
+        }
         Some(id)
     }
 
