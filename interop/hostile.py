@@ -1,0 +1,443 @@
+"""Kinds of hostile peers, under the names of docs/peers.md: what each does over a socket. peers.py plays them.
+
+A kind is a greeting and what it does with each message; what it leaves it answers as an honest peer does. All chains are of
+regtest, with a coinbase in each block and nothing else.
+"""
+
+import hashlib
+import os
+import struct
+import threading
+import time
+
+from wire import V1, V2, Ended, compact, frame, hash256, responder
+
+BITS = 0x207FFFFF
+TARGET = 0x7FFFFF << 232
+GENESIS = bytes.fromhex("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206")[::-1]
+GENESIS_TIME = 1296688602
+NETWORK, WITNESS = 1, 8
+BLOCK, WITNESS_BLOCK = 2, 0x40000002
+COUNT_MAX = 50_000
+
+
+def header(prev, root, when, bits=BITS, is_met=True):
+    start = struct.pack("<I", 0x20000000) + prev + root + struct.pack("<II", when, bits)
+    nonce = 0
+    while (int.from_bytes(hash256(start + struct.pack("<I", nonce))[::-1], "big") <= TARGET) != is_met:
+        nonce += 1
+    return start + struct.pack("<I", nonce)
+
+
+def coinbase(height, salt, takes=0):
+    data = height.to_bytes((height.bit_length() + 8) // 8, "little")
+    number = bytes([0x50 + height]) if height <= 16 else bytes([len(data)]) + data
+    script = number + bytes([len(salt)]) + salt
+    start = struct.pack("<I", 1) + b"\1" + bytes(32) + b"\xff" * 4 + bytes([len(script)]) + script + b"\xff" * 4
+    return start + b"\1" + struct.pack("<Q", takes) + b"\1\x51" + bytes(4)
+
+
+class Chain:
+    """Blocks on genesis; the one at height `bad` takes too much."""
+
+    def __init__(self, count, salt=b"salt", bad=None, end=None):
+        self.blocks = []
+        end = int(time.time()) - 600 if end is None else end
+        for height in range(len(self.blocks) + 1, count + 1):
+            prev = hash256(self.blocks[-1][:80]) if self.blocks else GENESIS
+            made = coinbase(height, salt, 1 << 40 if height == bad else 0)
+            when = max(GENESIS_TIME + height, end - 60 * (count - height))
+            self.blocks.append(header(prev, hash256(made), when) + b"\1" + made)
+        self.hashes = [hash256(block[:80]) for block in self.blocks]
+        self.place = {hash_: place for place, hash_ in enumerate(self.hashes)}
+
+    def headers_after(self, locator):
+        known = next((self.place[hash_] + 1 for hash_ in locator if hash_ in self.place), 0)
+        return [block[:80] for block in self.blocks[known : known + 2000]]
+
+
+def headers(of):
+    return compact(len(of)) + b"".join(head + b"\0" for head in of)
+
+
+def inventory(hashes, kind=BLOCK):
+    return compact(len(hashes)) + b"".join(struct.pack("<I", kind) + hash_ for hash_ in hashes)
+
+
+def locator(hashes):
+    return struct.pack("<I", 70016) + compact(len(hashes)) + b"".join(hashes) + bytes(32)
+
+
+def listed(payload, step, skip=0):
+    """Hashes of an inventory or a locator."""
+    count, at = (payload[0], 1) if payload[0] < 253 else (struct.unpack_from("<H", payload, 1)[0], 3)
+    return [payload[at + i * step + skip : at + i * step + skip + 32] for i in range(count)]
+
+
+def version(services=NETWORK | WITNESS, number=70016, when=None, agent=b"/test/", height=0):
+    address = struct.pack("<Q", services) + bytes(10) + b"\xff\xff" + bytes(6)
+    when = int(time.time()) if when is None else when
+    return struct.pack("<IQq", number, services, when) + address * 2 + os.urandom(8) + compact(len(agent)) + agent + struct.pack("<i", height) + b"\0"
+
+
+class Connection:
+    """One connection of a scripted peer."""
+
+    def __init__(self, peer, sock, initiates):
+        self.peer, self.socket, self.initiates = peer, sock, initiates
+        self.pause = 0.0  # Seconds between two bytes.
+        self.left = None  # Bytes that it still sends.
+        self.is_ready, self.is_open, self.lock = False, True, threading.Lock()
+        self.state = {}
+
+    def read(self, count):
+        data = bytearray()
+        while len(data) < count:
+            more = self.socket.recv(min(count - len(data), 1 << 20))
+            if not more:
+                raise Ended("closed")
+            data += more
+        return bytes(data)
+
+    def write(self, data):
+        with self.lock:
+            if self.left is not None:
+                data, self.left = data[: self.left], max(0, self.left - len(data))
+            if not self.pause:
+                return self.socket.sendall(data)
+            for byte in data:
+                self.socket.sendall(bytes([byte]))
+                time.sleep(self.pause)
+
+    def send(self, name, payload=b""):
+        self.transport.send(name, payload)
+
+    def idle(self):
+        """Goes on without reading, until the peer ends."""
+        while self.peer.goes_on:
+            time.sleep(0.05)
+        raise Ended("the test is over")
+
+    def run(self):
+        kind = self.peer.kind
+        try:
+            if kind.first(self):
+                return
+            v2 = self.peer.v2
+            if self.initiates:
+                self.transport = V2(self.read, self.write, True) if v2 else V1(self.read, self.write)
+            else:
+                self.transport = responder(self.read, self.write, v2)
+            says_verack = kind.hello(self) if self.initiates else None
+            while True:
+                name, payload = self.transport.receive()
+                if name == b"version":
+                    says_verack = kind.hello(self) if says_verack is None else says_verack
+                    if says_verack:
+                        self.send(b"verack")
+                    continue
+                if name == b"verack":
+                    self.is_ready = True
+                    self.peer.ready.set()
+                if not kind.on(self, name, payload):
+                    self.answer(name, payload)
+        except (Ended, OSError):
+            pass
+        finally:
+            self.is_open = False
+            self.peer.closed_at = self.peer.closed_at or time.time()
+            self.socket.close()
+
+    def answer(self, name, payload):
+        chain = self.peer.chain
+        if name == b"ping":
+            self.send(b"pong", payload)
+        elif name == b"getheaders":
+            self.send(b"headers", headers(chain.headers_after(listed(payload[4:], 32))))
+        elif name == b"getdata":
+            self.give(listed(payload, 36, 4))
+
+    def give(self, hashes, below=1 << 30, change=None):
+        chain = self.peer.chain
+        for hash_ in hashes:
+            if chain.place.get(hash_, below) < below:
+                block = chain.blocks[chain.place[hash_]]
+                self.send(b"block", change(block) if change else block)
+            else:
+                self.send(b"notfound", inventory([hash_], WITNESS_BLOCK))
+
+
+class Kind:
+    """An honest peer; a kind changes some of it."""
+
+    def __init__(self, name="honest", on=None, hello=None, first=None, chain="good", transports="12"):
+        self.name, self._on, self._hello, self._first = name, on, hello, first
+        self.chain, self.transports = chain, transports
+
+    def first(self, c):
+        """What it does with the bare socket; whether that is all."""
+        return bool(self._first and self._first(c))
+
+    def hello(self, c):
+        if self._hello:
+            return self._hello(c) is not False
+        c.send(b"version", version(height=len(c.peer.chain.blocks)))
+        return True
+
+    def on(self, c, name, payload):
+        return bool(self._on and self._on(c, name, payload))
+
+
+def swallows(*names):
+    return lambda c, name, payload: name in names
+
+
+def once(act, name=b"getheaders", instead=False):
+    """Does something when it is asked for the first time, and answers then or not."""
+
+    def on(c, asked, payload):
+        if asked != name or c.state.get(act):
+            return False
+        c.state[act] = True
+        act(c)
+        return instead
+
+    return on
+
+
+def each(act, name=b"getheaders"):
+    """Does something in place of every answer."""
+
+    def on(c, asked, payload):
+        if asked == name:
+            act(c)
+        return asked == name
+
+    return on
+
+
+def gives(change):
+    def on(c, name, payload):
+        if name == b"getdata":
+            c.give(listed(payload, 36, 4), change=change)
+        return name == b"getdata"
+
+    return on
+
+
+def withholds(given):
+    def on(c, name, payload):
+        if name == b"getdata":
+            c.give(listed(payload, 36, 4), below=given)
+        return name == b"getdata"
+
+    return on
+
+
+def last_header(later=1, **change):
+    """The honest headers, and one more that breaks a rule."""
+
+    def act(c):
+        good = c.peer.chain
+        top = good.blocks[-1][:80]
+        when = struct.unpack_from("<I", top, 68)[0] + later
+        bad = header(hash256(top), hashlib.sha256(b"no body").digest(), when, **change)
+        c.send(b"headers", headers([block[:80] for block in good.blocks[-1999:]] + [bad]))
+
+    return each(act)
+
+
+def unread(act):
+    def all_of_it(c):
+        c.socket.settimeout(None)
+        act(c)
+        c.idle()
+
+    return once(all_of_it)
+
+
+def cut_block(c):
+    c.left = 40
+    c.send(b"block", c.peer.chain.blocks[0])
+
+
+def slow(c):
+    c.pause = 1.0
+
+
+def endless_headers(c):
+    """2,000 headers on those before, each time."""
+    prev = c.state.get("prev", GENESIS)
+    when = c.state.get("when", GENESIS_TIME)
+    out = []
+    for _ in range(2000):
+        when += 1
+        out.append(header(prev, bytes(32), when))
+        prev = hash256(out[-1])
+    c.state["prev"], c.state["when"] = prev, when
+    c.send(b"headers", headers(out))
+
+
+def one_chain(count, salt):
+    return [block[:80] for block in Chain(count, salt).blocks]
+
+
+def another_chain(c):
+    c.state["salt"] = c.state.get("salt", 0) + 1
+    c.send(b"headers", headers(one_chain(210, b"other %d" % c.state["salt"])))
+
+
+def all_again(c):
+    c.send(b"headers", headers(c.peer.chain.headers_after([])))
+    for block in c.peer.chain.blocks * 20:
+        c.send(b"block", block)
+
+
+def drips_greeting(c):
+    c.pause = 1.0
+    c.send(b"version", version())
+
+
+def plain(**change):
+    def hello(c):
+        c.send(b"version", version(**change))
+
+    return hello
+
+
+def twice(c):
+    c.send(b"version", version())
+    c.send(b"version", version(services=0))
+
+
+def talks_first(c):
+    for name, payload in ((b"verack", b""), (b"ping", bytes(8)), (b"headers", headers(one_chain(5, b"x")))):
+        c.send(name, payload)
+    c.send(b"version", version())
+
+
+def addresses(count):
+    one = struct.pack("<I", int(time.time())) + b"\1\1\4" + bytes([60, 1, 1, 1]) + struct.pack(">H", 8333)
+    return compact(count) + one * count
+
+
+def raw(data):
+    return once(lambda c: c.write(data))
+
+
+def say(name, payload=b"", times=1):
+    return once(lambda c: [c.send(name, payload) for _ in range(times)])
+
+
+UNKNOWN = [hashlib.sha256(b"%d" % n).digest() for n in range(COUNT_MAX)]
+STRAY = Chain(120, b"stray", end=GENESIS_TIME + 90_000)
+REPEATED = one_chain(2000, b"again")
+
+KINDS = [
+    Kind("never answers the version message", hello=lambda c: False),
+    Kind("never says verack", hello=lambda c: bool(c.send(b"version", version()))),
+    Kind("speaks an obsolete version", hello=plain(number=31_799)),
+    Kind("closes as soon as it is connected", first=lambda c: True),
+    Kind("sends its greeting a byte a second", hello=drips_greeting),
+    Kind("sends a version message cut short", hello=lambda c: c.send(b"version", b"\x80" * 30)),
+    Kind("has a user agent of 300 bytes", hello=plain(agent=b"a" * 300)),
+    Kind("says its version twice", hello=twice),
+    Kind("talks before it has said its version", hello=talks_first),
+    Kind("says a time and a height that cannot be", hello=plain(when=-(1 << 63), height=-(1 << 31))),
+    Kind("speaks a protocol of 2012", hello=plain(number=60_002)),
+    Kind("offers no service", hello=plain(services=0)),
+    Kind("offers no witnesses", hello=plain(services=NETWORK)),
+    Kind("does not answer getheaders", swallows(b"getheaders")),
+    Kind("does not answer getdata", swallows(b"getdata")),
+    Kind("answers every getdata with notfound", withholds(0)),
+    Kind("answers getheaders with none, always", each(lambda c: c.send(b"headers", b"\0"))),
+    Kind("closes when it is asked for headers", each(lambda c: c.socket.shutdown(2))),
+    Kind("closes when it is asked for blocks", each(lambda c: c.socket.shutdown(2), b"getdata")),
+    Kind("gives blocks with another body", gives(lambda b: b[:-1] + bytes([b[-1] ^ 1]))),
+    Kind("gives blocks cut short", gives(lambda b: b[:100])),
+    Kind("gives blocks that are no blocks", gives(lambda b: b[:50])),
+    Kind("gives blocks with bytes behind them", gives(lambda b: b + bytes(9))),
+    Kind("gives headers as blocks", gives(lambda b: b[:80])),
+    Kind("gives blocks of 4 MB of zeros", gives(lambda b: b + bytes(3_999_000 - len(b)))),
+    Kind("gives each block twice", lambda c, n, p: n == b"getdata" and not [c.give([h, h]) for h in listed(p, 36, 4)] or n == b"getdata"),
+    Kind("gives other blocks than it was asked for", each(lambda c: c.send(b"block", c.peer.chain.blocks[-1]), b"getdata")),
+    Kind("gives half of a block, and no more", once(cut_block, b"getdata", instead=True)),
+    Kind("gives a block a byte a second", once(slow, b"getdata")),
+    Kind("gives all blocks again and again, unasked", each(all_again)),
+    Kind("has more work, and a block in it is invalid", chain="invalid"),
+    Kind("has more work, and gives no block of it", withholds(0), chain="longer"),
+    Kind("has more work, and gives the first ten blocks", withholds(10), chain="longer"),
+    Kind("has a fork of the same work", chain="equal"),
+    Kind("has a header without proof of work", last_header(is_met=False)),
+    Kind("has a header of the wrong difficulty", last_header(bits=0x207FFFFE)),
+    Kind("has a header that is easier than allowed", last_header(bits=0x2100FFFF)),
+    Kind("has a header older than its parent", last_header(later=-1_000_000)),
+    Kind("has a header years ahead of the clock", last_header(later=9 * 365 * 86_400)),
+    Kind("sends headers with a gap", each(lambda c: c.send(b"headers", headers([b[:80] for b in c.peer.chain.blocks if b != c.peer.chain.blocks[5]])))),
+    Kind("sends headers in reverse order", each(lambda c: c.send(b"headers", headers([b[:80] for b in c.peer.chain.blocks[::-1]])))),
+    Kind("sends its headers one by one", each(lambda c: [c.send(b"headers", headers([b[:80]])) for b in c.peer.chain.blocks])),
+    Kind("sends its headers one by one, the last first", each(lambda c: [c.send(b"headers", headers([b[:80]])) for b in c.peer.chain.blocks[::-1]])),
+    Kind("repeats the same 2,000 headers", each(lambda c: c.send(b"headers", headers(REPEATED)))),
+    Kind("sends headers without end", each(endless_headers)),
+    Kind("sends a header a byte a second", once(slow)),
+    Kind("sends headers that connect to nothing", each(lambda c: [c.send(b"headers", headers([b[:80]])) for b in STRAY.blocks[40:100]])),
+    Kind("sends blocks that connect to nothing", each(lambda c: [c.send(b"block", b) for b in STRAY.blocks[40:80]])),
+    Kind("sends its blocks before their headers", once(lambda c: [c.send(b"block", b) for b in c.peer.chain.blocks])),
+    Kind("sends empty headers 10,000 times", each(lambda c: [c.send(b"headers", b"\0") for _ in range(10_000)])),
+    Kind("answers getheaders with an inv", each(lambda c: c.send(b"inv", inventory(c.peer.chain.hashes)))),
+    Kind("has another chain each time that it is asked", each(another_chain)),
+    Kind("announces unknown blocks without end", lambda c, n, p: n in (b"getheaders", b"ping") and c.send(b"inv", inventory(UNKNOWN[:500])) and False),
+    Kind("announces 50,000 transactions", say(b"inv", inventory(UNKNOWN, 1))),
+    Kind("announces 50,001 blocks", say(b"inv", compact(50_001) + bytes(36) * 50_001)),
+    Kind("asks for 50,001 blocks", say(b"getdata", compact(50_001) + bytes(36) * 50_001)),
+    Kind("asks for 50,000 transactions", say(b"getdata", inventory(UNKNOWN, 1))),
+    Kind("asks for 50,000 transactions ten times, and reads nothing", unread(lambda c: [c.send(b"getdata", inventory(UNKNOWN, 1)) for _ in range(10)])),
+    Kind("asks for headers 20,000 times, and reads nothing", unread(lambda c: [c.send(b"getheaders", locator([GENESIS])) for _ in range(20_000)])),
+    Kind("asks for 5,000 unknown blocks", say(b"getdata", inventory(UNKNOWN[:5000]))),
+    Kind("asks for the same block 5,000 times", say(b"getdata", inventory([GENESIS] * 5000, WITNESS_BLOCK))),
+    Kind("asks for headers 500 times", say(b"getheaders", locator([GENESIS]), 500)),
+    Kind("asks with a locator of 102 hashes", say(b"getheaders", locator([bytes(32)] * 102))),
+    Kind("asks for blocks by getblocks 500 times", say(b"getblocks", locator([GENESIS]), 500)),
+    Kind("says that it lacks 50,000 blocks", say(b"notfound", inventory(UNKNOWN))),
+    Kind("pings 10,000 times", say(b"ping", bytes(8), 10_000)),
+    Kind("sends 100,000 addresses", once(lambda c: [c.send(b"addrv2", addresses(1000)) for _ in range(100)])),
+    Kind("sends 1,001 addresses", say(b"addrv2", addresses(1001))),
+    Kind("asks for addresses 1,000 times", say(b"getaddr", b"", 1000)),
+    Kind("says verack again and again", say(b"verack", b"", 1000)),
+    Kind("says sendaddrv2 after verack", say(b"sendaddrv2")),
+    Kind("sends twenty unknown messages of 4 MB", say(b"junk", bytes(3_999_900), 20)),
+    Kind("counts more headers than it sends", say(b"headers", b"\xfd\xd0\7\1\2\3")),
+    Kind("counts 4 billion headers", say(b"headers", b"\xfe\xff\xff\xff\xff")),
+    Kind("sends 2,001 headers", say(b"headers", compact(2001) + bytes(81) * 2001)),
+    Kind("sends bytes that are no message", raw(b"\x5a" * 4000), transports="1"),
+    Kind("announces a message of 4 GB", raw(frame(b"headers", size=0xFFFFFFFF)), transports="1"),
+    Kind("sends a message with a wrong checksum", raw(frame(b"inv", b"\0", checksum=b"\1\2\3\4")), transports="1"),
+    Kind("sends a command that is not text", raw(frame(b"pi\xffng", bytes(8))), transports="1"),
+    Kind("sends half of a message and no more", once(lambda c: (setattr(c, "left", 100), c.send(b"headers", bytes(2000))), instead=True)),
+    Kind("sends a packet with a changed bit", once(lambda c: c.write(c.transport.packet(b"\x12" + bytes(8))[:-1] + b"!")), transports="2"),
+    Kind("sends 10,000 decoy packets", once(lambda c: c.write(b"".join(c.transport.packet(bytes(300), is_decoy=True) for _ in range(10_000)))), transports="2"),
+]
+
+# The twenty that matter most: they cost time, memory or a connection in one of the programs, or did once.
+CHOSEN = [
+    "never answers the version message",
+    "closes when it is asked for blocks",
+    "does not answer getheaders",
+    "does not answer getdata",
+    "answers every getdata with notfound",
+    "sends a header a byte a second",
+    "sends half of a message and no more",
+    "repeats the same 2,000 headers",
+    "sends headers without end",
+    "has another chain each time that it is asked",
+    "answers getheaders with none, always",
+    "has more work, and gives no block of it",
+    "has more work, and a block in it is invalid",
+    "gives blocks with another body",
+    "gives half of a block, and no more",
+    "gives a block a byte a second",
+    "gives blocks of 4 MB of zeros",
+    "asks for 50,000 transactions ten times, and reads nothing",
+    "asks for headers 20,000 times, and reads nothing",
+    "sends twenty unknown messages of 4 MB",
+]
