@@ -154,7 +154,7 @@ pub(crate) struct Sync {
     /// Port of --listen and --bind without one [default: the network's]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Most connections, inbound and outbound; 11 of them are outbound [default: 43]
+    /// Most connections, inbound and outbound; 11 of them are outbound [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) maxconnections: Option<u16>,
     /// SOCKS5 proxy for every connection, HOST:PORT [default: no proxy]

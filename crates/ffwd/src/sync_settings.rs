@@ -7,11 +7,9 @@
 use crate::Failure;
 use crate::args::{self, CONNECTIONS_MAX, Sync};
 use crate::settings::{Files, Settings, number};
-use node::jobs::{PeerSettings, SyncOptions, check_peer_address};
+use node::jobs::{OUTBOUND_RESERVED, PeerSettings, SyncOptions, check_peer_address};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Connections of `-maxconnections` that are not inbound. Source: Bitcoin Core b88bffe, net.h: 8 peers, 2 for blocks alone, a feeler.
-const OUTBOUND_RESERVED: usize = 11;
 /// Port of a proxy without one: Tor's.
 const TOR_PORT: u16 = 9050;
 /// Longest user agent. Source: Bitcoin Core b88bffe, net.h, `MAX_SUBVERSION_LENGTH`.

@@ -30,6 +30,12 @@ pub enum Outbound {
     Only(Vec<String>),
 }
 
+/// Connections without `-maxconnections`. Source: Bitcoin Core b88bffe, net.h, `DEFAULT_MAX_PEER_CONNECTIONS`.
+pub const CONNECTIONS_DEFAULT: usize = 200;
+/// Connections of `-maxconnections` that are not inbound: 8 peers, 2 for blocks alone, a feeler. Source: Bitcoin Core
+/// b88bffe, net.h, `m_max_automatic_outbound`.
+pub const OUTBOUND_RESERVED: usize = 11;
+
 /// Settings of the network.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -68,7 +74,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Defaults: 8 outbound, 32 inbound peers at most, no listening, v2 on, a window of 64 MiB and 1,024 blocks.
+    /// Defaults: 8 outbound, 189 inbound peers at most, no listening, v2 on, a window of 64 MiB and 1,024 blocks.
     ///
     /// 1,024 blocks are Core's `BLOCK_DOWNLOAD_WINDOW`: how far out of order blocks lie in the block files.
     pub fn new(network: NetworkParams) -> Config {
@@ -77,7 +83,7 @@ impl Config {
             outbound: Outbound::Automatic,
             add_nodes: Vec::new(),
             outbound_count: 8,
-            inbound_count_max: 32,
+            inbound_count_max: CONNECTIONS_DEFAULT - OUTBOUND_RESERVED,
             listen: Vec::new(),
             proxy: None,
             dns_seed: true,
@@ -275,7 +281,8 @@ pub struct Progress {
     pub best_claim: Option<HeaderInfo>,
     /// Blocks that peers announced and none delivered: see [`crate::hub::delivery`].
     pub undelivered: Vec<Want>,
-    /// Whether a peer has headers that are more than two hours ahead of the clock.
+    /// Whether at least half of the peers that we connected to, and that have told their chains, have headers that are more
+    /// than two hours ahead of the clock: then the clock may be wrong.
     pub headers_too_new: bool,
     /// Whether the window is full, so that the network waits for the node (disk or processor).
     /// When false while blocks are wanted, the node waits for the network.

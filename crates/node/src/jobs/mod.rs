@@ -12,7 +12,7 @@ mod verify;
 
 pub use import::import;
 pub use info::{Failed, FolderInfo, info};
-pub use sync::{PeerSettings, SyncOptions, check_peer_address, sync};
+pub use sync::{OUTBOUND_RESERVED, PeerSettings, SyncOptions, check_peer_address, sync};
 pub use verify::{VerifyReport, verify};
 
 use crate::datadir::{self, DataDir};

@@ -5,6 +5,7 @@
 //! [`crate::hub::outbound::DIAL_COUNT_MAX`] and a few at a time.
 //! A single thread receives well over 1 GB/s from loopback: more would only need locks.
 
+mod descriptors;
 mod dial;
 mod run;
 

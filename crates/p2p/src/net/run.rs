@@ -1,6 +1,6 @@
 //! The thread that polls, and the one that reads blocks for peers.
 
-use super::{LoopMessage, LoopSender, Network, dial};
+use super::{LoopMessage, LoopSender, Network, descriptors, dial};
 use crate::api::{Config, Event, PeerId, Progress};
 use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
@@ -27,9 +27,6 @@ const TICK_INTERVAL: Duration = Duration::from_millis(100);
 const READ_BYTES_MAX: usize = 2 << 20;
 /// Connections that are taken from one listening socket before the peers have their turn.
 const ACCEPT_COUNT_MAX: usize = 8;
-
-/// File descriptors that are not given to peers that connect to us.
-const FDS_RESERVED: usize = 160;
 
 struct ReadJob {
     peer: PeerId,
@@ -58,7 +55,10 @@ struct Runner {
 
 pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
     let listeners = config.listen.iter().map(listen).collect::<io::Result<Vec<_>>>()?;
-    config.inbound_count_max = config.inbound_count_max.min(inbound_count_affordable());
+    if let Some(note) = descriptors::fit(&mut config) {
+        // The receiver may be gone already: then nothing is to be said.
+        let _ = events.send(Event::Note(note));
+    }
     let listening = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
     config.proxy = config.proxy.map(|text| proxy_address(&text)).transpose()?;
     let (near, woken) = UnixStream::pair()?;
@@ -99,13 +99,6 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         let _ = reader.join();
     })?;
     Ok(Network { inbox_sender, progress, listening, thread: Mutex::new(Some(thread)) })
-}
-
-/// Places for peers that connect to us, of the file descriptors that the process may have: the node's files and the
-/// connections that we make come first. Source: Core's `MIN_CORE_FDS` and the like in init.cpp.
-fn inbound_count_affordable() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(FDS_RESERVED))
 }
 
 fn listen(address: &SocketAddr) -> io::Result<TcpListener> {

@@ -21,6 +21,7 @@ use crate::options::{Events, Options, Report};
 use crate::threads::{self, spawn};
 use crate::tree::{Fate, NodeId};
 use consensus::Chain;
+pub use p2p::api::OUTBOUND_RESERVED;
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
 use primitives::BlockHash;
 use std::net::SocketAddr;
