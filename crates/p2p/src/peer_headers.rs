@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct PeerHeaders {
     /// When it was asked, while it has not answered.
     pub(crate) asked_at: Option<Duration>,
+    /// Bytes that had come of it then.
+    pub(crate) asked_bytes: u64,
     /// Whether it was asked once.
     pub(crate) started: bool,
     /// Whether its last answer was the end of its chain.
@@ -33,6 +35,8 @@ pub struct PeerHeaders {
     stale_since: Option<Duration>,
     /// The last block it announced that is not in the tree.
     pub(crate) unknown: Option<BlockHash>,
+    /// Whether its chain ends, as far as it told it last, with headers that are too far ahead of the clock.
+    pub(crate) too_new: bool,
     pub(crate) lagging_since: Option<Duration>,
     pub(crate) lag_asked: bool,
 }
@@ -42,6 +46,12 @@ pub struct PeerHeaders {
 pub const STALE_COUNT_MAX: u32 = 500;
 /// And for how long they are waited for before the end of the headers is said.
 pub const STALE_PATIENCE: Duration = Duration::from_secs(60);
+/// After this many of them another peer is asked besides,
+const STALE_COUNT_ADVANCING: u32 = 4;
+/// and where an answer comes with fewer bytes a second than this
+const ADVANCING_RATE_MIN: f64 = 1000.0;
+/// after this time.
+const ADVANCING_AFTER: Duration = Duration::from_secs(5);
 
 impl PeerHeaders {
     /// A message of headers ended with this work; `false` when it was one too many without progress.
@@ -61,6 +71,17 @@ impl PeerHeaders {
         self.stale_since.is_some_and(|since| now.since_start.saturating_sub(since) > STALE_PATIENCE)
     }
 
+    /// Whether it goes on with its chain: it sends something, and not the same again.
+    pub(crate) fn is_advancing(&self, received_bytes: u64, last_received: Duration, now: Now) -> bool {
+        let is_slow = |asked: Duration| {
+            let passed = now.since_start.saturating_sub(asked);
+            let rate = received_bytes.saturating_sub(self.asked_bytes) as f64 / passed.as_secs_f64().max(1.0);
+            let is_silent = now.since_start.saturating_sub(last_received) > ADVANCING_AFTER;
+            passed > ADVANCING_AFTER && (is_silent || rate < ADVANCING_RATE_MIN)
+        };
+        !self.asked_at.is_some_and(is_slow) && self.stale_count <= STALE_COUNT_ADVANCING
+    }
+
     pub(crate) fn is_streaming(&self) -> bool {
         self.asked_at.is_some() || self.low_work.is_some()
     }
@@ -75,8 +96,13 @@ impl PeerHeaders {
 
     /// Forgets what it was asked, for this time.
     pub(crate) fn skip_until(&mut self, until: Duration) {
-        (self.asked_at, self.low_work, self.stream_since) = (None, None, None);
+        self.begin_anew();
         self.skipped_until = Some(until);
+    }
+
+    /// Forgets what it was asked, so that it is asked from the best header on.
+    pub(crate) fn begin_anew(&mut self) {
+        (self.asked_at, self.low_work, self.stream_since) = (None, None, None);
         self.started = false;
     }
 }

@@ -51,6 +51,8 @@ pub enum Reason {
     BeyondOffer(BlockHash),
     /// Its inbound place went to another peer.
     Evicted,
+    /// Its unfinished message took this many bytes when memory for them was short.
+    Unfinished(usize),
     /// It is on a chain with a refused block.
     OnInvalidChain(BlockHash),
 
@@ -142,6 +144,9 @@ impl fmt::Display for Reason {
                 write!(f, "slow: {bytes_per_s} bytes/s where the others' mean is {mean_bytes_per_s}")
             }
             Reason::BeyondOffer(hash) => write!(f, "asked for block {hash}, which we do not offer"),
+            Reason::Unfinished(bytes) => {
+                write!(f, "{bytes} bytes of an unfinished message while memory for them is short")
+            }
             Reason::Evicted => write!(f, "evicted for another inbound peer"),
             Reason::OnInvalidChain(hash) => write!(f, "its chain has refused block {hash}"),
             Reason::Wire(error) => write!(f, "misbehaving: {error}"),

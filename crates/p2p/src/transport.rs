@@ -428,6 +428,17 @@ impl Transport {
         self.push(bytes);
     }
 
+    /// Queues a v2 packet with any contents: for simulated peers that break every rule.
+    #[cfg(test)]
+    pub(crate) fn push_packet(&mut self, contents: &[u8], is_decoy: bool, is_damaged: bool) {
+        let mut out = Vec::new();
+        self.cipher().seal(&mut out, &[], is_decoy, |out| out.extend_from_slice(contents));
+        if is_damaged {
+            *out.last_mut().expect("a packet has a tag") ^= 1;
+        }
+        self.push(out);
+    }
+
     /// The next bytes to send; empty without.
     pub fn to_send(&self) -> &[u8] {
         self.out.front().map_or(&[], |first| &first[self.sent..])
@@ -445,6 +456,11 @@ impl Transport {
                 self.out.shrink_to(OUT_COUNT_KEPT);
             }
         }
+    }
+
+    /// Bytes that an unfinished message takes; none while a block is owed, which is of the window.
+    pub fn unfinished_bytes(&self) -> usize {
+        self.partial.as_ref().filter(|_| !self.block_owed).map_or(0, |partial| partial.bytes.len())
     }
 
     /// Bytes that wait to be sent.

@@ -3,6 +3,7 @@
 use super::Hub;
 use crate::api::{Event, PeerId};
 use crate::chain::{HeaderRefusal, hash_all};
+use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::time::Now;
 use primitives::Header;
@@ -41,8 +42,7 @@ impl Hub {
             }
             return;
         }
-        let again = |aside: &FutureHeaders| aside.headers.last() == Some(last);
-        if self.headers.future.len() >= FUTURE_HEADERS_COUNT_MAX || self.headers.future.iter().any(again) {
+        if self.headers.future.iter().any(|aside| aside.headers.last() == Some(last)) || !self.has_place(peer) {
             return;
         }
         self.headers.future.push(FutureHeaders { peer, headers: headers.to_vec(), due_unix });
@@ -52,6 +52,28 @@ impl Hub {
             now.unix
         );
         self.event(Event::Note(note));
+    }
+
+    /// Makes a place for one more list, if there is none: a peer has one at a time, and those that connected to us give
+    /// theirs up for those that we connected to.
+    fn has_place(&mut self, peer: PeerId) -> bool {
+        let is_outbound = |of: PeerId| self.peers.get(&of).is_some_and(Peer::is_outbound);
+        let future = &self.headers.future;
+        let own = future.iter().position(|aside| aside.peer == peer);
+        let other = || future.iter().position(|aside| is_outbound(peer) && !is_outbound(aside.peer));
+        let is_full = future.len() >= FUTURE_HEADERS_COUNT_MAX;
+        if let Some(place) = own.or_else(|| if is_full { other() } else { None }) {
+            self.headers.future.remove(place);
+            return true;
+        }
+        !is_full
+    }
+
+    /// See [`crate::Progress::headers_too_new`].
+    pub(super) fn headers_too_new(&self) -> bool {
+        let told: Vec<_> = self.peers.values().filter(|peer| peer.is_outbound() && peer.headers.at_end).collect();
+        let too_new = told.iter().filter(|peer| peer.headers.too_new).count();
+        too_new > 0 && too_new * 2 >= told.len()
     }
 
     pub(super) fn retry_future(&mut self, now: Now) {

@@ -2,10 +2,12 @@
 
 use super::Hub;
 use super::headers::{ANSWER_TIMEOUT, STREAM_COUNT_MAX};
+use super::patience::Waited;
 use crate::api::{Event, PeerId};
 use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
 use crate::time::Now;
+use primitives::Work;
 use std::time::Duration;
 
 /// While no peer has told its whole chain, another is asked at this interval.
@@ -35,13 +37,24 @@ impl Hub {
         }
         let best = self.chain.best_header();
         let told = self.peers.values().any(|peer| peer.is_outbound() && peer.headers.at_end);
-        self.headers.ask_all |= told && best.work >= self.chain.minimum_work();
+        if !self.headers.ask_all && told && best.work >= self.chain.minimum_work() {
+            self.headers.ask_all = true;
+            self.end_presyncs();
+        }
         if self.headers.ask_all {
             self.ask_those_not_asked(now);
         } else {
             self.ask_a_few(now);
         }
         self.tell_done(now);
+    }
+
+    /// A chain with minimum work is there: whoever is in presync is asked for what it has beyond it. An honest peer, however
+    /// slow, tells that in one message; presync would go through the same headers twice.
+    fn end_presyncs(&mut self) {
+        for peer in self.peers.values_mut().filter(|peer| peer.headers.low_work.is_some()) {
+            peer.headers.begin_anew();
+        }
     }
 
     /// Blocks announced before their headers were known may be known now, from another peer.
@@ -157,17 +170,28 @@ impl Hub {
         };
         let outbound = self.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
         let Some(id) = outbound.or_else(|| self.peers.values().find(may)).map(|peer| peer.id) else { return };
-        if self.stream_count(id) >= minutes.saturating_add(1).min(STREAM_COUNT_MAX) {
+        let advancing = |peer: &&Peer| {
+            let state = &peer.headers;
+            let advances = state.is_advancing(peer.transport.received_bytes(), peer.last_received(), now);
+            state.is_streaming() && advances
+        };
+        let advancing_count = self.peers.values().filter(|peer| peer.is_outbound()).filter(advancing).count();
+        let is_enough = advancing_count >= minutes.saturating_add(1);
+        if self.stream_count(id) >= STREAM_COUNT_MAX || (is_enough && self.stream_count(id) > 0) {
             return;
         }
         self.headers.first_asked_at.get_or_insert(at);
         self.ask_from_best(id, now);
     }
 
-    fn tell_done(&mut self, now: Now) {
-        let mut told = false;
-        let mut waiting = self.outbound.has_young(YOUNG, now);
-        for peer in self.peers.values().filter(|peer| peer.is_outbound() && peer.kind != Kind::AddressFetch) {
+    /// Whether a peer has told its whole chain, and who may still tell of a better one.
+    fn told_and_waited_for(&mut self, now: Now) -> (bool, Vec<(Waited, Work)>) {
+        let (mut told, mut waited) = (false, Vec::new());
+        if self.outbound.has_young(YOUNG, now) {
+            waited.push((Waited::Dial, Work::ZERO));
+        }
+        for peer in self.peers.values() {
+            let Some(of) = Waited::of(peer.kind) else { continue };
             let state = &peer.headers;
             told |= state.at_end;
             if peer.ready && (state.at_end || state.is_skipped(now)) {
@@ -176,10 +200,18 @@ impl Hub {
             let answering = peer.ready && !state.at_end && !state.is_skipped(now);
             let age = now.since_start.saturating_sub(peer.connected_at());
             let young = !peer.ready && age < YOUNG;
-            waiting |= !peer.withholds && !state.is_stale(now) && (answering || young || state.low_work.is_some());
+            if !peer.withholds && !state.is_stale(now) && (answering || young || state.low_work.is_some()) {
+                waited.push((of, peer.best_known.map_or(Work::ZERO, |best| best.work)));
+            }
         }
+        (told, waited)
+    }
+
+    fn tell_done(&mut self, now: Now) {
+        let (told, waited) = self.told_and_waited_for(now);
         let enough = self.chain.best_header().work >= self.chain.minimum_work();
-        let done = told && enough && !waiting && !self.outbound.may_bring_more(now);
+        let waits = self.headers.patience.waits(&waited, told && enough, now.since_start);
+        let done = told && enough && !waits && !self.outbound.may_bring_more(now);
         if done && !self.headers.done {
             self.event(Event::HeadersDone);
         }

@@ -1,7 +1,7 @@
 //! Header sync: who is asked for headers, and what is done with what comes.
 //!
 //! - At first one peer is asked, so that the chain is not fetched from each; every minute without an end one
-//!   more, up to [`STREAM_COUNT_MAX`]. When one has told its whole chain, and the best chain has minimum
+//!   more, and at once where those that were asked are silent, very slow or repeat themselves, up to [`STREAM_COUNT_MAX`]. When one has told its whole chain, and the best chain has minimum
 //!   work, all others are asked what they have beyond it.
 //! - Proof of work and continuity first; headers whose chain has too little work to be stored go through
 //!   [`crate::low_work`].
@@ -18,6 +18,7 @@
 
 use super::Hub;
 use super::future_headers::FutureHeaders;
+use super::patience::Patience;
 use crate::api::{Event, PeerId};
 use crate::chain::{HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, hash_all};
 use crate::low_work::{LowWorkSync, Phase};
@@ -47,6 +48,8 @@ pub(super) struct HeaderSync {
     pub(super) asked_for: Option<BlockHash>,
     /// It was said once that headers are far ahead of the clock.
     pub(super) said_far: bool,
+    /// Whose further headers the end of header sync still waits for.
+    pub(super) patience: Patience,
     /// See [`Event::HeadersDone`].
     pub(super) done: bool,
 }
@@ -65,6 +68,7 @@ impl Hub {
             return;
         }
         peer.headers.asked_at = Some(now.since_start);
+        peer.headers.asked_bytes = peer.transport.received_bytes();
         peer.headers.deferred = false;
         peer.send(&Message::GetHeaders(locator, BlockHash::ZERO));
     }
@@ -252,6 +256,7 @@ impl Hub {
                 return Err(Reason::HeadersRepeated);
             }
         }
+        self.headers_of(id).too_new = matches!(verdict.refused, Some(HeaderRefusal::TooNew { .. }));
         match verdict.refused {
             Some(HeaderRefusal::Invalid { hash, reason, .. }) => {
                 return Err(Reason::HeaderInvalid { hash, reason });
@@ -274,12 +279,29 @@ impl Hub {
         // One place more than streams are begun: for who was asked because of an announcement.
         let may_ask = !self.headers_of(id).is_backing_off(now) && !self.is_far_ahead(id);
         if self.stream_count(id) <= STREAM_COUNT_MAX && may_ask {
-            let from = verdict.last.map_or(hashes[hashes.len() - 1], |last| last.hash);
-            self.ask_headers(id, self.chain.locator(&from), now);
+            let locator = match verdict.last {
+                Some(last) if verdict.new_count == 0 => self.locator_beyond(&last),
+                last => self.chain.locator(&last.map_or(hashes[hashes.len() - 1], |last| last.hash)),
+            };
+            self.ask_headers(id, locator, now);
         } else {
             self.headers_of(id).deferred = true;
         }
         Ok(())
+    }
+
+    /// A locator for a peer that told headers up to `last`, all of them known: where they are of our best chain, it need not
+    /// tell the rest of that. `last` itself is in it, so that the peer's answer begins there at the lowest.
+    fn locator_beyond(&self, last: &HeaderInfo) -> Vec<BlockHash> {
+        let best = self.chain.best_header();
+        if best.height <= last.height || self.chain.ancestor(&best.hash, last.height) != Some(last.hash) {
+            return self.chain.locator(&last.hash);
+        }
+        let is_above = |hash: &BlockHash| self.chain.header(hash).is_some_and(|info| info.height > last.height);
+        let mut locator = self.chain.locator(&best.header.prev());
+        let place = locator.iter().take_while(|hash| is_above(hash)).count();
+        locator.insert(place, last.hash);
+        locator
     }
 
     /// Streams that a peer has to share places with: who connected to us takes no place of those that we chose.

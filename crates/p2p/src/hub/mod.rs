@@ -13,7 +13,9 @@ pub mod future_headers;
 pub mod header_quota;
 pub mod header_schedule;
 pub mod headers;
+pub mod memory;
 pub mod outbound;
+pub mod patience;
 pub mod serve;
 pub mod targets;
 
@@ -199,7 +201,7 @@ impl Hub {
             headers_done: self.headers.done,
             best_claim: self.best_claim(),
             undelivered: self.undelivered(),
-            headers_too_new: self.headers.said_far || !self.headers.future.is_empty(),
+            headers_too_new: self.headers_too_new(),
             window_full: self.download.is_window_full(),
             ..self.progress.clone()
         }
@@ -414,6 +416,7 @@ impl Hub {
                 Err(reason) => self.drop_peer(id, reason, now),
             }
         }
+        self.tick_memory(now);
         self.tick_headers(now);
         self.tick_download(now);
         self.tick_outbound(now);

@@ -63,8 +63,8 @@ pub(super) struct Dialer {
     dialed_at: Option<Duration>,
     seeds_left: Vec<&'static str>,
     seeds_asked_at: Option<Duration>,
-    /// Names that are being looked up.
-    resolving_count: usize,
+    /// Names that are being looked up, and since when.
+    resolving: BTreeMap<String, Duration>,
     started_at: Duration,
 }
 
@@ -93,7 +93,7 @@ impl Dialer {
             dialed_at: None,
             seeds_left: config.network.dns_seeds.to_vec(),
             seeds_asked_at: None,
-            resolving_count: 0,
+            resolving: BTreeMap::new(),
             started_at: now.since_start,
         })
     }
@@ -157,12 +157,13 @@ impl Dialer {
     }
 
     /// Whether peers may still come that know of a better chain: named ones that were not reached, or those that a seed
-    /// is just asked for.
+    /// was asked for at first. What is looked up later is waited for by no one: it may go on for ever.
     pub(super) fn may_bring_more(&self, now: Now) -> bool {
-        let early = now.since_start.saturating_sub(self.started_at) < NAMED_PATIENCE;
+        let is_early = |at: Duration| at.saturating_sub(self.started_at) < NAMED_PATIENCE;
+        let (early, resolving) = (is_early(now.since_start), self.resolving.values().any(|at| is_early(*at)));
         let is_named = |dial: &Dial| matches!(dial.kind, Kind::Manual(_));
         let unreached = self.named.iter().any(|named| named.awaited && !named.taken);
-        self.resolving_count > 0 || (early && (unreached || self.dials.values().any(is_named)))
+        resolving || (early && (unreached || self.dials.values().any(is_named)))
     }
 
     fn automatic_count(&self) -> usize {
@@ -199,7 +200,7 @@ impl Hub {
 
     /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
     pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
-        self.outbound.resolving_count = self.outbound.resolving_count.saturating_sub(1);
+        self.outbound.resolving.remove(name);
         let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
         let entries: Vec<_> = found
             .iter()
@@ -303,11 +304,14 @@ impl Hub {
         for _ in 0..SEEDS_AT_ONCE.min(self.outbound.seeds_left.len()) {
             let place = self.rng.below(self.outbound.seeds_left.len());
             let name = self.outbound.seeds_left.swap_remove(place).trim_end_matches('.').to_owned();
-            if self.config.proxy.is_some() {
+            if self.config.proxy.is_none() {
+                // A name is looked up once at a time, however long that takes: each has a thread.
+                if !self.outbound.resolving.contains_key(&name) {
+                    self.outbound.resolving.insert(name.clone(), now.since_start);
+                    self.actions.push_back(Action::Resolve { name, port });
+                }
+            } else if self.outbound.dials.len() < DIAL_COUNT_MAX {
                 self.dial(Kind::AddressFetch, Target::Name(name, port), false, now);
-            } else {
-                self.outbound.resolving_count += 1;
-                self.actions.push_back(Action::Resolve { name, port });
             }
         }
     }

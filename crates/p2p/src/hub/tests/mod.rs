@@ -3,6 +3,7 @@
 mod bad;
 mod good;
 mod hostile;
+mod kinds;
 mod queues;
 mod slow;
 mod sought;

@@ -4,10 +4,12 @@ use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
 use crate::hub::dispatch::SEND_TOTAL_BYTES_MAX;
+use crate::hub::memory::{UNFINISHED_BYTES_MAX, UNREAD_TIMEOUT};
 use crate::peer::SEND_PAUSE_BYTES;
+use crate::reason::Reason;
 use crate::sim::{Chain, made_on};
 use crate::time::Now;
-use crate::wire::{Message, Version, services};
+use crate::wire::{Command, Message, PAYLOAD_BYTES_MAX, Version, frame_v1, services};
 use primitives::BlockHash;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -107,4 +109,69 @@ fn send_queues_of_peers_that_do_not_read_are_bounded() {
         }
         assert_eq!(world.chain.tip().height.to_usize(), HEADERS_COUNT_MAX);
     }
+}
+
+/// A peer that connects to us, says `then` after its greeting, and reads only if `reads`.
+fn inbound(now: Now, chain: &std::sync::Arc<Chain>, reads: bool, then: impl Fn(&mut Server) + 'static) -> Box<dyn Far> {
+    let mut done = false;
+    let bend: Bend = Box::new(move |server, message, _| {
+        if matches!(message, Message::Verack) && !std::mem::replace(&mut done, true) {
+            server.send(&Message::Verack);
+            then(server);
+            server.reads = reads;
+        }
+        matches!(message, Message::Version(_))
+    });
+    let mut server = Server::bent(std::sync::Arc::clone(chain), bend);
+    server.greet(now);
+    Box::new(server)
+}
+
+#[test]
+fn unfinished_messages_of_inbound_peers_have_one_bound() {
+    let served = std::sync::Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 30, 1, 500)));
+    let config =
+        Config { outbound: Outbound::Only(vec!["9.9.9.9:18444".into()]), v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    world.honest("9.9.9.9:18444", &served);
+    for i in 0..40 {
+        // 3.9 of 4 MB of a block that no one asked for.
+        let then = |server: &mut Server| {
+            let frame = frame_v1(NETWORK.magic, Command::Block, &vec![7; PAYLOAD_BYTES_MAX]);
+            server.raw(frame[..PAYLOAD_BYTES_MAX - 100_000].to_vec());
+        };
+        world.connect_inbound(&format!("{}.1.1.1", 20 + i), inbound(world.now(), &served, true, then)).unwrap();
+        world.run(S / 5);
+    }
+    world.run(S);
+    let bound = UNFINISHED_BYTES_MAX + 2 * PAYLOAD_BYTES_MAX;
+    assert!((UNFINISHED_BYTES_MAX..bound).contains(&world.unfinished_max), "{} bytes", world.unfinished_max);
+    let given_back = world.gone.iter().filter(|(_, why)| matches!(why, Reason::Unfinished(_))).count();
+    assert_eq!((given_back, world.gone.len()), (40 - 16, 24), "sixteen blocks of 4 MB have room");
+    assert_eq!(world.chain.tip().hash, served.tip().hash);
+}
+
+#[test]
+fn peers_that_read_nothing_give_full_queues_back() {
+    let made = made_on(&Chain::new().best_header(), HEADERS_COUNT_MAX, 1, 0);
+    let config = Config { outbound: Outbound::Only(vec![]), v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::having(&made), config);
+    let (genesis, empty) = (Chain::new().best_header().hash, std::sync::Arc::new(Chain::new()));
+    let asks = move |server: &mut Server| {
+        (0..ASKED_COUNT).for_each(|_| server.send(&Message::GetHeaders(vec![genesis], BlockHash::ZERO)));
+    };
+    for i in 0..60 {
+        world.connect_inbound(&format!("{}.1.1.1", 20 + i), inbound(world.now(), &empty, false, asks)).unwrap();
+    }
+    world.run(S);
+    assert!(world.hub.queued_bytes() >= SEND_TOTAL_BYTES_MAX, "{} bytes", world.hub.queued_bytes());
+    // One that reads is answered all the same.
+    world.connect_inbound("99.1.1.1", inbound(world.now(), &empty, true, asks)).unwrap();
+    world.run(UNREAD_TIMEOUT - 3 * S);
+    assert_eq!(world.gone, [], "they may be slow");
+    world.run(5 * S);
+    assert!(world.hub.queued_bytes() < SEND_TOTAL_BYTES_MAX, "{} bytes", world.hub.queued_bytes());
+    assert!(world.gone.iter().all(|(_, why)| *why == Reason::SendTimeout(UNREAD_TIMEOUT)), "{:?}", world.gone);
+    assert!((20..40).contains(&world.gone.len()), "as many as it takes: {}", world.gone.len());
+    assert_eq!(world.reason("99.1.1.1:1"), None);
 }

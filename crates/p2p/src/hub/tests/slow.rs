@@ -5,7 +5,7 @@ use crate::api::{Config, Outbound};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
 use crate::hub::header_schedule::{STREAM_INTERVAL, STREAM_TIMEOUT};
 use crate::hub::outbound::NAMED_PATIENCE;
-use crate::sim::{Chain, child, made_on};
+use crate::sim::{Chain, child, made_on, mine};
 use crate::wire::{Inventory, Message};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -217,5 +217,127 @@ fn sendheaders_goes_to_peers_with_minimum_work() {
         world.run(3 * S);
         let said = asked.borrow().iter().filter(|command| **command == crate::wire::Command::SendHeaders).count();
         assert_eq!(said, usize::from(want), "{:?}", asked.borrow());
+    }
+}
+
+/// Whether the end of the headers is said within this time.
+fn is_done_within(world: &mut World, limit: Duration) -> bool {
+    world.run_until(limit, |world| world.hub.progress().headers_done)
+}
+
+#[test]
+fn low_work_headers_without_end_lose_their_say_within_two_minutes() {
+    // The second message comes after two minutes, or there is enough work after two, and then another chain each time.
+    for (row, rate) in [("presync", 3_000.0), ("another chain the second time", 30_000.0)] {
+        let served = chain_of(2_600, 0);
+        let mut world = World::new(Chain::with_minimum(2_500), &[BAD[0], GOOD]);
+        world.honest(GOOD, &served);
+        let count = endless(&mut world, BAD[0], 99);
+        world.places.get_mut(BAD[0]).unwrap().rate = rate;
+        assert!(is_done_within(&mut world, 122 * S), "{row}: {:?}", world.hub.progress());
+        assert_eq!(world.hub.progress().best_claim.map(|claim| claim.hash), Some(served.tip().hash), "{row}");
+        assert!(*count.borrow() > 1 && world.gone.is_empty(), "{row}: it is heard still: {:?}", world.gone);
+    }
+}
+
+/// Presync of an honest peer with a slow line: when another has told a chain with minimum work, the slow one tells what it
+/// has beyond that, and the end is not said before.
+#[test]
+fn slow_honest_presync_is_waited_for_and_not_repeated() {
+    let served = chain_of(6_100, 0);
+    let shorter = chain_of(6_050, 0);
+    let mut world = World::new(Chain::with_minimum(6_000), &[BAD[0], GOOD]);
+    // 54 s for a message of headers, of which presync and redownload take eight.
+    world.honest(BAD[0], &served).rate = 3_000.0;
+    world.honest(GOOD, &shorter);
+    headers_to(&mut world, &served, 170 * S);
+    assert_eq!(world.done_count, 0, "not before the slow one has told its chain");
+    assert!(is_done_within(&mut world, 5 * S));
+    assert_eq!(world.gone, []);
+}
+
+/// A named peer that comes again and again, and never answers, has its time once.
+#[test]
+fn two_peers_that_take_turns_do_not_hold_up_the_end() {
+    let served = chain_of(20, 10);
+    let mut world = World::new(Chain::new(), &[BAD[0], BAD[1], GOOD]);
+    world.honest(GOOD, &served);
+    for (place, bad) in BAD[..2].iter().enumerate() {
+        let chain = Arc::clone(&served);
+        world.place(bad, move || {
+            let mut asked_at = None;
+            // It sends a little now and then, so that it is not silent, and closes before its answer is late.
+            let bend: Bend = Box::new(move |server, message, now| {
+                let asked = matches!(message, Message::GetHeaders(..));
+                let first = *asked_at.get_or_insert(now.since_start);
+                server.closed = now.since_start > first + (10 + 5 * u32::try_from(place).unwrap()) * S;
+                if asked {
+                    (0..100).for_each(|nonce| server.send(&Message::Ping(Some(nonce))));
+                    server.drip = Some(S / 4);
+                }
+                asked
+            });
+            Box::new(Server::bent(Arc::clone(&chain), bend))
+        });
+    }
+    assert!(!is_done_within(&mut world, 30 * S), "they may still tell");
+    assert!(is_done_within(&mut world, 60 * S), "{:?}", world.gone.len());
+}
+
+#[test]
+fn dead_addresses_are_dialed_a_few_at_a_time_and_do_not_hold_up_the_end() {
+    let served = chain_of(20, 10);
+    let mut book = crate::addresses::Addresses::new(&mut crate::rng::Rng::Seeded(5));
+    let address = |i: usize| crate::wire::PeerAddress {
+        address: crate::wire::NetAddress::V4([11 + (i % 200) as u8, (i / 200) as u8, 1, 1]),
+        port: 18444,
+    };
+    for i in 0..2000 {
+        let services = crate::wire::services::NETWORK | crate::wire::services::WITNESS;
+        let entry = crate::wire::AddressEntry { peer: address(i), services, time: START_UNIX as u32 - 1000 };
+        book.add(&[entry], address(i * 7).address.group(), START_UNIX);
+    }
+    let config = Config {
+        addresses: book.to_bytes(),
+        add_nodes: [vec![GOOD.to_owned()], (0..50).map(|i| format!("5.5.5.{i}:1")).collect()].concat(),
+        v2transport: false,
+        ..Config::new(NETWORK)
+    };
+    let mut world = World::with_config(Chain::new(), config);
+    world.dead_dial = 5 * S;
+    world.honest(GOOD, &served);
+    assert!(is_done_within(&mut world, 150 * S), "{:?}", world.hub.progress());
+    assert_eq!(world.dialing_max, crate::hub::outbound::DIAL_COUNT_MAX);
+    world.run(60 * S);
+    assert_eq!(world.dialing_max, crate::hub::outbound::DIAL_COUNT_MAX, "nor more later");
+}
+
+/// Headers years ahead of the clock are the clock's fault where most say so, and a liar's where one does.
+#[test]
+fn clock_is_doubted_when_half_of_the_peers_are_ahead_of_it() {
+    for (row, ahead, behind, want) in [("alone", 1, 0, true), ("one of two", 1, 1, true), ("one of three", 1, 2, false)]
+    {
+        let served = chain_of(20, 10);
+        let tip = served.tip();
+        let late = mine(&tip, b"late", (START_UNIX + 9 * 365 * 86_400) as u32);
+        let names: Vec<String> = (0..ahead + behind).map(|i| format!("1.{i}.1.1:18444")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut world = World::new(Chain::new(), &names);
+        for (place, name) in names.iter().enumerate() {
+            let chain = Arc::clone(&served);
+            world.place(name, move || {
+                let bend: Bend = Box::new(move |server, message, _| {
+                    let Message::GetHeaders(locator, stop) = message else { return false };
+                    let mut headers = server.chain.headers_after(locator, stop);
+                    headers.extend((place < ahead).then_some(late));
+                    server.send(&Message::Headers(headers));
+                    true
+                });
+                Box::new(Server::bent(Arc::clone(&chain), bend))
+            });
+        }
+        world.sync_to(tip.hash, 5 * S);
+        world.run(2 * S);
+        assert_eq!((world.hub.progress().headers_too_new, world.gone.len()), (want, 0), "{row}");
     }
 }

@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::sim::Chain;
 use crate::time::Now;
 use crate::transport::Transport;
-use crate::wire::{Command, Inventory, Message, PeerAddress, Target, Version, services};
+use crate::wire::{Command, Inventory, Message, PeerAddress, Target, Version, frame_v1, services};
 use primitives::BlockHash;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -69,7 +69,11 @@ pub(super) struct World {
     pub(super) time: Duration,
     pub(super) places: BTreeMap<String, Place>,
     links: BTreeMap<PeerId, Link>,
-    dialing: VecDeque<(Duration, PeerId, String)>,
+    dialing: Vec<(Duration, PeerId, String)>,
+    /// How long it takes until an address where there is no peer cannot be connected to.
+    pub(super) dead_dial: Duration,
+    /// Greatest number of connections being made.
+    pub(super) dialing_max: usize,
     /// Reasons for which connections ended, by address.
     pub(super) gone: Vec<(String, Reason)>,
     pub(super) notes: Vec<String>,
@@ -81,6 +85,8 @@ pub(super) struct World {
     pub(super) held_max: usize,
     /// Greatest number of bytes in all send queues at the end of a step.
     pub(super) queued_max: usize,
+    /// Greatest number of bytes in unfinished messages of inbound peers at the end of a step.
+    pub(super) unfinished_max: usize,
     /// How long the node keeps the bytes of a block.
     pub(super) keep: Duration,
     kept: VecDeque<(Duration, Reservation)>,
@@ -112,7 +118,9 @@ impl World {
             time: Duration::ZERO,
             places: BTreeMap::new(),
             links: BTreeMap::new(),
-            dialing: VecDeque::new(),
+            dialing: Vec::new(),
+            dead_dial: STEP,
+            dialing_max: 0,
             gone: Vec::new(),
             notes: Vec::new(),
             targets: Vec::new(),
@@ -120,6 +128,7 @@ impl World {
             blocks_count: 0,
             held_max: 0,
             queued_max: 0,
+            unfinished_max: 0,
             keep: Duration::ZERO,
             kept: VecDeque::new(),
             resolving: None,
@@ -205,11 +214,12 @@ impl World {
         self.act();
         self.held_max = self.held_max.max(self.budget.held_bytes());
         self.queued_max = self.queued_max.max(self.hub.queued_bytes());
+        self.unfinished_max = self.unfinished_max.max(self.hub.unfinished_bytes());
     }
 
     fn dial_due(&mut self) {
-        while self.dialing.front().is_some_and(|(at, ..)| *at <= self.time) {
-            let (_, id, address) = self.dialing.pop_front().unwrap();
+        let time = self.time;
+        for (_, id, address) in self.dialing.extract_if(.., |(at, ..)| *at <= time).collect::<Vec<_>>() {
             match self.places.get(&address) {
                 Some(place) => {
                     let link = Link {
@@ -282,8 +292,10 @@ impl World {
         while let Some(action) = self.hub.next_action() {
             match action {
                 Action::Dial { peer, target } => {
-                    let at = self.time + Duration::from_millis(1);
-                    self.dialing.push_back((at, peer, target.to_string()));
+                    let address = target.to_string();
+                    let takes = if self.places.contains_key(&address) { STEP } else { self.dead_dial };
+                    self.dialing.push((self.time + takes, peer, address));
+                    self.dialing_max = self.dialing_max.max(self.dialing.len());
                 }
                 Action::Close { peer } => {
                     self.links.remove(&peer);
@@ -345,9 +357,20 @@ pub(super) struct Server {
     pub(super) chain: Arc<Chain>,
     pub(super) services: u64,
     pub(super) closed: bool,
-    bend: Bend,
+    pub(super) bend: Bend,
     /// Messages by command, to be looked at by tests.
     pub(super) ready: bool,
+    /// Sends one byte in this time, where it is set.
+    pub(super) drip: Option<Duration>,
+    /// Sends this many bytes more, and nothing then.
+    pub(super) left: Option<usize>,
+    /// Closes when it has nothing more to send.
+    pub(super) closes_when_sent: bool,
+    /// Whether it takes what is sent to it.
+    pub(super) reads: bool,
+    /// What of its bytes waits because of that.
+    held: VecDeque<u8>,
+    dripped_at: Duration,
 }
 
 /// Sees a message before it is answered; `true` when it dealt with it.
@@ -366,6 +389,12 @@ impl Server {
             closed: false,
             bend,
             ready: false,
+            drip: None,
+            left: None,
+            closes_when_sent: false,
+            reads: true,
+            held: VecDeque::new(),
+            dripped_at: Duration::ZERO,
         }
     }
 
@@ -379,9 +408,27 @@ impl Server {
         self.transport.push_raw(bytes);
     }
 
+    /// Sends a message of any command.
+    pub(super) fn say(&mut self, command: &str, payload: &[u8]) {
+        let mut name = [0; 12];
+        name[..command.len()].copy_from_slice(command.as_bytes());
+        if self.transport.is_v2() {
+            return self.transport.push_packet(&[&[0][..], &name, payload].concat(), false, false);
+        }
+        let mut frame = frame_v1(NETWORK.magic, Command::Ping, payload);
+        frame[4..16].copy_from_slice(&name);
+        self.raw(frame);
+    }
+
     /// The first message of one that connects.
     pub(super) fn greet(&mut self, now: Now) {
-        let version = Version {
+        let version = self.version(now);
+        self.send(&Message::Version(version));
+    }
+
+    /// What it says of itself.
+    pub(super) fn version(&self, now: Now) -> Version {
+        Version {
             version: 70016,
             services: self.services,
             time: now.unix as i64,
@@ -389,8 +436,7 @@ impl Server {
             agent: b"/sim:1/".to_vec(),
             height: self.chain.tip().height.to_u32() as i32,
             relay: false,
-        };
-        self.send(&Message::Version(version));
+        }
     }
 
     fn answer(&mut self, message: Message, now: Now) {
@@ -434,14 +480,30 @@ impl Far for Server {
         }
     }
 
-    fn take(&mut self, _: Now) -> Vec<u8> {
+    fn take(&mut self, now: Now) -> Vec<u8> {
         let mut out = Vec::new();
         while !self.transport.to_send().is_empty() {
             let bytes = self.transport.to_send().to_vec();
             self.transport.sent(bytes.len());
             out.extend_from_slice(&bytes);
         }
-        out
+        if self.drip.is_none() && self.left.is_none() && self.held.is_empty() {
+            return out;
+        }
+        self.held.extend(out);
+        let is_due = self.drip.is_none_or(|every| now.since_start >= self.dripped_at + every);
+        let most = if self.drip.is_some() { usize::from(is_due) } else { usize::MAX };
+        if is_due {
+            self.dripped_at = now.since_start;
+        }
+        let count = most.min(self.held.len()).min(self.left.unwrap_or(usize::MAX));
+        self.left = self.left.map(|left| left - count);
+        self.closed |= self.closes_when_sent && self.left == Some(0);
+        self.held.drain(..count).collect()
+    }
+
+    fn is_reading(&self, _: Now) -> bool {
+        self.reads
     }
 
     fn is_closed(&self) -> bool {
