@@ -10,6 +10,7 @@ mod both_ways;
 mod data;
 mod first_steps;
 mod folder;
+mod hostile;
 mod lab;
 mod limits;
 mod options;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A server on a folder; it listens when this returns.
-fn serve(folder: &Path) -> (Running, u16) {
+pub(crate) fn serve(folder: &Path) -> (Running, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = start(folder, &format!("sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:{port}"));
     for _ in 0..1_000 {
