@@ -119,7 +119,8 @@ fn every_kind_of_peer_is_in_the_page() {
         ROWS.iter().map(|row| row.name).filter(|name| !page.contains(&format!("| {name} |"))).collect();
     assert!(missing.is_empty(), "{missing:#?}");
     let script = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../interop/hostile.py")).unwrap();
-    let played: Vec<_> = script.lines().filter_map(|line| line.trim().strip_prefix("Kind(\"")?.split('"').next()).collect();
+    let played: Vec<_> =
+        script.lines().filter_map(|line| line.trim().strip_prefix("Kind(\"")?.split('"').next()).collect();
     assert!(played.len() >= 60, "{}", played.len());
     let unknown: Vec<_> = played.iter().filter(|name| !page.contains(&format!("| {name} |"))).collect();
     assert!(unknown.is_empty(), "{unknown:#?}");
