@@ -146,7 +146,7 @@ impl DiskFile for RealFile {
         if len == 0 {
             return Ok(Vec::new().into());
         }
-        Ok(wrap("map", &self.path, simd::map::map(&self.file, len))?.into())
+        Ok(wrap("map", &self.path, simd::map::map(&self.file, len, &self.path))?.into())
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()> {

@@ -67,7 +67,12 @@ impl From<conf::ConfError> for Failure {
     }
 }
 
+/// What helps when a mapped table cannot be read.
+const UNREADABLE: &str = "Nothing that was committed is lost: look at the drive and the system's log, put the file back if it \
+                          was changed, then start again; ffwd reindex rebuilds what cannot be read any more";
+
 fn main() -> ExitCode {
+    simd::bus_error::end_with_a_message(UNREADABLE);
     let words = spelling::rewrite(std::env::args_os()).map_err(Failure::Usage);
     match words.and_then(|words| run(Cli::parse_from(words).command)) {
         Ok(code) => code,

@@ -8,12 +8,14 @@
 //! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
 //! - [`secp256k1`]: statements about points of that curve, many at a time in vector lanes.
 //! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`prefetch`]: a cache line, early.
-//! - [`bucket`]: one cache line of a hash table. [`allocator`]: the end of a program without memory.
+//! - [`bucket`]: one cache line of a hash table. [`allocator`]: the end of a program without memory. [`bus_error`]: of one
+//!   whose mapped file cannot be read.
 //!
 //! Absent on purpose: anything that knows Bitcoin, LevelDB, a file's layout, or a thread.
 
 pub mod allocator;
 pub mod bucket;
+pub mod bus_error;
 pub mod crc32c;
 pub mod faults;
 pub mod map;

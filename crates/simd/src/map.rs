@@ -7,39 +7,44 @@
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
+use std::path::Path;
 
 use memmap2::{Mmap, MmapOptions};
+
+use crate::bus_error::{self, Named};
 
 /// The first bytes of a file, in memory as long as this value lives, the file open or not.
 ///
 /// Whoever cuts the file under a map makes the next access to a page past the new end fail with the
 /// signal SIGBUS, which ends the process; LevelDB, which maps its tables too, dies the same way. So
-/// may a failing disk. Whoever writes into the file in place changes the slice under its readers: a
+/// may a failing disk. A program that asks for it ends with a message instead: [`crate::bus_error`]. Whoever writes into the file in place changes the slice under its readers: a
 /// caller maps only what is never rewritten (and is removed, if at all, by its name).
 pub struct Map {
+    /// Goes before the map.
+    _named: Option<Named>,
     /// None where the map is empty.
     map: Option<Mmap>,
 }
 
-/// Maps the first `len` bytes of `file`, read-only.
+/// Maps the first `len` bytes of `file`, read-only. `path` is what it is called where reading it fails.
 ///
 /// # Errors
 ///
 /// `UnexpectedEof` where the file is shorter than `len`; the system's own where it refuses the map.
-pub fn map(file: &File, len: u64) -> io::Result<Map> {
+pub fn map(file: &File, len: u64, path: &Path) -> io::Result<Map> {
     let have = file.metadata()?.len();
     if have < len {
         let why = format!("a map of {len} bytes was wanted, the file has {have}: was it cut short?");
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
     }
     if len == 0 {
-        return Ok(Map { map: None });
+        return Ok(Map { _named: None, map: None });
     }
     let bytes = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
     // SAFETY: the map is read-only and inside the file as it is now. That the file is not cut or
     // rewritten later is the caller's side of the bargain, written at `Map`.
     let map = unsafe { MmapOptions::new().len(bytes).map(file)? };
-    Ok(Map { map: Some(map) })
+    Ok(Map { _named: bus_error::name(&map, path), map: Some(map) })
 }
 
 impl Map {
@@ -103,7 +108,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
         for len in [0, 1, 4096, 4097, 9_999, 10_000] {
-            let map = map(&file, len).unwrap();
+            let map = map(&file, len, Path::new("file")).unwrap();
             map.advise_random();
             map.advise_sequential();
             for range in [0..10_000, 0..0, 4095..4098, 9_999..usize::MAX, usize::MAX..usize::MAX] {
@@ -111,7 +116,7 @@ mod tests {
             }
             assert_eq!(map[..], bytes[..usize::try_from(len).unwrap()], "{len} bytes");
         }
-        let kept = map(&file, 10_000).unwrap();
+        let kept = map(&file, 10_000, Path::new("file")).unwrap();
         drop(file);
         assert_eq!(kept[..], bytes, "the map outlives the file handle");
     }
@@ -121,7 +126,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 100]).unwrap();
         for len in [101, 5000, u64::MAX] {
-            let why = map(&file, len).unwrap_err();
+            let why = map(&file, len, Path::new("file")).unwrap_err();
             assert_eq!(why.kind(), io::ErrorKind::UnexpectedEof);
             assert!(why.to_string().contains("the file has 100"), "{why}");
         }
