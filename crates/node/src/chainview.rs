@@ -2,13 +2,16 @@
 
 use crate::headers;
 use crate::index::{Headers, SharedIndex};
+use crate::locks::lock;
 use crate::options::{Clock, unix_seconds};
 use crate::tree::{Fate, NodeId, Tree};
 use crate::writer::Writer;
 use consensus::{BlockError, Class, Params, Rule};
 use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{BlockHash, Header, Height, MedianTime, Tables, U256, Work};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use store::blockfiles::BlockFiles;
 
 /// What the peers' side shares with the engine's.
@@ -21,6 +24,34 @@ pub(crate) struct SharedChain {
     pub(crate) pruned: bool,
     pub(crate) clock: Clock,
     pub(crate) tip_age_max_s: u64,
+    pub(crate) unserved: Arc<Unserved>,
+}
+
+/// Block files that could not be read for a peer; each is said once.
+#[derive(Debug, Default)]
+pub(crate) struct Unserved(Mutex<UnservedFiles>);
+
+#[derive(Debug, Default)]
+struct UnservedFiles {
+    said: BTreeSet<PathBuf>,
+    waiting: Vec<store::Fault>,
+}
+
+/// Files that are named; more would only fill the log.
+const UNSERVED_MAX: usize = 16;
+
+impl Unserved {
+    fn note(&self, why: store::Fault) {
+        let mut files = lock(&self.0);
+        if files.said.len() < UNSERVED_MAX && files.said.insert(why.detail().path.clone()) {
+            files.waiting.push(why);
+        }
+    }
+
+    /// Those that were not taken before.
+    pub(crate) fn take(&self) -> Vec<store::Fault> {
+        std::mem::take(&mut lock(&self.0).waiting)
+    }
 }
 
 impl SharedChain {
@@ -183,7 +214,16 @@ impl ChainView for SharedChain {
         let (at, size) = self.index.read().serve(hash)?;
         // What was stored just now may still be in the writer's buffer.
         self.writer.write_out_blocks().ok()?;
-        let mut bytes = self.files.read_block(at).ok()?;
+        let mut bytes = match self.files.read_block(at) {
+            Ok(bytes) => bytes,
+            Err(why) => {
+                // Unless it was pruned meanwhile, as Core has it.
+                if self.index.read().serve(hash).is_some() {
+                    self.unserved.note(why);
+                }
+                return None;
+            }
+        };
         bytes.truncate(size as usize);
         if witness { Some(bytes) } else { stripped(&bytes) }
     }

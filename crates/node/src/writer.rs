@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use store::blockfiles::{BlockAt, BlockWriter, Flush, Limits};
 use store::index::{BlockIndex as IndexDb, IndexChanges};
+use store::presence::Presence;
 use store::prune::Selection;
 use store::undofiles::UndoWriter;
 use store::{FileInfo, FileInfos, FilePos, Network, xor};
@@ -37,6 +38,7 @@ pub(crate) struct Writer {
     db: IndexDb,
     index: Arc<SharedIndex>,
     state: Mutex<State>,
+    presence: Presence,
     /// A commit of the index ended.
     committed: Condvar,
 }
@@ -76,10 +78,20 @@ impl Drop for Commit<'_> {
 
 impl Writer {
     /// A writer that goes on where `infos` say that the files end.
-    pub(crate) fn new(setup: BlockFileSetup, db: IndexDb, index: Arc<SharedIndex>, infos: FileInfos) -> Writer {
+    ///
+    /// # Errors
+    ///
+    /// The directory of block files cannot be read.
+    pub(crate) fn new(
+        setup: BlockFileSetup,
+        db: IndexDb,
+        index: Arc<SharedIndex>,
+        infos: FileInfos,
+    ) -> store::Result<Writer> {
+        let presence = Presence::new(setup.disk.clone(), &setup.blocks_dir)?;
         let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, setup.key);
         let state = State { infos, undo, blocks: None, is_pruned: false, is_committing: false };
-        Writer { setup, db, index, state: Mutex::new(state), committed: Condvar::new() }
+        Ok(Writer { setup, db, index, state: Mutex::new(state), presence, committed: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -161,14 +173,25 @@ impl Writer {
         self.lock().undo.write_out()
     }
 
+    /// Says no where a block or undo file that the index counts on was removed or moved since this was asked last.
+    ///
+    /// # Errors
+    ///
+    /// Such a file; what the system says.
+    pub(crate) fn check_files(&self) -> store::Result<()> {
+        let gone = self.presence.look()?;
+        gone.check(&self.lock().infos)
+    }
+
     /// Writes every entry and file info that changed, and what `reindexing` does to its flag, in one durable commit;
     /// block and undo data are durable before. What changes meanwhile is written again by the next commit.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// What the system says; a file is gone that the index counts on.
     pub(crate) fn commit(&self, reporter: &Reporter<'_>, reindexing: Option<bool>) -> Result<(), Fault> {
         let _commit = self.begin_commit();
+        self.check_files()?;
         let mut flush = Flush::default();
         // All under one lock: an entry must never name undo data or a block that the infos do not count.
         let (infos, last_file, is_pruned, entries) = reporter.with_room(|| -> store::Result<_> {

@@ -19,6 +19,7 @@ pub mod index;
 pub mod layout;
 pub mod locks;
 mod open_files;
+pub mod presence;
 pub mod private_files;
 pub mod prune;
 pub mod reindex;

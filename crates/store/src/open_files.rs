@@ -1,13 +1,20 @@
 //! Numbered files, opened for reading; a few of those used last stay open.
+//!
+//! A file that stays open is looked for by its name from time to time: one that was removed, moved or replaced is opened
+//! again, which says so, or gives what is there now.
 
 use crate::fault::{Fault, Result};
 use crate::layout;
 use disk::{Disk, DiskFile};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Files kept open for reading, well below the 1,024 that a process usually may have.
 const OPEN_FILES_MAX: usize = 64;
+/// Between two looks whether an open file is still the one of its name: two calls of the system, beside a read of a few
+/// microseconds.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which files, and under which names.
 #[derive(Debug)]
@@ -26,12 +33,20 @@ pub(crate) struct OpenFiles {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) names: FileNames,
     /// The one used last is at the end.
-    open: Mutex<Vec<(u32, Arc<dyn DiskFile>)>>,
+    open: Mutex<Vec<Open>>,
+    look_interval: Duration,
+}
+
+#[derive(Debug)]
+struct Open {
+    number: u32,
+    file: Arc<dyn DiskFile>,
+    looked: Instant,
 }
 
 impl OpenFiles {
     pub(crate) fn new(disk: Arc<dyn Disk>, names: FileNames) -> OpenFiles {
-        OpenFiles { disk, names, open: Mutex::new(Vec::new()) }
+        OpenFiles { disk, names, open: Mutex::new(Vec::new()), look_interval: LOOK_INTERVAL }
     }
 
     /// Panics for a foreign file that is not in the list.
@@ -45,26 +60,78 @@ impl OpenFiles {
 
     pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn DiskFile>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = match open.iter().position(|(known, _)| *known == number) {
-            Some(index) => open.remove(index).1,
-            None => self.disk.open(&self.path(number)).map_err(|why| {
-                let is_gone = why.is_not_found();
-                let fault = Fault::from(why);
-                match self.names {
-                    FileNames::Foreign(_) if is_gone => fault.advise("Is the path right?"),
-                    _ if is_gone => fault.advise("Put the file back, or run reindex"),
-                    _ => fault,
-                }
-            })?,
+        let known = open.iter().position(|known| known.number == number).map(|index| open.remove(index));
+        let known = match known {
+            Some(known) if known.looked.elapsed() < self.look_interval => Some(known),
+            Some(known) if known.file.is_in_place()? => Some(Open { looked: Instant::now(), ..known }),
+            _ => None,
         };
+        let known = match known {
+            Some(known) => known,
+            None => Open { number, file: self.open_by_name(number)?, looked: Instant::now() },
+        };
+        let file = known.file.clone();
         if open.len() >= OPEN_FILES_MAX {
             open.remove(0);
         }
-        open.push((number, file.clone()));
+        open.push(known);
         Ok(file)
+    }
+
+    fn open_by_name(&self, number: u32) -> Result<Arc<dyn DiskFile>> {
+        self.disk.open(&self.path(number)).map_err(|why| {
+            let is_gone = why.is_not_found();
+            let fault = Fault::from(why);
+            match self.names {
+                FileNames::Foreign(_) if is_gone => fault.advise("Is the path right?"),
+                _ if is_gone => fault.advise("Put the file back, or run reindex"),
+                _ => fault,
+            }
+        })
     }
 
     pub(crate) fn forget(&self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::FaultKind;
+    use disk::SimDisk;
+    use std::path::Path;
+
+    #[test]
+    fn open_file_that_was_removed_or_replaced_is_opened_again() {
+        let (disk, dir) = (SimDisk::new(0).shared(), Path::new("/blocks"));
+        disk.create_dir_all(dir).unwrap();
+        let (name, aside) = (dir.join("blk00000.dat"), dir.join("aside"));
+        let write = |path: &Path, text: &[u8]| disk.create(path).unwrap().write_at(0, text).unwrap();
+        write(&name, b"first");
+        let names = FileNames::Blocks(dir.to_path_buf());
+        let files = OpenFiles { look_interval: Duration::ZERO, ..OpenFiles::new(disk.clone(), names) };
+        let read = || files.open(0).map(|file| file.bytes().unwrap().to_vec());
+        assert_eq!(read().unwrap(), b"first");
+        disk.rename(&name, &aside).unwrap();
+        let why = read().unwrap_err();
+        assert_eq!((why.kind(), &why.detail().path), (FaultKind::Missing, &name));
+        assert!(why.to_string().contains("Put the file back"), "{why}");
+        write(&name, b"another");
+        assert_eq!(read().unwrap(), b"another");
+        disk.rename(&aside, &name).unwrap();
+        assert_eq!(read().unwrap(), b"first");
+    }
+
+    #[test]
+    fn open_file_is_not_looked_for_at_every_read() {
+        let sim = SimDisk::new(0);
+        sim.shared().create_dir_all(Path::new("/blocks")).unwrap();
+        drop(sim.shared().create(Path::new("/blocks/blk00000.dat")).unwrap());
+        let files = OpenFiles::new(sim.shared(), FileNames::Blocks("/blocks".into()));
+        files.open(0).unwrap();
+        let before = sim.reads();
+        (0..100).for_each(|_| drop(files.open(0).unwrap()));
+        assert!(sim.reads() - before < 2, "a hundred reads within a moment");
     }
 }

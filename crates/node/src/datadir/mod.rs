@@ -70,6 +70,10 @@ pub(crate) struct DataDir<'e> {
 
 impl<'e> DataDir<'e> {
     /// Puts a data directory together around open databases.
+    ///
+    /// # Errors
+    ///
+    /// The directory of block files cannot be read.
     pub(crate) fn new(
         options: &'e Options,
         reporter: Reporter<'e>,
@@ -77,18 +81,18 @@ impl<'e> DataDir<'e> {
         index_db: store::BlockIndex,
         chainstate: Chainstate,
         infos: FileInfos,
-    ) -> DataDir<'e> {
+    ) -> Result<DataDir<'e>, Fault> {
         let Locked { disk, layout, locks, key, files } = locked;
         let (params, network) = (&options.params, lock::network(&options.params));
         let (blocks_dir, limits) = (layout.blocks_dir().to_path_buf(), options.sizes.limits);
         let index = Arc::new(SharedIndex::new(BlockIndex::new(params)));
         let setup = BlockFileSetup { disk: disk.clone(), blocks_dir, network, key, limits };
-        DataDir {
+        Ok(DataDir {
             params,
             options,
             reporter,
             mode: Mode::Work,
-            writer: Arc::new(Writer::new(setup, index_db, index.clone(), infos)),
+            writer: Arc::new(Writer::new(setup, index_db, index.clone(), infos)?),
             index,
             coins: CoinsIo::new(disk.clone(), chainstate),
             feed: BlockFeed::new(files.clone(), options.dbcache_bytes),
@@ -98,7 +102,7 @@ impl<'e> DataDir<'e> {
             disk,
             layout,
             locks,
-        }
+        })
     }
 
     /// The headers, to be read: see [`SharedIndex::read`].

@@ -61,7 +61,7 @@ pub(super) fn open_existing<'e>(
     let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
     let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
     let infos = FileInfos::new(loaded.files.clone());
-    let datadir = DataDir::new(options, reporter, locked, block_index, coins, infos);
+    let datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;
     datadir.writer.set_pruned(loaded.is_pruned);
     datadir.take_index(&loaded)?;
     if purpose == Purpose::Look && loaded.entries.is_empty() {

@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir()))?;
     let best = coins.best_block()?;
     let infos = FileInfos::new(loaded.files.clone());
-    let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos);
+    let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;
     datadir.mode = Mode::RebuildCoins;
     datadir.take_index(&loaded)?;
     let start = start_of(&datadir.headers(), best).ok_or_else(|| {

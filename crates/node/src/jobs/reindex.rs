@@ -52,7 +52,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         (begun.index, FileInfos::default())
     };
     let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
-    let datadir = DataDir::new(options, reporter, locked, index, coins, infos);
+    let datadir = DataDir::new(options, reporter, locked, index, coins, infos)?;
     if let Some(loaded) = before.loaded.as_ref().filter(|_| before.resumes) {
         datadir.keep_pruned(loaded);
     }

@@ -1,6 +1,7 @@
 //! What `sync --listen` gives to who asks: headers and blocks of the chain, of a recent stale one, and nothing else.
 
 use crate::chain::{block, hash_of};
+use crate::folder::FOLDER;
 use crate::following::{Running, blocks, fresh, listening};
 use crate::peers::{Blocks, Far, coinbase, committed, extend, headers_of, send, subsidy, time_of};
 use node::jobs;
@@ -8,6 +9,7 @@ use node::options::{Event, Options};
 use primitives::{BlockHash, Height, Work};
 use std::io::Read;
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -146,6 +148,31 @@ fn peer_is_served_no_headers_below_minimum_work() {
     let server = Running::start(poor, listening(&[]));
     let mut client = Client::new(&server.address());
     assert_eq!(client.headers(&[hash_of(&chain[0])], BlockHash::ZERO, true), Some(vec![0]));
+    server.stop();
+}
+
+#[test]
+fn block_that_cannot_be_read_for_a_peer_is_named() {
+    let chain = blocks(20);
+    let server = Running::start(fresh(), listening(&[Far::new(&chain).listen_at("127.0.0.1:0")]));
+    server.is_at(20);
+    let dir = Path::new(FOLDER).join("regtest/blocks");
+    let (name, aside) = (dir.join("blk00000.dat"), dir.join("aside"));
+    let mut client = Client::new(&server.address());
+    assert!(client.block(WITNESS_BLOCK, hash_of(&chain[7])).is_some());
+    server.options.disk.rename(&name, &aside).unwrap();
+    // A file that is open is looked for once in a while.
+    while client.block(WITNESS_BLOCK, hash_of(&chain[7])).is_some() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(client.block(WITNESS_BLOCK, hash_of(&chain[8])), None);
+    let said = server.wait("the file is named", |event| match event {
+        Event::Warning(text) => text.contains("cannot be read").then(|| text.clone()),
+        _ => None,
+    });
+    assert!(said.contains(&*name.to_string_lossy()) && said.contains("Put the file back"), "{said}");
+    server.options.disk.rename(&aside, &name).unwrap();
+    assert_eq!(client.block(WITNESS_BLOCK, hash_of(&chain[8])), Some(chain[8].clone()));
     server.stop();
 }
 

@@ -12,7 +12,7 @@ use super::open::{Purpose, finish_reindex, open_existing};
 use super::{AtEnd, engine_with, report};
 use crate::arrivals::Arrivals;
 use crate::atomic_height::AtomicHeight;
-use crate::chainview::SharedChain;
+use crate::chainview::{SharedChain, Unserved};
 use crate::datadir::{DataDir, lock};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
@@ -91,6 +91,7 @@ struct Shared<'f, 'e> {
     datadir: &'f DataDir<'e>,
     network: Network,
     arrivals: Arc<Arrivals>,
+    unserved: Arc<Unserved>,
     /// The last blocks of the chains that peers have, the preferred first.
     targets: Mutex<Vec<BlockHash>>,
     /// Size of the blocks that arrive, smoothed.
@@ -146,11 +147,13 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     // What is stored already is connected before peers are asked.
     let activated = super::activate(datadir, &mut engine)?;
     let (sender, receiver) = channel();
-    let network = start_network(datadir, config, sender)?;
+    let unserved = Arc::new(Unserved::default());
+    let network = start_network(datadir, config, sender, unserved.clone())?;
     let shared = Shared {
         datadir,
         network,
         arrivals,
+        unserved,
         targets: Mutex::default(),
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
         wanted_to: AtomicHeight::default(),
@@ -187,7 +190,12 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
 }
 
 /// Starts the network's threads, which see the chain through the index.
-fn start_network(datadir: &DataDir<'_>, config: Config, sender: Sender<Event>) -> Result<Network, Fault> {
+fn start_network(
+    datadir: &DataDir<'_>,
+    config: Config,
+    sender: Sender<Event>,
+    unserved: Arc<Unserved>,
+) -> Result<Network, Fault> {
     let chain = Arc::new(SharedChain {
         params: datadir.params.clone(),
         minimum_work: datadir.options.minimum_chain_work,
@@ -197,6 +205,7 @@ fn start_network(datadir: &DataDir<'_>, config: Config, sender: Sender<Event>) -
         pruned: datadir.is_pruning(),
         clock: datadir.options.clock,
         tip_age_max_s: datadir.options.sizes.tip_age_max_s,
+        unserved,
     });
     let network = Network::start(config, chain, sender).map_err(|why| {
         if why.kind() == std::io::ErrorKind::WouldBlock {

@@ -23,6 +23,9 @@ pub(super) fn tell(shared: &Shared<'_, '_>, stats: &Stats) {
         if datadir.reporter.is_stopping() {
             shared.arrivals.hurry();
         }
+        for why in shared.unserved.take() {
+            datadir.reporter.warn(format!("A block that a peer asked for cannot be read: {why}"));
+        }
         measure(shared, &stats.snapshot());
         datadir.reporter.progress(|| stats.snapshot());
     }

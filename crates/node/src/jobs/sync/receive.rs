@@ -15,7 +15,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use store::blockfiles::BlockBytes;
 
-/// Time between two commits of the index, so that a restart does not fetch the same blocks again.
+/// Time between two commits of the index, so that a restart does not fetch the same blocks again; between two looks whether
+/// its files are there, where it has nothing to commit.
 const INDEX_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Takes what the network says until the work is done, and leaves the rest.
@@ -83,6 +84,8 @@ fn take_events(
         if last_index.elapsed() > INDEX_INTERVAL {
             if shared.dirty.swap(false, Relaxed) {
                 shared.datadir.write_index(None)?;
+            } else {
+                shared.datadir.writer.check_files()?;
             }
             last_index = Instant::now();
         }
