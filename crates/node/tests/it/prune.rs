@@ -15,13 +15,13 @@ use std::time::Duration;
 use store::blockfiles::Limits;
 use store::{BlockIndex, IndexEntry};
 
-const BLOCKS: u32 = 900;
-const TARGET_BYTES: u64 = 120 << 10;
+pub(crate) const BLOCKS: u32 = 900;
+pub(crate) const TARGET_BYTES: u64 = 120 << 10;
 const FILE_BYTES: u32 = 16 << 10;
 const CHUNK_BYTES: u64 = 4 << 10;
 const KEPT: u32 = 288;
 
-fn options(datadir: &Path, disk: Arc<dyn Disk>, prune: Prune) -> Options {
+pub(crate) fn options(datadir: &Path, disk: Arc<dyn Disk>, prune: Prune) -> Options {
     let mut options =
         Options { disk, datadir: datadir.to_path_buf(), par: 2, prune, ..folder::options(&SimDisk::new(0), false) };
     options.params.prune_after_height = Height::new(100);
@@ -34,7 +34,7 @@ fn options(datadir: &Path, disk: Arc<dyn Disk>, prune: Prune) -> Options {
 }
 
 /// Block files as Core's `-fastprune` would have made them.
-fn write_files(options: &Options, blocks: &[Vec<u8>]) {
+pub(crate) fn write_files(options: &Options, blocks: &[Vec<u8>]) {
     let (disk, dir) = (&options.disk, options.datadir.join("regtest/blocks"));
     disk.create_dir_all(&dir).unwrap();
     let mut file: Vec<u8> = Vec::new();
@@ -104,7 +104,7 @@ fn check(options: &Options, row: &str) -> Checked {
 }
 
 /// Of a run that went to the tip.
-fn check_at_tip(options: &Options, blocks: &[Vec<u8>], row: &str) {
+pub(crate) fn check_at_tip(options: &Options, blocks: &[Vec<u8>], row: &str) {
     let Checked { entries, there, usage } = check(options, row);
     let tip = BLOCKS;
     let lowest = entries.iter().filter(|entry| entry.data().is_some()).map(|entry| entry.height).min().unwrap();
@@ -230,7 +230,7 @@ fn sync_with_prune_stays_near_its_target_and_resumes() {
 }
 
 /// Brings a folder that was left anyhow to the tip.
-fn go_on(options: &Options, row: &str) {
+pub(crate) fn go_on(options: &Options, row: &str) {
     let info = jobs::info(options).unwrap_or_else(|why| panic!("{row}: {why}"));
     if info.reindexing || info.headers == Height::GENESIS {
         jobs::reindex(options, false, &|_| {}).unwrap_or_else(|why| panic!("{row}: {why}"));
