@@ -8,6 +8,7 @@ mod bad_input;
 mod bitcoind;
 mod both_ways;
 mod data;
+mod disk_errors;
 mod first_steps;
 mod folder;
 mod hostile;

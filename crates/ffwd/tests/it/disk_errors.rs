@@ -1,0 +1,222 @@
+//! The real program on a disk that answers with errors: a library loaded before it (`disk_errors.c`, compiled here by cc)
+//! fails any of its calls on the data directory with an I/O error, as a full disk, or as a read-only one.
+//!
+//! The run ends with a fault that names a path, or does without; the directory is sound, and the same command ends with
+//! the right UTXO set. `SLOW=1` takes hundreds of random positions; a row names its seed, `SEED=n` plays it again.
+
+use crate::run::{Ran, Running, command, run, slow};
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use testkit::Rng;
+
+const EIO: u32 = 5;
+const ENOSPC: u32 = 28;
+const EROFS: u32 = 30;
+/// Reading a map is SIGBUS.
+const BUS: u32 = 0;
+/// A run that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(180);
+
+const COMMON: &str = "--datadir @ --chain regtest --assumevalid 0 --dbcache 4 --json";
+
+/// A command on a data directory, from a state to another.
+struct Job {
+    name: &'static str,
+    line: String,
+    /// The directory that it starts from, copied for each run; none for an empty one.
+    from: Option<PathBuf>,
+}
+
+/// The library, a chain, and who serves it.
+struct Bench {
+    dir: TempDir,
+    want: serde_json::Value,
+    jobs: Vec<Job>,
+    _server: Running,
+}
+
+/// What fails.
+#[derive(Clone, Copy, Debug)]
+struct Error {
+    number: u32,
+    at: u64,
+    times: u64,
+}
+
+fn set(folder: &Path) -> serde_json::Value {
+    run(folder, "coins info --datadir @ --chain regtest --json").good()["hash_serialized_3"].clone()
+}
+
+/// Copies a data directory.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-r").arg("--sparse=always").arg(from.join("regtest")).arg(to).status();
+    assert!(copied.unwrap().success());
+}
+
+impl Bench {
+    /// None where the library cannot be made or loaded: on another system than Linux on x86-64.
+    fn new() -> Option<Bench> {
+        if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            println!("skipped: the library knows Linux on x86-64 alone");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/disk_errors.c");
+        let compiled = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(dir.path().join("shim.so"))
+            .arg(source)
+            .output();
+        let compiled = compiled.expect("a C compiler is a requirement of ffwd");
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        let [raw, whole] = ["raw", "whole"].map(|name| dir.path().join(name));
+        let made = run(&raw, "lab chain --out @ --blocks 2 --seed 5 --utxos 20000 --json").good();
+        fs::create_dir_all(&whole).unwrap();
+        copy(&raw, &whole);
+        run(&whole, &format!("reindex {COMMON}")).good();
+        let want = set(&whole);
+        // What is served is another one: it is locked.
+        let served = dir.path().join("served");
+        fs::create_dir_all(&served).unwrap();
+        copy(&whole, &served);
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let line = format!("sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:{port}");
+        let server = crate::run::start(&served, &line);
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begin.elapsed() < LIMIT, "it listens");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let files = fs::read_dir(raw.join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<String> = files
+            .filter(|path| path.to_string_lossy().contains("blk"))
+            .map(|path| path.display().to_string())
+            .collect();
+        let job = |name, line: String, from: Option<&PathBuf>| Job {
+            name,
+            line: format!("{line} {COMMON}"),
+            from: from.cloned(),
+        };
+        let jobs = vec![
+            job("reindex", "reindex".into(), Some(&raw)),
+            job("reindex again", "reindex".into(), Some(&whole)),
+            job("rebuild", "reindex --chainstate-only".into(), Some(&whole)),
+            job("import", format!("import {}", files.join(" ")), None),
+            job("sync", format!("sync --connect 127.0.0.1:{port} --exit-at-tip"), None),
+        ];
+        println!("a chain of {} blocks", made["height"]);
+        Some(Bench { dir, want, jobs, _server: server })
+    }
+
+    fn start(&self, job: &Job) -> TempDir {
+        let folder = tempfile::tempdir_in(self.dir.path()).unwrap();
+        if let Some(from) = &job.from {
+            copy(from, folder.path());
+        }
+        folder
+    }
+
+    /// Runs it with the library; gives what it left, and what the library says: calls, and which one failed.
+    fn run(&self, line: &str, folder: &Path, error: Error) -> (Ran, u64, Option<String>) {
+        let log = self.dir.path().join("shim.log");
+        let mut command = command(folder, line);
+        command.env("LD_PRELOAD", self.dir.path().join("shim.so")).env("SHIM_PATH", folder).env("SHIM_LOG", &log);
+        for (name, value) in [("SHIM_AT", error.at), ("SHIM_TIMES", error.times), ("SHIM_ERROR", error.number.into())] {
+            command.env(name, value.to_string());
+        }
+        let ran = ended(command, &format!("{line}, {error:?}"));
+        let said = fs::read_to_string(&log).unwrap();
+        assert!(!said.contains("unfiltered"), "system calls are not filtered: {said}");
+        let calls = said.lines().find_map(|line| line.strip_prefix("calls ")?.parse().ok()).unwrap_or(0);
+        let failed = said.lines().find(|line| !line.starts_with("calls ")).map(str::to_owned);
+        (ran, calls, failed)
+    }
+
+    /// What must hold of a run with this error, and of what it leaves.
+    fn check(&self, job: &Job, error: Error, row: &str) -> bool {
+        let folder = self.start(job);
+        let (ran, _, failed) = self.run(&job.line, folder.path(), error);
+        let row = format!("{row}: {failed:?}: {ran:?}");
+        let is_fault = ran.code == Some(1);
+        assert!(is_fault || ran.code == Some(0), "{row}");
+        assert!(!ran.err.contains("panicked"), "{row}");
+        if is_fault {
+            assert!(failed.is_some(), "nothing failed: {row}");
+            let fault = ran.err.lines().find(|line| line.starts_with("error: ")).unwrap_or_else(|| panic!("{row}"));
+            assert!(fault.contains(&*folder.path().to_string_lossy()), "it names no path: {row}");
+        } else {
+            assert_eq!(set(folder.path()), self.want, "{row}");
+        }
+        let info = run(folder.path(), "info --datadir @ --chain regtest --json").good();
+        assert_eq!(info["failed"], serde_json::json!([]), "{row}: {info}");
+        let again = run(folder.path(), &job.line);
+        assert_eq!(again.code, Some(0), "{row}; then {again:?}");
+        assert_eq!(set(folder.path()), self.want, "{row}");
+        if slow() {
+            run(folder.path(), "verify --level 4 --blocks 0 --datadir @ --chain regtest --json").good();
+        }
+        is_fault
+    }
+}
+
+fn ended(mut command: Command, row: &str) -> Ran {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begin = Instant::now();
+    // What it says fits the pipes.
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > LIMIT {
+            child.kill().unwrap();
+            panic!("{row}: it hangs: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+#[test]
+fn disk_error_at_any_call_is_a_fault_and_loses_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    for (job, number) in bench.jobs.iter().zip(0u64..) {
+        let none = Error { number: EIO, at: 0, times: 0 };
+        let (whole, calls, failed) = bench.run(&job.line, bench.start(job).path(), none);
+        assert!(whole.code == Some(0) && failed.is_none() && calls > 50, "{}: {calls} calls, {whole:?}", job.name);
+        let (begin, mut faults, mut runs) = (Instant::now(), 0, 0);
+        for seed in testkit::seeds(if slow() { 200 } else { 1 }) {
+            let mut rng = Rng::new(seed * 16 + number);
+            let at = 1 + rng.below(calls as usize) as u64;
+            let forever = u64::from(u32::MAX);
+            let errors = [(EIO, 1), (EIO, forever), (EROFS, forever), (ENOSPC, 1), (ENOSPC, 20)];
+            let (number, times) = errors[rng.below(errors.len())];
+            let error = Error { number, at, times };
+            faults +=
+                u32::from(bench.check(job, error, &format!("{}, {error:?} of {calls} calls, seed {seed}", job.name)));
+            runs += 1;
+        }
+        println!("{}: {calls} calls, {faults} of {runs} runs ended by a fault, {:.1?}", job.name, begin.elapsed());
+    }
+    check_maps(&bench);
+}
+
+/// A database's file that cannot be read any more once it is mapped.
+fn check_maps(bench: &Bench) {
+    let job = &bench.jobs[2];
+    let folder = bench.start(job);
+    for line in ["coins info", "verify --level 4 --blocks 0", "sync --connect 0 --exit-at-tip"] {
+        let line = format!("{line} --datadir @ --chain regtest --json");
+        let (ran, _, failed) =
+            bench.run(&line, folder.path(), Error { number: BUS, at: 1, times: u64::from(u32::MAX) });
+        assert_eq!(ran.code, Some(1), "{line}: {ran:?}");
+        let want = "wanted to read it, found an I/O error of the drive (SIGBUS). Nothing that was committed is lost";
+        let fault = ran.err.lines().find(|line| line.starts_with("error: ")).unwrap();
+        let path = failed.unwrap_or_default();
+        let path = path.strip_prefix("mmap ").unwrap_or_else(|| panic!("{line}: {path}: {ran:?}"));
+        assert!(fault.contains(&format!("{path} at byte ")) && fault.contains(want), "{line}: {fault}");
+        assert_eq!(set(folder.path()), bench.want, "{line}");
+    }
+}
