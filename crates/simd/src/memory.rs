@@ -30,6 +30,15 @@ pub enum Pages {
     Huge,
 }
 
+/// What buffers that are cut from larger ones take of the system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CutMemory {
+    /// Bytes of the larger ones.
+    pub bytes: usize,
+    /// Bytes of the buffers, in whole pages.
+    pub bytes_out: usize,
+}
+
 /// Zeroed bytes in pages of their own, aligned to 2 MiB when they are that many.
 pub struct Buffer {
     /// The first byte: inside `memory` (of a map at the first multiple of 2 MiB), or dangling where
@@ -92,11 +101,17 @@ impl Buffer {
         Ok(Buffer { start, bytes, memory: Some(Box::new(Memory::Map(map))) })
     }
 
-    /// As [`Buffer::new`]; where it is too small for a huge page of its own it shares one with others
-    /// of its size. For many buffers of a few sizes that are read at random. Takes whole pages of 4 KiB.
+    /// As [`Buffer::new`]; where it is too small for a huge page of its own it shares one with others.
+    /// For many buffers that are read at random. Takes whole pages of 4 KiB.
     #[must_use]
     pub fn cut(bytes: usize) -> Buffer {
         if bytes == 0 || bytes > slabs::PIECE_BYTES_MAX { Buffer::new(bytes) } else { slabs::cut(bytes) }
+    }
+
+    /// What the buffers of [`Buffer::cut`] take of the system now, in the whole process.
+    #[must_use]
+    pub fn cut_memory() -> CutMemory {
+        slabs::memory()
     }
 
     /// The bytes as 32-bit numbers of this machine's byte order; an incomplete last one is left out.

@@ -1,51 +1,65 @@
-//! Buffers that are cut from larger ones, so that huge pages hold many of them.
+//! Buffers that are cut from huge pages.
 //!
-//! A slab is a buffer of some megabytes, cut into pieces of one size. It is made when a piece is wanted and none of that
-//! size is free, and given back to the system with its last piece. One lock guards all of it: pieces are large and live
-//! long.
+//! A slab is one huge page, cut into runs of ordinary pages. A buffer takes the shortest free run that is long enough, of
+//! the first slab that has one; what comes back joins its free neighbours. So buffers of any size fill the room of others,
+//! and the last slabs become empty first; an empty one goes back to the system. (Slabs with pieces of one size each were
+//! measured: tables of all sizes that a small set grows through kept four times their bytes.)
+//!
+//! One lock guards all of it: buffers are large and live long.
 
-use super::{Buffer, HUGE_PAGE_BYTES, Memory};
-use std::collections::BTreeMap;
+use super::{Buffer, CutMemory, HUGE_PAGE_BYTES, Memory};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Larger buffers have pages of their own.
 pub(super) const PIECE_BYTES_MAX: usize = HUGE_PAGE_BYTES / 2;
 /// Pieces are whole pages.
 const PAGE_BYTES: usize = super::ALIGNMENT;
-/// Huge pages of a slab, at most.
-const SLAB_PAGES_MAX: usize = 4;
+const SLAB_PAGES: usize = HUGE_PAGE_BYTES / PAGE_BYTES;
+const WORDS: usize = SLAB_PAGES / 64;
 
-/// A large buffer and which of its pieces are out.
+/// A set of a slab's pages.
+type Pages = [u64; WORDS];
+
+/// A huge page and which of its pages are out.
 struct Slab {
     /// Its bytes are never touched through this, only through the pieces.
     whole: Arc<Buffer>,
-    /// Pieces that came back.
-    free: Vec<usize>,
-    /// Pieces that were handed out ever; the others are still zero.
-    made: usize,
+    taken: Pages,
+    /// Pages that were out ever; the others are still zero.
+    used: Pages,
 }
 
-/// The slabs by the size of their pieces.
-static SLABS: Mutex<BTreeMap<usize, Vec<Slab>>> = Mutex::new(BTreeMap::new());
+/// All slabs. A number stays a slab's for as long as it lives.
+struct Slabs {
+    slabs: Vec<Option<Slab>>,
+    /// Of each number the longest free run in pages: 0 where there is no slab.
+    longest: Vec<u16>,
+    /// Numbers without a slab, the greatest first.
+    absent: Vec<usize>,
+    /// Pages that are out.
+    pages_out: usize,
+}
 
-fn lock() -> MutexGuard<'static, BTreeMap<usize, Vec<Slab>>> {
+static SLABS: Mutex<Slabs> =
+    Mutex::new(Slabs { slabs: Vec::new(), longest: Vec::new(), absent: Vec::new(), pages_out: 0 });
+
+fn lock() -> MutexGuard<'static, Slabs> {
     SLABS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of a slab: few huge pages, of which no more than a sixteenth is left over, if there is such a number.
-fn slab_bytes(piece_bytes: usize) -> usize {
-    let fits = |bytes: &usize| bytes % piece_bytes <= bytes / 16;
-    let sizes = (1..=SLAB_PAGES_MAX).map(|pages| pages * HUGE_PAGE_BYTES);
-    sizes.clone().find(fits).unwrap_or(SLAB_PAGES_MAX * HUGE_PAGE_BYTES)
+/// What all slabs hold now.
+pub(super) fn memory() -> CutMemory {
+    let slabs = lock();
+    let count = slabs.slabs.len() - slabs.absent.len();
+    CutMemory { bytes: count * HUGE_PAGE_BYTES, bytes_out: slabs.pages_out * PAGE_BYTES }
 }
 
 /// A buffer of `bytes` zero bytes, which are at least 1 and at most [`PIECE_BYTES_MAX`].
 pub(super) fn cut(bytes: usize) -> Buffer {
-    let piece_bytes = bytes.next_multiple_of(PAGE_BYTES);
-    let (whole, index, is_used) = take(piece_bytes);
-    // SAFETY: piece `index` is inside the slab.
-    let start = unsafe { whole.start.add(index * piece_bytes) };
-    let cut = Cut { whole, index, piece_bytes };
+    let pages = bytes.div_ceil(PAGE_BYTES);
+    let (cut, is_used) = take(pages);
+    // SAFETY: page `first` is inside the slab.
+    let start = unsafe { cut.whole.start.add(cut.first * PAGE_BYTES) };
     let mut buffer = Buffer { start, bytes, memory: Some(Box::new(Memory::Cut(cut))) };
     if is_used {
         buffer.fill(0);
@@ -53,42 +67,117 @@ pub(super) fn cut(bytes: usize) -> Buffer {
     buffer
 }
 
-/// A slab, a piece of it that is free, and whether that was used before.
-fn take(piece_bytes: usize) -> (Arc<Buffer>, usize, bool) {
+/// This number of pages of one slab, and whether any of them was used before.
+fn take(pages: usize) -> (Cut, bool) {
     let mut slabs = lock();
-    let slabs = slabs.entry(piece_bytes).or_default();
-    let count = slab_bytes(piece_bytes) / piece_bytes;
-    for slab in slabs.iter_mut() {
-        if let Some(index) = slab.free.pop() {
-            return (slab.whole.clone(), index, true);
-        }
-        if slab.made < count {
-            slab.made += 1;
-            return (slab.whole.clone(), slab.made - 1, false);
-        }
-    }
-    let whole = Arc::new(Buffer::new(slab_bytes(piece_bytes)));
-    slabs.push(Slab { whole: whole.clone(), free: Vec::new(), made: 1 });
-    (whole, 0, false)
+    let slabs = &mut *slabs;
+    let number = match slabs.longest.iter().position(|&longest| usize::from(longest) >= pages) {
+        Some(number) => number,
+        None => slabs.add(),
+    };
+    let slab = slabs.slabs[number].as_mut().expect("an absent one has no free run");
+    let fitting = runs(&slab.taken).filter(|(_, length)| *length >= pages);
+    let (first, _) = fitting.min_by_key(|(_, length)| *length).expect("the longest run fits");
+    let is_used = set(&mut slab.used, first, pages, true) > 0;
+    set(&mut slab.taken, first, pages, true);
+    slabs.longest[number] = longest(&slab.taken);
+    slabs.pages_out += pages;
+    (Cut { whole: slab.whole.clone(), number, first, pages }, is_used)
 }
 
-/// One piece while it is out: nothing else reads or writes its bytes. Goes back to its slab at the end.
+impl Slabs {
+    /// One more slab: its number.
+    fn add(&mut self) -> usize {
+        let whole = Arc::new(Buffer::new(HUGE_PAGE_BYTES));
+        let slab = Slab { whole, taken: [0; WORDS], used: [0; WORDS] };
+        let number = self.absent.pop().unwrap_or(self.slabs.len());
+        if number == self.slabs.len() {
+            self.slabs.push(None);
+            self.longest.push(0);
+        }
+        self.slabs[number] = Some(slab);
+        number
+    }
+
+    /// Takes pages back; gives the slab, where they were its last ones, to be dropped without the lock.
+    fn give_back(&mut self, cut: &Cut) -> Option<Slab> {
+        let place = self.slabs.get_mut(cut.number)?;
+        let slab = place.as_mut()?;
+        set(&mut slab.taken, cut.first, cut.pages, false);
+        self.pages_out -= cut.pages;
+        if slab.taken != [0; WORDS] {
+            self.longest[cut.number] = longest(&slab.taken);
+            return None;
+        }
+        self.longest[cut.number] = 0;
+        let at = self.absent.partition_point(|&other| other > cut.number);
+        self.absent.insert(at, cut.number);
+        place.take()
+    }
+}
+
+/// The free runs: first page and length.
+fn runs(taken: &Pages) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at = next(taken, at, false);
+        if at == SLAB_PAGES {
+            return None;
+        }
+        let first = at;
+        at = next(taken, at, true);
+        Some((first, at - first))
+    })
+}
+
+/// The first page from `at` on that is taken, or free.
+fn next(taken: &Pages, mut at: usize, is_taken: bool) -> usize {
+    while at < SLAB_PAGES {
+        let word = if is_taken { taken[at / 64] } else { !taken[at / 64] };
+        let rest = word >> (at % 64);
+        if rest != 0 {
+            return at + rest.trailing_zeros() as usize;
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    SLAB_PAGES
+}
+
+fn longest(taken: &Pages) -> u16 {
+    runs(taken).map(|(_, length)| length).max().unwrap_or(0) as u16
+}
+
+/// Puts pages into a set or takes them out; says how many of them were in it.
+fn set(pages: &mut Pages, first: usize, count: usize, is_in: bool) -> u32 {
+    let (mut at, end, mut before) = (first, first + count, 0);
+    while at < end {
+        let bits = (end - at).min(64 - at % 64);
+        let mask = (u64::MAX >> (64 - bits)) << (at % 64);
+        let word = &mut pages[at / 64];
+        before += (*word & mask).count_ones();
+        if is_in {
+            *word |= mask
+        } else {
+            *word &= !mask
+        }
+        at += bits;
+    }
+    before
+}
+
+/// Some pages of a slab while they are out: nothing else reads or writes them. They go back at the end.
 pub(super) struct Cut {
     whole: Arc<Buffer>,
-    index: usize,
-    piece_bytes: usize,
+    number: usize,
+    first: usize,
+    pages: usize,
 }
 
 impl Drop for Cut {
     fn drop(&mut self) {
-        let mut slabs = lock();
-        let Some(same) = slabs.get_mut(&self.piece_bytes) else { return };
-        let Some(at) = same.iter().position(|slab| Arc::ptr_eq(&slab.whole, &self.whole)) else { return };
-        same[at].free.push(self.index);
-        if same[at].free.len() == same[at].made {
-            // The memory goes with `self`, who is the last to hold it.
-            same.swap_remove(at);
-        }
+        // The memory of an empty slab goes with `self`, who is the last to hold it, after the lock.
+        let empty = lock().give_back(self);
+        drop(empty);
     }
 }
 
@@ -122,29 +211,74 @@ mod tests {
         }
     }
 
+    /// The numbers of pages that are taken, as a plain list of bits says them.
     #[test]
-    fn slabs_go_with_their_last_piece() {
-        // A size that no other test has.
-        let bytes = 77 * PAGE_BYTES;
-        let slabs = || lock().get(&bytes).map_or(0, Vec::len);
-        let count = slab_bytes(bytes) / bytes;
-        assert!(count >= 6);
-        let held: Vec<Buffer> = (0..=count).map(|_| Buffer::cut(bytes - 5)).collect();
-        assert_eq!((held[0].len(), slabs()), (bytes - 5, 2));
-        let clear_of_others =
-            held.windows(2).all(|two| two[0].as_ptr().addr().abs_diff(two[1].as_ptr().addr()) >= bytes);
-        assert!(clear_of_others);
-        drop(held);
-        assert_eq!(slabs(), 0);
-        assert_eq!((Buffer::cut(0).len(), Buffer::cut(PIECE_BYTES_MAX + 1).len()), (0, PIECE_BYTES_MAX + 1));
+    fn sets_of_pages_are_as_bit_by_bit() {
+        let mut rng = Rng::new(8);
+        let (mut pages, mut plain) = ([0; WORDS], [false; SLAB_PAGES]);
+        for _ in 0..rounds(2000) {
+            let first = rng.below(SLAB_PAGES);
+            let count = 1 + rng.below((SLAB_PAGES - first).min(100));
+            let is_in = rng.one_in(2);
+            let before = plain[first..first + count].iter().filter(|taken| **taken).count();
+            assert_eq!(set(&mut pages, first, count, is_in) as usize, before);
+            plain[first..first + count].fill(is_in);
+            let mut want = Vec::new();
+            for at in 0..SLAB_PAGES {
+                match want.last_mut() {
+                    Some((first, length)) if !plain[at] && *first + *length == at => *length += 1,
+                    _ if !plain[at] => want.push((at, 1)),
+                    _ => {}
+                }
+            }
+            assert_eq!(runs(&pages).collect::<Vec<_>>(), want);
+        }
+    }
+
+    /// Buffers of many sizes come and go for long: slabs stay close to what is out.
+    #[test]
+    fn slabs_waste_little() {
+        let mut slabs = Vec::new();
+        let mut held: Vec<(usize, usize, usize)> = Vec::new();
+        let (mut out, mut rng) = (0, Rng::new(3));
+        let mut worst: f64 = 1.0;
+        for round in 0..rounds(20_000) {
+            // As tables do: 4 pages and more, by quarters of a power of two.
+            let pages = (4 + rng.below(4)) << rng.below(5);
+            if out + pages > 40 * SLAB_PAGES || rng.one_in(3) && !held.is_empty() {
+                let (number, first, pages): (usize, usize, usize) = held.swap_remove(rng.below(held.len()));
+                set(&mut slabs[number], first, pages, false);
+                out -= pages;
+                continue;
+            }
+            let fits = |taken: &Pages| usize::from(longest(taken)) >= pages;
+            let number = slabs.iter().position(fits).unwrap_or(slabs.len());
+            if number == slabs.len() {
+                slabs.push([0; WORDS]);
+            }
+            let fitting = runs(&slabs[number]).filter(|(_, length)| *length >= pages);
+            let (first, _) = fitting.min_by_key(|(_, length)| *length).unwrap();
+            set(&mut slabs[number], first, pages, true);
+            held.push((number, first, pages));
+            out += pages;
+            let count = slabs.iter().filter(|taken| **taken != [0; WORDS]).count();
+            if round > 1000 {
+                worst = worst.max((count * SLAB_PAGES) as f64 / out as f64);
+            }
+        }
+        assert!(worst < 1.25, "{worst:.2} times what is out");
     }
 
     #[test]
-    fn slabs_waste_little() {
-        for pages in 1..=PIECE_BYTES_MAX / PAGE_BYTES {
-            let piece = pages * PAGE_BYTES;
-            let slab = slab_bytes(piece);
-            assert!(slab % piece <= slab / 8, "{piece}: {} of {slab}", slab % piece);
-        }
+    fn memory_of_slabs_is_counted() {
+        let bytes = 40 * PIECE_BYTES_MAX;
+        let held: Vec<Buffer> = (0..40).map(|_| Buffer::cut(PIECE_BYTES_MAX)).collect();
+        let now = memory();
+        // Other tests have buffers at the same time.
+        assert!(now.bytes_out >= bytes && now.bytes >= now.bytes_out, "{now:?}");
+        assert!(held.windows(2).all(|two| two[0].as_ptr().addr().abs_diff(two[1].as_ptr().addr()) >= PIECE_BYTES_MAX));
+        drop(held);
+        assert!(memory().bytes_out < now.bytes_out, "{now:?}");
+        assert_eq!((Buffer::cut(0).len(), Buffer::cut(PIECE_BYTES_MAX + 1).len()), (0, PIECE_BYTES_MAX + 1));
     }
 }
