@@ -12,12 +12,15 @@ use crate::tree::NodeId;
 use coins::Generation;
 use consensus::{BlockError, ScriptCheckReason};
 use primitives::{BlockHash, CoinKey};
+use simd::memory::Buffer;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use store::FilePos;
 
-/// What does not count of the headers held in memory: those of the main chain, about.
-const HEADERS_BYTES: usize = 110 << 20;
+/// What does not count of the headers held in memory: half of those of the main chain, about.
+const HEADERS_BYTES: usize = 64 << 20;
+/// What does not count of the huge pages that tables of coins leave free.
+const HOLES_BYTES: usize = 8 << 20;
 
 impl Backend for DataDir<'_> {
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault> {
@@ -89,8 +92,9 @@ impl Backend for DataDir<'_> {
 
     fn table_bytes(&self) -> usize {
         let index = self.index.read().memory_bytes();
-        // Any node holds the headers of the main chain, whatever its cache: they do not count.
-        self.coins.index_bytes() + index.saturating_sub(HEADERS_BYTES) + self.feed.memory_bytes()
+        let cut = Buffer::cut_memory();
+        let holes = (cut.bytes - cut.bytes_out).saturating_sub(HOLES_BYTES);
+        self.coins.index_bytes() + index.saturating_sub(HEADERS_BYTES) + self.feed.memory_bytes() + holes
     }
 
     fn stopping(&self) -> bool {

@@ -56,10 +56,13 @@ impl Pipeline<'_> {
             self.scheduler().finish_failed();
             return self.begin_again(fault);
         }
-        let (seal, ready) = self.scheduler().finished(now);
+        let mut scheduler = self.scheduler();
+        let (seal, ready) = scheduler.finished(now);
+        let evicted = if scheduler.is_gated() { self.keep_budget(&mut scheduler) } else { Vec::new() };
+        drop(scheduler);
         self.stats.add_flush();
         self.work_done.notify_all();
-        drop(seal); // Not under the lock.
+        drop((seal, evicted)); // Not under the lock.
         Ok(ready)
     }
 

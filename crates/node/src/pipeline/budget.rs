@@ -1,16 +1,33 @@
 //! The memory budget: what blocks in flight and coins may take, and what is evicted.
+//!
+//! Of the whole, blocks in flight have a share, and the coins what tables, indexes and buffers leave. Coins count from the
+//! moment a block is decoded: its operations begin when there is room for all coins that it makes (`Scheduler::grant`). A
+//! generation that is written counts until its memory is free. Where there is no room, generations that are durable are
+//! evicted; then the current one is sealed and written; so one block at least can always proceed.
+//!
+//! The limit may change at any time ([`Pipeline::budget`]).
 
 use super::scheduler::{Pressure, Window};
 use super::workers::SchedulerGuard;
 use super::{Pipeline, Scheduler};
 use coins::{Generation, ShardGroup};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
 
 /// Share of the budget that blocks in flight may take, and its bounds in bytes.
 const WINDOW_SHARE: usize = 4;
 const WINDOW_BYTES_MIN: usize = 16 << 20;
 const WINDOW_BYTES_MAX: usize = 512 << 20;
-/// What coins may take however much the rest takes.
-const COIN_BYTES_MIN: usize = 8 << 20;
+/// What coins may take however much the rest takes: three generations, which cannot be below 3 MiB each (256 tables of
+/// three pages), and some use of them.
+const COIN_BYTES_MIN: usize = 24 << 20;
+/// Smaller budgets, below the least of Core's `-dbcache`, are those of tests: they are the coins' alone.
+const BUDGET_BYTES_MIN: usize = 4 << 20;
+/// Part of the coins' bytes that indexes and filters of tables take while they are built.
+const BUILD_SHARE: usize = 32;
+/// Where less than this part of the coins' budget is left, what is durable is evicted ahead of need.
+const SPARE_SHARE: usize = 32;
 
 impl Pressure for Pipeline<'_> {
     fn is_over_budget(&self) -> bool {
@@ -25,17 +42,29 @@ impl Pressure for Pipeline<'_> {
 impl Pipeline<'_> {
     /// How much may be in flight.
     pub(super) fn window(&self) -> Window {
-        let bytes = (self.settings.budget_bytes / WINDOW_SHARE).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        let bytes = (self.budget_bytes() / WINDOW_SHARE).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
         Window { blocks: self.settings.window_blocks, bytes }
     }
 
     /// What the coins may take.
     fn coin_budget(&self) -> usize {
-        if self.settings.budget_bytes == 0 {
-            return 0;
+        let budget = self.budget_bytes();
+        if budget < BUDGET_BYTES_MIN {
+            return budget;
         }
         let other = self.window().bytes + self.backend.table_bytes();
-        self.settings.budget_bytes.saturating_sub(other).max(COIN_BYTES_MIN)
+        let coins = budget.saturating_sub(other).max(COIN_BYTES_MIN);
+        coins - coins / BUILD_SHARE
+    }
+
+    /// The whole budget, in bytes.
+    fn budget_bytes(&self) -> usize {
+        self.budget_bytes.load(Relaxed)
+    }
+
+    /// The whole budget, in bytes, to be read or changed: blocks and coins heed it from then on.
+    pub fn budget(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.budget_bytes)
     }
 
     /// Between runs: whether the current generation has its share of the budget.
@@ -50,14 +79,24 @@ impl Pipeline<'_> {
         if scheduler.is_halted() {
             return Vec::new();
         }
-        let budget = self.coin_budget();
+        let (now, budget) = (Instant::now(), self.coin_budget());
+        // Without a budget no block waits: each generation is sealed at the first chance.
+        let free = |all: usize| if budget == 0 { usize::MAX } else { budget.saturating_sub(all) };
         let (current, all) = self.stats.coin_bytes();
-        let evicted = if all > budget { self.evict(scheduler.durable_generation()) } else { Vec::new() };
-        // At half the budget the current generation is sealed, so that the next has the other half while it is written.
-        let is_wanted = current > budget / 2 || (current > 0 && self.backend.flush_is_due());
-        if is_wanted && scheduler.may_seal() {
-            scheduler.begin_seal();
+        let mut ready = scheduler.set_room(free(all), now);
+        let mut evicted = Vec::new();
+        if scheduler.is_gated() || all > budget - budget / SPARE_SHARE {
+            evicted = self.evict(scheduler.durable_generation());
+            if !evicted.is_empty() {
+                ready += scheduler.set_room(free(self.stats.coin_bytes().1), now);
+            }
         }
+        // At half the budget the current generation is sealed, so that the next has the other half while it is written.
+        let is_full = current > budget / 2 || (scheduler.is_gated() && evicted.is_empty());
+        if (is_full || (current > 0 && self.backend.flush_is_due())) && scheduler.may_seal() {
+            ready += scheduler.begin_seal(now);
+        }
+        self.wake(ready);
         evicted
     }
 

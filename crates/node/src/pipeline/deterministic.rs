@@ -50,13 +50,17 @@ impl Pipeline<'_> {
 
     /// A run without threads: until all is committed, the run is halted, or nothing can go on.
     pub(super) fn run_single_threaded(&self) {
+        // A block may wait for the budget alone, which then helps at once or not at all.
+        let mut looked = false;
         loop {
             let mut scheduler = self.scheduler();
             scheduler.invariants();
             if scheduler.is_halted() || (scheduler.is_fed() && scheduler.is_drained()) {
                 return;
             }
-            match self.choose(&scheduler) {
+            let step = self.choose(&scheduler).filter(|(_, is_alone)| !(looked && *is_alone));
+            looked = step.as_ref().is_some_and(|(_, is_alone)| *is_alone);
+            match step.map(|(step, _)| step) {
                 Some(Step::Feed) => {
                     drop(scheduler);
                     self.feed_one();
@@ -94,8 +98,8 @@ impl Pipeline<'_> {
         drop(self.perform(scheduler, Work::Background(work)));
     }
 
-    /// Chooses one of the things that can be done.
-    fn choose(&self, scheduler: &Scheduler) -> Option<Step> {
+    /// Chooses one of the things that can be done; and whether a look at the budget is the only one.
+    fn choose(&self, scheduler: &Scheduler) -> Option<(Step, bool)> {
         let mut runnable: Vec<Runnable> =
             scheduler.waiting_background().map(|work| Runnable::Disk { stage: work.stage() }).collect();
         let background = runnable.len();
@@ -104,17 +108,19 @@ impl Pipeline<'_> {
         if !scheduler.is_fed() && scheduler.may_admit(self.window(), self) {
             runnable.push(Runnable::Feed);
         }
-        if runnable.is_empty() {
+        if runnable.is_empty() && !scheduler.is_gated() {
             return None;
         }
+        let is_alone = runnable.is_empty();
         runnable.push(Runnable::Memory);
         let chosen = self.chosen(&runnable);
-        Some(match runnable[chosen] {
+        let step = match runnable[chosen] {
             Runnable::Feed => Step::Feed,
             Runnable::Memory => Step::KeepBudget,
             Runnable::Disk { .. } => Step::Background(chosen),
             Runnable::Block { .. } => Step::Block(tasks[chosen - background]),
-        })
+        };
+        Some((step, is_alone))
     }
 
     fn chosen(&self, runnable: &[Runnable]) -> usize {

@@ -1,5 +1,6 @@
 //! A block in flight: what the tasks make of it, each part once.
 
+use super::scheduler::Takes;
 use crate::block::{BlockContext, Job, Judged, Prepared};
 use crate::locks::{lock, read, write};
 use crate::stats::BlockTimes;
@@ -8,6 +9,13 @@ use coins::{Answers, SHARD_GROUPS};
 use primitives::Block;
 use std::sync::Mutex;
 use std::sync::{MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Bytes of a block in flight beside what depends on its contents: the 32 answers and their locks most of all.
+const FLIGHT_BYTES: usize = 4096;
+/// Bytes for an input beside its answer: what judging it leaves.
+const INPUT_BYTES: usize = size_of::<crate::block::Spent>();
+/// Bytes of a coin or tombstone in a table beside its script: record, compressed amount, and its part of a bucket.
+const RECORD_BYTES: usize = 34 + 3 + 8 + 11;
 
 /// A block in flight. Tasks of several threads work on it; the scheduler decides which of them when.
 pub(super) struct Flight {
@@ -31,10 +39,29 @@ impl Flight {
         }
     }
 
-    /// Bytes that it holds, by estimate: raw bytes, their tables, operations and answers were measured at about three times
-    /// the block.
+    /// Bytes that it holds, by estimate, before it is decoded: raw bytes, their tables, operations and answers were measured
+    /// at about three times the block.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.job.bytes.len() * 3 + 4096
+        self.job.bytes.len() * 3 + FLIGHT_BYTES
+    }
+
+    /// What it takes now that it is decoded.
+    pub(super) fn takes(&self) -> Takes {
+        let (prepared, block) = (self.prepared(), self.block());
+        let checked = &prepared.checked;
+        let tables = checked.tables.memory_bytes() + checked.txids.capacity() * 32 + checked.sigops.capacity() * 4;
+        let inputs = block.input_count();
+        let bytes = self.job.bytes.len() + tables + prepared.ops.memory_bytes() + inputs * INPUT_BYTES + FLIGHT_BYTES;
+        let scripts: usize = block.transactions().flat_map(|tx| tx.outputs()).map(|output| output.script().len()).sum();
+        let records = scripts + (block.output_count() + inputs) * RECORD_BYTES;
+        Takes { bytes, coin_bytes: records + records / 8 }
+    }
+
+    /// Bytes of its answers, and of the undo data and scripts that will be copies of them.
+    pub(super) fn answer_bytes(&self) -> usize {
+        let answers: usize = (0..SHARD_GROUPS).map(|group| self.answers(group).memory_bytes()).sum();
+        let copies = 1 + usize::from(self.job.undo.is_some()) + usize::from(self.context().scripts().is_some());
+        answers * copies
     }
 
     pub(super) fn job(&self) -> &Job {

@@ -40,6 +40,7 @@ use coins::table::HashKey;
 use coins::{Generation, SHARD_GROUPS, ShardGroup};
 use consensus::{BlockError, Params};
 use primitives::{BlockHash, CoinKey, MedianTime, Txid};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
@@ -204,6 +205,8 @@ pub struct Pipeline<'b> {
     backend: &'b dyn Backend,
     params: &'b Params,
     settings: Settings,
+    /// The budget of `settings`, or another since.
+    budget_bytes: Arc<AtomicUsize>,
     groups: Vec<Mutex<ShardGroup>>,
     scheduler: Mutex<Scheduler>,
     /// A task became ready, or the workers are to end.
@@ -223,6 +226,7 @@ impl<'b> Pipeline<'b> {
             backend,
             params,
             settings,
+            budget_bytes: Arc::new(AtomicUsize::new(settings.budget_bytes)),
             groups: (0..SHARD_GROUPS).map(|group| Mutex::new(ShardGroup::new(group, secret))).collect(),
             scheduler: Mutex::new(Scheduler::new(settings.par)),
             work_ready: Condvar::new(),

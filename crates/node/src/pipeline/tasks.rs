@@ -38,8 +38,13 @@ impl Pipeline<'_> {
         let result = result.map(|prepared| {
             self.stats.add_block(prepared.counts(&flight.job().bytes));
             flight.set_prepared(prepared);
+            flight.takes()
         });
-        let ready = self.scheduler().decoded(seq, result, now);
+        let mut scheduler = self.scheduler();
+        let ready = scheduler.decoded(seq, result, now);
+        let evicted = if scheduler.is_gated() { self.keep_budget(&mut scheduler) } else { Vec::new() };
+        drop(scheduler);
+        drop(evicted); // Not under the lock.
         self.wake(ready);
     }
 
@@ -95,7 +100,10 @@ impl Pipeline<'_> {
     fn look_up(&self, seq: Seq, flight: &Flight) -> Result<(), Fault> {
         let (result, now) = self.stats.timed_for(Stage::LookUp, flight.times(), || self.fill_answers(flight));
         result?;
-        self.scheduler().looked_up(seq, now);
+        let bytes = flight.answer_bytes();
+        let mut scheduler = self.scheduler();
+        scheduler.grow(seq, bytes);
+        scheduler.looked_up(seq, now);
         Ok(())
     }
 

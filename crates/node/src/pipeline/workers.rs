@@ -180,6 +180,12 @@ impl Pipeline<'_> {
                 self.stats.add_waited(work.stage(), waited);
                 scheduler = self.perform(scheduler, work);
             } else {
+                if scheduler.is_gated() {
+                    scheduler = self.keep_budget_unlocking(scheduler);
+                    if scheduler.has_work() {
+                        continue;
+                    }
+                }
                 scheduler = wait(&self.work_ready, scheduler);
                 self.stats.add_busy(Stage::Wait, now.elapsed());
             }

@@ -1,7 +1,7 @@
 //! Blocks in flight, phase by phase. A number that a method returns is that of the tasks that became ready.
 
 use super::super::Tip;
-use super::{Background, Halt, InFlight, Phase, Pressure, Scheduler, Seq, Task, Window};
+use super::{Background, Halt, InFlight, Phase, Pressure, Scheduler, Seq, Takes, Task, Window};
 use crate::block::Refusal;
 use coins::{Generation, SHARD_GROUPS};
 use consensus::BlockError;
@@ -31,7 +31,7 @@ impl<F: Clone> Scheduler<F> {
     pub(in crate::pipeline) fn admit(&mut self, flight: F, bytes: usize, now: Instant) {
         let seq = self.end();
         self.bytes_in_flight += bytes;
-        self.in_flight.push_back(InFlight { flight, bytes, phase: Phase::Decoding });
+        self.in_flight.push_back(InFlight { flight, bytes, coin_bytes: 0, phase: Phase::Decoding });
         self.push(seq, Task::Decode, now);
     }
 
@@ -41,19 +41,57 @@ impl<F: Clone> Scheduler<F> {
     }
 
     /// A block was decoded, or is refused for what it is alone.
-    pub(in crate::pipeline) fn decoded(&mut self, seq: Seq, result: Result<(), Refusal>, now: Instant) -> usize {
-        let phase = self.phase_mut(seq);
+    pub(in crate::pipeline) fn decoded(&mut self, seq: Seq, result: Result<Takes, Refusal>, now: Instant) -> usize {
+        let block = &mut self.in_flight[seq.since(self.first)];
+        let phase = &mut block.phase;
         assert!(matches!(phase, Phase::Decoding), "{seq:?} is decoded once");
         match result {
-            Ok(()) => {
+            Ok(takes) => {
                 *phase = Phase::Applying { groups_left: SHARD_GROUPS };
-                (0..SHARD_GROUPS).map(|group| self.wake_group(group, now)).sum()
+                self.bytes_in_flight = self.bytes_in_flight - block.bytes + takes.bytes;
+                (block.bytes, block.coin_bytes) = (takes.bytes, takes.coin_bytes);
+                self.wake_groups(now)
             }
             Err(refusal) => {
                 *phase = Phase::Refused(refusal);
                 self.look_at_head(now)
             }
         }
+    }
+
+    /// A block in flight takes more bytes than was known when it was decoded.
+    pub(in crate::pipeline) fn grow(&mut self, seq: Seq, bytes: usize) {
+        self.in_flight[seq.since(self.first)].bytes += bytes;
+        self.bytes_in_flight += bytes;
+    }
+
+    /// How many bytes of coins may be made beside those that are in memory. Blocks that waited for room look again.
+    pub(in crate::pipeline) fn set_room(&mut self, free: usize, now: Instant) -> usize {
+        let granted = self.in_flight.iter().take(self.granted.since(self.first));
+        let set_aside =
+            granted.filter(|block| matches!(block.phase, Phase::Applying { .. })).map(|block| block.coin_bytes);
+        self.room = free.saturating_sub(set_aside.sum());
+        if self.is_gated && !self.is_halted() { self.wake_groups(now) } else { 0 }
+    }
+
+    /// Whether a block waits for room for its coins.
+    pub(in crate::pipeline) fn is_gated(&self) -> bool {
+        self.is_gated
+    }
+
+    /// Sets room for a block's coins aside, if that was not done; says whether groups may apply it.
+    fn grant(&mut self, seq: Seq) -> bool {
+        if seq < self.granted {
+            return true;
+        }
+        let coin_bytes = self.in_flight[seq.since(self.first)].coin_bytes;
+        let is_waited_for = self.seal.as_ref().is_some_and(|seal| seq < seal.end());
+        self.is_gated = coin_bytes > self.room && !is_waited_for;
+        if !self.is_gated {
+            self.room = self.room.saturating_sub(coin_bytes);
+            self.granted = seq.next();
+        }
+        !self.is_gated
     }
 
     /// A group has applied a block. Where it is the last of a generation, `seal` gives the group's part of that.
@@ -80,9 +118,9 @@ impl<F: Clone> Scheduler<F> {
     }
 
     /// The block that a busy group can apply next, if there is one by now.
-    pub(in crate::pipeline) fn next_of_group(&self, group: usize) -> Option<(Seq, F)> {
+    pub(in crate::pipeline) fn next_of_group(&mut self, group: usize) -> Option<(Seq, F)> {
         let seq = self.group_next[group];
-        (!self.is_halted() && self.is_applicable(seq)).then(|| (seq, self.flight(seq)))
+        (!self.is_halted() && self.is_applicable(seq) && self.grant(seq)).then(|| (seq, self.flight(seq)))
     }
 
     /// A worker leaves a group to others.
@@ -181,10 +219,15 @@ impl<F: Clone> Scheduler<F> {
         block.is_some_and(|block| matches!(block.phase, Phase::Applying { .. }))
     }
 
-    /// Gives a group its next block, if that can be applied and no worker is at the group.
+    /// Gives every group its next block, as [`Scheduler::wake_group`] does.
+    pub(super) fn wake_groups(&mut self, now: Instant) -> usize {
+        (0..SHARD_GROUPS).map(|group| self.wake_group(group, now)).sum()
+    }
+
+    /// Gives a group its next block, if that can be applied, has room, and no worker is at the group.
     fn wake_group(&mut self, group: usize, now: Instant) -> usize {
         let seq = self.group_next[group];
-        if self.group_busy[group] || !self.is_applicable(seq) {
+        if self.group_busy[group] || !self.is_applicable(seq) || !self.grant(seq) {
             return 0;
         }
         self.group_busy[group] = true;

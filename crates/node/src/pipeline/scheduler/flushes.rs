@@ -20,11 +20,13 @@ impl<F: Clone> Scheduler<F> {
         self.seal.is_none() && !self.is_halted()
     }
 
-    /// Marks a generation: every group seals its part after the next block that none has applied yet.
-    pub(in crate::pipeline) fn begin_seal(&mut self) {
+    /// Marks a generation: every group seals its part after the next block that none has applied yet. That block may wait
+    /// for room, and waits no longer.
+    pub(in crate::pipeline) fn begin_seal(&mut self, now: Instant) -> usize {
         assert!(self.may_seal(), "one generation at a time");
         let highest = self.group_next.iter().max().expect("there are groups");
         self.seal = Some(Seal::mark(highest.next()));
+        if self.is_gated { self.wake_groups(now) } else { 0 }
     }
 
     /// Between runs: writes these parts, which are all there is.

@@ -15,6 +15,7 @@ impl<F: Clone> Scheduler<F> {
         assert_eq!(self.bytes_in_flight, bytes, "bytes in flight are the sum over the blocks");
         assert!(self.background_running <= self.running, "background work is work");
         self.blocks_are_as_their_groups_say();
+        self.coins_have_room();
         self.tasks_fit_their_blocks();
         self.background_fits_its_seal();
     }
@@ -49,6 +50,21 @@ impl<F: Clone> Scheduler<F> {
         }
     }
 
+    fn coins_have_room(&self) {
+        assert!((self.first..=self.end()).contains(&self.granted), "{:?} is the first without room", self.granted);
+        let highest = self.group_next.iter().max().expect("there are groups");
+        assert!(*highest <= self.granted, "no group applies a block before its coins have room");
+        if self.is_gated {
+            let waits = self.in_flight.get(self.granted.since(self.first));
+            assert!(
+                waits.is_some_and(|block| matches!(block.phase, Phase::Applying { .. })),
+                "a block that is decoded waits for room"
+            );
+            let is_waited_for = self.seal.as_ref().is_some_and(|seal| self.granted < seal.end());
+            assert!(!is_waited_for, "and no mark waits for it");
+        }
+    }
+
     fn tasks_fit_their_blocks(&self) {
         let mut ready: HashSet<(Seq, Task)> = HashSet::new();
         for Reverse((seq, task, _)) in &self.ready {
@@ -77,7 +93,7 @@ impl<F: Clone> Scheduler<F> {
             let goes_on = match block.phase {
                 Phase::Decoding => is_ready(Task::Decode),
                 Phase::Applying { .. } => (0..SHARD_GROUPS)
-                    .filter(|&group| self.group_next[group] == seq)
+                    .filter(|&group| self.group_next[group] == seq && !(self.is_gated && seq == self.granted))
                     .all(|group| self.group_busy[group] && is_ready(Task::Apply { group: group as u8 })),
                 Phase::LookingUp => is_ready(Task::LookUp),
                 Phase::Judging => is_ready(Task::Judge),

@@ -5,6 +5,10 @@
 //! order, one worker at a time. Beside the blocks one generation at a time is sealed and written ([`Seal`]), and tables
 //! are merged: the background.
 //!
+//! Coins count before they are made: no group applies a block before the room for all its coins is set aside
+//! (`granted`, `room`). A block that finds no room waits for a generation to be written; where a mark waits for that
+//! block, it goes on without room, so that one block can always proceed.
+//!
 //! [`Scheduler::invariants`] says what always holds.
 //!
 //! Absent on purpose: threads and their signals (the methods say how many tasks became ready), the clock (time is an
@@ -60,7 +64,18 @@ enum Phase {
 struct InFlight<F> {
     flight: F,
     bytes: usize,
+    /// Bytes that its coins and tombstones take at most once they are made; known when it is decoded.
+    coin_bytes: usize,
     phase: Phase,
+}
+
+/// What a block takes of memory, known once it is decoded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Takes {
+    /// Bytes of all that is kept for it while it is in flight.
+    pub(super) bytes: usize,
+    /// Bytes that its coins and tombstones take at most once they are made.
+    pub(super) coin_bytes: usize,
 }
 
 /// Why nothing new begins.
@@ -126,6 +141,12 @@ pub(super) struct Scheduler<F> {
     /// The first of `in_flight`: the next to commit.
     first: Seq,
     bytes_in_flight: usize,
+    /// The first block that no group may apply yet: the room for the coins of those before it is set aside.
+    granted: Seq,
+    /// Bytes of coins that may still be made, as [`Scheduler::set_room`] said, less what was set aside since.
+    room: usize,
+    /// The block at `granted` was refused its room.
+    is_gated: bool,
     /// Which block each group applies next.
     group_next: [Seq; SHARD_GROUPS],
     /// Whether its task is ready or running.
@@ -155,6 +176,9 @@ impl<F: Clone> Scheduler<F> {
             in_flight: VecDeque::new(),
             first: Seq::new(0),
             bytes_in_flight: 0,
+            granted: Seq::new(0),
+            room: usize::MAX,
+            is_gated: false,
             group_next: [Seq::new(0); SHARD_GROUPS],
             group_busy: [false; SHARD_GROUPS],
             ready: BinaryHeap::new(),
@@ -281,6 +305,7 @@ impl<F: Clone> Scheduler<F> {
         };
         (self.group_next, self.group_busy) = ([self.first; SHARD_GROUPS], [false; SHARD_GROUPS]);
         self.bytes_in_flight = 0;
+        (self.granted, self.is_gated) = (self.first, false);
         self.ready.clear();
         taken
     }

@@ -45,6 +45,10 @@ fn full_disk() -> Fault {
     store::Fault::new(store::FaultKind::NoSpace, Path::new("/"), "room", "none", "").into()
 }
 
+fn takes(coin_bytes: usize) -> Takes {
+    Takes { bytes: BLOCK_BYTES, coin_bytes }
+}
+
 fn part(number: u64) -> Generation {
     Generation { number, tables: Vec::new() }
 }
@@ -58,11 +62,14 @@ struct Bench {
     committed: u64,
     /// Script tasks that each block needs.
     chunks: usize,
+    /// Bytes of the coins that each block makes.
+    coin_bytes: usize,
 }
 
 impl Bench {
     fn new(workers: usize) -> Bench {
-        Bench { scheduler: Scheduler::new(workers), now: Instant::now(), admitted: 0, committed: 0, chunks: 2 }
+        let scheduler = Scheduler::new(workers);
+        Bench { scheduler, now: Instant::now(), admitted: 0, committed: 0, chunks: 2, coin_bytes: 0 }
     }
 
     fn admit(&mut self, blocks: usize) {
@@ -81,7 +88,7 @@ impl Bench {
     fn finish(&mut self, work: Work) {
         let (scheduler, now) = (&mut self.scheduler, self.now);
         match work {
-            Work::Block(seq, Task::Decode) => drop(scheduler.decoded(seq, Ok(()), now)),
+            Work::Block(seq, Task::Decode) => drop(scheduler.decoded(seq, Ok(takes(self.coin_bytes)), now)),
             Work::Block(seq, Task::Apply { group }) => {
                 let group = usize::from(group);
                 scheduler.applied(seq, group, now, || part(1));
@@ -190,7 +197,7 @@ fn may_admit_needs_room() {
         let mut bench = Bench::new(1);
         bench.admit(blocks);
         if is_marked {
-            bench.scheduler.begin_seal();
+            bench.scheduler.begin_seal(bench.now);
         }
         assert_eq!(bench.scheduler.may_admit(window, &World(is_over, false)), want, "{row}");
     }
@@ -202,7 +209,7 @@ fn mark_behind_the_block_to_come_is_not_waited_for() {
     bench.admit(2);
     bench.run_until_task(1, crate::stats::Stage::LookUp);
     // Every group has applied all that is in flight.
-    bench.scheduler.begin_seal();
+    bench.scheduler.begin_seal(bench.now);
     let has_room = |bench: &Bench| bench.scheduler.may_admit(WIDE, &World(true, false));
     assert!(has_room(&bench), "else the block never comes");
     bench.admit(1);
@@ -215,7 +222,7 @@ fn groups_apply_blocks_in_order() {
     bench.admit(3);
     let decode = |bench: &mut Bench, number| {
         bench.scheduler.take_task((seq(number), Task::Decode));
-        let ready = bench.scheduler.decoded(seq(number), Ok(()), bench.now);
+        let ready = bench.scheduler.decoded(seq(number), Ok(takes(0)), bench.now);
         bench.scheduler.done(Work::Block(seq(number), Task::Decode));
         bench.scheduler.invariants();
         ready
@@ -229,6 +236,62 @@ fn groups_apply_blocks_in_order() {
     assert_eq!(bench.scheduler.next_of_group(5), None, "block 2 is not decoded");
     assert_eq!(bench.scheduler.release_group(5, bench.now), 0);
     assert_eq!(decode(&mut bench, 2), 1, "the group that waits for it, alone");
+}
+
+#[test]
+fn coins_wait_for_room_before_they_are_made() {
+    let mut bench = Bench::new(1);
+    bench.coin_bytes = 10;
+    bench.scheduler.set_room(25, bench.now);
+    bench.admit(4);
+    // Two blocks have room, and nothing is applied of the third.
+    while bench.step().is_some() {}
+    assert_eq!((bench.committed, bench.scheduler.is_gated()), (2, true));
+    assert!(!bench.scheduler.is_drained(), "it waits");
+    assert_eq!(bench.scheduler.set_room(9, bench.now), 0, "too little");
+    assert_eq!(bench.scheduler.set_room(10, bench.now), SHARD_GROUPS);
+    // What is set aside and not made yet is not there for others.
+    assert_eq!(bench.scheduler.set_room(19, bench.now), 0);
+    while bench.step().is_some() {}
+    assert_eq!((bench.committed, bench.scheduler.is_gated()), (3, true));
+    assert_eq!(bench.scheduler.set_room(10, bench.now), SHARD_GROUPS);
+    while bench.step().is_some() {}
+    assert_eq!((bench.committed, bench.scheduler.is_gated()), (4, false));
+}
+
+#[test]
+fn block_that_a_mark_waits_for_needs_no_room() {
+    let mut bench = Bench::new(1);
+    bench.coin_bytes = 10;
+    bench.scheduler.set_room(0, bench.now);
+    bench.admit(3);
+    while bench.step().is_some() {}
+    assert_eq!((bench.committed, bench.scheduler.is_gated()), (0, true));
+    let has_room = |bench: &Bench| bench.scheduler.may_admit(WIDE, &CALM);
+    assert!(has_room(&bench), "no generation is on its way that could be waited for");
+    assert_eq!(bench.scheduler.begin_seal(bench.now), SHARD_GROUPS);
+    bench.run_until(|work| work == Work::Background(Background::Sync));
+    assert_eq!((bench.committed, bench.scheduler.is_gated()), (1, true), "the next one waits again");
+    assert!(!has_room(&bench), "for the generation");
+    let is_urgent = bench.scheduler.is_memory_short(&CALM);
+    assert!(is_urgent, "which is written first");
+}
+
+#[test]
+fn bytes_in_flight_are_known_better_later() {
+    let mut bench = Bench::new(1);
+    bench.admit(2);
+    let admits = |bench: &Bench, bytes| bench.scheduler.may_admit(Window { blocks: 9, bytes }, &CALM);
+    let work = bench.next().unwrap();
+    let takes = Takes { bytes: 3, coin_bytes: 0 };
+    bench.scheduler.decoded(seq(0), Ok(takes), bench.now);
+    bench.scheduler.done(work);
+    assert_eq!((admits(&bench, BLOCK_BYTES + 3), admits(&bench, BLOCK_BYTES + 4)), (false, true));
+    bench.scheduler.grow(seq(0), 5);
+    assert_eq!((admits(&bench, BLOCK_BYTES + 8), admits(&bench, BLOCK_BYTES + 9)), (false, true));
+    bench.scheduler.invariants();
+    while bench.step().is_some() {}
+    assert_eq!((bench.committed, bench.scheduler.bytes_in_flight), (2, 0));
 }
 
 /// Where a block is refused.
@@ -358,7 +421,7 @@ fn background_work_takes_turns_with_blocks() {
     ] {
         let mut bench = Bench::new(workers);
         // A generation is being written, and a block above it is in flight.
-        bench.scheduler.begin_seal();
+        bench.scheduler.begin_seal(bench.now);
         bench.admit(1);
         while bench.committed == 0 {
             let work = bench.run_until(|work| matches!(work, Work::Block(..)));
@@ -478,7 +541,7 @@ fn groups_seal_right_after_the_last_block_of_a_generation() {
     bench.scheduler.take_task((seq(1), Task::Apply { group: 9 }));
     bench.finish(ahead);
     assert!(bench.scheduler.may_seal());
-    bench.scheduler.begin_seal();
+    bench.scheduler.begin_seal(bench.now);
     assert!(!bench.scheduler.may_seal(), "one at a time");
     let mark = |bench: &Bench| bench.scheduler.seal.as_ref().map(|seal| (seal.end(), seal.is_writing()));
     assert_eq!(mark(&bench), Some((seq(3), false)));
@@ -496,7 +559,7 @@ fn groups_seal_right_after_the_last_block_of_a_generation() {
 #[test]
 fn mark_that_no_block_reached_is_dropped_between_runs() {
     let mut bench = Bench::new(1);
-    bench.scheduler.begin_seal();
+    bench.scheduler.begin_seal(bench.now);
     bench.scheduler.begin_background_run();
     assert!(bench.scheduler.may_seal());
 }
@@ -549,7 +612,7 @@ fn take_back_says_what_each_group_has_done() {
         bench.step();
     }
     // Behind block 1, of which one group does its part.
-    bench.scheduler.begin_seal();
+    bench.scheduler.begin_seal(bench.now);
     bench.run_until_task(1, crate::stats::Stage::Decode);
     bench.finish(Work::Block(seq(1), Task::Decode));
     bench.run_until_task(1, crate::stats::Stage::Apply);
@@ -572,7 +635,7 @@ fn take_back_says_what_each_group_has_done() {
 #[test]
 fn generation_that_is_written_is_not_taken_back() {
     let mut bench = Bench::new(1);
-    bench.scheduler.begin_seal();
+    bench.scheduler.begin_seal(bench.now);
     bench.admit(3);
     while bench.committed == 0 {
         bench.step();
@@ -668,7 +731,8 @@ impl RandomRun {
         match work {
             Work::Block(at, Task::Decode) => {
                 let is_bad = matches!(self.verdicts[number(at)], Some(At::Decode));
-                scheduler.decoded(at, if is_bad { Err(Refusal::WrongBody) } else { Ok(()) }, now);
+                let takes = takes(rng.below(40));
+                scheduler.decoded(at, if is_bad { Err(Refusal::WrongBody) } else { Ok(takes) }, now);
             }
             Work::Block(at, Task::Apply { group }) => {
                 let (mut at, group) = (at, usize::from(group));
@@ -723,7 +787,13 @@ impl RandomRun {
     fn step(&mut self) -> Option<()> {
         let is_fed = self.bench.admitted as usize == self.verdicts.len();
         if self.rng.one_in(8) && !self.bench.scheduler.is_halted() && self.bench.scheduler.may_seal() {
-            self.bench.scheduler.begin_seal();
+            self.bench.scheduler.begin_seal(self.bench.now);
+        }
+        if self.rng.one_in(8) && !self.bench.scheduler.is_halted() {
+            self.bench.scheduler.set_room(self.rng.below(100), self.bench.now);
+            if self.bench.scheduler.is_gated() && self.bench.scheduler.may_seal() {
+                self.bench.scheduler.begin_seal(self.bench.now);
+            }
         }
         let may_admit = !is_fed && !self.bench.scheduler.is_halted();
         if may_admit && self.bench.scheduler.may_admit(Window { blocks: 12, bytes: 1000 }, &CALM) && self.rng.one_in(3)

@@ -47,11 +47,11 @@ impl<F: Clone> Scheduler<F> {
             || (self.seal.as_ref().is_some_and(Seal::is_writing) && pressure.flush_is_due())
     }
 
-    /// Whether the coins take more than they may, and it helps to wait for a generation that is being written.
+    /// Whether coins have no room, and it helps to wait for a generation that is being written.
     pub(super) fn is_memory_short(&self, pressure: &impl Pressure) -> bool {
         // A mark behind the block to come waits for that block.
         let helps = self.seal.as_ref().is_some_and(|seal| seal.end() <= self.end());
-        helps && pressure.is_over_budget()
+        helps && (self.is_gated || pressure.is_over_budget())
     }
 
     /// A worker has done a piece of work.

@@ -52,7 +52,7 @@ impl Way {
         let settings = Settings {
             par: 1 + random.below(8),
             window_blocks: [1, 2, 5, 30, 200][random.below(5)],
-            budget_bytes: [0, 1 << 20, 64 << 20][random.below(3)],
+            budget_bytes: [0, 100 << 10, 1 << 20, 64 << 20][random.below(4)],
         };
         let eager = random.below(2) == 0;
         let (choices, moods) = (Rng::new(random.u64()), Rng::new(random.u64()));
