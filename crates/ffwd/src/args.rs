@@ -74,9 +74,9 @@ pub(crate) struct Common {
     /// Directory that holds blocks/ [default: the data directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) blocksdir: Option<PathBuf>,
-    /// Memory for coins, blocks in flight and tables, at least 4 [default: 1024, with less than 4 GiB of memory 450]
-    #[arg(long, value_name = "MiB", value_parser = clap::value_parser!(u64).range(DBCACHE_MIB_MIN..=DBCACHE_MIB_MAX))]
-    pub(crate) dbcache: Option<u64>,
+    /// Memory for coins, blocks in flight and tables, at least 4; auto: half of what is left, and less when others need it [default: auto]
+    #[arg(long, value_name = "MiB|auto", value_parser = dbcache)]
+    pub(crate) dbcache: Option<Dbcache>,
     /// Worker threads; 0: one per core, -N: all cores but N [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
     pub(crate) par: Option<i64>,
@@ -117,6 +117,29 @@ pub(crate) struct Testing {
     /// Start, end and activation height of a version bits deployment (repeatable)
     #[arg(long, value_name = "NAME:START:END[:HEIGHT]", value_parser = version_bits, hide = true)]
     pub(crate) vbparams: Vec<VersionBits>,
+}
+
+/// `--dbcache`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dbcache {
+    /// What the machine leaves.
+    Auto,
+    /// This many MiB.
+    Mib(u64),
+}
+
+/// Reads `--dbcache`.
+///
+/// # Errors
+///
+/// Neither `auto` nor a number in its range.
+pub(crate) fn dbcache(text: &str) -> Result<Dbcache, String> {
+    if text == "auto" {
+        return Ok(Dbcache::Auto);
+    }
+    let range = DBCACHE_MIB_MIN..=DBCACHE_MIB_MAX;
+    let mib: u64 = text.parse().map_err(|why| format!("expected auto, or a number of MiB ({why})"))?;
+    if range.contains(&mib) { Ok(Dbcache::Mib(mib)) } else { Err(format!("{mib} is not in {range:?}")) }
 }
 
 /// Options of the commands that write blocks and coins.
@@ -441,7 +464,10 @@ pub(crate) mod tests {
         let Ok(Command::Reindex(got)) = parse(line) else { panic!("{line}") };
         assert!(got.chainstate_only && got.common.json);
         assert_eq!(SetHash::from(got.hash), SetHash::Muhash);
-        assert_eq!((got.common.chain, got.common.dbcache, got.common.par), (Some(Chain::Testnet4), Some(4), Some(-1)));
+        assert_eq!(
+            (got.common.chain, got.common.dbcache, got.common.par),
+            (Some(Chain::Testnet4), Some(Dbcache::Mib(4)), Some(-1))
+        );
         assert_eq!(got.common.assumevalid, Some(BlockHash::ZERO));
         assert_eq!(got.common.minimumchainwork, Some(Work(U256::from_u64(255))));
         assert_eq!(

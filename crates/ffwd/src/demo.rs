@@ -4,6 +4,7 @@
 //! verified; `report.html` is drawn from its debug.log.
 //! Absent on purpose: anything that `lab chain`, `reindex` and `lab plot` do not do.
 
+use crate::args::Dbcache;
 use crate::args::lab::Demo;
 use crate::progress::{Reporter, say};
 use crate::{Failure, heed_ctrl_c, lab_command, output, settings};
@@ -96,7 +97,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
         blocksdir: None,
         minimum_chain_work: params.minimum_chain_work,
         params,
-        dbcache_bytes: usize::try_from(settings::default_dbcache_mib() << 20).unwrap_or(usize::MAX),
+        dbcache_bytes: settings::dbcache_bytes(Dbcache::Auto, settings::workers(par)),
         par: settings::workers(par),
         assumevalid: BlockHash::ZERO,
         stop_at_height: None,

@@ -1,5 +1,6 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
+use crate::args::Dbcache;
 use crate::args::lab::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun};
 use crate::block_bar::BlockBar;
 use crate::progress::say;
@@ -129,12 +130,12 @@ fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
 }
 
 fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
-    let mib = given.dbcache.unwrap_or_else(settings::default_dbcache_mib);
+    let threads = settings::workers(given.par.unwrap_or(0));
     let options = lab::commit::Options {
         datadir: given.datadir.clone(),
         chain: given.chain,
-        dbcache_bytes: usize::try_from(mib << 20).unwrap_or(usize::MAX),
-        threads: settings::workers(given.par.unwrap_or(0)),
+        dbcache_bytes: settings::dbcache_bytes(given.dbcache.unwrap_or(Dbcache::Auto), threads),
+        threads,
     };
     let report = lab::commit::commit(&options).map_err(|why| Failure::Fault(why.to_string()))?;
     output::print(&if given.json { output::json(&report) } else { committed(&report) });

@@ -26,9 +26,7 @@ const PROGRAM_BYTES: u64 = 96 << 20;
 pub(crate) fn check(workers: usize, dbcache_bytes: usize) -> Result<(), Failure> {
     let count = workers + THREADS_BESIDE;
     if let Some(limit) = read("Max address space") {
-        let arenas = thread::available_parallelism().map_or(1, |cores| cores.get() * ARENAS_PER_CORE).min(count);
-        let threads = count as u64 * THREAD_BYTES + arenas as u64 * ARENA_BYTES;
-        let want = PROGRAM_BYTES + threads + dbcache_bytes as u64;
+        let want = beside_bytes(count) + dbcache_bytes as u64;
         if limit < want {
             return Err(Failure::Fault(format!(
                 "the limit of address space (ulimit -v, RLIMIT_AS) is {} MiB, and {count} threads with --dbcache {} take up to {} MiB: raise it, or lower --dbcache or --par",
@@ -39,6 +37,18 @@ pub(crate) fn check(workers: usize, dbcache_bytes: usize) -> Result<(), Failure>
         }
     }
     check_threads(count)
+}
+
+/// Address space of a job with this number of threads, without its cache.
+fn beside_bytes(threads: usize) -> u64 {
+    let arenas = thread::available_parallelism().map_or(1, |cores| cores.get() * ARENAS_PER_CORE).min(threads);
+    PROGRAM_BYTES + threads as u64 * THREAD_BYTES + arenas as u64 * ARENA_BYTES
+}
+
+/// What the limit of address space leaves to the cache of a job with `workers` workers; `None` without a limit.
+pub(crate) fn cache_bytes_max(workers: usize) -> Option<u64> {
+    let limit = read("Max address space")?;
+    Some(limit.saturating_sub(beside_bytes(workers + THREADS_BESIDE)))
 }
 
 /// Starts as many threads as a job has, and ends them.

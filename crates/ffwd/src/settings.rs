@@ -4,21 +4,18 @@
 //! file is a fault, and names the line.
 
 use crate::Failure;
-use crate::args::{self, Common, DebugCategory, PAR_MAX, Testing, Writing};
+use crate::args::{self, Common, Dbcache, DebugCategory, PAR_MAX, Testing, Writing};
 use crate::clock;
 use crate::conf::{Conf, Setting};
+use crate::limits;
 use consensus::{Chain, Params};
+use node::machine_memory::{self, MachineMemory};
 use node::options::{self, Clock, Limits, Options, Prune, Sizes};
 use primitives::Height;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-
-/// Core's `-dbcache` by default, in MiB: with and without this much memory. Source: Bitcoin Core b88bffe, node/caches.cpp.
-const DBCACHE_MIB_HIGH: u64 = 1024;
-const DBCACHE_MIB_LOW: u64 = 450;
-const DBCACHE_HIGH_MEMORY_BYTES: u64 = 4 << 30;
 
 /// Options of bitcoind that change the data directory beyond the job, and the command that does it here: refused in files.
 const REFUSED: [(&str, &str); 3] = [
@@ -139,6 +136,9 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicB
     if options.prune == Prune::Manual {
         notes.push(MANUAL.to_owned());
     }
+    if writing.is_some() && options.sizes.dbcache_follows {
+        notes.push(chosen(&options));
+    }
     let heap = writing.is_some_and(|given| debug(given).contains(&DebugCategory::Heap));
     Ok(Settings { options, heap, notes, warnings, files })
 }
@@ -156,11 +156,15 @@ fn options(
     let blocksdir =
         files.value(common.blocksdir.clone(), "blocksdir", |setting| Ok(PathBuf::from(setting.value.text())))?;
     let dbcache = files.value(common.dbcache, "dbcache", |setting| {
-        Ok(number(setting)?.try_into().unwrap_or(0).clamp(args::DBCACHE_MIB_MIN, args::DBCACHE_MIB_MAX))
+        let mib = number(setting)?.try_into().unwrap_or(0);
+        Ok(Dbcache::Mib(mib.clamp(args::DBCACHE_MIB_MIN, args::DBCACHE_MIB_MAX)))
     })?;
+    let dbcache = dbcache.unwrap_or(Dbcache::Auto);
     let par = files.value(common.par, "par", |setting| Ok(number(setting)?.clamp(-PAR_MAX, PAR_MAX)))?;
     let assumevalid = files.value(common.assumevalid, "assumevalid", |setting| args::hash(setting.value.text()))?;
-    let testing = testing(&common.testing, files)?;
+    let par = workers(par.unwrap_or(0));
+    let mut testing = testing(&common.testing, files)?;
+    testing.sizes.dbcache_follows = dbcache == Dbcache::Auto;
     params.prune_after_height = testing.prune_after_height.unwrap_or(params.prune_after_height);
     let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| args::work(setting.value.text()))?;
     let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, Prune::Off, None, false);
@@ -182,8 +186,8 @@ fn options(
         datadir,
         blocksdir: blocksdir.filter(|dir| !dir.as_os_str().is_empty()),
         params,
-        dbcache_bytes: usize::try_from(dbcache.unwrap_or_else(default_dbcache_mib) << 20).unwrap_or(usize::MAX),
-        par: workers(par.unwrap_or(0)),
+        dbcache_bytes: dbcache_bytes(dbcache, par),
+        par,
         stop_at_height: stop_at.filter(|&height| height > Height::GENESIS),
         prune,
         blocksxor: blocksxor.unwrap_or(true),
@@ -339,21 +343,24 @@ pub(crate) fn workers(par: i64) -> usize {
     }
 }
 
-/// Core's default for `-dbcache`, in MiB.
-pub(crate) fn default_dbcache_mib() -> u64 {
-    if memory_bytes().is_some_and(|bytes| bytes >= DBCACHE_HIGH_MEMORY_BYTES) {
-        DBCACHE_MIB_HIGH
-    } else {
-        DBCACHE_MIB_LOW
-    }
+/// Bytes of `--dbcache`: what was given, or what memory and the limit of address space leave now.
+pub(crate) fn dbcache_bytes(dbcache: Dbcache, workers: usize) -> usize {
+    let bytes = match dbcache {
+        Dbcache::Mib(mib) => mib << 20,
+        Dbcache::Auto => {
+            let left = MachineMemory::default().cache_bytes(0);
+            let space = limits::cache_bytes_max(workers).unwrap_or(u64::MAX);
+            left.min(space).max(args::DBCACHE_MIB_MIN << 20) >> 20 << 20
+        }
+    };
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Memory of the machine, where the system says it.
-fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
+/// Says what was chosen for the cache.
+fn chosen(options: &Options) -> String {
+    let left = MachineMemory::default().left().map_or_else(|| "?".to_owned(), |bytes| (bytes >> 20).to_string());
+    let chosen = options.dbcache_bytes >> 20;
+    format!("dbcache: {chosen} MiB, half of what is left of {left} without {}", machine_memory::BESIDE_BYTES >> 20)
 }
 
 /// Core's data directory. Source: Bitcoin Core b88bffe, common/args.cpp, `GetDefaultDataDir`.
@@ -400,6 +407,7 @@ mod tests {
         );
         let (from_file, said) = reindex(&[conf], "").unwrap();
         let options = from_file.options;
+        let from_file_follows = options.sizes.dbcache_follows;
         assert_eq!((options.dbcache_bytes, options.par, options.stop_at_height), (100 << 20, 3, Some(Height::new(9))));
         assert_eq!(
             (options.prune, options.blocksxor, options.debug_bench),
@@ -417,6 +425,12 @@ mod tests {
         assert_eq!((options.prune, options.blocksxor), (Prune::Off, true));
         assert_eq!((options.assumevalid, options.minimum_chain_work), (BlockHash::ZERO, Work(U256::from_u64(1))));
         assert_eq!(said, "", "nothing came from the file");
+        assert!(!options.sizes.dbcache_follows);
+        // What a configuration says is not chosen again; the command line may want that.
+        let (auto, said) = reindex(&[conf], "--dbcache auto").unwrap();
+        assert!(auto.options.sizes.dbcache_follows && !from_file_follows, "{said}");
+        let mib = auto.options.dbcache_bytes >> 20;
+        assert!(said.contains(&format!("dbcache: {mib} MiB, half of what is left of ")), "{said}");
     }
 
     #[test]
@@ -428,7 +442,7 @@ mod tests {
             (main.default_assume_valid, main.minimum_chain_work)
         );
         assert_eq!((options.stop_at_height, options.prune, options.blocksxor), (None, Prune::Off, true));
-        assert!(options.par >= 1 && [450 << 20, 1024 << 20].contains(&options.dbcache_bytes));
+        assert!(options.par >= 1 && options.sizes.dbcache_follows && options.dbcache_bytes >= 4 << 20);
         assert_eq!(options.params, main);
         assert!(!options.debug_bench && options.blocksdir.is_none());
     }

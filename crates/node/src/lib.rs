@@ -58,6 +58,7 @@ pub mod index;
 pub mod jobs;
 mod locks;
 mod log;
+pub mod machine_memory;
 pub mod options;
 #[doc(hidden)]
 pub mod pipeline;

@@ -79,7 +79,7 @@ pub enum Prune {
     },
 }
 
-/// How files grow, and how long a sync waits. What is Core's is so by default; tests take less, or more.
+/// How files grow, how long a sync waits, and whether the cache follows the machine. What is Core's is so by default; tests take less, or more.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// How large block files become.
@@ -88,6 +88,8 @@ pub struct Sizes {
     pub prune_buffer_bytes: u64,
     /// How long the pipeline waits for a block from peers before other things are looked at.
     pub arrival_patience: Duration,
+    /// Whether [`Options::dbcache_bytes`] was chosen by [`crate::machine_memory`], and follows what is left from then on.
+    pub dbcache_follows: bool,
     /// `-checkblockindex`: the block index is checked after every so many changes of the chain; 0: never.
     pub check_block_index: u32,
     /// `-maxtipage`: age of the tip, in seconds, above which the initial block download goes on.
@@ -100,6 +102,7 @@ impl Default for Sizes {
             limits: Limits::default(),
             prune_buffer_bytes: store::prune::BUFFER_BYTES,
             arrival_patience: crate::arrivals::PATIENCE,
+            dbcache_follows: false,
             check_block_index: 0,
             tip_age_max_s: crate::headers::TIP_AGE_MAX_S,
         }

@@ -1,6 +1,6 @@
 //! Options of `ffwd demo` and `ffwd lab`.
 
-use super::{DBCACHE_MIB_MAX, DBCACHE_MIB_MIN, PAR_MAX, chain_parser};
+use super::{Dbcache, PAR_MAX, chain_parser, dbcache};
 use clap::{Args, Subcommand};
 use consensus::Chain;
 use lab::chain::{Profile, Signatures};
@@ -117,8 +117,8 @@ pub(crate) struct LabCommit {
     #[arg(long, value_parser = chain_parser(), default_value = "regtest")]
     pub(crate) chain: Chain,
     /// Memory of the coins of one flush, at least 4 [default: as for sync]
-    #[arg(long, value_name = "MiB", value_parser = clap::value_parser!(u64).range(DBCACHE_MIB_MIN..=DBCACHE_MIB_MAX))]
-    pub(crate) dbcache: Option<u64>,
+    #[arg(long, value_name = "MiB|auto", value_parser = dbcache)]
+    pub(crate) dbcache: Option<Dbcache>,
     /// Threads that write; 0: one per core, -N: all cores but N [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
     pub(crate) par: Option<i64>,

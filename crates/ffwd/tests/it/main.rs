@@ -14,6 +14,7 @@ mod folder;
 mod hostile;
 mod lab;
 mod limits;
+mod memory;
 mod options;
 mod others;
 mod peers_core;

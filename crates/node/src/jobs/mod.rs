@@ -1,5 +1,6 @@
 //! The engine's jobs: one function a command. Options in, report out, events on the way.
 
+mod cache;
 mod import;
 mod info;
 mod open;
@@ -15,6 +16,7 @@ pub use info::{Failed, FolderInfo, info};
 pub use sync::{OUTBOUND_RESERVED, PeerSettings, SyncOptions, check_peer_address, sync};
 pub use verify::{VerifyReport, verify};
 
+use self::cache::FollowingCache;
 use crate::datadir::{self, DataDir};
 use crate::engine::{Activated, Engine, Setup};
 use crate::fault::Fault;
@@ -102,6 +104,9 @@ fn engine<'f>(datadir: &'f DataDir<'_>, tip: NodeId) -> Engine<'f> {
 /// The same with another budget.
 fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
     let options = datadir.options;
+    let mib = options.dbcache_bytes >> 20;
+    let chosen = if options.sizes.dbcache_follows { ", chosen by the memory that is left" } else { "" };
+    datadir.reporter.log().line(&format!("Memory for coins, blocks in flight and tables: dbcache={mib} MiB{chosen}"));
     datadir.reporter.transactions.store(datadir.index.read().transactions_up_to(tip), Relaxed);
     let setup = Setup {
         pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
@@ -135,9 +140,11 @@ fn telling<'f, T>(
 ) -> Result<T, Fault> {
     let done = std::sync::atomic::AtomicBool::new(false);
     let stats = engine.pipeline.stats();
+    let mut cache = FollowingCache::of(datadir, engine);
     std::thread::scope(|scope| {
         let reporter = threads::spawn(scope, "tell", || {
             while !done.load(Relaxed) {
+                cache.look(datadir);
                 std::thread::park_timeout(std::time::Duration::from_millis(100));
                 datadir.reporter.progress(|| stats.snapshot());
             }

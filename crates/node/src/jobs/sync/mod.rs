@@ -8,6 +8,7 @@ mod progress;
 mod receive;
 mod request;
 
+use super::cache::FollowingCache;
 use super::open::{Purpose, finish_reindex, open_existing};
 use super::{AtEnd, engine_with, report};
 use crate::arrivals::Arrivals;
@@ -231,8 +232,9 @@ fn with_threads<'f>(
     work: impl FnOnce(&mut Engine<'f>) -> Result<Activated, Fault>,
 ) -> Result<(Activated, Receiver<Event>), Fault> {
     let stats = engine.pipeline.stats();
+    let cache = FollowingCache::of(shared.datadir, engine);
     std::thread::scope(|scope| {
-        let telling = spawn(scope, "tell", || progress::tell(shared, &stats))?;
+        let telling = spawn(scope, "tell", || progress::tell(shared, &stats, cache))?;
         let end = AtEnd(|| {
             shared.done.store(true, Relaxed);
             shared.arrivals.hurry();

@@ -1,5 +1,6 @@
 //! The thread that tells how far it is: what there is to do, counted in bytes of blocks.
 
+use super::super::cache::FollowingCache;
 use super::{RUN_BLOCKS_MAX, Shared};
 use crate::datadir::DataDir;
 use crate::stats::{Snapshot, Stats};
@@ -15,7 +16,7 @@ const TRANSACTIONS_KNOWN: f64 = 1e6;
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Tells how far it is until the work is done.
-pub(super) fn tell(shared: &Shared<'_, '_>, stats: &Stats) {
+pub(super) fn tell(shared: &Shared<'_, '_>, stats: &Stats, mut cache: FollowingCache) {
     let _alarm = shared.alarm("tells how far it is");
     let datadir = shared.datadir;
     while !shared.done.load(Relaxed) {
@@ -26,6 +27,7 @@ pub(super) fn tell(shared: &Shared<'_, '_>, stats: &Stats) {
         for why in shared.unserved.take() {
             datadir.reporter.warn(format!("A block that a peer asked for cannot be read: {why}"));
         }
+        cache.look(datadir);
         measure(shared, &stats.snapshot());
         datadir.reporter.progress(|| stats.snapshot());
     }

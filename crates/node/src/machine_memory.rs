@@ -1,0 +1,268 @@
+//! How much memory the machine, and the cgroups that this process is in, leave to a cache; and whether that changes.
+//!
+//! The rule: of what is left, [`BESIDE_BYTES`] are for all that is not budgeted; half of the rest is the cache, the other
+//! half stays for the system's cache of files, which look-ups live on. At least [`CACHE_BYTES_MIN`], at most
+//! [`CACHE_BYTES_MAX`].
+//!
+//! Left is the least of `MemAvailable`, and for each cgroup (v2) on the way up the lower one of `memory.max` and
+//! `memory.high` less what it has in use, its cache of files not counted.
+//! While the program runs the same is asked again, its own memory counted as left. The cache gives way at once where less
+//! is left, and by quarters while tasks wait for memory (`memory.pressure`, `/proc/pressure/memory`); it comes back in
+//! steps of an eighth, up to what was chosen first.
+//!
+//! Files that are absent, or say something else, limit nothing.
+//!
+//! Absent on purpose: who heeds it (`pipeline`), the clock.
+
+use std::path::{Path, PathBuf};
+
+/// What a process takes beside its budget: at most this much.
+pub const BESIDE_BYTES: u64 = 150 << 20;
+/// Least that is chosen: the least of Core's `-dbcache`.
+pub const CACHE_BYTES_MIN: u64 = 4 << 20;
+/// Most that is chosen: mainnet's UTXO set takes about this much in memory.
+pub const CACHE_BYTES_MAX: u64 = 16 << 30;
+/// What is chosen where the system says nothing: Core's `-dbcache` with little memory.
+const CACHE_BYTES_UNKNOWN: u64 = 450 << 20;
+/// Per cent of the last ten seconds in which some task waited for memory: above the first the cache gives way, below the
+/// second it may come back.
+const PRESSURE_HIGH: f64 = 10.0;
+const PRESSURE_LOW: f64 = 1.0;
+/// Looks that pass after a step before pressure is heeded again: its average covers ten seconds.
+const LOOKS_BETWEEN: u32 = 5;
+
+/// Where the system says how much memory there is.
+#[derive(Clone, Debug)]
+pub struct MachineMemory {
+    /// `/`, or another directory in tests.
+    root: PathBuf,
+}
+
+impl Default for MachineMemory {
+    fn default() -> MachineMemory {
+        MachineMemory { root: PathBuf::from("/") }
+    }
+}
+
+impl MachineMemory {
+    /// Bytes that a cache may take by the rule, where `own` bytes of what is in use are its own program's.
+    #[must_use]
+    pub fn cache_bytes(&self, own: u64) -> u64 {
+        let Some(left) = self.left() else { return CACHE_BYTES_UNKNOWN };
+        let rest = left.saturating_add(own).saturating_sub(BESIDE_BYTES);
+        (rest / 2).clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX)
+    }
+
+    /// Bytes that are left; `None` where the system says nothing.
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
+        let machine = self.number_of(Path::new("proc/meminfo"), "MemAvailable:").map(|kib| kib.saturating_mul(1024));
+        let groups = self.cgroups();
+        groups.iter().filter_map(|group| self.left_in(group)).chain(machine).min()
+    }
+
+    /// Bytes of anonymous memory of this process.
+    #[must_use]
+    pub fn own(&self) -> u64 {
+        self.number_of(Path::new("proc/self/status"), "RssAnon:").map_or(0, |kib| kib.saturating_mul(1024))
+    }
+
+    /// Per cent of the last ten seconds in which some task waited for memory: of the cgroup, else of the machine.
+    fn pressure(&self) -> f64 {
+        let groups = self.cgroups();
+        let of_group = groups.first().and_then(|group| self.pressure_of(&group.join("memory.pressure")));
+        of_group.or_else(|| self.pressure_of(Path::new("proc/pressure/memory"))).unwrap_or(0.0)
+    }
+
+    /// Source: Linux, Documentation/accounting/psi.rst.
+    fn pressure_of(&self, file: &Path) -> Option<f64> {
+        let text = self.read(file)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+        line.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
+    }
+
+    /// Bytes that a cgroup's limits leave; `None` without a limit.
+    /// Source: Linux, Documentation/admin-guide/cgroup-v2.rst.
+    fn left_in(&self, group: &Path) -> Option<u64> {
+        let number = |name: &str| self.read(&group.join(name))?.trim().parse::<u64>().ok();
+        let limit = number("memory.max").into_iter().chain(number("memory.high")).min()?;
+        let stat = group.join("memory.stat");
+        let files = ["inactive_file", "active_file"].map(|name| self.number_of(&stat, name).unwrap_or(0));
+        let in_use = number("memory.current").unwrap_or(0).saturating_sub(files[0].saturating_add(files[1]));
+        Some(limit.saturating_sub(in_use))
+    }
+
+    /// The cgroup of this process and those above it, below the root of the hierarchy.
+    fn cgroups(&self) -> Vec<PathBuf> {
+        let (Some(own), Some(mounts)) =
+            (self.read(Path::new("proc/self/cgroup")), self.read(Path::new("proc/self/mountinfo")))
+        else {
+            return Vec::new();
+        };
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
+        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 ")).and_then(|line| {
+            let mut words = line.split_whitespace().skip(3);
+            Some((words.next()?.trim_start_matches('/'), words.next()?.trim_start_matches('/')))
+        });
+        let (Some(own), Some((inside, mount))) = (own, mount) else { return Vec::new() };
+        // What is mounted may be a part of the hierarchy.
+        let Ok(below) = Path::new(own).strip_prefix(inside) else { return Vec::new() };
+        below.ancestors().map(|group| Path::new(mount).join(group)).collect()
+    }
+
+    /// The number behind a name, in a file of lines.
+    fn number_of(&self, file: &Path, name: &str) -> Option<u64> {
+        let text = self.read(file)?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    }
+
+    fn read(&self, file: &Path) -> Option<String> {
+        std::fs::read_to_string(self.root.join(file)).ok()
+    }
+}
+
+/// A cache that follows what is left.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    memory: MachineMemory,
+    chosen: u64,
+    now: u64,
+    /// Looks until pressure is heeded.
+    rest: u32,
+}
+
+impl Watch {
+    /// A watch of a cache for which `chosen` bytes were chosen.
+    pub(crate) fn new(memory: MachineMemory, chosen: u64) -> Watch {
+        Watch { memory, chosen, now: chosen, rest: 0 }
+    }
+
+    /// To be called about every second: the bytes that the cache may take from now on, where they change.
+    pub(crate) fn look(&mut self) -> Option<u64> {
+        let allowed = self.memory.cache_bytes(self.memory.own()).min(self.chosen);
+        let pressure = self.memory.pressure();
+        self.rest = self.rest.saturating_sub(1);
+        let mut next = self.now;
+        if pressure >= PRESSURE_HIGH && self.rest == 0 {
+            next -= next / 4;
+            self.rest = LOOKS_BETWEEN;
+        }
+        if allowed < next {
+            // Little changes of what others use are not followed.
+            if next < self.now || allowed < next - next / 16 {
+                next = allowed;
+            }
+        } else if pressure < PRESSURE_LOW && self.rest == 0 && allowed > next + next / 8 {
+            next += next / 8;
+        }
+        let next = next.max(CACHE_BYTES_MIN);
+        let has_changed = next != self.now;
+        self.now = next;
+        has_changed.then_some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A machine that says what these files say.
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, MachineMemory) {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = dir.path().to_path_buf();
+        (dir, MachineMemory { root })
+    }
+
+    const MOUNTS: &str =
+        "24 1 0:1 / /proc rw - proc proc rw\n30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n";
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn left_is_the_least_of_machine_and_cgroups() {
+        let meminfo = ("proc/meminfo", "MemTotal:  8388608 kB\nMemFree: 100 kB\nMemAvailable:  1048576 kB\n");
+        let (mounts, own) = (("proc/self/mountinfo", MOUNTS), ("proc/self/cgroup", "0::/a/b\n"));
+        let of = |files: &[(&str, &str)]| {
+            let (_dir, machine) = machine(files);
+            machine.left()
+        };
+        assert_eq!(of(&[]), None, "nothing is said");
+        assert_eq!(of(&[meminfo]), Some(1024 * MIB));
+        assert_eq!(of(&[meminfo, mounts, own]), Some(1024 * MIB), "no limits");
+        let max = ("sys/fs/cgroup/a/b/memory.max", "524288000\n");
+        let current = ("sys/fs/cgroup/a/b/memory.current", "209715200\n");
+        let stat =
+            ("sys/fs/cgroup/a/b/memory.stat", "anon 1\nfile 104857600\ninactive_file 52428800\nactive_file 52428800\n");
+        assert_eq!(of(&[meminfo, mounts, own, max]), Some(500 * MIB));
+        assert_eq!(of(&[meminfo, mounts, own, max, current]), Some(300 * MIB));
+        assert_eq!(of(&[meminfo, mounts, own, max, current, stat]), Some(400 * MIB), "its files can go");
+        let high = ("sys/fs/cgroup/a/b/memory.high", "419430400");
+        assert_eq!(of(&[meminfo, mounts, own, max, high, current, stat]), Some(300 * MIB));
+        let none = ("sys/fs/cgroup/a/b/memory.max", "max\n");
+        assert_eq!(of(&[meminfo, mounts, own, none, current]), Some(1024 * MIB), "no limit");
+        let above = ("sys/fs/cgroup/a/memory.max", "104857600\n");
+        assert_eq!(of(&[meminfo, mounts, own, max, above]), Some(100 * MIB), "a parent's limit");
+        let part = ("proc/self/mountinfo", "30 23 0:26 /a /cg rw - cgroup2 cgroup2 rw\n");
+        assert_eq!(of(&[part, own, ("cg/b/memory.max", "1048576")]), Some(MIB), "a part of the hierarchy is mounted");
+        assert_eq!(of(&[("proc/meminfo", "MemAvailable: much"), mounts, ("proc/self/cgroup", "junk"), max]), None);
+    }
+
+    #[test]
+    fn cache_is_half_of_what_is_left_beyond_150_mib() {
+        for (kib, own, want) in [
+            ("10", 0, CACHE_BYTES_MIN),
+            ("409600", 0, 125 * MIB),
+            ("409600", 100 * MIB, 175 * MIB),
+            ("99999999999", 0, CACHE_BYTES_MAX),
+        ] {
+            let text = format!("MemAvailable: {kib} kB");
+            let (_dir, machine) = machine(&[("proc/meminfo", &text)]);
+            assert_eq!(machine.cache_bytes(own), want, "{kib} KiB, {own}");
+        }
+        assert_eq!(machine(&[]).1.cache_bytes(0), CACHE_BYTES_UNKNOWN);
+        assert!(MachineMemory::default().cache_bytes(0) >= CACHE_BYTES_MIN);
+    }
+
+    #[test]
+    fn watch_gives_way_and_comes_back() {
+        let pressure = |avg: &str| format!("some avg10={avg} avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00\n");
+        let (dir, machine) = machine(&[
+            ("proc/meminfo", "MemAvailable: 1048576 kB"),
+            ("proc/pressure/memory", &pressure("0.00")),
+            ("proc/self/status", "Name:\tffwd\nRssAnon:\t  0 kB\n"),
+        ]);
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let chosen = machine.cache_bytes(0);
+        assert_eq!(chosen, 437 * MIB);
+        let mut watch = Watch::new(machine, chosen);
+        assert_eq!(watch.look(), None);
+        // Its own memory counts as left.
+        write("proc/meminfo", "MemAvailable: 624576 kB");
+        write("proc/self/status", "RssAnon:\t  424000 kB\n");
+        assert_eq!(watch.look(), None);
+        // Others take memory.
+        write("proc/meminfo", "MemAvailable: 200000 kB");
+        let less = (624_000 * 1024 - BESIDE_BYTES) / 2;
+        assert_eq!(watch.look(), Some(less));
+        assert_eq!(watch.look(), None);
+        // Tasks wait for memory: a quarter, then nothing for some looks.
+        write("proc/pressure/memory", &pressure("25.5"));
+        assert_eq!(watch.look(), Some(less - less / 4));
+        assert_eq!(watch.look(), None);
+        let steps = (0..100).filter_map(|_| watch.look()).count();
+        assert!(steps >= 4, "{steps}");
+        assert_eq!(watch.now, CACHE_BYTES_MIN, "there it ends");
+        // All is well again: it comes back in steps, to what was chosen.
+        write("proc/pressure/memory", &pressure("0.10"));
+        write("proc/meminfo", "MemAvailable: 4048576 kB");
+        let back: Vec<u64> = (0..100).filter_map(|_| watch.look()).collect();
+        assert!(back.len() > 10 && back.is_sorted() && back.iter().all(|bytes| *bytes <= chosen), "{back:?}");
+        assert!(watch.now > chosen - chosen / 8, "{back:?}");
+    }
+}
