@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::Chain;
 use node::options::{Prune, SetHash};
 use primitives::{BlockHash, Height, U256, Work, hex};
+use simd::cpu::Cpu;
 use std::path::PathBuf;
 
 /// Most worker threads: more than any machine has cores, and few enough for threads to start.
@@ -23,9 +24,14 @@ const PRUNE_MIB_MIN: i64 = 550;
 /// Most of `-maxconnections`: more need more file descriptors than a process has.
 pub(crate) const CONNECTIONS_MAX: u16 = 1000;
 
+/// Commit and compiler of this program.
+pub(crate) const BUILD: &str = env!("FFWD_BUILD");
+/// What `--version` says: version, commit and compiler.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FFWD_BUILD"), ")");
+
 /// Fast-forwards a Bitcoin node: from nothing to the tip of the chain, in Bitcoin Core's own files.
 #[derive(Parser, Debug)]
-#[command(name = "ffwd", version, arg_required_else_help = true, args_override_self = true)]
+#[command(name = "ffwd", version = VERSION, arg_required_else_help = true, args_override_self = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -80,6 +86,9 @@ pub(crate) struct Common {
     /// Worker threads; 0: one per core, -N: all cores but N [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
     pub(crate) par: Option<i64>,
+    /// Kind of processor whose kernels run, to measure and to test; auto: all that this one has [default: auto]
+    #[arg(long, value_name = "KIND", value_parser = cpu_parser())]
+    pub(crate) cpu: Option<Cpu>,
     /// Assume the scripts of this block and its ancestors valid; 0: verify all [default: Core's]
     #[arg(long, value_name = "HASH|0", value_parser = hash)]
     pub(crate) assumevalid: Option<BlockHash>,
@@ -313,6 +322,11 @@ pub(crate) struct Challenge(pub(crate) Vec<u8>);
 pub(crate) struct Activation {
     pub(crate) name: String,
     pub(crate) height: Height,
+}
+
+fn cpu_parser() -> impl TypedValueParser<Value = Cpu> {
+    PossibleValuesParser::new(Cpu::ALL.map(Cpu::name))
+        .map(|name| Cpu::from_name(&name).expect("only names of kinds are possible values"))
 }
 
 fn chain_parser() -> impl TypedValueParser<Value = Chain> {

@@ -104,6 +104,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
         prune: Prune::Off,
         blocksxor: true,
         debug_bench: true,
+        build: crate::args::BUILD,
         stop: Arc::new(AtomicBool::new(false)),
         sizes: Sizes::default(),
     }

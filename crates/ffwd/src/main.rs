@@ -31,6 +31,7 @@ use node::jobs;
 use node::options::{Event, Events, Options, Report};
 use progress::Reporter;
 use settings::Settings;
+use simd::cpu::{self, Cpu};
 use std::fmt;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -124,6 +125,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 }
 
 fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure> {
+    // Before anything is hashed.
+    cpu::choose(common.cpu.unwrap_or(Cpu::Auto)).map_err(|why| Failure::Fault(format!("--cpu: {why}")))?;
     settings::load(common, writing, Arc::new(AtomicBool::new(false)))
 }
 

@@ -192,6 +192,7 @@ fn options(
         prune,
         blocksxor: blocksxor.unwrap_or(true),
         debug_bench: bench,
+        build: args::BUILD,
         stop,
         sizes: testing.sizes,
     })

@@ -91,6 +91,8 @@ pub struct RunRecord {
     pub folder: String,
     /// The command as given to the system.
     pub command: Vec<String>,
+    /// Commit that the program says it was built from, with `-dirty` where its sources differed from that.
+    pub commit: Option<String>,
     /// When the program was started, in microseconds since 1970.
     pub started_unix_us: i64,
     /// How it ended.

@@ -58,6 +58,8 @@ pub struct Options {
     pub blocksxor: bool,
     /// `--debug bench`: a line a stage and block in debug.log.
     pub debug_bench: bool,
+    /// Commit and compiler of the program, for the first line of debug.log.
+    pub build: &'static str,
     /// Set by the first Ctrl-C: commit what is connected and stop.
     pub stop: Arc<AtomicBool>,
     /// How files grow.

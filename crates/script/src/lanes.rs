@@ -9,18 +9,25 @@ use crate::sighash::{Writer, tagged};
 use simd::secp256k1::{self, Claim, Y};
 use std::sync::LazyLock;
 
-/// The fewest checks for the lanes: sixteen take there as long as two one by one.
-const CHECKS_MIN: usize = 3;
-
 /// Claims that are made at a time: their lists stay small, whatever a script asks for.
 const CLAIMS_MAX: usize = 1024;
 
-/// The fastest batch that this processor can run.
+/// The lanes that [`best`] takes.
+static BEST: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
+
+/// The fastest batch that this processor can run and [`simd::cpu::chosen`] allows.
 pub fn best() -> &'static dyn Batch {
-    static LANES: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
-    match &*LANES {
+    match &*BEST {
         Some(lanes) => lanes,
         None => &OneByOne,
+    }
+}
+
+/// What checks signatures in [`best`], for a log.
+pub fn best_name() -> String {
+    match &*BEST {
+        Some(lanes) => format!("vector lanes ({})", lanes.0.name()),
+        None => "libsecp256k1, one by one".to_owned(),
     }
 }
 
@@ -29,9 +36,25 @@ pub fn best() -> &'static dyn Batch {
 pub struct Lanes(secp256k1::Lanes);
 
 impl Lanes {
-    /// The lanes, if this processor has them.
+    /// The fastest lanes of this processor that [`simd::cpu::chosen`] allows, if they are faster than libsecp256k1.
     pub fn detect() -> Option<Lanes> {
         secp256k1::Lanes::detect().map(Lanes)
+    }
+
+    /// All that this processor has, to test with and to measure.
+    pub fn available() -> Vec<Lanes> {
+        secp256k1::Lanes::available().into_iter().map(Lanes).collect()
+    }
+
+    /// Their name.
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// The fewest checks for the lanes: a way through the ladder, and four square roots, take as long as two one by one
+    /// with sixteen lanes, as long as four with eight (and fewer).
+    fn checks_min(self) -> usize {
+        if self.0.width() >= 16 { 3 } else { 5 }
     }
 
     /// Which checks the lanes prove, however few they are.
@@ -50,7 +73,7 @@ impl Lanes {
 
 impl Batch for Lanes {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
-        if checks.len() < CHECKS_MIN { OneByOne.verify(checks) } else { self.prove(checks) }
+        if checks.len() < self.checks_min() { OneByOne.verify(checks) } else { self.prove(checks) }
     }
 
     fn takes_pairs(&self) -> bool {
@@ -58,7 +81,7 @@ impl Batch for Lanes {
     }
 }
 
-/// The lanes, however few the checks are, under the eyes of libsecp256k1; without lanes, [`OneByOne`]. To test with.
+/// The fastest lanes, however few the checks are, under the eyes of libsecp256k1; without lanes, [`OneByOne`]. To test with.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Compared;

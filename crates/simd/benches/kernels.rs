@@ -7,6 +7,7 @@ use std::hint::black_box;
 
 use simd::bucket::{Bucket, Buckets};
 use simd::memory::Pages;
+use simd::secp256k1::{Claim, Y};
 use simd::sha256::{self, Lanes, Pieces};
 use simd::{crc32c, prefetch, xor};
 use testkit::{Bench, Per, Rng};
@@ -19,6 +20,7 @@ fn main() {
     xors(&bench);
     checksums(&bench);
     look_ups(&bench);
+    signatures(&bench);
 }
 
 /// Work: double SHA-256 of 1024 messages of one length, in three pieces as a transaction's are, and
@@ -183,4 +185,47 @@ fn find(buckets: &[Bucket], indexes: &[usize], group: usize, zero: usize) -> usi
         }
     }
     sum
+}
+
+/// The generator's x. Source: SEC 2, secp256k1.
+#[rustfmt::skip]
+const GENERATOR: [u8; 32] = [
+    0x79, 0xBE, 0x66, 0x7E, 0xF9, 0xDC, 0xBB, 0xAC, 0x55, 0xA0, 0x62, 0x95, 0xCE, 0x87, 0x0B, 0x07,
+    0x02, 0x9B, 0xFC, 0xDB, 0x2D, 0xCE, 0x28, 0xD9, 0x59, 0xF2, 0x81, 0x5B, 0x16, 0xF8, 0x17, 0x98,
+];
+
+/// The order less that.
+#[rustfmt::skip]
+const MINUS_GENERATOR: [u8; 32] = [
+    0x86, 0x41, 0x99, 0x81, 0x06, 0x23, 0x44, 0x53, 0xAA, 0x5F, 0x9D, 0x6A, 0x31, 0x78, 0xF4, 0xF7,
+    0xB8, 0x12, 0xE0, 0x0B, 0x81, 0x7A, 0x77, 0x62, 0x65, 0xDF, 0xDD, 0x31, 0xB9, 0x3E, 0x29, 0xA9,
+];
+
+/// Work: ECDSA and Schnorr signatures by the secret one with the nonce one, `s` from one on, so that the message is
+/// `s - r`, the challenge `s - 1`. Every other one has another message, and does not hold. Checked: which are proven.
+fn signatures(bench: &Bench) {
+    let count = bench.size(20, 256);
+    let small = |number: usize| {
+        let mut bytes = [0; 32];
+        bytes[24..].copy_from_slice(&(number as u64).to_be_bytes());
+        bytes
+    };
+    let (mut ecdsa, mut schnorr) = (Vec::new(), Vec::new());
+    for s in 1..=count {
+        // The last two bytes are far enough below 2^16.
+        let mut message = MINUS_GENERATOR;
+        let low = u16::from_be_bytes([message[30], message[31]]) + (s + usize::from(s % 2 == 0)) as u16;
+        message[30..].copy_from_slice(&low.to_be_bytes());
+        ecdsa.push(Claim::Ecdsa { x: GENERATOR, y: Y::Even, r: GENERATOR, s: small(s), message });
+        let challenge = small(s - 1 + usize::from(s % 2 == 0));
+        schnorr.push(Claim::Schnorr { x: GENERATOR, r: GENERATOR, s: small(s), challenge });
+    }
+    let want: Vec<bool> = (1..=count).map(|s| s % 2 == 1).collect();
+    for lanes in simd::secp256k1::Lanes::available() {
+        for (name, claims) in [("ECDSA", &ecdsa), ("Schnorr", &schnorr)] {
+            bench.time(&format!("{name} signatures {lanes:?}"), Per::of(count, "op"), || {
+                assert!(lanes.prove(black_box(claims)) == want, "{lanes:?} proves every other one");
+            });
+        }
+    }
 }

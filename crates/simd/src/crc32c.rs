@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::cpu::{self, Cpu};
+
 /// The polynomial, bits reflected: bit 31 is x^0, and x^32 is left out.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
@@ -40,7 +42,7 @@ pub fn crc32c(data: &[u8]) -> u32 {
 #[must_use]
 pub fn append(crc: u32, data: &[u8]) -> u32 {
     static BEST: OnceLock<Kernel> = OnceLock::new();
-    let best = *BEST.get_or_init(|| *Kernel::available().last().expect("a table is always there"));
+    let best = *BEST.get_or_init(|| *Kernel::allowed().last().expect("a table is always there"));
     append_with(best, crc, data)
 }
 
@@ -67,6 +69,7 @@ impl Kernel {
     /// Those that this processor can run, the reference first, the fastest last.
     #[must_use]
     pub fn available() -> Vec<Kernel> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "others have no more"))]
         let mut kernels = vec![Kind::Table, Kind::Slicing8];
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("sse4.2") {
@@ -74,6 +77,13 @@ impl Kernel {
             kernels.extend(is_x86_feature_detected!("pclmulqdq").then_some(Kind::Sse42x3));
         }
         kernels.into_iter().map(Kernel).collect()
+    }
+
+    /// Those of them that [`cpu::chosen`] allows.
+    fn allowed() -> Vec<Kernel> {
+        let plain = |kernel: &Kernel| matches!(kernel.0, Kind::Table | Kind::Slicing8);
+        let allows = |kernel: &Kernel| plain(kernel) || cpu::chosen().allows(Cpu::Avx2);
+        Kernel::available().into_iter().filter(allows).collect()
     }
 }
 

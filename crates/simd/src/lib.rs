@@ -3,6 +3,7 @@
 //! In: bytes. Out: bytes. The only crate of the workspace with `unsafe`; what its functions need from
 //! the processor is asked for at run time, so that one program runs on every machine.
 //!
+//! - [`cpu`]: which kernels run, where not all that the processor has.
 //! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
 //! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
 //! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
@@ -16,6 +17,7 @@
 pub mod allocator;
 pub mod bucket;
 pub mod bus_error;
+pub mod cpu;
 pub mod crc32c;
 pub mod faults;
 pub mod map;

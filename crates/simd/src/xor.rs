@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::cpu::{self, Cpu};
+
 /// A way to XOR. All give the same bytes.
 ///
 /// A value is the proof that this processor can run it: there is no way to make one but [`Kernel::available`].
@@ -46,7 +48,7 @@ pub fn xor(data: &mut [u8], key: [u8; 8], offset: u64) {
 
 fn by_widest(data: &mut [u8], key: [u8; 8], offset: u64) {
     static BEST: OnceLock<Kernel> = OnceLock::new();
-    let best = *BEST.get_or_init(|| *Kernel::available().last().expect("bytes are always there"));
+    let best = *BEST.get_or_init(|| *Kernel::allowed().last().expect("bytes are always there"));
     xor_with(best, data, key, offset);
 }
 
@@ -76,6 +78,7 @@ impl Kernel {
     /// Those that this processor can run, the reference first, the widest last.
     #[must_use]
     pub fn available() -> Vec<Kernel> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "others have no more"))]
         let mut kernels = vec![Kind::Bytes, Kind::Words, Kind::Unrolled];
         #[cfg(target_arch = "x86_64")]
         {
@@ -83,6 +86,18 @@ impl Kernel {
             kernels.extend(is_x86_feature_detected!("avx512f").then_some(Kind::Avx512));
         }
         kernels.into_iter().map(Kernel).collect()
+    }
+
+    /// Those of them that [`cpu::chosen`] allows.
+    fn allowed() -> Vec<Kernel> {
+        let cpu = |kernel: &Kernel| match kernel.0 {
+            Kind::Bytes | Kind::Words | Kind::Unrolled => Cpu::Plain,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => Cpu::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => Cpu::Avx512,
+        };
+        Kernel::available().into_iter().filter(|kernel| cpu::chosen().allows(cpu(kernel))).collect()
     }
 
     /// What it is, for a table of measurements.

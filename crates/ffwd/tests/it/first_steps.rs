@@ -41,6 +41,7 @@ fn options(disk: &SimDisk) -> Options {
         sizes: Sizes::default(),
         blocksxor: true,
         debug_bench: false,
+        build: "test",
         stop: Arc::new(AtomicBool::new(false)),
     }
 }

@@ -41,6 +41,7 @@ fn small(datadir: &Path) -> Options {
         prune: Prune::Target { bytes: 120 << 10 },
         blocksxor: true,
         debug_bench: false,
+        build: "test",
         stop: Arc::new(AtomicBool::new(false)),
         sizes,
     }

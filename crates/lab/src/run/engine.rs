@@ -123,6 +123,7 @@ impl Engine<'_> {
             cell: cell.name.clone(),
             repeat: turn.repeat,
             folder: folder_of(turn),
+            commit: program::commit(&self.programs.versions[cell.program]),
             ..RunRecord::default()
         };
         wipe(folder)?;

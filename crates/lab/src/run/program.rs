@@ -186,6 +186,16 @@ pub(super) fn version(exe: &Path) -> Result<String, String> {
     Ok(first.chars().take(120).collect())
 }
 
+/// The commit that a version names: 7 to 40 hexadecimal digits between other characters, and `-dirty` behind them.
+pub(super) fn commit(version: &str) -> Option<String> {
+    let is_commit = |word: &&str| {
+        (7..=40).contains(&word.len()) && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let word = version.split(|c: char| !c.is_ascii_alphanumeric()).find(is_commit)?;
+    let dirty = if version.contains(&format!("{word}-dirty")) { "-dirty" } else { "" };
+    Some(format!("{word}{dirty}"))
+}
+
 /// Tip and set of a folder.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Found {

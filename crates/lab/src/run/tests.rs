@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// A stand-in for ffwd. `--fake WORD` among its arguments says how it misbehaves; it notes each work in `works.txt` beside it.
 const FAKE: &str = r#"#!/bin/sh
 here=$(dirname "$0")
-[ "$1" = --version ] && { echo "ffwd 0.0.0 (stand-in)"; exit 0; }
+[ "$1" = --version ] && { echo "ffwd 0.0.0 (0123456789ab-dirty, stand-in)"; exit 0; }
 first=$1; second=$2
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -142,6 +142,11 @@ fn example_plan_runs_and_plots() {
         .split(' ')
     {
         assert!(json["cells"][0].get(key).is_some(), "{key}");
+    }
+    let run: serde_json::Value =
+        serde_json::from_slice(&fs::read(bench.path("out/runs/001-ffwd-reindex-100-1/run.json")).unwrap()).unwrap();
+    for run in [&run, &json["runs"][0]] {
+        assert_eq!(run["commit"], "0123456789ab-dirty", "of the program, from its --version");
     }
     let there = |name: &str| bench.path("out").join(name).exists();
     for name in [
@@ -422,4 +427,18 @@ fn project_plans_parse() {
     }
     assert!(count >= 5, "{count} plans in {}", folder.display());
     assert!(plan::parse(EXAMPLE, &folder).is_ok());
+}
+
+#[test]
+fn commits_are_taken_from_versions() {
+    for (version, want) in [
+        ("ffwd 0.1.0 (ef1bea7ec9b0, rustc 1.95.0)", Some("ef1bea7ec9b0")),
+        ("ffwd 0.1.0 (ef1bea7ec9b0-dirty, rustc 1.95.0)", Some("ef1bea7ec9b0-dirty")),
+        ("Bitcoin Core daemon version v31.99.0-b88bffe550a3 bitcoind", Some("b88bffe550a3")),
+        ("ffwd 0.1.0 (no commit, rustc 1.95.0)", None),
+        ("Bitcoin Core daemon version v30.0.0", None),
+        ("a deadbeefs defaced", Some("defaced")),
+    ] {
+        assert_eq!(program::commit(version).as_deref(), want, "{version}");
+    }
 }

@@ -117,14 +117,12 @@ pub(crate) fn layout(options: &Options) -> Layout {
 /// A teller with the log of this folder.
 pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &Layout, job: &str) -> Reporter<'e> {
     let log = Log::open(&*options.disk, layout.net_dir(), options.clock);
-    log.line(&format!("ffwd version v{} ({job})", env!("CARGO_PKG_VERSION")));
+    log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));
     // The widest is the last; few messages at a time are left to narrower ones.
-    if let Some(sha256) = simd::sha256::Lanes::available().last() {
+    if let Some(sha256) = simd::sha256::Lanes::allowed().last() {
         log.line(&format!("Using the '{sha256:?}' SHA256 implementation"));
     }
-    log.line(match script::lanes::Lanes::detect() {
-        Some(_) => "Using vector lanes (AVX-512 IFMA) for signatures, libsecp256k1 for those that they do not prove",
-        None => "Using libsecp256k1 for signatures",
-    });
+    let signatures = script::lanes::best_name();
+    log.line(&format!("Using {signatures} for signatures (--cpu {})", simd::cpu::chosen().name()));
     Reporter::new(events, log, &options.stop)
 }

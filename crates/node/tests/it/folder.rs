@@ -31,6 +31,7 @@ pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
         sizes: Sizes::default(),
         blocksxor: false,
         debug_bench: false,
+        build: "test",
         stop: Arc::new(AtomicBool::new(false)),
     }
 }

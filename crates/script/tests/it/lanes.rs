@@ -208,12 +208,13 @@ fn change(check: &mut Check, rng: &mut Rng) {
     }
 }
 
-fn lanes_of_this_machine() -> Option<Lanes> {
-    let lanes = Lanes::detect();
-    if lanes.is_none() {
-        println!("skipped: this processor has no lanes");
+/// Every kind of lanes that is made for this processor; where none is, the portable ones.
+fn lanes_of_this_machine() -> Vec<Lanes> {
+    let mut all = Lanes::available();
+    if all.len() > 1 {
+        all.remove(0);
     }
-    lanes
+    all
 }
 
 /// Proves `checks` and asks libsecp256k1; nothing may be proven that does not hold. Returns how many hold, and how many
@@ -228,15 +229,14 @@ fn compare(lanes: Lanes, checks: &[Check]) -> (usize, usize) {
     (count(&holds), count(&holds) - count(&proven))
 }
 
-/// Chance does not meet what the lanes leave out: every good check is proven. With SLOW=1, half a million checks.
-#[test]
-fn lanes_agree_on_random_checks() {
-    let Some(lanes) = lanes_of_this_machine() else { return };
-    let mut rng = Rng::new(11);
-    let (mut all, mut good_ones) = (0, 0);
-    for round in 0..if testkit::is_slow() { 4000 } else { 24 } {
+/// Compares `count` checks and more, half of them good, the others changed in two of three cases; says how many, and how
+/// many of them were good.
+fn random_checks(lanes: Lanes, seed: u64, count: usize) -> (usize, usize) {
+    let mut rng = Rng::new(seed);
+    let (mut all, mut good_ones, mut round) = (0, 0, 0);
+    while all < count {
         let mut checks: Vec<Check> = (0..1 + round % 131).map(|_| good(&mut rng)).collect();
-        assert_eq!(compare(lanes, &checks), (checks.len(), 0), "good ones, round {round}");
+        assert_eq!(compare(lanes, &checks), (checks.len(), 0), "good ones, {lanes:?}, seed {seed}, round {round}");
         for check in &mut checks {
             if !rng.u64().is_multiple_of(3) {
                 change(check, &mut rng);
@@ -247,9 +247,28 @@ fn lanes_agree_on_random_checks() {
         assert!(unproven * 20 <= checks.len() + 40, "round {round}: {unproven} of {holds} not proven");
         all += 2 * checks.len();
         good_ones += holds + checks.len();
+        round += 1;
     }
-    println!("{all} checks, {good_ones} of them good");
-    assert!(good_ones * 2 > all && good_ones < all);
+    (all, good_ones)
+}
+
+/// Chance does not meet what the lanes leave out: every good check is proven. With SLOW=1, half a million checks of each
+/// kind of lanes, or as many as `CHECKS` says, on all processors.
+#[test]
+fn lanes_agree_on_random_checks() {
+    let named = std::env::var("CHECKS").ok().map(|text| text.parse().expect("CHECKS is a number"));
+    let count: usize = if testkit::is_slow() { named.unwrap_or(520_000) } else { 600 };
+    let threads = if testkit::is_slow() { std::thread::available_parallelism().unwrap().get() } else { 1 };
+    for lanes in lanes_of_this_machine() {
+        let (all, good_ones) = std::thread::scope(|scope| {
+            let part = |thread| scope.spawn(move || random_checks(lanes, 11 + thread as u64, count / threads));
+            let parts: Vec<_> = (0..threads).map(part).collect();
+            let sums = parts.into_iter().map(|part| part.join().expect("a thread that compares"));
+            sums.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
+        });
+        println!("{}: {all} checks, {good_ones} of them good", lanes.name());
+        assert!(good_ones * 2 > all && good_ones < all);
+    }
 }
 
 /// The first input that is bad is told, whether a batch or the script finds it.
@@ -275,7 +294,10 @@ fn lanes_report_first_bad_input() {
 /// Every number of lanes filled, every lane bad alone.
 #[test]
 fn lanes_partly_filled_agree() {
-    let Some(lanes) = lanes_of_this_machine() else { return };
+    lanes_of_this_machine().into_iter().for_each(lanes_partly_filled_agree_in);
+}
+
+fn lanes_partly_filled_agree_in(lanes: Lanes) {
     let mut rng = Rng::new(12);
     let checks: Vec<Check> = (0..36).map(|_| good(&mut rng)).collect();
     for count in 0..=checks.len() {
@@ -324,7 +346,10 @@ fn small_digits() -> [Vec<Number>; 2] {
 /// points. Whatever the lanes say, nothing is proven that does not hold.
 #[test]
 fn lanes_agree_on_exceptional_sums() {
-    let Some(lanes) = lanes_of_this_machine() else { return };
+    lanes_of_this_machine().into_iter().for_each(lanes_agree_on_exceptional_sums_in);
+}
+
+fn lanes_agree_on_exceptional_sums_in(lanes: Lanes) {
     let (special, [bases, keys]) = (special(), small_digits());
     let lambda = Number::new(literal(LAMBDA));
     let mut rng = Rng::new(13);
@@ -470,7 +495,10 @@ fn nudge(check: &mut Check, rng: &mut Rng) {
 /// Signatures of which keys, nonces and scalars have to do with each other and with windows, halves and lambda.
 #[test]
 fn lanes_agree_on_related_numbers() {
-    let Some(lanes) = lanes_of_this_machine() else { return };
+    lanes_of_this_machine().into_iter().for_each(lanes_agree_on_related_numbers_in);
+}
+
+fn lanes_agree_on_related_numbers_in(lanes: Lanes) {
     let mut rng = Rng::new(17);
     let (mut all, mut good, mut missed) = (0, 0, 0);
     for _ in 0..if testkit::is_slow() { 400 } else { 4 } {
@@ -498,7 +526,10 @@ fn lanes_agree_on_related_numbers() {
 /// Signatures whose sum is infinity have no r: none is proven, whatever r claims.
 #[test]
 fn lanes_agree_on_sums_at_infinity() {
-    let Some(lanes) = lanes_of_this_machine() else { return };
+    lanes_of_this_machine().into_iter().for_each(lanes_agree_on_sums_at_infinity_in);
+}
+
+fn lanes_agree_on_sums_at_infinity_in(lanes: Lanes) {
     let (mut checks, mut rng) = (Vec::new(), Rng::new(14));
     let special = special();
     for at in 0..200 {
@@ -532,7 +563,10 @@ fn lanes_agree_on_sums_at_infinity() {
 /// A tweak of zero changes nothing: the sum is the key itself.
 #[test]
 fn lanes_agree_on_tweak_of_zero() {
-    let Some(lanes) = lanes_of_this_machine() else { return };
+    lanes_of_this_machine().into_iter().for_each(lanes_agree_on_tweak_of_zero_in);
+}
+
+fn lanes_agree_on_tweak_of_zero_in(lanes: Lanes) {
     let mut rng = Rng::new(15);
     let tweak = |tweak: [u8; 32], rng: &mut Rng| {
         let internal: XOnlyPublicKey = Number::random(rng).point().x_only_public_key().0;
@@ -548,7 +582,10 @@ fn lanes_agree_on_tweak_of_zero() {
 /// High S never passes libsecp256k1; a sum with x = r + n does.
 #[test]
 fn lanes_prove_neither_high_s_nor_wrapped_x() {
-    let Some(lanes) = lanes_of_this_machine() else { return };
+    lanes_of_this_machine().into_iter().for_each(lanes_prove_neither_high_s_nor_wrapped_x_in);
+}
+
+fn lanes_prove_neither_high_s_nor_wrapped_x_in(lanes: Lanes) {
     let mut rng = Rng::new(16);
     let mut checks = Vec::new();
     while checks.len() < 20 {

@@ -5,15 +5,16 @@
 //! claimed, and its y's parity where that counts.
 
 use super::digits::Recoded;
-use super::field::{Fe, LANES, mul, square};
+use super::field::{Fe, mul, mul_columns, square};
 use super::ladder::{self, Room};
 use super::point::{Point, WAYS};
-use super::power::{self, inverses, roots};
+use super::power::{self, roots};
 use super::reference::{Field, GENERATOR, Scalar, invert_all, words_of};
-use super::{Claim, Lanes, Y};
+use super::vector::{LANES_MAX, Vector};
+use super::{Claim, Y};
 
-/// Questions that are answered together: as many vectors as [`power`] takes.
-const CHUNK: usize = LANES * power::WAYS;
+/// As many vectors as [`power`] takes are answered together: a bit for each of their questions.
+const _: () = assert!(LANES_MAX * power::WAYS <= 32);
 
 /// Whether `base G + key P` has this x, and this parity of y.
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +32,18 @@ struct Question {
     sum_odd: Option<bool>,
 }
 
-/// See [`Lanes::prove`].
-pub(super) fn prove(_lanes: Lanes, claims: &[Claim]) -> Vec<bool> {
+/// Which of the claims are proven, in order, in vectors like this one.
+pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
     let mut proven = vec![false; claims.len()];
     let mut questions = questions(claims);
     // Those that want y's parity cost an inversion: keep them together.
     questions.sort_by_key(|question| question.sum_odd.is_some());
     let mut room = Room::new();
-    for chunk in questions.chunks(CHUNK) {
-        // SAFETY: a value of `Lanes` is made only where the processor has AVX-512 F and IFMA.
-        let answers = unsafe { answers(chunk, &mut room) };
+    for chunk in questions.chunks(V::LANES * power::WAYS) {
+        let answers = like.run(
+            #[inline(always)]
+            || answers(like, chunk, &mut room),
+        );
         for (at, question) in chunk.iter().enumerate() {
             proven[question.claim] = answers >> at & 1 == 1;
         }
@@ -146,25 +149,27 @@ fn tweaked(x: &[u8; 32], tweak: &[u8; 32], sum: &[u8; 32], odd: bool) -> Option<
 }
 
 /// A bit for each question whose answer is yes.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn answers(questions: &[Question], room: &mut Room) -> u32 {
-    let (keys, mut proven) = lift(questions);
-    let mut sums = [[Fe::small(1); 3]; power::WAYS];
-    for (at, part) in questions.chunks(LANES * WAYS).enumerate() {
+#[inline(always)]
+fn answers<V: Vector>(like: V, questions: &[Question], room: &mut Room<V>) -> u32 {
+    let (keys, mut proven) = lift(like, questions);
+    let mut sums = [[Fe::small(like, 1); 3]; power::WAYS];
+    for (at, part) in questions.chunks(V::LANES * WAYS).enumerate() {
         let first = at * WAYS;
         let mut digits = [const { Recoded::ONES }; WAYS];
         for (lane, question) in part.iter().enumerate() {
-            digits[lane / LANES].set(lane % LANES, question.base, question.key);
+            digits[lane / V::LANES].set(lane % V::LANES, question.base, question.key);
         }
         let points = ladder::sums(&[keys[first], keys[first + 1]], &digits, room);
-        for (way, Point { x, y, z }) in points.into_iter().enumerate() {
+        for way in 0..WAYS {
+            let Point { x, y, z } = points[way];
             sums[first + way] = [x, y, z];
         }
     }
     let mut equal = 0;
-    for (way, [x, _, z]) in sums.iter().enumerate() {
-        let want = mul(&lanes(questions, way, |question| question.sum_x), &square(z));
-        equal |= u32::from(!z.is_zero() & x.equals(&want)) << (way * LANES);
+    for way in 0..power::WAYS {
+        let [x, _, z] = &sums[way];
+        let want = mul(&lanes(like, questions, way, |question| question.sum_x), &square(z));
+        equal |= u32::from(!z.is_zero() & x.equals(&want)) << (way * V::LANES);
     }
     proven &= equal;
     if questions.iter().any(|question| question.sum_odd.is_some()) {
@@ -174,13 +179,13 @@ fn answers(questions: &[Question], room: &mut Room) -> u32 {
 }
 
 /// The keys' points, and the lanes where they are points, and those that were meant.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn lift(questions: &[Question]) -> ([[Fe; 2]; power::WAYS], u32) {
-    let mut squares = [Fe::small(1); power::WAYS];
-    let mut keys = [[Fe::small(1); 2]; power::WAYS];
+#[inline(always)]
+fn lift<V: Vector>(like: V, questions: &[Question]) -> ([[Fe<V>; 2]; power::WAYS], u32) {
+    let mut squares = [Fe::small(like, 1); power::WAYS];
+    let mut keys = [[Fe::small(like, 1); 2]; power::WAYS];
     for way in 0..power::WAYS {
-        let x = lanes(questions, way, |question| question.x);
-        squares[way] = super::field::mul_columns(&square(&x), &x).plus(&Fe::small(7)).carry();
+        let x = lanes(like, questions, way, |question| question.x);
+        squares[way] = mul_columns(&square(&x), &x).plus(&Fe::small(like, 7)).carry();
         keys[way][0] = x;
     }
     let roots = roots(&squares);
@@ -188,11 +193,11 @@ fn lift(questions: &[Question]) -> ([[Fe; 2]; power::WAYS], u32) {
     let given = mask(questions, |question| question.y.is_some());
     let mut points = 0;
     for way in 0..power::WAYS {
-        let shift = way * LANES;
+        let shift = way * V::LANES;
         let root = roots[way];
         let is_point = square(&root).equals(&squares[way]);
         let y = root.negative_where(root.is_odd() ^ (odd >> shift) as u8);
-        let wanted = lanes(questions, way, |question| question.y.unwrap_or(Field::ONE));
+        let wanted = lanes(like, questions, way, |question| question.y.unwrap_or(Field::ONE));
         let is_meant = y.equals(&wanted) | !(given >> shift) as u8;
         keys[way][1] = y;
         points |= u32::from(is_point & is_meant) << shift;
@@ -201,27 +206,31 @@ fn lift(questions: &[Question]) -> ([[Fe; 2]; power::WAYS], u32) {
 }
 
 /// The lanes where the parity of the sum's y is as wanted, or of no matter.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn parities(questions: &[Question], sums: &[[Fe; 3]; power::WAYS]) -> u32 {
-    let inverses = inverses(&sums.map(|[_, _, z]| z));
+#[inline(always)]
+fn parities<V: Vector>(questions: &[Question], sums: &[[Fe<V>; 3]; power::WAYS]) -> u32 {
+    let mut inverses = [sums[0][2]; power::WAYS];
+    for way in 1..power::WAYS {
+        inverses[way] = sums[way][2];
+    }
+    let inverses = power::inverses(&inverses);
     let mut odd = 0;
     for way in 0..power::WAYS {
         let inverse = &inverses[way];
         let y = mul(&sums[way][1], &mul(&square(inverse), inverse));
-        odd |= u32::from(y.is_odd()) << (way * LANES);
+        odd |= u32::from(y.is_odd()) << (way * V::LANES);
     }
     let wanted = mask(questions, |question| question.sum_odd == Some(true));
     !(odd ^ wanted) | mask(questions, |question| question.sum_odd.is_none())
 }
 
 /// A number of each question of a vector; of lanes without a question, the generator's x.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn lanes(questions: &[Question], way: usize, number: impl Fn(&Question) -> Field) -> Fe {
-    let mut numbers = [GENERATOR.x.words(); LANES];
-    for (to, question) in numbers.iter_mut().zip(questions.iter().skip(way * LANES)) {
+#[inline(always)]
+fn lanes<V: Vector>(like: V, questions: &[Question], way: usize, number: impl Fn(&Question) -> Field) -> Fe<V> {
+    let mut numbers = [GENERATOR.x.words(); LANES_MAX];
+    for (to, question) in numbers.iter_mut().zip(questions.iter().skip(way * V::LANES)) {
         *to = number(question).words();
     }
-    Fe::from_lanes(&numbers)
+    Fe::from_lanes(like, &numbers)
 }
 
 /// A bit for each question of which something is so.

@@ -13,8 +13,8 @@
 //! Source: R. P. Gallant, R. J. Lambert, S. A. Vanstone, "Faster Point Multiplication on Elliptic Curves with Efficient
 //! Endomorphisms"; the constants, and rounding by a product and a shift: libsecp256k1, `scalar_impl.h`.
 
-use super::field::LANES;
 use super::reference::{Scalar, add_product};
+use super::vector::LANES_MAX;
 
 /// Bits of a window of the key's scalars: a table of `2^(bits - 1)` multiples is made for each key. Measured: with 4 bits a
 /// signature takes as long, with 6 bits 8 % longer.
@@ -45,13 +45,13 @@ const G2: [u64; 4] = [0x1571_b4ae_8ac4_7f71, 0x2212_08ac_9df5_06c6, 0x6f54_7fa9_
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digits {
     /// Places in the table: place `i` holds `2 i + 1` times the point.
-    pub(super) places: [u16; LANES],
+    pub(super) places: [u16; LANES_MAX],
     /// The lanes whose digit is negative.
     pub(super) negative: u8,
 }
 
 impl Digits {
-    const ONES: Digits = Digits { places: [0; LANES], negative: 0 };
+    const ONES: Digits = Digits { places: [0; LANES_MAX], negative: 0 };
 
     /// Sets a lane's digit from the `bits` bits of its window.
     fn set(&mut self, lane: usize, window: u64, bits: usize) {
@@ -63,7 +63,7 @@ impl Digits {
     }
 }
 
-/// The digits of both scalars of eight lanes, the lowest window first; of each the two halves.
+/// The digits of both scalars of a vector's lanes, the lowest window first; of each the two halves.
 #[derive(Clone, Debug)]
 pub(super) struct Recoded {
     /// For G and 2^128 G.

@@ -1,104 +1,118 @@
-//! The field in vector lanes: eight elements at a time, each in five limbs of 52 bits (AVX-512 F and IFMA).
+//! The field in vector lanes: an element a lane, each in five limbs of 52 bits, over any kind of [`Vector`].
 //!
 //! Layout: vector `i` of an element holds the lanes' limb `i`, of weight 2^(52 i).
 //! Invariant of [`Fe`]: limbs 0 to 3 are below 2^52, limb 4 is below 2^50. So an element is below 2^258, not reduced, and
-//! what multiplies (of each limb the low 52 bits) takes it as it is.
+//! what multiplies (numbers below 2^52) takes it as it is.
 //! [`Columns`] are sums that were not carried yet: signed limbs of up to 60 bits, on which sums, differences and small
 //! multiples cost one instruction a limb. [`Columns::carry`] makes an element of them again; one carry for a whole
-//! expression. What each operation adds is bounded where it stands.
+//! expression. What each operation adds is bounded where it stands, and asserted.
 //!
 //! Folding: the prime is 2^256 - C with C = 2^32 + 977, so that 2^256 is C and 2^260 is 16 C.
 
-use std::arch::x86_64::*;
+use super::vector::{C, CALLS, LANES_MAX, Vector};
 
-/// Lanes of a vector.
-pub(super) const LANES: usize = 8;
-/// What 2^256 is in the field.
-const C: i64 = 0x1_0000_03d1;
 /// Bits of a limb.
-const LIMB: i64 = (1 << 52) - 1;
+const LIMB: u64 = (1 << 52) - 1;
 /// Bits of the highest limb that are below 2^256.
-const TOP: i64 = (1 << 48) - 1;
-/// So often [`Columns::carry`] adds the prime, so that what was negative becomes positive: limb 4 of the columns is above
-/// -2^59, and 2^59 is 2^11 times 2^48.
-const PRIMES_ADDED: i64 = 1 << 11;
+const TOP: u64 = (1 << 48) - 1;
+/// The number of primes that [`Columns::carry`] adds, so that what was negative becomes positive: limb 4 of the columns is
+/// above -2^59, and 2^59 is 2^11 times 2^48.
+const PRIMES_ADDED: u64 = 1 << 11;
+/// Where lower halves may be negative, the upper columns of a product are begun with this much more, and what it carries
+/// is taken from the next: ten lower halves are above -10 * 2^51 > -2^55.
+const SPARE: u64 = 1 << 55;
 
-/// Eight elements of the field, one in each lane.
+/// Elements of the field, one in each lane.
 #[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Fe([__m512i; 5]);
+pub(super) struct Fe<V>([V; 5]);
 
-/// Eight sums of multiples of elements that were not carried yet.
+/// Sums of multiples of elements that were not carried yet.
 ///
 /// Invariant: limbs 0 to 3 lie within 2^60 of zero, limb 4 within -2^59 and 2^60.
 #[derive(Clone, Copy)]
-pub(super) struct Columns([__m512i; 5]);
+pub(super) struct Columns<V>([V; 5]);
 
-/// A product before it is folded: unsigned columns of weight 2^(52 i).
-type Wide = [__m512i; 10];
+/// A product before it is folded: columns of weight 2^(52 i).
+type Wide<V> = [V; 10];
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn splat(word: i64) -> __m512i {
-    _mm512_set1_epi64(word)
+/// What the columns of `products` products are begun with: less what the bits of their halves, and of those in [`fold`],
+/// have beside them.
+const fn begin<V: Vector>(products: u64) -> [u64; 10] {
+    let mut begin = [0u64; 10];
+    let mut k = 0;
+    while k < 10 {
+        // Column k has the lower halves of the pairs with i + j = k, and the upper ones of those with i + j = k - 1.
+        let (mut lows, mut highs) = (products * pairs_of(k), if k == 0 { 0 } else { products * pairs_of(k - 1) });
+        let folded: [[u64; 2]; 5] = [[2, 0], [1, 2], [1, 1], [1, 1], [1, 1]];
+        if k < 5 {
+            (lows, highs) = (lows + folded[k][0], highs + folded[k][1]);
+        }
+        begin[k] = 0u64.wrapping_sub(lows.wrapping_mul(V::LOW)).wrapping_sub(highs.wrapping_mul(V::HIGH));
+        if V::SIGNED && 5 <= k && k <= 8 {
+            begin[k] = begin[k].wrapping_add(SPARE);
+        }
+        if V::SIGNED && 6 <= k {
+            begin[k] = begin[k].wrapping_sub(SPARE >> 52);
+        }
+        k += 1;
+    }
+    begin
 }
 
-/// Eight words as a vector.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn load(words: &[u64; 8]) -> __m512i {
-    // SAFETY: reads the 64 bytes of `words`; no alignment needed.
-    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+/// Pairs of limbs whose places sum to `k`.
+const fn pairs_of(k: usize) -> u64 {
+    (if k < 5 { k + 1 } else { 9 - k }) as u64
 }
 
-/// A vector as eight words.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn store(vector: __m512i, words: &mut [u64; 8]) {
-    // SAFETY: writes the 64 bytes of `words`; no alignment needed.
-    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
+/// Sums of lower and of upper halves of limbs' products; where [`Vector::APART`] says so in columns apart, which is 4 % of
+/// a signature with AVX-512.
+struct Halves<V> {
+    low: Wide<V>,
+    high: Wide<V>,
 }
 
-/// Sums of lower and of upper halves of limbs' products, apart: a column of both would be twice as long a chain of
-/// additions, each waiting for the last. Apart, a signature takes 4 % less.
-struct Halves {
-    low: Wide,
-    high: Wide,
-}
-
-impl Halves {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn none() -> Halves {
-        Halves { low: [splat(0); 10], high: [splat(0); 10] }
+impl<V: Vector> Halves<V> {
+    #[inline(always)]
+    fn begin(like: V, columns: [u64; 10]) -> Halves<V> {
+        let zero = like.splat(0);
+        let mut low = [zero; 10];
+        for i in 0..10 {
+            low[i] = like.splat(columns[i]);
+        }
+        Halves { low, high: [zero; 10] }
     }
 
-    /// Adds the product of limb `i` of `a` and limb `j` of `b`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn add(&mut self, a: &Fe, i: usize, b: &Fe, j: usize) {
-        self.low[i + j] = _mm512_madd52lo_epu64(self.low[i + j], a.0[i], b.0[j]);
-        self.high[i + j + 1] = _mm512_madd52hi_epu64(self.high[i + j + 1], a.0[i], b.0[j]);
+    /// Adds the product of two limbs to columns `k` and `k + 1`.
+    #[inline(always)]
+    fn add(&mut self, k: usize, a: V::Factor, b: V::Factor) {
+        if V::APART {
+            V::add_product(&mut self.low[k], &mut self.high[k + 1], a, b);
+        } else {
+            let (mut low, mut high) = (self.low[k], self.low[k + 1]);
+            V::add_product(&mut low, &mut high, a, b);
+            (self.low[k], self.low[k + 1]) = (low, high);
+        }
     }
 
-    /// Adds the product of `a` and `b`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn add_product(&mut self, a: &Fe, b: &Fe) {
+    /// Adds the product of `a` and `b`. With one limb of `a` after the other, six columns are touched at a time.
+    #[inline(always)]
+    fn add_elements(&mut self, a: &Fe<V>, b: &Fe<V>) {
         debug_assert!(a.is_valid() && b.is_valid());
+        let (a, b) = (a.factors(), b.factors());
         for i in 0..5 {
             for j in 0..5 {
-                self.add(a, i, b, j);
+                self.add(i + j, a[i], b[j]);
             }
         }
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn sum(self) -> Wide {
+    #[inline(always)]
+    fn sum(self) -> Wide<V> {
         let mut sum = self.low;
-        for (column, high) in sum.iter_mut().zip(self.high) {
-            *column = _mm512_add_epi64(*column, high);
+        if V::APART {
+            for i in 1..10 {
+                sum[i] = sum[i].plus(self.high[i]);
+            }
         }
         sum
     }
@@ -106,223 +120,265 @@ impl Halves {
 
 /// Brings the upper columns down.
 ///
-/// A column of one product sums at most nine numbers below 2^52, of two products eighteen. Limb 4 of each factor is below
-/// 2^50, so column 9 is below 2 * 2^48 and takes a carry of less than 2^6: after carrying, columns 5 to 9 are below 2^52.
-/// The result's columns are below (18 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn fold(mut t: Wide) -> Columns {
-    let (limb, c16) = (splat(LIMB), splat(C << 4));
+/// A column of one product sums at most five lower halves (below 2^52, in magnitude 2^51 where they are signed) and four
+/// upper ones (below 2^52), of two products twice that: eighteen numbers below 2^52. Limb 4 of each factor is below 2^50,
+/// so column 9 is below 2 * 2^48 and takes a carry of less than 2^6: after carrying, columns 5 to 9 are below 2^52. They
+/// are not negative either: they and the upper halves of column 4 sum numbers of which none is.
+/// The result's columns are below (18 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52; where lower halves
+/// are signed, above -12 * 2^51, of a single product -7 * 2^51 > -4 * 2^52.
+#[inline(always)]
+fn fold<V: Vector>(mut t: Wide<V>) -> Columns<V> {
+    let zero = t[0].splat(0);
+    let (limb, c16) = (zero.splat(LIMB), zero.splat(C << 4).factor());
     for i in 5..9 {
-        t[i + 1] = _mm512_add_epi64(t[i + 1], _mm512_srli_epi64::<52>(t[i]));
-        t[i] = _mm512_and_si512(t[i], limb);
+        debug_assert!(within(t[i], 0, 1 << 58), "what is shifted is not negative");
+        t[i + 1] = t[i + 1].plus(t[i].down::<52>());
+        t[i] = t[i].and(limb);
     }
-    debug_assert!(t[5..].iter().all(|&column| within(column, 0, LIMB)));
-    for i in 0..5 {
-        t[i] = _mm512_madd52lo_epu64(t[i], t[i + 5], c16);
+    for i in 5..10 {
+        debug_assert!(within(t[i], 0, LIMB.cast_signed()), "a factor");
     }
-    for i in 0..4 {
-        t[i + 1] = _mm512_madd52hi_epu64(t[i + 1], t[i + 5], c16);
-    }
-    // What is above limb 4 now: below 2^(52 + 37 - 52), once more 2^260 each.
-    let above = _mm512_madd52hi_epu64(splat(0), t[9], c16);
-    t[0] = _mm512_madd52lo_epu64(t[0], above, c16);
-    t[1] = _mm512_madd52hi_epu64(t[1], above, c16);
-    Columns([t[0], t[1], t[2], t[3], t[4]])
+    let [mut t0, mut t1, mut t2, mut t3, mut t4, t5, t6, t7, t8, t9] = t;
+    V::add_product(&mut t0, &mut t1, t5.factor(), c16);
+    V::add_product(&mut t1, &mut t2, t6.factor(), c16);
+    V::add_product(&mut t2, &mut t3, t7.factor(), c16);
+    V::add_product(&mut t3, &mut t4, t8.factor(), c16);
+    // What is above limb 4 now: at most 2^(52 + 37 - 52), once more 2^260 each.
+    let mut above = zero.splat(0u64.wrapping_sub(V::HIGH));
+    V::add_product(&mut t4, &mut above, t9.factor(), c16);
+    debug_assert!(within(above, 0, 1 << 37));
+    V::add_product(&mut t0, &mut t1, above.factor(), c16);
+    Columns([t0, t1, t2, t3, t4])
 }
 
 /// The product, not carried.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn mul_columns(a: &Fe, b: &Fe) -> Columns {
-    let mut halves = Halves::none();
-    halves.add_product(a, b);
-    fold(halves.sum())
+#[inline(always)]
+pub(super) fn mul_columns<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Columns<V> {
+    a.like().call(
+        #[inline(always)]
+        || {
+            let mut halves = Halves::begin(a.0[0], const { begin::<V>(1) });
+            halves.add_elements(a, b);
+            fold(halves.sum())
+        },
+    )
 }
 
 /// `a b + c d`, not carried; folded once.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn dot_columns(a: &Fe, b: &Fe, c: &Fe, d: &Fe) -> Columns {
-    let mut halves = Halves::none();
-    halves.add_product(a, b);
-    halves.add_product(c, d);
-    fold(halves.sum())
+#[inline(always)]
+pub(super) fn dot_columns<V: Vector>(a: &Fe<V>, b: &Fe<V>, c: &Fe<V>, d: &Fe<V>) -> Columns<V> {
+    a.like().call(
+        #[inline(always)]
+        || {
+            let mut halves = Halves::begin(a.0[0], const { begin::<V>(2) });
+            halves.add_elements(a, b);
+            halves.add_elements(c, d);
+            fold(halves.sum())
+        },
+    )
 }
 
 /// The square, not carried: the products of different limbs are made once and doubled.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn square_columns(a: &Fe) -> Columns {
-    debug_assert!(a.is_valid());
-    let mut halves = Halves::none();
-    for i in 0..5 {
-        for j in i + 1..5 {
-            halves.add(a, i, a, j);
-        }
+#[inline(always)]
+pub(super) fn square_columns<V: Vector>(a: &Fe<V>) -> Columns<V> {
+    a.like().call(
+        #[inline(always)]
+        || {
+            debug_assert!(a.is_valid());
+            let f = a.factors();
+            let mut halves = Halves::begin(a.0[0], const { begin_square::<V>() });
+            for i in 0..5 {
+                for j in i + 1..5 {
+                    halves.add(i + j, f[i], f[j]);
+                }
+            }
+            for i in 1..9 {
+                halves.low[i] = halves.low[i].plus(halves.low[i]);
+                if V::APART {
+                    halves.high[i] = halves.high[i].plus(halves.high[i]);
+                }
+            }
+            for i in 0..5 {
+                halves.add(2 * i, f[i], f[i]);
+            }
+            fold(halves.sum())
+        },
+    )
+}
+
+/// As [`begin`], where columns 1 to 8 are doubled on the way. All its numbers are even.
+const fn begin_square<V: Vector>() -> [u64; 10] {
+    let mut columns = begin::<V>(1);
+    let mut k = 1;
+    while k < 9 {
+        assert!(columns[k] & 1 == 0);
+        columns[k] >>= 1;
+        k += 1;
     }
-    let Halves { mut low, mut high } = halves;
-    for i in 1..9 {
-        (low[i], high[i]) = (_mm512_add_epi64(low[i], low[i]), _mm512_add_epi64(high[i], high[i]));
-    }
-    let mut halves = Halves { low, high };
-    for i in 0..5 {
-        halves.add(a, i, a, i);
-    }
-    fold(halves.sum())
+    columns
 }
 
 /// The product.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn mul(a: &Fe, b: &Fe) -> Fe {
+#[inline(always)]
+pub(super) fn mul<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Fe<V> {
     mul_columns(a, b).carry()
 }
 
 /// The square.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn square(a: &Fe) -> Fe {
+#[inline(always)]
+pub(super) fn square<V: Vector>(a: &Fe<V>) -> Fe<V> {
     square_columns(a).carry()
 }
 
-impl Columns {
+impl<V: Vector> Columns<V> {
     /// Carries, and folds what is above bit 256.
     ///
     /// The prime is added [`PRIMES_ADDED`] times, so that limb 4 is positive and below 2^61; `above` is then between 0 and
     /// 2^13. Limb 4 keeps 48 bits and gets bit 48 back (`above` is folded one less), so that a negative carry from below,
     /// which is more than -2^9, cannot make it negative. In the end limb 4 is between 2^48 - 2^9 and 2^49 + 2^9.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn carry(self) -> Fe {
+    #[inline(always)]
+    pub(super) fn carry(self) -> Fe<V> {
+        if !CALLS {
+            return self.carried();
+        }
+        self.0[0].call(
+            #[inline(always)]
+            || self.carried(),
+        )
+    }
+
+    /// See [`Columns::carry`].
+    #[inline(always)]
+    fn carried(self) -> Fe<V> {
         debug_assert!(self.is_valid());
         let mut t = self.0;
-        let top = _mm512_add_epi64(t[4], splat(PRIMES_ADDED << 48));
-        let above = _mm512_srai_epi64::<48>(top);
-        t[4] = _mm512_or_si512(_mm512_and_si512(top, splat(TOP)), splat(TOP + 1));
-        t[0] = _mm512_sub_epi64(t[0], splat((PRIMES_ADDED + 1) * C));
-        t[0] = _mm512_madd52lo_epu64(t[0], above, splat(C));
+        let like = t[0];
+        let (bias, back) = (V::CARRY_BIAS, V::CARRY_BIAS >> 52);
+        let top = t[4].plus(like.splat(PRIMES_ADDED << 48));
+        let above = top.down::<48>();
+        t[4] = top.and(like.splat(TOP)).plus(like.splat(TOP + 1 - back));
+        t[0] = t[0].plus(like.splat(bias.wrapping_sub((PRIMES_ADDED + 1) * C)));
+        t[0] = t[0].plus_c_times(above);
         for i in 0..4 {
-            t[i + 1] = _mm512_add_epi64(t[i + 1], _mm512_srai_epi64::<52>(t[i]));
-            t[i] = _mm512_and_si512(t[i], splat(LIMB));
+            if i > 0 && bias != 0 {
+                t[i] = t[i].plus(like.splat(bias - back));
+            }
+            t[i + 1] = t[i + 1].plus(t[i].carried());
+            t[i] = t[i].and(like.splat(LIMB));
         }
         let carried = Fe(t);
         debug_assert!(carried.is_valid());
         carried
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn plus(mut self, other: &Fe) -> Columns {
+    #[inline(always)]
+    pub(super) fn plus(mut self, other: &Fe<V>) -> Columns<V> {
         for i in 0..5 {
-            self.0[i] = _mm512_add_epi64(self.0[i], other.0[i]);
+            self.0[i] = self.0[i].plus(other.0[i]);
         }
         self
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn minus(mut self, other: &Fe) -> Columns {
+    #[inline(always)]
+    pub(super) fn minus(mut self, other: &Fe<V>) -> Columns<V> {
         for i in 0..5 {
-            self.0[i] = _mm512_sub_epi64(self.0[i], other.0[i]);
+            self.0[i] = self.0[i].minus(other.0[i]);
         }
         self
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn minus_columns(self, other: Columns) -> Columns {
+    #[inline(always)]
+    pub(super) fn minus_columns(self, other: Columns<V>) -> Columns<V> {
         self.minus(&Fe(other.0))
     }
 
     /// Times two.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn twice(mut self) -> Columns {
-        for limb in &mut self.0 {
-            *limb = _mm512_add_epi64(*limb, *limb);
+    #[inline(always)]
+    pub(super) fn twice(mut self) -> Columns<V> {
+        for i in 0..5 {
+            self.0[i] = self.0[i].plus(self.0[i]);
         }
         self
     }
 
     /// Times three.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn thrice(mut self) -> Columns {
-        for limb in &mut self.0 {
-            *limb = _mm512_add_epi64(*limb, _mm512_add_epi64(*limb, *limb));
+    #[inline(always)]
+    pub(super) fn thrice(mut self) -> Columns<V> {
+        for i in 0..5 {
+            self.0[i] = self.0[i].plus(self.0[i].plus(self.0[i]));
         }
         self
     }
 
     /// Times two to the power of `POWER`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn shifted<const POWER: u32>(mut self) -> Columns {
-        for limb in &mut self.0 {
-            *limb = _mm512_slli_epi64::<POWER>(*limb);
+    #[inline(always)]
+    pub(super) fn shifted<const POWER: u32>(mut self) -> Columns<V> {
+        for i in 0..5 {
+            self.0[i] = self.0[i].up::<POWER>();
         }
         self
     }
 
     /// The negative in the lanes of `mask`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn negative_where(mut self, mask: u8) -> Columns {
-        for limb in &mut self.0 {
-            *limb = _mm512_mask_sub_epi64(*limb, mask, splat(0), *limb);
+    #[inline(always)]
+    pub(super) fn negative_where(mut self, mask: u8) -> Columns<V> {
+        for i in 0..5 {
+            self.0[i] = self.0[i].negative_where(mask);
         }
         self
     }
 
     /// The limbs' bounds hold in every lane.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     fn is_valid(&self) -> bool {
-        (0..4).all(|i| within(self.0[i], -1 << 60, 1 << 60)) && within(self.0[4], -1 << 59, 1 << 60)
+        let [t0, t1, t2, t3, t4] = self.0;
+        let low = within(t0, -1 << 60, 1 << 60) && within(t1, -1 << 60, 1 << 60);
+        low && within(t2, -1 << 60, 1 << 60) && within(t3, -1 << 60, 1 << 60) && within(t4, -1 << 59, 1 << 60)
     }
 }
 
-impl Fe {
+impl<V: Vector> Fe<V> {
     /// A small number in all lanes.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn small(number: u32) -> Fe {
-        Fe([splat(i64::from(number)), splat(0), splat(0), splat(0), splat(0)])
+    #[inline(always)]
+    pub(super) fn small(like: V, number: u32) -> Fe<V> {
+        let zero = like.splat(0);
+        Fe([like.splat(u64::from(number)), zero, zero, zero, zero])
     }
 
     /// The same number of 256 bits in all lanes.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn splat(words: [u64; 4]) -> Fe {
-        Fe::from_words(words.map(|word| splat(word.cast_signed())))
+    #[inline(always)]
+    pub(super) fn splat(like: V, w: [u64; 4]) -> Fe<V> {
+        Fe::from_words([like.splat(w[0]), like.splat(w[1]), like.splat(w[2]), like.splat(w[3])])
     }
 
     /// Numbers of 256 bits; vector `i` holds the lanes' word `i`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn from_words(w: [__m512i; 4]) -> Fe {
-        let limb = splat(LIMB);
-        let or = |a, b| _mm512_and_si512(_mm512_or_si512(a, b), limb);
+    #[inline(always)]
+    pub(super) fn from_words(w: [V; 4]) -> Fe<V> {
+        let limb = w[0].splat(LIMB);
         Fe([
-            _mm512_and_si512(w[0], limb),
-            or(_mm512_srli_epi64::<52>(w[0]), _mm512_slli_epi64::<12>(w[1])),
-            or(_mm512_srli_epi64::<40>(w[1]), _mm512_slli_epi64::<24>(w[2])),
-            or(_mm512_srli_epi64::<28>(w[2]), _mm512_slli_epi64::<36>(w[3])),
-            _mm512_srli_epi64::<16>(w[3]),
+            w[0].and(limb),
+            w[0].down::<52>().or(w[1].up::<12>()).and(limb),
+            w[1].down::<40>().or(w[2].up::<24>()).and(limb),
+            w[2].down::<28>().or(w[3].up::<36>()).and(limb),
+            w[3].down::<16>(),
         ])
     }
 
     /// One number of 256 bits a lane.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn from_lanes(numbers: &[[u64; 4]; LANES]) -> Fe {
-        Fe::from_words([0, 1, 2, 3].map(|word| load(&numbers.map(|number| number[word]))))
+    #[inline(always)]
+    pub(super) fn from_lanes(like: V, numbers: &[[u64; 4]; LANES_MAX]) -> Fe<V> {
+        let mut words = [[0; LANES_MAX]; 4];
+        for (lane, number) in numbers.iter().enumerate() {
+            for word in 0..4 {
+                words[word][lane] = number[word];
+            }
+        }
+        Fe::from_words([like.load(&words[0]), like.load(&words[1]), like.load(&words[2]), like.load(&words[3])])
     }
 
     /// The numbers of a [`reduced`](Fe::reduced) element.
     #[cfg(test)]
-    pub(super) fn to_lanes(self) -> [[u64; 4]; LANES] {
+    pub(super) fn to_lanes(self) -> [[u64; 4]; LANES_MAX] {
         let limbs = self.limbs();
         std::array::from_fn(|lane| {
             let l = limbs.map(|limb| limb[lane]);
@@ -330,119 +386,134 @@ impl Fe {
         })
     }
 
+    /// A vector of it, to make others of.
+    #[inline(always)]
+    pub(super) fn like(&self) -> V {
+        self.0[0]
+    }
+
+    /// The limbs, to multiply.
+    #[inline(always)]
+    fn factors(&self) -> [V::Factor; 5] {
+        let [a, b, c, d, e] = self.0;
+        [a.factor(), b.factor(), c.factor(), d.factor(), e.factor()]
+    }
+
     /// As columns, to add to.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn columns(self) -> Columns {
+    #[inline(always)]
+    pub(super) fn columns(self) -> Columns<V> {
         Columns(self.0)
     }
 
     /// In the lanes of `mask` this one, in the others `other`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn where_else(mut self, mask: u8, other: &Fe) -> Fe {
+    #[inline(always)]
+    pub(super) fn where_else(mut self, mask: u8, other: &Fe<V>) -> Fe<V> {
         for i in 0..5 {
-            self.0[i] = _mm512_mask_mov_epi64(other.0[i], mask, self.0[i]);
+            self.0[i] = self.0[i].where_else(mask, other.0[i]);
         }
         self
     }
 
     /// The same numbers, below the prime.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn reduced(self) -> Fe {
+    #[inline(always)]
+    pub(super) fn reduced(self) -> Fe<V> {
+        self.0[0].call(
+            #[inline(always)]
+            || self.less_the_prime(),
+        )
+    }
+
+    /// See [`Fe::reduced`].
+    #[inline(always)]
+    fn less_the_prime(self) -> Fe<V> {
         // Below 2^258: at most three times 2^256 are folded, which leaves less than 2^256 + 3 C, less than twice the prime.
         let mut t = self.0;
-        let above = _mm512_srli_epi64::<48>(t[4]);
-        t[4] = _mm512_and_si512(t[4], splat(TOP));
-        t[0] = _mm512_madd52lo_epu64(t[0], above, splat(C));
+        let like = t[0];
+        let above = t[4].down::<48>();
+        t[4] = t[4].and(like.splat(TOP));
+        t[0] = t[0].plus_c_times(above);
         let once = carry_up(t);
         // Not below the prime is what reaches 2^256 when C is added; less 2^256 it is then less the prime.
         let mut less = once;
-        less[0] = _mm512_add_epi64(less[0], splat(C));
+        less[0] = less[0].plus(like.splat(C));
         less = carry_up(less);
-        let reaches = _mm512_cmpgt_epi64_mask(less[4], splat(TOP));
-        less[4] = _mm512_and_si512(less[4], splat(TOP));
+        let reaches = less[4].above(TOP.cast_signed());
+        less[4] = less[4].and(like.splat(TOP));
         Fe(less).where_else(reaches, &Fe(once))
     }
 
     /// The lanes that hold zero.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     pub(super) fn is_zero(self) -> u8 {
         let r = self.reduced().0;
-        let all = _mm512_or_si512(_mm512_or_si512(r[0], r[1]), _mm512_or_si512(_mm512_or_si512(r[2], r[3]), r[4]));
-        _mm512_testn_epi64_mask(all, all)
+        r[0].or(r[1]).or(r[2].or(r[3])).or(r[4]).zeros()
     }
 
     /// The lanes where both are the same number.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn equals(self, other: &Fe) -> u8 {
+    #[inline(always)]
+    pub(super) fn equals(self, other: &Fe<V>) -> u8 {
         self.columns().minus(other).carry().is_zero()
     }
 
     /// The lanes that hold an odd number.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     pub(super) fn is_odd(self) -> u8 {
-        _mm512_test_epi64_mask(self.reduced().0[0], splat(1))
+        let lowest = self.reduced().0[0];
+        lowest.and(lowest.splat(1)).zeros() ^ V::ALL
     }
 
     /// In the lanes of `mask` the negative.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn negative_where(self, mask: u8) -> Fe {
+    #[inline(always)]
+    pub(super) fn negative_where(self, mask: u8) -> Fe<V> {
         self.columns().negative_where(mask).carry()
     }
 
     /// Its limbs.
-    #[inline]
-    pub(super) fn vectors(self) -> [__m512i; 5] {
+    #[inline(always)]
+    pub(super) fn vectors(self) -> [V; 5] {
         self.0
     }
 
     /// An element of limbs that keep the invariant.
-    #[inline]
-    pub(super) fn from_vectors(limbs: [__m512i; 5]) -> Fe {
+    #[inline(always)]
+    pub(super) fn from_vectors(limbs: [V; 5]) -> Fe<V> {
         Fe(limbs)
     }
 
     /// An element with these limbs.
     #[cfg(test)]
-    pub(super) fn from_limbs(limbs: &[[u64; LANES]; 5]) -> Fe {
-        // SAFETY: both are 320 bytes of which any are valid.
-        unsafe { std::mem::transmute::<[[u64; LANES]; 5], Fe>(*limbs) }
+    pub(super) fn from_limbs(like: V, limbs: &[[u64; LANES_MAX]; 5]) -> Fe<V> {
+        Fe(limbs.each_ref().map(|limb| like.load(limb)))
     }
 
     /// Its limbs.
     #[cfg(test)]
-    pub(super) fn limbs(self) -> [[u64; LANES]; 5] {
-        // SAFETY: as above.
-        unsafe { std::mem::transmute::<Fe, [[u64; LANES]; 5]>(self) }
+    pub(super) fn limbs(self) -> [[u64; LANES_MAX]; 5] {
+        self.0.map(V::store)
     }
 
     /// The limbs' bounds hold in every lane.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     fn is_valid(&self) -> bool {
-        (0..4).all(|i| within(self.0[i], 0, LIMB)) && within(self.0[4], 0, LIMB >> 2)
+        let [l0, l1, l2, l3, l4] = self.0;
+        let limb = LIMB.cast_signed();
+        let low = within(l0, 0, limb) && within(l1, 0, limb) && within(l2, 0, limb) && within(l3, 0, limb);
+        low && within(l4, 0, limb >> 2)
     }
 }
 
 /// Every lane is at least `low` and at most `high`, as a signed number.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn within(vector: __m512i, low: i64, high: i64) -> bool {
-    _mm512_cmplt_epi64_mask(vector, splat(low)) | _mm512_cmpgt_epi64_mask(vector, splat(high)) == 0
+#[inline(always)]
+fn within<V: Vector>(vector: V, low: i64, high: i64) -> bool {
+    vector.above(high) == 0 && vector.above(low - 1) == V::ALL
 }
 
 /// Carries limbs that are not negative; limb 4 takes what comes.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn carry_up(mut t: [__m512i; 5]) -> [__m512i; 5] {
+#[inline(always)]
+fn carry_up<V: Vector>(mut t: [V; 5]) -> [V; 5] {
     for i in 0..4 {
-        t[i + 1] = _mm512_add_epi64(t[i + 1], _mm512_srli_epi64::<52>(t[i]));
-        t[i] = _mm512_and_si512(t[i], splat(LIMB));
+        t[i + 1] = t[i + 1].plus(t[i].down::<52>());
+        t[i] = t[i].and(t[i].splat(LIMB));
     }
     t
 }

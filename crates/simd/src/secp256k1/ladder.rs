@@ -7,9 +7,10 @@
 //! The generator's points are of our curve: there [`add`] takes `Z z` for its scale.
 
 use super::digits::{BASE_BITS, BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
-use super::field::{Fe, LANES, load, mul, square, store};
+use super::field::{Fe, mul, square};
 use super::point::{Flat, Point, WAYS, Ways, add, double, each};
-use super::tables::{BASES, look_up, transposed};
+use super::tables::{BASES, look_up};
+use super::vector::{LANES_MAX, Vector};
 
 /// Odd multiples in a key's table.
 const MULTIPLES: usize = 1 << (KEY_BITS - 1);
@@ -28,26 +29,26 @@ struct Line([u64; 8]);
 /// Lines: limbs of x and the three lowest of y; the two highest of y and the limbs of beta x, which with the same y is
 /// lambda times the multiple. Of a lane only the lines are touched that its digits name: with tables in lanes, where every
 /// place is compared and blended, a signature takes 5 % longer.
-type KeyTable = [[[Line; 2]; MULTIPLES]; LANES];
+type KeyTable = [[[Line; 2]; MULTIPLES]; LANES_MAX];
 
 /// Memory for the keys' tables, and for making them.
-pub(super) struct Room {
+pub(super) struct Room<V> {
     tables: Box<Ways<KeyTable>>,
-    points: Vec<Ways<Point>>,
+    points: Vec<Ways<Point<V>>>,
     /// From each point's z to the next one's.
-    ratios: Vec<Ways<Fe>>,
+    ratios: Vec<Ways<Fe<V>>>,
 }
 
-impl Room {
-    pub(super) fn new() -> Room {
-        let tables = Box::new([[[[Line([0; 8]); 2]; MULTIPLES]; LANES]; WAYS]);
+impl<V: Vector> Room<V> {
+    pub(super) fn new() -> Room<V> {
+        let tables = Box::new([[[[Line([0; 8]); 2]; MULTIPLES]; LANES_MAX]; WAYS]);
         Room { tables, points: Vec::with_capacity(MULTIPLES), ratios: Vec::with_capacity(MULTIPLES) }
     }
 
     /// Makes the tables, and returns how far each way's curve is stretched.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn fill(&mut self, keys: &Ways<[Fe; 2]>) -> Ways<Fe> {
-        let one = Fe::small(1);
+    #[inline(always)]
+    fn fill(&mut self, keys: &Ways<[Fe<V>; 2]>) -> Ways<Fe<V>> {
+        let one = Fe::small(keys[0][0].like(), 1);
         let mut twice = each!(i, Point { x: keys[i][0], y: keys[i][1], z: one });
         double(&mut twice);
         // On the curve that is stretched by twice.z, 2 P has z = 1.
@@ -63,15 +64,15 @@ impl Room {
             self.ratios.push(add(&mut point, &z, &step));
             self.points.push(point);
         }
-        self.stretch();
+        self.stretch(one);
         each!(i, mul(&point[i].z, &twice[i].z))
     }
 
     /// Brings all multiples to the z of the last, and writes the tables.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn stretch(&mut self) {
-        let beta = Fe::splat(BETA);
-        let mut factor = [Fe::small(1); WAYS];
+    #[inline(always)]
+    fn stretch(&mut self, one: Fe<V>) {
+        let beta = Fe::splat(one.like(), BETA);
+        let mut factor = [one; WAYS];
         for (at, points) in self.points.iter().enumerate().rev() {
             let [mut x, mut y] = [each!(i, points[i].x), each!(i, points[i].y)];
             if let Some(ratios) = self.ratios.get(at) {
@@ -90,30 +91,30 @@ impl Room {
 }
 
 /// Writes a multiple into each lane's lines.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn write(table: &mut KeyTable, at: usize, x: Fe, x_lambda: Fe, y: Fe) {
-    let ([x, l, y], none) = ([x, x_lambda, y].map(Fe::vectors), Fe::small(0).vectors()[0]);
-    let first = transposed([x[0], x[1], x[2], x[3], x[4], y[0], y[1], y[2]]);
-    let second = transposed([y[3], y[4], l[0], l[1], l[2], l[3], l[4], none]);
-    for lane in 0..LANES {
-        let [Line(to_first), Line(to_second)] = &mut table[lane][at];
-        store(first[lane], to_first);
-        store(second[lane], to_second);
-    }
+#[inline(always)]
+fn write<V: Vector>(table: &mut KeyTable, at: usize, x: Fe<V>, x_lambda: Fe<V>, y: Fe<V>) {
+    let (like, [x, l, y]) = (x.like(), [x.vectors(), x_lambda.vectors(), y.vectors()]);
+    V::scatter([x[0], x[1], x[2], x[3], x[4], y[0], y[1], y[2]], lines(table, at, 0));
+    V::scatter([y[3], y[4], l[0], l[1], l[2], l[3], l[4], like.splat(0)], lines(table, at, 1));
+}
+
+/// A line of each lane.
+#[inline(always)]
+fn lines(table: &mut KeyTable, at: usize, line: usize) -> [&mut [u64; 8]; LANES_MAX] {
+    let [a, b, c, d, e, f, g, h] = table;
+    let [a, b, c, d] = [&mut a[at][line].0, &mut b[at][line].0, &mut c[at][line].0, &mut d[at][line].0];
+    [a, b, c, d, &mut e[at][line].0, &mut f[at][line].0, &mut g[at][line].0, &mut h[at][line].0]
 }
 
 /// The multiples at the lanes' places, or lambda times them.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn multiples(table: &KeyTable, digits: &Digits, lambda: bool) -> Flat {
-    let mut rows = [[Fe::small(0).vectors()[0]; LANES]; 2];
-    for lane in 0..LANES {
-        let [Line(first), Line(second)] = &table[lane][usize::from(digits.places[lane]) % MULTIPLES];
-        (rows[0][lane], rows[1][lane]) = (load(first), load(second));
+#[inline(always)]
+fn multiples<V: Vector>(like: V, table: &KeyTable, digits: &Digits, lambda: bool) -> Flat<V> {
+    let (mut first, mut second) = ([&table[0][0][0].0; LANES_MAX], [&table[0][0][1].0; LANES_MAX]);
+    for lane in 0..V::LANES {
+        let [Line(one), Line(two)] = &table[lane][usize::from(digits.places[lane]) % MULTIPLES];
+        (first[lane], second[lane]) = (one, two);
     }
-    let [[x0, x1, x2, x3, x4, y0, y1, y2], [y3, y4, l0, l1, l2, l3, l4, _]] =
-        [transposed(rows[0]), transposed(rows[1])];
+    let ([x0, x1, x2, x3, x4, y0, y1, y2], [y3, y4, l0, l1, l2, l3, l4, _]) = (like.gather(first), like.gather(second));
     let x = if lambda { [l0, l1, l2, l3, l4] } else { [x0, x1, x2, x3, x4] };
     Flat { x: Fe::from_vectors(x), y: Fe::from_vectors([y0, y1, y2, y3, y4]), negative: digits.negative }
 }
@@ -122,14 +123,16 @@ fn multiples(table: &KeyTable, digits: &Digits, lambda: bool) -> Flat {
 ///
 /// Where z is zero nothing is known (see [`super::point`]); so it is, too, where the key is no point of the curve and yet
 /// z is not zero: whoever calls has to look.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn sums(keys: &Ways<[Fe; 2]>, digits: &Ways<Recoded>, room: &mut Room) -> Ways<Point> {
+#[inline(always)]
+pub(super) fn sums<V: Vector>(keys: &Ways<[Fe<V>; 2]>, digits: &Ways<Recoded>, room: &mut Room<V>) -> Ways<Point<V>> {
+    let like = keys[0][0].like();
     let bases = &*BASES;
     let stretch = room.fill(keys);
     let tables = &room.tables;
     let last = KEY_WINDOWS - 1;
-    let first = each!(i, multiples(&tables[i], &digits[i].key[0][last], false));
-    let mut sum = each!(i, Point { x: first[i].x, y: first[i].y.negative_where(first[i].negative), z: Fe::small(1) });
+    let first = each!(i, multiples(like, &tables[i], &digits[i].key[0][last], false));
+    let mut sum =
+        each!(i, Point { x: first[i].x, y: first[i].y.negative_where(first[i].negative), z: Fe::small(like, 1) });
     for bit in (0..=last * KEY_BITS).rev() {
         if bit != last * KEY_BITS {
             double(&mut sum);
@@ -137,14 +140,14 @@ pub(super) fn sums(keys: &Ways<[Fe; 2]>, digits: &Ways<Recoded>, room: &mut Room
         if bit % KEY_BITS == 0 {
             let window = bit / KEY_BITS;
             for half in usize::from(window == last)..2 {
-                let multiple = each!(i, multiples(&tables[i], &digits[i].key[half][window], half == 1));
+                let multiple = each!(i, multiples(like, &tables[i], &digits[i].key[half][window], half == 1));
                 let z = each!(i, sum[i].z);
                 add(&mut sum, &z, &multiple);
             }
         }
         if bit % BASE_BITS == 0 && bit / BASE_BITS < BASE_WINDOWS {
             for (half, base) in bases.iter().enumerate() {
-                let multiple = each!(i, look_up(base, &digits[i].base[half][bit / BASE_BITS]));
+                let multiple = each!(i, look_up(like, base, &digits[i].base[half][bit / BASE_BITS]));
                 let scale = each!(i, mul(&sum[i].z, &stretch[i]));
                 add(&mut sum, &scale, &multiple);
             }

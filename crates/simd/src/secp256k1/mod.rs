@@ -1,37 +1,45 @@
-//! Statements about points of the curve secp256k1, proven many at a time in vector lanes (AVX-512 F and IFMA).
+//! Statements about points of the curve secp256k1, proven many at a time in vector lanes.
 //!
 //! In: a [`Claim`] for each signature. Out: whether it is proven. "Not proven" is no answer: the claim may be false, or
 //! the lanes met a case that their formulas leave out, or it has a form that they do not take. Whoever wants to know asks
 //! a complete implementation. So nothing here can refuse what is good, and all care goes to one direction.
 //!
-//! Every claim comes down to one question: are x, and where that counts y's parity, of `u1 G + u2 P` as claimed? Sixteen
-//! of them take one way through the ladder, lane beside lane, doing the same steps:
+//! Every claim comes down to one question: are x, and where that counts y's parity, of `u1 G + u2 P` as claimed? Two
+//! vectors of them take one way through the ladder, lane beside lane, doing the same steps:
 //!
 //! - `reference`: numbers modulo the prime and the order, one at a time, and the reference implementation of it all.
+//! - `vector`: what all below asks of a processor; `avx512`, `avx2`, `neon` and `portable` give it.
+//! - `doubles`: products of 52 bits where the processor has none.
 //! - `field`, `power`: the field in lanes. `point`: doubling and adding. `digits`: scalars, cut into odd digits.
 //! - `tables`: the generator's multiples. `ladder`: the sum. `batch`: from claims to questions and back.
 //!
 //! Absent on purpose: constant time (nothing here is secret), signing, hashing, encodings, and what a claim is for.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod batch;
-#[cfg(target_arch = "x86_64")]
 mod digits;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod doubles;
 mod field;
-#[cfg(target_arch = "x86_64")]
 mod ladder;
-#[cfg(target_arch = "x86_64")]
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod point;
-#[cfg(target_arch = "x86_64")]
+mod portable;
 mod power;
-#[cfg(target_arch = "x86_64")]
 mod reference;
-#[cfg(target_arch = "x86_64")]
 mod tables;
 #[cfg(test)]
-#[cfg(target_arch = "x86_64")]
 mod tests;
+mod vector;
+
+use crate::cpu::{self, Cpu};
+use portable::Portable;
+use std::fmt;
+use vector::Vector;
 
 /// A point's y coordinate, as far as it is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,27 +93,127 @@ pub enum Claim {
     },
 }
 
-/// The lanes of this processor: a value is the proof that it has them.
-#[derive(Clone, Copy, Debug)]
-pub struct Lanes(());
+/// Lanes of this processor: a value is the proof that it has them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Lanes(Kind);
+
+/// Kinds of lanes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Portable,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    AvxIfma,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
 
 impl Lanes {
-    /// The lanes, where the processor has AVX-512 F and IFMA.
+    /// All that this processor has, the fastest last. The first are made of ordinary instructions, slower than a complete
+    /// implementation: to test with.
     #[must_use]
-    pub fn detect() -> Option<Lanes> {
+    pub fn available() -> Vec<Lanes> {
+        let mut kinds = vec![Kind::Portable];
+        #[cfg(target_arch = "aarch64")]
+        kinds.extend(neon::Neon::detect().map(|_| Kind::Neon));
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma") {
-            return Some(Lanes(()));
+        {
+            kinds.extend(avx2::Avx2::detect().map(|_| Kind::Avx2));
+            kinds.extend(avx2::AvxIfma::detect().map(|_| Kind::AvxIfma));
+            kinds.extend(avx512::Avx512::detect().map(|_| Kind::Avx512));
         }
-        None
+        kinds.into_iter().map(Lanes).collect()
     }
 
-    /// Which of the claims are proven, in order. One takes as long as sixteen.
+    /// The fastest lanes that this processor has, that are faster than one signature after the other, and that
+    /// [`cpu::chosen`] allows.
+    #[must_use]
+    pub fn detect() -> Option<Lanes> {
+        let chosen = cpu::chosen();
+        let pays = |lanes: &Lanes| match lanes.cpu() {
+            Cpu::Plain => false,
+            // Not measured: only where it is asked for.
+            Cpu::Neon => chosen == Cpu::Neon,
+            cpu => chosen.allows(cpu),
+        };
+        Lanes::available().into_iter().rfind(pays)
+    }
+
+    /// The processors that have them.
+    #[must_use]
+    pub fn cpu(self) -> Cpu {
+        match self.0 {
+            Kind::Portable => Cpu::Plain,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => Cpu::Neon,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => Cpu::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfma => Cpu::AvxIfma,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => Cpu::Avx512,
+        }
+    }
+
+    /// What they are made of.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "two portable lanes",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "NEON",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "AVX2 and FMA",
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfma => "AVX-IFMA",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => "AVX-512 IFMA",
+        }
+    }
+
+    /// Claims that one way through the ladder takes; fewer take as long.
+    #[must_use]
+    pub fn width(self) -> usize {
+        point::WAYS
+            * match self.0 {
+                Kind::Portable => Portable::LANES,
+                #[cfg(target_arch = "aarch64")]
+                Kind::Neon => neon::Neon::LANES,
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx2 => avx2::Avx2::LANES,
+                #[cfg(target_arch = "x86_64")]
+                Kind::AvxIfma => avx2::AvxIfma::LANES,
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx512 => avx512::Avx512::LANES,
+            }
+    }
+
+    /// Which of the claims are proven, in order. One takes as long as [`Lanes::width`].
     #[must_use]
     pub fn prove(self, claims: &[Claim]) -> Vec<bool> {
-        #[cfg(target_arch = "x86_64")]
-        return batch::prove(self, claims);
-        #[cfg(not(target_arch = "x86_64"))]
-        vec![false; claims.len()]
+        match self.0 {
+            Kind::Portable => prove_in::<Portable>(claims),
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => prove_in::<neon::Neon>(claims),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => prove_in::<avx2::Avx2>(claims),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfma => prove_in::<avx2::AvxIfma>(claims),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => prove_in::<avx512::Avx512>(claims),
+        }
     }
+}
+
+impl fmt::Debug for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn prove_in<V: Vector>(claims: &[Claim]) -> Vec<bool> {
+    batch::prove(V::detect().expect("a value of Lanes is made only where they were detected"), claims)
 }

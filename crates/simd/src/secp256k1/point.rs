@@ -10,6 +10,7 @@
 //! So where z is not zero in the end, no case was met, and the result is exact. Where it is, nothing is known.
 
 use super::field::{Fe, dot_columns, mul, mul_columns, square, square_columns};
+use super::vector::Vector;
 
 /// Vectors side by side.
 pub(super) const WAYS: usize = 2;
@@ -36,17 +37,17 @@ pub(super) use each;
 
 /// Points in Jacobian coordinates, one a lane.
 #[derive(Clone, Copy)]
-pub(super) struct Point {
-    pub(super) x: Fe,
-    pub(super) y: Fe,
-    pub(super) z: Fe,
+pub(super) struct Point<V> {
+    pub(super) x: Fe<V>,
+    pub(super) y: Fe<V>,
+    pub(super) z: Fe<V>,
 }
 
 /// Points with z = 1, one a lane; of another curve where a caller says so.
 #[derive(Clone, Copy)]
-pub(super) struct Flat {
-    pub(super) x: Fe,
-    pub(super) y: Fe,
+pub(super) struct Flat<V> {
+    pub(super) x: Fe<V>,
+    pub(super) y: Fe<V>,
     /// The lanes where the negative is meant.
     pub(super) negative: u8,
 }
@@ -55,11 +56,20 @@ pub(super) struct Flat {
 ///
 /// With b = y^2, d = 4 x b, e = 3 x^2: x3 = e^2 - 2 d, y3 = e (d - x3) - 8 b^2, z3 = 2 y z.
 /// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): 36 for e, 48 for d, 24 for z3,
-/// -2 to 12 for x3, -96 to 12 for y3.
+/// -2 to 12 for x3, -96 to 12 for y3. Where lower halves are signed a product may be as low as -4, too, which makes it -12, -16,
+/// -8, -6 and -100.
 ///
 /// The order is such that what waits for the step before has another step in between.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn double(p: &mut Ways<Point>) {
+pub(super) fn double<V: Vector>(p: &mut Ways<Point<V>>) {
+    p[0].x.like().run(
+        #[inline(always)]
+        || doubled(p),
+    );
+}
+
+/// See [`double`].
+#[inline(always)]
+fn doubled<V: Vector>(p: &mut Ways<Point<V>>) {
     let e = each!(i, square_columns(&p[i].x).thrice().carry());
     let b = each!(i, square(&p[i].y));
     let z = each!(i, mul_columns(&p[i].y, &p[i].z).twice().carry());
@@ -78,9 +88,17 @@ pub(super) fn double(p: &mut Ways<Point>) {
 /// With u = q.x scale^2, s = q.y scale^3, h = u - x, r = s - y, v = x h^2:
 /// x3 = r^2 - h^3 - 2 v, y3 = r (v - x3) - y h^3, z3 = z h.
 /// Bounds of what is carried, in units of 2^52: -1 to 12 for h, -13 to 12 for r, -12 to 0 for -h^3, -2 to 13 for x3, 0 to
-/// 21 for y3.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn add(p: &mut Ways<Point>, scale: &Ways<Fe>, q: &Ways<Flat>) -> Ways<Fe> {
+/// 21 for y3; where lower halves are signed, -5, -17, -16, -6 and -6 are the lowest.
+pub(super) fn add<V: Vector>(p: &mut Ways<Point<V>>, scale: &Ways<Fe<V>>, q: &Ways<Flat<V>>) -> Ways<Fe<V>> {
+    p[0].x.like().run(
+        #[inline(always)]
+        || added(p, scale, q),
+    )
+}
+
+/// See [`add`].
+#[inline(always)]
+fn added<V: Vector>(p: &mut Ways<Point<V>>, scale: &Ways<Fe<V>>, q: &Ways<Flat<V>>) -> Ways<Fe<V>> {
     let zz = each!(i, square(&scale[i]));
     let zzz = each!(i, mul(&scale[i], &zz[i]));
     let h = each!(i, mul_columns(&q[i].x, &zz[i]).minus(&p[i].x).carry());
@@ -88,7 +106,7 @@ pub(super) fn add(p: &mut Ways<Point>, scale: &Ways<Fe>, q: &Ways<Flat>) -> Ways
     let hh = each!(i, square(&h[i]));
     let z = each!(i, mul(&p[i].z, &h[i]));
     let v = each!(i, mul(&p[i].x, &hh[i]));
-    let minus_hhh = each!(i, mul_columns(&h[i], &hh[i]).negative_where(0xff).carry());
+    let minus_hhh = each!(i, mul_columns(&h[i], &hh[i]).negative_where(V::ALL).carry());
     let x = each!(i, square_columns(&r[i]).plus(&minus_hhh[i]).minus_columns(v[i].columns().twice()).carry());
     let f = each!(i, v[i].columns().minus(&x[i]).carry());
     let y = each!(i, dot_columns(&r[i], &f[i], &p[i].y, &minus_hhh[i]).carry());

@@ -4,13 +4,22 @@
 //! A power is one long chain of squarings, each waiting for the last; chains side by side fill the waiting.
 
 use super::field::{Fe, mul, square};
+use super::vector::Vector;
 
 /// Vectors that are raised side by side.
 pub(super) const WAYS: usize = 4;
 
 /// `number^(2^count)`, times `factor`.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn shift(numbers: &[Fe; WAYS], count: u32, factors: &[Fe; WAYS]) -> [Fe; WAYS] {
+fn shift<V: Vector>(numbers: &[Fe<V>; WAYS], count: u32, factors: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
+    numbers[0].like().run(
+        #[inline(always)]
+        || shifted(numbers, count, factors),
+    )
+}
+
+/// See [`shift`].
+#[inline(always)]
+fn shifted<V: Vector>(numbers: &[Fe<V>; WAYS], count: u32, factors: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
     let mut result = *numbers;
     for _ in 0..count {
         for number in &mut result {
@@ -24,8 +33,7 @@ fn shift(numbers: &[Fe; WAYS], count: u32, factors: &[Fe; WAYS]) -> [Fe; WAYS] {
 }
 
 /// The powers to runs of 2, 22 and 223 ones.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn runs_of_ones(x1: &[Fe; WAYS]) -> [[Fe; WAYS]; 3] {
+fn runs_of_ones<V: Vector>(x1: &[Fe<V>; WAYS]) -> [[Fe<V>; WAYS]; 3] {
     let x2 = shift(x1, 1, x1);
     let x3 = shift(&x2, 1, x1);
     let x6 = shift(&x3, 3, &x3);
@@ -41,16 +49,14 @@ fn runs_of_ones(x1: &[Fe; WAYS]) -> [[Fe; WAYS]; 3] {
 }
 
 /// A square root of each number that has one: its power to (p + 1) / 4. For the others something else.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn roots(numbers: &[Fe; WAYS]) -> [Fe; WAYS] {
+pub(super) fn roots<V: Vector>(numbers: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
     let [x2, x22, x223] = runs_of_ones(numbers);
     let head = shift(&shift(&x223, 23, &x22), 6, &x2);
-    head.map(|number| square(&square(&number)))
+    shift(&head, 2, &[Fe::small(numbers[0].like(), 1); WAYS])
 }
 
 /// The inverse of each number, its power to p - 2; zero for zero.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn inverses(numbers: &[Fe; WAYS]) -> [Fe; WAYS] {
+pub(super) fn inverses<V: Vector>(numbers: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
     let [x2, x22, x223] = runs_of_ones(numbers);
     let head = shift(&shift(&x223, 23, &x22), 5, numbers);
     shift(&shift(&head, 3, &x2), 2, numbers)

@@ -5,25 +5,43 @@ mod steps;
 
 use super::batch::is_high;
 use super::digits::{BASE_BITS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
-use super::field::{self, Columns, Fe, LANES, dot_columns, mul, mul_columns, square, square_columns};
+use super::field::{Columns, Fe, dot_columns, mul, mul_columns, square, square_columns};
 use super::ladder::{BETA, Room, sums};
 use super::point::{self, Flat, Point, Ways, each};
+use super::portable::Portable;
 use super::power::{inverses, roots};
 use super::reference::{
     Affine, Field, GENERATOR, Jacobian, Modulus, Order, Prime, Residue, Scalar, invert_all, to_affine,
 };
 use super::tables::{BASES, look_up};
+use super::vector::{LANES_MAX, Vector};
 use super::{Claim, Lanes, Y};
 use testkit::{Rng, rounds};
 
-/// Says that a test of lanes skips, where the processor has none.
-fn lanes() -> Option<Lanes> {
-    let lanes = Lanes::detect();
-    if lanes.is_none() {
-        println!("skipped: this processor has no AVX-512 IFMA");
-    }
-    lanes
+/// Calls a function for each kind of lanes that this processor has, the portable ones included.
+macro_rules! each_kind {
+    ($test:ident($($argument:expr),*)) => {{
+        $test(Portable::detect().expect("every processor has them"), $($argument),*);
+        #[cfg(target_arch = "aarch64")]
+        if let Some(like) = crate::secp256k1::neon::Neon::detect() {
+            $test(like, $($argument),*);
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            use crate::secp256k1::{avx2, avx512};
+            if let Some(like) = avx2::Avx2::detect() {
+                like.run(|| $test(like, $($argument),*));
+            }
+            if let Some(like) = avx2::AvxIfma::detect() {
+                like.run(|| $test(like, $($argument),*));
+            }
+            if let Some(like) = avx512::Avx512::detect() {
+                like.run(|| $test(like, $($argument),*));
+            }
+        }
+    }};
 }
+use each_kind;
 
 fn words(rng: &mut Rng) -> [u64; 4] {
     let edge = [0, 1, u64::MAX, u64::MAX - 1, 1 << 63, 0xffff_fffe_ffff_fc2f];
@@ -133,18 +151,18 @@ fn constants_are_those_of_the_curve() {
 }
 
 /// What an element stands for, lane by lane, computed from its limbs by the reference.
-fn values(element: Fe) -> [Field; LANES] {
+fn values<V: Vector>(element: Fe<V>) -> [Field; LANES_MAX] {
     let limbs = element.limbs();
     let weight = Field::reduced([1 << 52, 0, 0, 0]);
     std::array::from_fn(|lane| limbs.iter().rev().fold(Field::ZERO, |sum, limb| sum * weight + small(limb[lane])))
 }
 
 /// Elements with every shape of limbs that the invariant allows, and edges.
-fn elements(rng: &mut Rng) -> Fe {
+fn elements<V: Vector>(like: V, rng: &mut Rng) -> Fe<V> {
     let edges = edges::<Prime>();
     let (limb, top) = ((1 << 52) - 1, (1 << 50) - 1);
     let full: [u64; 5] = std::array::from_fn(|i| if i == 4 { top } else { limb });
-    let lanes: [[u64; 5]; LANES] = std::array::from_fn(|_| match rng.below(4) {
+    let lanes: [[u64; 5]; LANES_MAX] = std::array::from_fn(|_| match rng.below(4) {
         0 => full,
         1 => std::array::from_fn(|i| [0, full[i], rng.u64() & full[i]][rng.below(3)]),
         2 => {
@@ -155,23 +173,22 @@ fn elements(rng: &mut Rng) -> Fe {
         _ => std::array::from_fn(|i| rng.u64() & full[i]),
     });
     let limbs = std::array::from_fn(|i| lanes.map(|limbs| limbs[i]));
-    Fe::from_limbs(&limbs)
+    Fe::from_limbs(like, &limbs)
 }
 
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn field_in_lanes(rng: &mut Rng) {
-    let same = |name: &str, columns: Columns, want: &dyn Fn(usize) -> Field| {
+fn field_in_lanes<V: Vector>(like: V, rng: &mut Rng) {
+    let same = |name: &str, columns: Columns<V>, want: &dyn Fn(usize) -> Field| {
         let element = columns.carry();
         let (got, reduced) = (values(element), element.reduced());
-        for (lane, got) in got.into_iter().enumerate() {
+        for (lane, got) in got.into_iter().take(V::LANES).enumerate() {
             assert_eq!(got, want(lane), "{name}, lane {lane}");
             assert_eq!(Field::from_words(reduced.to_lanes()[lane]), Some(want(lane)), "{name}, reduced, lane {lane}");
         }
-        let zero = (0..LANES).fold(0, |mask, lane| mask | u8::from(want(lane).is_zero()) << lane);
-        let odd = (0..LANES).fold(0, |mask, lane| mask | u8::from(want(lane).is_odd()) << lane);
+        let zero = (0..V::LANES).fold(0, |mask, lane| mask | u8::from(want(lane).is_zero()) << lane);
+        let odd = (0..V::LANES).fold(0, |mask, lane| mask | u8::from(want(lane).is_odd()) << lane);
         assert_eq!((element.is_zero(), element.is_odd()), (zero, odd), "{name}");
     };
-    let [a, b, c, d] = std::array::from_fn(|_| elements(rng));
+    let [a, b, c, d] = std::array::from_fn(|_| elements(like, rng));
     let [va, vb, vc, vd] = [a, b, c, d].map(values);
     let times = |number: u64| small::<Prime>(number);
     same("itself", a.columns(), &|i| va[i]);
@@ -188,7 +205,7 @@ fn field_in_lanes(rng: &mut Rng) {
     same("product minus eight squares", mul_columns(&a, &c).minus_columns(eight), &|i| {
         va[i] * vc[i] - vb[i].square() * times(8)
     });
-    same("minus eight squares", Fe::small(0).columns().minus_columns(eight), &|i| -vb[i].square() * times(8));
+    same("minus eight squares", Fe::small(like, 0).columns().minus_columns(eight), &|i| -vb[i].square() * times(8));
     let mask = rng.u64() as u8;
     let sign = |i: usize, value: Field| if mask >> i & 1 == 1 { -value } else { value };
     same("signed product minus", mul_columns(&a, &b).negative_where(mask).minus(&c), &|i| {
@@ -196,55 +213,113 @@ fn field_in_lanes(rng: &mut Rng) {
     });
     same("signed", a.negative_where(mask).columns(), &|i| sign(i, va[i]));
     same("blend", a.where_else(mask, &b).columns(), &|i| if mask >> i & 1 == 1 { va[i] } else { vb[i] });
-    let equal = (0..LANES).fold(0, |mask, i| mask | u8::from(va[i] == vb[i]) << i);
-    assert_eq!((a.equals(&b), a.equals(&a.columns().carry())), (equal, 0xff));
+    let equal = (0..V::LANES).fold(0, |mask, i| mask | u8::from(va[i] == vb[i]) << i);
+    assert_eq!((a.equals(&b), a.equals(&a.columns().carry())), (equal, V::ALL));
 }
 
 #[test]
 fn field_agrees_with_the_reference() {
-    let Some(_) = lanes() else { return };
     let mut rng = Rng::new(2);
     for _ in 0..rounds(3000) {
-        // SAFETY: the processor has the lanes.
-        unsafe { field_in_lanes(&mut rng) };
+        each_kind!(field_in_lanes(&mut rng));
     }
 }
 
 #[test]
 fn words_and_lanes() {
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn there_and_back(rng: &mut Rng) {
-        let numbers: [[u64; 4]; LANES] = std::array::from_fn(|_| Field::reduced(words(rng)).words());
-        assert_eq!(Fe::from_lanes(&numbers).to_lanes(), numbers);
-        assert_eq!(values(Fe::splat(numbers[0])), [Field::reduced(numbers[0]); LANES]);
+    fn there_and_back<V: Vector>(like: V, rng: &mut Rng) {
+        let numbers: [[u64; 4]; LANES_MAX] = std::array::from_fn(|_| Field::reduced(words(rng)).words());
+        assert_eq!(Fe::from_lanes(like, &numbers).to_lanes()[..V::LANES], numbers[..V::LANES]);
+        assert_eq!(
+            values(Fe::splat(like, numbers[0]))[..V::LANES],
+            [Field::reduced(numbers[0]); LANES_MAX][..V::LANES]
+        );
         let rows: [[u64; 8]; 8] = std::array::from_fn(|_| std::array::from_fn(|_| rng.u64()));
-        let columns = super::tables::transposed([0, 1, 2, 3, 4, 5, 6, 7].map(|row| field::load(&rows[row])));
+        let columns = like.gather(rows.each_ref());
         for (at, column) in columns.into_iter().enumerate() {
-            let mut words = [0; 8];
-            field::store(column, &mut words);
-            assert_eq!(words, rows.map(|row| row[at]));
+            assert_eq!(column.store()[..V::LANES], rows.map(|row| row[at])[..V::LANES]);
         }
+        let mut back = [[7; 8]; 8];
+        V::scatter(columns, back.each_mut());
+        assert_eq!((&back[..V::LANES], &back[V::LANES..]), (&rows[..V::LANES], &[[7; 8]; 8][V::LANES..]));
     }
-    let Some(_) = lanes() else { return };
-    // SAFETY: the processor has the lanes.
-    (0..100).for_each(|round| unsafe { there_and_back(&mut Rng::new(round)) });
+    for round in 0..100 {
+        each_kind!(there_and_back(&mut Rng::new(round)));
+    }
+}
+
+/// Every operation of a kind of vector beside the portable one, on words of all shapes.
+#[test]
+fn vectors_agree_with_the_portable_one() {
+    fn compare<V: Vector>(like: V, rng: &mut Rng) {
+        let portable = Portable::detect().expect("every processor has them");
+        let [a, b]: [[u64; LANES_MAX]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| words(rng)[0]));
+        let (x, y) = (like.load(&a), like.load(&b));
+        let mask = rng.u64() as u8;
+        for first in (0..V::LANES).step_by(2) {
+            let pair = |words: [u64; LANES_MAX]| [words[first], words[first + 1]];
+            let of = |words: [u64; LANES_MAX]| portable.load(&[words[first], words[first + 1], 0, 0, 0, 0, 0, 0]);
+            let (p, q, m) = (of(a), of(b), mask >> first);
+            let same = |name: &str, got: V, want: Portable| {
+                assert_eq!(pair(got.store()), want.store()[..2], "{name} of {a:x?} and {b:x?}");
+            };
+            same("plus", x.plus(y), p.plus(q));
+            same("minus", x.minus(y), p.minus(q));
+            same("and", x.and(y), p.and(q));
+            same("or", x.or(y), p.or(q));
+            same("up", x.up::<13>(), p.up::<13>());
+            same("down", x.down::<28>(), p.down::<28>());
+            same("splat", x.splat(b[0]), p.splat(b[0]));
+            same("where", x.where_else(mask, y), p.where_else(m, q));
+            same("negative", x.negative_where(mask), p.negative_where(m));
+            // Within 2^61 of zero, as the columns of the field are.
+            let short = |words: [u64; LANES_MAX]| words.map(|word| (word.cast_signed() >> 2).cast_unsigned());
+            let carried = like.load(&short(a)).plus(like.splat(V::CARRY_BIAS)).carried();
+            same("carried", carried.minus(like.splat(V::CARRY_BIAS >> 52)), of(short(a)).carried());
+            let times = |number: u64| number & 0xf_ffff;
+            same("times C", x.plus_c_times(like.load(&b.map(times))), p.plus_c_times(of(b.map(times))));
+            let low = |words: [u64; LANES_MAX]| words.map(|word| word & (u64::MAX >> 12));
+            let (mut low_half, mut high_half) = (x, y);
+            let factors = (like.load(&low(a)), like.load(&low(b)));
+            V::add_product(&mut low_half, &mut high_half, factors.0.factor(), factors.1.factor());
+            let [low_half, high_half] =
+                [low_half.minus(like.splat(V::LOW)).minus(x), high_half.minus(like.splat(V::HIGH)).minus(y)];
+            for lane in first..first + 2 {
+                let product = u128::from(low(a)[lane]) * u128::from(low(b)[lane]);
+                let [low, high] = [low_half, high_half].map(|half| i128::from(half.store()[lane].cast_signed()));
+                assert_eq!(low + (high << 52), product.cast_signed(), "{a:x?} {b:x?}");
+                let bounds = if V::SIGNED { -(1 << 51)..=1 << 51 } else { 0..=(1 << 52) - 1 };
+                assert!(bounds.contains(&low) && (0..1 << 52).contains(&high), "{low:x} {high:x}");
+            }
+            let bound = (a[first + 1] ^ u64::from(mask & 1)).cast_signed();
+            assert_eq!(
+                (x.above(bound) >> first & 3, x.minus(y).zeros() >> first & 3),
+                (p.above(bound), p.minus(q).zeros())
+            );
+        }
+        assert_eq!((x.minus(x).zeros(), x.minus(x).above(-1), x.above(i64::MAX)), (V::ALL, V::ALL, 0));
+    }
+    let mut rng = Rng::new(9);
+    for _ in 0..rounds(5000) {
+        each_kind!(compare(&mut rng));
+    }
 }
 
 #[test]
 fn powers_agree_with_the_reference() {
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn compare(rng: &mut Rng) {
-        let numbers = [(); super::power::WAYS].map(|()| elements(rng));
+    fn compare<V: Vector>(like: V, rng: &mut Rng) {
+        let numbers = [(); super::power::WAYS].map(|()| elements(like, rng));
         let (inverses, squares) = (inverses(&numbers), [0, 1, 2, 3].map(|way| square(&numbers[way])));
         let roots = roots(&squares);
         for way in 0..numbers.len() {
-            assert_eq!(values(inverses[way]), values(numbers[way]).map(Field::inverse));
-            assert_eq!(square(&roots[way]).equals(&squares[way]), 0xff);
+            let want = values(numbers[way]).map(Field::inverse);
+            assert_eq!(values(inverses[way])[..V::LANES], want[..V::LANES]);
+            assert_eq!(square(&roots[way]).equals(&squares[way]), V::ALL);
         }
     }
-    let Some(_) = lanes() else { return };
-    // SAFETY: the processor has the lanes.
-    (0..20).for_each(|round| unsafe { compare(&mut Rng::new(round)) });
+    for round in 0..20 {
+        each_kind!(compare(&mut Rng::new(round)));
+    }
 }
 
 /// A point in coordinates with a random z.
@@ -252,22 +327,20 @@ fn disguised(point: Affine, z: Field) -> Jacobian {
     Jacobian { x: point.x * z.square(), y: point.y * z.square() * z, z }
 }
 
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn in_lanes(points: &[Jacobian; LANES]) -> Point {
-    let lanes = |number: fn(&Jacobian) -> Field| Fe::from_lanes(&points.each_ref().map(|point| number(point).words()));
+fn in_lanes<V: Vector>(like: V, points: &[Jacobian; LANES_MAX]) -> Point<V> {
+    let lanes =
+        |number: fn(&Jacobian) -> Field| Fe::from_lanes(like, &points.each_ref().map(|point| number(point).words()));
     Point { x: lanes(|p| p.x), y: lanes(|p| p.y), z: lanes(|p| p.z) }
 }
 
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn out_of_lanes(point: &Point) -> [Option<Affine>; LANES] {
+fn out_of_lanes<V: Vector>(point: &Point<V>) -> [Option<Affine>; LANES_MAX] {
     let [x, y, z] = [point.x, point.y, point.z].map(values);
     std::array::from_fn(|i| (!z[i].is_zero()).then(|| to_affine(&[Jacobian { x: x[i], y: y[i], z: z[i] }])[0]))
 }
 
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn points_in_lanes(rng: &mut Rng) {
+fn points_in_lanes<V: Vector>(like: V, rng: &mut Rng) {
     let random = |rng: &mut Rng| multiple(GENERATOR, small(1 + rng.u64() % 1000)).unwrap();
-    let mut p = [GENERATOR; 2 * LANES];
+    let mut p = [GENERATOR; 2 * LANES_MAX];
     let (mut q, mut mask) = (p, [0u8; 2]);
     for lane in 0..p.len() {
         (p[lane], q[lane]) = (random(rng), random(rng));
@@ -276,13 +349,13 @@ fn points_in_lanes(rng: &mut Rng) {
             1 => q[lane] = negative(p[lane]),
             _ => {}
         }
-        mask[lane / LANES] |= (rng.below(2) as u8) << (lane % LANES);
+        mask[lane / LANES_MAX] |= (rng.below(2) as u8) << (lane % LANES_MAX);
     }
     let disguise = p.map(|point| disguised(point, Field::reduced(words(rng)) + small(1)));
     let (first, second) = (disguise.first_chunk().unwrap(), disguise.last_chunk().unwrap());
-    let points: Ways<Point> = [in_lanes(first), in_lanes(second)];
+    let points: Ways<Point<V>> = [in_lanes(like, first), in_lanes(like, second)];
     let flat = q.map(Affine::jacobian);
-    let flat = [in_lanes(flat.first_chunk().unwrap()), in_lanes(flat.last_chunk().unwrap())];
+    let flat = [in_lanes(like, flat.first_chunk().unwrap()), in_lanes(like, flat.last_chunk().unwrap())];
     let flat = each!(i, Flat { x: flat[i].x, y: flat[i].y, negative: mask[i] });
     let (mut doubled, mut sum) = (points, points);
     point::double(&mut doubled);
@@ -295,10 +368,10 @@ fn points_in_lanes(rng: &mut Rng) {
     for way in 0..2 {
         let (doubled, sum_of) = (out_of_lanes(&doubled[way]), out_of_lanes(&sum[way]));
         let after = out_of_lanes(&after[way]);
-        assert_eq!(mul(&points[way].z, &ratio[way]).equals(&sum[way].z), 0xff);
-        for lane in 0..LANES {
-            let p = p[way * LANES + lane];
-            let q = q[way * LANES + lane];
+        assert_eq!(mul(&points[way].z, &ratio[way]).equals(&sum[way].z), V::ALL);
+        for lane in 0..V::LANES {
+            let p = p[way * LANES_MAX + lane];
+            let q = q[way * LANES_MAX + lane];
             let q = if mask[way] >> lane & 1 == 1 { negative(q) } else { q };
             assert_eq!(doubled[lane], plus(Some(p), Some(p)));
             // Where the reference's sum needs another formula, z is zero, and stays zero.
@@ -310,32 +383,29 @@ fn points_in_lanes(rng: &mut Rng) {
 
 #[test]
 fn points_agree_with_the_reference() {
-    let Some(_) = lanes() else { return };
-    // SAFETY: the processor has the lanes.
-    (0..20).for_each(|round| unsafe { points_in_lanes(&mut Rng::new(round)) });
+    for round in 0..20 {
+        each_kind!(points_in_lanes(&mut Rng::new(round)));
+    }
 }
 
 #[test]
 fn tables_hold_odd_multiples() {
-    let Some(_) = lanes() else { return };
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn entries(base: usize, digits: &Digits) -> [Affine; LANES] {
-        let flat = look_up(&BASES[base], digits);
-        assert_eq!(flat.negative, digits.negative);
-        let (x, y) = (values(flat.x), values(flat.y));
-        std::array::from_fn(|i| Affine { x: x[i], y: y[i] })
+    fn entries<V: Vector>(like: V, base: usize, place: usize, want: Affine) {
+        // The other lanes read other places.
+        let at = place % V::LANES;
+        let places = std::array::from_fn(|lane| if lane == at { place as u16 } else { lane as u16 });
+        let flat = look_up(like, &BASES[base], &Digits { places, negative: place as u8 });
+        assert_eq!(flat.negative, place as u8);
+        let got = Affine { x: values(flat.x)[at], y: values(flat.y)[at] };
+        assert_eq!(got, want, "base {base}, place {place}");
     }
     let high = multiple(GENERATOR, Scalar::constant([0, 0, 1, 0])).unwrap();
     for (base, point) in [GENERATOR, high].into_iter().enumerate() {
         let twice = plus(Some(point), Some(point));
-        let mut want = Some(point);
+        let mut want = point;
         for place in 0..1 << (BASE_BITS - 1) {
-            // The other lanes read other places.
-            let places = std::array::from_fn(|lane| if lane == place % 8 { place as u16 } else { lane as u16 });
-            // SAFETY: the processor has the lanes.
-            let got = unsafe { entries(base, &Digits { places, negative: place as u8 }) };
-            assert_eq!(Some(got[place % 8]), want, "base {base}, place {place}");
-            want = plus(want, twice);
+            each_kind!(entries(base, place, want));
+            want = plus(Some(want), twice).unwrap();
         }
     }
 }
@@ -361,7 +431,7 @@ fn digits_stand_for_their_scalars() {
     let two_to_128 = Scalar::constant([0, 0, 1, 0]);
     let mut recoded = Recoded::ONES;
     for (at, &number) in all.iter().enumerate() {
-        let (lane, other) = (at % LANES, all[rng.below(all.len())]);
+        let (lane, other) = (at % LANES_MAX, all[rng.below(all.len())]);
         recoded.set(lane, number, other);
         let [low, high] = &recoded.base;
         assert_eq!(sum_of(low, lane, BASE_BITS) + two_to_128 * sum_of(high, lane, BASE_BITS), number);
@@ -372,40 +442,56 @@ fn digits_stand_for_their_scalars() {
 }
 
 /// What the ladder says, where it knows.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn known_sums(keys: &[Affine; 2 * LANES], digits: &Ways<Recoded>) -> [Option<Affine>; 2 * LANES] {
+fn known_sums<V: Vector>(
+    like: V,
+    keys: &[Affine; 2 * LANES_MAX],
+    digits: &Ways<Recoded>,
+) -> [Option<Affine>; 2 * LANES_MAX] {
     let lanes = |way: usize, number: fn(&Affine) -> Field| {
-        Fe::from_lanes(&std::array::from_fn(|lane| number(&keys[way * LANES + lane]).words()))
+        Fe::from_lanes(like, &std::array::from_fn(|lane| number(&keys[way * LANES_MAX + lane]).words()))
     };
     let keys = each!(i, [lanes(i, |key| key.x), lanes(i, |key| key.y)]);
     let sums = sums(&keys, digits, &mut Room::new());
     let sums = each!(i, out_of_lanes(&sums[i]));
-    std::array::from_fn(|at| sums[at / LANES][at % LANES])
+    std::array::from_fn(|at| sums[at / LANES_MAX][at % LANES_MAX].filter(|_| at % LANES_MAX < V::LANES))
+}
+
+/// What each kind's ladder says; of lanes that a kind has not, nothing.
+fn all_sums(keys: &[Affine; 2 * LANES_MAX], digits: &Ways<Recoded>) -> Vec<Vec<(usize, Option<Affine>)>> {
+    fn push<V: Vector>(
+        like: V,
+        keys: &[Affine; 2 * LANES_MAX],
+        digits: &Ways<Recoded>,
+        all: &mut Vec<Vec<(usize, Option<Affine>)>>,
+    ) {
+        let sums = known_sums(like, keys, digits).into_iter().enumerate();
+        all.push(sums.filter(|(at, _)| at % LANES_MAX < V::LANES).collect());
+    }
+    let mut all = Vec::new();
+    each_kind!(push(keys, digits, &mut all));
+    all
 }
 
 #[test]
 fn sums_agree_with_the_reference_or_are_unknown() {
-    let Some(_) = lanes() else { return };
     let (mut rng, mut unknown) = (Rng::new(4), 0);
     let few = [Scalar::ZERO, Scalar::ONE, -Scalar::ONE, LAMBDA, -LAMBDA, LAMBDA * LAMBDA, small(2), small(31)];
     for round in 0..rounds(60) {
         let mut digits = [Recoded::ONES, Recoded::ONES];
-        let (mut keys, mut want) = ([GENERATOR; 2 * LANES], [None; 2 * LANES]);
+        let (mut keys, mut want) = ([GENERATOR; 2 * LANES_MAX], [None; 2 * LANES_MAX]);
         for at in 0..keys.len() {
             let hard = round % 2 == 1;
             let mut pick = |hard| if hard { few[rng.below(few.len())] } else { scalar(&mut rng) };
             let (base, key, secret) = (pick(hard && at % 3 == 0), pick(hard && at % 5 == 0), pick(hard));
             let secret = if secret.is_zero() { small(3) } else { secret };
             keys[at] = multiple(GENERATOR, secret).unwrap();
-            digits[at / LANES].set(at % LANES, base, key);
+            digits[at / LANES_MAX].set(at % LANES_MAX, base, key);
             want[at] = multiple(GENERATOR, base + key * secret);
         }
-        // SAFETY: the processor has the lanes.
-        let got = unsafe { known_sums(&keys, &digits) };
-        for at in 0..keys.len() {
-            assert!(got[at].is_none() || got[at] == want[at], "round {round}, lane {at}");
-            unknown += usize::from(got[at].is_none());
-            assert!(round % 2 == 1 || got[at].is_some(), "round {round}, lane {at}: chance does not meet exceptions");
+        for (at, got) in all_sums(&keys, &digits).into_iter().flatten() {
+            assert!(got.is_none() || got == want[at], "round {round}, lane {at}");
+            unknown += usize::from(got.is_none());
+            assert!(round % 2 == 1 || got.is_some(), "round {round}, lane {at}: chance does not meet exceptions");
         }
     }
     assert!(unknown > 0 || cfg!(miri), "some keys made exceptions");
@@ -455,104 +541,106 @@ fn numbers(claim: &mut Claim) -> Vec<&mut [u8; 32]> {
 
 #[test]
 fn true_claims_are_proven_and_no_others() {
-    let Some(lanes) = lanes() else { return };
-    let mut rng = Rng::new(5);
-    let good: Vec<Claim> = (0..rounds(40)).flat_map(|_| claims(&mut rng)).collect();
-    for count in [0, 1, 2, 3, 4, 8, 9, 15, 16, 17, 31, 32, 33, 64, good.len()] {
-        let count = count.min(good.len());
-        assert_eq!(lanes.prove(&good[..count]), vec![true; count], "{count} claims");
-    }
-    let (mut claims, mut want) = (Vec::new(), Vec::new());
-    for (at, claim) in good.iter().enumerate() {
-        let mut bad = *claim;
-        match &mut bad {
-            Claim::Ecdsa { y, .. } if at % 9 == 0 => {
-                *y = match *y {
-                    Y::Even => Y::Odd,
-                    Y::Odd => Y::Even,
-                    Y::Given(mut y) => {
-                        y[31] ^= 1;
-                        Y::Given(y)
+    for lanes in Lanes::available() {
+        let mut rng = Rng::new(5);
+        let good: Vec<Claim> = (0..rounds(40)).flat_map(|_| claims(&mut rng)).collect();
+        for count in [0, 1, 2, 3, 4, 8, 9, 15, 16, 17, 31, 32, 33, 64, good.len()] {
+            let count = count.min(good.len());
+            assert_eq!(lanes.prove(&good[..count]), vec![true; count], "{count} claims");
+        }
+        let (mut claims, mut want) = (Vec::new(), Vec::new());
+        for (at, claim) in good.iter().enumerate() {
+            let mut bad = *claim;
+            match &mut bad {
+                Claim::Ecdsa { y, .. } if at % 9 == 0 => {
+                    *y = match *y {
+                        Y::Even => Y::Odd,
+                        Y::Odd => Y::Even,
+                        Y::Given(mut y) => {
+                            y[31] ^= 1;
+                            Y::Given(y)
+                        }
                     }
                 }
+                Claim::Tweak { odd, .. } if at % 8 == 3 => *odd = !*odd,
+                bad => {
+                    let mut numbers = numbers(bad);
+                    let which = rng.below(numbers.len());
+                    numbers[which][rng.below(32)] ^= 1 << rng.below(8);
+                }
             }
-            Claim::Tweak { odd, .. } if at % 8 == 3 => *odd = !*odd,
-            bad => {
-                let mut numbers = numbers(bad);
-                let which = rng.below(numbers.len());
-                numbers[which][rng.below(32)] ^= 1 << rng.below(8);
-            }
+            claims.extend([*claim, bad]);
+            want.extend([true, false]);
         }
-        claims.extend([*claim, bad]);
-        want.extend([true, false]);
-    }
-    assert_eq!(lanes.prove(&claims), want);
-    for edge in edges::<Prime>().into_iter().chain(edges::<Order>()) {
-        let edge = bytes(Residue::<Prime>::constant(edge));
-        let mut claims = Vec::new();
-        for claim in &good[..4] {
-            for which in 0..numbers(&mut claim.clone()).len() {
-                let mut bad = *claim;
-                *numbers(&mut bad)[which] = edge;
-                claims.push(bad);
+        assert_eq!(lanes.prove(&claims), want);
+        for edge in edges::<Prime>().into_iter().chain(edges::<Order>()) {
+            let edge = bytes(Residue::<Prime>::constant(edge));
+            let mut claims = Vec::new();
+            for claim in &good[..4] {
+                for which in 0..numbers(&mut claim.clone()).len() {
+                    let mut bad = *claim;
+                    *numbers(&mut bad)[which] = edge;
+                    claims.push(bad);
+                }
             }
+            assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{edge:02x?}");
         }
-        assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{edge:02x?}");
     }
 }
 
 /// The sum's y decides between a point and its negative, which have the same x.
 #[test]
 fn parities_are_looked_at() {
-    let Some(lanes) = lanes() else { return };
-    let mut rng = Rng::new(7);
-    let negated = |number: &mut [u8; 32]| *number = bytes(-Scalar::from_bytes(number).unwrap());
-    let (mut all, mut want) = (Vec::new(), Vec::new());
-    for _ in 0..rounds(20) {
-        for claim in claims(&mut rng) {
-            let mut opposite = claim;
-            match &mut opposite {
-                Claim::Ecdsa { .. } => continue, // Its y is of no matter.
-                Claim::Schnorr { s, challenge, .. } => [s, challenge].into_iter().for_each(negated),
-                Claim::Tweak { odd, .. } => *odd = !*odd,
+    for lanes in Lanes::available() {
+        let mut rng = Rng::new(7);
+        let negated = |number: &mut [u8; 32]| *number = bytes(-Scalar::from_bytes(number).unwrap());
+        let (mut all, mut want) = (Vec::new(), Vec::new());
+        for _ in 0..rounds(20) {
+            for claim in claims(&mut rng) {
+                let mut opposite = claim;
+                match &mut opposite {
+                    Claim::Ecdsa { .. } => continue, // Its y is of no matter.
+                    Claim::Schnorr { s, challenge, .. } => [s, challenge].into_iter().for_each(negated),
+                    Claim::Tweak { odd, .. } => *odd = !*odd,
+                }
+                all.extend([claim, opposite]);
+                want.extend([true, false]);
             }
-            all.extend([claim, opposite]);
-            want.extend([true, false]);
         }
+        assert_eq!(lanes.prove(&all), want);
     }
-    assert_eq!(lanes.prove(&all), want);
 }
 
 /// What was signed may be any 32 bytes, and so may a challenge; a tweak is below the order.
 #[test]
 fn messages_are_reduced() {
-    let Some(lanes) = lanes() else { return };
-    let mut rng = Rng::new(8);
-    for message in [0, 1, 2, 1 << 60] {
-        let mut claims = claims_about(small(message), &mut rng);
-        assert_eq!(lanes.prove(&claims), [true; 4], "{message}");
-        let mut above = Order::MODULUS;
-        above[0] += message;
-        let above = bytes(Residue::<Order>::constant(above));
-        for claim in &mut claims {
-            let (Claim::Ecdsa { message, .. }
-            | Claim::Schnorr { challenge: message, .. }
-            | Claim::Tweak { tweak: message, .. }) = claim;
-            *message = above;
+    for lanes in Lanes::available() {
+        let mut rng = Rng::new(8);
+        for message in [0, 1, 2, 1 << 60] {
+            let mut claims = claims_about(small(message), &mut rng);
+            assert_eq!(lanes.prove(&claims), [true; 4], "{message}");
+            let mut above = Order::MODULUS;
+            above[0] += message;
+            let above = bytes(Residue::<Order>::constant(above));
+            for claim in &mut claims {
+                let (Claim::Ecdsa { message, .. }
+                | Claim::Schnorr { challenge: message, .. }
+                | Claim::Tweak { tweak: message, .. }) = claim;
+                *message = above;
+            }
+            assert_eq!(lanes.prove(&claims), [true, true, true, false], "{message} and the order");
         }
-        assert_eq!(lanes.prove(&claims), [true, true, true, false], "{message} and the order");
     }
 }
 
 /// A key's x with no point: the ladder adds nonsense, and signatures are made to fit what it says.
 #[test]
 fn keys_off_the_curve_prove_nothing() {
-    let Some(lanes) = lanes() else { return };
     let (mut rng, mut claims) = (Rng::new(6), Vec::new());
     let root = [0xffff_ffff_bfff_ff0c, u64::MAX, u64::MAX, u64::MAX >> 2];
     while claims.len() < rounds(200) {
         let mut digits = [Recoded::ONES, Recoded::ONES];
-        let (mut keys, mut scalars) = ([GENERATOR; 2 * LANES], Vec::new());
+        let (mut keys, mut scalars) = ([GENERATOR; 2 * LANES_MAX], Vec::new());
         for (at, key) in keys.iter_mut().enumerate() {
             *key = loop {
                 let x = Field::reduced(words(&mut rng));
@@ -564,12 +652,11 @@ fn keys_off_the_curve_prove_nothing() {
                 }
             };
             let (base, key) = (scalar(&mut rng), if at % 2 == 0 { Scalar::ONE } else { scalar(&mut rng) });
-            digits[at / LANES].set(at % LANES, base, key);
+            digits[at / LANES_MAX].set(at % LANES_MAX, base, key);
             scalars.push((base, key));
         }
-        // SAFETY: the processor has the lanes.
-        let sums = unsafe { known_sums(&keys, &digits) };
-        for ((key, sum), (base, times)) in keys.into_iter().zip(sums).zip(scalars) {
+        for (at, sum) in all_sums(&keys, &digits).into_iter().flatten() {
+            let (key, (base, times)) = (keys[at], scalars[at]);
             let sum = sum.expect("z is not zero by chance");
             let (r, x) = (Scalar::from_words(sum.x.words()).expect("nearly all are below the order"), bytes(key.x));
             let s = r * times.inverse();
@@ -582,5 +669,7 @@ fn keys_off_the_curve_prove_nothing() {
             }
         }
     }
-    assert_eq!(lanes.prove(&claims), vec![false; claims.len()]);
+    for lanes in Lanes::available() {
+        assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{lanes:?}");
+    }
 }

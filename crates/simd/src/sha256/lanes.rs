@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::cpu::{self, Cpu};
+
 use super::Pieces;
 use super::engine::{self, Engine, Job, block_count, bytes_of, drive};
 use super::reference::{Portable, Reference};
@@ -113,6 +115,12 @@ impl Lanes {
         Kind::ALL.map(Lanes).into_iter().filter(|lanes| lanes.detect().is_some()).collect()
     }
 
+    /// Those of them that [`cpu::chosen`] allows.
+    #[must_use]
+    pub fn allowed() -> Vec<Lanes> {
+        Lanes::available().into_iter().filter(|lanes| cpu::chosen().allows(lanes.0.cpu())).collect()
+    }
+
     /// The functions.
     pub(super) fn kernel(self) -> Kernel {
         self.detect().expect("a value is made only where its engine was detected")
@@ -157,6 +165,15 @@ impl Kind {
     /// All that are compiled, the reference first.
     const ALL: [Kind; 7] =
         [Kind::Reference, Kind::Portable, Kind::ShaNi1, Kind::ShaNi3, Kind::Avx2, Kind::Avx512, Kind::Avx512x2];
+
+    /// The processors that may run it; SHA-NI is younger than AVX2.
+    fn cpu(self) -> Cpu {
+        match self {
+            Kind::Reference | Kind::Portable => Cpu::Plain,
+            Kind::ShaNi1 | Kind::ShaNi3 | Kind::Avx2 => Cpu::Avx2,
+            Kind::Avx512 | Kind::Avx512x2 => Cpu::Avx512,
+        }
+    }
 }
 
 impl fmt::Debug for Lanes {
@@ -169,7 +186,7 @@ impl fmt::Debug for Lanes {
 pub(super) fn best() -> &'static Kernel {
     static BEST: OnceLock<Kernel> = OnceLock::new();
     BEST.get_or_init(|| {
-        let kinds: Vec<Kind> = Lanes::available().into_iter().map(|lanes| lanes.0).collect();
+        let kinds: Vec<Kind> = Lanes::allowed().into_iter().map(|lanes| lanes.0).collect();
         chain(&kinds)
     })
 }

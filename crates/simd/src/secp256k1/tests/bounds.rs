@@ -8,27 +8,27 @@ const FULL: [u64; 5] = [(1 << 52) - 1, (1 << 52) - 1, (1 << 52) - 1, (1 << 52) -
 const PRIME: [u64; 5] = [0xf_fffe_ffff_fc2f, FULL[0], FULL[0], FULL[0], (1 << 48) - 1];
 
 /// Elements whose limbs are none, full or random, full more often than not.
-fn extremes(rng: &mut Rng) -> Fe {
-    let limbs = FULL.map(|full| [(); LANES].map(|()| [full, full, 0, rng.u64() & full][rng.below(4)]));
-    Fe::from_limbs(&if rng.below(4) == 0 { FULL.map(|full| [full; LANES]) } else { limbs })
+fn extremes<V: Vector>(like: V, rng: &mut Rng) -> Fe<V> {
+    let limbs = FULL.map(|full| [(); LANES_MAX].map(|()| [full, full, 0, rng.u64() & full][rng.below(4)]));
+    Fe::from_limbs(like, &if rng.below(4) == 0 { FULL.map(|full| [full; LANES_MAX]) } else { limbs })
 }
 
 /// The formulas are polynomials: what they say holds for any numbers, not only for points. Their columns are largest
 /// where the limbs are.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn formulas_at_the_bounds(rng: &mut Rng) {
-    let points: Ways<Point> = each!(_i, Point { x: extremes(rng), y: extremes(rng), z: extremes(rng) });
-    let scale = each!(_i, extremes(rng));
-    let added = each!(_i, Flat { x: extremes(rng), y: extremes(rng), negative: rng.u64() as u8 });
+fn formulas_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
+    let points: Ways<Point<V>> =
+        each!(_i, Point { x: extremes(like, rng), y: extremes(like, rng), z: extremes(like, rng) });
+    let scale = each!(_i, extremes(like, rng));
+    let added = each!(_i, Flat { x: extremes(like, rng), y: extremes(like, rng), negative: rng.u64() as u8 });
     let (mut doubled, mut sums) = (points, points);
     point::double(&mut doubled);
     let ratios = point::add(&mut sums, &scale, &added);
     for way in 0..points.len() {
-        let numbers = |point: &Point| [point.x, point.y, point.z].map(values);
+        let numbers = |point: &Point<V>| [point.x, point.y, point.z].map(values);
         let ([x, y, z], ratios) = (numbers(&points[way]), values(ratios[way]));
         let (doubled, sums) = (numbers(&doubled[way]), numbers(&sums[way]));
         let [scale, add_x, add_y] = [scale[way], added[way].x, added[way].y].map(values);
-        for lane in 0..LANES {
+        for lane in 0..V::LANES {
             let point = Jacobian { x: x[lane], y: y[lane], z: z[lane] };
             let twice = point.double();
             assert_eq!(doubled.map(|number| number[lane]), [twice.x, twice.y, twice.z], "lane {lane}");
@@ -45,11 +45,9 @@ fn formulas_at_the_bounds(rng: &mut Rng) {
 
 #[test]
 fn formulas_hold_for_the_largest_limbs() {
-    let Some(_) = lanes() else { return };
     let mut rng = Rng::new(21);
     for _ in 0..rounds(2000) {
-        // SAFETY: the processor has the lanes.
-        unsafe { formulas_at_the_bounds(&mut rng) };
+        each_kind!(formulas_at_the_bounds(&mut rng));
     }
 }
 
@@ -69,24 +67,23 @@ fn near_multiple(times: u64, offset: i64) -> [u64; 5] {
 /// All that lies below 2^258 and near a multiple of the prime, as columns and as elements.
 #[test]
 fn multiples_of_the_prime_are_zero() {
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn judge(limbs: &[[u64; LANES]; 5], offsets: &[i64; LANES]) {
+    fn judge<V: Vector>(like: V, limbs: &[[u64; LANES_MAX]; 5], offsets: &[i64; LANES_MAX]) {
         let number =
             |offset: i64| if offset < 0 { -small::<Prime>(offset.unsigned_abs()) } else { small(offset as u64) };
         let want = offsets.map(number);
-        let mask = |is: fn(&Field) -> bool| (0..LANES).fold(0, |mask, i| mask | u8::from(is(&want[i])) << i);
-        let element = Fe::from_limbs(limbs);
+        let mask = |is: fn(&Field) -> bool| (0..V::LANES).fold(0, |mask, i| mask | u8::from(is(&want[i])) << i);
+        let element = Fe::from_limbs(like, limbs);
         for element in [element, element.columns().carry()] {
-            assert_eq!(element.reduced().to_lanes(), want.map(Field::words), "{offsets:?}");
+            let reduced = element.reduced().to_lanes();
+            assert_eq!(reduced[..V::LANES], want.map(Field::words)[..V::LANES], "{offsets:?}");
             assert_eq!(element.is_zero(), mask(|number| number.is_zero()), "{offsets:?}");
             assert_eq!(element.is_odd(), mask(|number| number.is_odd()), "{offsets:?}");
-            let others = Fe::from_lanes(&want.map(Field::words));
-            assert_eq!((element.equals(&others), others.equals(&element)), (0xff, 0xff), "{offsets:?}");
-            let next = Fe::from_lanes(&want.map(|number| (number + Field::ONE).words()));
+            let others = Fe::from_lanes(like, &want.map(Field::words));
+            assert_eq!((element.equals(&others), others.equals(&element)), (V::ALL, V::ALL), "{offsets:?}");
+            let next = Fe::from_lanes(like, &want.map(|number| (number + Field::ONE).words()));
             assert_eq!((element.equals(&next), next.equals(&element)), (0, 0), "{offsets:?}");
         }
     }
-    let Some(_) = lanes() else { return };
     let fold = 0x1_0000_03d1; // What 2^256 is more than the prime.
     for times in 0..=4 {
         for offsets in [
@@ -97,10 +94,14 @@ fn multiples_of_the_prime_are_zero() {
             // Below zero there is nothing, and four times the prime reaches nearly to 2^258.
             let offsets = offsets.map(|offset: i64| if times == 0 { offset.abs() } else { offset });
             let lanes = offsets.map(|offset| near_multiple(times, offset));
-            let limbs = std::array::from_fn(|limb| lanes.map(|limbs| limbs[limb]));
+            let limbs: [[u64; LANES_MAX]; 5] = std::array::from_fn(|limb| lanes.map(|limbs| limbs[limb]));
             assert!(lanes.iter().all(|limbs| limbs[4] <= FULL[4]), "{times} times, {offsets:?}");
-            // SAFETY: the processor has the lanes.
-            unsafe { judge(&limbs, &offsets) };
+            // A kind with fewer lanes than eight meets the first offsets alone: each is the first once.
+            for turn in 0..LANES_MAX {
+                let turned = |words: [u64; LANES_MAX]| std::array::from_fn(|lane| words[(lane + turn) % LANES_MAX]);
+                let offsets = std::array::from_fn(|lane| offsets[(lane + turn) % LANES_MAX]);
+                each_kind!(judge(&limbs.map(turned), &offsets));
+            }
         }
     }
 }
@@ -127,7 +128,7 @@ fn longest_halves() {
             let near = |number: Scalar, by: u64| number + small(by) - small(2);
             let short = near(one, offset % 5) + LAMBDA * near(lambda, offset / 5);
             let scalar = short + short + Scalar::ONE + LAMBDA; // What is cut is half of the scalar less one and lambda.
-            let lane = offset as usize % LANES;
+            let lane = offset as usize % LANES_MAX;
             recoded.set(lane, scalar, scalar);
             let [first, second] = &recoded.key;
             assert_eq!(sum_of(first, lane, KEY_BITS) + LAMBDA * sum_of(second, lane, KEY_BITS), scalar);

@@ -1,0 +1,385 @@
+//! Four lanes in 256 bits: AVX2 with products of doubles (FMA; see [`super::doubles`]), or with AVX-IFMA.
+
+use super::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
+use super::vector::{C, CALLS, LANES_MAX, Vector};
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
+
+/// How four lanes multiply.
+pub(super) trait Multiply: Copy {
+    /// See [`Vector::LOW`].
+    const LOW: u64;
+    /// See [`Vector::HIGH`].
+    const HIGH: u64;
+    /// See [`Vector::SIGNED`].
+    const SIGNED: bool;
+    /// See [`Vector::Factor`].
+    type Factor: Copy;
+
+    /// Whether the processor has what it takes, AVX2 included.
+    fn detect() -> bool;
+
+    /// See [`Vector::run`].
+    ///
+    /// # Safety
+    ///
+    /// The processor has what it takes.
+    unsafe fn run<R>(code: impl FnOnce() -> R) -> R;
+
+    /// See [`Vector::call`].
+    ///
+    /// # Safety
+    ///
+    /// As `run`.
+    unsafe fn call<R>(code: impl FnOnce() -> R) -> R;
+
+    /// See [`Vector::factor`].
+    ///
+    /// # Safety
+    ///
+    /// As `run`.
+    unsafe fn factor(number: __m256i) -> Self::Factor;
+
+    /// See [`Vector::add_product`].
+    ///
+    /// # Safety
+    ///
+    /// As `run`.
+    unsafe fn add_product(low: &mut __m256i, high: &mut __m256i, a: Self::Factor, b: Self::Factor);
+}
+
+/// By doubles.
+#[derive(Clone, Copy)]
+pub(super) struct Doubles;
+
+impl Multiply for Doubles {
+    const LOW: u64 = LOW.to_bits();
+    const HIGH: u64 = TWO_104.to_bits();
+    const SIGNED: bool = true;
+    type Factor = __m256d;
+
+    fn detect() -> bool {
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    }
+
+    #[inline(always)]
+    unsafe fn run<R>(code: impl FnOnce() -> R) -> R {
+        #[target_feature(enable = "avx2,fma")]
+        fn compiled<R>(code: impl FnOnce() -> R) -> R {
+            code()
+        }
+        // SAFETY: the caller's promise.
+        unsafe { compiled(code) }
+    }
+
+    #[inline(always)]
+    unsafe fn call<R>(code: impl FnOnce() -> R) -> R {
+        #[inline(never)]
+        #[target_feature(enable = "avx2,fma")]
+        fn compiled<R>(code: impl FnOnce() -> R) -> R {
+            code()
+        }
+        // SAFETY: the caller's promise.
+        unsafe { compiled(code) }
+    }
+
+    #[inline(always)]
+    unsafe fn factor(number: __m256i) -> __m256d {
+        // SAFETY: the caller's promise; no memory is touched.
+        unsafe {
+            let above = _mm256_set1_pd(TWO_52);
+            _mm256_sub_pd(_mm256_or_pd(_mm256_castsi256_pd(number), above), above)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(low: &mut __m256i, high: &mut __m256i, a: __m256d, b: __m256d) {
+        // SAFETY: the caller's promise; no memory is touched.
+        unsafe {
+            let upper = _mm256_fmadd_pd(a, b, _mm256_set1_pd(TWO_104));
+            let rest = _mm256_fmsub_pd(_mm256_set1_pd(MIDDLE[0]), _mm256_set1_pd(MIDDLE[1]), upper);
+            let lower = _mm256_fmadd_pd(a, b, rest);
+            *high = _mm256_add_epi64(*high, _mm256_castpd_si256(upper));
+            *low = _mm256_add_epi64(*low, _mm256_castpd_si256(lower));
+        }
+    }
+}
+
+/// By AVX-IFMA.
+#[derive(Clone, Copy)]
+pub(super) struct Ifma;
+
+impl Multiply for Ifma {
+    const LOW: u64 = 0;
+    const HIGH: u64 = 0;
+    const SIGNED: bool = false;
+    type Factor = __m256i;
+
+    fn detect() -> bool {
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxifma")
+    }
+
+    #[inline(always)]
+    unsafe fn run<R>(code: impl FnOnce() -> R) -> R {
+        #[target_feature(enable = "avx2,avxifma")]
+        fn compiled<R>(code: impl FnOnce() -> R) -> R {
+            code()
+        }
+        // SAFETY: the caller's promise.
+        unsafe { compiled(code) }
+    }
+
+    #[inline(always)]
+    unsafe fn call<R>(code: impl FnOnce() -> R) -> R {
+        #[inline(never)]
+        #[target_feature(enable = "avx2,avxifma")]
+        fn compiled<R>(code: impl FnOnce() -> R) -> R {
+            code()
+        }
+        if CALLS {
+            // SAFETY: the caller's promise.
+            return unsafe { compiled(code) };
+        }
+        code()
+    }
+
+    #[inline(always)]
+    unsafe fn factor(number: __m256i) -> __m256i {
+        number
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(low: &mut __m256i, high: &mut __m256i, a: __m256i, b: __m256i) {
+        // SAFETY: the caller's promise; no memory is touched.
+        unsafe {
+            *low = _mm256_madd52lo_avx_epu64(*low, a, b);
+            *high = _mm256_madd52hi_avx_epu64(*high, a, b);
+        }
+    }
+}
+
+/// Four lanes. A value is the proof that the processor has AVX2 and what `M` takes: only [`Vector::detect`] makes one from
+/// nothing, and all operations below take one.
+#[derive(Clone, Copy)]
+pub(super) struct Four<M>(__m256i, PhantomData<M>);
+
+/// AVX2 and FMA.
+pub(super) type Avx2 = Four<Doubles>;
+/// AVX2 and AVX-IFMA.
+pub(super) type AvxIfma = Four<Ifma>;
+
+/// An instruction on values of [`Four`].
+macro_rules! instruction {
+    ($call:expr) => {
+        // SAFETY: a value of `Four` exists, so the processor has AVX2 and what `M` takes; no memory is touched.
+        unsafe { $call }
+    };
+}
+
+/// The lanes of each mask.
+static MASKS: [[u64; 4]; 16] = {
+    let mut masks = [[0; 4]; 16];
+    let mut mask = 0;
+    while mask < 16 {
+        let mut lane = 0;
+        while lane < 4 {
+            masks[mask][lane] = if mask >> lane & 1 == 1 { u64::MAX } else { 0 };
+            lane += 1;
+        }
+        mask += 1;
+    }
+    masks
+};
+
+impl<M: Multiply> Four<M> {
+    #[inline(always)]
+    fn of(vector: __m256i) -> Four<M> {
+        Four(vector, PhantomData)
+    }
+
+    /// Four words.
+    #[inline(always)]
+    fn load_four(self, words: &[u64; 4]) -> Four<M> {
+        // SAFETY: reads the 32 bytes of `words`, no alignment needed; a value exists, so the processor has AVX2.
+        Four::of(unsafe { _mm256_loadu_si256(words.as_ptr().cast()) })
+    }
+
+    /// Stores four words.
+    #[inline(always)]
+    fn put(self, words: &mut [u64; 4]) {
+        // SAFETY: writes the 32 bytes of `words`, no alignment needed; a value exists, so the processor has AVX2.
+        unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), self.0) };
+    }
+
+    /// All bits of the lanes of a mask.
+    #[inline(always)]
+    fn mask(self, mask: u8) -> __m256i {
+        self.load_four(&MASKS[usize::from(mask & Self::ALL)]).0
+    }
+
+    /// The highest bits.
+    #[inline(always)]
+    fn signs(vector: __m256i) -> u8 {
+        instruction!(_mm256_movemask_pd(_mm256_castsi256_pd(vector))) as u8
+    }
+}
+
+impl<M: Multiply> Vector for Four<M> {
+    const LANES: usize = 4;
+    const LOW: u64 = M::LOW;
+    const HIGH: u64 = M::HIGH;
+    const SIGNED: bool = M::SIGNED;
+    const APART: bool = false;
+    // There is no shift to the right that keeps the sign: what is shifted, within 2^61 of zero, is made positive first.
+    const CARRY_BIAS: u64 = 1 << 62;
+    type Factor = M::Factor;
+
+    fn detect() -> Option<Four<M>> {
+        // SAFETY: the processor was asked.
+        M::detect().then(|| Four::of(unsafe { _mm256_setzero_si256() }))
+    }
+
+    #[inline(always)]
+    fn run<R>(self, code: impl FnOnce() -> R) -> R {
+        // SAFETY: a value exists, so the processor has what it takes.
+        unsafe { M::run(code) }
+    }
+
+    #[inline(always)]
+    fn call<R>(self, code: impl FnOnce() -> R) -> R {
+        // SAFETY: as above.
+        unsafe { M::call(code) }
+    }
+
+    #[inline(always)]
+    fn splat(self, word: u64) -> Self {
+        Four::of(instruction!(_mm256_set1_epi64x(word.cast_signed())))
+    }
+
+    #[inline(always)]
+    fn load(self, words: &[u64; LANES_MAX]) -> Self {
+        self.load_four(&words.as_chunks().0[0])
+    }
+
+    #[cfg(test)]
+    fn store(self) -> [u64; LANES_MAX] {
+        let mut words = [0; LANES_MAX];
+        self.put(&mut words.as_chunks_mut().0[0]);
+        words
+    }
+
+    #[inline(always)]
+    fn gather(self, rows: [&[u64; 8]; LANES_MAX]) -> [Self; 8] {
+        let mut columns = [self; 8];
+        for half in 0..2 {
+            let mut loaded = [self; 4];
+            for lane in 0..4 {
+                loaded[lane] = self.load_four(&rows[lane].as_chunks().0[half]);
+            }
+            let turned = transposed(loaded);
+            for i in 0..4 {
+                columns[4 * half + i] = turned[i];
+            }
+        }
+        columns
+    }
+
+    #[inline(always)]
+    fn scatter(columns: [Self; 8], rows: [&mut [u64; 8]; LANES_MAX]) {
+        let [a, b, c, d, e, f, g, h] = columns;
+        let (first, second) = (transposed([a, b, c, d]), transposed([e, f, g, h]));
+        for (lane, row) in rows.into_iter().take(Self::LANES).enumerate() {
+            let [to_first, to_second] = row.as_chunks_mut().0 else { unreachable!("eight words") };
+            first[lane].put(to_first);
+            second[lane].put(to_second);
+        }
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Four::of(instruction!(_mm256_add_epi64(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        Four::of(instruction!(_mm256_sub_epi64(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Four::of(instruction!(_mm256_and_si256(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Four::of(instruction!(_mm256_or_si256(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn up<const BITS: u32>(self) -> Self {
+        Four::of(instruction!(_mm256_sll_epi64(self.0, _mm_cvtsi32_si128(BITS.cast_signed()))))
+    }
+
+    #[inline(always)]
+    fn down<const BITS: u32>(self) -> Self {
+        Four::of(instruction!(_mm256_srl_epi64(self.0, _mm_cvtsi32_si128(BITS.cast_signed()))))
+    }
+
+    #[inline(always)]
+    fn carried(self) -> Self {
+        self.down::<52>()
+    }
+
+    #[inline(always)]
+    fn factor(self) -> M::Factor {
+        instruction!(M::factor(self.0))
+    }
+
+    #[inline(always)]
+    fn add_product(low: &mut Self, high: &mut Self, a: M::Factor, b: M::Factor) {
+        instruction!(M::add_product(&mut low.0, &mut high.0, a, b));
+    }
+
+    #[inline(always)]
+    fn plus_c_times(self, number: Self) -> Self {
+        const _: () = assert!(C == (1 << 32) + 977);
+        let times_977 = instruction!(_mm256_mul_epu32(number.0, self.splat(977).0));
+        self.plus(number.up::<32>()).plus(Four::of(times_977))
+    }
+
+    #[inline(always)]
+    fn where_else(self, mask: u8, other: Self) -> Self {
+        Four::of(instruction!(_mm256_blendv_epi8(other.0, self.0, self.mask(mask))))
+    }
+
+    #[inline(always)]
+    fn negative_where(self, mask: u8) -> Self {
+        let mask = self.mask(mask);
+        Four::of(instruction!(_mm256_sub_epi64(_mm256_xor_si256(self.0, mask), mask)))
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> u8 {
+        Self::signs(instruction!(_mm256_cmpeq_epi64(self.0, _mm256_setzero_si256())))
+    }
+
+    #[inline(always)]
+    fn above(self, bound: i64) -> u8 {
+        Self::signs(instruction!(_mm256_cmpgt_epi64(self.0, _mm256_set1_epi64x(bound))))
+    }
+}
+
+/// Turns four rows of four words into four columns.
+#[inline(always)]
+fn transposed<M: Multiply>([a, b, c, d]: [Four<M>; 4]) -> [Four<M>; 4] {
+    instruction!({
+        let (ab_even, ab_odd) = (_mm256_unpacklo_epi64(a.0, b.0), _mm256_unpackhi_epi64(a.0, b.0));
+        let (cd_even, cd_odd) = (_mm256_unpacklo_epi64(c.0, d.0), _mm256_unpackhi_epi64(c.0, d.0));
+        [
+            Four::of(_mm256_permute2x128_si256::<0x20>(ab_even, cd_even)),
+            Four::of(_mm256_permute2x128_si256::<0x20>(ab_odd, cd_odd)),
+            Four::of(_mm256_permute2x128_si256::<0x31>(ab_even, cd_even)),
+            Four::of(_mm256_permute2x128_si256::<0x31>(ab_odd, cd_odd)),
+        ]
+    })
+}

@@ -1,0 +1,194 @@
+//! Eight lanes in 512 bits: AVX-512 F and IFMA.
+
+use super::vector::{C, CALLS, LANES_MAX, Vector};
+use std::arch::x86_64::*;
+
+/// Eight lanes. A value is the proof that the processor has AVX-512 F and IFMA: only [`Vector::detect`] makes one from
+/// nothing, and all operations below take one.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(__m512i);
+
+/// An instruction on values of [`Avx512`].
+macro_rules! instruction {
+    ($call:expr) => {
+        // SAFETY: a value of `Avx512` exists, so the processor has AVX-512 F and IFMA; no memory is touched.
+        unsafe { $call }
+    };
+}
+
+impl Vector for Avx512 {
+    const LANES: usize = 8;
+    const LOW: u64 = 0;
+    const HIGH: u64 = 0;
+    const SIGNED: bool = false;
+    const APART: bool = true;
+    const CARRY_BIAS: u64 = 0;
+    type Factor = Avx512;
+
+    fn detect() -> Option<Avx512> {
+        let here = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma");
+        // SAFETY: the processor was asked.
+        here.then(|| Avx512(unsafe { _mm512_setzero_si512() }))
+    }
+
+    #[inline(always)]
+    fn run<R>(self, code: impl FnOnce() -> R) -> R {
+        #[target_feature(enable = "avx512f,avx512ifma")]
+        fn compiled<R>(code: impl FnOnce() -> R) -> R {
+            code()
+        }
+        // SAFETY: a value of `Avx512` exists, so the processor has both.
+        unsafe { compiled(code) }
+    }
+
+    #[inline(always)]
+    fn call<R>(self, code: impl FnOnce() -> R) -> R {
+        #[inline(never)]
+        #[target_feature(enable = "avx512f,avx512ifma")]
+        fn compiled<R>(code: impl FnOnce() -> R) -> R {
+            code()
+        }
+        if CALLS {
+            // SAFETY: as above.
+            return unsafe { compiled(code) };
+        }
+        code()
+    }
+
+    #[inline(always)]
+    fn splat(self, word: u64) -> Avx512 {
+        Avx512(instruction!(_mm512_set1_epi64(word.cast_signed())))
+    }
+
+    #[inline(always)]
+    fn load(self, words: &[u64; LANES_MAX]) -> Avx512 {
+        // SAFETY: reads the 64 bytes of `words`, no alignment needed; a value exists, so the processor has AVX-512 F.
+        Avx512(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) })
+    }
+
+    #[cfg(test)]
+    fn store(self) -> [u64; LANES_MAX] {
+        let mut words = [0; LANES_MAX];
+        put(self, &mut words);
+        words
+    }
+
+    #[inline(always)]
+    fn gather(self, rows: [&[u64; 8]; LANES_MAX]) -> [Avx512; 8] {
+        let mut loaded = [self; 8];
+        for lane in 0..8 {
+            loaded[lane] = self.load(rows[lane]);
+        }
+        transposed(loaded)
+    }
+
+    #[inline(always)]
+    fn scatter(columns: [Avx512; 8], rows: [&mut [u64; 8]; LANES_MAX]) {
+        for (row, words) in transposed(columns).into_iter().zip(rows) {
+            put(row, words);
+        }
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Avx512) -> Avx512 {
+        Avx512(instruction!(_mm512_add_epi64(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Avx512) -> Avx512 {
+        Avx512(instruction!(_mm512_sub_epi64(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Avx512) -> Avx512 {
+        Avx512(instruction!(_mm512_and_si512(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn or(self, other: Avx512) -> Avx512 {
+        Avx512(instruction!(_mm512_or_si512(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn up<const BITS: u32>(self) -> Avx512 {
+        Avx512(instruction!(_mm512_slli_epi64::<BITS>(self.0)))
+    }
+
+    #[inline(always)]
+    fn down<const BITS: u32>(self) -> Avx512 {
+        Avx512(instruction!(_mm512_srli_epi64::<BITS>(self.0)))
+    }
+
+    #[inline(always)]
+    fn carried(self) -> Avx512 {
+        Avx512(instruction!(_mm512_srai_epi64::<52>(self.0)))
+    }
+
+    #[inline(always)]
+    fn factor(self) -> Avx512 {
+        self
+    }
+
+    #[inline(always)]
+    fn add_product(low: &mut Avx512, high: &mut Avx512, a: Avx512, b: Avx512) {
+        low.0 = instruction!(_mm512_madd52lo_epu64(low.0, a.0, b.0));
+        high.0 = instruction!(_mm512_madd52hi_epu64(high.0, a.0, b.0));
+    }
+
+    #[inline(always)]
+    fn plus_c_times(self, number: Avx512) -> Avx512 {
+        Avx512(instruction!(_mm512_madd52lo_epu64(self.0, number.0, self.splat(C).0)))
+    }
+
+    #[inline(always)]
+    fn where_else(self, mask: u8, other: Avx512) -> Avx512 {
+        Avx512(instruction!(_mm512_mask_mov_epi64(other.0, mask, self.0)))
+    }
+
+    #[inline(always)]
+    fn negative_where(self, mask: u8) -> Avx512 {
+        Avx512(instruction!(_mm512_mask_sub_epi64(self.0, mask, _mm512_setzero_si512(), self.0)))
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> u8 {
+        instruction!(_mm512_testn_epi64_mask(self.0, self.0))
+    }
+
+    #[inline(always)]
+    fn above(self, bound: i64) -> u8 {
+        instruction!(_mm512_cmpgt_epi64_mask(self.0, _mm512_set1_epi64(bound)))
+    }
+}
+
+/// Stores eight lanes.
+#[inline(always)]
+fn put(vector: Avx512, words: &mut [u64; 8]) {
+    // SAFETY: writes the 64 bytes of `words`, no alignment needed; a value exists, so the processor has AVX-512 F.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector.0) };
+}
+
+/// Turns eight rows of eight words into eight columns.
+#[inline(always)]
+fn transposed(r: [Avx512; 8]) -> [Avx512; 8] {
+    let mut columns = r;
+    for odd in 0..2 {
+        let mut pairs = [r[0].0; 4]; // Part p of pair i: column 2 p + odd of rows 2 i and 2 i + 1.
+        for i in 0..4 {
+            let (a, b) = (r[2 * i].0, r[2 * i + 1].0);
+            pairs[i] = instruction!(if odd == 0 { _mm512_unpacklo_epi64(a, b) } else { _mm512_unpackhi_epi64(a, b) });
+        }
+        let [a, b, c, d] = pairs;
+        let [ab_04, cd_04, ab_26, cd_26] = instruction!([
+            _mm512_shuffle_i64x2::<0x88>(a, b),
+            _mm512_shuffle_i64x2::<0x88>(c, d),
+            _mm512_shuffle_i64x2::<0xDD>(a, b),
+            _mm512_shuffle_i64x2::<0xDD>(c, d),
+        ]);
+        columns[odd].0 = instruction!(_mm512_shuffle_i64x2::<0x88>(ab_04, cd_04));
+        columns[odd + 4].0 = instruction!(_mm512_shuffle_i64x2::<0xDD>(ab_04, cd_04));
+        columns[odd + 2].0 = instruction!(_mm512_shuffle_i64x2::<0x88>(ab_26, cd_26));
+        columns[odd + 6].0 = instruction!(_mm512_shuffle_i64x2::<0xDD>(ab_26, cd_26));
+    }
+    columns
+}
