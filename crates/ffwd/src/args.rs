@@ -192,6 +192,9 @@ pub(crate) struct Sync {
     /// SOCKS5 proxy for every connection, HOST:PORT [default: no proxy]
     #[arg(long, value_name = "ADDR")]
     pub(crate) proxy: Option<String>,
+    /// Seek peers in this network alone: ipv4, ipv6 or onion (repeatable) [default: every network]
+    #[arg(long, value_name = "NET")]
+    pub(crate) onlynet: Vec<String>,
     /// Exit when the peers' best chain is connected, instead of following it. Waits until one peer has sent its headers, and at most a minute for the others of --connect and --addnode
     #[arg(long)]
     pub(crate) exit_at_tip: bool,

@@ -7,7 +7,7 @@
 use crate::Failure;
 use crate::args::{self, CONNECTIONS_MAX, Sync};
 use crate::settings::{Files, Settings, number};
-use node::jobs::{OUTBOUND_RESERVED, PeerSettings, SyncOptions, check_peer_address};
+use node::jobs::{OUTBOUND_RESERVED, PeerSettings, Reachable, SyncOptions, check_peer_address};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Port of a proxy without one: Tor's.
@@ -15,7 +15,7 @@ const TOR_PORT: u16 = 9050;
 /// Longest user agent. Source: Bitcoin Core b88bffe, net.h, `MAX_SUBVERSION_LENGTH`.
 const USER_AGENT_BYTES_MAX: usize = 256;
 /// Options of files that change which peers there are in a way that a sync has not: refused.
-const REFUSED: [&str; 2] = ["onlynet", "networkactive"];
+const REFUSED: [&str; 1] = ["networkactive"];
 /// Options of files about peers that a sync does not use: said.
 const UNUSED: [&str; 8] =
     ["asmap", "externalip", "i2psam", "maxuploadtarget", "onion", "seednode", "whitebind", "whitelist"];
@@ -56,15 +56,23 @@ impl Settings {
         let proxy = files.value(given.proxy.clone(), "proxy", |setting| Ok(setting.value.text().to_owned()))?;
         let v2transport = files.value(given.v2transport, "v2transport", |setting| Ok(setting.value.truth()))?;
         let dnsseed = files.value(given.dnsseed, "dnsseed", |setting| Ok(setting.value.truth()))?;
+        let only_networks =
+            only_networks(given, files, proxy.as_deref().is_some_and(|proxy| !proxy.is_empty() && proxy != "0"))?;
+        let is_clear = |network: &Reachable| *network != Reachable::Onion;
+        let clear = only_networks.is_empty() || only_networks.iter().any(is_clear);
+        if dnsseed == Some(true) && !clear {
+            return Err(Failure::Usage("Incompatible options: -dnsseed=1 was explicitly specified, but -onlynet forbids connections to IPv4/IPv6".to_owned()));
+        }
         let fixedseeds = files.value(given.fixedseeds, "fixedseeds", |setting| Ok(setting.value.truth()))?;
         let peers = PeerSettings {
             no_fixed_seeds: fixedseeds == Some(false),
             user_agent_comments: user_agent_comments(given, files)?,
+            only_networks,
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
         };
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
         Ok(SyncOptions {
-            dnsseed: dnsseed.unwrap_or(connect.is_none()),
+            dnsseed: dnsseed.unwrap_or(connect.is_none() && clear),
             connect,
             addnode,
             listen,
@@ -157,6 +165,25 @@ fn check_peers(given: &Sync, connect: &[String], addnode: &[String], port: u16) 
         }
     }
     Ok(())
+}
+
+/// The networks of `-onlynet`, of the command line and the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
+fn only_networks(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<Vec<Reachable>, Failure> {
+    let mut names = given.onlynet.clone();
+    names.extend(files.list("onlynet"));
+    let network = |name: &String| {
+        match name.to_ascii_lowercase().as_str() {
+        "ipv4" => Ok(Reachable::Ipv4),
+        "ipv6" => Ok(Reachable::Ipv6),
+        "onion" if has_proxy => Ok(Reachable::Onion),
+        "onion" => Err("Outbound connections restricted to Tor (-onlynet=onion) but the proxy for reaching the Tor network is not provided: -proxy is not given".to_owned()),
+        "i2p" | "cjdns" => Err(format!("-onlynet={name}: ffwd makes no connection to this network")),
+        _ => Err(format!("Unknown network specified in -onlynet: '{name}'")),
+    }
+    };
+    let failure =
+        |name: &String, why| if given.onlynet.contains(name) { Failure::Usage(why) } else { Failure::Fault(why) };
+    names.iter().map(|name| network(name).map_err(|why| failure(name, why))).collect()
 }
 
 fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, Failure> {
@@ -285,14 +312,34 @@ mod tests {
 
     #[test]
     fn options_that_a_sync_cannot_use_are_refused_or_named() {
-        for (row, conf, want) in [
-            ("a network", "onlynet=onion", "line 1: onlynet=onion: ffwd sync cannot restrict"),
-            ("no network", "networkactive=0", "networkactive=0: ffwd sync cannot restrict"),
-        ] {
-            let why = sync(conf, "").expect_err(row);
-            assert!(matches!(why, Failure::Fault(_)) && why.to_string().contains(want), "{row}: {why}");
-        }
+        let why = sync("networkactive=0", "").expect_err("no network");
+        let want = "line 1: networkactive=0: ffwd sync cannot restrict";
+        assert!(matches!(why, Failure::Fault(_)) && why.to_string().contains(want), "{why}");
         assert!(sync("networkactive=1\nwhitelist=127.0.0.1", "").is_ok());
+    }
+
+    #[test]
+    fn onlynet_is_cores() {
+        let (v4, v6, onion) = (Reachable::Ipv4, Reachable::Ipv6, Reachable::Onion);
+        for (row, conf, line, want, dnsseed) in [
+            ("by default", "", "", vec![], true),
+            ("one", "", "--onlynet ipv4", vec![v4], true),
+            ("of both", "onlynet=ipv6", "--onlynet IPv4", vec![v4, v6], true),
+            ("onion alone asks no DNS seed", "proxy=127.0.0.1:9050", "--onlynet onion", vec![onion], false),
+        ] {
+            let got = sync(conf, line).unwrap();
+            assert_eq!((got.peers.only_networks, got.dnsseed), (want, dnsseed), "{row}");
+        }
+        for (row, conf, line, want) in [
+            ("unknown", "", "--onlynet tcp", "Unknown network specified in -onlynet: 'tcp'"),
+            ("unknown in the file", "onlynet=x", "", "Unknown network specified in -onlynet: 'x'"),
+            ("not reachable", "", "--onlynet i2p", "ffwd makes no connection to this network"),
+            ("without a proxy", "", "--onlynet onion", "the proxy for reaching the Tor network is not provided"),
+            ("DNS seeds", "proxy=127.0.0.1:9050", "--onlynet onion --dnsseed 1", "Incompatible options: -dnsseed=1"),
+        ] {
+            let why = sync(conf, line).expect_err(row);
+            assert!(why.to_string().contains(want), "{row}: {why}");
+        }
     }
 
     #[test]

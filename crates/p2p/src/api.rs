@@ -30,6 +30,17 @@ pub enum Outbound {
     Only(Vec<String>),
 }
 
+/// A network that peers are sought in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reachable {
+    /// IPv4
+    Ipv4,
+    /// IPv6
+    Ipv6,
+    /// Tor's onion services, through a proxy.
+    Onion,
+}
+
 /// Connections without `-maxconnections`. Source: Bitcoin Core b88bffe, net.h, `DEFAULT_MAX_PEER_CONNECTIONS`.
 pub const CONNECTIONS_DEFAULT: usize = 200;
 /// Connections of `-maxconnections` that are not inbound: 8 peers, 2 for blocks alone, a feeler. Source: Bitcoin Core
@@ -53,6 +64,9 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// `--proxy`: a SOCKS5 proxy (host:port) through which every connection and name goes.
     pub proxy: Option<String>,
+    /// `--onlynet`: peers are sought in these networks alone; in all of them where there is none. Inbound connections and
+    /// those that a person names are not restricted.
+    pub only_networks: Vec<Reachable>,
     /// Whether DNS seeds may be asked (`--dnsseed`).
     pub dns_seed: bool,
     /// Whether fixed seeds are taken where nothing else gives addresses (`--fixedseeds`).
@@ -86,6 +100,7 @@ impl Config {
             inbound_count_max: CONNECTIONS_DEFAULT - OUTBOUND_RESERVED,
             listen: Vec::new(),
             proxy: None,
+            only_networks: Vec::new(),
             dns_seed: true,
             fixed_seeds: true,
             v2transport: true,

@@ -59,9 +59,9 @@ fn bitcoin_conf_with_refused_settings_exits_with_1() {
         assert!(ran.code == Some(1) && ran.err.contains(want) && ran.out.is_empty(), "{row}: {ran:?}");
         assert!(!folder.path().join("regtest/chainstate").exists(), "{row}: nothing was started");
     }
-    fs::write(folder.path().join("bitcoin.conf"), "regtest=1\nonlynet=ipv4\n").unwrap();
+    fs::write(folder.path().join("bitcoin.conf"), "regtest=1\nnetworkactive=0\n").unwrap();
     let ran = run(folder.path(), "sync --datadir @ --connect 0");
-    assert!(ran.code == Some(1) && ran.err.contains("line 2: onlynet=ipv4"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.err.contains("line 2: networkactive=0"), "{ran:?}");
     fs::write(folder.path().join("bitcoin.conf"), "regtest=1\ntxindex=1\n").unwrap();
     let ran = run(folder.path(), "reindex --datadir @ --json");
     assert_eq!(ran.good()["height"], 206);

@@ -13,7 +13,7 @@ mod verify;
 
 pub use import::import;
 pub use info::{Failed, FolderInfo, info};
-pub use sync::{OUTBOUND_RESERVED, PeerSettings, SyncOptions, check_peer_address, sync};
+pub use sync::{OUTBOUND_RESERVED, PeerSettings, Reachable, SyncOptions, check_peer_address, sync};
 pub use verify::{VerifyReport, verify};
 
 use self::cache::FollowingCache;

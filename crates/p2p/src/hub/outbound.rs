@@ -1,7 +1,7 @@
 //! Connections that we make: those named by a person, those sought, and the search for addresses.
 
 use super::{Action, Hub};
-use crate::api::{Config, Outbound, PeerId};
+use crate::api::{Config, Outbound, PeerId, Reachable};
 use crate::peer::{Kind, Peer};
 use crate::time::Now;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
@@ -275,9 +275,11 @@ impl Hub {
     }
 
     pub(super) fn can_reach(&self, address: NetAddress) -> bool {
+        let is_sought = |network| self.config.only_networks.is_empty() || self.config.only_networks.contains(&network);
         match address {
-            NetAddress::V4(_) | NetAddress::V6(_) => true,
-            NetAddress::TorV3(_) => self.config.proxy.is_some(),
+            NetAddress::V4(_) => is_sought(Reachable::Ipv4),
+            NetAddress::V6(_) => is_sought(Reachable::Ipv6),
+            NetAddress::TorV3(_) => self.config.proxy.is_some() && is_sought(Reachable::Onion),
             NetAddress::I2p(_) | NetAddress::Cjdns(_) => false,
         }
     }

@@ -22,7 +22,7 @@ use crate::options::{Events, Options, Report};
 use crate::threads::{self, spawn};
 use crate::tree::{Fate, NodeId};
 use consensus::Chain;
-pub use p2p::api::OUTBOUND_RESERVED;
+pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
 use primitives::BlockHash;
 use std::net::SocketAddr;
@@ -68,6 +68,8 @@ pub struct PeerSettings {
     pub user_agent_comments: Vec<String>,
     /// `-fixedseeds=0`.
     pub no_fixed_seeds: bool,
+    /// `-onlynet`; every network without.
+    pub only_networks: Vec<Reachable>,
     /// Most inbound connections; the network's default without.
     pub inbound_max: Option<usize>,
 }
@@ -276,6 +278,7 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config.add_nodes = sync.addnode.clone();
     config.listen = sync.listen.clone();
     config.proxy = sync.proxy.clone();
+    config.only_networks = sync.peers.only_networks.clone();
     config.v2transport = sync.v2transport;
     config.dns_seed = sync.dnsseed;
     config.fixed_seeds = !sync.peers.no_fixed_seeds;

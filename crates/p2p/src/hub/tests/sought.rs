@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::addresses::Addresses;
-use crate::api::{Config, Event, PeerId};
+use crate::api::{Config, Event, PeerId, Reachable};
 use crate::chain::ChainView as _;
 use crate::hub::outbound::{NAMED_PATIENCE, RETRY_MIN};
 use crate::hub::{Action, Hub};
@@ -264,5 +264,40 @@ fn fixed_seeds_wait_a_minute_for_other_sources() {
         assert_eq!(outbound(&world).len(), early, "{row}");
         world.run(25 * S);
         assert_eq!(outbound(&world).len(), late, "{row}");
+    }
+}
+
+/// Peers are sought in the networks that a person names; a peer that a person names is connected to all the same.
+#[test]
+fn peers_are_sought_in_the_named_networks_alone() {
+    let v6 = |i: u8| {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&[0x2a, i, 1, 1]);
+        PeerAddress { address: NetAddress::V6(bytes), port: 18444 }
+    };
+    let peers: Vec<_> = (0..6).map(|i| address(50 + i, 1)).chain((0..6).map(v6)).collect();
+    let named = address(90, 1);
+    let served = served();
+    for (row, only, want) in [
+        ("all", vec![], 8),
+        ("IPv4", vec![Reachable::Ipv4], 6),
+        ("IPv6", vec![Reachable::Ipv6], 6),
+        ("onion services, without a proxy", vec![Reachable::Onion], 0),
+    ] {
+        let config =
+            Config { only_networks: only.clone(), add_nodes: vec![named.to_string()], ..automatic(memory(&peers)) };
+        let mut world = World::with_config(Chain::new(), config);
+        for peer in peers.iter().chain([&named]) {
+            world.honest(&peer.to_string(), &served);
+        }
+        world.sync_to(served.tip().hash, 20 * S);
+        world.run(20 * S);
+        let have = outbound(&world);
+        assert_eq!(have.len(), want, "{row}: {have:?}");
+        if let [only] = only[..] {
+            let is_other = |peer: &&PeerAddress| matches!(peer.address, NetAddress::V4(_)) != (only == Reachable::Ipv4);
+            assert_eq!(have.iter().filter(is_other).count(), 0, "{row}: {have:?}");
+        }
+        assert_eq!(world.hub.progress().outbound_count, want + 1, "{row}: the named one too");
     }
 }
