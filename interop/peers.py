@@ -115,7 +115,9 @@ class Watch:
             time.sleep(0.05)
             talk.send(b"getheaders", hostile.locator(CHAINS["good"].hashes[HONEST_COUNT - 2 : HONEST_COUNT - 1]))
 
-        talk, tip = wire.V1(read, self.socket.sendall), CHAINS["good"].blocks[-1][:80]
+        # Of two chains with the same work the first that is whole stays.
+        talk = wire.V1(read, self.socket.sendall)
+        tips = [CHAINS[name].blocks[-1][:80] for name in ("good", "equal")]
         try:
             talk.send(b"version", hostile.version(services=0))
             talk.send(b"verack")
@@ -126,7 +128,7 @@ class Watch:
                 elif name == b"getheaders":
                     talk.send(b"headers", b"\0")
                 elif name == b"headers":
-                    self.has_tip = tip in payload
+                    self.has_tip = any(tip in payload for tip in tips)
                     ask()
         except (wire.Ended, OSError):
             pass
