@@ -8,7 +8,7 @@ use crate::locks::{lock, wait};
 use crate::options::{SetHash, SetInfo};
 use crate::threads;
 use primitives::coin::{CoinRef, put_coin_hashed};
-use primitives::muhash::MuHash;
+use primitives::muhash::{MuHash, Product};
 use primitives::{Hash256, OutPoint};
 use simd::sha256::Sha256;
 use std::collections::BTreeMap;
@@ -108,7 +108,8 @@ pub(crate) fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<Se
 }
 
 fn read_share(view: &CoinsView, first: u8, hash: SetHash) -> Result<Share, store::Fault> {
-    let mut share = Share { product: (hash == SetHash::Muhash).then(MuHash::new), ..Share::default() };
+    let mut share = Share::default();
+    let mut product = (hash == SetHash::Muhash).then(Product::new);
     let mut coins = view.coins_between(first, first)?;
     let mut element = Vec::new();
     // Coins of one transaction come in the order of VARINT bytes; the hash wants the order of numbers.
@@ -127,7 +128,7 @@ fn read_share(view: &CoinsView, first: u8, hash: SetHash) -> Result<Share, store
             SetHash::Muhash => {
                 element.clear();
                 put_coin_hashed(&mut element, &outpoint, &coin);
-                share.product.as_mut().expect("it is wanted").insert(&element);
+                product.as_mut().expect("it is wanted").push(&element);
             }
             SetHash::Serialized if outpoint.vout < 128 && group.is_empty() => {
                 // One byte of VARINT: in order already, unless greater numbers of the transaction came before.
@@ -144,6 +145,7 @@ fn read_share(view: &CoinsView, first: u8, hash: SetHash) -> Result<Share, store
         }
     }
     close(&mut group, &mut share.bytes);
+    share.product = product.map(Product::finish);
     Ok(share)
 }
 

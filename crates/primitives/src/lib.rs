@@ -6,7 +6,6 @@
 
 pub mod amount;
 pub mod block;
-pub mod chacha20;
 pub mod coin;
 pub mod encode;
 #[doc(hidden)]
@@ -33,5 +32,6 @@ pub use hash::Hash256;
 pub use header::Header;
 pub use height::{Height, MedianTime};
 pub use ids::{BlockHash, OutPoint, Txid, Wtxid};
+pub use simd::chacha20;
 pub use tables::Tables;
 pub use work::{Target, U256, Work};

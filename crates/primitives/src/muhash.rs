@@ -6,15 +6,14 @@
 //!
 //! Source: Bitcoin Core b88bffe, `MuHash3072` (crypto/muhash.cpp).
 
-use crate::chacha20;
+use simd::muhash::{self, Accumulator, LIMBS, Number, ONE};
 
-const LIMBS: usize = 48;
-/// The modulus is 2^3072 minus this.
-const PRIME_DIFF: u64 = 1_103_717;
+/// Bytes of a number.
+pub const NUMBER_BYTES: usize = LIMBS * 8;
 
 /// A set under construction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MuHash([u64; LIMBS]);
+pub struct MuHash(Number);
 
 impl Default for MuHash {
     fn default() -> MuHash {
@@ -25,101 +24,79 @@ impl Default for MuHash {
 impl MuHash {
     /// The empty set.
     pub fn new() -> MuHash {
-        let mut one = [0; LIMBS];
-        one[0] = 1;
-        MuHash(one)
+        MuHash(ONE)
     }
 
-    /// Adds an element.
+    /// Adds an element. For many elements there is [`Product`].
     pub fn insert(&mut self, element: &[u8]) {
-        self.0 = multiply(&self.0, &number(element));
+        self.0 = muhash::multiply(&self.0, &number(element));
     }
 
     /// Takes an element out; dear, for it takes an inverse.
     pub fn remove(&mut self, element: &[u8]) {
-        self.0 = multiply(&self.0, &inverse(&number(element)));
+        self.0 = muhash::multiply(&self.0, &muhash::inverse(&number(element)));
     }
 
     /// Adds all elements of another set.
     pub fn combine(&mut self, other: &MuHash) {
-        self.0 = multiply(&self.0, &other.0);
+        self.0 = muhash::multiply(&self.0, &other.0);
+    }
+
+    /// The set that combined with this one is empty.
+    #[must_use]
+    pub fn inverse(&self) -> MuHash {
+        MuHash(muhash::inverse(&self.0))
+    }
+
+    /// The same set, its number below the prime, as Core stores it.
+    #[must_use]
+    pub fn reduced(&self) -> MuHash {
+        MuHash(muhash::reduce(&self.0))
+    }
+
+    /// The number, little endian.
+    pub fn to_bytes(&self) -> [u8; NUMBER_BYTES] {
+        let mut bytes = [0; NUMBER_BYTES];
+        for (chunk, limb) in bytes.chunks_exact_mut(8).zip(self.0) {
+            chunk.copy_from_slice(&limb.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// A set by its number.
+    pub fn from_bytes(bytes: &[u8; NUMBER_BYTES]) -> MuHash {
+        MuHash(std::array::from_fn(|i| u64::from_le_bytes(*bytes[i * 8..].first_chunk().expect("eight bytes"))))
     }
 
     /// The hash, in internal byte order.
     pub fn finalize(&self) -> [u8; 32] {
-        let mut n = self.0;
-        // Fully reduced: at most once too large.
-        if n[1..].iter().all(|&limb| limb == u64::MAX) && n[0] >= 0u64.wrapping_sub(PRIME_DIFF) {
-            n = [0; LIMBS];
-            n[0] = self.0[0].wrapping_add(PRIME_DIFF);
-        }
-        let mut bytes = [0; LIMBS * 8];
-        for (chunk, limb) in bytes.chunks_exact_mut(8).zip(n) {
-            chunk.copy_from_slice(&limb.to_le_bytes());
-        }
-        simd::sha256::sha256(&bytes)
+        simd::sha256::sha256(&self.reduced().to_bytes())
     }
 }
 
-fn number(element: &[u8]) -> [u64; LIMBS] {
-    let key = simd::sha256::sha256(element);
-    let mut limbs = [0; LIMBS];
-    for (block, eight) in limbs.chunks_exact_mut(8).enumerate() {
-        let words = chacha20::words(&key, &[0; 12], block as u32);
-        for (limb, pair) in eight.iter_mut().zip(words.chunks_exact(2)) {
-            *limb = u64::from(pair[0]) | u64::from(pair[1]) << 32;
-        }
-    }
-    limbs
+fn number(element: &[u8]) -> Number {
+    muhash::number(&simd::sha256::sha256(element))
 }
 
-/// The product modulo the prime, below 2^3072.
-fn multiply(a: &[u64; LIMBS], b: &[u64; LIMBS]) -> [u64; LIMBS] {
-    let mut wide = [0u64; 2 * LIMBS];
-    for (i, &x) in a.iter().enumerate() {
-        let mut carry = 0u128;
-        for (limb, &y) in wide[i..i + LIMBS].iter_mut().zip(b) {
-            let sum = u128::from(x) * u128::from(y) + u128::from(*limb) + carry;
-            *limb = sum as u64;
-            carry = sum >> 64;
-        }
-        wide[i + LIMBS] = carry as u64;
-    }
-    // 2^3072 is PRIME_DIFF: fold the upper half twice.
-    let mut out = [0; LIMBS];
-    let mut carry = 0u128;
-    for (i, limb) in out.iter_mut().enumerate() {
-        let sum = u128::from(wide[i]) + u128::from(wide[LIMBS + i]) * u128::from(PRIME_DIFF) + carry;
-        *limb = sum as u64;
-        carry = sum >> 64;
-    }
-    while carry != 0 {
-        let mut add = carry * u128::from(PRIME_DIFF);
-        for limb in &mut out {
-            let sum = u128::from(*limb) + (add & u128::from(u64::MAX));
-            *limb = sum as u64;
-            add = (add >> 64) + (sum >> 64);
-            if add == 0 {
-                break;
-            }
-        }
-        carry = add;
-    }
-    out
-}
+/// A set of many elements, in vector lanes where the processor has them.
+#[derive(Clone, Debug, Default)]
+pub struct Product(Accumulator);
 
-/// By Fermat: n to the power of the prime less 2.
-fn inverse(n: &[u64; LIMBS]) -> [u64; LIMBS] {
-    let mut exponent = [u64::MAX; LIMBS];
-    exponent[0] = 0u64.wrapping_sub(PRIME_DIFF + 2);
-    let mut result = MuHash::new().0;
-    for bit in (0..LIMBS * 64).rev() {
-        result = multiply(&result, &result);
-        if exponent[bit / 64] >> (bit % 64) & 1 == 1 {
-            result = multiply(&result, n);
-        }
+impl Product {
+    /// The empty set.
+    pub fn new() -> Product {
+        Product::default()
     }
-    result
+
+    /// Adds an element.
+    pub fn push(&mut self, element: &[u8]) {
+        self.0.push(&simd::sha256::sha256(element));
+    }
+
+    /// The set.
+    pub fn finish(self) -> MuHash {
+        MuHash(self.0.finish())
+    }
 }
 
 #[cfg(test)]
@@ -168,21 +145,15 @@ mod tests {
             whole.insert(&element(n));
             if n % 2 == 0 { even.insert(&element(n)) } else { odd.insert(&element(n)) }
         }
+        let mut product = Product::new();
+        (0..20).for_each(|n| product.push(&element(n)));
+        assert_eq!(product.finish().finalize(), whole.finalize());
+        assert_eq!(MuHash::from_bytes(&whole.to_bytes()), whole);
         odd.combine(&even);
         assert_eq!(odd.finalize(), whole.finalize());
         for n in 0..20 {
             whole.remove(&element(n));
         }
         assert_eq!(whole.finalize(), MuHash::new().finalize());
-    }
-
-    /// Sums that carry past the top limb come back at the bottom.
-    #[test]
-    fn muhash_product_of_greatest_numbers_is_reduced() {
-        let top = [u64::MAX; LIMBS]; // PRIME_DIFF - 1 modulo the prime.
-        let mut small = [0; LIMBS];
-        small[0] = PRIME_DIFF - 1;
-        assert_eq!(MuHash(multiply(&top, &top)).finalize(), MuHash(multiply(&small, &small)).finalize());
-        assert_eq!(MuHash(top).finalize(), MuHash(small).finalize());
     }
 }
