@@ -1,0 +1,234 @@
+//! What one block adds to each index: made from the block and the coins that it spends alone, by any worker, in any order.
+//!
+//! What depends on the blocks before it is added in order later: sequence numbers, filter headers, sums, and the block's
+//! place in the files.
+
+use crate::coinstats::{BlockStats, CoinbaseKind, bogosize};
+use crate::filter;
+use crate::siphash::SipKey;
+use crate::{IndexKind, spender, txindex};
+use primitives::coin::{CoinRef, code, is_unspendable};
+use primitives::encode::put_compact_size;
+use primitives::muhash::Product;
+use primitives::{Amount, Block, BlockHash, Hash256, Height, Txid};
+
+/// Bytes of a header.
+const HEADER_BYTES: u32 = 80;
+
+/// Which indexes are wanted, and what keys their hashes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// `txindex`, with its salt.
+    pub tx: Option<SipKey>,
+    /// `txospenderindex`, with its key.
+    pub spender: Option<SipKey>,
+    /// `blockfilterindex`.
+    pub filter: bool,
+    /// `coinstatsindex`.
+    pub stats: bool,
+}
+
+impl Wanted {
+    /// Whether this one is.
+    pub fn has(&self, kind: IndexKind) -> bool {
+        match kind {
+            IndexKind::Tx => self.tx.is_some(),
+            IndexKind::BlockFilter => self.filter,
+            IndexKind::TxoSpender => self.spender.is_some(),
+            IndexKind::CoinStats => self.stats,
+        }
+    }
+
+    /// Whether none is.
+    pub fn is_none(&self) -> bool {
+        !IndexKind::ALL.into_iter().any(|kind| self.has(kind))
+    }
+}
+
+/// A block's place in its chain, and what follows from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockPlace {
+    /// Its hash.
+    pub hash: BlockHash,
+    /// Its height.
+    pub height: Height,
+    /// The subsidy of that height.
+    pub subsidy: Amount,
+    /// A later block repeats its coinbase, whose coins count there alone.
+    pub coinbase_is_repeated: bool,
+}
+
+/// A filter, and its hash.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockFilter {
+    /// The filter's bytes.
+    pub bytes: Vec<u8>,
+    /// Double SHA-256 of them.
+    pub hash: Hash256,
+}
+
+/// What a block adds to the indexes that are wanted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BlockRecords {
+    /// Of each transaction its [`txindex::place`], in the order of the block.
+    pub tx: Option<Vec<u64>>,
+    /// Of each input but the coinbase's its [`spender::order`], and the offset of its transaction behind the header.
+    pub spenders: Option<Vec<(u64, u32)>>,
+    /// The filter.
+    pub filter: Option<BlockFilter>,
+    /// What it does to the UTXO set.
+    pub stats: Option<Box<BlockStats>>,
+}
+
+impl BlockRecords {
+    /// Makes the records of `block`, whose transactions have these ids and whose inputs, the coinbase's not counted, spend
+    /// these coins, in order.
+    ///
+    /// # Panics
+    ///
+    /// When the numbers of ids or of coins are not the block's. The genesis block spends none.
+    pub fn build(
+        wanted: &Wanted,
+        place: &BlockPlace,
+        block: &Block<'_>,
+        txids: &[Txid],
+        spent: &[CoinRef<'_>],
+    ) -> BlockRecords {
+        assert_eq!(txids.len(), block.transaction_count(), "an id for each transaction");
+        let mut records = BlockRecords::default();
+        if wanted.tx.is_some() || wanted.spender.is_some() {
+            records.add_places(wanted, place, block, txids);
+        }
+        if wanted.filter || wanted.stats {
+            assert_eq!(spent.len() + 1, block.input_count(), "a coin for each input but the coinbase's");
+            let scripts = Scripts::of(spent);
+            if wanted.filter {
+                let bytes = filter_of(&place.hash, block, &scripts);
+                records.filter = Some(BlockFilter { hash: filter::hash(&bytes), bytes });
+            }
+            if wanted.stats {
+                records.stats = Some(Box::new(stats_of(place, block, txids, spent, &scripts)));
+            }
+        }
+        records
+    }
+
+    fn add_places(&mut self, wanted: &Wanted, place: &BlockPlace, block: &Block<'_>, txids: &[Txid]) {
+        // The transaction of the genesis block is not listed, as in Core.
+        let salt = wanted.tx.filter(|_| place.height > Height::GENESIS);
+        let mut places = Vec::with_capacity(if salt.is_some() { txids.len() } else { 0 });
+        let mut spenders = Vec::with_capacity(if wanted.spender.is_some() { block.input_count() } else { 0 });
+        let mut count = Vec::new();
+        put_compact_size(&mut count, txids.len() as u64);
+        let mut offset = count.len() as u32;
+        for (index, (tx, txid)) in block.transactions().zip(txids).enumerate() {
+            if let Some(salt) = salt {
+                places.push(txindex::place(salt, txid, HEADER_BYTES + offset));
+            }
+            if let Some(key) = wanted.spender.filter(|_| index > 0) {
+                spenders.extend(tx.inputs().map(|input| (spender::order(key, input.prevout_bytes()), offset)));
+            }
+            offset += tx.bytes().len() as u32;
+        }
+        self.tx = wanted.tx.map(|_| places);
+        self.spenders = wanted.spender.map(|_| spenders);
+    }
+
+    /// Memory that they hold, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<BlockRecords>()
+            + self.tx.as_ref().map_or(0, |places| places.capacity() * size_of::<u64>())
+            + self.spenders.as_ref().map_or(0, |spenders| spenders.capacity() * size_of::<(u64, u32)>())
+            + self.filter.as_ref().map_or(0, |filter| filter.bytes.capacity())
+            + self.stats.as_ref().map_or(0, |_| size_of::<BlockStats>())
+    }
+}
+
+/// The scripts of coins, one after the other.
+struct Scripts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Scripts {
+    fn of(coins: &[CoinRef<'_>]) -> Scripts {
+        let mut scripts =
+            Scripts { bytes: Vec::with_capacity(coins.len() * 26), ends: Vec::with_capacity(coins.len()) };
+        for coin in coins {
+            coin.script.append_to(&mut scripts.bytes);
+            scripts.ends.push(scripts.bytes.len());
+        }
+        scripts
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let script = &self.bytes[start..end];
+            start = end;
+            script
+        })
+    }
+}
+
+fn filter_of(hash: &BlockHash, block: &Block<'_>, spent: &Scripts) -> Vec<u8> {
+    let made = (0..block.output_count()).map(|index| block.output(index).script());
+    let made = made.filter(|script| filter::is_element_of_output(script));
+    filter::encode(hash, made.chain(spent.iter().filter(|script| !script.is_empty())))
+}
+
+fn stats_of(
+    place: &BlockPlace,
+    block: &Block<'_>,
+    txids: &[Txid],
+    spent: &[CoinRef<'_>],
+    scripts: &Scripts,
+) -> BlockStats {
+    let kind = match place.height {
+        Height::GENESIS => CoinbaseKind::Genesis,
+        _ if place.coinbase_is_repeated => CoinbaseKind::Repeated,
+        _ => CoinbaseKind::Normal,
+    };
+    let mut stats = BlockStats::new(place.subsidy.0, kind);
+    if kind == CoinbaseKind::Genesis {
+        return stats;
+    }
+    let (mut created, mut gone) = (Product::new(), Product::new());
+    let mut element = Vec::new();
+    for (index, (tx, txid)) in block.transactions().zip(txids).enumerate() {
+        if index == 0 && kind == CoinbaseKind::Repeated {
+            continue;
+        }
+        let code = code(place.height, index == 0).to_le_bytes();
+        for (vout, output) in tx.outputs().enumerate() {
+            let value = i128::from(output.value().0);
+            if is_unspendable(output.script()) {
+                stats.unspendable += value;
+                continue;
+            }
+            element.clear();
+            element.extend_from_slice(txid.as_bytes());
+            element.extend_from_slice(&(vout as u32).to_le_bytes());
+            element.extend_from_slice(&code);
+            element.extend_from_slice(output.serialized());
+            created.push(&element);
+            *(if index == 0 { &mut stats.coinbase } else { &mut stats.new_outputs }) += value;
+            stats.outputs.0 += 1;
+            stats.bogosize.0 += bogosize(output.script().len());
+        }
+    }
+    for (index, (coin, script)) in spent.iter().zip(scripts.iter()).enumerate() {
+        element.clear();
+        element.extend_from_slice(block.input(index + 1).prevout_bytes());
+        element.extend_from_slice(&coin.code().to_le_bytes());
+        element.extend_from_slice(&coin.value.0.to_le_bytes());
+        put_compact_size(&mut element, script.len() as u64);
+        element.extend_from_slice(script);
+        gone.push(&element);
+        stats.prevouts += i128::from(coin.value.0);
+        stats.outputs.1 += 1;
+        stats.bogosize.1 += bogosize(script.len());
+    }
+    (stats.created, stats.spent) = (created.finish(), gone.finish());
+    stats
+}

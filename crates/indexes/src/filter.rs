@@ -1,0 +1,249 @@
+//! Basic block filters: Golomb-coded sets of the scripts that a block creates and spends.
+//!
+//! ```text
+//! CompactSize N | N differences of rising numbers, each: quotient by 2^19 in unary, 0, remainder in 19 bits; zero bits
+//! number of a script: SipHash-2-4 of it, keyed by the block's hash, scaled to N * 784931
+//! filter header: double SHA-256 of (double SHA-256 of the filter | header of the block before)
+//! ```
+//!
+//! In the set: the scripts of all outputs that are not empty and do not begin with OP_RETURN, and of all coins spent that
+//! are not empty; each once.
+//! Source: BIP-0158; Bitcoin Core b88bffe, blockfilter.cpp.
+
+use crate::siphash::{SipKey, siphash24};
+use primitives::encode::{DecodeError, Reader, put_compact_size};
+use primitives::{BlockHash, Hash256};
+
+/// Bits of a remainder.
+const P: u32 = 19;
+/// One script of this number that is not in the set matches.
+const M: u64 = 784_931;
+const OP_RETURN: u8 = 0x6a;
+
+/// Whether the script of an output is an element.
+#[inline]
+pub fn is_element_of_output(script: &[u8]) -> bool {
+    !script.is_empty() && script[0] != OP_RETURN
+}
+
+/// What keys the numbers of a block's scripts.
+pub fn key(block: &BlockHash) -> SipKey {
+    SipKey::from_bytes(block.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+}
+
+/// The filter of a block with these scripts, in any order, the same ones as often as they come.
+pub fn encode<'a>(block: &BlockHash, scripts: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<u8> {
+    let key = key(block);
+    let mut hashes: Vec<u64> = scripts.clone().map(|script| siphash24(key, script)).collect();
+    hashes.sort_unstable();
+    let count = hashes.len();
+    hashes.dedup();
+    if count != hashes.len() {
+        restore_collisions(key, scripts, &mut hashes);
+    }
+    let range = hashes.len() as u64 * M;
+    let mut out = Vec::with_capacity(hashes.len() * 3 + 8);
+    put_compact_size(&mut out, hashes.len() as u64);
+    let mut bits = BitWriter { out, held: 0, count: 0 };
+    let mut last = 0;
+    for hash in hashes {
+        let value = scaled(hash, range);
+        bits.put_golomb(value - last);
+        last = value;
+    }
+    bits.end()
+}
+
+/// `hash` of 64 bits as a number below `range`, in the same order. Source: Core's `FastRange64`.
+#[inline]
+fn scaled(hash: u64, range: u64) -> u64 {
+    (u128::from(hash) * u128::from(range) >> 64) as u64
+}
+
+/// Two different scripts with one hash are two elements: as good as never there, and not to be missed.
+fn restore_collisions<'a>(key: SipKey, scripts: impl Iterator<Item = &'a [u8]>, hashes: &mut Vec<u64>) {
+    let mut first: std::collections::HashMap<u64, &[u8]> = std::collections::HashMap::with_capacity(hashes.len());
+    let mut others: std::collections::BTreeSet<(u64, &[u8])> = std::collections::BTreeSet::new();
+    for script in scripts {
+        let hash = siphash24(key, script);
+        let known = *first.entry(hash).or_insert(script);
+        if known != script {
+            others.insert((hash, script));
+        }
+    }
+    if !others.is_empty() {
+        hashes.extend(others.iter().map(|(hash, _)| hash));
+        hashes.sort_unstable();
+    }
+}
+
+/// Bits into bytes, the highest first.
+struct BitWriter {
+    out: Vec<u8>,
+    held: u64,
+    count: u32,
+}
+
+impl BitWriter {
+    /// Adds the lowest `count` bits of `bits`, at most 32.
+    #[inline]
+    fn put(&mut self, bits: u64, count: u32) {
+        self.held = self.held << count | bits;
+        self.count += count;
+        while self.count >= 8 {
+            self.count -= 8;
+            self.out.push((self.held >> self.count) as u8);
+        }
+    }
+
+    #[inline]
+    fn put_golomb(&mut self, value: u64) {
+        let mut quotient = value >> P;
+        while quotient >= 32 {
+            self.put(0xffff_ffff, 32);
+            quotient -= 32;
+        }
+        let ones = (1u64 << quotient) - 1;
+        self.put(ones, quotient as u32);
+        // The 0 behind the ones, and the remainder.
+        self.put(value & ((1 << P) - 1), P + 1);
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.put(0, 8 - self.count);
+        }
+        self.out
+    }
+}
+
+/// The numbers in a filter, in order.
+///
+/// # Errors
+///
+/// Bytes that are no filter: cut, with bytes behind it, or with more elements than bytes for them.
+pub fn decode(filter: &[u8]) -> Result<Vec<u64>, DecodeError> {
+    let mut reader = Reader::new(filter);
+    let count = reader.compact_size()?;
+    let start = reader.offset();
+    let bytes = &filter[start..];
+    let cut = DecodeError::Value { offset: start, what: "the elements of a filter have 20 bits and more each" };
+    if count > bytes.len() * 8 / (P as usize + 1) {
+        return Err(cut);
+    }
+    let bit = |at: usize| Some(bytes.get(at / 8)? >> (7 - at % 8) & 1);
+    let (mut values, mut last, mut at) = (Vec::with_capacity(count), 0u64, 0);
+    for _ in 0..count {
+        let mut delta = 0u64;
+        while bit(at).ok_or(cut)? == 1 {
+            delta += 1 << P;
+            at += 1;
+        }
+        at += 1;
+        for shift in (0..P).rev() {
+            delta |= u64::from(bit(at).ok_or(cut)?) << shift;
+            at += 1;
+        }
+        last = last.saturating_add(delta);
+        values.push(last);
+    }
+    if at.div_ceil(8) != bytes.len() {
+        return Err(DecodeError::Value { offset: start, what: "no bytes stand behind a filter" });
+    }
+    Ok(values)
+}
+
+/// Whether the filter of a block may hold one of these scripts; a script that is in it is never missed.
+///
+/// # Errors
+///
+/// As [`decode`].
+pub fn matches_any(filter: &[u8], block: &BlockHash, scripts: &[&[u8]]) -> Result<bool, DecodeError> {
+    let values = decode(filter)?;
+    let range = values.len() as u64 * M;
+    Ok(scripts.iter().any(|script| values.binary_search(&scaled(siphash24(key(block), script), range)).is_ok()))
+}
+
+/// Double SHA-256 of a filter.
+pub fn hash(filter: &[u8]) -> Hash256 {
+    Hash256(simd::sha256::sha256d(filter))
+}
+
+/// The filter header of a block whose filter has this hash; `before` is the header of the block before, zeros for genesis.
+pub fn header(hash: &Hash256, before: &Hash256) -> Hash256 {
+    let mut pair = [0; 64];
+    pair[..32].copy_from_slice(&hash.0);
+    pair[32..].copy_from_slice(&before.0);
+    Hash256(simd::sha256::sha256d(&pair))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Rng;
+
+    /// The format bit by bit, as the BIP writes it down.
+    fn plain(block: &BlockHash, scripts: &[Vec<u8>]) -> Vec<u8> {
+        let set: std::collections::BTreeSet<&Vec<u8>> = scripts.iter().collect();
+        let range = set.len() as u128 * 784_931;
+        let mut values: Vec<u64> =
+            set.iter().map(|script| (u128::from(siphash24(key(block), script)) * range >> 64) as u64).collect();
+        values.sort_unstable();
+        let (mut bits, mut last) = (String::new(), 0);
+        for value in values {
+            let delta = value - last;
+            bits += &"1".repeat((delta >> 19) as usize);
+            bits += "0";
+            bits += &format!("{:019b}", delta & 0x7ffff);
+            last = value;
+        }
+        while bits.len() % 8 > 0 {
+            bits += "0";
+        }
+        let mut out = Vec::new();
+        put_compact_size(&mut out, set.len() as u64);
+        out.extend(bits.as_bytes().chunks(8).map(|byte| byte.iter().fold(0, |sum, bit| sum << 1 | (bit - b'0'))));
+        out
+    }
+
+    #[test]
+    fn encode_is_the_plain_encoding_of_any_scripts() {
+        let mut rng = Rng::new(158);
+        for round in 0..200 {
+            let block = BlockHash::from_bytes(rng.array());
+            let count = if round < 20 { round } else { rng.below(400) };
+            let scripts: Vec<Vec<u8>> = (0..count).map(|_| vec![rng.byte() / 2; 1 + rng.below(3)]).collect();
+            let filter = encode(&block, scripts.iter().map(Vec::as_slice));
+            assert_eq!(filter, plain(&block, &scripts), "{count} scripts");
+            let values = decode(&filter).unwrap();
+            assert!(values.is_sorted());
+            for script in &scripts {
+                assert!(matches_any(&filter, &block, &[script]).unwrap());
+            }
+            for cut in 0..filter.len() {
+                assert!(decode(&filter[..cut]).is_err(), "cut at {cut}");
+            }
+            assert!(decode(&[&filter[..], &[0]].concat()).is_err());
+        }
+    }
+
+    #[test]
+    fn quotient_of_many_ones_is_written_whole() {
+        let mut bits = BitWriter { out: Vec::new(), held: 0, count: 0 };
+        bits.put_golomb(70 << 19 | 5);
+        let out = bits.end();
+        assert_eq!(decode(&[&[1], &out[..]].concat()), Ok(vec![70 << 19 | 5]));
+    }
+
+    #[test]
+    fn hostile_filters_are_refused_before_memory_is_taken() {
+        for (row, bytes) in [
+            ("empty", &[][..]),
+            ("a count beyond the bytes", &[0xfe, 0xff, 0xff, 0xff, 1, 0, 0]),
+            ("ones to the end", &[1, 0xff, 0xff, 0xff, 0xff]),
+        ] {
+            assert!(decode(bytes).is_err(), "{row}");
+        }
+        assert_eq!(decode(&[0]), Ok(Vec::new()));
+    }
+}

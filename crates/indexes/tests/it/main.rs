@@ -1,0 +1,4 @@
+//! Core's and the BIPs' vectors.
+
+mod bip158;
+mod chains;
