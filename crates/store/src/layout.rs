@@ -75,7 +75,7 @@ impl Layout {
         self.net_dir.join("chainstate_snapshot")
     }
 
-    /// Core's optional indexes; never opened.
+    /// Core's optional indexes: [`crate::indexes`].
     pub fn indexes_dir(&self) -> PathBuf {
         self.net_dir.join("indexes")
     }

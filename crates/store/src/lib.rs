@@ -16,6 +16,7 @@ mod db;
 pub mod fault;
 pub mod fileinfo;
 pub mod index;
+pub mod indexes;
 pub mod layout;
 pub mod locks;
 mod open_files;

@@ -3,7 +3,7 @@
 //! Order of the work around it: coins committed, then index and the flag `prunedblockfiles`, then [`remove_files`].
 //! Source: facts of Bitcoin Core b88bffe, `BlockManager::FindFilesToPrune`, `Chainstate::GetPruneRange`.
 
-use crate::fault::{Fault, FaultKind, Result};
+use crate::fault::Result;
 use crate::fileinfo::FileInfo;
 use crate::index::{IndexEntry, LoadedIndex};
 use crate::layout::Layout;
@@ -95,28 +95,6 @@ pub fn is_block_pruned(index: &LoadedIndex, entry: &IndexEntry) -> bool {
 
 fn used_bytes(info: &FileInfo) -> u64 {
     u64::from(info.size) + u64::from(info.undo_size)
-}
-
-/// Says no where pruning could take a block from one of Core's optional indexes, which are never opened here and so
-/// cannot say how far they are.
-///
-/// # Errors
-///
-/// [`FaultKind::Refused`] when `indexes/` holds anything.
-pub fn check_no_indexes(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let dir = layout.indexes_dir();
-    match disk.list(&dir) {
-        Ok(entries) if entries.is_empty() => Ok(()),
-        Ok(entries) => {
-            let names: Vec<_> = entries.iter().map(|entry| entry.name.to_string_lossy()).collect();
-            let advice = "Give --prune 1, which removes nothing, or remove --prune; or remove the index if you do \
-                          not need it: bitcoind builds it again from the blocks that are there";
-            let wanted = "no optional index, for pruning could remove blocks that it still needs";
-            Err(Fault::new(FaultKind::Refused, &dir, wanted, names.join(", "), advice))
-        }
-        Err(why) if why.is_not_found() => Ok(()),
-        Err(why) => Err(why.into()),
-    }
 }
 
 /// Removes the block and undo files with these numbers, as far as they are there.
@@ -234,10 +212,6 @@ mod tests {
         remove_files(&*disk, &layout, &[1, 7]).unwrap();
         remove_files(&*disk, &layout, &[1]).unwrap();
         assert_eq!(disk.list(layout.blocks_dir()).unwrap().len(), 1);
-        check_no_indexes(&*disk, &layout).unwrap();
-        disk.create_dir_all(&layout.indexes_dir().join("txindex")).unwrap();
-        let why = check_no_indexes(&*disk, &layout).unwrap_err();
-        assert!(why.to_string().contains("txindex") && why.kind() == FaultKind::Refused, "{why}");
     }
 
     #[test]
