@@ -2,12 +2,14 @@
 //!
 //! Absent on purpose: defaults that depend on the machine or the network, and everything that bitcoin.conf may say.
 
+pub(crate) mod indexes;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::Chain;
+use node::jobs::BlockId;
 use node::options::{Prune, SetHash};
 use primitives::{BlockHash, Height, U256, Work, hex};
 use simd::cpu::Cpu;
@@ -52,6 +54,14 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Show what the data directory holds, and the next step
     Info(Info),
+    /// Build Core's optional indexes from the blocks of the data directory
+    Index(indexes::Index),
+    /// Show a transaction, found by txindex
+    Tx(indexes::Tx),
+    /// Show the basic filter of a block and its header, from blockfilterindex
+    Filter(indexes::Filter),
+    /// Show the transaction that spends an output, from txospenderindex
+    Spender(indexes::Spender),
     /// Inspect the UTXO set
     #[command(subcommand)]
     Coins(Coins),
@@ -167,6 +177,8 @@ pub(crate) struct Writing {
     /// Additional output (repeatable)
     #[arg(long, value_name = "CATEGORY")]
     pub(crate) debug: Vec<DebugCategory>,
+    #[command(flatten)]
+    pub(crate) indexes: indexes::Flags,
 }
 
 #[derive(Args, Clone, Debug, Default)]
@@ -270,11 +282,21 @@ pub(crate) enum Coins {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CoinsInfo {
-    /// Hash of the UTXO set to compute
-    #[arg(long, value_enum, default_value_t = HashType::Serialized)]
-    pub(crate) hash: HashType,
+    /// Hash of the UTXO set to compute [default: hash_serialized_3; with --height muhash]
+    #[arg(long, value_enum)]
+    pub(crate) hash: Option<HashType>,
+    /// Show the set as of this height or block hash, from coinstatsindex, and what that block changed
+    #[arg(long, value_name = "HEIGHT|HASH", value_parser = indexes::block)]
+    pub(crate) height: Option<BlockId>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl CoinsInfo {
+    /// The hash that is wanted of the set at the tip.
+    pub(crate) fn hash(&self) -> HashType {
+        self.hash.unwrap_or(HashType::Serialized)
+    }
 }
 
 /// Hashes of the UTXO set, by the names of gettxoutsetinfo.
@@ -409,7 +431,7 @@ pub(crate) fn user_agent_comment(text: &str) -> Result<String, String> {
 const PRUNE_MIB_MAX: i64 = (1 << 43) - 1;
 
 /// A number that is not 0 is yes, as in Core; text is refused, where Core takes it for 0.
-fn zero_or_one(text: &str) -> Result<bool, String> {
+pub(crate) fn zero_or_one(text: &str) -> Result<bool, String> {
     text.trim().parse::<i64>().map(|number| number != 0).map_err(|_| "expected 0 or 1".to_owned())
 }
 
@@ -500,7 +522,7 @@ pub(crate) mod tests {
         assert_eq!((got.common.test.len(), got.exit_at_tip, got.maxoutbound), (1, true, 8));
 
         let Ok(Command::Coins(Coins::Info(got))) = parse("coins info") else { panic!("coins info") };
-        assert_eq!(SetHash::from(got.hash), SetHash::Serialized, "Core's default");
+        assert_eq!(SetHash::from(got.hash()), SetHash::Serialized, "Core's default");
         let Ok(Command::Verify(got)) = parse("verify") else { panic!("verify") };
         assert_eq!((got.level, got.blocks), (3, 6), "Core's defaults");
     }

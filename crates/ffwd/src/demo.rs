@@ -103,6 +103,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
         stop_at_height: None,
         prune: Prune::Off,
         blocksxor: true,
+        indexes: Vec::new(),
         debug_bench: true,
         build: crate::args::BUILD,
         stop: Arc::new(AtomicBool::new(false)),

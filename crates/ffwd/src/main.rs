@@ -18,6 +18,7 @@ mod heap;
 #[cfg(feature = "lab")]
 mod lab_command;
 mod limits;
+mod look_up;
 mod output;
 mod progress;
 mod settings;
@@ -115,6 +116,10 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Verify(given) => verify(&given),
         Command::Info(given) => info(&given),
+        Command::Index(given) => look_up::index(&given),
+        Command::Tx(given) => look_up::tx(&given),
+        Command::Filter(given) => look_up::filter(&given),
+        Command::Spender(given) => look_up::spender(&given),
         Command::Coins(Coins::Info(given)) => coins_info(&given),
         #[cfg(feature = "lab")]
         Command::Lab(given) => {
@@ -226,9 +231,12 @@ fn info(given: &Info) -> Result<ExitCode, Failure> {
 }
 
 fn coins_info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
+    if let Some(block) = given.height {
+        return look_up::coins_at(given, &block);
+    }
     let settings = load(&given.common, None)?;
     let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
-    let done = jobs::set_info(options, given.hash.into(), &|event| reporter.event(event));
+    let done = jobs::set_info(options, given.hash().into(), &|event| reporter.event(event));
     reporter.finish();
     let (set, chain) = (done?, options.params.chain.name());
     output::print(&if given.common.json { output::set_json(&set) } else { output::set_lines(chain, &set) });

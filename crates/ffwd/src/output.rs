@@ -41,7 +41,7 @@ fn seconds(value: f64) -> f64 {
 }
 
 /// An amount as gettxoutsetinfo prints it: a number with eight decimals.
-fn amount(satoshi: i64) -> Box<RawValue> {
+pub(crate) fn amount(satoshi: i64) -> Box<RawValue> {
     RawValue::from_string(human::btc(satoshi)).expect("digits around a point are a JSON number")
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&
     lines.join("\n")
 }
 
-fn row(name: &str, value: impl std::fmt::Display) -> String {
+pub(crate) fn row(name: &str, value: impl std::fmt::Display) -> String {
     format!("  {name:<14}{value}")
 }
 

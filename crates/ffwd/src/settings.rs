@@ -4,13 +4,14 @@
 //! file is a fault, and names the line.
 
 use crate::Failure;
+use crate::args::indexes::{Flags, filter_type};
 use crate::args::{self, Common, Dbcache, DebugCategory, PAR_MAX, Testing, Writing};
 use crate::clock;
-use crate::conf::{Conf, Setting};
+use crate::conf::{Conf, Setting, Value};
 use crate::limits;
 use consensus::{Chain, Params};
 use node::machine_memory::{self, MachineMemory};
-use node::options::{self, Clock, Limits, Options, Prune, Sizes};
+use node::options::{self, Clock, IndexKind, Limits, Options, Prune, Sizes};
 use primitives::Height;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,12 +24,6 @@ const REFUSED: [(&str, &str); 3] = [
     ("reindex-chainstate", "run `ffwd reindex --chainstate-only` for that"),
     ("loadblock", "run `ffwd import FILE` for that"),
 ];
-
-/// Options of bitcoind that keep more on disk than ffwd writes.
-const INDEXES: [&str; 4] = ["txindex", "coinstatsindex", "txospenderindex", "blockfilterindex"];
-
-/// Those of them that bitcoind refuses with `-prune`. Source: Bitcoin Core b88bffe, init.cpp.
-const UNPRUNED_INDEXES: [&str; 2] = ["txindex", "txospenderindex"];
 
 /// Note about `-prune=1`.
 const MANUAL: &str = "prune=1 is Core's manual pruning: ffwd accepts a pruned data directory and removes no block file; bitcoind's pruneblockchain does";
@@ -75,6 +70,21 @@ impl Files {
 
     fn took(&mut self, name: &str, setting: &Setting) {
         self.taken.push(format!("{name}={} ({})", setting.value.text(), setting.place));
+    }
+
+    /// The indexes that the command line or the files ask for.
+    pub(crate) fn indexes(&mut self, given: &Flags) -> Result<Vec<IndexKind>, Failure> {
+        let mut wanted = Vec::new();
+        for kind in IndexKind::ALL {
+            let is_wanted = self.value(given.of(kind), kind.name(), |setting| match (kind, &setting.value) {
+                (IndexKind::BlockFilter, Value::Text(text)) => filter_type(text),
+                (_, value) => Ok(value.truth()),
+            })?;
+            if is_wanted == Some(true) {
+                wanted.push(kind);
+            }
+        }
+        Ok(wanted)
     }
 
     /// The files' values of a repeatable option.
@@ -127,12 +137,9 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicB
     let mut notes = Vec::new();
     if writing.is_some() {
         refuse(&files.conf, chain)?;
-        notes = indexes(&files.conf, chain);
     }
     let options = options(common, writing, &mut files, params, datadir, stop)?;
-    if options.prune != Prune::Off {
-        refuse_with_prune(&files.conf, chain)?;
-    }
+    refuse_with_prune(&options)?;
     if options.prune == Prune::Manual {
         notes.push(MANUAL.to_owned());
     }
@@ -168,12 +175,14 @@ fn options(
     params.prune_after_height = testing.prune_after_height.unwrap_or(params.prune_after_height);
     let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| args::work(setting.value.text()))?;
     let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, Prune::Off, None, false);
+    let mut indexes = Vec::new();
     if writing.is_some() {
         stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
             u32::try_from(number(setting)?).map(Height::new).map_err(|_| "expected a height".to_owned())
         })?;
         prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?.unwrap_or_default();
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
+        indexes = files.indexes(&given.indexes)?;
         bench = debug(given).contains(&DebugCategory::Bench)
             || given.debug.is_empty() && files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
     }
@@ -191,6 +200,7 @@ fn options(
         stop_at_height: stop_at.filter(|&height| height > Height::GENESIS),
         prune,
         blocksxor: blocksxor.unwrap_or(true),
+        indexes,
         debug_bench: bench,
         build: args::BUILD,
         stop,
@@ -305,24 +315,11 @@ fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses the options that Core refuses with `-prune`, in Core's words.
-fn refuse_with_prune(conf: &Conf, chain: Chain) -> Result<(), Failure> {
-    for name in UNPRUNED_INDEXES {
-        if let Some(setting) = conf.get(name, chain).filter(|setting| setting.value.truth()) {
-            let place = &setting.place;
-            return Err(Failure::Fault(format!("{place}: Prune mode is incompatible with -{name}.")));
-        }
-    }
-    Ok(())
-}
-
-fn indexes(conf: &Conf, chain: Chain) -> Vec<String> {
-    let set = INDEXES.iter().filter_map(|name| Some((name, conf.get(name, chain)?)));
-    let set = set.filter(|(_, setting)| setting.value.text() != "0");
-    set.map(|(name, setting)| {
-        format!("{}: {name} is not updated by ffwd; bitcoind updates it when it starts", setting.place)
-    })
-    .collect()
+/// Refuses the indexes that Core refuses with `-prune`, in Core's words.
+fn refuse_with_prune(options: &Options) -> Result<(), Failure> {
+    let lost = options.indexes.iter().filter(|kind| !kind.allows_prune());
+    let why: Vec<String> = lost.map(|kind| format!("Prune mode is incompatible with -{}.", kind.name())).collect();
+    if options.prune == Prune::Off || why.is_empty() { Ok(()) } else { Err(Failure::Fault(why.join(" "))) }
 }
 
 impl Settings {
@@ -501,7 +498,14 @@ mod tests {
                 "line 1: prune=100: Prune configured below the minimum of 550 MiB.  Please use",
             ),
             ("less than nothing", "prune=-1", "", false, "Prune cannot be configured with a negative value."),
-            ("an index", "prune=1\ntxindex=1", "", false, "line 2: Prune mode is incompatible with -txindex."),
+            ("an index", "prune=1\ntxindex=1", "", false, "Prune mode is incompatible with -txindex."),
+            (
+                "a type of filter",
+                "blockfilterindex=x",
+                "",
+                false,
+                "line 1: blockfilterindex=x: Unknown -blockfilterindex value x.",
+            ),
             ("not a number", "dbcache=4G", "", false, "line 1: dbcache=4G: expected a number"),
             ("not a height", "stopatheight=-4", "", false, "expected a height"),
             ("not a hash", "assumevalid=tip", "", false, "is not a block hash"),
@@ -516,7 +520,7 @@ mod tests {
             assert!(why.to_string().contains(want), "{row}: {why}");
         }
         let (_, said) = reindex(&[("bitcoin.conf", "reindex=0\ntxindex=1\nserver=1\nrpcuser=x")], "").unwrap();
-        assert!(said.contains("txindex is not updated") && !said.contains("rpcuser"), "{said}");
+        assert!(said.contains("txindex=1 (") && !said.contains("rpcuser"), "{said}");
     }
 
     #[test]

@@ -12,8 +12,20 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Options that are 1 without a value, and 0 with "no" before them.
-const BOOLS: [&str; 8] =
-    ["blocksxor", "checkblockindex", "debug", "dnsseed", "fastprune", "fixedseeds", "listen", "v2transport"];
+const BOOLS: [&str; 12] = [
+    "blockfilterindex",
+    "blocksxor",
+    "checkblockindex",
+    "coinstatsindex",
+    "debug",
+    "dnsseed",
+    "fastprune",
+    "fixedseeds",
+    "listen",
+    "txindex",
+    "txospenderindex",
+    "v2transport",
+];
 /// Options whose negation is the value 0, in Core too.
 const ZERO_IS_OFF: [&str; 8] =
     ["assumevalid", "connect", "maxconnections", "mocktime", "par", "proxy", "prune", "stopatheight"];

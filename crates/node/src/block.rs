@@ -184,6 +184,8 @@ pub struct Judged {
     pub undo: Option<Vec<u8>>,
     /// Fees and cost of signature operations.
     pub totals: consensus::spend::Totals,
+    /// What it adds to the optional indexes, until that is taken.
+    pub(crate) records: std::sync::Mutex<Option<indexes::BlockRecords>>,
 }
 
 impl Judged {

@@ -21,6 +21,7 @@
 //!   makes coins durable: sync, writing parts of a commit, compaction.
 //! - A sync has besides: the network's thread (`p2p`), `arrive` (takes what it says; with many processors `arrive.NN` check
 //!   and store blocks for it), and `tell` (progress).
+//! - Optional indexes are brought up from the files by `index.NN`; a commit of several is written by one thread for each.
 //!
 //! # Lock order
 //!
@@ -28,9 +29,10 @@
 //! 1. the feed of blocks, of the thread that runs the pipeline alone, which may sleep with it;
 //! 2. a shard group of the coins in memory;
 //! 3. the pipeline's scheduler (with it locked, shard groups are locked only where that needs no waiting);
-//! 4. `writer`: what is appended to, and the file infos;
-//! 5. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
-//! 6. those of one file that take no other: arrivals, reporter, log.
+//! 4. the optional indexes (`indexing`): the one that lets one commit of them happen at a time, then that of each index;
+//! 5. `writer`: what is appended to, and the file infos;
+//! 6. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
+//! 7. those of one file that take no other: arrivals, reporter, log.
 //!
 //! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. But for the feed's no lock is
 //! held while a job waits for disk space, nor `writer` or the index while the disk syncs.
@@ -55,6 +57,7 @@ mod feed;
 pub mod headers;
 #[doc(hidden)]
 pub mod index;
+mod indexing;
 pub mod jobs;
 mod locks;
 mod log;

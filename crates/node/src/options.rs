@@ -3,6 +3,7 @@
 use crate::stats::Snapshot;
 use consensus::Params;
 use disk::{Disk, RealDisk};
+pub use indexes::IndexKind;
 use primitives::{BlockHash, Hash256, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub struct Options {
     pub clock: Clock,
     /// `-blocksxor`.
     pub blocksxor: bool,
+    /// `-txindex`, `-blockfilterindex`, `-txospenderindex`, `-coinstatsindex`: the indexes that are kept with the chain.
+    pub indexes: Vec<IndexKind>,
     /// `--debug bench`: a line a stage and block in debug.log.
     pub debug_bench: bool,
     /// Commit and compiler of the program, for the first line of debug.log.

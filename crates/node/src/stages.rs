@@ -9,9 +9,11 @@
 
 use crate::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
 use coins::{Answers, Ops, SHARD_GROUPS, ops::group_of};
-use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block, spend};
+use indexes::block::BlockPlace;
+use indexes::{BlockRecords, Wanted};
 use primitives::coin::CoinRef;
-use primitives::{Amount, Block, Height, MedianTime, Tables, Wtxid, undo};
+use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, undo};
 use script::Flags;
 use std::ops::Range;
 use std::sync::Arc;
@@ -160,7 +162,30 @@ pub(crate) fn judge(
     if !runs {
         scripts = Vec::new();
     }
-    Ok(Judged { spent, scripts, undo, totals })
+    Ok(Judged { spent, scripts, undo, totals, records: std::sync::Mutex::default() })
+}
+
+/// What a block that was judged good adds to the optional indexes.
+pub(crate) fn records(
+    params: &Params,
+    context: &BlockContext,
+    (prepared, block): (&Prepared, &Block<'_>),
+    answers: &CoinAnswers<'_>,
+    wanted: &Wanted,
+) -> BlockRecords {
+    let coin = |input: usize| {
+        let bytes = answer(prepared, block, input, answers).expect("every coin was found");
+        CoinRef::decode(bytes).expect("coins are checked where they come from")
+    };
+    let spent: Vec<CoinRef<'_>> = (1..block.input_count()).map(coin).collect();
+    let place = block_place(params, context.height, context.hash);
+    BlockRecords::build(wanted, &place, block, &prepared.txids, &spent)
+}
+
+/// What the optional indexes must know of a block's place in its chain.
+pub(crate) fn block_place(params: &Params, height: Height, hash: BlockHash) -> BlockPlace {
+    let coinbase_is_repeated = bip30::is_overwritten(height, &hash);
+    BlockPlace { hash, height, subsidy: spend::subsidy(params, height), coinbase_is_repeated }
 }
 
 /// Bytes of the coin that an input spends.

@@ -40,6 +40,7 @@ fn options(disk: &SimDisk) -> Options {
         prune: Prune::Off,
         sizes: Sizes::default(),
         blocksxor: true,
+        indexes: Vec::new(),
         debug_bench: false,
         build: "test",
         stop: Arc::new(AtomicBool::new(false)),

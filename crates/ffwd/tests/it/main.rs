@@ -12,6 +12,7 @@ mod disk_errors;
 mod first_steps;
 mod folder;
 mod hostile;
+mod indexes;
 mod lab;
 mod limits;
 mod memory;

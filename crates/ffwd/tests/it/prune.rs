@@ -40,6 +40,7 @@ fn small(datadir: &Path) -> Options {
         stop_at_height: None,
         prune: Prune::Target { bytes: 120 << 10 },
         blocksxor: true,
+        indexes: Vec::new(),
         debug_bench: false,
         build: "test",
         stop: Arc::new(AtomicBool::new(false)),

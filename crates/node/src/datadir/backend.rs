@@ -5,12 +5,15 @@ use super::{DataDir, Mode};
 use crate::block::{BlockContext, Job};
 use crate::engine::EngineBackend;
 use crate::fault::Fault;
+use crate::indexing::Indexing;
+use crate::locks::lock;
 use crate::log::Tip;
 use crate::options::unix_seconds;
 use crate::pipeline::{Backend, Connected};
 use crate::tree::NodeId;
 use coins::Generation;
 use consensus::{BlockError, ScriptCheckReason};
+use indexes::Wanted;
 use primitives::{BlockHash, CoinKey};
 use simd::memory::Buffer;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,6 +41,10 @@ impl Backend for DataDir<'_> {
         self.coins.look_up(keys, found)
     }
 
+    fn wanted_records(&self) -> Option<&Wanted> {
+        self.indexing.get().filter(|_| self.mode == Mode::Work).map(Indexing::wanted)
+    }
+
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
         let (node, begun) = (block.job.context.node, Instant::now());
         let mut undo = None;
@@ -47,6 +54,11 @@ impl Backend for DataDir<'_> {
         }
         let undo_done = Instant::now();
         self.index.write().connected(node, block.prepared.txids.len() as u32, undo);
+        if let Some(indexing) = self.indexing.get()
+            && let Some(records) = lock(&block.judged.records).take()
+        {
+            indexing.connected(&self.reporter, &self.indexed(node), records)?;
+        }
         self.look_at_usage(block.job.context.height, block.job.bytes.len());
         if self.options.debug_bench {
             let last = self.reporter.bench(block, undo_done - begun, undo_done.elapsed());
@@ -60,7 +72,8 @@ impl Backend for DataDir<'_> {
 
     fn flush_is_due(&self) -> bool {
         let is_late = || self.coins.is_commit_late(self.options.commit_interval);
-        self.mode != Mode::ReadOnly && (self.prune_is_due() || is_late())
+        let is_full = || self.indexing.get().is_some_and(Indexing::is_full);
+        self.mode != Mode::ReadOnly && (self.prune_is_due() || is_full() || is_late())
     }
 
     fn sync(&self, _tip: (NodeId, BlockHash)) -> Result<(), Fault> {
@@ -79,6 +92,8 @@ impl Backend for DataDir<'_> {
 
     fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
         self.coins.finish_commit(&self.reporter)?;
+        // Behind the coins, and before files go that it would need to be made again.
+        self.commit_indexes(tip.0)?;
         self.prune(tip.0)
     }
 
@@ -94,7 +109,8 @@ impl Backend for DataDir<'_> {
         let index = self.index.read().memory_bytes();
         let cut = Buffer::cut_memory();
         let holes = (cut.bytes - cut.bytes_out).saturating_sub(HOLES_BYTES);
-        self.coins.index_bytes() + index.saturating_sub(HEADERS_BYTES) + self.feed.memory_bytes() + holes
+        let waiting = self.indexing.get().map_or(0, Indexing::memory_bytes);
+        self.coins.index_bytes() + index.saturating_sub(HEADERS_BYTES) + self.feed.memory_bytes() + holes + waiting
     }
 
     fn stopping(&self) -> bool {
@@ -138,6 +154,9 @@ impl EngineBackend for DataDir<'_> {
     fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
         let (height, hash) = self.height_and_hash(node);
         self.index.write().disconnected();
+        if let Some(indexing) = self.indexing.get() {
+            self.disconnect_indexed(indexing, node)?;
+        }
         if self.mode != Mode::ReadOnly {
             self.reporter.log().line(&format!("Disconnect block: {hash} height={height}"));
         }

@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::feed::BlockFeed;
 use crate::index::{BlockIndex, Headers, SharedIndex};
+use crate::indexing::Indexing;
 use crate::options::Options;
 use crate::report::Reporter;
 use crate::tree::NodeId;
@@ -25,8 +26,8 @@ use crate::writer::{BlockFileSetup, Writer};
 use consensus::Params;
 use lock::Locked;
 use primitives::{BlockHash, Height};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use store::blockfiles::{BlockAt, BlockFiles};
 use store::locks::DataDirLocks;
 use store::undofiles::UndoFiles;
@@ -65,6 +66,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) files: Arc<BlockFiles>,
     pub(crate) undo_files: UndoFiles,
     pub(crate) pruning: prune::Pruning,
+    /// The optional indexes that are kept, once they are open.
+    pub(crate) indexing: OnceLock<Indexing>,
     pub(crate) locks: DataDirLocks,
 }
 
@@ -98,6 +101,7 @@ impl<'e> DataDir<'e> {
             feed: BlockFeed::new(files.clone(), options.dbcache_bytes),
             undo_files: UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key),
             pruning: prune::Pruning::default(),
+            indexing: OnceLock::new(),
             files,
             disk,
             layout,

@@ -41,7 +41,6 @@ pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Resu
     if !matches!(options.prune, Prune::Target { .. }) {
         return Ok(Vec::new());
     }
-    prune::check_no_indexes(disk, layout)?;
     let wallets = layout.net_dir().join("wallets");
     let has_some = disk.metadata(&wallets).map_err(store::Fault::from)?.is_some()
         && !disk.list(&wallets).map_err(store::Fault::from)?.is_empty();
@@ -127,6 +126,10 @@ impl DataDir<'_> {
     pub(crate) fn prune(&self, tip: NodeId) -> Result<(), Fault> {
         self.pruning.due.store(false, Relaxed);
         if !matches!(self.options.prune, Prune::Target { .. }) || self.mode == Mode::ReadOnly {
+            return Ok(());
+        }
+        // An index that is kept may need blocks that could go: it is brought up first.
+        if !self.options.indexes.is_empty() && self.indexing.get().is_none() {
             return Ok(());
         }
         let height = self.headers().height(tip);

@@ -23,6 +23,7 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
     let existing = open_existing(options, events, "import", Purpose::Work)?;
     let datadir = &existing.datadir;
     let height_start = datadir.headers().height(existing.tip);
+    datadir.open_indexes(&options.indexes, existing.tip)?;
     let mut engine = engine(datadir, existing.tip);
     let foreign = BlockFiles::foreign(datadir.disk.clone(), files.to_vec(), &lock::network(&options.params));
     let numbers: Vec<u32> = (0..files.len() as u32).collect();

@@ -2,7 +2,9 @@
 
 mod cache;
 mod import;
+mod index;
 mod info;
+mod look_up;
 mod open;
 mod rebuild;
 mod reindex;
@@ -12,7 +14,9 @@ mod sync;
 mod verify;
 
 pub use import::import;
+pub use index::{IndexReport, index};
 pub use info::{Failed, FolderInfo, info};
+pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
 pub use sync::{OUTBOUND_RESERVED, PeerSettings, Reachable, SyncOptions, check_peer_address, sync};
 pub use verify::{VerifyReport, verify};
 
@@ -37,7 +41,15 @@ use store::index::{BlockIndex, LoadedIndex};
 ///
 /// The directory cannot be used, its block files reach less far than its coins, or what the system says.
 pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<Report, Fault> {
-    if chainstate_only { rebuild::run(options, events) } else { reindex::run(options, events) }
+    if !chainstate_only {
+        return reindex::run(options, events);
+    }
+    let report = rebuild::run(options, events)?;
+    // The coins are exchanged in one step at the end; the indexes follow.
+    if !report.stopped && !options.indexes.is_empty() {
+        index(options, &options.indexes, events)?;
+    }
+    Ok(report)
 }
 
 /// Counts and hashes the set of coins as it lies in the tables.
@@ -163,7 +175,7 @@ fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
     datadir.write_index(None)?;
     datadir.with_room(|| datadir.coins.settle())?;
     datadir.with_room(|| datadir.writer.settle())?;
-    Ok(())
+    datadir.finish_indexes(engine.tip())
 }
 
 /// What was done, from start to the last commit durable.

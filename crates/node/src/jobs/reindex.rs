@@ -17,6 +17,7 @@ use store::FileInfos;
 use store::blockfiles::BlockAt;
 use store::chainstate::Chainstate;
 use store::index::BlockIndex;
+use store::indexes::IndexDb;
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
     let now = lock::clock(options)?;
@@ -45,6 +46,10 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         let begun = reporter.with_room(|| store::reindex::begin(&disk, &layout, &headers))?;
         if begun.was_damaged {
             reporter.warn("The old block index was damaged and is replaced");
+        }
+        // What is asked for is made anew with the blocks, as in Core.
+        for &kind in &options.indexes {
+            reporter.with_room(|| IndexDb::remove(&*disk, &layout, kind))?;
         }
         if begun.removed_snapshot {
             reporter.note("A chainstate from a snapshot was removed: rebuilding it from the blocks");
@@ -83,6 +88,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
         datadir.reporter.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     datadir.set_active(start);
+    datadir.open_indexes(&datadir.options.indexes, start)?;
     let mut engine = engine(datadir, start);
     let mut stopped = false;
     let mut found_count = None;
@@ -101,6 +107,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
         datadir.with_room(|| store::reindex::forget(&datadir.disk, &datadir.layout))?;
         datadir.with_room(|| datadir.coins.settle())?;
         datadir.with_room(|| datadir.writer.settle())?;
+        datadir.finish_indexes(engine.tip())?;
     }
     if datadir.reporter.blocks.load(Relaxed) == 0 && height_start == Height::GENESIS {
         datadir.reporter.warn("No block of the files could be connected: are they this network's?");

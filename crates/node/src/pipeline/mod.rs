@@ -95,6 +95,11 @@ pub trait Backend: Sync {
     /// The tables cannot be read, or hold something else than coins.
     fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault>;
 
+    /// What blocks are to be asked for the optional indexes.
+    fn wanted_records(&self) -> Option<&indexes::Wanted> {
+        None
+    }
+
     /// Takes a block that is good, in order.
     ///
     /// # Errors

@@ -156,7 +156,12 @@ impl Pipeline<'_> {
         let exists = flight.probes().exists;
         let answers = CoinAnswers { spends: std::array::from_fn(|group| &*answers[group]), exists };
         let Job { context, undo, .. } = flight.job();
-        stages::judge(self.params, context, (flight.prepared(), &flight.block()), &answers, times, *undo)
+        let block = (flight.prepared(), &flight.block());
+        let judged = stages::judge(self.params, context, block, &answers, times, *undo)?;
+        if let Some(wanted) = self.backend.wanted_records() {
+            *lock(&judged.records) = Some(stages::records(self.params, context, block, &answers, wanted));
+        }
+        Ok(judged)
     }
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {

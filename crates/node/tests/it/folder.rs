@@ -30,6 +30,7 @@ pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
         prune: Prune::Off,
         sizes: Sizes::default(),
         blocksxor: false,
+        indexes: Vec::new(),
         debug_bench: false,
         build: "test",
         stop: Arc::new(AtomicBool::new(false)),

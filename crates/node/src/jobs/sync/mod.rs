@@ -143,6 +143,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
     let datadir = &existing.datadir;
     let own = store::private_files::PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
+    datadir.open_indexes(&options.indexes, existing.tip)?;
     let height_start = datadir.headers().height(existing.tip);
     // The window is of the same memory.
     let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);

@@ -1,0 +1,282 @@
+//! The commands on Core's optional indexes: `index`, `tx`, `filter`, `spender`, and `coins info` at a height.
+//!
+//! Names in JSON are those of getrawtransaction, getblockfilter, gettxspendingprevout and gettxoutsetinfo.
+
+use crate::args::indexes::{Filter, Flags, Index, Spender, Tx};
+use crate::args::{CoinsInfo, Common, HashType};
+use crate::output::{amount, json, print, row};
+use crate::settings::Settings;
+use crate::{Failure, begin, begin_read_only, limits, load};
+use node::Fault;
+use node::jobs::{self, BlockId, FoundTx, IndexReport, SetAt};
+use node::options::{Events, Options};
+use primitives::{Tables, hex, human};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::process::ExitCode;
+
+#[derive(Serialize)]
+struct IndexObject<'a> {
+    chain: &'a str,
+    height: u32,
+    bestblock: String,
+    indexes: Vec<&'a str>,
+    bytes: u64,
+    seconds: f64,
+    stopped: bool,
+}
+
+/// Brings indexes up to the tip.
+pub(crate) fn index(given: &Index) -> Result<ExitCode, Failure> {
+    let mut settings = load(&given.common, None)?;
+    let kinds = match &given.only[..] {
+        [] => settings.files.indexes(&Flags::default())?,
+        only => only.to_vec(),
+    };
+    limits::check(settings.options.par, settings.options.dbcache_bytes)?;
+    let reporter = begin(&settings)?;
+    let done = jobs::index(&settings.options, &kinds, &|event| reporter.event(event));
+    reporter.finish();
+    let (report, chain) = (done?, settings.options.params.chain.name());
+    print(&if given.common.json { index_json(chain, &report) } else { index_lines(chain, &report) });
+    Ok(if report.stopped { ExitCode::from(crate::INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+fn index_json(chain: &str, report: &IndexReport) -> String {
+    json(&IndexObject {
+        chain,
+        height: report.height.to_u32(),
+        bestblock: report.best.to_string(),
+        indexes: report.indexes.iter().map(|kind| kind.name()).collect(),
+        bytes: report.bytes,
+        seconds: report.seconds,
+        stopped: report.stopped,
+    })
+}
+
+fn index_lines(chain: &str, report: &IndexReport) -> String {
+    let names = report.indexes.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+    let height = human::count(report.height.to_u32().into());
+    let stopped = if report.stopped { "; stopped, the same command goes on from there" } else { "" };
+    format!("{names} of {chain} stand at height {height}, after {}{stopped}", human::duration(report.seconds))
+}
+
+/// Runs a look-up and prints what it gives.
+fn look_up<T>(
+    common: &Common,
+    ask: impl FnOnce(&Options, Events<'_>) -> Result<T, Fault>,
+    as_json: impl FnOnce(&T) -> String,
+    as_lines: impl FnOnce(&T) -> String,
+) -> Result<ExitCode, Failure> {
+    let settings: Settings = load(common, None)?;
+    let reporter = begin_read_only(&settings)?;
+    let done = ask(&settings.options, &|event| reporter.event(event));
+    reporter.finish();
+    let found = done?;
+    print(&if common.json { as_json(&found) } else { as_lines(&found) });
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct TxObject {
+    txid: String,
+    hash: String,
+    version: u32,
+    size: usize,
+    vsize: usize,
+    weight: usize,
+    locktime: u32,
+    hex: String,
+    blockhash: String,
+    confirmations: u32,
+    time: u32,
+    blocktime: u32,
+}
+
+/// Shows a transaction.
+pub(crate) fn tx(given: &Tx) -> Result<ExitCode, Failure> {
+    look_up(&given.common, |options, events| jobs::tx(options, given.txid, events), tx_json, tx_lines)
+}
+
+fn tx_object(found: &FoundTx) -> TxObject {
+    let mut tables = Tables::new();
+    let tx = tables.parse_transaction(&found.bytes).expect("it was read as a transaction");
+    let (size, weight) = (found.bytes.len(), tx.stripped_bytes() * 3 + found.bytes.len());
+    TxObject {
+        txid: found.txid.to_string(),
+        hash: tx.wtxid().to_string(),
+        version: tx.version(),
+        size,
+        vsize: weight.div_ceil(4),
+        weight,
+        locktime: tx.lock_time(),
+        hex: hex::encode(&found.bytes),
+        blockhash: found.block.to_string(),
+        confirmations: found.confirmations,
+        time: found.time,
+        blocktime: found.time,
+    }
+}
+
+fn tx_json(found: &FoundTx) -> String {
+    json(&tx_object(found))
+}
+
+fn tx_lines(found: &FoundTx) -> String {
+    let object = tx_object(found);
+    let place = match found.confirmations {
+        0 => "which is not in the active chain".to_owned(),
+        count => format!("{} confirmations", human::count(count.into())),
+    };
+    [
+        format!("transaction {}", object.txid),
+        row("block", format!("{} at height {}, {place}", object.blockhash, human::count(found.height.to_u32().into()))),
+        row(
+            "size",
+            format!("{} bytes, weight {}", human::count(object.size as u64), human::count(object.weight as u64)),
+        ),
+        row("hex", object.hex),
+    ]
+    .join("\n")
+}
+
+#[derive(Serialize)]
+struct FilterObject {
+    filter: String,
+    header: String,
+    blockhash: String,
+    height: u32,
+}
+
+/// Shows the filter of a block.
+pub(crate) fn filter(given: &Filter) -> Result<ExitCode, Failure> {
+    let object = |found: &jobs::Filter| FilterObject {
+        filter: hex::encode(&found.filter),
+        header: found.header.to_string(),
+        blockhash: found.block.to_string(),
+        height: found.height.to_u32(),
+    };
+    let lines = |found: &jobs::Filter| {
+        let FilterObject { filter, header, blockhash, height } = object(found);
+        let title = format!("basic filter of block {blockhash} at height {}", human::count(height.into()));
+        [title, row("filter header", header), row("filter", filter)].join("\n")
+    };
+    let ask = |options: &Options, events: Events<'_>| jobs::filter(options, &given.block, events);
+    look_up(&given.common, ask, |found| json(&object(found)), lines)
+}
+
+#[derive(Serialize)]
+struct SpenderObject {
+    txid: String,
+    vout: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spendingtxid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blockhash: Option<String>,
+}
+
+/// Shows what spends an output.
+pub(crate) fn spender(given: &Spender) -> Result<ExitCode, Failure> {
+    let object = |found: &jobs::Spender| SpenderObject {
+        txid: found.outpoint.txid.to_string(),
+        vout: found.outpoint.vout,
+        spendingtxid: found.spent_by.map(|(txid, _)| txid.to_string()),
+        blockhash: found.spent_by.map(|(_, block)| block.to_string()),
+    };
+    let lines = |found: &jobs::Spender| match found.spent_by {
+        Some((txid, block)) => format!("{} is spent by {txid} in block {block}", found.outpoint),
+        None => format!("{} is not spent in the active chain", found.outpoint),
+    };
+    let ask = |options: &Options, events: Events<'_>| jobs::spender(options, given.outpoint, events);
+    look_up(&given.common, ask, |found| json(&object(found)), lines)
+}
+
+#[derive(Serialize)]
+struct Unspendables {
+    genesis_block: Box<RawValue>,
+    bip30: Box<RawValue>,
+    scripts: Box<RawValue>,
+    unclaimed_rewards: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct BlockInfo {
+    prevout_spent: Box<RawValue>,
+    coinbase: Box<RawValue>,
+    new_outputs_ex_coinbase: Box<RawValue>,
+    unspendable: Box<RawValue>,
+    unspendables: Unspendables,
+}
+
+#[derive(Serialize)]
+struct SetAtObject {
+    height: u32,
+    bestblock: String,
+    txouts: u64,
+    bogosize: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    muhash: Option<String>,
+    total_amount: Box<RawValue>,
+    total_unspendable_amount: Box<RawValue>,
+    block_info: BlockInfo,
+}
+
+/// Shows the UTXO set as of a block.
+pub(crate) fn coins_at(given: &CoinsInfo, block: &BlockId) -> Result<ExitCode, Failure> {
+    let hash = given.hash.unwrap_or(HashType::Muhash);
+    if hash == HashType::Serialized {
+        let why = "hash_serialized_3 hash type cannot be queried for a specific block";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let object = |found: &SetAt| set_at(found, hash == HashType::Muhash);
+    let lines = |found: &SetAt| set_at_lines(&object(found), found);
+    let ask = |options: &Options, events: Events<'_>| jobs::set_info_at(options, block, events);
+    look_up(&given.common, ask, |found| json(&object(found)), lines)
+}
+
+fn set_at(found: &SetAt, has_hash: bool) -> SetAtObject {
+    let (now, before) = (&found.row.totals, &found.before.totals);
+    // Sums of a block are below all money there is: what two rows of a sound index differ by.
+    let grown = |now: u128, before: u128| amount(i64::try_from(now.wrapping_sub(before)).unwrap_or(i64::MAX));
+    let more = |now: i64, before: i64| amount(now.wrapping_sub(before));
+    SetAtObject {
+        height: found.height.to_u32(),
+        bestblock: found.block.to_string(),
+        txouts: now.outputs,
+        bogosize: now.bogosize,
+        muhash: has_hash.then(|| found.row.muhash.to_string()),
+        total_amount: amount(now.amount),
+        total_unspendable_amount: amount(now.unspendable()),
+        block_info: BlockInfo {
+            prevout_spent: grown(now.prevouts, before.prevouts),
+            coinbase: grown(now.coinbase, before.coinbase),
+            new_outputs_ex_coinbase: grown(now.new_outputs, before.new_outputs),
+            unspendable: more(now.unspendable(), before.unspendable()),
+            unspendables: Unspendables {
+                genesis_block: more(now.genesis, before.genesis),
+                bip30: more(now.repeated, before.repeated),
+                scripts: more(now.scripts, before.scripts),
+                unclaimed_rewards: more(now.unclaimed, before.unclaimed),
+            },
+        },
+    }
+}
+
+fn set_at_lines(object: &SetAtObject, found: &SetAt) -> String {
+    let height = human::count(object.height.into());
+    let totals = &found.row.totals;
+    let mut lines = vec![format!("UTXO set at height {height}, block {}", object.bestblock)];
+    lines.push(row("UTXO set", format!("{} coins, {} BTC", human::count(totals.outputs), human::btc(totals.amount))));
+    lines.extend(object.muhash.as_ref().map(|hash| row("hash", format!("muhash {hash}"))));
+    lines.push(row("bogosize", human::count(totals.bogosize)));
+    lines.push(row("unspendable", format!("{} BTC", human::btc(totals.unspendable()))));
+    let info = &object.block_info;
+    lines.push(row(
+        "this block",
+        format!(
+            "spent {}, coinbase {}, other outputs {} BTC",
+            info.prevout_spent, info.coinbase, info.new_outputs_ex_coinbase
+        ),
+    ));
+    lines.join("\n")
+}

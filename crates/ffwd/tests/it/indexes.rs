@@ -1,0 +1,125 @@
+//! Core's optional indexes, from ffwd to bitcoind and back: bitcoind finds them synced at once, and says what ffwd says.
+
+use crate::bitcoind::{Bitcoind, is_there};
+use crate::run::run;
+use serde_json::Value;
+use std::path::Path;
+
+const ON: &str = "--datadir @ --chain regtest --json";
+const FLAGS: &str = "--txindex --blockfilterindex --txospenderindex --coinstatsindex";
+const CORE: &[&str] = &["-txindex=1", "-blockfilterindex=1", "-txospenderindex=1", "-coinstatsindex=1"];
+const STATISTICS: [&str; 6] = ["height", "bestblock", "txouts", "bogosize", "total_amount", "total_unspendable_amount"];
+
+fn ffwd(folder: &Path, command: &str) -> Value {
+    run(folder, &format!("{command} {ON}")).good()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+/// All four stand at `height` and say so.
+fn check_synced(core: &Bitcoind, height: u64, row: &str) {
+    let info = json(&core.rpc(&["getindexinfo"]));
+    let info = info.as_object().unwrap();
+    assert_eq!(info.len(), 4, "{row}: {info:?}");
+    for (name, index) in info {
+        assert_eq!(
+            (index["synced"].as_bool(), index["best_block_height"].as_u64()),
+            (Some(true), Some(height)),
+            "{row}: {name}"
+        );
+    }
+}
+
+/// What bitcoind says of these heights, and of the last transaction of each block.
+fn core_says(core: &Bitcoind, heights: &[u64]) -> Vec<Value> {
+    let mut said = Vec::new();
+    for height in heights {
+        let hash = core.rpc(&["getblockhash", &height.to_string()]);
+        let filter = json(&core.rpc(&["getblockfilter", &hash]));
+        let set = json(&core.rpc(&["gettxoutsetinfo", "muhash", &height.to_string()]));
+        let block = json(&core.rpc(&["getblock", &hash, "2"]));
+        let tx = block["tx"].as_array().unwrap().last().unwrap().clone();
+        said.push(serde_json::json!({ "filter": filter, "set": set, "tx": tx, "hash": hash }));
+    }
+    said
+}
+
+/// ffwd says the same.
+fn check_same(folder: &Path, heights: &[u64], said: &[Value], row: &str) {
+    for (height, said) in heights.iter().zip(said) {
+        let filter = ffwd(folder, &format!("filter {height}"));
+        assert_eq!(
+            (&filter["filter"], &filter["header"]),
+            (&said["filter"]["filter"], &said["filter"]["header"]),
+            "{row}: {height}"
+        );
+        let set = ffwd(folder, &format!("coins info --height {height}"));
+        for name in STATISTICS.iter().chain(&["muhash"]) {
+            assert_eq!(set[name], said["set"][name], "{row}: {name} at height {height}");
+        }
+        assert_eq!(set["block_info"], said["set"]["block_info"], "{row}: height {height}");
+        let txid = said["tx"]["txid"].as_str().unwrap();
+        let tx = ffwd(folder, &format!("tx {txid}"));
+        assert_eq!((&tx["hex"], &tx["blockhash"]), (&said["tx"]["hex"], &said["hash"]), "{row}: {txid}");
+        let input = &said["tx"]["vin"][0];
+        if let (Some(spent), Some(vout)) = (input["txid"].as_str(), input["vout"].as_u64()) {
+            let found = ffwd(folder, &format!("spender {spent}:{vout}"));
+            assert_eq!(
+                (&found["spendingtxid"], &found["blockhash"]),
+                (&said["tx"]["txid"], &said["hash"]),
+                "{row}: {spent}"
+            );
+        }
+    }
+}
+
+#[test]
+fn bitcoind_finds_indexes_of_ffwd_synced_and_ffwd_reads_bitcoinds() {
+    if !is_there() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (with, after) = (dir.path().join("with"), dir.path().join("after"));
+    let made = run(&with, "lab chain --out @ --blocks 2 --seed 5 --utxos 2000 --tail 3 --json").good();
+    let height = made["height"].as_u64().unwrap();
+    crate::bitcoind::copy(&with, &after);
+    ffwd(&with, &format!("reindex --assumevalid 0 {FLAGS}"));
+    ffwd(&after, "reindex --assumevalid 0");
+    let only = "--only txindex --only blockfilterindex --only txospenderindex --only coinstatsindex";
+    let report = ffwd(&after, &format!("index {only}"));
+    assert_eq!((report["height"].as_u64(), report["indexes"].as_array().map(Vec::len)), (Some(height), Some(4)));
+    let heights: Vec<u64> = vec![1, height - 3, height];
+    for (row, folder) in [("with the blocks", &with), ("from the files", &after)] {
+        let core = Bitcoind::start(folder, CORE);
+        check_synced(&core, height, row);
+        let said = core_says(&core, &heights);
+        core.stop();
+        check_same(folder, &heights, &said, row);
+    }
+    // bitcoind goes on, with a branch that becomes stale; ffwd reads what it left, and goes on from there.
+    let core = Bitcoind::start(&with, CORE);
+    core.generate(4);
+    let stale = core.rpc(&["getbestblockhash"]);
+    core.rpc(&["invalidateblock", &core.rpc(&["getblockhash", &(height + 3).to_string()])]);
+    // To another script: a block that was invalidated is not made again.
+    core.rpc(&["generatetodescriptor", "3", "raw(52)"]);
+    let tip = core.rpc(&["getblockcount"]).parse::<u64>().unwrap();
+    while json(&core.rpc(&["getindexinfo"]))
+        .as_object()
+        .unwrap()
+        .values()
+        .any(|index| index["best_block_height"] != tip)
+    {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let heights = [height, height + 2, height + 3, tip];
+    let said = core_says(&core, &heights);
+    let kept = json(&core.rpc(&["getblockfilter", &stale]));
+    core.stop();
+    check_same(&with, &heights, &said, "as bitcoind left it");
+    assert_eq!(ffwd(&with, &format!("filter {stale}"))["filter"], kept["filter"], "of a stale block");
+    let report = ffwd(&with, "index");
+    assert_eq!((report["height"].as_u64(), report["bytes"].as_u64()), (Some(tip), Some(0)), "nothing is left to do");
+}

@@ -1,0 +1,372 @@
+//! Bringing indexes to a block of the chain from block and undo files alone: by all processors, one reading for all of them.
+//!
+//! An index that stands off the chain, or above its end, is taken back first. What a worker makes of a block waits for its
+//! turn; the calling thread takes the blocks in order, and commits from time to time: a run that is cut short goes on there.
+
+use super::{IndexedBlock, Indexing};
+use crate::datadir::DataDir;
+use crate::engine::EngineBackend;
+use crate::fault::Fault;
+use crate::locks::{lock, wait};
+use crate::stages::block_place;
+use crate::stats::Snapshot;
+use crate::threads;
+use crate::tree::NodeId;
+use indexes::{BlockRecords, IndexKind, Wanted, locator};
+use primitives::coin::CoinRef;
+use primitives::undo::UndoReader;
+use primitives::{Block, BlockHash, Hash256, Height, Tables, merkle};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+use store::indexes::rebuild_advice;
+use store::{FaultKind, FilePos};
+
+/// Blocks that may wait for their turn, for each worker.
+const BLOCKS_AHEAD: usize = 32;
+/// Time from one commit to the next. Source: Core's `SYNC_LOCATOR_WRITE_INTERVAL`.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// From which block on an index is to be brought up.
+#[derive(Clone, Copy)]
+struct From {
+    kind: IndexKind,
+    first: Height,
+}
+
+/// Blocks between workers and the thread that takes them in order.
+struct Ahead {
+    claimed: usize,
+    taken: usize,
+    done: BTreeMap<usize, Result<(IndexedBlock, BlockRecords), Fault>>,
+}
+
+impl DataDir<'_> {
+    /// Opens the indexes that the options ask for and brings them to `tip`, at which the coins stand. Says whether it was
+    /// stopped on demand.
+    ///
+    /// # Errors
+    ///
+    /// An index that is damaged or does not go with the chain, blocks that are pruned or damaged, or what the system says.
+    pub(crate) fn open_indexes(&self, kinds: &[IndexKind], tip: NodeId) -> Result<bool, Fault> {
+        if kinds.is_empty() || self.indexing.get().is_some() {
+            return Ok(false);
+        }
+        let opened =
+            self.reporter.with_room(|| Indexing::open(&self.disk, &self.layout, kinds, self.options.dbcache_bytes))?;
+        let indexing = self.indexing.get_or_init(|| opened);
+        let from = self.take_up(indexing, tip)?;
+        self.repair_filters(indexing)?;
+        if self.rewind_indexes(indexing, tip)? {
+            return Ok(true);
+        }
+        let stopped = self.index_up_to(indexing, &from, tip)?;
+        self.commit_indexes(tip)?;
+        Ok(stopped)
+    }
+
+    /// Makes durable what the indexes know up to `tip`, at which the coins stand durably.
+    pub(crate) fn commit_indexes(&self, tip: NodeId) -> Result<(), Fault> {
+        let Some(indexing) = self.indexing.get() else { return Ok(()) };
+        let (hash, locator) = self.locator(tip);
+        indexing.commit(&self.reporter, self.options.par, hash, &locator)
+    }
+
+    /// For a clean end: everything up to `tip` durable, and nothing left for LevelDB to do.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn finish_indexes(&self, tip: NodeId) -> Result<(), Fault> {
+        self.commit_indexes(tip)?;
+        self.indexing.get().map_or(Ok(()), |indexing| indexing.settle(&self.reporter))
+    }
+
+    fn locator(&self, tip: NodeId) -> (BlockHash, Vec<BlockHash>) {
+        let tree = self.headers();
+        let heights = locator::heights(tree.height(tip));
+        (tree.hash(tip), heights.into_iter().map(|height| tree.hash(tree.ancestor(tip, height))).collect())
+    }
+
+    /// Where each index stands, and from which block on of the chain of `tip` it is to be brought up.
+    fn take_up(&self, indexing: &Indexing, tip: NodeId) -> Result<Vec<From>, Fault> {
+        let mut from = Vec::new();
+        for part in &indexing.parts {
+            let mut part = lock(part);
+            let kind = part.db.kind();
+            let Some(best) = part.best() else {
+                from.push(From { kind, first: Height::GENESIS });
+                continue;
+            };
+            let tree = self.headers();
+            let Some(node) = tree.find(&best) else {
+                let wanted = "an index of this chain";
+                let found =
+                    format!("best block of {} not found ({best}): it is ahead, or of another chain", kind.core_name());
+                let advice = rebuild_advice(kind, &part.root);
+                return Err(store::Fault::new(FaultKind::Refused, &part.root, wanted, found, advice).into());
+            };
+            let (height, fork) = (tree.height(node), tree.height(tree.fork(node, tip)));
+            drop(tree);
+            part.take_up(best, height)?;
+            from.push(From { kind, first: fork + 1 });
+            if part.db.has_legacy()? {
+                self.reporter.note(format!(
+                    "{}: txindex has entries of the older format, which are read; new ones are of the newer format, which is \
+                     smaller. To have all of them so, remove that directory and run ffwd index --only txindex",
+                    part.root.display()
+                ));
+            }
+            if height > fork {
+                let blocks = height.blocks_above(fork);
+                self.reporter.note(format!(
+                    "{} stands at height {height}, off the chain or above its end: its last {blocks} blocks are taken back",
+                    kind.name()
+                ));
+            }
+        }
+        Ok(from)
+    }
+
+    /// Takes back what is off the chain of `tip`, the highest block first. Says whether it was stopped on demand.
+    fn rewind_indexes(&self, indexing: &Indexing, tip: NodeId) -> Result<bool, Fault> {
+        loop {
+            let off = {
+                let best: Vec<BlockHash> = indexing.parts.iter().filter_map(|part| lock(part).best()).collect();
+                let tree = self.headers();
+                let best = best.iter().filter_map(|best| tree.find(best));
+                best.filter(|&node| !tree.is_ancestor(node, tip)).max_by_key(|&node| tree.height(node))
+            };
+            let Some(node) = off else { return Ok(false) };
+            if self.reporter.is_stopping() {
+                return Ok(true);
+            }
+            self.disconnect_indexed(indexing, node)?;
+        }
+    }
+
+    /// Takes a block off the indexes that stand at it.
+    pub(crate) fn disconnect_indexed(&self, indexing: &Indexing, node: NodeId) -> Result<(), Fault> {
+        let mut wanted = Wanted::default();
+        let hash = self.headers().hash(node);
+        for part in &indexing.parts {
+            let part = lock(part);
+            if part.stands_at(hash) {
+                part.want(&mut wanted, &indexing.wanted);
+            }
+        }
+        if wanted.is_none() {
+            return Ok(());
+        }
+        // A row that moves needs neither the block nor its filter, and of transactions nothing changes.
+        let wanted = Wanted { filter: false, tx: None, ..wanted };
+        let (block, records) = match wanted.is_none() {
+            true => (self.indexed(node), BlockRecords::default()),
+            false => self.index_block(node, &wanted)?,
+        };
+        indexing.disconnected(&block, records)
+    }
+
+    /// Reads the blocks from the lowest of `from` up to `tip`, and feeds them.
+    fn index_up_to(&self, indexing: &Indexing, from: &[From], tip: NodeId) -> Result<bool, Fault> {
+        let Some(first) = from.iter().map(|from| from.first).min() else { return Ok(false) };
+        let nodes = {
+            let tree = self.headers();
+            if first > tree.height(tip) {
+                return Ok(false);
+            }
+            match first.to_u32().checked_sub(1) {
+                Some(below) => tree.path(tree.ancestor(tip, Height::new(below)), tip),
+                None => {
+                    let genesis = tree.ancestor(tip, Height::GENESIS);
+                    [vec![genesis], tree.path(genesis, tip)].concat()
+                }
+            }
+        };
+        self.check_bodies(from, &nodes)?;
+        self.say_begin(from, &nodes);
+        let ahead = Mutex::new(Ahead { claimed: 0, taken: 0, done: BTreeMap::new() });
+        let changed = Condvar::new();
+        let (par, count) = (self.options.par.max(1), nodes.len());
+        let worker = || {
+            loop {
+                let at = {
+                    let mut all = lock(&ahead);
+                    while all.claimed < count && all.claimed >= all.taken + par * BLOCKS_AHEAD {
+                        all = wait(&changed, all);
+                    }
+                    if all.claimed >= count {
+                        return;
+                    }
+                    all.claimed += 1;
+                    all.claimed - 1
+                };
+                let height = first + at as u32;
+                let made = self.index_block(nodes[at], &wanted_at(from, &indexing.wanted, height));
+                lock(&ahead).done.insert(at, made);
+                changed.notify_all();
+            }
+        };
+        let end = |all: &Mutex<Ahead>| {
+            lock(all).claimed = count;
+            changed.notify_all();
+        };
+        std::thread::scope(|scope| {
+            for n in 0..par {
+                if let Err(fault) = threads::spawn(scope, format!("index.{n:02}"), worker) {
+                    end(&ahead);
+                    return Err(fault);
+                }
+            }
+            let done = self.feed_indexes(indexing, &nodes, &ahead, &changed);
+            end(&ahead);
+            done
+        })
+    }
+
+    /// Takes blocks in order. Says whether it was stopped on demand; what is done then is committed.
+    fn feed_indexes(
+        &self,
+        indexing: &Indexing,
+        nodes: &[NodeId],
+        ahead: &Mutex<Ahead>,
+        changed: &Condvar,
+    ) -> Result<bool, Fault> {
+        let mut committed = Instant::now();
+        for (at, &node) in nodes.iter().enumerate() {
+            let made = {
+                let mut all = lock(ahead);
+                loop {
+                    if let Some(made) = all.done.remove(&at) {
+                        all.taken += 1;
+                        break made;
+                    }
+                    all = wait(changed, all);
+                }
+            };
+            changed.notify_all();
+            let (block, records) = made?;
+            indexing.connected(&self.reporter, &block, records)?;
+            self.reporter.height.store(block.height, Relaxed);
+            self.reporter.bytes.fetch_add(u64::from(self.index.read().body(node).size()), Relaxed);
+            self.reporter.progress(Snapshot::default);
+            let stops = self.reporter.is_stopping();
+            if stops || indexing.is_full() || committed.elapsed() > COMMIT_INTERVAL {
+                self.commit_indexes(node)?;
+                committed = Instant::now();
+            }
+            if stops {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Says no where a block that is needed is pruned, in Core's words.
+    fn check_bodies(&self, from: &[From], nodes: &[NodeId]) -> Result<(), Fault> {
+        let index = self.index.read();
+        let gone = nodes.iter().rfind(|&&node| index.body(node).is_pruned() && index.headers().parent(node).is_some());
+        let Some(&gone) = gone else { return Ok(()) };
+        let height = index.headers().height(gone);
+        let lacking = from.iter().find(|from| from.first <= height);
+        let name = lacking.map_or("", |from| from.kind.core_name());
+        Err(Fault::refused(format!(
+            "{name} best block of the index goes beyond pruned data (height {height}). Please disable the index or reindex \
+             (which will download the whole blockchain again)"
+        )))
+    }
+
+    fn say_begin(&self, from: &[From], nodes: &[NodeId]) {
+        let index = self.index.read();
+        let bytes: u64 = nodes.iter().map(|&node| u64::from(index.body(node).size())).sum();
+        let end = index.headers().height(*nodes.last().expect("there is a block"));
+        drop(index);
+        self.reporter.height_end.store(end, Relaxed);
+        self.reporter.bytes_end.store(self.reporter.bytes.load(Relaxed) + bytes, Relaxed);
+        if nodes.len() > 1 {
+            let names = from.iter().map(|from| format!("{} from height {}", from.kind.name(), from.first));
+            let names = names.collect::<Vec<_>>().join(", ");
+            self.reporter.note(format!("Indexing {} blocks up to height {end}: {names}", nodes.len()));
+        }
+    }
+
+    /// Reads a block and what it spent, and makes its records.
+    ///
+    /// # Errors
+    ///
+    /// Files that are damaged or missing, or what the system says.
+    pub(crate) fn index_block(&self, node: NodeId, wanted: &Wanted) -> Result<(IndexedBlock, BlockRecords), Fault> {
+        let block = self.indexed(node);
+        // Every program has this one, whatever its files hold.
+        let is_genesis = block.height == Height::GENESIS;
+        let bytes = if is_genesis { self.params.genesis.clone() } else { self.read(node)? };
+        let bad = |found: &str| self.damaged_block(&block, found);
+        let mut tables = Tables::new();
+        let parsed = tables.parse_block(&bytes).map_err(|why| bad(&why.to_string()))?;
+        if parsed.header().hash() != block.hash {
+            return Err(bad("a block with another header"));
+        }
+        let mut txids = Vec::new();
+        parsed.txids_into(&mut txids);
+        let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
+        if merkle::root(&mut leaves) != (parsed.header().merkle_root(), false) {
+            return Err(bad("transactions that are not those of its header"));
+        }
+        let needs_undo = (wanted.filter || wanted.stats) && block.height > Height::GENESIS;
+        let undo = if needs_undo { self.read_undo(node, block.prev)? } else { Vec::new() };
+        let spent = match needs_undo {
+            true => spent_coins(&undo, &parsed).ok_or_else(|| bad("undo data that does not fit it"))?,
+            false => Vec::new(),
+        };
+        let place = block_place(self.params, block.height, block.hash);
+        Ok((block, BlockRecords::build(wanted, &place, &parsed, &txids, &spent)))
+    }
+
+    /// What the indexes must know of a block.
+    pub(crate) fn indexed(&self, node: NodeId) -> IndexedBlock {
+        let index = self.index.read();
+        let pos = index.body(node).location().unwrap_or(FilePos { file: 0, offset: 0 });
+        let tree = index.headers();
+        IndexedBlock { hash: tree.hash(node), prev: tree.header(node).prev(), height: tree.height(node), pos }
+    }
+
+    fn damaged_block(&self, block: &IndexedBlock, found: &str) -> Fault {
+        let path = self.files.path(block.pos.file);
+        let wanted = format!("block {} at height {}", block.hash, block.height);
+        let advice = "The block file is damaged: look at the drive, then put the file back, or run ffwd reindex and then ffwd \
+                      sync, which fetches the block again";
+        let fault = store::Fault::new(FaultKind::Damaged, &path, wanted, found, advice);
+        fault.at_offset(u64::from(block.pos.offset)).into()
+    }
+}
+
+/// What the indexes that are to be brought up from below `height` ask of a block there.
+fn wanted_at(from: &[From], all: &Wanted, height: Height) -> Wanted {
+    let has = |kind| from.iter().any(|from| from.kind == kind && from.first <= height);
+    Wanted {
+        tx: all.tx.filter(|_| has(IndexKind::Tx)),
+        spender: all.spender.filter(|_| has(IndexKind::TxoSpender)),
+        filter: has(IndexKind::BlockFilter),
+        stats: has(IndexKind::CoinStats),
+    }
+}
+
+/// The coins that a block spent, in the order of its inputs; `None` where the undo data is not the block's.
+fn spent_coins<'a>(undo: &'a [u8], block: &Block<'_>) -> Option<Vec<CoinRef<'a>>> {
+    let mut reader = UndoReader::new(undo);
+    if reader.count().ok()? != block.transaction_count() - 1 {
+        return None;
+    }
+    let mut spent = Vec::with_capacity(block.input_count());
+    for tx in block.transactions().skip(1) {
+        if reader.count().ok()? != tx.input_count() {
+            return None;
+        }
+        for _ in 0..tx.input_count() {
+            spent.push(reader.entry().ok()?);
+        }
+    }
+    reader.finish().ok()?;
+    Some(spent)
+}

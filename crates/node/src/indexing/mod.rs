@@ -1,0 +1,174 @@
+//! Core's optional indexes, kept up with the chain: what each block adds, in order, and when it becomes durable.
+//!
+//! A [`Part`] is one index: its database, the block that it stands at, and what was done since its last commit. Blocks come
+//! in the order of the chain, from the pipeline's commit stage or from the files (`catch_up`); what they add is made by any
+//! worker before ([`indexes::BlockRecords`]). A commit takes what was done up to the block that the coins stand at, and
+//! nothing beyond it: an index is never ahead of the flushed chainstate.
+//!
+//! What a reorg leaves is what Core leaves: rows of filters and statistics of disconnected blocks under their hash,
+//! transactions of them where they are, no spenders.
+//!
+//! Absent on purpose: formats (`store::indexes`, crate `indexes`), and which chain.
+
+mod batch;
+pub(crate) mod catch_up;
+pub(crate) mod part;
+mod repair;
+
+use crate::fault::Fault;
+use crate::locks::lock;
+use crate::report::Reporter;
+use crate::threads;
+use disk::Disk;
+use indexes::{BlockRecords, IndexKind, Wanted};
+use part::Part;
+pub(crate) use part::{stored_row, stored_secret};
+use primitives::{BlockHash, Height};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use store::{FilePos, Layout};
+
+/// A block, as far as the indexes must know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct IndexedBlock {
+    pub(crate) hash: BlockHash,
+    pub(crate) prev: BlockHash,
+    pub(crate) height: Height,
+    /// Where it lies.
+    pub(crate) pos: FilePos,
+}
+
+/// The indexes that are kept.
+pub(crate) struct Indexing {
+    wanted: Wanted,
+    parts: Vec<Mutex<Part>>,
+    /// One commit at a time; held while a block is taken off, too, whose rows must be found.
+    committing: Mutex<()>,
+    memory: AtomicUsize,
+    memory_max: usize,
+}
+
+impl Indexing {
+    /// Opens the indexes of these kinds, or makes them.
+    ///
+    /// # Errors
+    ///
+    /// One of them is damaged, in use, or what the system says.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        layout: &Layout,
+        kinds: &[IndexKind],
+        budget_bytes: usize,
+    ) -> Result<Indexing, Fault> {
+        let mut wanted = Wanted::default();
+        let mut parts = Vec::new();
+        for kind in IndexKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
+            parts.push(Mutex::new(Part::open(disk, layout, kind, &mut wanted)?));
+        }
+        // A quarter of the budget: what waits takes from the coins' room, and an early commit costs less than that.
+        let memory_max = (budget_bytes / 4).max(1 << 20);
+        Ok(Indexing { wanted, parts, committing: Mutex::new(()), memory: AtomicUsize::new(0), memory_max })
+    }
+
+    /// What each block is asked for.
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// Memory of what waits for a commit, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory.load(Relaxed)
+    }
+
+    /// So much waits that it is to be committed soon.
+    pub(crate) fn is_full(&self) -> bool {
+        self.memory_bytes() > self.memory_max
+    }
+
+    /// Takes a block that was connected. Indexes that do not stand at its parent pass it by.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn connected(
+        &self,
+        reporter: &Reporter<'_>,
+        block: &IndexedBlock,
+        mut records: BlockRecords,
+    ) -> Result<(), Fault> {
+        for part in &self.parts {
+            let mut part = lock(part);
+            if part.stands_at(block.prev) {
+                let more = part.connect(reporter, block, &mut records)?;
+                self.memory.fetch_add(more, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the last block off the indexes that stand at it.
+    ///
+    /// # Errors
+    ///
+    /// A row that is not there, or what the system says.
+    pub(crate) fn disconnected(&self, block: &IndexedBlock, mut records: BlockRecords) -> Result<(), Fault> {
+        let _no_commit = lock(&self.committing);
+        for part in &self.parts {
+            let mut part = lock(part);
+            if part.stands_at(block.hash) {
+                let more = part.disconnect(block, &mut records)?;
+                self.memory.fetch_add(more, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was done up to `tip`, at which the coins stand; `locator` are the hashes of its block locator.
+    /// An index that was never there is left as it is. Several indexes at the same time.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn commit(
+        &self,
+        reporter: &Reporter<'_>,
+        par: usize,
+        tip: BlockHash,
+        locator: &[BlockHash],
+    ) -> Result<(), Fault> {
+        let _commit = lock(&self.committing);
+        let mut due: Vec<(&Mutex<Part>, batch::Due)> = Vec::new();
+        for part in &self.parts {
+            if let Some(events) = lock(part).take_up_to(tip) {
+                due.push((part, events));
+            }
+        }
+        let freed: usize = due.iter().map(|(_, due)| due.memory_bytes()).sum();
+        std::thread::scope(|scope| {
+            let write = |part: &Mutex<Part>, due: &batch::Due| batch::write(reporter, part, due, locator, par);
+            let mut threads = Vec::new();
+            let mut results = Vec::new();
+            let last = due.len().saturating_sub(1);
+            for (place, (part, due)) in due.iter().enumerate() {
+                if place == last || par == 1 {
+                    results.push(write(part, due));
+                } else {
+                    threads.push(threads::spawn(scope, "index", move || write(part, due))?);
+                }
+            }
+            results.extend(threads.into_iter().map(|thread| thread.join().expect("a panic is passed on")));
+            results.into_iter().collect::<Result<(), Fault>>()
+        })?;
+        self.memory.fetch_sub(freed, Relaxed);
+        Ok(())
+    }
+
+    /// For a clean end: leaves nothing for LevelDB to do.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn settle(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
+        self.parts.iter().try_for_each(|part| reporter.with_room(|| lock(part).db.settle()))
+    }
+}

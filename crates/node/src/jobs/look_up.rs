@@ -1,0 +1,330 @@
+//! Look-ups in the optional indexes: `tx`, `filter`, `spender`, and `coins info` at a height.
+//!
+//! What an index answers is compared with the block that it names, so that a damaged index gives a fault and no other answer.
+//! Nothing is written. Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/blockchain.cpp, rpc/mempool.cpp.
+
+use crate::datadir::lock::{self, Locked};
+use crate::fault::Fault;
+use crate::indexing::{stored_row, stored_secret};
+use crate::options::{Events, Options};
+use indexes::coinstats::StatsRow;
+use indexes::heights::FilterRow;
+use indexes::txindex::DiskTxPos;
+use indexes::{IndexKind, spender as spender_format, txindex};
+use primitives::{BlockHash, Hash256, Header, Height, OutPoint, Tables, Txid};
+use std::collections::HashMap;
+use store::chainstate::Chainstate;
+use store::index::{BlockIndex, IndexEntry};
+use store::indexes::{IndexDb, read_filter, rebuild_advice, root};
+use store::{FaultKind, FilePos};
+
+/// Bytes of a header.
+const HEADER_BYTES: usize = 80;
+
+/// A transaction that was found.
+#[derive(Clone, Debug)]
+pub struct FoundTx {
+    /// Its id.
+    pub txid: Txid,
+    /// Its bytes, with witnesses.
+    pub bytes: Vec<u8>,
+    /// Hash of its block.
+    pub block: BlockHash,
+    /// Height of it.
+    pub height: Height,
+    /// Time of it.
+    pub time: u32,
+    /// Blocks from its own up to the tip; 0 off the active chain.
+    pub confirmations: u32,
+}
+
+/// A block's filter.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// The block.
+    pub block: BlockHash,
+    /// Its height.
+    pub height: Height,
+    /// The filter.
+    pub filter: Vec<u8>,
+    /// Its filter header.
+    pub header: Hash256,
+}
+
+/// What spends an output.
+#[derive(Clone, Copy, Debug)]
+pub struct Spender {
+    /// The output.
+    pub outpoint: OutPoint,
+    /// The transaction that spends it, and its block; `None` where it is not spent in the active chain.
+    pub spent_by: Option<(Txid, BlockHash)>,
+}
+
+/// Statistics of the UTXO set at a block, and what that block changed.
+#[derive(Clone, Debug)]
+pub struct SetAt {
+    /// The block.
+    pub block: BlockHash,
+    /// Its height.
+    pub height: Height,
+    /// The set behind it.
+    pub row: StatsRow,
+    /// The set before it; all zeros before genesis.
+    pub before: StatsRow,
+}
+
+/// A data directory, to be looked at.
+struct View {
+    locked: Locked,
+    entries: HashMap<BlockHash, IndexEntry>,
+    /// The active chain, by height.
+    active: Vec<BlockHash>,
+}
+
+impl View {
+    fn open(options: &Options, events: Events<'_>) -> Result<View, Fault> {
+        let dir = lock::layout(options).index_dir();
+        let nothing = || {
+            let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+            Fault::from(store::Fault::new(FaultKind::Missing, &dir, "a block index and a chainstate", "none", advice))
+        };
+        if lock::is_unused(options)? {
+            return Err(nothing());
+        }
+        let locked = lock::lock(options, events, false)?;
+        let coins_dir = locked.layout.chainstate_dir();
+        let has_coins = Chainstate::exists(&*locked.disk, &coins_dir)?;
+        if !has_coins || !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+            return Err(nothing());
+        }
+        let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
+        let loaded = index.load(&lock::network(&options.params))?;
+        let coins = Chainstate::open_read_only(locked.disk.clone(), &coins_dir)?;
+        let mut at = coins.best_block()?.unwrap_or(options.params.genesis_hash);
+        let entries: HashMap<BlockHash, IndexEntry> =
+            loaded.entries.into_iter().map(|entry| (entry.hash, entry)).collect();
+        let mut active = Vec::new();
+        while let Some(entry) = entries.get(&at) {
+            active.push(at);
+            at = entry.header.prev();
+        }
+        if active.is_empty() {
+            return Err(super::apart(at));
+        }
+        active.reverse();
+        Ok(View { locked, entries, active })
+    }
+
+    fn db(&self, kind: IndexKind) -> Result<IndexDb, Fault> {
+        let db = IndexDb::open_read_only(self.locked.disk.clone(), &self.locked.layout, kind)?;
+        db.ok_or_else(|| {
+            let (name, advice) = (kind.name(), format!("Run ffwd index --only {}", kind.name()));
+            let root = root(&self.locked.layout, kind);
+            store::Fault::new(FaultKind::Missing, &root, name, "nothing", advice).into()
+        })
+    }
+
+    fn tip_height(&self) -> Height {
+        Height::from_index(self.active.len() - 1)
+    }
+
+    fn is_active(&self, entry: &IndexEntry) -> bool {
+        self.active.get(entry.height.to_usize()) == Some(&entry.hash)
+    }
+
+    /// Says no where an index lacks blocks of the chain: that it has no answer means nothing then.
+    fn check_synced(&self, db: &IndexDb) -> Result<(), Fault> {
+        let best = db.best_block()?;
+        if best == self.active.last().copied() {
+            return Ok(());
+        }
+        let height = best.and_then(|best| self.entries.get(&best)).map(|entry| entry.height);
+        let stands = height.map_or("at no block of it".to_owned(), |height| format!("at height {height}"));
+        let (name, tip) = (db.kind().name(), self.tip_height());
+        Err(Fault::refused(format!("{name} stands {stands}, the chain at height {tip}: run ffwd index --only {name}")))
+    }
+
+    /// The transaction at `offset` of a block, and its id.
+    fn read_tx(&self, db: &IndexDb, pos: FilePos, offset: usize) -> Result<(Txid, Vec<u8>, BlockHash), Fault> {
+        let bytes = self.locked.files.read_block(pos)?;
+        let mut tables = Tables::new();
+        let header = bytes.first_chunk().map(|header| Header(*header));
+        // The end of the transaction is not known: the block says where its transactions begin.
+        let parsed = tables.parse_block(&bytes).ok();
+        let found = header.zip(parsed).and_then(|(header, block)| {
+            let start = bytes.as_ptr() as usize + offset;
+            let tx = block.transactions().find(|tx| tx.bytes().as_ptr() as usize == start)?;
+            Some((tx.txid(), tx.bytes().to_vec(), header.hash()))
+        });
+        found.ok_or_else(|| {
+            let path = self.locked.files.path(pos.file);
+            let wanted = format!("a transaction at byte {offset} of the block, as {} says", db.kind().name());
+            let advice = rebuild_advice(db.kind(), &root(&self.locked.layout, db.kind()));
+            let fault = store::Fault::new(FaultKind::Damaged, &path, wanted, "none", advice);
+            fault.at_offset(u64::from(pos.offset)).into()
+        })
+    }
+}
+
+/// Finds a transaction by its id.
+///
+/// # Errors
+///
+/// There is no txindex, it is damaged or not up to date, or no block of it has the transaction.
+pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, Fault> {
+    let view = View::open(options, events)?;
+    let db = view.db(IndexKind::Tx)?;
+    let genesis = &options.params.genesis;
+    let mut tables = Tables::new();
+    if tables.parse_block(genesis).is_ok_and(|block| block.transaction(0).txid() == txid) {
+        return Err(Fault::refused(
+            "The genesis block coinbase is not considered an ordinary transaction and cannot be retrieved",
+        ));
+    }
+    let mut found: Vec<(bool, u32, IndexEntry, usize)> = Vec::new();
+    let is_use = db.get(txindex::NEXT_SEQUENCE)?.is_some();
+    if let Some(salt) = stored_secret(&db, txindex::SALT, is_use)? {
+        let mut records = db.with_prefix(&txindex::key_prefix(salt, &txid))?;
+        while let Some((key, _)) = records.next_record()? {
+            let bad = |why: String| Fault::from(db.bad_record(&key, "the place of a transaction", why));
+            let (sequence, offset) = txindex::decode_key(&key).map_err(|why| bad(why.to_string()))?;
+            let hash = db.get(&txindex::sequence_key(sequence))?.and_then(|hash| hash.try_into().ok());
+            let hash = hash.ok_or_else(|| bad(format!("block number {sequence}, which is not there")))?;
+            let Some(entry) = view.entries.get(&BlockHash::from_bytes(hash)) else { continue };
+            found.push((view.is_active(entry), sequence, *entry, offset as usize));
+        }
+    }
+    // Of the active chain first, then what was connected last, as in Core.
+    found.sort_by_key(|(is_active, sequence, ..)| std::cmp::Reverse((*is_active, *sequence)));
+    for (.., entry, offset) in found {
+        let Some(pos) = entry.data() else { continue };
+        let (there, bytes, hash) = view.read_tx(&db, pos, offset)?;
+        if there == txid && hash == entry.hash {
+            return Ok(found_tx(&view, &entry, txid, bytes));
+        }
+    }
+    if let Some(value) = db.get(&txindex::legacy_key(&txid))? {
+        return legacy_tx(&view, &db, txid, &value);
+    }
+    view.check_synced(&db)?;
+    Err(Fault::refused(format!("No such blockchain transaction: {txid}")))
+}
+
+fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> FoundTx {
+    let confirmations = if view.is_active(entry) { view.tip_height().blocks_above(entry.height) + 1 } else { 0 };
+    let (block, height, time) = (entry.hash, entry.height, entry.header.time());
+    FoundTx { txid, bytes, block, height, time, confirmations }
+}
+
+fn legacy_tx(view: &View, db: &IndexDb, txid: Txid, value: &[u8]) -> Result<FoundTx, Fault> {
+    let key = txindex::legacy_key(&txid);
+    let bad = |found: String| Fault::from(db.bad_record(&key, "the place of the transaction", found));
+    let DiskTxPos { file, block, tx } = DiskTxPos::decode(value).map_err(|why| bad(why.to_string()))?;
+    let (there, bytes, hash) = view.read_tx(db, FilePos { file, offset: block }, HEADER_BYTES + tx as usize)?;
+    let entry = view.entries.get(&hash).filter(|_| there == txid);
+    let entry = entry.ok_or_else(|| bad(format!("that of {there} in block {hash}")))?;
+    Ok(found_tx(view, entry, txid, bytes))
+}
+
+/// The filter of a block, by its hash or, of the active chain, its height.
+///
+/// # Errors
+///
+/// There is no blockfilterindex, it is damaged or lacks the block; or the block is not known.
+pub fn filter(options: &Options, block: &BlockId, events: Events<'_>) -> Result<Filter, Fault> {
+    let view = View::open(options, events)?;
+    let db = view.db(IndexKind::BlockFilter)?;
+    let entry = view.find(block)?;
+    let row = stored_row(&db, entry.hash, entry.height, FilterRow::decode)?;
+    let Some(row) = row else {
+        view.check_synced(&db)?;
+        return Err(Fault::refused(format!(
+            "Filter not found. Block {} was not connected to active chain.",
+            entry.hash
+        )));
+    };
+    let (disk, layout) = (&*view.locked.disk, &view.locked.layout);
+    let (of, bytes) = read_filter(disk, layout, row.pos, &row.hash)?;
+    if of != entry.hash {
+        let found = format!("that of block {of} in fltr{:05}.dat", row.pos.file);
+        return Err(db.bad_record(b"t", format!("the filter of block {}", entry.hash), found).into());
+    }
+    Ok(Filter { block: entry.hash, height: entry.height, filter: bytes, header: row.header })
+}
+
+/// How a block is named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockId {
+    /// By its hash: any block that the block index lists.
+    Hash(BlockHash),
+    /// By its height in the active chain.
+    Height(Height),
+}
+
+impl View {
+    fn find(&self, block: &BlockId) -> Result<IndexEntry, Fault> {
+        let hash = match block {
+            BlockId::Hash(hash) => *hash,
+            BlockId::Height(height) => *self.active.get(height.to_usize()).ok_or_else(|| {
+                Fault::refused(format!("Target block height {height} after current tip {}", self.tip_height()))
+            })?,
+        };
+        self.entries.get(&hash).copied().ok_or_else(|| Fault::refused(format!("Block not found: {hash}")))
+    }
+}
+
+/// The transaction that spends an output.
+///
+/// # Errors
+///
+/// There is no txospenderindex, or it is damaged; or it has no entry and is not up to date.
+pub fn spender(options: &Options, outpoint: OutPoint, events: Events<'_>) -> Result<Spender, Fault> {
+    let view = View::open(options, events)?;
+    let db = view.db(IndexKind::TxoSpender)?;
+    let mut name = [0; 36];
+    name[..32].copy_from_slice(outpoint.txid.as_bytes());
+    name[32..].copy_from_slice(&outpoint.vout.to_le_bytes());
+    if let Some(key) = stored_secret(&db, spender_format::SIPHASH_KEY, db.best_block()?.is_some())? {
+        let mut records = db.with_prefix(&spender_format::key_prefix(key, &name))?;
+        while let Some((key, _)) = records.next_record()? {
+            let pos = spender_format::decode_key(&key)
+                .map_err(|why| db.bad_record(&key, "the place of a transaction", why.to_string()))?;
+            let place = FilePos { file: pos.file, offset: pos.block };
+            let (txid, bytes, hash) = view.read_tx(&db, place, HEADER_BYTES + pos.tx as usize)?;
+            let is_active = view.entries.get(&hash).is_some_and(|entry| view.is_active(entry));
+            let mut tables = Tables::new();
+            let spends =
+                tables.parse_transaction(&bytes).is_ok_and(|tx| tx.inputs().any(|i| *i.prevout_bytes() == name));
+            if is_active && spends {
+                return Ok(Spender { outpoint, spent_by: Some((txid, hash)) });
+            }
+        }
+    }
+    view.check_synced(&db)?;
+    Ok(Spender { outpoint, spent_by: None })
+}
+
+/// Statistics of the UTXO set at a block of coinstatsindex.
+///
+/// # Errors
+///
+/// There is no coinstatsindex, it is damaged or lacks the block; or the block is not known.
+pub fn set_info_at(options: &Options, block: &BlockId, events: Events<'_>) -> Result<SetAt, Fault> {
+    let view = View::open(options, events)?;
+    let db = view.db(IndexKind::CoinStats)?;
+    let entry = view.find(block)?;
+    let row = |entry: &IndexEntry| -> Result<StatsRow, Fault> {
+        match stored_row(&db, entry.hash, entry.height, StatsRow::decode)? {
+            Some(row) => Ok(row),
+            None => {
+                view.check_synced(&db)?;
+                Err(Fault::refused(format!("block {} was not connected: coinstatsindex has no row of it", entry.hash)))
+            }
+        }
+    };
+    let before = match view.entries.get(&entry.header.prev()) {
+        Some(parent) => row(parent)?,
+        None => StatsRow { muhash: Hash256::ZERO, totals: indexes::coinstats::Totals::default() },
+    };
+    Ok(SetAt { block: entry.hash, height: entry.height, row: row(&entry)?, before })
+}

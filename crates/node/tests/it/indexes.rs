@@ -1,0 +1,244 @@
+//! Core's optional indexes, made with the blocks and from the files: right after reorgs, accidents and damage.
+//!
+//! What they must say is taken from the blocks themselves; that the bytes are Core's is the matter of crate `indexes`, and
+//! of `crates/ffwd/tests/it/indexes.rs`, where bitcoind reads them.
+
+use crate::chain::{block, chain, coinbase, file, hash_of, numbered_coinbase, put, spend, spend_to_one, subsidy};
+use crate::folder::{FOLDER, options};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
+use node::jobs::{self, BlockId};
+use node::options::{IndexKind, Options};
+use primitives::{BlockHash, Height, OutPoint, Tables, Txid};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use testkit::blocks::GENESIS_TIME;
+
+const BLOCKS: u32 = 110;
+const FILTERS: &str = "regtest/indexes/blockfilter/basic/fltr00000.dat";
+
+fn all(disk: &SimDisk, is_eager: bool) -> Options {
+    Options { indexes: IndexKind::ALL.to_vec(), ..options(disk, is_eager) }
+}
+
+/// A disk with these blocks in a block file.
+fn disk_with(blocks: &[Vec<u8>]) -> SimDisk {
+    let disk = SimDisk::new(0);
+    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &file(blocks));
+    disk.sync_dir(Path::new("/")).unwrap();
+    disk
+}
+
+/// What one block adds: its transactions, and what they spend.
+fn spends(bytes: &[u8]) -> Vec<(Txid, Vec<OutPoint>)> {
+    let mut tables = Tables::new();
+    let block = tables.parse_block(bytes).unwrap();
+    let inputs = |index: usize| {
+        let tx = block.transaction(index);
+        if index == 0 { Vec::new() } else { tx.inputs().map(|input| input.prevout()).collect() }
+    };
+    block.transactions().enumerate().map(|(index, tx)| (tx.txid(), inputs(index))).collect()
+}
+
+/// Every look-up on the chain of `blocks`, a stretch of its heights in full.
+fn check(disk: &SimDisk, blocks: &[Vec<u8>], heights: impl Iterator<Item = usize>, row: &str) {
+    let options = options(disk, false);
+    let say = |what: &str, why: node::Fault| -> ! { panic!("{row}: {what}: {why}") };
+    for height in heights {
+        let hash = hash_of(&blocks[height]);
+        let at = BlockId::Height(Height::from_index(height));
+        let filter = jobs::filter(&options, &at, &|_| ()).unwrap_or_else(|why| say("filter", why));
+        assert_eq!(filter.block, hash, "{row}: filter of height {height}");
+        let set = jobs::set_info_at(&options, &at, &|_| ()).unwrap_or_else(|why| say("coins", why));
+        let paid: u64 = (1..=height as u32).map(subsidy).sum();
+        assert_eq!(
+            (set.block, set.row.totals.amount + set.row.totals.unspendable()),
+            (hash, (paid + subsidy(0)).cast_signed()),
+            "{row}: all money at height {height}"
+        );
+        for (txid, spent) in spends(&blocks[height]).into_iter().filter(|_| height > 0) {
+            let tx = jobs::tx(&options, txid, &|_| ()).unwrap_or_else(|why| say("tx", why));
+            assert_eq!((tx.block, tx.height.to_usize()), (hash, height), "{row}: {txid}");
+            for outpoint in spent {
+                let found = jobs::spender(&options, outpoint, &|_| ()).unwrap_or_else(|why| say("spender", why));
+                assert_eq!(found.spent_by, Some((txid, hash)), "{row}: {outpoint}");
+            }
+        }
+    }
+}
+
+/// What the two agree on: filters with headers, and statistics.
+fn rows(disk: &SimDisk, count: usize) -> Vec<(Vec<u8>, String, indexes::coinstats::StatsRow)> {
+    let options = options(disk, false);
+    let row = |height| {
+        let at = BlockId::Height(Height::from_index(height));
+        let filter = jobs::filter(&options, &at, &|_| ()).unwrap();
+        (filter.filter, filter.header.to_string(), jobs::set_info_at(&options, &at, &|_| ()).unwrap().row)
+    };
+    (0..count).map(row).collect()
+}
+
+#[test]
+fn indexes_made_with_the_blocks_are_those_made_from_the_files() {
+    let blocks = chain(BLOCKS);
+    let with = disk_with(&blocks);
+    jobs::reindex(&all(&with, true), false, &|_| ()).unwrap();
+    check(&with, &blocks, (0..blocks.len()).step_by(9).chain(100..blocks.len()), "with the blocks");
+    let after = disk_with(&blocks);
+    jobs::reindex(&options(&after, false), false, &|_| ()).unwrap();
+    let none = jobs::tx(&options(&after, false), spends(&blocks[5])[0].0, &|_| ()).unwrap_err();
+    assert!(none.to_string().contains("Run ffwd index --only txindex"), "{none}");
+    let more = Options { par: 3, dbcache_bytes: 4 << 20, ..options(&after, false) };
+    let report = jobs::index(&more, &IndexKind::ALL, &|_| ()).unwrap();
+    assert_eq!((report.height, report.best), (Height::new(BLOCKS), hash_of(&blocks[BLOCKS as usize])));
+    check(&after, &blocks, (0..blocks.len()).step_by(9).chain(100..blocks.len()), "from the files");
+    assert_eq!(rows(&with, blocks.len()), rows(&after, blocks.len()));
+    let unspent = OutPoint { txid: spends(&blocks[50])[0].0, vout: 0 };
+    assert_eq!(jobs::spender(&options(&with, false), unspent, &|_| ()).unwrap().spent_by, None);
+    let unknown = BlockId::Hash(BlockHash::from_bytes([7; 32]));
+    for (row, why) in [
+        ("no such transaction", jobs::tx(&options(&with, false), Txid::from_bytes([7; 32]), &|_| ()).err()),
+        ("genesis", jobs::tx(&options(&with, false), spends(&blocks[0])[0].0, &|_| ()).err()),
+        ("too high", jobs::filter(&options(&with, false), &BlockId::Height(Height::new(111)), &|_| ()).err()),
+        ("no such block", jobs::set_info_at(&options(&with, false), &unknown, &|_| ()).err()),
+    ] {
+        let why = why.unwrap_or_else(|| panic!("{row}: found"));
+        assert!(matches!(why, node::Fault::Refused(_)), "{row}: {why}");
+    }
+}
+
+/// A branch from below `height` on, of `count` blocks; the first spends what the chain's block there spends, otherwise.
+fn branch(blocks: &[Vec<u8>], height: u32, count: u32, number: u32) -> Vec<Vec<u8>> {
+    let mut made: Vec<Vec<u8>> = blocks[..height as usize].to_vec();
+    for at in height..height + count {
+        let mut transactions = vec![numbered_coinbase(at, number, subsidy(at))];
+        if at == height && at > 100 {
+            transactions.push(spend_to_one(testkit::blocks::txid_of(&coinbase(at - 100)), subsidy(at - 100)));
+        } else if at == height + 1 {
+            let before = spends(&made[height as usize]).last().unwrap().0;
+            transactions.push(spend(before, subsidy(height - 100)));
+        }
+        made.push(block(hash_of(&made[at as usize - 1]), GENESIS_TIME + 600 * at + number, &transactions));
+    }
+    made
+}
+
+/// Core leaves filters and statistics of stale blocks, and no spenders; a chain that comes back is as it was.
+#[test]
+fn reorgs_leave_what_core_leaves() {
+    let first = chain(BLOCKS);
+    let second = branch(&first, 105, 8, 1);
+    let third = [&first[..], &branch(&first, BLOCKS + 1, 6, 2)[BLOCKS as usize + 1..]].concat();
+    let disk = disk_with(&first);
+    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let before = rows(&disk, first.len());
+    for (row, chain, is_eager) in [("another branch", &second, false), ("back, and on", &third, true)] {
+        put(&disk, Path::new("/more.dat"), &file(chain));
+        let report = jobs::import(&all(&disk, is_eager), &[PathBuf::from("/more.dat")], &|_| ()).unwrap();
+        assert_eq!(report.best, hash_of(chain.last().unwrap()), "{row}");
+        check(&disk, chain, 95..chain.len(), row);
+        let fresh = disk_with(chain);
+        jobs::reindex(&all(&fresh, false), false, &|_| ()).unwrap();
+        assert_eq!(rows(&disk, chain.len()), rows(&fresh, chain.len()), "{row}: as if it had always been");
+        disk.remove_file(Path::new("/more.dat")).unwrap();
+    }
+    let stale = hash_of(&second[107]);
+    let kept = jobs::filter(&options(&disk, false), &BlockId::Hash(stale), &|_| ()).unwrap();
+    assert_eq!((kept.block, kept.height), (stale, Height::new(107)), "the filter of a stale block stays");
+    jobs::set_info_at(&options(&disk, false), &BlockId::Hash(stale), &|_| ()).unwrap();
+    let tx = jobs::tx(&options(&disk, false), spends(&second[106])[1].0, &|_| ()).unwrap();
+    assert_eq!((tx.block, tx.confirmations), (hash_of(&second[106]), 0), "transactions of stale blocks stay");
+    let off = spends(&second[106])[1].1[0];
+    assert_eq!(jobs::spender(&options(&disk, false), off, &|_| ()).unwrap().spent_by, None, "spenders go");
+    assert_eq!(rows(&disk, 105), before[..105]);
+}
+
+/// Indexes that stand off the chain, or above it, are taken back from the files.
+#[test]
+fn an_index_off_the_chain_is_taken_back() {
+    let first = chain(BLOCKS);
+    let second = branch(&first, 105, 8, 1);
+    let disk = disk_with(&first);
+    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    put(&disk, Path::new("/more.dat"), &file(&second));
+    // A run that keeps no index leaves them behind.
+    jobs::import(&options(&disk, false), &[PathBuf::from("/more.dat")], &|_| ()).unwrap();
+    let why = jobs::tx(&options(&disk, false), spends(&second[106])[1].0, &|_| ()).unwrap_err();
+    assert!(why.to_string().contains("run ffwd index --only txindex"), "{why}");
+    jobs::index(&options(&disk, false), &[], &|_| ()).unwrap();
+    check(&disk, &second, 100..second.len(), "taken back, and on");
+    let fresh = disk_with(&second);
+    jobs::reindex(&all(&fresh, false), false, &|_| ()).unwrap();
+    assert_eq!(rows(&disk, second.len()), rows(&fresh, second.len()));
+}
+
+/// A stop at any operation of a reindex that keeps all indexes: the same command ends with right ones, and in between an
+/// answer is right or there is none.
+#[test]
+fn indexes_are_right_after_a_stop_at_any_operation() {
+    let blocks = chain(BLOCKS);
+    for (is_eager, by_index) in [(false, false), (true, false), (false, true)] {
+        let start = disk_with(&blocks);
+        if by_index {
+            jobs::reindex(&options(&start, false), false, &|_| ()).unwrap();
+        }
+        let run = |disk: &SimDisk| match by_index {
+            false => jobs::reindex(&all(disk, is_eager), false, &|_| ()).map(drop),
+            true => jobs::index(&options(disk, false), &IndexKind::ALL, &|_| ()).map(drop),
+        };
+        let whole = start.reopen(Loss::Nothing);
+        let before = whole.operations();
+        run(&whole).unwrap();
+        let count = whole.operations() - before;
+        let rows_wanted = testkit::rounds(5) as u64;
+        for number in 0..rows_wanted.min(count) {
+            // The last operations are those of the indexes' own commits: more of them.
+            let at =
+                if number % 2 == 0 { count * number / rows_wanted } else { count - 1 - number * 7 % count.min(60) };
+            let disk = start.reopen(Loss::Nothing);
+            disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+            let _ = run(&disk);
+            let loss = [Loss::Nothing, Loss::Unsynced, Loss::Random(at)][number as usize % 3];
+            let row = format!("eager {is_eager}, by index {by_index}, stopped at {at} of {count}, {loss:?}");
+            let left = disk.reopen(loss);
+            let (txid, hash) = (spends(&blocks[104])[1].0, hash_of(&blocks[104]));
+            if let Ok(found) = jobs::tx(&options(&left, false), txid, &|_| ()) {
+                assert_eq!(found.block, hash, "{row}");
+            }
+            run(&left).unwrap_or_else(|why| panic!("{row}: {why}"));
+            check(&left, &blocks, [0, 1, 60, 101, 104, 110].into_iter(), &row);
+        }
+    }
+}
+
+/// Damage is named with the file and the way out, and costs what is damaged alone.
+#[test]
+fn damage_is_named_and_repaired() {
+    let blocks = chain(BLOCKS);
+    let disk = disk_with(&blocks);
+    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let path = Path::new(FOLDER).join(FILTERS);
+    let sound = disk.open(&path).unwrap().bytes().unwrap().to_vec();
+    let used = sound.iter().rposition(|byte| *byte != 0).unwrap();
+    let ask = || jobs::filter(&options(&disk, false), &BlockId::Height(Height::new(110)), &|_| ());
+    disk.modify(&path).unwrap().write_at(used as u64, &[sound[used] ^ 1]).unwrap();
+    let why = ask().unwrap_err().to_string();
+    assert!(why.contains("fltr00000.dat at byte") && why.contains("a filter whose hash is as the index says"), "{why}");
+    disk.remove_file(&path).unwrap();
+    let why = ask().unwrap_err().to_string();
+    assert!(why.contains("fltr00000.dat") && why.contains("Run ffwd index"), "{why}");
+    jobs::index(&options(&disk, false), &[IndexKind::BlockFilter], &|_| ()).unwrap();
+    assert_eq!(disk.open(&path).unwrap().bytes().unwrap()[..=used], sound[..=used], "each filter where it lay");
+    check(&disk, &blocks, 100..blocks.len(), "repaired");
+
+    let plain = disk_with(&blocks);
+    jobs::reindex(&options(&plain, false), false, &|_| ()).unwrap();
+    let undo = Path::new(FOLDER).join("regtest/blocks/rev00000.dat");
+    let bytes = plain.open(&undo).unwrap().bytes().unwrap().to_vec();
+    let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
+    plain.modify(&undo).unwrap().write_at(middle as u64, &[bytes[middle] ^ 1]).unwrap();
+    let why = jobs::index(&options(&plain, false), &IndexKind::ALL, &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("rev00000.dat"), "{why}");
+    plain.modify(&undo).unwrap().write_at(middle as u64, &bytes[middle..=middle]).unwrap();
+    jobs::index(&options(&plain, false), &IndexKind::ALL, &|_| ()).unwrap();
+    check(&plain, &blocks, 100..blocks.len(), "undo data that is whole again");
+}
