@@ -5,6 +5,7 @@
 //! Absent on purpose: formats (`store`), which chain (`engine`).
 
 mod backend;
+mod catch_up;
 mod load;
 pub mod lock;
 pub(crate) mod prune;

@@ -1,13 +1,13 @@
 //! What one commit of one index writes: the few records in a map, the many sorted by their keys.
 
-use super::IndexedBlock;
+use super::event::{Due, IndexedBlock, Payload};
 use super::part::{Part, PartState, best_block_record};
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::report::Reporter;
 use crate::threads;
-use indexes::coinstats::{self, BlockStats, StatsRow, Totals, finalize_all};
-use indexes::heights::{self, FilterPos, FilterRow};
+use indexes::coinstats::{self, StatsRow, finalize_all};
+use indexes::heights;
 use indexes::txindex::DiskTxPos;
 use indexes::{spender, txindex};
 use primitives::BlockHash;
@@ -19,60 +19,6 @@ use store::indexes::{IndexDb, IndexWriter, RECORD_OVERHEAD_BYTES};
 
 /// Bytes of a key of the many, at most.
 const KEY_BYTES: usize = 24;
-
-/// A block was connected or disconnected, and what that does to one index.
-pub(super) struct Event {
-    pub(super) block: IndexedBlock,
-    pub(super) is_connected: bool,
-    pub(super) payload: Payload,
-}
-
-/// What it does.
-pub(super) enum Payload {
-    /// Places of the transactions; of a block that was disconnected nothing changes.
-    Tx(Vec<u64>),
-    /// The entries that come or go.
-    Spenders(Vec<(u64, u32)>),
-    /// The row of the block, and where the next filter goes.
-    Filter { row: FilterRow, next: FilterPos },
-    /// The block was disconnected.
-    FilterOff { next: FilterPos },
-    /// What the block does to the UTXO set, and the sums behind it.
-    Stats { block: Box<BlockStats>, totals: Box<Totals> },
-}
-
-impl Event {
-    /// Where the index stands behind it.
-    pub(super) fn stands_at(&self) -> BlockHash {
-        if self.is_connected { self.block.hash } else { self.block.prev }
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        // What it is sorted in takes as much again, or twice that.
-        size_of::<Event>()
-            + match &self.payload {
-                Payload::Tx(places) => places.len() * (size_of::<u64>() + 16),
-                Payload::Spenders(entries) => entries.len() * (size_of::<(u64, u32)>() + 24),
-                Payload::Filter { .. } | Payload::FilterOff { .. } => 256,
-                Payload::Stats { .. } => size_of::<BlockStats>() + size_of::<Totals>() + 1024,
-            }
-    }
-}
-
-/// What is to be committed.
-pub(super) struct Due {
-    events: Vec<Event>,
-}
-
-impl Due {
-    pub(super) fn new(events: Vec<Event>) -> Due {
-        Due { events }
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.events.iter().map(Event::memory_bytes).sum()
-    }
-}
 
 /// The records of one commit.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Core's optional indexes, kept up with the chain: what each block adds, in order, and when it becomes durable.
 //!
 //! A [`Part`] is one index: its database, the block that it stands at, and what was done since its last commit. Blocks come
-//! in the order of the chain, from the pipeline's commit stage or from the files (`catch_up`); what they add is made by any
+//! in the order of the chain, from the pipeline's commit stage or from the files (`datadir::catch_up`); what they add is made by any
 //! worker before ([`indexes::BlockRecords`]). A commit takes what was done up to the block that the coins stand at, and
 //! nothing beyond it: an index is never ahead of the flushed chainstate.
 //!
@@ -11,8 +11,8 @@
 //! Absent on purpose: formats (`store::indexes`, crate `indexes`), and which chain.
 
 mod batch;
-pub(crate) mod catch_up;
-pub(crate) mod part;
+mod event;
+mod part;
 mod repair;
 
 use crate::fault::Fault;
@@ -20,23 +20,15 @@ use crate::locks::lock;
 use crate::report::Reporter;
 use crate::threads;
 use disk::Disk;
+pub(crate) use event::IndexedBlock;
 use indexes::{BlockRecords, IndexKind, Wanted};
 use part::Part;
 pub(crate) use part::{stored_row, stored_secret};
 use primitives::{BlockHash, Height};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use store::{FilePos, Layout};
-
-/// A block, as far as the indexes must know it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct IndexedBlock {
-    pub(crate) hash: BlockHash,
-    pub(crate) prev: BlockHash,
-    pub(crate) height: Height,
-    /// Where it lies.
-    pub(crate) pos: FilePos,
-}
+use store::Layout;
 
 /// The indexes that are kept.
 pub(crate) struct Indexing {
@@ -73,6 +65,41 @@ impl Indexing {
     /// What each block is asked for.
     pub(crate) fn wanted(&self) -> &Wanted {
         &self.wanted
+    }
+
+    /// The indexes, their directories, and the blocks that they stand at; `None` before genesis.
+    pub(crate) fn positions(&self) -> Vec<(IndexKind, PathBuf, Option<BlockHash>)> {
+        let position = |part: &Mutex<Part>| {
+            let part = lock(part);
+            (part.db.kind(), part.root.clone(), part.best())
+        };
+        self.parts.iter().map(position).collect()
+    }
+
+    /// Has an index take up where its database stands: at `best`, a block of this height. Says whether it has entries of an
+    /// older format.
+    ///
+    /// # Errors
+    ///
+    /// Its rows do not go with that.
+    pub(crate) fn take_up(&self, kind: IndexKind, best: BlockHash, height: Height) -> Result<bool, Fault> {
+        let part = self.parts.iter().find(|part| lock(part).db.kind() == kind).expect("it is one of these");
+        let mut part = lock(part);
+        part.take_up(best, height)?;
+        Ok(part.db.has_legacy()?)
+    }
+
+    /// What taking a block off asks of it, for the indexes that stand at it; `None` where none does.
+    pub(crate) fn wanted_off(&self, hash: BlockHash) -> Option<Wanted> {
+        let mut wanted = Wanted::default();
+        for part in &self.parts {
+            let part = lock(part);
+            if part.stands_at(hash) {
+                part.want(&mut wanted, &self.wanted);
+            }
+        }
+        // A row that moves needs neither the block nor its filter, and of transactions nothing changes.
+        (!wanted.is_none()).then_some(Wanted { filter: false, tx: None, ..wanted })
     }
 
     /// Memory of what waits for a commit, in bytes.
@@ -137,7 +164,7 @@ impl Indexing {
         locator: &[BlockHash],
     ) -> Result<(), Fault> {
         let _commit = lock(&self.committing);
-        let mut due: Vec<(&Mutex<Part>, batch::Due)> = Vec::new();
+        let mut due: Vec<(&Mutex<Part>, event::Due)> = Vec::new();
         for part in &self.parts {
             if let Some(events) = lock(part).take_up_to(tip) {
                 due.push((part, events));
@@ -145,7 +172,7 @@ impl Indexing {
         }
         let freed: usize = due.iter().map(|(_, due)| due.memory_bytes()).sum();
         std::thread::scope(|scope| {
-            let write = |part: &Mutex<Part>, due: &batch::Due| batch::write(reporter, part, due, locator, par);
+            let write = |part: &Mutex<Part>, due: &event::Due| batch::write(reporter, part, due, locator, par);
             let mut threads = Vec::new();
             let mut results = Vec::new();
             let last = due.len().saturating_sub(1);

@@ -1,7 +1,6 @@
 //! One index: its database, where it stands, and what was done since its last commit.
 
-use super::IndexedBlock;
-use super::batch::{Due, Event, Payload};
+use super::event::{Due, Event, IndexedBlock, Payload};
 use crate::fault::Fault;
 use crate::report::Reporter;
 use disk::Disk;

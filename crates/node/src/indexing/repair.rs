@@ -1,53 +1,56 @@
-//! Files of filters that are missing: made again from the blocks, each filter where it lay.
+//! Files of filters that are missing: made again, each filter where it lay.
 //!
 //! The rows say which filters a file held, and their hashes; what is made must have them.
 
 use super::Indexing;
 use super::part::PartState;
-use crate::datadir::DataDir;
 use crate::fault::Fault;
 use crate::locks::lock;
+use crate::report::Reporter;
+use indexes::IndexKind;
+use indexes::block::BlockFilter;
 use indexes::heights::{self, FilterRow};
-use indexes::{IndexKind, Wanted};
 use primitives::BlockHash;
 use store::indexes::IndexDb;
 
-impl DataDir<'_> {
-    /// Makes the missing files of filters again.
+impl Indexing {
+    /// Makes the missing files of filters again, of what `make` gives for each block, by its hash and the number of the
+    /// file; nothing for a block that is not known any more.
     ///
     /// # Errors
     ///
-    /// A block whose filter lay there cannot be read; or what the system says.
-    pub(super) fn repair_filters(&self, indexing: &Indexing) -> Result<(), Fault> {
-        let part = indexing.parts.iter().find(|part| lock(part).db.kind() == IndexKind::BlockFilter);
+    /// Those of `make`; another filter than there was; or what the system says.
+    pub(crate) fn repair_filters(
+        &self,
+        reporter: &Reporter<'_>,
+        make: &dyn Fn(BlockHash, u32) -> Result<Option<BlockFilter>, Fault>,
+    ) -> Result<(), Fault> {
+        let part = self.parts.iter().find(|part| lock(part).db.kind() == IndexKind::BlockFilter);
         let Some(part) = part else { return Ok(()) };
-        let mut part = lock(part);
-        let db = part.db.clone();
-        let PartState::Filter { files, .. } = &mut part.state else { return Ok(()) };
-        for file in files.missing()? {
+        let (db, missing) = {
+            let part = lock(part);
+            let PartState::Filter { files, .. } = &part.state else { return Ok(()) };
+            (part.db.clone(), files.missing()?)
+        };
+        for file in missing {
             let rows = rows_in(&db, file)?;
-            self.reporter.warn(format!(
+            reporter.warn(format!(
                 "The file fltr{file:05}.dat is missing or short: its {} filters are made again from the blocks",
                 rows.len()
             ));
             for (hash, row) in rows {
-                let Some(node) = self.headers().find(&hash) else { continue };
-                if self.index.read().body(node).location().is_none() {
-                    return Err(Fault::refused(format!(
-                        "fltr{file:05}.dat is missing, and block {hash}, whose filter lay there, is pruned: put the file back, or \
-                         remove the directory indexes/blockfilter and download the whole blockchain again"
-                    )));
-                }
-                let wanted = Wanted { filter: true, ..Wanted::default() };
-                let (_, records) = self.index_block(node, &wanted)?;
-                let made = records.filter.expect("it was asked for");
+                let Some(made) = make(hash, file)? else { continue };
                 if made.hash != row.hash {
                     let wanted = format!("hash {} of the filter of block {hash}", made.hash);
                     return Err(db.bad_record(&heights::hash_key(&hash), wanted, row.hash.to_string()).into());
                 }
-                self.with_room(|| files.restore(row.pos, &hash, &made.bytes))?;
+                let mut part = lock(part);
+                let PartState::Filter { files, .. } = &mut part.state else { return Ok(()) };
+                reporter.with_room(|| files.restore(row.pos, &hash, &made.bytes))?;
             }
-            self.with_room(|| files.sync_restored(file))?;
+            let part = lock(part);
+            let PartState::Filter { files, .. } = &part.state else { return Ok(()) };
+            reporter.with_room(|| files.sync_restored(file))?;
         }
         Ok(())
     }

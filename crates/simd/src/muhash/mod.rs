@@ -10,6 +10,9 @@
 mod lanes;
 mod reference;
 
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::{self, Cpu};
+
 /// Limbs of 64 bits, the lowest first.
 pub const LIMBS: usize = 48;
 /// A number below 2^3072; the same number modulo the prime may have two forms.
@@ -75,7 +78,7 @@ impl Accumulator {
     #[must_use]
     pub fn new() -> Accumulator {
         #[cfg(target_arch = "x86_64")]
-        if let Some(lanes) = lanes::Accumulators::detect() {
+        if let Some(lanes) = lanes::Accumulators::detect().filter(|_| cpu::chosen().allows(Cpu::Avx512)) {
             return Accumulator::of(Kind::Lanes(Box::new(lanes)));
         }
         Accumulator::reference()

@@ -3,15 +3,16 @@
 //! An index that stands off the chain, or above its end, is taken back first. What a worker makes of a block waits for its
 //! turn; the calling thread takes the blocks in order, and commits from time to time: a run that is cut short goes on there.
 
-use super::{IndexedBlock, Indexing};
-use crate::datadir::DataDir;
+use super::DataDir;
 use crate::engine::EngineBackend;
 use crate::fault::Fault;
+use crate::indexing::{IndexedBlock, Indexing};
 use crate::locks::{lock, wait};
 use crate::stages::block_place;
 use crate::stats::Snapshot;
 use crate::threads;
 use crate::tree::NodeId;
+use indexes::block::BlockFilter;
 use indexes::{BlockRecords, IndexKind, Wanted, locator};
 use primitives::coin::CoinRef;
 use primitives::undo::UndoReader;
@@ -57,7 +58,7 @@ impl DataDir<'_> {
             self.reporter.with_room(|| Indexing::open(&self.disk, &self.layout, kinds, self.options.dbcache_bytes))?;
         let indexing = self.indexing.get_or_init(|| opened);
         let from = self.take_up(indexing, tip)?;
-        self.repair_filters(indexing)?;
+        indexing.repair_filters(&self.reporter, &|hash, file| self.filter_again(hash, file))?;
         if self.rewind_indexes(indexing, tip)? {
             return Ok(true);
         }
@@ -92,30 +93,29 @@ impl DataDir<'_> {
     /// Where each index stands, and from which block on of the chain of `tip` it is to be brought up.
     fn take_up(&self, indexing: &Indexing, tip: NodeId) -> Result<Vec<From>, Fault> {
         let mut from = Vec::new();
-        for part in &indexing.parts {
-            let mut part = lock(part);
-            let kind = part.db.kind();
-            let Some(best) = part.best() else {
+        for (kind, root, best) in indexing.positions() {
+            let Some(best) = best else {
                 from.push(From { kind, first: Height::GENESIS });
                 continue;
             };
-            let tree = self.headers();
-            let Some(node) = tree.find(&best) else {
+            let place = {
+                let tree = self.headers();
+                tree.find(&best).map(|node| (tree.height(node), tree.height(tree.fork(node, tip))))
+            };
+            let Some((height, fork)) = place else {
                 let wanted = "an index of this chain";
                 let found =
                     format!("best block of {} not found ({best}): it is ahead, or of another chain", kind.core_name());
-                let advice = rebuild_advice(kind, &part.root);
-                return Err(store::Fault::new(FaultKind::Refused, &part.root, wanted, found, advice).into());
+                let advice = rebuild_advice(kind, &root);
+                return Err(store::Fault::new(FaultKind::Refused, &root, wanted, found, advice).into());
             };
-            let (height, fork) = (tree.height(node), tree.height(tree.fork(node, tip)));
-            drop(tree);
-            part.take_up(best, height)?;
+            let has_legacy = indexing.take_up(kind, best, height)?;
             from.push(From { kind, first: fork + 1 });
-            if part.db.has_legacy()? {
+            if has_legacy {
                 self.reporter.note(format!(
                     "{}: txindex has entries of the older format, which are read; new ones are of the newer format, which is \
                      smaller. To have all of them so, remove that directory and run ffwd index --only txindex",
-                    part.root.display()
+                    root.display()
                 ));
             }
             if height > fork {
@@ -133,9 +133,9 @@ impl DataDir<'_> {
     fn rewind_indexes(&self, indexing: &Indexing, tip: NodeId) -> Result<bool, Fault> {
         loop {
             let off = {
-                let best: Vec<BlockHash> = indexing.parts.iter().filter_map(|part| lock(part).best()).collect();
+                let positions = indexing.positions();
                 let tree = self.headers();
-                let best = best.iter().filter_map(|best| tree.find(best));
+                let best = positions.iter().filter_map(|(.., best)| tree.find(best.as_ref()?));
                 best.filter(|&node| !tree.is_ancestor(node, tip)).max_by_key(|&node| tree.height(node))
             };
             let Some(node) = off else { return Ok(false) };
@@ -148,19 +148,8 @@ impl DataDir<'_> {
 
     /// Takes a block off the indexes that stand at it.
     pub(crate) fn disconnect_indexed(&self, indexing: &Indexing, node: NodeId) -> Result<(), Fault> {
-        let mut wanted = Wanted::default();
         let hash = self.headers().hash(node);
-        for part in &indexing.parts {
-            let part = lock(part);
-            if part.stands_at(hash) {
-                part.want(&mut wanted, &indexing.wanted);
-            }
-        }
-        if wanted.is_none() {
-            return Ok(());
-        }
-        // A row that moves needs neither the block nor its filter, and of transactions nothing changes.
-        let wanted = Wanted { filter: false, tx: None, ..wanted };
+        let Some(wanted) = indexing.wanted_off(hash) else { return Ok(()) };
         let (block, records) = match wanted.is_none() {
             true => (self.indexed(node), BlockRecords::default()),
             false => self.index_block(node, &wanted)?,
@@ -203,7 +192,7 @@ impl DataDir<'_> {
                     all.claimed - 1
                 };
                 let height = first + at as u32;
-                let made = self.index_block(nodes[at], &wanted_at(from, &indexing.wanted, height));
+                let made = self.index_block(nodes[at], &wanted_at(from, indexing.wanted(), height));
                 lock(&ahead).done.insert(at, made);
                 changed.notify_all();
             }
@@ -321,6 +310,19 @@ impl DataDir<'_> {
         };
         let place = block_place(self.params, block.height, block.hash);
         Ok((block, BlockRecords::build(wanted, &place, &parsed, &txids, &spent)))
+    }
+
+    /// The filter of a block, made again; nothing where the block is not known.
+    fn filter_again(&self, hash: BlockHash, file: u32) -> Result<Option<BlockFilter>, Fault> {
+        let Some(node) = self.headers().find(&hash) else { return Ok(None) };
+        if self.index.read().body(node).location().is_none() {
+            return Err(Fault::refused(format!(
+                "fltr{file:05}.dat is missing, and block {hash}, whose filter lay there, is pruned: put the file back, or remove \
+                 the directory indexes/blockfilter and download the whole blockchain again"
+            )));
+        }
+        let (_, records) = self.index_block(node, &Wanted { filter: true, ..Wanted::default() })?;
+        Ok(records.filter)
     }
 
     /// What the indexes must know of a block.
