@@ -2,14 +2,16 @@
 //!
 //! Absent on purpose: defaults that depend on the machine or the network, and everything that bitcoin.conf may say.
 
+pub(crate) mod coins;
 pub(crate) mod indexes;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 
+pub(crate) use coins::{Coins, CoinsInfo};
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::Chain;
-use node::jobs::BlockId;
 use node::options::{Prune, SetHash};
 use primitives::{BlockHash, Height, U256, Work, hex};
 use simd::cpu::Cpu;
@@ -62,7 +64,7 @@ pub(crate) enum Command {
     Filter(indexes::Filter),
     /// Show the transaction that spends an output, from txospenderindex
     Spender(indexes::Spender),
-    /// Inspect the UTXO set
+    /// Inspect, write, load and compare UTXO sets
     #[command(subcommand)]
     Coins(Coins),
     /// Generate chains, measure, compare, plot
@@ -222,6 +224,11 @@ pub(crate) struct Sync {
     /// Text added to the user agent (repeatable)
     #[arg(long, value_name = "TEXT", value_parser = user_agent_comment)]
     pub(crate) uacomment: Vec<String>,
+    /// Begin with this snapshot of the UTXO set: headers, then its coins, the blocks from there to the tip, then validate the past in the same run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) snapshot: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) trust: coins::Trust,
     /// Number of outbound connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(8..=12))]
     pub(crate) maxoutbound: u8,
@@ -272,31 +279,6 @@ pub(crate) struct Verify {
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-#[derive(Subcommand, Clone, Debug)]
-pub(crate) enum Coins {
-    /// Show count, amount and hash of the UTXO set at the tip, as Core's gettxoutsetinfo does
-    Info(CoinsInfo),
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct CoinsInfo {
-    /// Hash of the UTXO set to compute [default: hash_serialized_3; with --height muhash]
-    #[arg(long, value_enum)]
-    pub(crate) hash: Option<HashType>,
-    /// Show the set as of this height or block hash, from coinstatsindex, and what that block changed
-    #[arg(long, value_name = "HEIGHT|HASH", value_parser = indexes::block)]
-    pub(crate) height: Option<BlockId>,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-impl CoinsInfo {
-    /// The hash that is wanted of the set at the tip.
-    pub(crate) fn hash(&self) -> HashType {
-        self.hash.unwrap_or(HashType::Serialized)
-    }
 }
 
 /// Hashes of the UTXO set, by the names of gettxoutsetinfo.
@@ -479,7 +461,11 @@ pub(crate) mod tests {
             ("verify --level 5", ValueValidation, "0..=4"),
             ("sync --maxoutbound 13", ValueValidation, "8..=12"),
             ("coins", DisplayHelpOnMissingArgumentOrSubcommand, "info"),
-            ("coins dump x", InvalidSubcommand, "dump"),
+            ("coins weigh x", InvalidSubcommand, "weigh"),
+            ("coins dump", MissingRequiredArgument, "FILE"),
+            ("coins dump x --height 1 --hash 2", ArgumentConflict, "--hash"),
+            ("coins load x --snapshot-hash y", ValueValidation, "is not a block hash"),
+            ("coins diff x", MissingRequiredArgument, "<B>"),
         ] {
             let why = parse(line).expect_err(line);
             assert_eq!(why.kind(), kind, "{line}: {why}");

@@ -11,6 +11,7 @@ mod args;
 #[cfg(feature = "lab")]
 mod block_bar;
 mod clock;
+mod coins_command;
 mod conf;
 #[cfg(feature = "lab")]
 mod demo;
@@ -25,10 +26,10 @@ mod settings;
 mod spelling;
 mod sync_settings;
 
-use args::{Cli, Coins, CoinsInfo, Command, Common, HashType, Info, Verify, Writing};
+use args::{Cli, Command, Common, HashType, Info, Verify, Writing};
 use clap::Parser;
 use node::Fault;
-use node::jobs;
+use node::jobs::{self, FromSnapshot};
 use node::options::{Event, Events, Options, Report};
 use progress::Reporter;
 use settings::Settings;
@@ -39,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit code of a program that Ctrl-C ended, as shells have it: 128 and the number of SIGINT.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -97,8 +98,10 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             let sync = settings.sync(&given)?;
             // A sync that follows the chain has no end of its own: stopping it is success.
             let ends = given.exit_at_tip;
+            let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
+            let from = FromSnapshot { file: given.snapshot.clone(), hash };
             work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
-                jobs::sync(options, &sync, events)
+                jobs::sync_from(options, &sync, &from, events)
             })
         }
         Command::Reindex(given) => {
@@ -120,7 +123,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Tx(given) => look_up::tx(&given),
         Command::Filter(given) => look_up::filter(&given),
         Command::Spender(given) => look_up::spender(&given),
-        Command::Coins(Coins::Info(given)) => coins_info(&given),
+        Command::Coins(given) => coins_command::run(given),
         #[cfg(feature = "lab")]
         Command::Lab(given) => {
             limits::check(settings::workers(0), 0)?;
@@ -129,14 +132,14 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     }
 }
 
-fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure> {
+pub(crate) fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure> {
     // Before anything is hashed.
     cpu::choose(common.cpu.unwrap_or(Cpu::Auto)).map_err(|why| Failure::Fault(format!("--cpu: {why}")))?;
     settings::load(common, writing, Arc::new(AtomicBool::new(false)))
 }
 
 /// A reporter that has printed the settings' notes, and the handler for Ctrl-C.
-fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
+pub(crate) fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     let reporter = Reporter::new(&settings.options);
     heed_ctrl_c(&settings.options, &reporter)?;
     settings.notes().into_iter().for_each(|note| reporter.event(Event::Note(note)));
@@ -145,7 +148,7 @@ fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
 }
 
 /// The same for a command that writes nothing: it ends at the first Ctrl-C.
-fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
+pub(crate) fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     limits::check(settings.options.par, 0)?;
     let reporter = begin(settings)?;
     reporter.commits_nothing();
@@ -227,18 +230,5 @@ fn info(given: &Info) -> Result<ExitCode, Failure> {
     reporter.finish();
     let info = done?;
     output::print(&if given.common.json { output::info_json(&info) } else { info.to_string() });
-    Ok(ExitCode::SUCCESS)
-}
-
-fn coins_info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
-    if let Some(block) = given.height {
-        return look_up::coins_at(given, &block);
-    }
-    let settings = load(&given.common, None)?;
-    let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
-    let done = jobs::set_info(options, given.hash().into(), &|event| reporter.event(event));
-    reporter.finish();
-    let (set, chain) = (done?, options.params.chain.name());
-    output::print(&if given.common.json { output::set_json(&set) } else { output::set_lines(chain, &set) });
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 //! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
 
 use node::jobs::{Failed, FolderInfo, VerifyReport};
-use node::options::{Report, SetInfo};
+use node::options::{Report, SetInfo, Tally};
 use node::stats::{STAGES, Snapshot};
 use primitives::{Height, human};
 use serde::{Serialize, Serializer};
@@ -36,7 +36,7 @@ impl Serialize for Stages<'_> {
 }
 
 /// Seconds to the microsecond: more digits are noise.
-fn seconds(value: f64) -> f64 {
+pub(crate) fn seconds(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
@@ -291,6 +291,50 @@ struct SetObject {
     muhash: Option<String>,
     total_amount: Box<RawValue>,
     disk_size: u64,
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    stats: Option<StatsObject>,
+}
+
+/// Coins of one kind.
+#[derive(Serialize)]
+struct TallyObject {
+    coins: u64,
+    amount: Box<RawValue>,
+    script_bytes: u64,
+}
+
+impl TallyObject {
+    fn of(tally: Tally) -> TallyObject {
+        TallyObject { coins: tally.coins, amount: amount(tally.amount), script_bytes: tally.script_bytes }
+    }
+}
+
+/// What a UTXO set is made of.
+#[derive(Serialize)]
+struct StatsObject {
+    script_types: Map<&'static str, TallyObject>,
+    script_lengths: Map<usize, u64>,
+    ages: Map<&'static str, TallyObject>,
+}
+
+/// A list of pairs, as an object.
+struct Map<K, V>(Vec<(K, V)>);
+
+impl<K: Serialize, V: Serialize> Serialize for Map<K, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+impl StatsObject {
+    fn of(set: &SetInfo) -> Option<StatsObject> {
+        let stats = set.stats.as_ref()?;
+        Some(StatsObject {
+            script_types: Map(stats.types().map(|(name, tally)| (name, TallyObject::of(tally))).collect()),
+            script_lengths: Map(stats.lengths().collect()),
+            ages: Map(stats.ages(set.height).into_iter().map(|(name, tally)| (name, TallyObject::of(tally))).collect()),
+        })
+    }
 }
 
 /// The UTXO set as gettxoutsetinfo prints it.
@@ -305,6 +349,7 @@ pub(crate) fn set_json(set: &SetInfo) -> String {
         muhash: hash.muhash,
         total_amount: amount(set.total_amount),
         disk_size: set.disk_size,
+        stats: StatsObject::of(set),
     })
 }
 
@@ -315,7 +360,44 @@ pub(crate) fn set_lines(chain: &str, set: &SetInfo) -> String {
     lines.extend(set_rows(set));
     lines.push(row("bogosize", human::count(set.bogosize)));
     lines.push(row("on disk", human::bytes(set.disk_size)));
+    lines.extend(stats_rows(set));
     lines.join("\n")
+}
+
+/// Rows of tables that are cut after so many lengths of scripts.
+const LENGTHS_MAX: usize = 12;
+
+/// Script types, ages and lengths of scripts, each with its share of the coins.
+fn stats_rows(set: &SetInfo) -> Vec<String> {
+    let Some(stats) = &set.stats else { return Vec::new() };
+    let share = |coins: u64| format!("{:5.1} %", coins as f64 * 100.0 / set.txouts.max(1) as f64);
+    let line = |name: &str, coins: u64, rest: String| {
+        format!("    {name:<24}{:>14}  {}{rest}", human::count(coins), share(coins))
+    };
+    let tally = |name: &str, tally: Tally| line(name, tally.coins, format!("{:>24} BTC", human::btc(tally.amount)));
+    let mut rows = vec![row("script types", "coins, share, amount")];
+    rows.extend(stats.types().map(|(name, of)| tally(name, of)));
+    rows.push(row("ages", "blocks below the end, in days of 144"));
+    rows.extend(stats.ages(set.height).into_iter().map(|(name, of)| {
+        let name = if name == "older" {
+            name.to_owned()
+        } else {
+            format!("up to a {name}").replace("a 2", "2").replace("a 5", "5")
+        };
+        tally(&name, of)
+    }));
+    let mut lengths: Vec<(usize, u64)> = stats.lengths().collect();
+    let up_to =
+        |bytes: usize| lengths.iter().filter(|(length, _)| *length <= bytes).map(|(_, coins)| coins).sum::<u64>();
+    let (small, middle) = (up_to(28), up_to(36));
+    rows.push(row("script lengths", "the most frequent ones, in bytes"));
+    rows.push(line("up to 28", small, String::new()));
+    rows.push(line("up to 36", middle, String::new()));
+    lengths.sort_by_key(|(length, coins)| (std::cmp::Reverse(*coins), *length));
+    rows.extend(
+        lengths.iter().take(LENGTHS_MAX).map(|(length, coins)| line(&length.to_string(), *coins, String::new())),
+    );
+    rows
 }
 
 #[derive(Serialize)]
@@ -375,6 +457,8 @@ struct InfoObject<'a> {
     pruned: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pruneheight: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot_blockhash: Option<String>,
     failed: Vec<FailedObject>,
     next_step: &'a str,
 }
@@ -392,6 +476,7 @@ pub(crate) fn info_json(info: &FolderInfo) -> String {
         reindexing: info.reindexing,
         pruned: info.prune_height.is_some(),
         pruneheight: info.prune_height.map(Height::to_u32),
+        snapshot_blockhash: info.snapshot_base.map(|base| base.to_string()),
         failed: info
             .failed
             .iter()
@@ -446,6 +531,7 @@ mod tests {
             total_amount: 875_000_000_001,
             hash: hash.map(|name| (name, Hash256([9; 32]))),
             disk_size: 12_345,
+            stats: None,
         }
     }
 
@@ -509,6 +595,11 @@ mod tests {
                 "info, pruned",
                 info_json(&FolderInfo { prune_height: Some(Height::new(7)), ..info.clone() }),
                 format!("{INFO} pruneheight"),
+            ),
+            (
+                "info, with a snapshot",
+                info_json(&FolderInfo { snapshot_base: Some(BlockHash::from_bytes([2; 32])), ..info.clone() }),
+                format!("{INFO} snapshot_blockhash"),
             ),
         ] {
             let mut want: Vec<&str> = want.split_whitespace().collect();

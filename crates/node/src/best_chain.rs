@@ -123,6 +123,22 @@ impl CandidateSet {
         self.end_at_parent(tree, id);
     }
 
+    /// Marks were taken back in the tree.
+    pub(crate) fn reopened(&mut self, tree: &Tree) {
+        let mut has_child = vec![false; tree.len()];
+        self.ends.clear();
+        // Children before parents.
+        for id in tree.ids().rev() {
+            let Some(candidate) = self.candidate(tree, id) else { continue };
+            if !has_child[id.index()] {
+                self.ends.insert(candidate);
+            }
+            if let Some(parent) = tree.parent(id) {
+                has_child[parent.index()] = true;
+            }
+        }
+    }
+
     /// A block is a candidate no more: its parent ends a branch, unless another block does that stands on it.
     fn end_at_parent(&mut self, tree: &Tree, id: NodeId) {
         let Some(parent) = tree.parent(id).and_then(|parent| self.candidate(tree, parent)) else { return };

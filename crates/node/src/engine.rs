@@ -80,10 +80,24 @@ pub struct Engine<'w> {
     tip: NodeId,
     /// Where the chain last came to rest.
     last_active: NodeId,
+    aim: Aim,
     script_reason: Option<Option<ScriptCheckReason>>,
     times: headers::Times,
     /// Coins in memory, and who works on them.
     pub pipeline: Pipeline<'w>,
+}
+
+/// Which chain is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Aim {
+    /// The best one.
+    #[default]
+    Best,
+    /// The best one of those that stand on this block: below it there is nothing to go back to.
+    /// Source: Bitcoin Core b88bffe, `Chainstate::SnapshotBase`.
+    From(NodeId),
+    /// The one that ends with this block. Source: Bitcoin Core b88bffe, `Chainstate::TargetBlock`.
+    To(NodeId),
 }
 
 /// How an engine is set up.
@@ -106,7 +120,31 @@ impl<'w> Engine<'w> {
         let (pipeline, tip) = (Pipeline::new(world, params, setup.pipeline, setup.secret), setup.tip);
         let (assume, stop_at, script_reason) = (setup.assume, setup.stop_at, None);
         let times = headers::Times::default();
-        Engine { params, world, index, assume, stop_at, tip, last_active: tip, script_reason, times, pipeline }
+        let aim = Aim::default();
+        Engine { params, world, index, assume, stop_at, tip, last_active: tip, aim, script_reason, times, pipeline }
+    }
+
+    /// From now on this chain is wanted.
+    pub fn aim(&mut self, aim: Aim) {
+        self.aim = aim;
+    }
+
+    /// The block that the chain should end with; the tip where another chain is better that must not be taken.
+    fn wanted(&self) -> NodeId {
+        let index = self.index.read();
+        if let Aim::To(goal) = self.aim {
+            return index.complete_towards(goal);
+        }
+        let best = index.best_candidate(self.tip, self.last_active);
+        let is_apart = matches!(self.aim, Aim::From(base) if !index.headers().is_ancestor(base, best));
+        if is_apart { self.tip } else { best }
+    }
+
+    /// Whether a chain is better that does not stand on the block which [`Aim::From`] names.
+    pub fn is_held(&self) -> bool {
+        let index = self.index.read();
+        let best = index.best_candidate(self.tip, self.last_active);
+        matches!(self.aim, Aim::From(base) if !index.headers().is_ancestor(base, best))
     }
 
     /// The last block that is connected.
@@ -138,10 +176,10 @@ impl<'w> Engine<'w> {
     pub fn activate(&mut self) -> Result<Activated, Fault> {
         loop {
             let target = {
-                let index = self.index.read();
-                let best = index.best_candidate(self.tip, self.last_active);
+                let best = self.wanted();
+                let tree = self.headers();
                 match self.stop_at {
-                    Some(stop) if index.headers().height(best) > stop => index.headers().ancestor(best, stop),
+                    Some(stop) if tree.height(best) > stop => tree.ancestor(best, stop),
                     _ => best,
                 }
             };

@@ -53,6 +53,7 @@ pub mod datadir;
 pub mod engine;
 mod fault;
 mod feed;
+mod hashed;
 #[doc(hidden)]
 pub mod headers;
 #[doc(hidden)]
@@ -69,7 +70,10 @@ mod recheck;
 mod report;
 mod scratch;
 mod setinfo;
+mod setstats;
+mod shares;
 mod shortfall;
+mod snapshot;
 mod stages;
 pub mod stats;
 mod threads;

@@ -1,5 +1,6 @@
 //! What the engine's jobs are told, and what they tell: options, events, results. Plain values.
 
+pub use crate::setstats::{SetStats, Tally};
 use crate::stats::Snapshot;
 use consensus::Params;
 use disk::{Disk, RealDisk};
@@ -143,6 +144,8 @@ pub struct SetInfo {
     pub hash: Option<(&'static str, Hash256)>,
     /// Bytes of the chainstate on disk.
     pub disk_size: u64,
+    /// What the set is made of, where that was asked for.
+    pub stats: Option<SetStats>,
 }
 
 /// What a reindex, rebuild, import or sync did.

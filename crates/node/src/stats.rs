@@ -130,6 +130,34 @@ pub struct Snapshot {
     pub coin_bytes_max: u64,
 }
 
+impl Snapshot {
+    /// The sum of this run's counters and those of an earlier one; what is in memory is this one's.
+    #[must_use]
+    pub fn after(mut self, earlier: &Snapshot) -> Snapshot {
+        let add = |sum: &mut [Duration], more: &[Duration]| sum.iter_mut().zip(more).for_each(|(a, b)| *a += *b);
+        add(&mut self.busy, &earlier.busy);
+        add(&mut self.waited, &earlier.waited);
+        self.tasks.iter_mut().zip(earlier.tasks).for_each(|(a, b)| *a += b);
+        for (sum, more) in [
+            (&mut self.bytes, earlier.bytes),
+            (&mut self.blocks, earlier.blocks),
+            (&mut self.transactions, earlier.transactions),
+            (&mut self.inputs, earlier.inputs),
+            (&mut self.outputs, earlier.outputs),
+            (&mut self.scripts, earlier.scripts),
+            (&mut self.asked, earlier.asked),
+            (&mut self.probed, earlier.probed),
+            (&mut self.spends, earlier.spends),
+            (&mut self.flushes, earlier.flushes),
+        ] {
+            *sum += more;
+        }
+        self.coins_max = self.coins_max.max(earlier.coins_max);
+        self.coin_bytes_max = self.coin_bytes_max.max(earlier.coin_bytes_max);
+        self
+    }
+}
+
 impl Stats {
     /// Does `work` and counts its time for `stage`; gives the moment at which it ended, too.
     #[inline]

@@ -261,6 +261,28 @@ impl Tree {
         marked
     }
 
+    /// Takes marks of [`Tree::fail`] back; gives the blocks that nothing is known against any more.
+    pub fn reopen(&mut self, ids: &[NodeId]) -> Vec<NodeId> {
+        ids.iter().for_each(|id| self.nodes[id.index()].fate = Fate::FailedParent);
+        let mut below = self.descendants(ids);
+        below.extend_from_slice(ids);
+        // Parents have lower numbers than their children.
+        below.sort_unstable();
+        below.dedup();
+        let mut reopened = Vec::new();
+        for id in below {
+            let is_parent_open = self.parent(id).is_none_or(|parent| self.fate(parent) == Fate::Open);
+            if is_parent_open && self.fate(id) == Fate::FailedParent {
+                self.nodes[id.index()].fate = Fate::Open;
+                reopened.push(id);
+                if self.node(id).work > self.node(self.best).work {
+                    self.best = id;
+                }
+            }
+        }
+        reopened
+    }
+
     /// The ancestor at `height`, or itself.
     ///
     /// # Panics
@@ -406,6 +428,11 @@ mod tests {
         let fates: Vec<Fate> = [a, b, c, other, late].map(|id| tree.fate(id)).into();
         assert_eq!(fates, [Fate::Open, Fate::Failed, Fate::FailedParent, Fate::Open, Fate::FailedParent]);
         assert_eq!(tree.fail(b), [b]);
+        tree.fail(late);
+        assert_eq!(tree.reopen(&[b]), [b, c], "late has a mark of its own");
+        assert_eq!((tree.best(), tree.fate(late)), (c, Fate::Failed));
+        assert_eq!(tree.reopen(&[late]), [late]);
+        assert_eq!(tree.best(), late);
     }
 
     /// Median of n times: the one at n / 2 of the sorted list, up to eleven.

@@ -143,6 +143,37 @@ impl Writer {
         })
     }
 
+    /// Keeps blocks from a height on apart from those below it, as Core does while a snapshot is not validated: the next
+    /// block goes into the last file of its kind, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    ///
+    /// Source: Bitcoin Core b88bffe, `BlockManager::BlockfileTypeForHeight`, `FindNextBlockPos`.
+    pub(crate) fn keep_apart(
+        &self,
+        reporter: &Reporter<'_>,
+        from: primitives::Height,
+        is_above: bool,
+    ) -> Result<(), Fault> {
+        reporter.with_room(|| {
+            let mut state = self.lock();
+            state.blocks(&self.setup)?;
+            let State { infos, blocks, .. } = &mut *state;
+            let blocks = blocks.as_mut().expect("just made");
+            let is_of_kind = |info: &FileInfo| info.size > 0 && (info.height_last >= from) == is_above;
+            match infos.all().iter().rposition(is_of_kind) {
+                Some(file) => {
+                    blocks.go_on_in(file as u32);
+                    Ok(())
+                }
+                None if infos.all().iter().all(|info| info.size == 0) => Ok(()),
+                None => blocks.start_new_file(),
+            }
+        })
+    }
+
     /// Appends an undo record to the undo file with this number; gives its offset.
     ///
     /// # Errors
@@ -240,7 +271,10 @@ impl Writer {
     /// index says the whole of it: entries, infos and flag change under one lock.
     pub(crate) fn prune(&self, select: impl FnOnce(&[FileInfo], &BlockIndex) -> Selection) -> Option<Selection> {
         let mut state = self.lock();
-        let selected = select(state.infos.all(), &self.index.read());
+        let mut selected = select(state.infos.all(), &self.index.read());
+        // While two kinds of blocks are kept apart, the file that is appended to need not be the last one.
+        let current = state.blocks.as_ref().map(BlockWriter::current);
+        selected.files.retain(|&file| Some(file) != current);
         if selected.files.is_empty() {
             return None;
         }

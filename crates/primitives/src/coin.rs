@@ -180,6 +180,11 @@ impl<'a> CompressedScript<'a> {
         (self.kind == RAW).then_some(self.payload)
     }
 
+    /// The kind that it is stored as; of templates 0 to 5.
+    pub(crate) fn template_kind(&self) -> u8 {
+        self.kind
+    }
+
     /// Whether it can be P2SH or a witness program: pays to a key or the hash of one otherwise.
     #[inline]
     pub fn may_hold_program(&self) -> bool {
@@ -222,6 +227,29 @@ impl<'a> CompressedScript<'a> {
         let mut out = Vec::new();
         self.append_to(&mut out);
         out
+    }
+}
+
+/// Reads a script.
+#[inline]
+pub(crate) fn read_script<'a>(reader: &mut Reader<'a>) -> Result<CompressedScript<'a>, DecodeError> {
+    CompressedScript::read(reader)
+}
+
+/// Whether the script that comes next is longer than any in the set, by its length alone.
+#[inline]
+pub(crate) fn is_oversize(mut reader: Reader<'_>) -> Result<bool, DecodeError> {
+    Ok(reader.varint()? > SCRIPT_BYTES_MAX as u64 + SPECIAL_KINDS)
+}
+
+/// Whether Core writes the same script in other bytes: one that a template stores, or a key that is not on the curve.
+#[inline]
+pub(crate) fn is_odd(script: &CompressedScript<'_>) -> bool {
+    match script.kind {
+        0..=3 => false,
+        4 | 5 => decompress_key(script.kind, script.payload).is_none(),
+        // The lengths of what templates store.
+        _ => matches!(script.payload.len(), 23 | 25 | 35 | 67) && template(script.payload).is_some(),
     }
 }
 

@@ -117,6 +117,12 @@ impl<'a> Reader<'a> {
         self.offset
     }
 
+    /// The bytes taken since the offset `start`.
+    #[inline]
+    pub fn since(&self, start: usize) -> &'a [u8] {
+        &self.bytes[start..self.offset]
+    }
+
     /// Bytes that are left.
     #[inline]
     pub fn remaining(&self) -> usize {

@@ -2,6 +2,10 @@
 //!
 //! Nothing here is part of the interface. What must hold: no panic, and no memory beyond what the bytes give.
 
+mod snapshot;
+
+pub use snapshot::fuzz_snapshot;
+
 use crate::coin::{CoinRef, put_coin};
 use crate::undo::UndoReader;
 use crate::{Block, Tables, Txid, Wtxid};

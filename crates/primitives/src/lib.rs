@@ -18,6 +18,8 @@ pub mod human;
 pub mod ids;
 pub mod merkle;
 pub mod muhash;
+pub mod script_type;
+pub mod snapshot;
 pub mod tables;
 pub mod undo;
 pub mod work;
@@ -27,7 +29,7 @@ pub use block::{Block, Input, Output, Transaction};
 pub use coin::{CoinKey, CoinRef};
 pub use encode::{DecodeError, Reader};
 #[doc(hidden)]
-pub use fuzz::fuzz_block;
+pub use fuzz::{fuzz_block, fuzz_snapshot};
 pub use hash::Hash256;
 pub use header::Header;
 pub use height::{Height, MedianTime};

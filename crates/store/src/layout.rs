@@ -75,6 +75,11 @@ impl Layout {
         self.net_dir.join("chainstate_snapshot")
     }
 
+    /// A chainstate from a snapshot that is being written.
+    pub fn new_snapshot_dir(&self) -> PathBuf {
+        self.private_dir().join("chainstate_snapshot")
+    }
+
     /// Core's optional indexes: [`crate::indexes`].
     pub fn indexes_dir(&self) -> PathBuf {
         self.net_dir.join("indexes")

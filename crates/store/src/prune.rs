@@ -32,6 +32,8 @@ pub struct Prune {
     pub prune_after_height: Height,
     /// Still far from the tip: more is pruned at once.
     pub initial_download: bool,
+    /// Blocks up to this height stay: they validate a snapshot. The genesis block's height without one.
+    pub kept_to: Height,
 }
 
 /// What may go, and what that leaves.
@@ -58,7 +60,8 @@ pub fn select(infos: &[FileInfo], ask: &Prune) -> Selection {
     let more = if ask.initial_download { AVERAGE_BLOCK_BYTES * u64::from(ahead) } else { 0 };
     let height_max = ask.tip_height.saturating_sub(BLOCKS_KEPT_MIN);
     for (number, info) in (0..).zip(infos.iter().take(infos.len().saturating_sub(1))) {
-        if info.size == 0 || info.height_last > height_max {
+        let is_kept = ask.kept_to > Height::GENESIS && info.height_first <= ask.kept_to;
+        if info.size == 0 || info.height_last > height_max || is_kept {
             continue;
         }
         if selected.left_bytes + ask.buffer_bytes + more < ask.target_bytes {
@@ -153,6 +156,7 @@ mod tests {
             best_header_height: Height::new(999),
             prune_after_height: Height::new(100),
             initial_download: false,
+            kept_to: Height::GENESIS,
         };
         let pruned_before = {
             let mut infos = infos(10);
@@ -177,6 +181,7 @@ mod tests {
             ("exactly the target", infos(10), Prune { target_bytes: 1497 << 20, ..ask }, vec![0]),
             ("less room", infos(10), Prune { target_bytes: 1497 << 20, buffer_bytes: 0, ..ask }, vec![]),
             ("not yet", infos(10), Prune { prune_after_height: Height::new(999), ..ask }, vec![]),
+            ("what a snapshot needs stays", infos(10), Prune { kept_to: Height::new(150), ..ask }, vec![2, 3, 4, 5, 6]),
             ("the last file stays", infos(1), Prune { tip_height: Height::new(10_000), ..ask }, vec![]),
             ("pruned before", pruned_before, Prune { target_bytes: 1300 << 20, ..ask }, vec![1]),
             ("a file with a late block stays", out_of_order, Prune { target_bytes: 1300 << 20, ..ask }, vec![0, 2]),

@@ -22,6 +22,7 @@ mod peers_core;
 mod prune;
 mod run;
 mod sets;
+mod snapshots;
 mod spelling;
 mod stop;
 mod sync;

@@ -46,6 +46,15 @@ pub(crate) enum Mode {
     ReadOnly,
 }
 
+/// A snapshot whose past is not validated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Assumed {
+    /// Its base block.
+    pub(crate) base: NodeId,
+    /// The coins that are open are those on their way to the base; else those from the snapshot on.
+    pub(crate) is_past: bool,
+}
+
 /// A data directory that is open.
 pub(crate) struct DataDir<'e> {
     /// The network's rules.
@@ -57,6 +66,8 @@ pub(crate) struct DataDir<'e> {
     /// What happened, and who is told.
     pub(crate) reporter: Reporter<'e>,
     pub(crate) mode: Mode,
+    /// Where a snapshot lies in it that is not validated.
+    pub(crate) assumed: Option<Assumed>,
     pub(crate) disk: Arc<dyn disk::Disk>,
     /// Every known block.
     pub(crate) index: Arc<SharedIndex>,
@@ -96,6 +107,7 @@ impl<'e> DataDir<'e> {
             options,
             reporter,
             mode: Mode::Work,
+            assumed: None,
             writer: Arc::new(Writer::new(setup, index_db, index.clone(), infos)?),
             index,
             coins: CoinsIo::new(disk.clone(), chainstate),
@@ -113,6 +125,25 @@ impl<'e> DataDir<'e> {
     /// The headers, to be read: see [`SharedIndex::read`].
     pub(crate) fn headers(&self) -> Headers<'_> {
         self.index.headers()
+    }
+
+    /// The indexes that are kept with the chain; none on top of a snapshot, for they begin with the genesis block: they
+    /// grow with the past. Core does the same.
+    pub(crate) fn kept_indexes(&self) -> &'e [indexes::IndexKind] {
+        let on_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
+        if on_snapshot { &[] } else { &self.options.indexes }
+    }
+
+    /// Transactions of the chain up to a block, as far as they are known: those up to the base of a snapshot are Core's word
+    /// while its blocks are absent.
+    pub(crate) fn transactions_up_to(&self, tip: NodeId) -> u64 {
+        let index = self.index.read();
+        let Some(Assumed { base, is_past: false }) = self.assumed else { return index.transactions_up_to(tip) };
+        let (headers, hash) = (index.headers(), index.headers().hash(base));
+        let known = self.params.assumeutxo.iter().find(|known| known.block_hash == hash);
+        let above = if headers.is_ancestor(base, tip) { headers.path(base, tip) } else { Vec::new() };
+        let above: u64 = above.into_iter().map(|id| u64::from(index.body(id).transactions())).sum();
+        known.map_or(0, |known| known.chain_tx_count) + above
     }
 
     pub(crate) fn height_and_hash(&self, id: NodeId) -> (Height, BlockHash) {
@@ -153,10 +184,11 @@ impl<'e> DataDir<'e> {
 
     /// The chain up to `tip` is connected, and counts as complete: its bodies there or pruned.
     pub(crate) fn set_active(&self, tip: NodeId) {
-        let is_pruned = self.writer.is_pruned();
+        let is_from_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
+        let counts_whole = self.writer.is_pruned() || is_from_snapshot;
         let mut index = self.index.write();
         index.set_active(tip);
-        if is_pruned {
+        if counts_whole {
             index.complete_active();
         }
         self.reporter.height.store(index.headers().height(tip), Relaxed);

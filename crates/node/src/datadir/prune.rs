@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: which file may go (`store::prune`); formats.
 
-use super::{DataDir, Mode};
+use super::{Assumed, DataDir, Mode};
 use crate::fault::Fault;
 use crate::index::BlockIndex;
 use crate::options::{Options, Prune, unix_seconds};
@@ -66,7 +66,7 @@ pub(crate) fn finish_removal(disk: &dyn Disk, layout: &Layout, loaded: &LoadedIn
 impl DataDir<'_> {
     /// Whether block files are missing, or may be soon: not every block can be served.
     pub(crate) fn is_pruning(&self) -> bool {
-        self.options.prune != Prune::Off || self.writer.is_pruned()
+        self.options.prune != Prune::Off || self.writer.is_pruned() || self.assumed.is_some()
     }
 
     /// How many blocks above the tip may be stored before they are connected, where they are of `block_bytes` each.
@@ -96,6 +96,10 @@ impl DataDir<'_> {
                 best_header_height: tree.height(best),
                 prune_after_height: self.params.prune_after_height,
                 initial_download: initial,
+                kept_to: match self.assumed {
+                    Some(Assumed { base, is_past: false }) => tree.height(base),
+                    _ => Height::GENESIS,
+                },
             }
         };
         prune::select(infos, &ask)

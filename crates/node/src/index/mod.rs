@@ -10,6 +10,7 @@
 //! Absent on purpose: reading and writing files (`writer`), coins, time.
 //! Source: Bitcoin Core b88bffe, `BlockManager` (`m_block_index`, `m_dirty_blockindex`, `m_blocks_unlinked`), `CChain`.
 
+mod assumed;
 mod body;
 mod load;
 mod shared;
@@ -49,6 +50,9 @@ pub struct BlockIndex {
     active: Vec<NodeId>,
     /// Whose entries must be written.
     dirty: Vec<NodeId>,
+    /// The base block of a snapshot whose past is not validated: the blocks up to it count as connected without their
+    /// bodies.
+    assumed: Option<NodeId>,
     segwit_height: Height,
 }
 
@@ -86,6 +90,7 @@ impl BlockIndex {
             found_count: 0,
             active: vec![GENESIS],
             dirty: Vec::new(),
+            assumed: None,
             segwit_height: params.segwit_height,
         };
         index.add_bodies(true);
@@ -232,7 +237,7 @@ impl BlockIndex {
         if undo.is_some() {
             status = status.with(Status::HAVE_UNDO);
         }
-        if is_checked && height >= self.segwit_height {
+        if (is_checked || self.is_assumed(id)) && height >= self.segwit_height {
             status = status.with(Status::OPT_WITNESS);
         }
         if headers.fate(id) != Fate::Open {
@@ -472,7 +477,7 @@ impl BlockIndex {
         for id in headers.ids().filter(|&id| id != GENESIS) {
             let has_place = self.place(id).is_some();
             assert!(has_place <= self.has_body(id), "what has a place is there");
-            let is_kept = self.is_active(id) && self.body(id).is_pruned();
+            let is_kept = self.is_active(id) && (self.body(id).is_pruned() || self.is_assumed(id));
             assert!(self.has_body(id) <= (has_place || is_kept), "what is there has a place, or was pruned");
             assert!(self.body(id).is_dirty <= dirty.contains(&id), "what is dirty is written");
             let is_named = self.body(id).location().is_some();

@@ -1,6 +1,6 @@
 //! `import FILE...`: blocks from bootstrap.dat or loose block files, appended to this folder's own and connected.
 
-use super::open::{Purpose, finish_reindex, open_existing};
+use super::open::{Purpose, Which, finish_reindex, open_existing};
 use super::{activate, engine, report};
 use crate::datadir::lock;
 use crate::datadir::scan::{self, Ordered};
@@ -20,10 +20,10 @@ use store::blockfiles::{BlockAt, BlockFiles};
 pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
     let now = lock::clock(options)?;
     finish_reindex(options, events)?;
-    let existing = open_existing(options, events, "import", Purpose::Work)?;
+    let existing = open_existing(options, events, "import", Purpose::Work, Which::Active)?;
     let datadir = &existing.datadir;
     let height_start = datadir.headers().height(existing.tip);
-    datadir.open_indexes(&options.indexes, existing.tip)?;
+    datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
     let mut engine = engine(datadir, existing.tip);
     let foreign = BlockFiles::foreign(datadir.disk.clone(), files.to_vec(), &lock::network(&options.params));
     let numbers: Vec<u32> = (0..files.len() as u32).collect();

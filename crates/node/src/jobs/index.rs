@@ -1,6 +1,6 @@
 //! `index`: Core's optional indexes from the block and undo files that are there.
 
-use super::open::{Purpose, open_existing};
+use super::open::{Purpose, Which, open_existing};
 use crate::fault::Fault;
 use crate::options::{Events, Options};
 use crate::report::Reporter;
@@ -32,7 +32,7 @@ pub struct IndexReport {
 ///
 /// The directory or an index cannot be used, blocks or undo data are missing or damaged, or what the system says.
 pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Result<IndexReport, Fault> {
-    let existing = open_existing(options, events, "index", Purpose::Look)?;
+    let existing = open_existing(options, events, "index", Purpose::Look, Which::Past)?;
     let (datadir, tip) = (&existing.datadir, existing.tip);
     let mut there = Vec::new();
     for kind in IndexKind::ALL {

@@ -32,6 +32,8 @@ pub struct FolderInfo {
     pub prune_height: Option<Height>,
     /// Blocks that are marked invalid and stand on blocks that are not.
     pub failed: Vec<Failed>,
+    /// The UTXO set came from a snapshot at this block, whose past is not validated yet.
+    pub snapshot_base: Option<BlockHash>,
     /// What would be done next.
     pub next_step: String,
 }
@@ -58,6 +60,9 @@ impl fmt::Display for FolderInfo {
         writeln!(f, "coin tables  {:.1} MiB", mib(self.chainstate_bytes))?;
         if let Some(height) = self.prune_height {
             writeln!(f, "pruned       blocks from height {height} on are there: bitcoind must run with -prune")?;
+        }
+        if let Some(base) = self.snapshot_base {
+            writeln!(f, "snapshot     the coins came from one at block {base}; the past is not validated yet")?;
         }
         for Failed { height, hash, descendants } in &self.failed {
             write!(f, "invalid      block {hash} at height {height}")?;
@@ -103,7 +108,10 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
     info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
     info.reindexing = loaded.is_reindexing;
     info.failed = failed(&loaded);
-    let dir = layout.chainstate_dir();
+    let base = chainstate::snapshot_base(&**disk, layout)?;
+    // One that does not belong to this index says nothing of it.
+    let is_of_index = base.is_some_and(|base| loaded.entries.iter().any(|entry| entry.hash == base));
+    let dir = if is_of_index { layout.snapshot_dir() } else { layout.chainstate_dir() };
     let mut half = false;
     if Chainstate::exists(&**disk, &dir)? {
         let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
@@ -114,11 +122,11 @@ pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
         }
     }
     info.prune_height = loaded.is_pruned.then(|| prune_height(&loaded, info.best));
-    let snapshot = chainstate::check_no_snapshot(&**disk, layout).is_err();
+    info.snapshot_base = base;
     let prune = if loaded.is_pruned { " --prune MiB" } else { "" };
     info.next_step = match () {
         () if info.reindexing => format!("ffwd reindex{prune}: it was stopped half-way and goes on where it was"),
-        () if snapshot => "bitcoind: a chainstate from a snapshot waits for its validation".into(),
+        () if base.is_some() => format!("ffwd sync{prune}, or bitcoind: a snapshot waits for its validation"),
         () if half => format!("ffwd sync{prune}: bitcoind was stopped while it wrote coins; they are replayed first"),
         () if loaded.is_pruned => format!("ffwd sync --prune MiB: from height {} on, or bitcoind -prune", info.height),
         () => format!("ffwd sync: from height {} on, or bitcoind", info.height),

@@ -10,6 +10,7 @@ mod rebuild;
 mod reindex;
 mod reindex_preflight;
 mod replay;
+mod snapshot;
 mod sync;
 mod verify;
 
@@ -17,12 +18,17 @@ pub use import::import;
 pub use index::{IndexReport, index};
 pub use info::{Failed, FolderInfo, info};
 pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
-pub use sync::{OUTBOUND_RESERVED, PeerSettings, Reachable, SyncOptions, check_peer_address, sync};
+pub use snapshot::{
+    DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, LoadReport, diff, dump, file_info, load,
+};
+pub use sync::{
+    FromSnapshot, OUTBOUND_RESERVED, PeerSettings, Reachable, SyncOptions, check_peer_address, sync, sync_from,
+};
 pub use verify::{VerifyReport, verify};
 
 use self::cache::FollowingCache;
-use crate::datadir::{self, DataDir};
-use crate::engine::{Activated, Engine, Setup};
+use crate::datadir::{self, Assumed, DataDir};
+use crate::engine::{Activated, Aim, Engine, Setup};
 use crate::fault::Fault;
 use crate::headers::AssumeValid;
 use crate::options::{Events, Options, Report, SetHash, SetInfo, unix_seconds};
@@ -52,39 +58,61 @@ pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> 
     Ok(report)
 }
 
-/// Counts and hashes the set of coins as it lies in the tables.
+/// Counts and hashes the set of coins as it lies in the tables; of two, while a snapshot is not validated, the one from the
+/// snapshot, as Core's RPCs do.
 ///
 /// # Errors
 ///
 /// There is no complete chainstate, it is damaged, or what the system says.
 pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
-    let no_coins = |dir: &std::path::Path| {
-        let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
-        Fault::from(store::Fault::new(store::FaultKind::Missing, dir, "a chainstate", "none", advice))
-    };
+    count_set(options, hash, false, events)
+}
+
+/// The same, and what the set is made of.
+///
+/// # Errors
+///
+/// As [`set_info`].
+pub fn set_details(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
+    count_set(options, hash, true, events)
+}
+
+fn count_set(options: &Options, hash: SetHash, wants_stats: bool, events: Events<'_>) -> Result<SetInfo, Fault> {
     if datadir::lock::is_unused(options)? {
         return Err(no_coins(&datadir::lock::layout(options).chainstate_dir()));
     }
     let locked = datadir::lock::lock(options, events, false)?;
-    let dir = locked.layout.chainstate_dir();
+    let dir = match store::chainstate::snapshot_base(&*locked.disk, &locked.layout)? {
+        Some(_) => locked.layout.snapshot_dir(),
+        None => locked.layout.chainstate_dir(),
+    };
     if !Chainstate::exists(&*locked.disk, &dir)? {
         return Err(no_coins(&dir));
     }
     let coins = Chainstate::open_read_only(locked.disk.clone(), &dir)?;
-    if coins.head_blocks()?.is_some() {
-        let advice = "Let bitcoind or ffwd finish it: start one of them on this data directory";
-        let found = "one whose last flush bitcoind did not finish";
-        let fault = store::Fault::new(store::FaultKind::Refused, &dir, "a complete UTXO set", found, advice);
-        return Err(fault.into());
-    }
-    let view = coins.view();
-    let mut info = crate::setinfo::set_info(&view, hash, options.par)?;
-    if let Some(best) = coins.best_block()? {
+    let best = complete_best(&coins, &dir)?;
+    let mut info = crate::setinfo::set_info(&coins.view(), hash, wants_stats, options.par)?;
+    if let Some(best) = best {
         let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
         let loaded = index.load(&datadir::lock::network(&options.params))?;
         (info.best, info.height) = (best, height_of(&loaded, best)?);
     }
     Ok(info)
+}
+
+fn no_coins(dir: &std::path::Path) -> Fault {
+    let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+    store::Fault::new(store::FaultKind::Missing, dir, "a chainstate", "none", advice).into()
+}
+
+/// The block that coins stand at, which bitcoind must not have been stopped in writing.
+fn complete_best(coins: &Chainstate, dir: &std::path::Path) -> Result<Option<BlockHash>, Fault> {
+    if coins.head_blocks()?.is_some() {
+        let advice = "Let bitcoind or ffwd finish it: start one of them on this data directory";
+        let found = "one whose last flush bitcoind did not finish";
+        return Err(store::Fault::new(store::FaultKind::Refused, dir, "a complete UTXO set", found, advice).into());
+    }
+    Ok(coins.best_block()?)
 }
 
 /// Height of the block that the coins stand at.
@@ -119,7 +147,7 @@ fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -
     let mib = options.dbcache_bytes >> 20;
     let chosen = if options.sizes.dbcache_follows { ", chosen by the memory that is left" } else { "" };
     datadir.reporter.log().line(&format!("Memory for coins, blocks in flight and tables: dbcache={mib} MiB{chosen}"));
-    datadir.reporter.transactions.store(datadir.index.read().transactions_up_to(tip), Relaxed);
+    datadir.reporter.transactions.store(datadir.transactions_up_to(tip), Relaxed);
     let setup = Setup {
         pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
@@ -127,7 +155,11 @@ fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -
         tip,
         secret: secret(),
     };
-    Engine::new(datadir.params, datadir, &datadir.index, setup)
+    let mut engine = Engine::new(datadir.params, datadir, &datadir.index, setup);
+    if let Some(Assumed { base, is_past }) = datadir.assumed {
+        engine.aim(if is_past { Aim::To(base) } else { Aim::From(base) });
+    }
+    engine
 }
 
 /// Runs a closure on drop, also while unwinding, so that the helper thread is always told to stop.

@@ -1,9 +1,8 @@
 //! Opening a folder to go on with it: what its index and coins say, finished where Core or ffwd was cut short.
 
 use super::replay::replay;
-use crate::datadir::DataDir;
 use crate::datadir::lock::{self, Locked};
-use crate::datadir::{prune, start_of};
+use crate::datadir::{Assumed, DataDir, prune, start_of};
 use crate::fault::Fault;
 use crate::options::{Events, Options, Prune};
 use crate::tree::NodeId;
@@ -28,12 +27,22 @@ pub(super) enum Purpose {
     Look,
 }
 
+/// Which of two chainstates is opened, while a snapshot is not validated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Which {
+    /// The one from the snapshot.
+    Active,
+    /// The one on its way to the snapshot's base block.
+    Past,
+}
+
 /// Opens a data directory, or makes one. An unfinished reindex is finished first by the caller.
 pub(super) fn open_existing<'e>(
     options: &'e Options,
     events: Events<'e>,
     job: &str,
     purpose: Purpose,
+    which: Which,
 ) -> Result<Existing<'e>, Fault> {
     if purpose == Purpose::Look && lock::is_unused(options)? {
         return Err(nothing_to_look_at(&lock::layout(options).index_dir(), "a block index", "none"));
@@ -41,7 +50,10 @@ pub(super) fn open_existing<'e>(
     let locked = lock::lock(options, events, false)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
     let reporter = lock::reporter(events, options, &layout, job);
-    chainstate::check_no_snapshot(&*disk, &layout)?;
+    if purpose == Purpose::Work {
+        reporter.with_room(|| chainstate::finish_snapshot(&*disk, &layout))?;
+    }
+    let base = chainstate::snapshot_base(&*disk, &layout)?;
     reporter.with_room(|| chainstate::finish_swap(&*disk, &layout))?;
     reporter.with_room(|| store::reindex::finish_index_swap(&*disk, &layout))?;
     check_there(&locked, purpose, options.params.genesis_hash)?;
@@ -58,12 +70,21 @@ pub(super) fn open_existing<'e>(
         reporter.with_room(|| prune::finish_removal(&*disk, &layout, &loaded))?;
     }
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
-    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
+    let is_past = base.is_some() && which == Which::Past;
+    let dir = if base.is_some() && !is_past { layout.snapshot_dir() } else { layout.chainstate_dir() };
+    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &dir))?;
     let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
     let infos = FileInfos::new(loaded.files.clone());
-    let datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;
+    let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;
     datadir.writer.set_pruned(loaded.is_pruned);
     datadir.take_index(&loaded)?;
+    if let Some(base) = base {
+        let base = datadir.headers().find(&base).ok_or_else(|| super::apart(base))?;
+        datadir.assumed = Some(Assumed { base, is_past });
+        let mut index = datadir.index.write();
+        index.assume(base);
+        index.reopen_above(base);
+    }
     if purpose == Purpose::Look && loaded.entries.is_empty() {
         return Err(nothing_to_look_at(&datadir.layout.index_dir(), "a block index", "an empty one"));
     }

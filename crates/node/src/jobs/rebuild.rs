@@ -21,7 +21,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let locked = lock::lock(options, events, true)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
     let reporter = lock::reporter(events, options, &layout, "reindex --chainstate-only");
-    chainstate::check_no_snapshot(&*disk, &layout)?;
+    reporter.with_room(|| chainstate::finish_snapshot(&*disk, &layout))?;
     let rebuilt = reporter.with_room(|| chainstate::rebuilt(&*disk, &layout))?;
     let block_index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
     let loaded = block_index.load(&lock::network(&options.params))?;
@@ -35,6 +35,10 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     reporter.with_room(|| store::reindex::forget(&disk, &layout))?;
     index::check_not_pruned(&loaded, &layout)?;
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
+    // Core's -reindex-chainstate does the same.
+    if reporter.with_room(|| chainstate::remove_snapshot(&*disk, &layout))? {
+        reporter.note("[snapshot] deleting snapshot chainstate due to reindexing");
+    }
     // Nobody may use the old coins while the new ones are made.
     let old = layout.chainstate_dir();
     reporter.with_room(|| disk.create_dir_all(&old).map_err(store::Fault::from))?;

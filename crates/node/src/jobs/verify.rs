@@ -3,7 +3,7 @@
 //! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 disconnects them in memory, 4 connects them again.
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
-use super::open::{Purpose, open_existing};
+use super::open::{Purpose, Which, open_existing};
 use crate::datadir::{DataDir, Mode};
 use crate::engine::EngineBackend;
 use crate::fault::Fault;
@@ -37,7 +37,7 @@ pub struct VerifyReport {
 /// The first thing that is wrong: where, and what to do.
 pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
     let start = Instant::now();
-    let mut existing = open_existing(options, events, "verify", Purpose::Look)?;
+    let mut existing = open_existing(options, events, "verify", Purpose::Look, Which::Active)?;
     existing.datadir.mode = Mode::ReadOnly;
     let (datadir, tip) = (&existing.datadir, existing.tip);
     let height = datadir.headers().height(tip);
@@ -60,11 +60,9 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
             return Err(stopped());
         }
         let node = datadir.headers().ancestor(tip, height - step);
-        if datadir.index.read().body(node).is_pruned() {
+        if let Some(why) = why_absent(datadir, node) {
             let at = height - step;
-            datadir
-                .reporter
-                .note(format!("Block verification stopping at height {at} (no data): the data directory is pruned"));
+            datadir.reporter.note(format!("Block verification stopping at height {at} (no data): {why}"));
             report.blocks = step;
             break;
         }
@@ -104,6 +102,19 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
     }
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Why a block of the chain cannot be verified, and those below it neither.
+fn why_absent(datadir: &DataDir<'_>, node: NodeId) -> Option<&'static str> {
+    let index = datadir.index.read();
+    let height = |node| index.headers().height(node);
+    // What a snapshot stands for was not connected yet.
+    let is_past = datadir.assumed.is_some_and(|assumed| height(node) <= height(assumed.base));
+    if is_past {
+        Some("the past is not validated yet")
+    } else {
+        index.body(node).is_pruned().then_some("the data directory is pruned")
+    }
 }
 
 fn stopped() -> Fault {

@@ -27,4 +27,6 @@ mod rebuild;
 mod same_files;
 mod schedule;
 mod served;
+mod snapshot;
+mod snapshot_sync;
 mod traps;

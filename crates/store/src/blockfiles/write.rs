@@ -122,6 +122,21 @@ impl BlockWriter {
         Ok(FilePos { file: self.current, offset: start + RECORD_HEADER_BYTES })
     }
 
+    /// Goes on in this file, which is one of the infos'; before the first block is appended.
+    ///
+    /// # Panics
+    ///
+    /// When a block was appended.
+    pub fn go_on_in(&mut self, file: u32) {
+        assert!(self.tail.is_none(), "a file is chosen once");
+        self.current = file;
+    }
+
+    /// Number of the file that is appended to.
+    pub fn current(&self) -> u32 {
+        self.current
+    }
+
     /// Begins a file behind all others; a file that this writer appended to is cut to what it holds.
     ///
     /// # Errors

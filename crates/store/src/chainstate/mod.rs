@@ -13,6 +13,7 @@
 
 mod commit;
 mod replace;
+mod snapshot;
 mod view;
 
 use crate::db::Obfuscated;
@@ -25,7 +26,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use commit::{CoinsCommit, CoinsCompaction, CoinsPart};
-pub use replace::{Rebuilt, check_no_snapshot, empty, finish_swap, rebuilt, remove_snapshot, swap_rebuilt};
+pub use replace::{Rebuilt, empty, finish_swap, rebuilt, remove_snapshot, swap_rebuilt};
+pub use snapshot::{
+    begin_snapshot, finish_snapshot, install_snapshot, invalid_snapshot, snapshot_base, validated_snapshot,
+};
 pub use view::{CoinsIter, CoinsView};
 
 const BEST_BLOCK: &[u8] = b"B";

@@ -33,23 +33,6 @@ pub fn empty(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     empty_database(disk, &layout.chainstate_dir())
 }
 
-/// Says no where a second chainstate, from a snapshot, lies.
-///
-/// # Errors
-///
-/// [`FaultKind::Refused`].
-pub fn check_no_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let dir = layout.snapshot_dir();
-    match disk.metadata(&dir)? {
-        None => Ok(()),
-        Some(_) => {
-            let advice = "Let bitcoind finish with the snapshot, or run a full reindex, which removes it";
-            let wanted = "no chainstate from a snapshot";
-            Err(Fault::new(FaultKind::Refused, &dir, wanted, "one that is not fully validated", advice))
-        }
-    }
-}
-
 /// Removes a chainstate from a snapshot; says whether there was one. For a full reindex.
 ///
 /// # Errors
@@ -163,7 +146,7 @@ fn sync_both(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
+pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
     if disk.metadata(path)?.is_some() {
         disk.remove_dir_all(path)?;
         if let Some(parent) = path.parent() {

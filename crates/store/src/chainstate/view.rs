@@ -65,20 +65,19 @@ impl CoinsView {
     ///
     /// A damaged table, or what the system says.
     pub fn coins(&self) -> Result<CoinsIter> {
-        self.coins_between(0, u8::MAX)
+        self.coins_between(0, u16::MAX)
     }
 
-    /// The coins whose txid starts with a byte from `first` to `last`, both included: a share for one thread.
+    /// The coins whose txid starts with two bytes from `first` to `last`, both included, the first byte the higher one: a
+    /// share for one thread.
     ///
     /// # Errors
     ///
     /// As [`CoinsView::coins`].
-    pub fn coins_between(&self, first: u8, last: u8) -> Result<CoinsIter> {
-        let end = match last.checked_add(1) {
-            Some(end) => vec![COIN_KEY_PREFIX, end],
-            None => vec![COIN_KEY_PREFIX + 1],
-        };
-        let records = self.snapshot.range(&[COIN_KEY_PREFIX, first], Some(&end))?;
+    pub fn coins_between(&self, first: u16, last: u16) -> Result<CoinsIter> {
+        let key = |start: u16| [&[COIN_KEY_PREFIX][..], &start.to_be_bytes()].concat();
+        let end = last.checked_add(1).map_or(vec![COIN_KEY_PREFIX + 1], key);
+        let records = self.snapshot.range(&key(first), Some(&end))?;
         Ok(CoinsIter { records, key: self.key, plain: Vec::new(), dir: self.dir.clone() })
     }
 

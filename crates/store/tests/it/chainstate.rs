@@ -98,9 +98,9 @@ fn commit_adds_and_removes_coins() {
         let shares = [(0, 0), (1, 100), (101, 254), (255, 255)];
         let mut shared = Vec::new();
         for (first, last) in shares {
-            let mut coins = view.coins_between(first, last).unwrap();
+            let mut coins = view.coins_between(first << 8, last << 8 | 255).unwrap();
             while let Some((outpoint, value)) = coins.next_coin().unwrap() {
-                assert!((first..=last).contains(&outpoint.txid.as_bytes()[0]));
+                assert!((first..=last).contains(&u16::from(outpoint.txid.as_bytes()[0])));
                 shared.push((outpoint, value.to_vec()));
             }
         }

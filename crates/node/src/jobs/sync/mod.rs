@@ -4,17 +4,18 @@
 //! and stores it, with helpers where there are many processors (`receive`); one brings the chain up to date (here); one tells
 //! how far it is (`progress`). Which blocks are asked for is decided in `request`.
 
+mod phases;
 mod progress;
 mod receive;
 mod request;
 
 use super::cache::FollowingCache;
-use super::open::{Purpose, finish_reindex, open_existing};
+use super::open::{Purpose, Which, open_existing};
 use super::{AtEnd, engine_with, report};
 use crate::arrivals::Arrivals;
 use crate::atomic_height::AtomicHeight;
 use crate::chainview::{SharedChain, Unserved};
-use crate::datadir::{DataDir, lock};
+use crate::datadir::{Assumed, DataDir};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::locks::lock;
@@ -89,9 +90,23 @@ pub fn check_peer_address(text: &str, default_port: u16) -> Result<(), String> {
     }
 }
 
+pub use phases::{FromSnapshot, sync, sync_from};
+
+/// What one part of a sync is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Headers alone, until this block is among them.
+    Headers(BlockHash),
+    /// The best chain; on top of a snapshot where one lies there.
+    Tip,
+    /// The chain up to the base block of the snapshot.
+    Past,
+}
+
 /// What the two threads share.
 struct Shared<'f, 'e> {
     datadir: &'f DataDir<'e>,
+    phase: Phase,
     network: Network,
     arrivals: Arc<Arrivals>,
     unserved: Arc<Unserved>,
@@ -128,33 +143,44 @@ impl Shared<'_, '_> {
     }
 }
 
-/// Brings the folder to the tip that its peers have.
+/// How a part of a sync ended.
+struct Ended {
+    report: Report,
+    /// On top of a snapshot a block was refused, or a better chain does not have it: what it is worth must be known first.
+    is_suspect: bool,
+}
+
+/// Does one part of a sync: opens the data directory, starts the network, and ends both.
 ///
 /// # Errors
 ///
 /// The directory cannot be used, the network cannot be started, or what the system says. Nothing that peers do is one.
-pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
-    lock::clock(options)?;
-    finish_reindex(options, events)?;
-    let mut existing = open_existing(options, events, "sync", Purpose::Work)?;
+fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) -> Result<Ended, Fault> {
+    let which = if phase == Phase::Past { Which::Past } else { Which::Active };
+    let mut existing = open_existing(options, events, "sync", Purpose::Work, which)?;
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
     existing.datadir.feed.arrivals = Some(arrivals.clone());
     let datadir = &existing.datadir;
     let own = store::private_files::PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
-    datadir.open_indexes(&options.indexes, existing.tip)?;
+    datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
     let height_start = datadir.headers().height(existing.tip);
     // The window is of the same memory.
     let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
     let mut engine = engine_with(datadir, existing.tip, budget_bytes);
+    keep_apart(datadir)?;
     // What is stored already is connected before peers are asked.
-    let activated = super::activate(datadir, &mut engine)?;
+    let activated = match phase {
+        Phase::Headers(_) => Activated::Tip,
+        Phase::Tip | Phase::Past => super::activate(datadir, &mut engine)?,
+    };
     let (sender, receiver) = channel();
     let unserved = Arc::new(Unserved::default());
     let network = start_network(datadir, config, sender, unserved.clone())?;
     let shared = Shared {
         datadir,
+        phase,
         network,
         arrivals,
         unserved,
@@ -182,6 +208,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
             .reporter
             .note(format!("Block {} at height {} was announced, and no peer gave it", block.hash, block.height));
     }
+    let is_suspect = is_suspect(&shared, &engine);
     shared.network.stop();
     // The last thing that the network says.
     let told =
@@ -190,7 +217,44 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
         keep_addresses(datadir, &own, &bytes)?;
     }
     let report = report(datadir, &engine, height_start, activated == Activated::Stopped);
-    Ok(Report { undelivered: undelivered.iter().map(|block| (block.height, block.hash)).collect(), ..report })
+    let undelivered = undelivered.iter().map(|block| (block.height, block.hash)).collect();
+    Ok(Ended { report: Report { undelivered, ..report }, is_suspect })
+}
+
+/// Where blocks go, while a snapshot is not validated.
+fn keep_apart(datadir: &DataDir<'_>) -> Result<(), Fault> {
+    let Some(Assumed { base, is_past }) = datadir.assumed else { return Ok(()) };
+    let height = datadir.headers().height(base);
+    datadir.writer.keep_apart(&datadir.reporter, height, !is_past)
+}
+
+/// Whether what lies on top of a snapshot, or beside it, says that its past must be validated first.
+fn is_suspect(shared: &Shared<'_, '_>, engine: &Engine<'_>) -> bool {
+    let on_snapshot = shared.datadir.assumed.is_some_and(|assumed| !assumed.is_past);
+    on_snapshot && (shared.datadir.reporter.invalid.load(Relaxed) > 0 || engine.is_held())
+}
+
+/// Whether this part of the sync is done, at the tip or before it.
+fn is_done(shared: &Shared<'_, '_>, engine: &Engine<'_>, ends_at_tip: bool) -> bool {
+    match (shared.phase, shared.datadir.assumed) {
+        (Phase::Headers(base), _) => {
+            let is_there = shared.datadir.headers().find(&base).is_some();
+            // A base that no peer's chain has is for the load to refuse.
+            is_there && shared.network.progress().headers_done || is_at_tip_of_headers(shared)
+        }
+        (Phase::Past, Some(Assumed { base, .. })) => {
+            engine.tip() == base || shared.datadir.headers().fate(base) != Fate::Open
+        }
+        (Phase::Past, None) => true,
+        (Phase::Tip, Some(_)) => is_suspect(shared, engine) || is_at_tip(shared, engine.tip()),
+        (Phase::Tip, None) => ends_at_tip && is_at_tip(shared, engine.tip()),
+    }
+}
+
+/// Whether every peer's headers were taken in.
+fn is_at_tip_of_headers(shared: &Shared<'_, '_>) -> bool {
+    let progress = shared.network.progress();
+    progress.headers_done && progress.best_claim.is_some()
 }
 
 /// Starts the network's threads, which see the chain through the index.
@@ -336,9 +400,11 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             return Ok(Activated::Stopped);
         }
         let found_count = datadir.index.read().found_count();
-        match engine.activate()? {
-            Activated::Tip => {}
-            ended => return Ok(ended),
+        if !matches!(shared.phase, Phase::Headers(_)) {
+            match engine.activate()? {
+                Activated::Tip => {}
+                ended => return Ok(ended),
+            }
         }
         if let Some(run_to) = next_run(shared, engine.tip()) {
             *lock(&shared.run_to) = Some(run_to);
@@ -363,7 +429,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             datadir.check_index();
             shared.network.new_tip();
         }
-        if sync.exit_at_tip && is_at_tip(shared, engine.tip()) {
+        if is_done(shared, engine, sync.exit_at_tip) {
             return Ok(Activated::Tip);
         }
         // Where blocks come one by one, none is in flight behind which the pipeline could commit by itself.

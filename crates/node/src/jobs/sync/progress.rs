@@ -1,7 +1,7 @@
 //! The thread that tells how far it is: what there is to do, counted in bytes of blocks.
 
 use super::super::cache::FollowingCache;
-use super::{RUN_BLOCKS_MAX, Shared};
+use super::{Phase, RUN_BLOCKS_MAX, Shared};
 use crate::datadir::DataDir;
 use crate::stats::{Snapshot, Stats};
 use crate::tree::NodeId;
@@ -45,7 +45,10 @@ fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
     reporter.headers.store(best, Relaxed);
     reporter.presync.store(progress.presync_height.unwrap_or(Height::GENESIS), Relaxed);
     if work >= datadir.options.minimum_chain_work {
-        let end = best.min(datadir.options.stop_at_height.unwrap_or(Height::MAX));
+        let end = match (shared.phase, datadir.assumed) {
+            (Phase::Past, Some(assumed)) => datadir.headers().height(assumed.base),
+            _ => best.min(datadir.options.stop_at_height.unwrap_or(Height::MAX)),
+        };
         let done = reporter.bytes.load(Relaxed);
         reporter.height_end.store(end, Relaxed);
         let left = bytes_left_by_transactions(datadir, end, stats).unwrap_or_else(|| bytes_left(shared, end));

@@ -1,6 +1,6 @@
 //! Which blocks are asked for: those of the chains that peers have and that are not there, as far ahead as may be.
 
-use super::Shared;
+use super::{Phase, Shared};
 use crate::locks::lock;
 use crate::tree::{Fate, NodeId, Tree};
 use p2p::Want;
@@ -47,7 +47,16 @@ pub(super) fn want(shared: &Shared<'_, '_>) {
 }
 
 /// The last blocks of the chains that peers have: those that are not refused and have minimum work, the preferred first.
+///
+/// While the past of a snapshot is validated, the one chain is that of its base block; for headers alone there is none.
 pub(super) fn open_targets(shared: &Shared<'_, '_>, tree: &Tree) -> Vec<NodeId> {
+    match (shared.phase, shared.datadir.assumed) {
+        (Phase::Headers(_), _) => return Vec::new(),
+        (Phase::Past, Some(assumed)) => {
+            return Some(assumed.base).filter(|&base| tree.fate(base) == Fate::Open).into_iter().collect();
+        }
+        _ => {}
+    }
     let targets = lock(&shared.targets);
     let known = targets.iter().filter_map(|hash| tree.find(hash));
     let minimum = shared.datadir.options.minimum_chain_work;

@@ -1,0 +1,135 @@
+//! Snapshots by the command, and a half-validated data directory handed over between ffwd and bitcoind.
+
+use crate::bitcoind::{Bitcoind, copy, is_there, set};
+use crate::run::{Running, run, start};
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use testkit::data;
+
+const BASE: &str = "0c552ced4721c249a389eb9b08cb8da261cd46f0e7b5f9d064d48f3113406853";
+const BASE_HASH: &str = "106b2c56233e378a824cf0d5ff2be42ed32c72f1605c9be288d00942908a40ac";
+const TIP_HASH: &str = "1dfda63cd5d93ca7a4cd95a2a88154b560f84f7febc5fa402c3060f44eb2732f";
+const ON: &str = "--datadir @ --chain regtest --json";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A data directory at the tip of Core's chain, one at height 110 of it that knows all headers, and Core's snapshot.
+fn folders(dir: &Path) -> Option<()> {
+    let blocks = data::load("snapshots/regtest_assumeutxo_0_399.blk.xz")?;
+    let (whole, half) = (dir.join("whole"), dir.join("half"));
+    let blocks_dir = whole.join("regtest/blocks");
+    std::fs::create_dir_all(&blocks_dir).unwrap();
+    std::fs::create_dir(&half).unwrap();
+    std::fs::write(blocks_dir.join("blk00000.dat"), &blocks).unwrap();
+    run(&whole, &format!("reindex {ON}")).good();
+    // Without the blocks above: bitcoind looks for the undo data of a base block that lies there.
+    let (server, address) = serving(dir);
+    run(&half, &format!("sync {ON} --connect {address} --stopatheight 110 --exit-at-tip")).good();
+    drop(server);
+    std::fs::write(dir.join("snapshot"), data::load("snapshots/regtest_assumeutxo_299.dat").unwrap()).unwrap();
+    Some(())
+}
+
+/// A server of the whole chain, and its address.
+fn serving(dir: &Path) -> (Running, String) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let whole = dir.join("whole");
+    let server = start(&whole, &format!("sync --datadir @ --chain regtest --listen {address} --connect 0"));
+    let begin = Instant::now();
+    while std::net::TcpStream::connect(&address).is_err() {
+        assert!(begin.elapsed() < PATIENCE, "the server does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    (server, address)
+}
+
+fn is_half(folder: &Path) -> bool {
+    folder.join("regtest/chainstate_snapshot").exists()
+}
+
+#[test]
+fn coins_commands_write_load_and_compare() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(()) = folders(dir.path()) else { return };
+    let whole = dir.path().join("whole");
+    let dumped = run(&whole, &format!("coins dump @/../out --height 299 {ON}")).good();
+    assert_eq!(dumped["txoutset_hash"], BASE_HASH, "{dumped}");
+    assert_eq!(std::fs::read(dir.path().join("out")).unwrap(), std::fs::read(dir.path().join("snapshot")).unwrap());
+    let again = run(&whole, &format!("coins dump @/../out {ON}"));
+    assert!(again.code == Some(1) && again.err.contains("already exists"), "{again:?}");
+    let info = run(&whole, "coins info @/../out --chain regtest --json").good();
+    assert_eq!(
+        (&info["bestblock"], &info["txouts"], &info["hash_serialized_3"]),
+        (&BASE.into(), &299.into(), &BASE_HASH.into())
+    );
+    assert_eq!(
+        info["script_types"].as_object().unwrap().values().filter_map(|one| one["coins"].as_u64()).sum::<u64>(),
+        299
+    );
+    let other = run(&whole, "coins info @/../out --chain main");
+    assert!(other.code == Some(1) && other.err.contains("a snapshot of regtest, not of main"), "{other:?}");
+    let text = run(&whole, "coins info @/../out --chain regtest").out;
+    assert!(text.contains("Core knows this UTXO set") && text.contains("script lengths"), "{text}");
+    run(&whole, &format!("coins dump @/../tip {ON}")).good();
+    let diff = run(&whole, "coins diff @/../out @/../tip").out;
+    assert_eq!(diff.lines().filter(|line| line.starts_with(['+', '-'])).count(), diff.lines().count() - 1, "{diff}");
+    let counts = run(&whole, "coins diff @/../out @/../tip --json").good();
+    assert_eq!(counts["only_second"].as_u64().unwrap() - counts["only_first"].as_u64().unwrap(), 100, "{counts}");
+    let half = dir.path().join("half");
+    let loaded = run(&half, &format!("coins load @/../snapshot {ON}")).good();
+    assert_eq!(
+        (&loaded["coins_loaded"], &loaded["tip_hash"], &loaded["base_height"]),
+        (&299.into(), &BASE.into(), &299.into())
+    );
+    assert!(is_half(&half));
+    let info = run(&half, &format!("info {ON}")).good();
+    assert_eq!((&info["snapshot_blockhash"], &info["height"]), (&BASE.into(), &299.into()));
+}
+
+#[test]
+fn a_half_validated_data_directory_is_finished_by_the_other_program() {
+    let dir = tempfile::tempdir().unwrap();
+    if !is_there() {
+        return;
+    }
+    let Some(()) = folders(dir.path()) else { return };
+    let (server, address) = serving(dir.path());
+    // Begun here, ended by bitcoind.
+    let ours = dir.path().join("ours");
+    copy(&dir.path().join("half"), &ours);
+    run(&ours, &format!("coins load @/../snapshot {ON}")).good();
+    let core = Bitcoind::start(&ours, &["-checkblockindex=1"]);
+    let states = core.rpc(&["getchainstates"]);
+    assert!(states.contains(BASE), "{states}");
+    core.rpc(&["addnode", &address, "onetry"]);
+    let begin = Instant::now();
+    while core.rpc(&["getchainstates"]).contains("snapshot_blockhash") && core.rpc(&["getblockcount"]) != "399"
+        || core.rpc(&["getchainstates"]).matches("\"blocks\"").count() != 1
+    {
+        assert!(begin.elapsed() < PATIENCE, "{}", core.rpc(&["getchainstates"]));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    core.stop();
+    let core = Bitcoind::start(&ours, &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"]);
+    assert_eq!(core.set()["hash_serialized_3"], TIP_HASH);
+    core.stop();
+    assert!(!is_half(&ours));
+    assert_eq!(set(&ours)["hash_serialized_3"], TIP_HASH);
+    // Begun by bitcoind, ended here.
+    let theirs = dir.path().join("theirs");
+    copy(&dir.path().join("half"), &theirs);
+    let core = Bitcoind::start(&theirs, &[]);
+    core.rpc(&["loadtxoutset", dir.path().join("snapshot").to_str().unwrap()]);
+    core.stop();
+    assert!(is_half(&theirs));
+    let done = run(&theirs, &format!("sync {ON} --connect {address} --exit-at-tip"));
+    assert!(done.code == Some(0) && done.err.contains("fully validated"), "{done:?}");
+    assert!(!is_half(&theirs));
+    assert_eq!(set(&theirs)["hash_serialized_3"], TIP_HASH);
+    run(&theirs, &format!("verify {ON} --level 4 --blocks 0")).good();
+    let core = Bitcoind::start(&theirs, &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"]);
+    assert_eq!(core.set()["hash_serialized_3"], TIP_HASH);
+    core.stop();
+    drop(server);
+}

@@ -1,0 +1,163 @@
+//! `coins load`: a second chainstate from a snapshot, as Core's loadtxoutset lays it out.
+//!
+//! The tables are written aside; the index, then the directory's name make it count. A stop before that leaves the data
+//! directory as it was.
+//! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateSnapshot`, `PopulateAndValidateSnapshot`.
+
+use super::super::open::{Purpose, Which, open_existing};
+use super::fill::{FAILED, Wanted, fill};
+use crate::datadir::DataDir;
+use crate::fault::Fault;
+use crate::options::{Events, Options, Prune};
+use crate::snapshot::file::SnapshotFile;
+use crate::tree::{Fate, NodeId};
+use consensus::Params;
+use consensus::params::AssumeUtxo;
+use primitives::{BlockHash, Hash256, Height};
+use std::path::{Path, PathBuf};
+use store::private_files::PrivateDir;
+
+/// Private file with the base block of a loaded snapshot and the hash of its coins: what the past is compared with where
+/// Core knows no hash.
+pub(super) const TRUSTED: &str = "snapshot";
+
+/// What was loaded: names are loadtxoutset's.
+#[derive(Clone, Debug)]
+pub struct LoadReport {
+    /// Coins in the snapshot.
+    pub coins_loaded: u64,
+    /// Hash of its base block.
+    pub tip_hash: BlockHash,
+    /// Its height.
+    pub base_height: Height,
+    /// The file, absolute.
+    pub path: PathBuf,
+    /// `hash_serialized_3` of the coins.
+    pub txoutset_hash: Hash256,
+    /// Core knows this hash; else the user gave it.
+    pub is_known: bool,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// The set that Core knows of a block.
+pub(in crate::jobs) fn known(params: &Params, base: &BlockHash) -> Option<AssumeUtxo> {
+    params.assumeutxo.iter().find(|known| known.block_hash == *base).copied()
+}
+
+/// What the user vouched for, of a snapshot with this base block.
+///
+/// # Errors
+///
+/// What the system says.
+pub(in crate::jobs) fn trusted(private: &PrivateDir, base: &BlockHash) -> Result<Option<Hash256>, Fault> {
+    let Some(bytes) = private.read(TRUSTED, 64)? else { return Ok(None) };
+    let is_of = bytes.len() == 64 && bytes[..32] == base.as_bytes()[..];
+    Ok(is_of.then(|| Hash256(*bytes[32..].first_chunk().expect("32 of 64 bytes"))))
+}
+
+/// Loads a snapshot beside the chainstate. `users_hash` is the `hash_serialized_3` that the user vouches for where Core
+/// knows none of the base block.
+///
+/// # Errors
+///
+/// Core's refusals, with Core's words: nothing is loaded then, and nothing changed. What the system says.
+pub fn load(
+    options: &Options,
+    path: &Path,
+    users_hash: Option<Hash256>,
+    events: Events<'_>,
+) -> Result<LoadReport, Fault> {
+    let file = SnapshotFile::open(&*options.disk, path)?;
+    file.check_network(&options.params)?;
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    // Nothing is removed here, and a pruned data directory is as good as any.
+    let prune = if options.prune == Prune::Off { Prune::Manual } else { options.prune };
+    let options = Options { prune, ..options.clone() };
+    let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;
+    let datadir = &existing.datadir;
+    let base = file.header.base;
+    let failed = |why: String| Fault::refused(format!("Unable to load UTXO snapshot: {why}. ({})", path.display()));
+    if datadir.assumed.is_some() {
+        return Err(failed("Can't activate a snapshot-based chainstate more than once".to_owned()));
+    }
+    let known = known(&options.params, &base);
+    let hash = known.map(|known| known.hash_serialized).or(users_hash);
+    let hash = hash.ok_or_else(|| failed(not_recognized(&options.params, &base)))?;
+    let node = base_node(datadir, &base).map_err(failed)?;
+    if !is_above(datadir, existing.tip, node) {
+        return Err(Fault::refused(format!("{FAILED}Work does not exceed active chainstate. ({})", path.display())));
+    }
+    let height = datadir.headers().height(node);
+    if known.is_none() {
+        datadir.reporter.warn(format!(
+            "Core knows no UTXO set of block {base}: the hash {hash} is yours to trust, until ffwd sync has validated the past. \
+             bitcoind does not start on this data directory before that"
+        ));
+    }
+    let wanted = Wanted {
+        disk: &datadir.disk,
+        layout: &datadir.layout,
+        file: &file,
+        path: &path,
+        height,
+        hash,
+        par: options.par,
+    };
+    fill(&wanted, &datadir.reporter)?;
+    install(datadir, node, base, hash)?;
+    datadir.reporter.note(format!("[snapshot] successfully activated snapshot {base}"));
+    let seconds = datadir.reporter.seconds();
+    let coins_loaded = file.header.coins;
+    let (tip_hash, base_height, txoutset_hash, is_known) = (base, height, hash, known.is_some());
+    Ok(LoadReport { coins_loaded, tip_hash, base_height, path, txoutset_hash, is_known, seconds })
+}
+
+fn not_recognized(params: &Params, base: &BlockHash) -> String {
+    let heights: Vec<String> = params.assumeutxo.iter().map(|known| known.height.to_string()).collect();
+    format!(
+        "assumeutxo block hash in snapshot metadata not recognized (hash: {base}). The following snapshot heights are available: \
+         {}. If you know the hash of its coins, give it as --snapshot-hash",
+        heights.join(", ")
+    )
+}
+
+/// The base block among the headers, if it is on the best chain of them.
+fn base_node(datadir: &DataDir<'_>, base: &BlockHash) -> Result<NodeId, String> {
+    let tree = datadir.headers();
+    let Some(node) = tree.find(base) else {
+        return Err(format!(
+            "The base block header ({base}) must appear in the headers chain. Make sure all headers are syncing, and call \
+             loadtxoutset again"
+        ));
+    };
+    if tree.fate(node) != Fate::Open {
+        return Err(format!("The base block header ({base}) is part of an invalid chain"));
+    }
+    if !tree.is_ancestor(node, tree.best()) {
+        return Err(
+            "A forked headers-chain with more work than the chain with the snapshot base block header exists. Please \
+                    proceed to sync without AssumeUtxo"
+                .to_owned(),
+        );
+    }
+    Ok(node)
+}
+
+/// Whether a block has more work than the tip. Between equals the one that is connected came first.
+pub(in crate::jobs) fn is_above(datadir: &DataDir<'_>, tip: NodeId, base: NodeId) -> bool {
+    let tree = datadir.headers();
+    tree.work(base) > tree.work(tip)
+}
+
+/// Makes the filled directory count.
+fn install(datadir: &DataDir<'_>, node: NodeId, base: BlockHash, hash: Hash256) -> Result<(), Fault> {
+    let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
+    let memory = [*base.as_bytes(), hash.0].concat();
+    datadir.with_room(|| private.write(TRUSTED, &memory))?;
+    datadir.index.write().assume(node);
+    datadir.index.write().list_assumed();
+    datadir.write_index(None)?;
+    datadir.with_room(|| datadir.writer.settle())?;
+    datadir.with_room(|| store::chainstate::install_snapshot(&*datadir.disk, &datadir.layout, base))
+}

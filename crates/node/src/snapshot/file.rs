@@ -1,0 +1,140 @@
+//! A snapshot file, read from front to back in pieces.
+
+use crate::fault::Fault;
+use consensus::{Chain, Params};
+use disk::{Disk, DiskFile};
+use primitives::Height;
+use primitives::snapshot::{CoinsParser, ENTRY_BYTES_MAX, HEADER_BYTES, Next, SnapshotCoin, SnapshotHeader};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// An open snapshot file.
+#[derive(Debug)]
+pub(crate) struct SnapshotFile {
+    file: Arc<dyn DiskFile>,
+    bytes: u64,
+    /// What stands before the coins.
+    pub(crate) header: SnapshotHeader,
+}
+
+/// The network of a magic.
+pub(crate) fn network_of(magic: [u8; 4]) -> Option<Chain> {
+    Chain::ALL.into_iter().find(|chain| Params::new(*chain).magic == magic)
+}
+
+impl SnapshotFile {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    ///
+    /// It is missing, or no snapshot; what the system says.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<SnapshotFile, Fault> {
+        let file = disk.open(path).map_err(|why| {
+            Fault::refused(format!("Couldn't open file {} for reading. ({})", path.display(), why.source))
+        })?;
+        let bytes = file.len().map_err(store::Fault::from)?;
+        let mut start = [0; HEADER_BYTES];
+        let count = file.read_at(0, &mut start).map_err(store::Fault::from)?;
+        let header = SnapshotHeader::decode(&start[..count])
+            .map_err(|why| Fault::refused(format!("Unable to parse metadata: {why} ({})", path.display())))?;
+        Ok(SnapshotFile { file, bytes, header })
+    }
+
+    /// Says no to a file of another network.
+    ///
+    /// # Errors
+    ///
+    /// Whose it is. Source: Bitcoin Core b88bffe, `SnapshotMetadata::Unserialize`.
+    pub(crate) fn check_network(&self, params: &Params) -> Result<(), Fault> {
+        if self.header.network == params.magic {
+            return Ok(());
+        }
+        let path = self.file.path().display();
+        Err(Fault::refused(match network_of(self.header.network) {
+            Some(chain) => format!(
+                "Unable to parse metadata: The network of the snapshot ({chain}) does not match the network of this node ({}). \
+                 ({path}, byte 7)",
+                params.chain
+            ),
+            None => format!(
+                "Unable to parse metadata: This snapshot has been created for an unrecognized network. This could be a custom \
+                 signet, a new testnet or possibly caused by data corruption. ({path}, byte 7)"
+            ),
+        }))
+    }
+
+    /// Its length.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its coins, from the first one on. `failed` stands before the reason where it proves not to be whole.
+    pub(crate) fn coins(&self, height_max: Height, failed: &'static str) -> CoinsReader<'_> {
+        let parser = CoinsParser::new(&self.header, height_max);
+        CoinsReader { file: self, parser, buffer: Vec::new(), read: HEADER_BYTES as u64, failed }
+    }
+}
+
+/// Reads the coins of a snapshot in bounded memory.
+#[derive(Debug)]
+pub(crate) struct CoinsReader<'f> {
+    file: &'f SnapshotFile,
+    parser: CoinsParser,
+    /// What was read and not parsed.
+    buffer: Vec<u8>,
+    /// Offset behind it in the file.
+    read: u64,
+    failed: &'static str,
+}
+
+impl CoinsReader<'_> {
+    /// Reads about a MiB, and gives its coins to `each`; says whether there may be more.
+    ///
+    /// # Errors
+    ///
+    /// The file is not what its header promises: where, in Core's words; what the system says; what `each` says.
+    pub(crate) fn piece(
+        &mut self,
+        mut each: impl FnMut(&SnapshotCoin<'_>) -> Result<(), Fault>,
+    ) -> Result<bool, Fault> {
+        let kept = self.buffer.len();
+        let left = self.file.bytes - self.read;
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+        self.buffer.resize(kept + wanted, 0);
+        self.file.file.read_exact_at(self.read, &mut self.buffer[kept..]).map_err(store::Fault::from)?;
+        self.read += wanted as u64;
+        let is_last = self.read == self.file.bytes;
+        let mut at = 0;
+        loop {
+            let rest = &self.buffer[at..];
+            // Always enough for an answer, so that nothing is parsed twice.
+            if !is_last && rest.len() < ENTRY_BYTES_MAX {
+                break;
+            }
+            let (next, taken) = self.parser.next(rest, is_last).map_err(|why| {
+                Fault::refused(format!("{}{why}. ({})", self.failed, self.file.file.path().display()))
+            })?;
+            at += taken;
+            match next {
+                Next::Coin(coin) => each(&coin)?,
+                Next::More => break,
+                Next::End => return Ok(false),
+            }
+        }
+        self.buffer.drain(..at);
+        Ok(true)
+    }
+
+    /// Coins read so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.parser.count()
+    }
+
+    /// Offset of the next coin in the file.
+    pub(crate) fn offset(&self) -> u64 {
+        self.parser.offset()
+    }
+}

@@ -1,0 +1,258 @@
+//! The second chainstate, from a snapshot, beside the one that validates the past.
+//!
+//! ```text
+//! chainstate/                        fully validated, on its way to the base block
+//! chainstate_snapshot/               the same as chainstate/, from the snapshot on
+//! chainstate_snapshot/base_blockhash the base block's hash, 32 bytes; without it Core takes no notice of the directory
+//! chainstate_todelete/               the former chainstate/, while one takes the place of the other
+//! chainstate_snapshot_INVALID/       a snapshot that proved false
+//! ffwd/chainstate_snapshot/          one that is being written
+//! ```
+//!
+//! It is written aside and moved into its place when it is whole. Once the base block is validated, the two are swapped
+//! in one step where the system has one, so that at every instant either of Core and ffwd goes on from what lies there.
+//! Source: Bitcoin Core b88bffe, node/utxo_snapshot.cpp, `ChainstateManager::ValidatedSnapshotCleanup`,
+//! `Chainstate::InvalidateCoinsDBOnDisk`.
+
+use super::replace::remove_if_there;
+use crate::fault::{Fault, FaultKind, Result};
+use crate::layout::Layout;
+use crate::private_files::{read_small, write_whole};
+use disk::{Disk, DiskError};
+use leveldb::Db;
+use primitives::BlockHash;
+use std::path::PathBuf;
+
+/// File that names the base block.
+const BASE_BLOCKHASH: &str = "base_blockhash";
+/// More bytes than that file has; Core warns of those behind the hash, and reads on.
+const BASE_BYTES_MAX: usize = 4096;
+
+fn to_delete(layout: &Layout) -> PathBuf {
+    layout.net_dir().join("chainstate_todelete")
+}
+
+/// The base block of the chainstate from a snapshot; `None` where there is none, or one that Core would not take notice
+/// of.
+///
+/// # Errors
+///
+/// A file that is shorter than a hash; what the system says.
+pub fn snapshot_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHash>> {
+    let path = layout.snapshot_dir().join(BASE_BLOCKHASH);
+    let Some(bytes) = read_small(disk, &path, BASE_BYTES_MAX)? else { return Ok(None) };
+    match bytes.first_chunk() {
+        Some(hash) => Ok(Some(BlockHash::from_bytes(*hash))),
+        None => {
+            let advice = "Remove the directory, and load the snapshot again";
+            let found = format!("{} bytes", bytes.len());
+            Err(Fault::new(FaultKind::Damaged, &path, "the hash of a block, 32 bytes", found, advice))
+        }
+    }
+}
+
+/// Ends what was cut short: by a kill, here or in Core. To be called at every start; does nothing most of the time.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn finish_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let (now, from_snapshot, old) = (layout.chainstate_dir(), layout.snapshot_dir(), to_delete(layout));
+    let has_old = disk.metadata(&old)?.is_some();
+    if has_old && disk.metadata(&now)?.is_none() && disk.metadata(&from_snapshot)?.is_some() {
+        disk.rename(&from_snapshot, &now)?;
+        disk.sync_dir_once(layout.net_dir())?;
+    }
+    if disk.metadata(&from_snapshot)?.is_some() && disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_none() {
+        // What swapped places with a validated one, or what Core had not written to its end.
+        remove_if_there(disk, &old)?;
+        disk.rename(&from_snapshot, &old)?;
+        disk.sync_dir_once(layout.net_dir())?;
+    }
+    if disk.metadata(&now)?.is_some() {
+        remove_if_there(disk, &old)?;
+    }
+    remove_if_there(disk, &layout.new_snapshot_dir())
+}
+
+/// Prepares the directory for a chainstate from a snapshot, and gives its name: empty, and out of Core's sight.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn begin_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<PathBuf> {
+    let dir = layout.new_snapshot_dir();
+    remove_if_there(disk, &dir)?;
+    Ok(dir)
+}
+
+/// Moves the whole and closed chainstate of [`begin_snapshot`] into its place; from here on it counts.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn install_snapshot(disk: &dyn Disk, layout: &Layout, base: BlockHash) -> Result<()> {
+    let dir = layout.new_snapshot_dir();
+    let path = dir.join(BASE_BLOCKHASH);
+    write_whole(disk, &path, &dir.join("base_blockhash.new"), base.as_bytes())?;
+    disk.sync_dir_once(&dir)?;
+    disk.rename(&dir, &layout.snapshot_dir())?;
+    disk.sync_dir_once(layout.net_dir())?;
+    disk.sync_dir_once(&layout.private_dir())?;
+    Ok(())
+}
+
+/// The past is validated: the chainstate from the snapshot takes the place of the other one, which is removed. Both are
+/// closed.
+///
+/// # Errors
+///
+/// What the system says; [`finish_snapshot`] ends what was begun.
+pub fn validated_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let (now, from_snapshot, old) = (layout.chainstate_dir(), layout.snapshot_dir(), to_delete(layout));
+    remove_if_there(disk, &old)?;
+    match disk.exchange(&now, &from_snapshot) {
+        Ok(()) => {}
+        Err(why) if why.is_unsupported() => {
+            disk.rename(&now, &old)?;
+            disk.sync_dir_once(layout.net_dir())?;
+            disk.rename(&from_snapshot, &now)?;
+        }
+        Err(why) => return Err(why.into()),
+    }
+    disk.sync_dir_once(layout.net_dir())?;
+    finish_snapshot(disk, layout)
+}
+
+/// The snapshot proved false: its chainstate is moved where neither program uses it. It is closed.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn invalid_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<PathBuf> {
+    let (dir, invalid) = (layout.snapshot_dir(), layout.net_dir().join("chainstate_snapshot_INVALID"));
+    if Db::exists(disk, &dir)? {
+        drop(disk.lock(&dir.join("LOCK"))?);
+    }
+    remove_if_there(disk, &invalid)?;
+    disk.rename(&dir, &invalid).map_err(DiskError::of_last_try)?;
+    disk.sync_dir_once(layout.net_dir())?;
+    Ok(invalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chainstate;
+    use disk::{Fault as Accident, Loss, SimDisk};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    const BASE: BlockHash = BlockHash::from_bytes([7; 32]);
+
+    fn layout() -> Layout {
+        Layout::new(Path::new("/d"), "regtest", None)
+    }
+
+    fn tip(disk: &Arc<dyn Disk>, dir: &Path) -> Option<BlockHash> {
+        Chainstate::open_read_only(disk.clone(), dir).unwrap().best_block().unwrap()
+    }
+
+    fn make(disk: &Arc<dyn Disk>, dir: &Path, best: u8) {
+        let coins = Chainstate::open_with(disk.clone(), dir, [1; 8]).unwrap();
+        let commit = coins.begin_commit(BlockHash::from_bytes([best; 32]), 1, 100).unwrap().unwrap();
+        commit.finish().unwrap();
+    }
+
+    fn prepared(seed: u64) -> SimDisk {
+        let sim = SimDisk::new(seed);
+        let disk = sim.shared();
+        disk.create_dir_all(Path::new("/d")).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
+        layout().create(&*disk).unwrap();
+        make(&disk, &layout().chainstate_dir(), 1);
+        let dir = begin_snapshot(&*disk, &layout()).unwrap();
+        make(&disk, &dir, 9);
+        sim
+    }
+
+    /// Stopped at every operation: the chainstate is the old one or the new one, and the same step leads to the end.
+    #[test]
+    fn a_validated_snapshot_takes_the_place_of_the_other_at_every_stop() {
+        for at in 0..60 {
+            let sim = prepared(at);
+            let disk = sim.shared();
+            install_snapshot(&*disk, &layout(), BASE).unwrap();
+            assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), Some(BASE));
+            sim.fail_at(sim.operations() + at, 1, Accident::Stop);
+            let done = validated_snapshot(&*disk, &layout());
+            for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
+                let sim = sim.reopen(loss);
+                let disk = sim.shared();
+                finish_snapshot(&*disk, &layout()).unwrap();
+                let now = tip(&disk, &layout().chainstate_dir());
+                let is_half = snapshot_base(&*disk, &layout()).unwrap().is_some();
+                assert_eq!(now, Some(BlockHash::from_bytes([if is_half { 1 } else { 9 }; 32])), "{at} {loss:?}");
+                assert!(done.is_err() || !is_half);
+                if is_half {
+                    assert_eq!(tip(&disk, &layout().snapshot_dir()), Some(BlockHash::from_bytes([9; 32])));
+                    validated_snapshot(&*disk, &layout()).unwrap();
+                    assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([9; 32])));
+                }
+                for gone in ["chainstate_snapshot", "chainstate_todelete"] {
+                    assert!(disk.metadata(&layout().net_dir().join(gone)).unwrap().is_none(), "{gone}");
+                }
+            }
+            if done.is_ok() {
+                break;
+            }
+            assert!(at < 59, "it has fewer operations");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_counts_whole_or_not_at_all() {
+        for at in 0..40 {
+            let sim = prepared(at);
+            sim.fail_at(sim.operations() + at, 1, Accident::Stop);
+            let done = install_snapshot(&*sim.shared(), &layout(), BASE);
+            for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
+                let sim = sim.reopen(loss);
+                let disk = sim.shared();
+                finish_snapshot(&*disk, &layout()).unwrap();
+                let base = snapshot_base(&*disk, &layout()).unwrap();
+                assert!(base.is_none() || tip(&disk, &layout().snapshot_dir()) == Some(BlockHash::from_bytes([9; 32])));
+                assert!(base.is_some() || done.is_err(), "{at} {loss:?}");
+                assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([1; 32])));
+            }
+            if done.is_ok() {
+                return;
+            }
+        }
+        panic!("it has fewer than 40 operations");
+    }
+
+    #[test]
+    fn leftovers_of_core_are_understood() {
+        let sim = prepared(1);
+        let disk = sim.shared();
+        install_snapshot(&*disk, &layout(), BASE).unwrap();
+        // Cut between Core's two renames.
+        disk.rename(&layout().chainstate_dir(), &to_delete(&layout())).unwrap();
+        finish_snapshot(&*disk, &layout()).unwrap();
+        assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([9; 32])));
+        assert!(disk.metadata(&to_delete(&layout())).unwrap().is_none());
+        // A load of Core's that was cut: no base_blockhash.
+        make(&disk, &layout().snapshot_dir(), 5);
+        assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), None);
+        finish_snapshot(&*disk, &layout()).unwrap();
+        assert!(disk.metadata(&layout().snapshot_dir()).unwrap().is_none());
+        // A file that is cut.
+        disk.create_dir_all(&layout().snapshot_dir()).unwrap();
+        disk.create(&layout().snapshot_dir().join(BASE_BLOCKHASH)).unwrap().write_at(0, &[1; 31]).unwrap();
+        let why = snapshot_base(&*disk, &layout()).unwrap_err().to_string();
+        assert!(why.contains("found 31 bytes"), "{why}");
+        let aside = invalid_snapshot(&*disk, &layout()).unwrap();
+        assert!(disk.metadata(&aside).unwrap().is_some() && snapshot_base(&*disk, &layout()).unwrap().is_none());
+    }
+}
