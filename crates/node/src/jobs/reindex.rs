@@ -43,13 +43,14 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
         let headers = before.bare_headers(&scan.blocks, &locked)?;
+        // What is asked for is made anew with the blocks, as in Core. First of all: beside an index of blocks that is made anew
+        // an old one could be taken for this run's, which a stop had cut short.
+        for &kind in &options.indexes {
+            reporter.with_room(|| IndexDb::remove(&*disk, &layout, kind))?;
+        }
         let begun = reporter.with_room(|| store::reindex::begin(&disk, &layout, &headers))?;
         if begun.was_damaged {
             reporter.warn("The old block index was damaged and is replaced");
-        }
-        // What is asked for is made anew with the blocks, as in Core.
-        for &kind in &options.indexes {
-            reporter.with_room(|| IndexDb::remove(&*disk, &layout, kind))?;
         }
         if begun.removed_snapshot {
             reporter.note("A chainstate from a snapshot was removed: rebuilding it from the blocks");
