@@ -2,12 +2,14 @@
 //!
 //! A coin is 16 bytes: the number of its transaction in the chain (its txid need not be known yet), the number of the
 //! output, and the output itself: value in the upper 44 bits, kind in 4, key in 16.
+//! Old coins that the first phase made are not kept but as their [`Split`], until they are spent.
 //!
 //! Absent on purpose: txids and scripts, which `ids` and `keys` have.
 
 use super::profile::{Kind, Model, RECENT_BLOCKS};
 use super::rng::Rng;
-use std::collections::VecDeque;
+use super::split::Split;
+use std::collections::{HashMap, VecDeque};
 
 /// What an output is worth and how it is locked; for [`Kind::OpReturn`] the key is the number of bytes of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,10 +53,65 @@ pub(super) struct Coin {
 pub(super) struct Coins {
     /// Of the block in the making.
     fresh: Vec<Coin>,
+    /// What the block in the making splits.
+    split: Option<Split>,
     /// Of each of the last [`RECENT_BLOCKS`] blocks, the newest in front.
-    recent: VecDeque<Vec<Coin>>,
+    recent: VecDeque<(Vec<Coin>, Option<Split>)>,
     /// All others.
-    old: Vec<Coin>,
+    old: Old,
+    /// A coin was taken.
+    is_touched: bool,
+}
+
+/// A list of coins, of which the first ones are as they were made.
+#[derive(Debug, Default)]
+struct Old {
+    splits: Vec<Split>,
+    /// How many coins there are up to and with each split.
+    ends: Vec<usize>,
+    /// Coins of the splits that are left: the first ones.
+    split_count: usize,
+    /// Those of them in whose place another coin lies now.
+    moved: HashMap<usize, Coin>,
+    /// Behind those of the splits.
+    rest: Vec<Coin>,
+}
+
+impl Old {
+    fn len(&self) -> usize {
+        self.split_count + self.rest.len()
+    }
+
+    /// Adds all coins of a split. Nothing was taken yet, and nothing else added.
+    fn push_split(&mut self, split: Split) {
+        assert!(self.rest.is_empty() && self.moved.is_empty(), "splits come first");
+        self.split_count += split.count;
+        self.ends.push(self.split_count);
+        self.splits.push(split);
+    }
+
+    /// The coin of a place among those of the splits, if none was moved there.
+    fn made(&self, place: usize) -> Coin {
+        let split = self.ends.partition_point(|&end| end <= place);
+        let start = if split == 0 { 0 } else { self.ends[split - 1] };
+        self.splits[split].coin(place - start)
+    }
+
+    /// Takes the coin of a place, and moves the last one there.
+    fn swap_remove(&mut self, place: usize) -> Coin {
+        let last_place = self.len() - 1;
+        let last = self.rest.pop().unwrap_or_else(|| {
+            self.split_count -= 1;
+            self.moved.remove(&last_place).unwrap_or_else(|| self.made(last_place))
+        });
+        if place == last_place {
+            return last;
+        }
+        match place.checked_sub(self.split_count) {
+            Some(at) => std::mem::replace(&mut self.rest[at], last),
+            None => self.moved.insert(place, last).unwrap_or_else(|| self.made(place)),
+        }
+    }
 }
 
 /// How long ago a coin was made.
@@ -78,19 +135,27 @@ impl Coins {
 
     /// Adds a coin of a block long ago.
     pub(super) fn add_old(&mut self, coin: Coin) {
-        self.old.push(coin);
+        self.old.rest.push(coin);
+    }
+
+    /// The coins that are added to the block in the making from now on are those of a split.
+    pub(super) fn begin_split(&mut self, split: Split) {
+        self.split = Some(split);
     }
 
     /// Ends a block: its coins are one block old from now on.
     pub(super) fn end_block(&mut self) {
-        self.recent.push_front(std::mem::take(&mut self.fresh));
+        self.recent.push_front((std::mem::take(&mut self.fresh), self.split.take()));
         if self.recent.len() > RECENT_BLOCKS {
-            self.old.extend(self.recent.pop_back().expect("it is not empty"));
+            match self.recent.pop_back().expect("it is not empty") {
+                (_, Some(split)) if !self.is_touched && self.old.rest.is_empty() => self.old.push_split(split),
+                (coins, _) => self.old.rest.extend(coins),
+            }
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.fresh.len() + self.recent.iter().map(Vec::len).sum::<usize>() + self.old.len()
+        self.fresh.len() + self.recent.iter().map(|(coins, _)| coins.len()).sum::<usize>() + self.old.len()
     }
 
     /// Draws the age of a coin to spend.
@@ -107,17 +172,26 @@ impl Coins {
 
     /// Takes a coin of that age. Without one, takes an older one, or else a newer one; `None` when there is no coin.
     pub(super) fn take(&mut self, age: Age, chained: bool, rng: &mut Rng) -> Option<Coin> {
+        self.is_touched = true;
         let taken = match age {
             Age::SameBlock if chained => self.fresh.pop(),
             Age::SameBlock => swap_remove(&mut self.fresh, rng),
-            Age::Blocks(blocks) => self.recent.get_mut(blocks - 1).and_then(|coins| swap_remove(coins, rng)),
-            Age::Old => swap_remove(&mut self.old, rng),
+            Age::Blocks(blocks) => self.recent.get_mut(blocks - 1).and_then(|(coins, _)| swap_remove(coins, rng)),
+            Age::Old => self.take_old(rng),
         };
         taken.or_else(|| self.take_oldest(rng))
     }
 
+    fn take_old(&mut self, rng: &mut Rng) -> Option<Coin> {
+        let count = self.old.len();
+        (count > 0).then(|| self.old.swap_remove(rng.index(count)))
+    }
+
     fn take_oldest(&mut self, rng: &mut Rng) -> Option<Coin> {
-        let lists = std::iter::once(&mut self.old).chain(self.recent.iter_mut().rev()).chain([&mut self.fresh]);
+        if self.old.len() > 0 {
+            return self.take_old(rng);
+        }
+        let lists = self.recent.iter_mut().rev().map(|(coins, _)| coins).chain([&mut self.fresh]);
         lists.into_iter().find(|coins| !coins.is_empty()).and_then(|coins| swap_remove(coins, rng))
     }
 }
@@ -134,6 +208,30 @@ mod tests {
                 assert_eq!((out.value(), out.kind(), out.key()), (value, kind, key));
             }
         }
+    }
+
+    /// Splits and what was moved, beside a plain list of the same coins.
+    #[test]
+    fn old_coins_are_as_in_a_plain_list() {
+        let model = super::super::profile::Profile::default().model();
+        let (mut old, mut plain, mut rng) = (Old::default(), Vec::new(), Rng::new(4, 4));
+        for (first_tx, count) in [(1, 60), (9, 1), (20, 25), (30, 111)] {
+            let rng = Rng::new(u64::from(first_tx), 0);
+            let split = Split { model, keys: 90, unit: 1000, count, first_tx, halvings: first_tx % 3, rng };
+            plain.extend((0..count).map(|index| split.coin(index)));
+            old.push_split(split);
+        }
+        while !plain.is_empty() {
+            if rng.below(3) == 0 && plain.len() < 300 {
+                let coin = Coin { tx: 1_000_000, vout: rng.below(9) as u32, out: Out::new(5, Kind::P2tr, 3) };
+                plain.push(coin);
+                old.rest.push(coin);
+            }
+            let place = rng.index(plain.len());
+            assert_eq!(old.swap_remove(place), plain.swap_remove(place));
+            assert_eq!(old.len(), plain.len());
+        }
+        assert!(old.moved.is_empty(), "nothing is kept of what is gone");
     }
 
     #[test]

@@ -49,12 +49,12 @@ pub(super) struct BlockFiles {
 }
 
 impl BlockFiles {
-    /// Makes `folder` and its first file, with the genesis block in it.
+    /// Makes `folder` and its first file, with the genesis block in it; blocks are to be `spacing` seconds apart.
     ///
     /// # Errors
     ///
     /// [`Error::Taken`] when `folder` has blocks, undo data, an index or a key already; [`Error::Io`].
-    pub(super) fn create(folder: &Path, params: &Params) -> Result<BlockFiles, Error> {
+    pub(super) fn create(folder: &Path, params: &Params, spacing: u32) -> Result<BlockFiles, Error> {
         fs::create_dir_all(folder).map_err(|why| Error::io("make the directory", folder, why))?;
         refuse_taken(folder)?;
         let genesis = Header(*params.genesis.first_chunk().expect("a genesis block has a header"));
@@ -64,7 +64,7 @@ impl BlockFiles {
             magic: params.magic,
             bits: genesis.bits(),
             target: Target::from_compact(genesis.bits()).expect("the genesis block has a target"),
-            spacing: params.pow_target_spacing,
+            spacing,
             file,
             path,
             number: 0,
@@ -169,7 +169,7 @@ mod tests {
     fn record_beyond_file_size_starts_the_next_file() {
         let folder = tempfile::tempdir().unwrap();
         let params = Params::new(Chain::Regtest);
-        let mut files = BlockFiles::create(folder.path(), &params).unwrap();
+        let mut files = BlockFiles::create(folder.path(), &params, 600).unwrap();
         let genesis = 8 + params.genesis.len() as u64;
         let body = |bytes: usize| vec![0; bytes - 8 - HEADER_BYTES - 1];
         // (bytes of the record, file that it must be in)
@@ -192,7 +192,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             fs::write(folder.path().join(".lock"), "").unwrap();
             fs::write(folder.path().join(name), "").unwrap();
-            let why = BlockFiles::create(folder.path(), &Params::new(Chain::Regtest)).unwrap_err();
+            let why = BlockFiles::create(folder.path(), &Params::new(Chain::Regtest), 600).unwrap_err();
             assert!(matches!(&why, Error::Taken { found } if found.ends_with(name)), "{name}: {why}");
         }
     }

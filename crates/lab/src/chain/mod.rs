@@ -5,7 +5,7 @@
 //! so deep that a node may assume their scripts valid.
 //!
 //! - [`profile`]: how many inputs and outputs, of which kinds, how old.
-//! - `plan`: which transaction spends what. `coins`: what there is to spend.
+//! - `plan`: which transaction spends what. `coins`: what there is to spend; `split`: most of it, made again when it is wanted.
 //! - `keys`, `sign`, `build`, `ids`: the bytes. `pipeline`: on all cores. `files`: on the disk.
 //!
 //! Absent on purpose: judging. That the chain is valid is for others to find (the tests, Core, ffwd itself).
@@ -20,6 +20,7 @@ mod plan;
 pub mod profile;
 mod rng;
 mod sign;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -41,10 +42,12 @@ use std::time::Instant;
 
 /// Coins that a chain has at least: with fewer a full block is not like a real one.
 pub const UTXOS_MIN: u64 = 1_000;
-/// Coins that a chain has at most: regtest's money, divided by more, is not worth the fees.
-pub const UTXOS_MAX: u64 = 50_000_000;
-/// Height that a chain has at most. Blocks are ten minutes apart from 2011 on, and none may be later than now.
-pub const HEIGHT_MAX: u32 = 700_000;
+/// Coins that a chain has at most: somewhat more than mainnet. Regtest's money, divided by many more, is not worth the fees.
+pub const UTXOS_MAX: u64 = 200_000_000;
+/// Height that a chain has at most. Blocks begin in 2011, and none may be later than now.
+pub const HEIGHT_MAX: u32 = 1_400_000;
+/// Height up to which blocks are ten minutes apart; in a higher chain they are five.
+const HEIGHT_SPACED: u32 = HEIGHT_MAX / 2;
 /// Coins for each key of the pool, and how many keys it has at least and at most.
 const COINS_PER_KEY: u64 = 64;
 const KEYS_MIN: u64 = 1_024;
@@ -94,7 +97,8 @@ impl FromStr for Signatures {
 pub struct Options {
     /// The data directory to be. Blocks go to `regtest/blocks` in it.
     pub out: PathBuf,
-    /// Full blocks. Making one takes 0.14 MB of memory to the end (36 bytes for each txid), beside 16 bytes for each coin.
+    /// Full blocks. Making one takes 0.14 MB of memory to the end (36 bytes for each txid), beside 2 bytes for each
+    /// coin of the first phase, and some 60 for each of them that was spent.
     pub blocks: u32,
     /// Chains of different seeds have nothing in common.
     pub seed: u64,
@@ -245,7 +249,8 @@ pub fn generate(options: &Options, mut progress: impl FnMut(Progress)) -> Result
     let shape = shape(options)?;
     let params = Params::new(Chain::Regtest);
     let folder = options.out.join(Chain::Regtest.net_dir()).join("blocks");
-    let mut files = BlockFiles::create(&folder, &params)?;
+    let spacing = params.pow_target_spacing / if shape.height() > Height::new(HEIGHT_SPACED) { 2 } else { 1 };
+    let mut files = BlockFiles::create(&folder, &params, spacing)?;
     let threads = options.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let count = (options.utxos / COINS_PER_KEY).clamp(KEYS_MIN, KEYS_MAX);
     let keys = Keys::new(options.seed, count as usize, threads.get());

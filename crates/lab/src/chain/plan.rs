@@ -11,6 +11,7 @@ use super::coins::{Coin, Coins, Out};
 use super::keys::Keys;
 use super::profile::{Kind, Model};
 use super::rng::Rng;
+use super::split::{self, Split, TX_COINS};
 use consensus::{COINBASE_MATURITY, MAX_BLOCK_SIGOPS_COST, Params, WITNESS_SCALE_FACTOR, spend};
 use primitives::Height;
 use primitives::encode::compact_size_bytes;
@@ -18,8 +19,6 @@ use std::collections::VecDeque;
 
 /// Coins that a block of the first phase makes: two thirds of its weight.
 const FAN_OUT_COINS: u64 = 17_700;
-/// Coins that a transaction of the first phase makes.
-const FAN_OUT_TX_COINS: u64 = 25;
 /// Fee that a transaction of the first phase pays for each output: about a satoshi per virtual byte.
 const FAN_OUT_FEE: u64 = 40;
 /// Weight kept for header, count and coinbase.
@@ -232,8 +231,7 @@ impl Planner {
     }
 
     fn draw_output(&mut self, value: u64) -> Out {
-        let kind = self.model.draw_kind(&mut self.rng);
-        Out::new(value, kind, self.rng.below(self.keys) as u16)
+        split::draw_output(&mut self.rng, self.model, self.keys, value)
     }
 
     /// Splits the coinbase that has matured, and what is left of those before: one transaction makes a coin for each of
@@ -245,8 +243,9 @@ impl Planner {
         let money: u64 = self.block.inputs.iter().map(|coin| coin.out.value()).sum();
         let count = self.coins_left.min(FAN_OUT_COINS);
         self.coins_left -= count;
-        let values = self.draw_values(count as usize, money);
-        let groups: Vec<&[u64]> = values.chunks(FAN_OUT_TX_COINS as usize).collect();
+        let rng = self.rng.clone();
+        let (values, halvings) = self.draw_values(count as usize, money);
+        let groups: Vec<&[u64]> = values.chunks(TX_COINS).collect();
         let mut left = money;
         for group in &groups {
             let value = group.iter().sum::<u64>() + group.len() as u64 * FAN_OUT_FEE;
@@ -259,6 +258,8 @@ impl Planner {
         self.block.outputs.push(treasury);
         let first = self.next_tx;
         self.end_transaction(fee, 0);
+        let (model, keys, unit, count) = (self.model, self.keys, self.unit(), count as usize);
+        self.coins.begin_split(Split { model, keys, unit, count, first_tx: first, halvings, rng });
         // The treasury is for the next block of this phase, or an old coin like any other.
         let coin = Coin { tx: first, vout: groups.len() as u32, out: treasury };
         if self.coins_left > 0 {
@@ -282,21 +283,23 @@ impl Planner {
         }
     }
 
+    /// What [`split::draw_value`] doubles up to nine times: 5.5 units is the mean.
+    fn unit(&self) -> u64 {
+        self.coin_mean * 2 / 11 + 1
+    }
+
     /// Values of `count` coins around the wanted mean, few of them great; smaller where `money` does not suffice for that.
-    fn draw_values(&mut self, count: usize, money: u64) -> Vec<u64> {
-        // Half of the coins have the unit, a quarter twice that, and so on ten times: 5.5 units is the mean.
-        let unit = self.coin_mean * 2 / 11 + 1;
-        let mut values: Vec<u64> = (0..count)
-            .map(|_| {
-                let doublings = self.rng.next().trailing_zeros().min(9);
-                (unit << doublings) * (512 + self.rng.below(1024)) / 1024 + 1
-            })
-            .collect();
-        let outputs = (count + count.div_ceil(FAN_OUT_TX_COINS as usize)) as u64;
+    /// And how often they were halved for that.
+    fn draw_values(&mut self, count: usize, money: u64) -> (Vec<u64>, u32) {
+        let unit = self.unit();
+        let mut values: Vec<u64> = (0..count).map(|_| split::draw_value(&mut self.rng, unit)).collect();
+        let outputs = (count + count.div_ceil(TX_COINS)) as u64;
+        let mut halvings = 0;
         while values.iter().sum::<u64>() + FAN_OUT_FEE * outputs > money {
-            values.iter_mut().for_each(|value| *value = *value / 2 + 1);
+            values.iter_mut().for_each(|value| *value = split::halved(*value));
+            halvings += 1;
         }
-        values
+        (values, halvings)
     }
 
     /// Adds transactions until the block has the weight that is drawn for it.

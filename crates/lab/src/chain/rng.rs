@@ -27,6 +27,11 @@ impl Rng {
         z ^ z >> 31
     }
 
+    /// Leaves out this many numbers.
+    pub(super) fn skip(&mut self, count: u64) {
+        self.0 = self.0.wrapping_add(STEP.wrapping_mul(count));
+    }
+
     /// A number below `end`, which must not be 0. The bias is below `end / 2^64`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
@@ -62,6 +67,18 @@ mod tests {
             [rng.next(), rng.next(), rng.next()],
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
         );
+    }
+
+    #[test]
+    fn rng_skips_numbers() {
+        for count in [0, 1, 7, 1000] {
+            let (mut one, mut other) = (Rng::new(1, 2), Rng::new(1, 2));
+            one.skip(count);
+            for _ in 0..count {
+                other.next();
+            }
+            assert_eq!(one.next(), other.next(), "{count}");
+        }
     }
 
     #[test]

@@ -308,6 +308,32 @@ fn subsidies_cover_any_number_of_coins() {
     }
 }
 
+/// What is spent of the first phase's coins, made again from their draws, is what its blocks made.
+#[test]
+fn coins_that_are_spent_are_those_that_were_made() {
+    // More blocks than are kept as they are; money is short in the last ones, and the last is not full.
+    let (blocks, shape, _) = planned(17_700 * 130 + 30, 3);
+    let mut made = std::collections::HashMap::new();
+    let (mut spent, mut of_splits) = (0, 0);
+    for block in &blocks {
+        for coin in &block.inputs {
+            if let Some(out) = made.remove(&(coin.tx, coin.vout)) {
+                assert_eq!(out, coin.out, "{coin:?}");
+                spent += 1;
+                of_splits += u32::from(block.height.to_u32() > shape.fan_out);
+            }
+        }
+        let mut from = 0;
+        for (index, tx) in block.txs.iter().enumerate() {
+            let outputs = &block.outputs[from..tx.outputs_end as usize];
+            let number = block.first_tx + 1 + index as u32;
+            made.extend((0..).zip(outputs).map(|(vout, out)| ((number, vout), *out)));
+            from = tx.outputs_end as usize;
+        }
+    }
+    assert!(spent > 10_000 && of_splits > 5_000, "{spent} and {of_splits}");
+}
+
 #[test]
 fn bad_options_are_refused_with_advice() {
     let folder = tempfile::tempdir().unwrap();
@@ -316,9 +342,9 @@ fn bad_options_are_refused_with_advice() {
     fs::write(folder.path().join("file"), "").unwrap();
     for (row, options, want) in [
         ("no coins", Options { utxos: 999, ..good.clone() }, "999 coins: give from 1000 to"),
-        ("too many coins", Options { utxos: u64::MAX, ..good.clone() }, "coins: give from 1000 to 50000000"),
-        ("too high", Options { tail: 700_000, ..good.clone() }, "height 700101, the limit is 700000"),
-        ("beyond 32 bits", Options { blocks: u32::MAX, ..good.clone() }, "more than 700000 blocks"),
+        ("too many coins", Options { utxos: u64::MAX, ..good.clone() }, "coins: give from 1000 to 200000000"),
+        ("too high", Options { tail: 1_400_000, ..good.clone() }, "height 1400101, the limit is 1400000"),
+        ("beyond 32 bits", Options { blocks: u32::MAX, ..good.clone() }, "more than 1400000 blocks"),
         ("taken", good.clone(), "blk00000.dat is there already: give an empty directory"),
         ("no folder", Options { out: folder.path().join("file"), ..good.clone() }, "cannot make the directory"),
     ] {
