@@ -197,6 +197,12 @@ pub(crate) struct Sync {
     /// Address to accept connections on, IP or IP:PORT (repeatable)
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Vec<String>,
+    /// As --bind, with permissions for who connects there: [PERMISSIONS@]IP:PORT (repeatable)
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) whitebind: Vec<String>,
+    /// Permissions for peers of a network: [PERMISSIONS@]IP[/BITS] (repeatable); noban (the default), download, addr; in, out
+    #[arg(long, value_name = "NET")]
+    pub(crate) whitelist: Vec<String>,
     /// Port of --listen and --bind without one [default: the network's]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,

@@ -7,7 +7,10 @@
 use crate::Failure;
 use crate::args::{self, CONNECTIONS_MAX, Sync};
 use crate::settings::{Files, Settings, number};
-use node::jobs::{OUTBOUND_RESERVED, PeerSettings, Reachable, SyncOptions, check_peer_address};
+use node::jobs::{
+    OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions, check_peer_address,
+    parse_whitebind,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Port of a proxy without one: Tor's.
@@ -17,8 +20,7 @@ const USER_AGENT_BYTES_MAX: usize = 256;
 /// Options of files that change which peers there are in a way that a sync has not: refused.
 const REFUSED: [&str; 1] = ["networkactive"];
 /// Options of files about peers that a sync does not use: said.
-const UNUSED: [&str; 8] =
-    ["asmap", "externalip", "i2psam", "maxuploadtarget", "onion", "seednode", "whitebind", "whitelist"];
+const UNUSED: [&str; 6] = ["asmap", "externalip", "i2psam", "maxuploadtarget", "onion", "seednode"];
 /// Why `--exit-at-tip` would never end.
 const NO_PEERS: &str = "--exit-at-tip ends at the tip of the peers' best chain, and with connect=0 and no addnode there are no peers: name one with --connect";
 
@@ -48,7 +50,9 @@ impl Settings {
             return Err(Failure::Usage(NO_PEERS.to_owned()));
         }
         self.check_unused()?;
-        let listen = self.listen(given)?;
+        let whitebind = permitted(&given.whitebind, self.files.list("whitebind"), parse_whitebind)?;
+        let whitelist = permitted(&given.whitelist, self.files.list("whitelist"), PermittedNet::parse)?;
+        let listen = self.listen(given, &whitebind)?;
         let files = &mut self.files;
         if let Some(proxy) = given.proxy.as_ref().filter(|proxy| !proxy.is_empty() && *proxy != "0") {
             check_peer_address(proxy, TOR_PORT).map_err(|why| Failure::Usage(format!("--proxy {proxy}: {why}")))?;
@@ -68,6 +72,8 @@ impl Settings {
             no_fixed_seeds: fixedseeds == Some(false),
             user_agent_comments: user_agent_comments(given, files)?,
             only_networks,
+            whitelist,
+            whitebind,
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
         };
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
@@ -106,7 +112,7 @@ impl Settings {
     }
 
     /// The addresses to accept connections on.
-    fn listen(&mut self, given: &Sync) -> Result<Vec<SocketAddr>, Failure> {
+    fn listen(&mut self, given: &Sync, whitebind: &[(SocketAddr, Permissions)]) -> Result<Vec<SocketAddr>, Failure> {
         let files = &mut self.files;
         let port_given = files.value(given.port, "port", |setting| {
             let port = u16::try_from(number(setting)?).ok().filter(|&port| port > 0);
@@ -129,11 +135,11 @@ impl Settings {
         let switch = switches.last().map(|text| *text == "1");
         let switch = files.value(switch, "listen", |setting| Ok(setting.value.truth()))?;
         match switch {
-            Some(false) if !addresses.is_empty() => {
+            Some(false) if !(addresses.is_empty() && whitebind.is_empty()) => {
                 Err(Failure::Usage("Cannot set -bind or -whitebind together with -listen=0".to_owned()))
             }
-            Some(true) if addresses.is_empty() => Ok(every_address(port)),
-            _ if addresses.is_empty() && given.port.is_some() => {
+            Some(true) if addresses.is_empty() && whitebind.is_empty() => Ok(every_address(port)),
+            _ if addresses.is_empty() && whitebind.is_empty() && given.port.is_some() => {
                 Err(Failure::Usage(format!("--port {port} is the port of --listen and --bind: give one of them")))
             }
             _ => {
@@ -165,6 +171,16 @@ fn check_peers(given: &Sync, connect: &[String], addnode: &[String], port: u16) 
         }
     }
     Ok(())
+}
+
+/// What is permitted by an option of the command line and the files, one as the other.
+fn permitted<T>(
+    given: &[String],
+    of_files: Vec<String>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, Failure> {
+    let ours = given.iter().map(|text| parse(text).map_err(Failure::Usage));
+    ours.chain(of_files.iter().map(|text| parse(text).map_err(Failure::Fault))).collect()
 }
 
 /// The networks of `-onlynet`, of the command line and the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
@@ -315,7 +331,25 @@ mod tests {
         let why = sync("networkactive=0", "").expect_err("no network");
         let want = "line 1: networkactive=0: ffwd sync cannot restrict";
         assert!(matches!(why, Failure::Fault(_)) && why.to_string().contains(want), "{why}");
-        assert!(sync("networkactive=1\nwhitelist=127.0.0.1", "").is_ok());
+        assert!(sync("networkactive=1\nmaxuploadtarget=5", "").is_ok());
+    }
+
+    #[test]
+    fn whitelist_and_whitebind_are_cores() {
+        let got = sync("whitelist=addr@10.0.0.0/8", "--whitelist 127.0.0.1 --whitebind noban@127.0.0.1:7").unwrap();
+        assert_eq!((got.peers.whitelist.len(), got.listen.len()), (2, 0), "whitebind listens there alone");
+        assert_eq!(got.peers.whitebind, [("127.0.0.1:7".parse().unwrap(), Permissions::NOBAN)]);
+        let both = sync("", "--bind 127.0.0.1:6 --whitebind 127.0.0.1:7").unwrap();
+        assert_eq!((both.listen.len(), both.peers.whitebind.len()), (1, 1));
+        for (row, conf, line, want) in [
+            ("a network", "", "--whitelist 1.2.3.4/40", "Invalid netmask specified in -whitelist"),
+            ("of the file", "whitelist=x@1.2.3.4", "", "Invalid P2P permission: 'x'"),
+            ("no port", "", "--whitebind 127.0.0.1", "Need to specify a port with -whitebind"),
+            ("not listening", "listen=0", "--whitebind 127.0.0.1:7", "Cannot set -bind or -whitebind"),
+        ] {
+            let why = sync(conf, line).expect_err(row);
+            assert!(why.to_string().contains(want), "{row}: {why}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::budget::Reservation;
 use crate::chain::HeaderInfo;
 use crate::params::NetworkParams;
+use crate::permissions::{Permissions, PermittedNet};
 use crate::reason::Reason;
 use primitives::{BlockHash, Height};
 use std::fmt;
@@ -67,6 +68,10 @@ pub struct Config {
     /// `--onlynet`: peers are sought in these networks alone; in all of them where there is none. Inbound connections and
     /// those that a person names are not restricted.
     pub only_networks: Vec<Reachable>,
+    /// `--whitelist`: what peers of some networks may do.
+    pub whitelist: Vec<PermittedNet>,
+    /// `--whitebind`: sockets besides `listen`, and what who connects there may do.
+    pub whitebind: Vec<(SocketAddr, Permissions)>,
     /// Whether DNS seeds may be asked (`--dnsseed`).
     pub dns_seed: bool,
     /// Whether fixed seeds are taken where nothing else gives addresses (`--fixedseeds`).
@@ -101,6 +106,8 @@ impl Config {
             listen: Vec::new(),
             proxy: None,
             only_networks: Vec::new(),
+            whitelist: Vec::new(),
+            whitebind: Vec::new(),
             dns_seed: true,
             fixed_seeds: true,
             v2transport: true,

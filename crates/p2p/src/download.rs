@@ -433,6 +433,13 @@ impl Download {
         self.disown(peer, hash);
     }
 
+    /// `peer` gave what is no block of this height: it is taken to lack it for a while.
+    pub fn lacks(&mut self, peer: PeerId, height: Height, now: Duration) {
+        if let Some(link) = self.links.get_mut(&peer) {
+            link.lacks(height, now);
+        }
+    }
+
     /// The node stored a block (or refused it for ever): it is not asked for again. Returns who sent it.
     pub fn judged(&mut self, hash: &BlockHash) -> Option<PeerId> {
         let peer = self.unjudged.remove(hash)?;

@@ -33,6 +33,7 @@ pub mod net;
 pub mod params;
 pub mod peer;
 pub mod peer_headers;
+pub mod permissions;
 pub mod reason;
 pub mod rng;
 #[doc(hidden)]

@@ -8,6 +8,7 @@
 use crate::api::{PeerId, PeerInfo};
 use crate::chain::HeaderInfo;
 use crate::peer_headers::PeerHeaders;
+use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
@@ -120,6 +121,8 @@ pub struct Peer {
     pub version: Option<Version>,
     /// Whether the handshake is done.
     pub ready: bool,
+    /// What it may do that others may not.
+    pub permissions: Permissions,
     /// What this peer told and was asked about headers.
     pub headers: PeerHeaders,
     /// The best block that we know the peer to have.
@@ -180,6 +183,7 @@ impl Peer {
             transport,
             version: None,
             ready: false,
+            permissions: Permissions::NONE,
             headers: PeerHeaders::default(),
             best_known: None,
             best_given: None,
@@ -214,6 +218,11 @@ impl Peer {
     /// The number in our version message, by which a connection to ourselves is known.
     pub fn nonce(&self) -> u64 {
         self.nonce
+    }
+
+    /// Whether it is not punished for misbehaviour.
+    pub fn is_noban(&self) -> bool {
+        self.permissions.has(Permissions::NOBAN)
     }
 
     /// Whether we made the connection.
@@ -370,7 +379,8 @@ impl Peer {
             Message::NotFound(list) => Some(Input::NotFound(list)),
             Message::GetData(list) => self.queue(list),
             Message::Addr(entries) | Message::AddrV2(entries) => {
-                let taken = self.bucket.take(entries.len(), now.since_start);
+                let has_room = self.permissions.has(Permissions::ADDR);
+                let taken = if has_room { entries.len() } else { self.bucket.take(entries.len(), now.since_start) };
                 let entries: Vec<_> = entries.into_iter().take(taken).collect();
                 (!entries.is_empty()).then_some(Input::Addresses(entries))
             }

@@ -121,6 +121,15 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// Whether a peer with the permission `noban` is kept all the same: it misbehaved, and its next message can be read.
+    /// Source: Bitcoin Core b88bffe, `MaybeDiscourageAndDisconnect`.
+    pub fn is_forgivable(&self) -> bool {
+        let is_offence = self.is_offence() || matches!(self, Reason::OnInvalidChain(_));
+        is_offence && !matches!(self, Reason::Wire(_) | Reason::OutOfTurn(_))
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

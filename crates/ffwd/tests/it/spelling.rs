@@ -42,7 +42,7 @@ fn options_without_cores_meaning_exit_with_2_by_name() {
         ("sync -datadir=@ -regtest=0", "-regtest=0"),
         ("sync -datadir=@ -rpcport=1", "--rpcport"),
         ("sync -datadir=@ -onlynet=i2p", "-onlynet=i2p"),
-        ("sync -datadir=@ -whitelist=127.0.0.1", "--whitelist"),
+        ("sync -datadir=@ -whitelist=1.2.3.4/40", "Invalid netmask specified in -whitelist"),
         ("sync -datadir=@ -mocktime=5", "--mocktime is for regtest"),
         ("sync -datadir=@ -vbparams=testdummy:0:1", "may not be used on mainnet"),
         ("sync -datadir=@ -regtest -vbparams=taproot:0:1", "Invalid deployment (taproot)"),

@@ -22,7 +22,8 @@ pub use snapshot::{
     DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, LoadReport, diff, dump, file_info, load,
 };
 pub use sync::{
-    FromSnapshot, OUTBOUND_RESERVED, PeerSettings, Reachable, SyncOptions, check_peer_address, sync, sync_from,
+    FromSnapshot, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions,
+    check_peer_address, parse_whitebind, sync, sync_from,
 };
 pub use verify::{VerifyReport, verify};
 

@@ -82,12 +82,16 @@ impl Hub {
             }
             BlockVerdict::BadBody(reason) => {
                 if let Some(peer) = self.download.bad_body(&hash) {
-                    self.drop_peer(peer, Reason::BadBody { hash, reason }, now);
+                    // Who is kept all the same is not asked for it again at once.
+                    if let Some(info) = self.chain.header(&hash) {
+                        self.download.lacks(peer, info.height, now.since_start);
+                    }
+                    self.punish(peer, Reason::BadBody { hash, reason }, now);
                 }
             }
             BlockVerdict::Invalid(reason) => {
                 if let Some(peer) = self.download.judged(&hash) {
-                    self.drop_peer(peer, Reason::InvalidBlock { hash, reason }, now);
+                    self.punish(peer, Reason::InvalidBlock { hash, reason }, now);
                 }
                 self.drop_those_on(hash, now);
                 self.ask_all_again();
@@ -103,7 +107,7 @@ impl Hub {
         };
         let ids: Vec<_> = self.peers.values().filter(on_it).map(|peer| peer.id).collect();
         for id in ids {
-            self.drop_peer(id, Reason::OnInvalidChain(hash), now);
+            self.punish(id, Reason::OnInvalidChain(hash), now);
         }
     }
 

@@ -51,8 +51,10 @@ impl Hub {
                 Err(reason) => Err(reason),
             };
             if let Err(reason) = handled {
-                self.drop_peer(id, reason, now);
-                return;
+                self.punish(id, reason, now);
+                if !self.peers.contains_key(&id) {
+                    return;
+                }
             }
         }
     }

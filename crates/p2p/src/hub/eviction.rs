@@ -8,6 +8,7 @@
 //!   [`PROTECTED_BY_PING`] by their shortest ping, [`PROTECTED_BY_BLOCK`] by the last block that they gave, and half of the
 //!   others by the age of their connection; of the rest the youngest of the network group with most connections goes.
 //!   When all are protected, the new connection is refused.
+//! - A peer with the permission `noban` is not counted by address or network, and never gives its place up.
 //!
 //! Source: Bitcoin Core b88bffe, node/eviction.cpp, `SelectNodeToEvict`. Absent: what Core asks about transactions and
 //! privacy networks, which this node does not relay or listen on.
@@ -15,6 +16,7 @@
 use super::Hub;
 use crate::api::PeerId;
 use crate::peer::Peer;
+use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{Group, NetAddress, Target};
@@ -73,14 +75,14 @@ fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
 
 impl Hub {
     /// Whether a connection from this address may be taken; another may have given its place up for it.
-    pub(super) fn make_place(&mut self, remote: NetAddress, now: Now) -> bool {
+    pub(super) fn make_place(&mut self, remote: NetAddress, permissions: Permissions, now: Now) -> bool {
         let places = self.config.inbound_count_max;
         let inbound = || self.peers.values().filter(|peer| !peer.is_outbound());
         let of = |peer: &Peer| match &peer.target {
             Target::Peer(peer) => Some(peer.address),
             Target::Name(..) => None,
         };
-        if remote.is_routable() {
+        if remote.is_routable() && !permissions.has(Permissions::NOBAN) {
             let same = inbound().filter(|peer| of(peer) == Some(remote)).count();
             let group = inbound().filter(|peer| of(peer).is_some_and(|other| other.group() == remote.group())).count();
             if same >= places.div_ceil(4) || group >= places.div_ceil(2) {
@@ -110,7 +112,7 @@ impl Hub {
                 last_block_at: peer.last_block_at,
             })
         };
-        let inbound = || self.peers.values().filter(|peer| !peer.is_outbound());
+        let inbound = || self.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
         let is_late = |peer: &&Peer| now.since_start.saturating_sub(peer.connected_at()) >= HALF_OPEN_GRACE;
         let half_open: Vec<_> = inbound().filter(|peer| !peer.ready).filter(is_late).filter_map(candidate).collect();
         let oldest = largest_group(&half_open).into_iter().min_by_key(|c| c.connected_at);

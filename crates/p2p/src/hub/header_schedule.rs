@@ -77,7 +77,8 @@ impl Hub {
         if let Some(asked) = peer.headers.asked_at {
             let quiet = at.saturating_sub(asked.max(peer.last_received())) > QUIET_TIMEOUT;
             if quiet || at.saturating_sub(asked) > ANSWER_TIMEOUT {
-                let replaceable = peer.kind == Kind::Automatic && !peer.headers.at_end && !self.headers.ask_all;
+                let is_told = peer.headers.at_end || self.headers.ask_all;
+                let replaceable = peer.kind == Kind::Automatic && !peer.is_noban() && !is_told;
                 let others = self.peers.values().any(|other| other.ready && other.id != id && other.is_outbound());
                 if replaceable && others {
                     self.drop_peer(id, Reason::HeadersStalled, now);
@@ -102,11 +103,12 @@ impl Hub {
         let streams = peer.headers.is_streaming();
         peer.headers.stream_since = streams.then(|| peer.headers.stream_since.unwrap_or(at));
         let late = peer.headers.stream_since.is_some_and(|since| at.saturating_sub(since) > timeout);
-        let (kind, enough) = (peer.kind, best.work >= self.chain.minimum_work());
+        let is_kept = peer.kind != Kind::Automatic || peer.is_noban();
+        let enough = best.work >= self.chain.minimum_work();
         if !late || self.others_to_tell(id, now).all(|peer| peer.headers.is_streaming()) {
             return;
         }
-        if kind == Kind::Automatic && !enough {
+        if !is_kept && !enough {
             return self.drop_peer(id, Reason::HeadersStalled, now);
         }
         let until = at + STREAM_TIMEOUT;

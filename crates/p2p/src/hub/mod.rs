@@ -27,6 +27,7 @@ use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
 use crate::download::{Download, Source, Turn};
 use crate::peer::{Greeting, Kind, Peer};
+use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
@@ -234,15 +235,27 @@ impl Hub {
 
     /// A peer connected to us. `None`: there is no place for it, and its socket is to be closed.
     pub fn accepted(&mut self, remote: PeerAddress, now: Now) -> Option<PeerId> {
-        if !self.make_place(remote.address, now) {
+        self.accepted_with(Permissions::NONE, remote, now)
+    }
+
+    /// The same, on a socket that gives permissions.
+    pub fn accepted_with(&mut self, given: Permissions, remote: PeerAddress, now: Now) -> Option<PeerId> {
+        let permissions = given.and(self.permissions_of(&remote.address, true));
+        if !self.make_place(remote.address, permissions, now) {
             return None;
         }
         let id = self.new_id();
         let magic = self.config.network.magic;
         let transport =
             if self.config.v2transport { Transport::responder(magic, &mut self.rng) } else { Transport::v1(magic) };
-        self.insert(id, Kind::Inbound, Target::Peer(remote), transport, now);
+        self.insert(id, Kind::Inbound, Target::Peer(remote), transport, permissions, now);
         Some(id)
+    }
+
+    /// What the whitelist gives a peer at this address.
+    fn permissions_of(&self, remote: &NetAddress, is_inbound: bool) -> Permissions {
+        let given = self.config.whitelist.iter().map(|net| net.of(remote, is_inbound));
+        given.fold(Permissions::NONE, Permissions::and)
     }
 
     /// The connection that [`Action::Dial`] asked for is there.
@@ -250,14 +263,27 @@ impl Hub {
         let Some(dial) = self.outbound.take(id) else { return };
         let magic = self.config.network.magic;
         let transport = if dial.v2 { Transport::v2_initiator(magic, &mut self.rng) } else { Transport::v1(magic) };
-        self.insert(id, dial.kind, dial.target, transport, now);
+        let permissions = match &dial.target {
+            Target::Peer(remote) => self.permissions_of(&remote.address, false),
+            Target::Name(..) => Permissions::NONE,
+        };
+        self.insert(id, dial.kind, dial.target, transport, permissions, now);
     }
 
-    fn insert(&mut self, id: PeerId, kind: Kind, target: Target, mut transport: Transport, now: Now) {
+    fn insert(
+        &mut self,
+        id: PeerId,
+        kind: Kind,
+        target: Target,
+        mut transport: Transport,
+        permissions: Permissions,
+        now: Now,
+    ) {
         transport.set_buffer_pool(self.budget.buffers());
         let greeting = self.greeting();
         let mut peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.rng);
         peer.withholds = self.outbound.withholds(kind);
+        peer.permissions = permissions;
         self.peers.insert(id, peer);
     }
 
@@ -278,6 +304,16 @@ impl Hub {
         if retry {
             self.dial(kind, target, false, now);
         }
+    }
+
+    /// Ends a connection because of what the peer did, unless it is one that is not punished.
+    fn punish(&mut self, id: PeerId, reason: Reason, now: Now) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        if !(peer.is_noban() && reason.is_forgivable()) {
+            return self.drop_peer(id, reason, now);
+        }
+        let note = format!("Peer {id}: not punished, it has the permission noban: {reason}");
+        self.event(Event::Note(note));
     }
 
     /// Ends a connection.
@@ -367,6 +403,7 @@ impl Hub {
         }
         if peer.serves_blocks() && peer.kind != Kind::AddressFetch {
             let source = match peer.kind {
+                Kind::Inbound if peer.is_noban() => Source::Sought,
                 Kind::Inbound => Source::Inbound,
                 Kind::Manual(_) => Source::Named,
                 Kind::Automatic | Kind::AddressFetch => Source::Sought,

@@ -4,6 +4,7 @@ use super::{Action, Hub};
 use crate::api::PeerId;
 use crate::chain::{ChainView, HeaderInfo};
 use crate::peer::SEND_PAUSE_BYTES;
+use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
@@ -59,7 +60,8 @@ impl ServedBlock {
 impl Hub {
     pub(super) fn on_get_headers(&mut self, id: PeerId, locator: &[BlockHash], stop: &BlockHash) -> Result<(), Reason> {
         let tip = self.chain.tip();
-        let headers = if tip.work < self.chain.minimum_work() {
+        let may_download = self.peers.get(&id).is_some_and(|peer| peer.permissions.has(Permissions::DOWNLOAD));
+        let headers = if tip.work < self.chain.minimum_work() && !may_download {
             // An empty answer says: nothing here yet, and no need to wait.
             Vec::new()
         } else {

@@ -18,13 +18,13 @@ pub(super) fn fit(config: &mut Config) -> Option<String> {
     let reserved = reserved(config);
     let fitting = connections(wanted, reserved, raised(wanted.saturating_add(reserved)));
     config.inbound_count_max = fitting.saturating_sub(OUTBOUND_RESERVED);
-    let is_told = fitting < wanted && !config.listen.is_empty();
+    let is_told = fitting < wanted && !(config.listen.is_empty() && config.whitebind.is_empty());
     is_told.then(|| format!("Reducing -maxconnections from {wanted} to {fitting}, because of system limitations."))
 }
 
 /// Descriptors that are not for automatic and inbound connections.
 fn reserved(config: &Config) -> usize {
-    FILES_RESERVED + NAMED_RESERVED + config.listen.len().max(1)
+    FILES_RESERVED + NAMED_RESERVED + (config.listen.len() + config.whitebind.len()).max(1)
 }
 
 /// Connections of the wanted ones that there are descriptors for.

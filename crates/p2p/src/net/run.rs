@@ -5,6 +5,7 @@ use crate::api::{Config, Event, PeerId, Progress};
 use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
 use crate::hub::{Action, Hub, ServedBlock};
+use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
@@ -39,7 +40,8 @@ struct Runner {
     budget: Arc<InFlightBudget>,
     proxy: Option<String>,
     sockets: BTreeMap<PeerId, TcpStream>,
-    listeners: Vec<TcpListener>,
+    /// With what each gives who connects there.
+    listeners: Vec<(TcpListener, Permissions)>,
     /// A listening socket failed: it rests until the next tick.
     accept_paused: bool,
     woken: UnixStream,
@@ -54,12 +56,14 @@ struct Runner {
 }
 
 pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
-    let listeners = config.listen.iter().map(listen).collect::<io::Result<Vec<_>>>()?;
+    let plain = config.listen.iter().map(|address| (*address, Permissions::NONE));
+    let sockets = plain.chain(config.whitebind.iter().copied());
+    let listeners = sockets.map(|(address, given)| Ok((listen(&address)?, given))).collect::<io::Result<Vec<_>>>()?;
     if let Some(note) = descriptors::fit(&mut config) {
         // The receiver may be gone already: then nothing is to be said.
         let _ = events.send(Event::Note(note));
     }
-    let listening = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+    let listening = listeners.iter().map(|(socket, _)| socket.local_addr()).collect::<io::Result<Vec<_>>>()?;
     config.proxy = config.proxy.map(|text| proxy_address(&text)).transpose()?;
     let (near, woken) = UnixStream::pair()?;
     near.set_nonblocking(true)?;
@@ -238,7 +242,7 @@ impl Runner {
         {
             let mut fds = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
             let listeners = if self.accept_paused { &[][..] } else { &self.listeners[..] };
-            fds.extend(listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
+            fds.extend(listeners.iter().map(|(l, _)| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
             fds.extend(ids.iter().map(|(id, flags)| PollFd::from_borrowed_fd(self.sockets[id].as_fd(), *flags)));
             let wait = self.until_tick();
             match poll(&mut fds, Some(&wait)) {
@@ -320,7 +324,7 @@ impl Runner {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPT_COUNT_MAX {
-            let (stream, remote) = match self.listeners[listener].accept() {
+            let (stream, remote) = match self.listeners[listener].0.accept() {
                 Ok(accepted) => accepted,
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => return,
                 Err(why) => {
@@ -331,7 +335,7 @@ impl Runner {
             };
             let now = self.now();
             if dial::prepare(&stream).is_ok()
-                && let Some(id) = self.hub.accepted(PeerAddress::from(remote), now)
+                && let Some(id) = self.hub.accepted_with(self.listeners[listener].1, PeerAddress::from(remote), now)
             {
                 self.sockets.insert(id, stream);
             }

@@ -24,6 +24,7 @@ use crate::threads::{self, spawn};
 use crate::tree::{Fate, NodeId};
 use consensus::Chain;
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
+pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
 use primitives::BlockHash;
 use std::net::SocketAddr;
@@ -71,6 +72,10 @@ pub struct PeerSettings {
     pub no_fixed_seeds: bool,
     /// `-onlynet`; every network without.
     pub only_networks: Vec<Reachable>,
+    /// `-whitelist`.
+    pub whitelist: Vec<PermittedNet>,
+    /// `-whitebind`: where to listen besides.
+    pub whitebind: Vec<(SocketAddr, Permissions)>,
     /// Most inbound connections; the network's default without.
     pub inbound_max: Option<usize>,
 }
@@ -343,6 +348,8 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config.add_nodes = sync.addnode.clone();
     config.listen = sync.listen.clone();
     config.proxy = sync.proxy.clone();
+    config.whitelist = sync.peers.whitelist.clone();
+    config.whitebind = sync.peers.whitebind.clone();
     config.only_networks = sync.peers.only_networks.clone();
     config.v2transport = sync.v2transport;
     config.dns_seed = sync.dnsseed;

@@ -183,3 +183,49 @@ fn half_open_connections_give_their_places_up() {
     assert_eq!(world.chain.tip().hash, served.tip().hash);
     assert_eq!(world.reason("10.9.9.9:1"), None);
 }
+
+/// What permissions are worth: a misbehaving peer is kept, keeps its place, and is told headers below minimum work.
+#[test]
+fn noban_peers_are_not_punished_nor_evicted() {
+    let row = |name: &str| *ROWS.iter().find(|row| row.name == name).unwrap();
+    let given = |text: &str| crate::permissions::PermittedNet::parse(text).unwrap();
+    for (name, permitted, is_kept) in [
+        ("gives blocks with another body", "noban,out@1.1.1.1", true),
+        ("has a header of the wrong difficulty", "noban,out@1.1.1.0/24", true),
+        ("sends 2,001 headers", "noban,out@1.1.1.1", true),
+        ("gives blocks with another body", "noban,in@1.1.1.1", false),
+        ("gives blocks with another body", "addr,download,out@1.1.1.1", false),
+        ("says sendaddrv2 after verack", "noban,out@1.1.1.1", false),
+    ] {
+        let served = Arc::new(Chain::having(honest()));
+        let config = Config {
+            outbound: Outbound::Only(vec![BAD.to_owned(), GOOD.to_owned()]),
+            v2transport: false,
+            whitelist: vec![given(permitted)],
+            ..Config::new(NETWORK)
+        };
+        let mut world = World::with_config(Chain::new(), config);
+        world.honest(GOOD, &served);
+        let (chain, bad) = (Arc::clone(&served), row(name));
+        world.place(BAD, move || Box::new(Server::bent(Arc::clone(&chain), bad.answers(None))));
+        world.sync_to(served.tip().hash, 10 * S);
+        world.run(2 * S);
+        assert_eq!(world.reason(BAD).is_none(), is_kept, "{name}, {permitted}: {:?}", world.gone);
+        assert_eq!(world.notes.iter().any(|note| note.contains("noban")), is_kept, "{name}: {:?}", world.notes);
+        assert!(world.notes.len() < 100, "{name}: it is not asked in a loop: {}", world.notes.len());
+    }
+    // A place of its own: of three, one is kept by noban, half-open though it is.
+    let config = Config {
+        outbound: Outbound::Only(vec![]),
+        inbound_count_max: 3,
+        whitelist: vec![given("7.7.7.7")],
+        ..Config::new(NETWORK)
+    };
+    let mut world = World::with_config(Chain::new(), config);
+    world.connect_inbound("7.7.7.7", Box::new(Mute(vec![]))).unwrap();
+    for i in 0..20 {
+        world.run(2 * S);
+        world.connect_inbound(&format!("{}.1.1.1", 20 + i), Box::new(Mute(vec![])));
+    }
+    assert!(world.reason("7.7.7.7:1").is_none() && world.gone.len() > 10, "{:?}", world.gone);
+}
