@@ -7,6 +7,7 @@
 mod bad_input;
 mod bitcoind;
 mod both_ways;
+mod cpu;
 mod data;
 mod disk_errors;
 mod first_steps;

@@ -166,8 +166,7 @@ fn answers<V: Vector>(like: V, questions: &[Question], room: &mut Room<V>) -> u3
         }
     }
     let mut equal = 0;
-    for way in 0..power::WAYS {
-        let [x, _, z] = &sums[way];
+    for (way, [x, _, z]) in sums.iter().enumerate() {
         let want = mul(&lanes(like, questions, way, |question| question.sum_x), &square(z));
         equal |= u32::from(!z.is_zero() & x.equals(&want)) << (way * V::LANES);
     }
