@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Advice, CWD, FallocateFlags, RenameFlags};
+use rustix::fs::{CWD, FallocateFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file};
@@ -171,7 +171,12 @@ impl DiskFile for RealFile {
 
     fn drop_page_cache(&self, offset: u64, len: u64) {
         // Linux begins to write what is dirty and drops what is clean. It is advice: where it is refused, nothing is lost.
-        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::DontNeed);
+        let len = NonZeroU64::new(len);
+        // Apple's systems take no such advice.
+        #[cfg(not(target_vendor = "apple"))]
+        let _ = rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::DontNeed);
+        #[cfg(target_vendor = "apple")]
+        let _ = (offset, len);
     }
 
     fn is_in_place(&self) -> DiskResult<bool> {

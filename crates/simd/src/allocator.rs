@@ -76,11 +76,12 @@ fn message_into(message: &mut [u8; MESSAGE_BYTES_MAX], bytes: usize, limit: Opti
 }
 
 /// `RLIMIT_AS`, where it is limited.
+#[allow(clippy::useless_conversion, reason = "with 32 bits it has 32")]
 fn address_space_max() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the answer.
     let asked = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
-    (asked == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    (asked == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur.into())
 }
 
 #[cfg(test)]

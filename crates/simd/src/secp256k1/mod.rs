@@ -116,6 +116,7 @@ impl Lanes {
     /// implementation: to test with.
     #[must_use]
     pub fn available() -> Vec<Lanes> {
+        #[allow(unused_mut, reason = "other processors have no more")]
         let mut kinds = vec![Kind::Portable];
         #[cfg(target_arch = "aarch64")]
         kinds.extend(neon::Neon::detect().map(|_| Kind::Neon));
