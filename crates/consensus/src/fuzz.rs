@@ -79,8 +79,70 @@ fn judged<'c>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
     use testkit::Rng;
+
+    /// The verdict of a target, if its input is one.
+    type Target = fn(&[u8]) -> Option<Result<(), BlockError>>;
+
+    /// The reasons that the kept inputs of both targets meet. `FUZZ_CORPUS=DIR` looks at another corpus too, and says
+    /// what it meets.
+    #[test]
+    fn seeds_of_the_fuzzer_meet_these_reasons() {
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds").to_owned();
+        let mut met = BTreeSet::new();
+        for dir in std::env::var("FUZZ_CORPUS").ok().into_iter().chain([kept]) {
+            met.clear();
+            let targets = [("rules", fuzz_rules as Target), ("recipe", |data| Some(fuzz_recipe(data)))];
+            for (target, run) in targets {
+                let mut of_target = BTreeSet::new();
+                for seed in std::fs::read_dir(format!("{dir}/{target}")).unwrap() {
+                    let reason = match run(&std::fs::read(seed.unwrap().path()).unwrap()) {
+                        None => continue,
+                        Some(Ok(())) => "valid".to_owned(),
+                        Some(Err(error)) => error.reject_reason().into_owned(),
+                    };
+                    of_target.insert(reason);
+                }
+                println!("{dir}, {target}: {of_target:?}");
+                met.extend(of_target);
+            }
+        }
+        for want in MET {
+            assert!(met.contains(want), "{want}: {met:?}");
+        }
+    }
+
+    /// All that a block can be refused for without its header and its scripts, but: bad-txns-oversize (such a block is too
+    /// long first), bad-txnmrklroot (the root is made right), bad-txns-fee-outofrange (what is taken is in range first).
+    const MET: [&str; 26] = [
+        "valid",
+        "bad-blk-length",
+        "bad-blk-sigops",
+        "bad-blk-weight",
+        "bad-cb-amount",
+        "bad-cb-height",
+        "bad-cb-length",
+        "bad-cb-missing",
+        "bad-cb-multiple",
+        "bad-txns-accumulated-fee-outofrange",
+        "bad-txns-duplicate",
+        "bad-txns-in-belowout",
+        "bad-txns-inputs-duplicate",
+        "bad-txns-inputs-missingorspent",
+        "bad-txns-inputvalues-outofrange",
+        "bad-txns-nonfinal",
+        "bad-txns-premature-spend-of-coinbase",
+        "bad-txns-prevout-null",
+        "bad-txns-txouttotal-toolarge",
+        "bad-txns-vin-empty",
+        "bad-txns-vout-empty",
+        "bad-txns-vout-negative",
+        "bad-txns-vout-toolarge",
+        "bad-witness-merkle-match",
+        "bad-witness-nonce-size",
+        "unexpected-witness",
+    ];
 
     /// A good block of two transactions at height 200, and what becomes of it when some bytes are others.
     #[test]

@@ -114,6 +114,13 @@ pub struct Addresses {
 const MAGIC: &[u8; 8] = b"ffwdaddr";
 const VERSION: u32 = 1;
 
+/// Puts the checksum behind what a file holds.
+fn put_sum(mut out: Vec<u8>) -> Vec<u8> {
+    let sum = simd::sha256::sha256d(&out);
+    out.extend_from_slice(&sum[..8]);
+    out
+}
+
 impl Addresses {
     /// An empty memory.
     pub fn new(rng: &mut Rng) -> Addresses {
@@ -319,9 +326,12 @@ impl Addresses {
             out.push(u8::from(known.good));
             out.extend_from_slice(&known.source);
         }
-        let sum = simd::sha256::sha256d(&out);
-        out.extend_from_slice(&sum[..8]);
-        out
+        put_sum(out)
+    }
+
+    /// A file with these bytes behind magic and version, and the right checksum, for [`crate::fuzz_codec`].
+    pub(crate) fn file_of(contents: &[u8]) -> Vec<u8> {
+        put_sum([&MAGIC[..], &VERSION.to_le_bytes(), contents].concat())
     }
 
     /// Reads what [`Addresses::to_bytes`] wrote.

@@ -186,6 +186,14 @@ mod tests {
     use super::*;
     use testkit::Rng;
 
+    #[test]
+    fn seeds_of_the_fuzzer_hold() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/block");
+        for seed in std::fs::read_dir(seeds).unwrap() {
+            fuzz_block(&std::fs::read(seed.unwrap().path()).unwrap());
+        }
+    }
+
     /// Blocks of transactions of every form, and each of them bent in some places.
     #[test]
     fn parser_on_any_bytes_agrees_with_plain_reader() {

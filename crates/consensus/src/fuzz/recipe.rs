@@ -19,6 +19,13 @@ const SUBSIDY: i64 = 2_500_000_000;
 /// Signature operations outside of witnesses that a block may have. Source: Bitcoin Core b88bffe, consensus/consensus.h.
 const SIGOPS_MAX: usize = 20_000;
 const LOCKTIME_THRESHOLD: u32 = 500_000_000;
+/// Most satoshis that there can be. Source: Bitcoin Core b88bffe, consensus/amount.h.
+const MAX_MONEY: i64 = 2_100_000_000_000_000;
+/// Bytes without witnesses that are too many, and bytes of a witness. Source: consensus/consensus.h.
+const LONG_BYTES: usize = 1_000_000;
+const HEAVY_BYTES: usize = 4_000_000;
+/// One choice in so many is each of the rare ones: large blocks take long to hash.
+const RARE: usize = 64;
 
 /// The choices that are left.
 struct Choices<'a>(&'a [u8]);
@@ -73,6 +80,20 @@ enum Commitment {
     NoNonce,
 }
 
+/// What few recipes have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rare {
+    Nothing,
+    /// The first coins hold all the money there can be.
+    Rich,
+    /// The last transaction has an input of no coin beside another.
+    NullPrevout,
+    /// The block is too long without its witnesses.
+    Long,
+    /// It weighs too much with them.
+    Heavy,
+}
+
 /// Median time past of a block of the chain.
 fn median_time_past(height: u32) -> u32 {
     1_600_000_000 + height * 600
@@ -81,7 +102,15 @@ fn median_time_past(height: u32) -> u32 {
 /// The block of a recipe is judged; panics where the model and the rules do not agree. Gives the verdict.
 pub fn fuzz_recipe(data: &[u8]) -> Result<(), BlockError> {
     let mut choices = Choices(data);
-    let mut coins = chain_coins();
+    // The last byte, so that the choices before it stay what they are.
+    let rare = match data.last().map_or(0, |&byte| usize::from(byte) % RARE) {
+        60 => Rare::Rich,
+        61 => Rare::NullPrevout,
+        62 => Rare::Long,
+        63 => Rare::Heavy,
+        _ => Rare::Nothing,
+    };
+    let mut coins = chain_coins(rare);
     let txs: Vec<Tx> =
         (0..choices.below(TRANSACTIONS_MAX + 1)).map(|number| transaction(number, &mut choices, &mut coins)).collect();
     let commitment = choices.of(&[
@@ -93,24 +122,25 @@ pub fn fuzz_recipe(data: &[u8]) -> Result<(), BlockError> {
         Commitment::NoNonce,
     ]);
     let coinbase_height = HEIGHT + choices.of(&[0, 0, 0, 1]);
-    let value = (SUBSIDY + fees(&txs) + choices.of(&[0, -1, 0, 1])).max(0);
+    let value = (SUBSIDY + fees(&txs) + choices.of(&[0, -1, 0, 1])).clamp(0, MAX_MONEY);
     let mut all = vec![coinbase(coinbase_height, value, choices.of(&[0, 1, SIGOPS_MAX, SIGOPS_MAX + 1]))];
     all.extend(txs);
+    put_rare(&mut all, rare);
     let commits = commit(&mut all, commitment);
-    let want = wanted(&all, commitment, commits, coinbase_height);
-    let verdict = judge(&all);
+    let want = wanted(&all, commitment, commits, coinbase_height, rare);
+    let verdict = judge(&all, rare);
     let got = verdict.as_ref().map_err(|error| error.reject_reason().into_owned());
     assert_eq!(got.err().as_deref(), want, "the rules, and the model");
     verdict
 }
 
 /// Coins of the chain below: old and young, of coinbases and not.
-fn chain_coins() -> Vec<Coin> {
+fn chain_coins(rare: Rare) -> Vec<Coin> {
     let coin = |(at, &(height, coinbase)): (usize, &(u32, bool))| Coin {
         outpoint: OutPoint { txid: Txid::from_bytes([at as u8 + 1; 32]), vout: at as u32 },
         height,
         coinbase,
-        value: 1_000_000 << at,
+        value: if rare == Rare::Rich && at < 3 { MAX_MONEY } else { 1_000_000 << at },
     };
     let list =
         [(50, false), (100, true), (101, true), (199, false), (190, false), (1, true), (150, true), (120, false)];
@@ -136,7 +166,7 @@ fn transaction(number: usize, choices: &mut Choices<'_>, coins: &mut Vec<Coin>) 
     let now = median_time_past(HEIGHT - 1);
     tx.lock_time = choices.of(&[0, HEIGHT - 1, HEIGHT, LOCKTIME_THRESHOLD - 1, LOCKTIME_THRESHOLD, now - 1, now]);
     let taken: i64 = tx.inputs.iter().map(|input| input.coin.value).sum();
-    let given = (taken - choices.of(&[0, 1, 1_000, -1])).max(0);
+    let given = (taken - choices.of(&[0, 1, 1_000, -1, taken])).max(0);
     let second = choices.of(&[0, 1, given / 2]).min(given);
     let sigops = choices.of(&[0, 1, SIGOPS_MAX / 2]);
     // The number tells transactions apart: two that are the same would be another rule's matter.
@@ -164,6 +194,24 @@ fn coinbase(height: u32, value: i64, sigops: usize) -> Tx {
     Tx { version: 2, inputs: vec![input], outputs: vec![(value, vec![0xac; sigops])], lock_time: 0 }
 }
 
+/// Makes of a block what few recipes have.
+fn put_rare(txs: &mut [Tx], rare: Rare) {
+    let (coinbase, last) = match txs {
+        [coinbase, .., last] => (coinbase, Some(last)),
+        [coinbase] => (coinbase, None),
+        [] => return,
+    };
+    match (rare, last) {
+        (Rare::Long, _) => coinbase.outputs.push((0, vec![0; LONG_BYTES])),
+        (Rare::Heavy, Some(last)) => last.inputs[0].witness.push(vec![0; HEAVY_BYTES]),
+        (Rare::NullPrevout, Some(last)) => {
+            let coin = Coin { outpoint: OutPoint::NULL, height: 0, coinbase: false, value: 0 };
+            last.inputs.push(In { coin, exists: false, sequence: 0, script_sig: Vec::new(), witness: Vec::new() });
+        }
+        _ => {}
+    }
+}
+
 /// Adds the commitment to the coinbase; says whether there is one.
 fn commit(txs: &mut [Tx], commitment: Commitment) -> bool {
     let needed = txs.iter().any(Tx::has_witness);
@@ -185,13 +233,12 @@ fn commit(txs: &mut [Tx], commitment: Commitment) -> bool {
 }
 
 /// What Core would say, by the plainest means, in the order of its checks.
-fn wanted(txs: &[Tx], commitment: Commitment, commits: bool, coinbase_height: u32) -> Option<&'static str> {
-    let is_double = |tx: &Tx| {
-        (1..tx.inputs.len())
-            .any(|at| tx.inputs[..at].iter().any(|input| input.coin.outpoint == tx.inputs[at].coin.outpoint))
-    };
-    if txs.iter().any(is_double) {
-        return Some("bad-txns-inputs-duplicate");
+fn wanted(txs: &[Tx], commitment: Commitment, commits: bool, coinbase_height: u32, rare: Rare) -> Option<&'static str> {
+    if rare == Rare::Long {
+        return Some("bad-blk-length");
+    }
+    if let Some(reason) = txs.iter().zip(0..).find_map(|(tx, number)| tx.wanted_alone(number == 0)) {
+        return Some(reason);
     }
     let sigops: usize = txs.iter().flat_map(|tx| &tx.outputs).map(|(_, script)| operations(script)).sum();
     if sigops > SIGOPS_MAX {
@@ -207,8 +254,15 @@ fn wanted(txs: &[Tx], commitment: Commitment, commits: bool, coinbase_height: u3
         _ if !commits && txs.iter().any(Tx::has_witness) => return Some("unexpected-witness"),
         Commitment::ShortNonce | Commitment::NoNonce if commits => return Some("bad-witness-nonce-size"),
         Commitment::Wrong if commits => return Some("bad-witness-merkle-match"),
+        _ if rare == Rare::Heavy && txs.len() > 1 => return Some("bad-blk-weight"),
         _ => {}
     }
+    wanted_of_coins(txs)
+}
+
+/// The same of what the rules say that look at coins.
+fn wanted_of_coins(txs: &[Tx]) -> Option<&'static str> {
+    let mut all_fees = 0;
     let mut spent: Vec<OutPoint> = Vec::new();
     for tx in &txs[1..] {
         for input in &tx.inputs {
@@ -217,11 +271,22 @@ fn wanted(txs: &[Tx], commitment: Commitment, commits: bool, coinbase_height: u3
             }
         }
         spent.extend(tx.inputs.iter().map(|input| input.coin.outpoint));
-        if tx.inputs.iter().any(|input| input.coin.coinbase && HEIGHT - input.coin.height < 100) {
-            return Some("bad-txns-premature-spend-of-coinbase");
+        let mut taken = 0;
+        for coin in tx.inputs.iter().map(|input| &input.coin) {
+            if coin.coinbase && HEIGHT - coin.height < 100 {
+                return Some("bad-txns-premature-spend-of-coinbase");
+            }
+            taken += coin.value;
+            if taken > MAX_MONEY {
+                return Some("bad-txns-inputvalues-outofrange");
+            }
         }
         if tx.taken() < tx.given() {
             return Some("bad-txns-in-belowout");
+        }
+        all_fees += tx.taken() - tx.given();
+        if all_fees > MAX_MONEY {
+            return Some("bad-txns-accumulated-fee-outofrange");
         }
         if !tx.locks_are_met() {
             return Some("bad-txns-nonfinal");
@@ -236,6 +301,25 @@ fn operations(script: &[u8]) -> usize {
 }
 
 impl Tx {
+    /// What is wrong with it by itself, and for a coinbase or another transaction.
+    fn wanted_alone(&self, is_coinbase: bool) -> Option<&'static str> {
+        let mut given = 0;
+        for &(value, _) in &self.outputs {
+            given += value;
+            if value > MAX_MONEY {
+                return Some("bad-txns-vout-toolarge");
+            }
+            if given > MAX_MONEY {
+                return Some("bad-txns-txouttotal-toolarge");
+            }
+        }
+        let outpoints: Vec<OutPoint> = self.inputs.iter().map(|input| input.coin.outpoint).collect();
+        if (1..outpoints.len()).any(|at| outpoints[..at].contains(&outpoints[at])) {
+            return Some("bad-txns-inputs-duplicate");
+        }
+        (!is_coinbase && outpoints.contains(&OutPoint::NULL)).then_some("bad-txns-prevout-null")
+    }
+
     fn taken(&self) -> i64 {
         self.inputs.iter().map(|input| input.coin.value).sum()
     }
@@ -314,14 +398,14 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// The verdict of the rules.
-fn judge(txs: &[Tx]) -> Result<(), BlockError> {
+fn judge(txs: &[Tx], rare: Rare) -> Result<(), BlockError> {
     let params = Params::new(crate::Chain::Regtest);
     let (root, _) = merkle::root(&mut txs.iter().map(|tx| tx.txid().to_hash256()).collect());
     let header = Header::new(4, BlockHash::ZERO, root, median_time_past(HEIGHT), 0x207f_ffff, 0);
     let mut bytes = header.0.to_vec();
     put_compact_size(&mut bytes, txs.len() as u64);
     txs.iter().for_each(|tx| bytes.extend(tx.bytes()));
-    let mut coins: HashMap<OutPoint, Coin> = chain_coins().into_iter().map(|coin| (coin.outpoint, coin)).collect();
+    let mut coins: HashMap<OutPoint, Coin> = chain_coins(rare).into_iter().map(|coin| (coin.outpoint, coin)).collect();
     let context =
         block::Context { height: Height::new(HEIGHT), median_time_past: MedianTime::new(median_time_past(HEIGHT - 1)) };
     let mut take = |number: usize, input: usize| {
@@ -352,12 +436,32 @@ mod tests {
     }
 
     #[test]
+    fn recipes_with_all_the_money_are_refused() {
+        // A transaction of two inputs; two of one. What they take is the fee.
+        let of_two = [0, 1, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0];
+        let of_one = [0, 0, 0, 0, 0, 0, 4, 0, 0];
+        for (row, bytes, want) in [
+            ("inputs", [&[1][..], &of_two, &[0, 0, 0, 0, 60]].concat(), "bad-txns-inputvalues-outofrange"),
+            ("fees", [&[2][..], &of_one, &of_one, &[0, 0, 0, 0, 60]].concat(), "bad-txns-accumulated-fee-outofrange"),
+        ] {
+            assert_eq!(fuzz_recipe(&bytes).unwrap_err().reject_reason(), want, "{row}");
+        }
+    }
+
+    #[test]
     fn random_recipes_get_the_models_reason() {
         let mut met: BTreeMap<String, usize> = BTreeMap::new();
         let mut rng = Rng::new(1);
         for _ in 0..if testkit::is_slow() { 2_000_000 } else { 20_000 } {
             let mut data = vec![0; 1 + rng.below(60)];
             data[0] = rng.byte();
+            // Large blocks take milliseconds each.
+            let rare = [59, 60, 60, 60, 61, 61, 62, 63];
+            let last = data.len() - 1;
+            if rng.below(8) == 0 {
+                let bound = if rng.below(30) == 0 { rare.len() } else { rare.len() - 2 };
+                data[last] = rare[rng.below(bound)];
+            }
             // Few choices that are not the valid one, or every block breaks several rules.
             for _ in 0..rng.below(8) {
                 let at = rng.below(data.len());
@@ -380,6 +484,10 @@ mod tests {
             "bad-txns-premature-spend-of-coinbase",
             "bad-txns-in-belowout",
             "bad-cb-amount",
+            "bad-txns-prevout-null",
+            "bad-blk-length",
+            "bad-blk-weight",
+            "bad-txns-vout-toolarge",
         ] {
             assert!(met.get(want).is_some_and(|&count| count > 5), "{want}: {met:?}");
         }

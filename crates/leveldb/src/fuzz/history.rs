@@ -137,7 +137,7 @@ impl History<'_> {
             }
             _ => {
                 let (after, times) = (u64::from(self.next()), u64::from(self.next() % 4));
-                let fault = if times.is_multiple_of(2) { Fault::NoSpace } else { Fault::Io };
+                let fault = [Fault::NoSpace, Fault::Io, Fault::ReadOnly, Fault::Io][times as usize];
                 self.disk.fail_at(self.disk.operations() + after, 1 + times / 2, fault);
             }
         }

@@ -134,3 +134,17 @@ fn random_scripts_never_panic() {
         assert!(fuzz_script(&bytes).is_some());
     }
 }
+
+#[test]
+fn seeds_of_the_fuzzer_hold() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/script");
+    let (mut good, mut bad) = (0, 0);
+    for seed in std::fs::read_dir(seeds).unwrap() {
+        match fuzz_script(&std::fs::read(seed.unwrap().path()).unwrap()) {
+            Some(Ok(())) => good += 1,
+            Some(Err(_)) => bad += 1,
+            None => {}
+        }
+    }
+    assert!(good > 20 && bad > 100, "{good} inputs hold, {bad} do not");
+}
