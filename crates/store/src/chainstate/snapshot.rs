@@ -4,9 +4,10 @@
 //! chainstate/                        fully validated, on its way to the base block
 //! chainstate_snapshot/               the same as chainstate/, from the snapshot on
 //! chainstate_snapshot/base_blockhash the base block's hash, 32 bytes; without it Core takes no notice of the directory
-//! chainstate_todelete/               the former chainstate/, while one takes the place of the other
+//! chainstate_todelete/               the former chainstate/, while Core lets one take the place of the other
 //! chainstate_snapshot_INVALID/       a snapshot that proved false
 //! ffwd/chainstate_snapshot/          one that is being written
+//! ffwd/chainstate_snapshot.old/      the former chainstate/, until it is removed
 //! ```
 //!
 //! It is written aside and moved into its place when it is whole. Once the base block is validated, the two are swapped
@@ -21,15 +22,21 @@ use crate::private_files::{read_small, write_whole};
 use disk::{Disk, DiskError};
 use leveldb::Db;
 use primitives::BlockHash;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// File that names the base block.
 const BASE_BLOCKHASH: &str = "base_blockhash";
 /// More bytes than that file has; Core warns of those behind the hash, and reads on.
 const BASE_BYTES_MAX: usize = 4096;
 
+/// Where Core moves the former chainstate; what lies there beside a chainstate is left alone, as in Core.
 fn to_delete(layout: &Layout) -> PathBuf {
     layout.net_dir().join("chainstate_todelete")
+}
+
+/// Where it is moved here.
+fn aside(layout: &Layout) -> PathBuf {
+    layout.private_dir().join("chainstate_snapshot.old")
 }
 
 /// The base block of the chainstate from a snapshot; `None` where there is none, or one that Core would not take notice
@@ -57,22 +64,33 @@ pub fn snapshot_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHas
 ///
 /// What the system says; can be called again.
 pub fn finish_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let (now, from_snapshot, old) = (layout.chainstate_dir(), layout.snapshot_dir(), to_delete(layout));
-    let has_old = disk.metadata(&old)?.is_some();
-    if has_old && disk.metadata(&now)?.is_none() && disk.metadata(&from_snapshot)?.is_some() {
-        disk.rename(&from_snapshot, &now)?;
-        disk.sync_dir_once(layout.net_dir())?;
+    let (now, from_snapshot) = (layout.chainstate_dir(), layout.snapshot_dir());
+    let (aside, cores) = (aside(layout), to_delete(layout));
+    if disk.metadata(&now)?.is_none() && disk.metadata(&from_snapshot)?.is_some() {
+        let is_cores = disk.metadata(&cores)?.is_some();
+        if is_cores || disk.metadata(&aside)?.is_some() {
+            disk.rename(&from_snapshot, &now)?;
+            disk.sync_dir_once(layout.net_dir())?;
+        }
+        if is_cores {
+            remove_if_there(disk, &cores)?;
+        }
     }
     if disk.metadata(&from_snapshot)?.is_some() && disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_none() {
         // What swapped places with a validated one, or what Core had not written to its end.
-        remove_if_there(disk, &old)?;
-        disk.rename(&from_snapshot, &old)?;
-        disk.sync_dir_once(layout.net_dir())?;
+        move_aside(disk, layout, &from_snapshot)?;
     }
-    if disk.metadata(&now)?.is_some() {
-        remove_if_there(disk, &old)?;
-    }
+    remove_if_there(disk, &aside)?;
     remove_if_there(disk, &layout.new_snapshot_dir())
+}
+
+fn move_aside(disk: &dyn Disk, layout: &Layout, dir: &Path) -> Result<()> {
+    remove_if_there(disk, &aside(layout))?;
+    disk.create_dir_all(&layout.private_dir())?;
+    disk.rename(dir, &aside(layout))?;
+    disk.sync_dir_once(layout.net_dir())?;
+    disk.sync_dir_once(&layout.private_dir())?;
+    Ok(())
 }
 
 /// Prepares the directory for a chainstate from a snapshot, and gives its name: empty, and out of Core's sight.
@@ -109,13 +127,11 @@ pub fn install_snapshot(disk: &dyn Disk, layout: &Layout, base: BlockHash) -> Re
 ///
 /// What the system says; [`finish_snapshot`] ends what was begun.
 pub fn validated_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let (now, from_snapshot, old) = (layout.chainstate_dir(), layout.snapshot_dir(), to_delete(layout));
-    remove_if_there(disk, &old)?;
+    let (now, from_snapshot) = (layout.chainstate_dir(), layout.snapshot_dir());
     match disk.exchange(&now, &from_snapshot) {
         Ok(()) => {}
         Err(why) if why.is_unsupported() => {
-            disk.rename(&now, &old)?;
-            disk.sync_dir_once(layout.net_dir())?;
+            move_aside(disk, layout, &now)?;
             disk.rename(&from_snapshot, &now)?;
         }
         Err(why) => return Err(why.into()),
@@ -145,7 +161,6 @@ mod tests {
     use super::*;
     use crate::Chainstate;
     use disk::{Fault as Accident, Loss, SimDisk};
-    use std::path::Path;
     use std::sync::Arc;
 
     const BASE: BlockHash = BlockHash::from_bytes([7; 32]);
@@ -199,7 +214,7 @@ mod tests {
                     validated_snapshot(&*disk, &layout()).unwrap();
                     assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([9; 32])));
                 }
-                for gone in ["chainstate_snapshot", "chainstate_todelete"] {
+                for gone in ["chainstate_snapshot", "ffwd/chainstate_snapshot.old"] {
                     assert!(disk.metadata(&layout().net_dir().join(gone)).unwrap().is_none(), "{gone}");
                 }
             }
@@ -242,6 +257,10 @@ mod tests {
         finish_snapshot(&*disk, &layout()).unwrap();
         assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([9; 32])));
         assert!(disk.metadata(&to_delete(&layout())).unwrap().is_none());
+        // What lies there beside a chainstate is left alone.
+        disk.create_dir_all(&to_delete(&layout())).unwrap();
+        finish_snapshot(&*disk, &layout()).unwrap();
+        assert!(disk.metadata(&to_delete(&layout())).unwrap().is_some());
         // A load of Core's that was cut: no base_blockhash.
         make(&disk, &layout().snapshot_dir(), 5);
         assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), None);
