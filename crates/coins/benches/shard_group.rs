@@ -75,15 +75,9 @@ fn rows(blocks: u32) {
         let count = parsed.input_count() + parsed.output_count() - 1;
         let each = |since: Instant| since.elapsed() / count as u32;
         let since = Instant::now();
-        let ops = black_box(Ops::build(&parsed, &txids));
+        let ops = black_box(Ops::build(&parsed, &txids, Height::new(height)));
         builds.push(each(since));
-        let told = |group: usize| BlockOps {
-            block: parsed,
-            txids: &txids,
-            ops: ops.group(group),
-            height: Height::new(height),
-            overwrites: false,
-        };
+        let told = |group: usize| BlockOps { ops: ops.group(group), overwrites: false };
         let apply = |groups: &mut [ShardGroup]| -> Vec<Answers> {
             groups.iter_mut().enumerate().map(|(number, group)| group.apply(&told(number))).collect()
         };

@@ -8,8 +8,8 @@
 use crate::answers::{Answers, Origin};
 use crate::ops::{GroupOps, Op, SHARDS_PER_GROUP};
 use crate::table::{Found, HashKey, Key, Table};
-use primitives::coin::{coin_bytes_max, write_coin};
-use primitives::{Block, Height, OutPoint, Txid};
+use primitives::encode::Reader;
+use primitives::{OutPoint, Txid};
 use std::sync::Arc;
 
 /// Operations that are asked for together before the first of them is done.
@@ -44,14 +44,8 @@ impl Generation {
 /// What a shard group is told about a block.
 #[derive(Clone, Copy)]
 pub struct BlockOps<'a> {
-    /// The block.
-    pub block: Block<'a>,
-    /// Ids of its transactions.
-    pub txids: &'a [Txid],
     /// Its operations in this shard group.
     pub ops: GroupOps<'a>,
-    /// Its height.
-    pub height: Height,
     /// Whether its coins overwrite others of the same name (the two repeated coinbases, the replay of a half-done flush).
     pub overwrites: bool,
 }
@@ -119,44 +113,51 @@ impl ShardGroup {
     /// Does a block's operations and answers its spends, in the order of `ops`.
     pub fn apply(&mut self, block: &BlockOps<'_>) -> Answers {
         let mut answers = Answers::with_capacity(block.ops.spends());
-        for within in 0..SHARDS_PER_GROUP {
-            for batch in block.ops.shard(within).chunks(BATCH) {
-                self.apply_batch(within, block, batch, &mut answers);
-            }
+        for batch in block.ops.all().chunks(BATCH) {
+            self.apply_batch(block, batch, &mut answers);
         }
         answers
     }
 
-    /// Three passes, so that what memory has to bring is on its way while something else is done.
+    /// Three passes, so that what memory has to bring is on its way while something else is done. A block has few
+    /// operations in a shard: a batch takes those of several.
     #[inline]
-    fn apply_batch(&mut self, within: usize, block: &BlockOps<'_>, batch: &[Op], answers: &mut Answers) {
-        let secret = self.secret;
+    fn apply_batch(&mut self, block: &BlockOps<'_>, batch: &[Op], answers: &mut Answers) {
         let mut keys = [const { None }; BATCH];
         for (key, op) in keys.iter_mut().zip(batch) {
-            let new = key_of(&secret, block, *op);
+            let (within, new) = self.key_of(block, *op);
             self.current[within].prefetch_bucket(&new);
-            if !op.is_create() {
+            if op.is_create() {
+                self.current[within].prefetch_room();
+            } else {
                 for generation in &self.older {
                     generation.tables[within].prefetch_bucket(&new);
                 }
             }
-            *key = Some(new);
+            *key = Some((within, new));
         }
-        for (key, op) in keys.iter().flatten().zip(batch) {
+        for ((within, key), op) in keys.iter().flatten().zip(batch) {
             if !op.is_create() {
-                self.current[within].prefetch_record(key);
+                self.current[*within].prefetch_record(key);
                 for generation in &self.older {
-                    generation.tables[within].prefetch_record(key);
+                    generation.tables[*within].prefetch_record(key);
                 }
             }
         }
-        for (key, op) in keys.iter().flatten().zip(batch) {
+        for ((within, key), op) in keys.iter().flatten().zip(batch) {
             if op.is_create() {
-                self.create(within, key, block, *op);
+                self.create(*within, key, block, *op);
             } else {
-                self.spend(within, key, op.index() as u32, answers);
+                self.spend(*within, key, op.input(), answers);
             }
         }
+    }
+
+    /// The shard within the group that an operation belongs to, and its name.
+    #[inline]
+    fn key_of<'a>(&self, block: &BlockOps<'a>, op: Op) -> (usize, Key<'a>) {
+        let (txid, vout) = block.ops.outpoint(op);
+        (usize::from(txid[0]) - self.first_shard, Key::new(&self.secret, txid, vout))
     }
 
     #[inline]
@@ -169,11 +170,7 @@ impl ShardGroup {
         {
             table.mark_spent(place);
         }
-        let output = block.block.output(op.index());
-        let code = primitives::coin::code(block.height, op.transaction() == 0);
-        table.insert(&self.secret, key, !block.overwrites, coin_bytes_max(output.script().len()), |out| {
-            write_coin(out, code, output.value(), output.script())
-        });
+        table.insert(&self.secret, key, !block.overwrites, block.ops.coin(op));
     }
 
     #[inline]
@@ -212,9 +209,8 @@ impl ShardGroup {
     pub fn probe(&self, block: &BlockOps<'_>) -> Probe {
         let mut probe = Probe::default();
         for op in block.ops.all().iter().filter(|op| op.is_create()) {
-            let txid = block.txids[op.transaction()];
-            let vout = (op.index() - block.block.transaction(op.transaction()).first_output()) as u32;
-            let outpoint = OutPoint { txid, vout };
+            let (txid, vout) = block.ops.outpoint(*op);
+            let outpoint = OutPoint { txid: Txid::from_bytes(*txid), vout };
             match self.get(&outpoint) {
                 Some(coin) => probe.exists |= coin.is_some(),
                 None => probe.unknown.push(outpoint),
@@ -241,23 +237,21 @@ impl ShardGroup {
     /// Takes a block's operations back, the last first. It must be the last that was applied, and not taken back yet.
     pub fn rewind(&mut self, block: &BlockOps<'_>, answers: &Answers) {
         let mut ordinal = answers.len();
-        for within in (0..SHARDS_PER_GROUP).rev() {
-            for op in block.ops.shard(within).iter().rev() {
-                let key = key_of(&self.secret, block, *op);
-                if op.is_create() {
-                    let code = primitives::coin::code(block.height, op.transaction() == 0);
-                    let table = &mut self.current[within];
-                    table.remove_created(&key, code);
-                    // What the two repeated coinbases overwrite was never spent before.
-                    if block.overwrites
-                        && let Found::Tombstone(place) = table.find_spent_other(&key, code)
-                    {
-                        table.unmark_spent(place);
-                    }
-                } else {
-                    ordinal -= 1;
-                    self.unspend(within, &key, answers, ordinal);
+        for op in block.ops.all().iter().rev() {
+            let (within, key) = self.key_of(block, *op);
+            if op.is_create() {
+                let code = Reader::new(block.ops.coin(*op)).varint_u32().expect("it was encoded here");
+                let table = &mut self.current[within];
+                table.remove_created(&key, code);
+                // What the two repeated coinbases overwrite was never spent before.
+                if block.overwrites
+                    && let Found::Tombstone(place) = table.find_spent_other(&key, code)
+                {
+                    table.unmark_spent(place);
                 }
+            } else {
+                ordinal -= 1;
+                self.unspend(within, &key, answers, ordinal);
             }
         }
     }
@@ -308,7 +302,10 @@ impl ShardGroup {
 
     /// Closes the current generation and starts the next one.
     pub fn seal(&mut self) -> Generation {
-        let tables = std::mem::replace(&mut self.current, ShardGroup::tables(self.first_shard));
+        // Generations are about as large as the one before, or somewhat larger.
+        let next = self.current.iter().zip(self.first_shard..);
+        let next = next.map(|(table, shard)| Table::with_expected(shard, table.len() + table.len() / 8)).collect();
+        let tables = std::mem::replace(&mut self.current, next);
         let sealed = Generation { number: self.generation, tables: tables.into_iter().map(Arc::new).collect() };
         self.generation += 1;
         self.older.insert(0, sealed.clone());
@@ -339,23 +336,12 @@ impl ShardGroup {
     }
 }
 
-#[inline]
-fn key_of<'a>(secret: &HashKey, block: &BlockOps<'a>, op: Op) -> Key<'a> {
-    if op.is_create() {
-        let first = block.block.transaction(op.transaction()).first_output();
-        Key::new(secret, block.txids[op.transaction()].as_bytes(), (op.index() - first) as u32)
-    } else {
-        let prevout = block.block.input(op.index()).prevout_bytes();
-        let (txid, vout) = prevout.split_first_chunk::<32>().expect("36 bytes");
-        Key::new(secret, txid, u32::from_le_bytes(vout.try_into().expect("4 bytes")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ops::Ops;
     use crate::table::Change;
+    use primitives::Height;
     use primitives::Tables;
     use primitives::coin::{code, put_coin};
     use std::collections::BTreeMap;
@@ -418,9 +404,8 @@ mod tests {
     fn with_ops<R>(made: &Made, with: impl FnOnce(&BlockOps<'_>) -> R) -> R {
         let mut tables = Tables::new();
         let block = tables.parse_block(&made.bytes).unwrap();
-        let ops = Ops::build(&block, &made.txids);
-        let (height, overwrites) = (made.height, made.overwrites);
-        with(&BlockOps { block, txids: &made.txids, ops: ops.group(0), height: Height::new(height), overwrites })
+        let ops = Ops::build(&block, &made.txids, Height::new(made.height));
+        with(&BlockOps { ops: ops.group(0), overwrites: made.overwrites })
     }
 
     fn state(group: &ShardGroup) -> State {

@@ -23,6 +23,8 @@ const CHUNK_BYTES_MIN: usize = 8 << 10;
 /// A table grows when more of its places are taken: 27 of 32, in parts of the whole.
 const LOAD_MAX: (usize, usize) = (27, 32);
 const BUCKETS_MIN: usize = 4;
+/// Buckets by which a table that grows is ahead in asking for records: some dozens of them are on their way at once.
+const GROW_AHEAD: usize = 4;
 /// Memory comes in pages.
 const PAGE_BYTES: usize = 4096;
 
@@ -131,6 +133,8 @@ pub struct Table {
     chunk_bytes: usize,
     /// Shifts the moments at which the shards grow, so that they never all do it at once.
     stagger: usize,
+    /// Records for which there is room from the first one on.
+    expected: usize,
 }
 
 /// No address; chunk numbers stay far below it.
@@ -139,6 +143,12 @@ const NOWHERE: u32 = u32::MAX;
 impl Table {
     /// An empty table; `shard` only shifts the moments at which it grows.
     pub fn new(shard: usize) -> Table {
+        Table::with_expected(shard, 0)
+    }
+
+    /// An empty table that most likely gets this number of records: growing would read all of them again, and again. It takes
+    /// no memory before the first one.
+    pub fn with_expected(shard: usize, expected: usize) -> Table {
         Table {
             buckets: Buckets::cut(0),
             count: 0,
@@ -147,6 +157,7 @@ impl Table {
             free: Vec::new(),
             chunk_bytes: 0,
             stagger: shard % 16,
+            expected,
         }
     }
 
@@ -251,27 +262,19 @@ impl Table {
         self.record(place.address)[FLAGS_AT] & FRESH != 0
     }
 
-    /// Adds a coin. The caller knows that this outpoint has no record here, or means to add a second one.
-    ///
-    /// `write` fills the coin's bytes into the slice that it is given (at least `coin_bytes_max`) and returns how many they are.
+    /// Asks for the place of the next new record, ahead of need.
     #[inline]
-    pub fn insert(
-        &mut self,
-        secret: &HashKey,
-        key: &Key<'_>,
-        fresh: bool,
-        coin_bytes_max: usize,
-        write: impl FnOnce(&mut [u8]) -> usize,
-    ) {
-        let mut scratch = [0; 256];
-        if coin_bytes_max <= scratch.len() {
-            let bytes = write(&mut scratch);
-            self.insert_bytes(secret, key, if fresh { FRESH } else { 0 }, &scratch[..bytes]);
-        } else {
-            let mut long = vec![0; coin_bytes_max];
-            let bytes = write(&mut long);
-            self.insert_bytes(secret, key, if fresh { FRESH } else { 0 }, &long[..bytes]);
+    pub fn prefetch_room(&self) {
+        if let Some(chunk) = self.chunks.last() {
+            simd::prefetch::prefetch(chunk, self.used);
+            simd::prefetch::prefetch(chunk, self.used + 64);
         }
+    }
+
+    /// Adds a coin. The caller knows that this outpoint has no record here, or means to add a second one.
+    #[inline]
+    pub fn insert(&mut self, secret: &HashKey, key: &Key<'_>, fresh: bool, coin: &[u8]) {
+        self.insert_bytes(secret, key, if fresh { FRESH } else { 0 }, coin);
     }
 
     /// Adds a coin that is stored already, not fresh.
@@ -350,13 +353,10 @@ impl Table {
     pub fn sorted(&self) -> impl ExactSizeIterator<Item = (&[u8], Change<'_>)> {
         let mut order: Vec<(u64, u32)> = Vec::with_capacity(self.count);
         for bucket in self.buckets.iter() {
-            let mut taken = !bucket.match_empty() & ((1 << PLACES) - 1);
-            while taken != 0 {
-                let address = bucket.offsets[taken.trailing_zeros() as usize];
+            for address in addresses(bucket) {
                 let record = self.record(address);
                 let prefix = u64::from_be_bytes(*record[TXID_AT..].first_chunk().expect("a record has a txid"));
                 order.push((prefix, address));
-                taken &= taken - 1;
             }
         }
         order.sort_unstable_by(|a, b| {
@@ -381,19 +381,24 @@ impl Table {
 
     fn grow(&mut self, secret: &HashKey) {
         let buckets = match self.buckets.len() {
+            0 if self.expected * LOAD_MAX.1 > BUCKETS_MIN * PLACES * LOAD_MAX.0 => {
+                (self.expected * LOAD_MAX.1).div_ceil(PLACES * LOAD_MAX.0)
+            }
             0 => BUCKETS_MIN * (16 + self.stagger) / 16,
             have => have * 2,
         };
         let mut wider = Buckets::cut(buckets);
-        for bucket in self.buckets.iter() {
-            let mut taken = !bucket.match_empty() & ((1 << PLACES) - 1);
-            while taken != 0 {
-                let address = bucket.offsets[taken.trailing_zeros() as usize];
+        let ahead = self.buckets.iter().skip(GROW_AHEAD).map(Some).chain(std::iter::repeat(None));
+        for (bucket, ahead) in self.buckets.iter().zip(ahead) {
+            for address in ahead.into_iter().flat_map(addresses) {
+                let (chunk, at) = split(address);
+                simd::prefetch::prefetch(&self.chunks[chunk], at);
+            }
+            for address in addresses(bucket) {
                 let record = self.record(address);
                 let mut txid = [0; 32];
                 txid[1..].copy_from_slice(&record[TXID_AT..VOUT_AT]);
                 put(&mut wider, &Key::new(secret, &txid, vout_of(record)), address);
-                taken &= taken - 1;
             }
         }
         self.buckets = wider;
@@ -439,6 +444,20 @@ impl Table {
 fn chunk_bytes(have: usize) -> usize {
     let want = (have / 16).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
     want.next_multiple_of((1 << want.ilog2()) / 4).next_multiple_of(PAGE_BYTES)
+}
+
+/// The addresses of a bucket's records.
+#[inline]
+fn addresses(bucket: &Bucket) -> impl Iterator<Item = u32> {
+    let mut taken = !bucket.match_empty() & ((1 << PLACES) - 1);
+    std::iter::from_fn(move || {
+        if taken == 0 {
+            return None;
+        }
+        let address = bucket.offsets[taken.trailing_zeros() as usize];
+        taken &= taken - 1;
+        Some(address)
+    })
 }
 
 /// Puts an address into the first bucket with room, from the key's own on.
@@ -551,10 +570,7 @@ mod tests {
                         table.insert_tombstone(&SECRET, &key);
                         plain.insert(name, None);
                     } else {
-                        table.insert(&SECRET, &key, true, coin.len(), |out| {
-                            out[..coin.len()].copy_from_slice(&coin);
-                            coin.len()
-                        });
+                        table.insert(&SECRET, &key, true, &coin);
                         plain.insert(name, Some(coin));
                     }
                 }
@@ -593,6 +609,23 @@ mod tests {
         assert_eq!(got, want);
     }
 
+    /// Room for what is expected: nothing before the first record, and then no growth up to that number.
+    #[test]
+    fn table_with_expected_records_grows_behind_them_alone() {
+        for expected in [0, 1, 40, 41, 1000, 5000] {
+            let mut table = Table::with_expected(2, expected);
+            assert_eq!(table.memory_bytes(), 0);
+            let mut lengths = Vec::new();
+            for n in 0..3 * expected.max(50) as u64 {
+                table.insert_stored(&SECRET, &Key::new(&SECRET, &txid(n), 0), &[1, 2, 3]);
+                lengths.push(table.buckets.len());
+            }
+            assert!(expected < 41 || lengths[0] == lengths[expected - 1], "{expected}: {:?}", lengths[0]);
+            assert!(lengths.last() > lengths.first(), "{expected}");
+            assert_eq!(table.len(), lengths.len());
+        }
+    }
+
     /// One bucket that everything belongs to: overflow counts go up and down again.
     #[test]
     fn table_removal_clears_overflow_counts() {
@@ -618,10 +651,7 @@ mod tests {
         let (mut worst, count) = (0.0f64, 40_000);
         for n in 0..count {
             let bytes = [23, 23, 35, 21, 21][n as usize % 5] + 3 + 4;
-            table.insert(&SECRET, &Key::new(&SECRET, &txid(n), 0), true, bytes, |out| {
-                out[..bytes].fill(9);
-                bytes
-            });
+            table.insert(&SECRET, &Key::new(&SECRET, &txid(n), 0), true, &[9; 64][..bytes]);
             if n > 20_000 {
                 worst = worst.max(table.memory_bytes() as f64 / (n + 1) as f64);
             }

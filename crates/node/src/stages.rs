@@ -109,7 +109,7 @@ pub(crate) fn prepare(context: &BlockContext, bytes: &[u8], checked: Arc<Checked
     if block.header() != context.header {
         return Err(Refusal::WrongBody);
     }
-    let ops = Ops::build(&block, &checked.txids);
+    let ops = Ops::build(&block, &checked.txids, context.height);
     Ok(Prepared { checked, ops })
 }
 

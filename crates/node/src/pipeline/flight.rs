@@ -93,14 +93,7 @@ impl Flight {
 
     /// Its operations in a shard group, and what they refer to.
     pub(super) fn group_ops(&self, group: usize) -> BlockOps<'_> {
-        let prepared = self.prepared();
-        BlockOps {
-            block: self.block(),
-            txids: &prepared.txids,
-            ops: prepared.ops.group(group),
-            height: self.context().height,
-            overwrites: self.context().overwrites,
-        }
+        BlockOps { ops: self.prepared().ops.group(group), overwrites: self.context().overwrites }
     }
 
     /// What memory, and after the look-up the tables, say to its spends in a shard group.
