@@ -381,6 +381,14 @@ impl Bytes {
         }
     }
 
+    /// Whether a part is in memory, so that to read it waits for no disk; yes where the system does not tell.
+    pub fn is_resident(&self, range: Range<usize>) -> bool {
+        match &self.0 {
+            Inner::Owned(_) => true,
+            Inner::Mapped(map) => map.is_resident(range),
+        }
+    }
+
     /// Says that reads will run from front to back.
     pub fn advise_sequential(&self) {
         if let Inner::Mapped(map) = &self.0 {

@@ -96,39 +96,60 @@ pub(crate) fn may_hold(filter: &[u8], first: u32) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FilterBlock<'a> {
     contents: &'a [u8],
+    frame: FilterFrame,
+}
+
+/// What stands at the end of a filter block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilterFrame {
     /// Where the starts begin; the filters end there.
     starts: usize,
     count: usize,
     base_log2: u8,
 }
 
+impl FilterFrame {
+    /// Reads the frame; `None` if the contents are no filter block, and every key may be there.
+    pub(crate) fn parse(contents: &[u8]) -> Option<FilterFrame> {
+        let (base_log2, rest) = contents.split_last()?;
+        let starts = usize::try_from(fixed32(rest.last_chunk::<4>()?)).ok()?;
+        let count = rest.len().checked_sub(4)?.checked_sub(starts)? / 4;
+        Some(FilterFrame { starts, count, base_log2: *base_log2 })
+    }
+}
+
 /// log2 of the bytes of data that one filter covers.
 pub(crate) const FILTER_BASE_LOG2: u8 = 11;
 
 impl<'a> FilterBlock<'a> {
-    /// Reads the frame; `None` if the contents are no filter block, and every key may be there.
+    /// A filter block whose frame was read before.
     #[inline]
-    pub(crate) fn parse(contents: &'a [u8]) -> Option<FilterBlock<'a>> {
-        let (rest, base_log2) = contents.split_last().map(|(last, rest)| (rest, *last))?;
-        let starts = usize::try_from(fixed32(rest.last_chunk::<4>()?)).ok()?;
-        let count = rest.len().checked_sub(4)?.checked_sub(starts)? / 4;
-        Some(FilterBlock { contents, starts, count, base_log2 })
+    pub(crate) fn new(contents: &'a [u8], frame: FilterFrame) -> FilterBlock<'a> {
+        FilterBlock { contents, frame }
     }
 
-    /// Where the start of the filter for the data block at `offset` stands, for a prefetch.
+    /// Where the start of the filter for the data block at `offset` stands.
     #[inline]
-    pub(crate) fn place(&self, offset: u64) -> Option<usize> {
-        let index = usize::try_from(offset.checked_shr(u32::from(self.base_log2))?).ok()?;
-        (index < self.count).then(|| self.starts + index * 4)
+    fn place(&self, offset: u64) -> Option<usize> {
+        let index = usize::try_from(offset.checked_shr(u32::from(self.frame.base_log2))?).ok()?;
+        (index < self.frame.count).then(|| self.frame.starts + index * 4)
+    }
+
+    /// Asks for that start.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, offset: u64) {
+        if let Some(place) = self.place(offset) {
+            simd::prefetch::prefetch(self.contents, place);
+        }
     }
 
     /// Where the filter for the data block at `offset` lies; `None` where none covers it.
     #[inline]
-    pub(crate) fn range(&self, offset: u64) -> Option<Range<usize>> {
+    fn range(&self, offset: u64) -> Option<Range<usize>> {
         let place = self.place(offset)?;
         let start = usize::try_from(fixed32(self.contents.get(place..place + 4)?)).ok()?;
         let end = usize::try_from(fixed32(self.contents.get(place + 4..place + 8)?)).ok()?;
-        (start <= end && end <= self.starts).then_some(start..end)
+        (start <= end && end <= self.frame.starts).then_some(start..end)
     }
 
     /// The bytes of the filter for the data block at `offset`; `None` where none covers it.
@@ -195,12 +216,13 @@ mod tests {
 
     #[test]
     fn damaged_filter_block_frame_never_hides_a_key() {
-        assert!(FilterBlock::parse(&[]).is_none());
-        assert!(FilterBlock::parse(&[11]).is_none());
-        assert!(FilterBlock::parse(&[9, 0, 0, 0, 11]).is_none(), "starts behind the end");
-        let block = FilterBlock::parse(&[0, 0, 0, 0, 11]).unwrap();
+        let parse = |contents: &'static [u8]| Some(FilterBlock::new(contents, FilterFrame::parse(contents)?));
+        assert!(parse(&[]).is_none());
+        assert!(parse(&[11]).is_none());
+        assert!(parse(&[9, 0, 0, 0, 11]).is_none(), "starts behind the end");
+        let block = parse(&[0, 0, 0, 0, 11]).unwrap();
         assert!(block.may_hold(0, 1), "no filter covers it");
-        let block = FilterBlock::parse(&[7, 0, 0, 0, 0, 0, 0, 0, 200]).unwrap();
+        let block = parse(&[7, 0, 0, 0, 0, 0, 0, 0, 200]).unwrap();
         assert!(block.may_hold(u64::MAX, 1));
     }
 }

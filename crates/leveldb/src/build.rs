@@ -438,7 +438,7 @@ mod tests {
 
     fn check(table: &Table, count: u32) -> Result<(), Error> {
         for number in 0..count * 2 {
-            let block = table.find_block(&key(number), 0);
+            let block = table.find_block(&key(number));
             let found = if table.may_hold(block, hash(&key(number))) {
                 table.block(block)?.find(&key(number)).ok_or_else(|| table.not_a_block(block))?
             } else {
@@ -459,7 +459,7 @@ mod tests {
     fn built_table_finds_every_record() {
         for (count, part_count) in [(1, 1), (16, 1), (17, 1), (5000, 1), (5000, 3), (9000, 7)] {
             let bytes = table(count, part_count);
-            let table = Table::open(Path::new("t"), bytes.into()).unwrap();
+            let table = Table::open(Path::new("t"), bytes.into(), 0).unwrap();
             check(&table, count).unwrap();
         }
     }
@@ -468,13 +468,13 @@ mod tests {
     fn damaged_table_gives_an_error_or_the_right_answer() {
         let bytes = table(400, 1);
         for end in 0..bytes.len() {
-            let why = Table::open(Path::new("t"), bytes[..end].to_vec().into()).unwrap_err();
+            let why = Table::open(Path::new("t"), bytes[..end].to_vec().into(), 0).unwrap_err();
             assert!(why.is_damage(), "{why}");
         }
         for at in 0..bytes.len() {
             let mut bent = bytes.clone();
             bent[at] ^= 1 << (at % 8);
-            let result = Table::open(Path::new("t"), bent.into());
+            let result = Table::open(Path::new("t"), bent.into(), 0);
             if let Err(why) = result.and_then(|table| check(&table, 400)) {
                 assert!(why.is_damage(), "bent at {at}: {why}");
             }

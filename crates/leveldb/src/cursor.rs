@@ -46,7 +46,7 @@ impl RunCursor {
             tag: 0,
         };
         if cursor.open_file()? {
-            cursor.next_block = cursor.files[0].table()?.find_block(start, 0);
+            cursor.next_block = cursor.files[0].table()?.find_block(start);
         }
         while cursor.advance()? {
             if cursor.user_key() >= start {

@@ -186,6 +186,12 @@ impl Db {
         self.0.shared.index_bytes.load(Ordering::Relaxed)
     }
 
+    /// From now on the filters of tables are kept in memory as they are opened, up to `bytes` of them in all: 1.3 bytes a
+    /// record. They count in [`Db::index_bytes`]. Without this they are in the system's page cache alone.
+    pub fn set_filter_bytes_max(&self, bytes: u64) {
+        self.0.shared.filter_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
     /// Whether a run of about `bytes` of tables would find a level without a compaction.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.0.limits.place(&self.0.version().sizes(), bytes).is_some()

@@ -24,6 +24,7 @@ mod error;
 mod format;
 #[doc(hidden)]
 pub mod fuzz;
+mod index;
 mod levels;
 mod log;
 mod lookup;

@@ -7,7 +7,7 @@ use crate::bloom::hash;
 use crate::coding::KIND_VALUE;
 use crate::cursor::Merged;
 use crate::error::Result;
-use crate::read_ahead::PROBE_MIN;
+use crate::read_ahead::{AdaptiveReadAhead, PROBE_MIN};
 use crate::table::Table;
 use crate::version::{SortedRun, Version};
 
@@ -35,6 +35,10 @@ struct BlockRef<'a> {
 }
 
 impl<'a> BlockRef<'a> {
+    fn is_same(&self, other: &BlockRef<'_>) -> bool {
+        std::ptr::eq(self.table, other.table) && self.block == other.block
+    }
+
     fn find(self, key: &[u8]) -> Result<Found<'a>> {
         let block = self.table.block(self.block)?;
         block.find(key).ok_or_else(|| self.table.not_a_block(self.block))
@@ -75,7 +79,7 @@ impl Snapshot {
             // The filters of all runs are asked for before the first is read.
             let mut blocks = [const { None }; RUNS_AT_ONCE];
             for (run, block_ref) in runs.iter().zip(&mut blocks) {
-                *block_ref = RunWalk { run, file: 0, block: 0 }.find_block(key)?;
+                *block_ref = RunWalk { run, file: 0 }.find_block(key)?;
                 if let Some(BlockRef { table, block }) = block_ref {
                     table.prefetch_filter_place(*block);
                 }
@@ -105,7 +109,70 @@ impl Snapshot {
     ///
     /// # Panics
     /// If the keys are not in order.
-    pub fn get_sorted_batch<K: AsRef<[u8]>>(
+    pub fn get_sorted_batch<K: AsRef<[u8]>>(&self, keys: &[K], answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        if self.wants_read_ahead() {
+            self.ask_for_blocks(keys)?;
+        }
+        self.get_sorted_batch_now(keys, answer)
+    }
+
+    /// Whether blocks of late batches were not in memory: then [`Snapshot::read_ahead`] is to come before
+    /// [`Snapshot::get_sorted_batch_now`]. Each answer counts.
+    pub fn wants_read_ahead(&self) -> bool {
+        self.read_ahead_state().is_some_and(AdaptiveReadAhead::is_on)
+    }
+
+    /// Brings every block that a look-up of these keys reads into memory, all at once, and waits for it; says how many were
+    /// not there. For a thread that has nothing else to do. The keys come in any order, the faster in ascending order.
+    ///
+    /// # Errors
+    /// A table that cannot be read or is damaged.
+    pub fn read_ahead<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
+        let missing = self.ask_for_blocks(keys)?;
+        for BlockRef { table, block } in &missing {
+            table.wait_for_block(*block);
+        }
+        if let Some(read_ahead) = self.read_ahead_state() {
+            read_ahead.note_missing(missing.len());
+        }
+        Ok(missing.len())
+    }
+
+    fn read_ahead_state(&self) -> Option<&AdaptiveReadAhead> {
+        self.0.runs.first().and_then(|run| run.files.first()).map(|file| file.read_ahead())
+    }
+
+    /// Asks the disk for the blocks that may hold the keys and are not in memory. Of a key that is in several runs all are
+    /// asked for: rarely more than the one that holds it, as the filters say.
+    #[cold]
+    fn ask_for_blocks<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<BlockRef<'_>>> {
+        let mut missing = Vec::new();
+        for run in &self.0.runs {
+            let mut walk = RunWalk { run, file: 0 };
+            let mut last: Option<BlockRef<'_>> = None;
+            for key in keys {
+                let key = key.as_ref();
+                let Some(found) = walk.find_block(key)? else { continue };
+                let is_same = last.is_some_and(|last| last.is_same(&found));
+                if !is_same && found.table.may_hold(found.block, hash(key)) {
+                    last = Some(found);
+                    if found.table.ask_for_block(found.block) {
+                        missing.push(found);
+                    }
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    /// As [`Snapshot::get_sorted_batch`], for keys whose blocks were read ahead, or are most likely in memory.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get_sorted_batch`].
+    ///
+    /// # Panics
+    /// As [`Snapshot::get_sorted_batch`].
+    pub fn get_sorted_batch_now<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         mut answer: impl FnMut(usize, Option<&[u8]>),
@@ -117,21 +184,16 @@ impl Snapshot {
             if pending.is_empty() {
                 break;
             }
-            let mut walk = RunWalk { run, file: 0, block: 0 };
+            let mut walk = RunWalk { run, file: 0 };
             let mut kept = 0;
-            let read_ahead = &run.files[0].read_ahead;
-            let mut probe = None;
-            if read_ahead.is_on() {
-                walk.clone().read_ahead(keys, &pending)?;
-            } else if pending.len() >= PROBE_MIN {
-                probe = Some(simd::faults::major_faults());
-            }
+            let mut probe = (pending.len() >= PROBE_MIN).then(simd::faults::major_faults);
             for start in (0..pending.len()).step_by(GROUP) {
                 let end = pending.len().min(start + GROUP);
                 if start > 0
-                    && probe.take().is_some_and(|before| read_ahead.note_faults(simd::faults::major_faults() - before))
+                    && let Some(before) = probe.take()
+                    && self.note_faults(before)
                 {
-                    walk.clone().read_ahead(keys, &pending[start..])?;
+                    self.ask_for_blocks(keys)?;
                 }
                 let positions = walk.group(keys, &pending[start..end])?;
                 for index in start..end {
@@ -153,13 +215,19 @@ impl Snapshot {
             pending.truncate(kept);
             if let Some(before) = probe {
                 // One group was all: what was found is for the next batch.
-                read_ahead.note_faults(simd::faults::major_faults() - before);
+                self.note_faults(before);
             }
         }
         for pending_key in pending {
             answer(pending_key.index, None);
         }
         Ok(())
+    }
+
+    /// Takes the count of major faults before some look-ups; says whether they met so many that it is worth to read ahead.
+    fn note_faults(&self, before: u64) -> bool {
+        let faults = simd::faults::major_faults() - before;
+        self.read_ahead_state().is_some_and(|read_ahead| read_ahead.note_faults(faults))
     }
 
     /// All records in key order.
@@ -206,21 +274,27 @@ pub struct RunInfo {
 #[derive(Clone)]
 struct RunWalk<'a> {
     run: &'a SortedRun,
+    /// No later key lies before this file.
     file: usize,
-    /// No later key lies before this block of the file.
-    block: usize,
 }
 
 impl<'a> RunWalk<'a> {
     /// Finds the blocks that may hold the keys of one group; each step asks the memory for what the
     /// next one reads.
     fn group<K: AsRef<[u8]>>(&mut self, keys: &[K], pending: &[PendingKey]) -> Result<[Option<SeekPos<'a>>; GROUP]> {
+        let mut searches = [const { None }; GROUP];
+        for (pending_key, search) in pending.iter().zip(&mut searches) {
+            let key = keys[pending_key.index].as_ref();
+            *search = self.find_table(key)?.map(|table| (table, table.begin_search(key)));
+        }
         let mut blocks = [const { None }; GROUP];
         let blocks = &mut blocks[..pending.len()];
-        for (pending_key, block_ref) in pending.iter().zip(blocks.iter_mut()) {
-            *block_ref = self.find_block(keys[pending_key.index].as_ref())?;
-            if let Some(BlockRef { table, block }) = block_ref {
-                table.prefetch_filter_place(*block);
+        for ((pending_key, search), block_ref) in pending.iter().zip(searches).zip(blocks.iter_mut()) {
+            let Some((table, search)) = search else { continue };
+            let block = table.end_search(keys[pending_key.index].as_ref(), search);
+            if block < table.block_count() {
+                table.prefetch_filter_place(block);
+                *block_ref = Some(BlockRef { table, block });
             }
         }
         for BlockRef { table, block } in blocks.iter().flatten() {
@@ -247,42 +321,27 @@ impl<'a> RunWalk<'a> {
         Ok(positions)
     }
 
-    /// Asks the disk for all blocks that may hold the keys, in their order: first for the filters, then for the blocks that
-    /// those name.
-    #[cold]
-    fn read_ahead<K: AsRef<[u8]>>(self, keys: &[K], pending: &[PendingKey]) -> Result<()> {
-        let mut walk = self.clone();
-        for pending_key in pending {
-            if let Some(BlockRef { table, block }) = walk.find_block(keys[pending_key.index].as_ref())? {
-                table.read_filter_ahead(block);
-            }
+    /// The table that `key` lies in, if any of the run does.
+    fn find_table(&mut self, key: &[u8]) -> Result<Option<&'a Table>> {
+        let files = &self.run.files;
+        if files.get(self.file).is_some_and(|file| file.last_key() < key) {
+            self.file = self.run.find_file(key, self.file + 1);
+        } else if self.file > 0 && files.get(self.file - 1).is_some_and(|file| file.last_key() >= key) {
+            // The keys fall: from the start again.
+            self.file = self.run.find_file(key, 0);
         }
-        let mut walk = self;
-        for pending_key in pending {
-            if let Some(BlockRef { table, block }) = walk.find_block(keys[pending_key.index].as_ref())?
-                && table.may_hold(block, pending_key.hash)
-            {
-                table.read_block_ahead(block);
-            }
+        match files.get(self.file).filter(|file| file.first_key() <= key) {
+            Some(file) => file.table().map(Some),
+            None => Ok(None),
         }
-        Ok(())
     }
 
     fn find_block(&mut self, key: &[u8]) -> Result<Option<BlockRef<'a>>> {
-        let files = &self.run.files;
-        while files.get(self.file).is_some_and(|file| file.last_key() < key) {
-            self.file += 1;
-            self.block = 0;
-            if files.get(self.file).is_some_and(|file| file.last_key() < key) {
-                self.file = self.run.find_file(key, self.file);
-            }
-        }
-        let Some(file) = files.get(self.file).filter(|file| file.first_key() <= key) else {
+        let Some(table) = self.find_table(key)? else {
             return Ok(None);
         };
-        let table = file.table()?;
-        self.block = table.find_block(key, self.block);
-        Ok((self.block < table.block_count()).then_some(BlockRef { table, block: self.block }))
+        let block = table.find_block(key);
+        Ok((block < table.block_count()).then_some(BlockRef { table, block }))
     }
 }
 
@@ -351,16 +410,79 @@ mod tests {
             answers
         };
         let plain = ask();
-        assert!(plain.iter().flatten().count() > 1000 && plain.contains(&None));
-        for run in &snapshot.0.runs {
-            assert!(run.files[0].read_ahead.note_faults(FAULTS_MIN));
-        }
+        while snapshot.wants_read_ahead() {}
         assert_eq!(ask(), plain);
-        for run in &snapshot.0.runs {
-            assert!(
-                (1..READ_AHEAD_BATCHES).all(|_| run.files[0].read_ahead.is_on()) && !run.files[0].read_ahead.is_on(),
-                "it was used"
-            );
+        assert!(plain.iter().flatten().count() > 1000 && plain.contains(&None));
+        let read_ahead = snapshot.read_ahead_state().unwrap();
+        assert!(read_ahead.note_faults(FAULTS_MIN));
+        assert_eq!(ask(), plain);
+        assert!(
+            (1..READ_AHEAD_BATCHES).all(|_| read_ahead.is_on()) && !read_ahead.is_on(),
+            "it was used, once a batch"
+        );
+        assert_eq!(snapshot.read_ahead(&keys).unwrap(), 0, "what was just read is in memory");
+        assert!(!snapshot.wants_read_ahead());
+        assert_eq!(ask(), plain);
+        let fallen: Vec<_> = keys.iter().rev().collect();
+        assert_eq!(snapshot.read_ahead(&fallen).unwrap(), 0, "in any order");
+    }
+
+    /// What the system has dropped from memory is there when the read-ahead ends.
+    #[test]
+    #[cfg_attr(miri, ignore = "maps of files")]
+    fn read_ahead_brings_blocks_that_are_not_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let disk = RealDisk::shared();
+        let db = Db::create(disk.clone(), &path, Options { table_bytes: 200_000, ..Options::default() }).unwrap();
+        let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+        let mut records: Vec<_> = (0..20_000).map(|n| (key(n), Some([n.to_le_bytes()[0]; 40]))).collect();
+        records.sort_by_key(|record| record.0);
+        db.write(&records).unwrap();
+        drop(db);
+        for entry in disk.list(&path).unwrap() {
+            let file = disk.open(&path.join(entry.name)).unwrap();
+            file.drop_page_cache(0, file.len().unwrap());
         }
+        let db = Db::open_read_only(disk, &path).unwrap();
+        let snapshot = db.snapshot();
+        let mut keys: Vec<_> = (0..20_000).step_by(50).map(key).collect();
+        keys.sort_unstable();
+        assert!(snapshot.wants_read_ahead(), "at first");
+        let missing = snapshot.read_ahead(&keys).unwrap();
+        if missing == 0 {
+            println!("skipped: this file system keeps its files in memory");
+        }
+        assert!(missing <= keys.len(), "no more than one block a key");
+        assert_eq!(snapshot.read_ahead(&keys).unwrap(), 0);
+        let mut found = 0;
+        snapshot.get_sorted_batch_now(&keys, |_, value| found += usize::from(value.is_some())).unwrap();
+        assert_eq!(found, keys.len());
+    }
+
+    /// Filters in memory or mapped give the same answers; memory is taken up to the bound and given back.
+    #[test]
+    #[cfg_attr(miri, ignore = "maps of files")]
+    fn filters_in_memory_answer_as_mapped_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { table_bytes: 100_000, ..Options::default() };
+        let db = Db::create(RealDisk::shared(), &folder.path().join("db"), options).unwrap();
+        let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+        let mut records: Vec<_> = (0..20_000).map(|n| (key(n * 2), Some([n.to_le_bytes()[0]; 40]))).collect();
+        records.sort_by_key(|record| record.0);
+        db.write(&records).unwrap();
+        drop(db);
+        let mut plain = None;
+        for bytes_max in [0, 20_000, u64::MAX] {
+            let db = Db::open_read_only(RealDisk::shared(), &folder.path().join("db")).unwrap();
+            db.set_filter_bytes_max(bytes_max);
+            let answers: Vec<_> = (0..40_000).step_by(7).map(|n| db.get(&key(n)).unwrap()).collect();
+            let shared = &db.0.shared;
+            let filter_bytes = shared.filter_bytes();
+            assert!(filter_bytes <= bytes_max.saturating_add(4096), "{filter_bytes} of {bytes_max}");
+            assert_eq!(filter_bytes > 0, bytes_max > 0);
+            assert_eq!(plain.get_or_insert_with(|| answers.clone()), &answers);
+        }
+        assert_eq!(plain.unwrap().iter().flatten().count(), 20_000 / 7 + 1);
     }
 }

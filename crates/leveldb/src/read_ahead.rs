@@ -1,8 +1,9 @@
 //! Adaptive read-ahead: whether the look-ups of a batch ask the disk for their blocks before they read them.
 //!
-//! A read of a page that is not in memory waits for it, one after another; the disk could do many at once. So where a batch
-//! meets such pages, the blocks of all its keys are asked for before the first is read. To ask for what is in memory costs
-//! more than to read it: that is why the first keys of a batch are tried without, now and then.
+//! A read of a page that is not in memory waits for it, one after another; the disk could do many at once. So where batches
+//! meet such pages, the blocks of all keys are asked for before the first is read, by a thread that may wait for them
+//! ([`crate::Snapshot::read_ahead`]). To ask for what is in memory costs more than to read it: that is why the first keys of
+//! a batch are tried without, where the last batches that asked found everything in memory.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -10,12 +11,19 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(crate) const PROBE_MIN: usize = 16;
 /// Major faults among the first keys of a batch from which on it is worth to read ahead.
 pub(crate) const FAULTS_MIN: u64 = 2;
-/// Batches that read ahead before it is tried again without.
+/// Batches that find everything in memory before it is tried without asking.
 pub(crate) const READ_AHEAD_BATCHES: u32 = 64;
 
-/// What one run has learned about its reads: how many more batches are to read ahead.
-#[derive(Debug, Default)]
+/// What a database has learned about its reads: how many more batches are to read ahead.
+#[derive(Debug)]
 pub(crate) struct AdaptiveReadAhead(AtomicU32);
+
+impl Default for AdaptiveReadAhead {
+    /// A database that was just opened may be in memory or not: the first batches ask.
+    fn default() -> AdaptiveReadAhead {
+        AdaptiveReadAhead(AtomicU32::new(READ_AHEAD_BATCHES))
+    }
+}
 
 impl AdaptiveReadAhead {
     /// Whether to read ahead for this batch; each answer counts.
@@ -31,6 +39,13 @@ impl AdaptiveReadAhead {
         }
         is_slow
     }
+
+    /// Takes the number of blocks that a batch had to wait for.
+    pub(crate) fn note_missing(&self, blocks: usize) {
+        if blocks > 0 {
+            self.0.store(READ_AHEAD_BATCHES, Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -40,7 +55,12 @@ mod tests {
     #[test]
     fn read_ahead_after_enough_faults_is_on_for_the_stated_batches() {
         let read_ahead = AdaptiveReadAhead::default();
+        assert_eq!((0..2 * READ_AHEAD_BATCHES).filter(|_| read_ahead.is_on()).count(), READ_AHEAD_BATCHES as usize);
         assert!(!read_ahead.is_on() && !read_ahead.note_faults(FAULTS_MIN - 1) && !read_ahead.is_on());
+        read_ahead.note_missing(0);
+        assert!(!read_ahead.is_on());
+        read_ahead.note_missing(1);
+        assert!(read_ahead.is_on());
         assert!(read_ahead.note_faults(FAULTS_MIN));
         assert_eq!((0..2 * READ_AHEAD_BATCHES).filter(|_| read_ahead.is_on()).count(), READ_AHEAD_BATCHES as usize);
     }

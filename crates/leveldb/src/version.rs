@@ -25,6 +25,10 @@ pub(crate) struct Shared {
     pub(crate) garbage: Mutex<Vec<PathBuf>>,
     /// The next file's number.
     pub(crate) next_file: AtomicU64,
+    /// Memory of copied filters, a part of `index_bytes`, and what it may become.
+    filter_bytes: AtomicU64,
+    pub(crate) filter_bytes_max: AtomicU64,
+    pub(crate) read_ahead: AdaptiveReadAhead,
 }
 
 impl Shared {
@@ -35,11 +39,25 @@ impl Shared {
             index_bytes: AtomicU64::new(0),
             garbage: Mutex::new(Vec::new()),
             next_file: AtomicU64::new(1),
+            filter_bytes: AtomicU64::new(0),
+            filter_bytes_max: AtomicU64::new(0),
+            read_ahead: AdaptiveReadAhead::default(),
         }
     }
 
     pub(crate) fn take_number(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Memory of copied filters.
+    #[cfg(test)]
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.filter_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of filters that may still be copied.
+    fn filter_room(&self) -> u64 {
+        self.filter_bytes_max.load(Ordering::Relaxed).saturating_sub(self.filter_bytes.load(Ordering::Relaxed))
     }
 
     /// Removes files that no version holds. What cannot be removed goes when the directory is opened next.
@@ -61,8 +79,6 @@ pub(crate) struct TableFile {
     opening: Mutex<()>,
     /// The manifest lists it no more: the file goes with this value.
     is_obsolete: AtomicBool,
-    /// Of the run that begins with this table.
-    pub(crate) read_ahead: AdaptiveReadAhead,
 }
 
 impl TableFile {
@@ -74,19 +90,19 @@ impl TableFile {
             table: OnceLock::new(),
             opening: Mutex::new(()),
             is_obsolete: AtomicBool::new(false),
-            read_ahead: AdaptiveReadAhead::default(),
         }
     }
 
     /// A table that is in memory only.
     pub(crate) fn in_memory(shared: &Arc<Shared>, meta: FileMeta, path: PathBuf, bytes: Vec<u8>) -> Result<TableFile> {
         let file = TableFile::new(shared, meta, path);
-        file.keep(Table::open(&file.path, bytes.into())?);
+        file.keep(Table::open(&file.path, bytes.into(), 0)?);
         Ok(file)
     }
 
     fn keep(&self, table: Table) -> &Table {
         self.shared.index_bytes.fetch_add(table.memory_bytes(), Ordering::Relaxed);
+        self.shared.filter_bytes.fetch_add(table.filter_bytes(), Ordering::Relaxed);
         self.table.get_or_init(|| table)
     }
 
@@ -106,7 +122,7 @@ impl TableFile {
             return Ok(table);
         }
         let bytes = self.bytes()?;
-        Ok(self.keep(Table::open(&self.path, bytes)?))
+        Ok(self.keep(Table::open(&self.path, bytes, self.shared.filter_room())?))
     }
 
     /// The file's bytes, for one who reads it from end to end.
@@ -118,6 +134,11 @@ impl TableFile {
             return Err(Damage::new(bytes.len(), wanted, found).of(&self.path));
         }
         Ok(bytes)
+    }
+
+    /// Reads and look-ups of the whole database.
+    pub(crate) fn read_ahead(&self) -> &AdaptiveReadAhead {
+        &self.shared.read_ahead
     }
 
     /// The bytes for one who reads all of them: a map of its own, read ahead; `None` if the table
@@ -149,6 +170,7 @@ impl Drop for TableFile {
     fn drop(&mut self) {
         if let Some(table) = self.table.get() {
             self.shared.index_bytes.fetch_sub(table.memory_bytes(), Ordering::Relaxed);
+            self.shared.filter_bytes.fetch_sub(table.filter_bytes(), Ordering::Relaxed);
         }
         if *self.is_obsolete.get_mut() {
             let mut garbage = self.shared.garbage.lock().unwrap_or_else(PoisonError::into_inner);

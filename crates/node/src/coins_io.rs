@@ -43,7 +43,9 @@ struct State {
 }
 
 impl CoinsIo {
-    pub(crate) fn new(disk: Arc<dyn Disk>, chainstate: Chainstate) -> CoinsIo {
+    /// Filters of tables stay in memory up to `filter_bytes_max`.
+    pub(crate) fn new(disk: Arc<dyn Disk>, chainstate: Chainstate, filter_bytes_max: usize) -> CoinsIo {
+        chainstate.set_filter_bytes_max(filter_bytes_max as u64);
         CoinsIo {
             disk,
             chainstate,
@@ -62,6 +64,20 @@ impl CoinsIo {
     /// Bytes that the tables' indexes hold in memory.
     pub(crate) fn index_bytes(&self) -> usize {
         self.chainstate.index_bytes() as usize
+    }
+
+    /// Whether look-ups wait for the disk: see [`crate::pipeline::Backend::wants_read_ahead`].
+    pub(crate) fn wants_read_ahead(&self) -> bool {
+        self.chainstate.view().wants_read_ahead()
+    }
+
+    /// Brings what a look-up reads into memory: see [`crate::pipeline::Backend::read_ahead`].
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub(crate) fn read_ahead(&self, keys: &[CoinKey]) -> Result<(), Fault> {
+        Ok(self.chainstate.view().read_ahead(keys)?)
     }
 
     /// Looks up coins in the tables: see [`crate::pipeline::Backend::look_up`].

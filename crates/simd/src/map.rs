@@ -13,6 +13,13 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::bus_error::{self, Named};
 
+/// What `mincore` counts in on the machines that we know; with larger pages it refuses some places, which then count as there.
+#[cfg(all(target_os = "linux", not(miri)))]
+const PAGE_BYTES: usize = 4096;
+/// Pages that are asked about at once.
+#[cfg(all(target_os = "linux", not(miri)))]
+const RESIDENT_PAGES: usize = 16;
+
 /// The first bytes of a file, in memory as long as this value lives, the file open or not.
 ///
 /// Whoever cuts the file under a map makes the next access to a page past the new end fail with the
@@ -73,6 +80,34 @@ impl Map {
         }
     }
 
+    /// Whether all pages of these bytes are in memory, as far as the system tells; what lies outside the map is left out.
+    /// Where it does not tell, they count as there.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub fn is_resident(&self, range: Range<usize>) -> bool {
+        let Some(map) = &self.map else { return true };
+        let (start, end) = (range.start / PAGE_BYTES * PAGE_BYTES, range.end.min(map.len()));
+        if start >= end {
+            return true;
+        }
+        let mut pages = [0_u8; RESIDENT_PAGES];
+        (start..end).step_by(RESIDENT_PAGES * PAGE_BYTES).all(|at| {
+            let count = (end - at).div_ceil(PAGE_BYTES).min(RESIDENT_PAGES);
+            // SAFETY: `at` is a multiple of the page size within the map, which is page-aligned and lives as long as `self`;
+            // the call writes one byte for each of `count` pages, which `pages` has room for.
+            let told = unsafe {
+                let address = map.as_ptr().add(at).cast_mut().cast::<libc::c_void>();
+                libc::mincore(address, count * PAGE_BYTES, pages.as_mut_ptr())
+            };
+            told != 0 || pages[..count].iter().all(|page| page & 1 != 0)
+        })
+    }
+
+    /// Not told here.
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    pub fn is_resident(&self, _: Range<usize>) -> bool {
+        true
+    }
+
     /// Passes a hint on; a system that does not take it is not at fault.
     #[cfg(unix)]
     fn advise(&self, advice: memmap2::Advice) {
@@ -112,7 +147,9 @@ mod tests {
             map.advise_random();
             map.advise_sequential();
             for range in [0..10_000, 0..0, 4095..4098, 9_999..usize::MAX, usize::MAX..usize::MAX] {
-                map.advise_will_need(range);
+                map.advise_will_need(range.clone());
+                std::hint::black_box(map.iter().map(|byte| u64::from(*byte)).sum::<u64>());
+                assert!(map.is_resident(range), "what was just read is in memory");
             }
             assert_eq!(map[..], bytes[..usize::try_from(len).unwrap()], "{len} bytes");
         }

@@ -45,6 +45,14 @@ impl Backend for DataDir<'_> {
         self.indexing.get().filter(|_| self.mode == Mode::Work).map(Indexing::wanted)
     }
 
+    fn wants_read_ahead(&self) -> bool {
+        self.coins.wants_read_ahead()
+    }
+
+    fn read_ahead(&self, keys: &[CoinKey]) -> Result<(), Fault> {
+        self.coins.read_ahead(keys)
+    }
+
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
         let (node, begun) = (block.job.context.node, Instant::now());
         let mut undo = None;

@@ -34,6 +34,9 @@ use store::locks::DataDirLocks;
 use store::undofiles::UndoFiles;
 use store::{Chainstate, FileInfos, Layout};
 
+/// Part of the budget that filters of the coins' tables may take; those that do not fit are in the page cache alone.
+const FILTER_SHARE: usize = 8;
+
 /// What a data directory is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
@@ -110,7 +113,7 @@ impl<'e> DataDir<'e> {
             assumed: None,
             writer: Arc::new(Writer::new(setup, index_db, index.clone(), infos)?),
             index,
-            coins: CoinsIo::new(disk.clone(), chainstate),
+            coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             feed: BlockFeed::new(files.clone(), options.dbcache_bytes),
             undo_files: UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key),
             pruning: prune::Pruning::default(),

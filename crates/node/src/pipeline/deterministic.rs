@@ -22,7 +22,7 @@ pub enum Runnable {
         /// Which: [`Stage::Sync`], [`Stage::Write`] or [`Stage::Merge`].
         stage: Stage,
     },
-    /// A task of a block in flight.
+    /// A task of a block in flight; of a look-up that waits for the disk, that it is waited for.
     Block {
         /// The block's number in this pipeline.
         seq: Seq,
@@ -39,6 +39,7 @@ enum Step {
     KeepBudget,
     Background(usize),
     Block((Seq, Task)),
+    Read(Seq),
 }
 
 impl Pipeline<'_> {
@@ -70,6 +71,13 @@ impl Pipeline<'_> {
                 Some(Step::Block((seq, task))) => {
                     scheduler.take_task((seq, task));
                     drop(self.perform(scheduler, Work::Block(seq, task)));
+                }
+                Some(Step::Read(seq)) => {
+                    let flight = scheduler.take_read(seq);
+                    drop(scheduler);
+                    if let Err(fault) = self.read_ahead(seq, &flight) {
+                        self.fail(fault);
+                    }
                 }
                 None => {
                     scheduler.fail(Fault::internal("blocks are in flight, and nothing can be done for them"));
@@ -105,6 +113,8 @@ impl Pipeline<'_> {
         let background = runnable.len();
         let tasks = scheduler.ready_tasks();
         runnable.extend(tasks.iter().map(|(seq, task)| Runnable::Block { seq: *seq, stage: task.stage() }));
+        let reads: Vec<Seq> = scheduler.waiting_reads().collect();
+        runnable.extend(reads.iter().map(|seq| Runnable::Block { seq: *seq, stage: Stage::LookUp }));
         if !scheduler.is_fed() && scheduler.may_admit(self.window(), self) {
             runnable.push(Runnable::Feed);
         }
@@ -118,7 +128,10 @@ impl Pipeline<'_> {
             Runnable::Feed => Step::Feed,
             Runnable::Memory => Step::KeepBudget,
             Runnable::Disk { .. } => Step::Background(chosen),
-            Runnable::Block { .. } => Step::Block(tasks[chosen - background]),
+            Runnable::Block { .. } => match tasks.get(chosen - background) {
+                Some(task) => Step::Block(*task),
+                None => Step::Read(reads[chosen - background - tasks.len()]),
+            },
         };
         Some((step, is_alone))
     }

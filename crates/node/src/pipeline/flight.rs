@@ -6,7 +6,7 @@ use crate::locks::{lock, read, write};
 use crate::stats::BlockTimes;
 use coins::shard_group::{BlockOps, Probe};
 use coins::{Answers, SHARD_GROUPS};
-use primitives::Block;
+use primitives::{Block, CoinKey};
 use std::sync::Mutex;
 use std::sync::{MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -17,12 +17,24 @@ const INPUT_BYTES: usize = size_of::<crate::block::Spent>();
 /// Bytes of a coin or tombstone in a table beside its script: record, compressed amount, and its part of a bucket.
 const RECORD_BYTES: usize = 34 + 3 + 8 + 11;
 
+/// Spends of a block that memory could not answer.
+#[derive(Default)]
+pub(super) struct Misses {
+    /// Their coins' keys, in order.
+    pub(super) keys: Vec<CoinKey>,
+    /// Shard group and ordinal of each.
+    pub(super) places: Vec<(u32, u32)>,
+    /// Names that the block makes, which are to be looked up for BIP30: their keys, in order.
+    pub(super) names: Vec<CoinKey>,
+}
+
 /// A block in flight. Tasks of several threads work on it; the scheduler decides which of them when.
 pub(super) struct Flight {
     job: Job,
     prepared: OnceLock<Prepared>,
     answers: [RwLock<Answers>; SHARD_GROUPS],
     probes: Mutex<Probe>,
+    misses: Mutex<Option<Misses>>,
     judged: OnceLock<Judged>,
     times: BlockTimes,
 }
@@ -34,6 +46,7 @@ impl Flight {
             prepared: OnceLock::new(),
             answers: std::array::from_fn(|_| RwLock::default()),
             probes: Mutex::default(),
+            misses: Mutex::default(),
             judged: OnceLock::new(),
             times: BlockTimes::default(),
         }
@@ -108,6 +121,11 @@ impl Flight {
     /// What is known about the names that it makes, for BIP30.
     pub(super) fn probes(&self) -> MutexGuard<'_, Probe> {
         lock(&self.probes)
+    }
+
+    /// What the tables are to be asked for, while the look-up waits for the disk.
+    pub(super) fn misses(&self) -> MutexGuard<'_, Option<Misses>> {
+        lock(&self.misses)
     }
 
     /// The judge task found nothing wrong.

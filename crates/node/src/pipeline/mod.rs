@@ -100,6 +100,22 @@ pub trait Backend: Sync {
         None
     }
 
+    /// Whether look-ups wait for the disk in these times: then [`Backend::read_ahead`] comes before [`Backend::look_up`], in
+    /// a thread that has nothing else to do. Each answer counts.
+    fn wants_read_ahead(&self) -> bool {
+        false
+    }
+
+    /// Waits until the disk has brought what a look-up of these keys reads.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read.
+    fn read_ahead(&self, keys: &[CoinKey]) -> Result<(), Fault> {
+        let _ = keys;
+        Ok(())
+    }
+
     /// Takes a block that is good, in order.
     ///
     /// # Errors
@@ -216,6 +232,8 @@ pub struct Pipeline<'b> {
     scheduler: Mutex<Scheduler>,
     /// A task became ready, or the workers are to end.
     work_ready: Condvar,
+    /// A look-up is to wait for the disk, or the readers are to end.
+    disk_wanted: Condvar,
     /// A worker ended a task: there may be room for a block, or nothing left to do.
     work_done: Condvar,
     times: RwLock<MedianTimes>,
@@ -235,6 +253,7 @@ impl<'b> Pipeline<'b> {
             groups: (0..SHARD_GROUPS).map(|group| Mutex::new(ShardGroup::new(group, secret))).collect(),
             scheduler: Mutex::new(Scheduler::new(settings.par)),
             work_ready: Condvar::new(),
+            disk_wanted: Condvar::new(),
             work_done: Condvar::new(),
             times: RwLock::new(MedianTimes::default()),
             order: None,

@@ -1,6 +1,6 @@
 //! The six tasks of a block: each takes the block from one phase to the next.
 
-use super::flight::Flight;
+use super::flight::{Flight, Misses};
 use super::scheduler::{Seq, Task};
 use super::{Connected, Pipeline};
 use crate::block::{Bip30, Job, Judged, Prepared, Refusal};
@@ -13,6 +13,7 @@ use coins::{SHARD_GROUPS, ShardGroup};
 use consensus::BlockError;
 use primitives::{CoinKey, MedianTime};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Inputs whose scripts one task checks: some milliseconds of signatures.
 const SCRIPTS_PER_TASK: usize = 256;
@@ -96,9 +97,19 @@ impl Pipeline<'_> {
         self.stats.set_group(group, shards);
     }
 
-    /// Asks the tables for what memory did not know; the whole block in one sorted batch.
+    /// Asks the tables for what memory did not know; the whole block in one sorted batch. Where that would wait for the disk
+    /// the block is left to a thread that may, and comes here again.
     fn look_up(&self, seq: Seq, flight: &Flight) -> Result<(), Fault> {
-        let (result, now) = self.stats.timed_for(Stage::LookUp, flight.times(), || self.fill_answers(flight));
+        let was_read = flight.misses().take();
+        let is_first = was_read.is_none();
+        let misses = was_read.unwrap_or_else(|| self.misses_of(flight));
+        if is_first && !misses.keys.is_empty() && self.backend.wants_read_ahead() {
+            *flight.misses() = Some(misses);
+            self.scheduler().await_disk(seq);
+            self.disk_wanted.notify_one();
+            return Ok(());
+        }
+        let (result, now) = self.stats.timed_for(Stage::LookUp, flight.times(), || self.fill_answers(flight, &misses));
         result?;
         let bytes = flight.answer_bytes();
         let mut scheduler = self.scheduler();
@@ -107,7 +118,7 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    fn fill_answers(&self, flight: &Flight) -> Result<(), Fault> {
+    fn misses_of(&self, flight: &Flight) -> Misses {
         let block = flight.block();
         let mut misses: Vec<(CoinKey, (u32, u32))> = Vec::new();
         for group in 0..SHARD_GROUPS {
@@ -115,25 +126,44 @@ impl Pipeline<'_> {
                 (CoinKey::new(&block.input(input as usize).prevout()), (group as u32, ordinal))
             }));
         }
-        let mut probes = flight.probes();
-        if !probes.unknown.is_empty() {
-            let mut keys: Vec<CoinKey> = probes.unknown.iter().map(CoinKey::new).collect();
-            keys.sort_unstable();
-            let mut exists = false;
-            self.stats.add_probed(keys.len());
-            self.backend.look_up(&keys, &mut |_, _| exists = true)?;
-            probes.exists |= exists;
-        }
-        if misses.is_empty() {
-            return Ok(());
-        }
         misses.sort_unstable();
         let (keys, places): (Vec<CoinKey>, Vec<_>) = misses.into_iter().unzip();
+        let mut names: Vec<CoinKey> = flight.probes().unknown.iter().map(CoinKey::new).collect();
+        names.sort_unstable();
         self.stats.add_asked(keys.len());
-        self.backend.look_up(&keys, &mut |index, coin| {
-            let (group, ordinal) = places[index];
+        self.stats.add_probed(names.len());
+        Misses { keys, places, names }
+    }
+
+    fn fill_answers(&self, flight: &Flight, misses: &Misses) -> Result<(), Fault> {
+        if !misses.names.is_empty() {
+            let mut exists = false;
+            self.backend.look_up(&misses.names, &mut |_, _| exists = true)?;
+            flight.probes().exists |= exists;
+        }
+        if misses.keys.is_empty() {
+            return Ok(());
+        }
+        self.backend.look_up(&misses.keys, &mut |index, coin| {
+            let (group, ordinal) = misses.places[index];
             flight.answers_mut(group as usize).fill(ordinal as usize, coin);
         })
+    }
+
+    /// Waits until the disk has brought what a block's look-up reads.
+    pub(super) fn read_ahead(&self, seq: Seq, flight: &Flight) -> Result<usize, Fault> {
+        let misses = flight.misses();
+        let keys = misses.as_ref().map_or(&[][..], |misses| &misses.keys);
+        let result = self.backend.read_ahead(keys);
+        drop(misses);
+        let mut scheduler = self.scheduler();
+        match result {
+            Ok(()) => Ok(scheduler.read(seq, Instant::now())),
+            Err(fault) => {
+                scheduler.read_failed();
+                Err(fault)
+            }
+        }
     }
 
     fn judge(&self, seq: Seq, flight: &Flight) {

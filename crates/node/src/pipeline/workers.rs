@@ -26,6 +26,9 @@ impl Drop for AbortOnPanic<'_, '_> {
     }
 }
 
+/// Threads that wait for the disk: each asks for all blocks of a batch at once, so that few keep a disk busy.
+const READERS: usize = 4;
+
 /// The pipeline's lock, taken.
 pub(super) type SchedulerGuard<'p> = MutexGuard<'p, Scheduler>;
 
@@ -34,11 +37,12 @@ impl Pipeline<'_> {
     pub(super) fn run_threads(&self) {
         std::thread::scope(|scope| {
             let _abort = AbortOnPanic(self);
-            let workers = self.start_workers(scope);
+            let mut workers = self.start_workers(scope);
+            self.start(scope, "reader", READERS, &mut workers, Pipeline::reader);
             self.feed();
             self.drain();
             self.scheduler().end_workers();
-            self.work_ready.notify_all();
+            self.wake_everyone();
             for worker in workers {
                 if let Err(panic) = worker.join() {
                     std::panic::resume_unwind(panic);
@@ -50,9 +54,21 @@ impl Pipeline<'_> {
     /// Starts the workers; where the system refuses a thread the run ends with that fault.
     fn start_workers<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Vec<ScopedJoinHandle<'s, ()>> {
         let mut workers = Vec::new();
-        for n in 0..self.settings.par.max(1) {
-            match threads::spawn(scope, format!("worker.{n:02}"), || self.worker()) {
-                Ok(worker) => workers.push(worker),
+        self.start(scope, "worker", self.settings.par.max(1), &mut workers, Pipeline::worker);
+        workers
+    }
+
+    fn start<'s>(
+        &'s self,
+        scope: &'s Scope<'s, '_>,
+        name: &str,
+        count: usize,
+        threads: &mut Vec<ScopedJoinHandle<'s, ()>>,
+        work: fn(&Self),
+    ) {
+        for n in 0..count {
+            match threads::spawn(scope, format!("{name}.{n:02}"), move || work(self)) {
+                Ok(thread) => threads.push(thread),
                 Err(fault) => {
                     self.scheduler().abort(fault);
                     self.wake_everyone();
@@ -60,7 +76,6 @@ impl Pipeline<'_> {
                 }
             }
         }
-        workers
     }
 
     /// Does background work with threads until none is left.
@@ -160,6 +175,7 @@ impl Pipeline<'_> {
     fn wake_everyone(&self) {
         self.work_ready.notify_all();
         self.work_done.notify_all();
+        self.disk_wanted.notify_all();
     }
 
     /// Wakes workers for tasks that became ready in the middle of another one.
@@ -189,6 +205,25 @@ impl Pipeline<'_> {
                 scheduler = wait(&self.work_ready, scheduler);
                 self.stats.add_busy(Stage::Wait, now.elapsed());
             }
+        }
+    }
+
+    /// Waits for the disk, for look-ups: with nothing to do for most of its life, and no work on blocks at all.
+    fn reader(&self) {
+        let _abort = AbortOnPanic(self);
+        let mut scheduler = self.scheduler();
+        while !scheduler.is_over() {
+            let Some((seq, flight)) = scheduler.next_read() else {
+                scheduler = wait(&self.disk_wanted, scheduler);
+                continue;
+            };
+            drop(scheduler);
+            match self.read_ahead(seq, &flight) {
+                Ok(ready) => self.wake(ready),
+                Err(fault) => self.fail(fault),
+            }
+            self.work_done.notify_one();
+            scheduler = self.scheduler();
         }
     }
 

@@ -74,9 +74,8 @@ fn stalling(mut random: Rng, world: Arc<Memory>, passed: Arc<Passed>) -> Choose 
     })
 }
 
-/// Runs a chain in which each of `spends` (height, coin) is a block's: how it ended, and how many coins the tables have then.
-fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Rng, passed: &Arc<Passed>) -> (Outcome, u32) {
-    let params = Params::new(Chain::Regtest);
+/// A chain in which each of `spends` (height, coin) is a block's, and the tables that it begins with.
+fn world(params: &Params, spends: &[(u32, Txid)]) -> Memory {
     let mut blocks = vec![params.genesis.to_vec()];
     for height in 1..=LAST {
         let prev = Header(*blocks[height as usize - 1].first_chunk().unwrap()).hash();
@@ -85,7 +84,7 @@ fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Rng, passed: &Arc<Pa
         transactions.extend(own.map(|(_, coin)| spend(*coin, VALUE, height)));
         blocks.push(block(prev, 1_296_688_602 + 600 * height, &transactions));
     }
-    let world = Arc::new(Memory::default());
+    let world = Memory::default();
     world.eager.store(true, Relaxed);
     for n in 1..=LAST as u8 {
         let key = CoinKey::new(&OutPoint { txid: old(n), vout: 0 }).as_bytes().to_vec();
@@ -94,6 +93,14 @@ fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Rng, passed: &Arc<Pa
         world.tables.lock().unwrap().insert(key, value);
     }
     world.jobs.lock().unwrap().extend(jobs(&blocks));
+    world
+}
+
+/// Runs such a chain: how it ended, and how many coins the tables have then.
+fn run(spends: &[(u32, Txid)], budget_bytes: usize, random: Rng, passed: &Arc<Passed>) -> (Outcome, u32) {
+    let params = Params::new(Chain::Regtest);
+    let world = Arc::new(world(&params, spends));
+    world.has_slow_disk.store(budget_bytes == 0, Relaxed);
     let settings = Settings { par: 1, window_blocks: 64, budget_bytes };
     let mut pipeline = Pipeline::new(&*world, &params, settings, HashKey([1; 4]));
     pipeline.set_times(Arc::new((0..=LAST).map(MedianTime::new).collect()));
@@ -156,5 +163,21 @@ fn double_spend_across_a_stalled_block_is_refused() {
             budget_bytes == 0 || runs < 120 || early > runs / 2,
             "commits pass, and later blocks have answers before"
         );
+    }
+}
+
+/// The disk keeps one block's coins until those of thirty later blocks were looked up: no worker waits for it.
+#[test]
+fn workers_go_on_while_a_block_waits_for_the_disk() {
+    let params = Params::new(Chain::Regtest);
+    let spends: Vec<(u32, Txid)> = (3..=LAST).map(|height| (height, old(height as u8))).collect();
+    for par in [1, 2, 5] {
+        let world = world(&params, &spends);
+        world.first_read_waits_for.store(30, Relaxed);
+        let settings = Settings { par, window_blocks: 64, budget_bytes: 64 << 20 };
+        let pipeline = Pipeline::new(&world, &params, settings, HashKey([1; 4]));
+        pipeline.set_times(Arc::new((0..=LAST).map(MedianTime::new).collect()));
+        assert!(matches!(pipeline.run().unwrap(), Outcome::Done), "{par} workers");
+        assert_eq!(world.look_ups.load(Relaxed), LAST - 2, "each block asks once");
     }
 }

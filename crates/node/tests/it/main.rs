@@ -18,6 +18,7 @@ mod following;
 mod indexes;
 mod io_errors;
 mod lookup_stall;
+mod many_workers;
 mod memory_backend;
 mod panics;
 mod peers;

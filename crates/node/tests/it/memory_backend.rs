@@ -13,7 +13,7 @@ use primitives::{BlockHash, CoinKey, Hash256, OutPoint, coin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::blockfiles::BlockAt;
 use testkit::Rng;
 
@@ -33,6 +33,12 @@ pub(crate) struct Memory {
     pub(crate) delay: Option<Duration>,
     /// At random a commit is to wait for merges, or finds no room.
     pub(crate) moods: Mutex<Option<Rng>>,
+    /// Two of three look-ups are to wait for the disk.
+    pub(crate) has_slow_disk: AtomicBool,
+    /// The first look-up waits for the disk until this number of others were done; no other one waits.
+    pub(crate) first_read_waits_for: AtomicU32,
+    reads_wanted: AtomicU32,
+    pub(crate) look_ups: AtomicU32,
     merges_left: AtomicU32,
     syncs: AtomicU32,
     /// Bytes of coins when there were most.
@@ -92,12 +98,31 @@ impl Backend for Memory {
     }
 
     fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+        self.look_ups.fetch_add(1, Ordering::Relaxed);
         let tables = self.tables.lock().unwrap();
         assert!(keys.is_sorted_by(|a, b| a.as_bytes() < b.as_bytes()), "look-ups come sorted, and none twice");
         for (index, key) in keys.iter().enumerate() {
             if let Some(value) = tables.get(key.as_bytes()) {
                 found(index, value);
             }
+        }
+        Ok(())
+    }
+
+    fn wants_read_ahead(&self) -> bool {
+        let before = self.reads_wanted.fetch_add(1, Ordering::Relaxed);
+        match self.first_read_waits_for.load(Ordering::Relaxed) {
+            0 => self.has_slow_disk.load(Ordering::Relaxed) && before % 3 != 2,
+            _ => before == 0,
+        }
+    }
+
+    fn read_ahead(&self, keys: &[CoinKey]) -> Result<(), Fault> {
+        assert!(!keys.is_empty() && keys.is_sorted_by(|a, b| a.as_bytes() < b.as_bytes()));
+        let begun = Instant::now();
+        while self.look_ups.load(Ordering::Relaxed) < self.first_read_waits_for.load(Ordering::Relaxed) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "a worker waits with this look-up");
+            std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }

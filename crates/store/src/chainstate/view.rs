@@ -35,6 +35,22 @@ impl CoinsView {
         Ok(value)
     }
 
+    /// Whether look-ups wait for the disk in these times: then [`CoinsView::read_ahead`] should come before
+    /// [`CoinsView::look_up`]. Each answer counts.
+    pub fn wants_read_ahead(&self) -> bool {
+        self.snapshot.wants_read_ahead()
+    }
+
+    /// Waits until all that a look-up of these keys reads is in memory: for a thread that has nothing else to do.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn read_ahead(&self, keys: &[CoinKey]) -> Result<()> {
+        self.snapshot.read_ahead(keys)?;
+        Ok(())
+    }
+
     /// Looks up many coins. `keys` are in rising order (equal ones may come); `answer` gets
     /// the place in `keys` and the stored bytes, plain, each place once, in no particular order.
     ///
@@ -47,7 +63,7 @@ impl CoinsView {
     /// When the keys are not in order.
     pub fn look_up(&self, keys: &[CoinKey], mut answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
         let mut plain = Vec::with_capacity(128);
-        self.snapshot.get_sorted_batch(keys, |at, value| match value {
+        self.snapshot.get_sorted_batch_now(keys, |at, value| match value {
             None => answer(at, None),
             Some(value) => {
                 plain.clear();

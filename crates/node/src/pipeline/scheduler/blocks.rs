@@ -129,6 +129,48 @@ impl<F: Clone> Scheduler<F> {
         if self.is_halted() { 0 } else { self.wake_group(group, now) }
     }
 
+    /// A block's look-up would wait for the disk: it is ready again when a thread beside the workers has waited for it
+    /// ([`Scheduler::next_read`], [`Scheduler::read`]).
+    pub(in crate::pipeline) fn await_disk(&mut self, seq: Seq) {
+        let phase = self.phase_mut(seq);
+        assert!(matches!(phase, Phase::LookingUp), "only a look-up waits for the disk");
+        *phase = Phase::AwaitingDisk;
+        self.reads.insert(seq);
+    }
+
+    /// The lowest block that waits for the disk: the caller waits for it.
+    pub(in crate::pipeline) fn next_read(&mut self) -> Option<(Seq, F)> {
+        let seq = *self.reads.first().filter(|_| !self.is_halted())?;
+        Some((seq, self.take_read(seq)))
+    }
+
+    /// Blocks that wait for the disk, in order.
+    pub(in crate::pipeline) fn waiting_reads(&self) -> impl Iterator<Item = Seq> {
+        self.reads.iter().copied()
+    }
+
+    /// Takes one of them out of its order.
+    pub(in crate::pipeline) fn take_read(&mut self, seq: Seq) -> F {
+        assert!(self.reads.remove(&seq), "{seq:?} waits for the disk");
+        self.running += 1;
+        self.flight(seq)
+    }
+
+    /// The disk has brought what a block's look-up reads.
+    pub(in crate::pipeline) fn read(&mut self, seq: Seq, now: Instant) -> usize {
+        self.running -= 1;
+        let phase = self.phase_mut(seq);
+        assert!(matches!(phase, Phase::AwaitingDisk), "{seq:?} waits for the disk once");
+        *phase = Phase::LookingUp;
+        self.push(seq, Task::LookUp, now);
+        1
+    }
+
+    /// The thread that waited for the disk ends with a fault.
+    pub(in crate::pipeline) fn read_failed(&mut self) {
+        self.running -= 1;
+    }
+
     /// The tables were asked for a block's coins.
     pub(in crate::pipeline) fn looked_up(&mut self, seq: Seq, now: Instant) -> usize {
         let phase = self.phase_mut(seq);

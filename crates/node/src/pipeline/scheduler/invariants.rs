@@ -38,7 +38,7 @@ impl<F: Clone> Scheduler<F> {
                 // For what it is alone, or after all groups.
                 Phase::Refused(_) => applied == 0 || applied == SHARD_GROUPS,
                 Phase::Scripts { chunks_left, .. } => applied == SHARD_GROUPS && chunks_left > 0,
-                Phase::LookingUp | Phase::Judging | Phase::Good => applied == SHARD_GROUPS,
+                Phase::LookingUp | Phase::AwaitingDisk | Phase::Judging | Phase::Good => applied == SHARD_GROUPS,
                 Phase::Committing => applied == SHARD_GROUPS && index == 0,
             };
             assert!(is_right, "{applied} groups have applied {seq:?}");
@@ -84,6 +84,10 @@ impl<F: Clone> Scheduler<F> {
             };
             assert!(fits, "{task:?} of {seq:?}, which is in another phase");
         }
+        for seq in &self.reads {
+            let phase = &self.in_flight[seq.since(self.first)].phase;
+            assert!(matches!(phase, Phase::AwaitingDisk), "{seq:?} is read for its look-up");
+        }
         if self.running > 0 || self.is_halted() {
             return;
         }
@@ -96,6 +100,7 @@ impl<F: Clone> Scheduler<F> {
                     .filter(|&group| self.group_next[group] == seq && !(self.is_gated && seq == self.granted))
                     .all(|group| self.group_busy[group] && is_ready(Task::Apply { group: group as u8 })),
                 Phase::LookingUp => is_ready(Task::LookUp),
+                Phase::AwaitingDisk => self.reads.contains(&seq),
                 Phase::Judging => is_ready(Task::Judge),
                 Phase::Scripts { chunks_left, .. } => {
                     let is_chunk = |&&(of, task): &&(Seq, Task)| of == seq && matches!(task, Task::Scripts { .. });

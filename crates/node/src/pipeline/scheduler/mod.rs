@@ -29,7 +29,7 @@ use crate::fault::Fault;
 use coins::SHARD_GROUPS;
 use consensus::BlockError;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::time::Instant;
 
 use seal::Seal;
@@ -47,6 +47,8 @@ enum Phase {
         groups_left: usize,
     },
     LookingUp,
+    /// The disk is to bring what its look-up reads; a thread beside the workers waits for it.
+    AwaitingDisk,
     Judging,
     /// Some scripts still run. The first failure is kept, by the order in the block.
     Scripts {
@@ -152,6 +154,8 @@ pub(super) struct Scheduler<F> {
     /// Whether its task is ready or running.
     group_busy: [bool; SHARD_GROUPS],
     ready: BinaryHeap<Ready>,
+    /// Blocks whose look-ups wait for the disk, which no thread has begun to wait for.
+    reads: BTreeSet<Seq>,
     /// In order, since when it waits.
     background: VecDeque<(Background, Instant)>,
     background_running: usize,
@@ -182,6 +186,7 @@ impl<F: Clone> Scheduler<F> {
             group_next: [Seq::new(0); SHARD_GROUPS],
             group_busy: [false; SHARD_GROUPS],
             ready: BinaryHeap::new(),
+            reads: BTreeSet::new(),
             background: VecDeque::new(),
             background_running: 0,
             running: 0,
@@ -307,6 +312,7 @@ impl<F: Clone> Scheduler<F> {
         self.bytes_in_flight = 0;
         (self.granted, self.is_gated) = (self.first, false);
         self.ready.clear();
+        self.reads.clear();
         taken
     }
 

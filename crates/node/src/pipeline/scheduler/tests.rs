@@ -156,6 +156,41 @@ fn block_passes_every_phase_in_order() {
 }
 
 #[test]
+fn look_up_that_awaits_the_disk_holds_no_worker() {
+    for is_stopped in [false, true] {
+        let mut bench = Bench::new(1);
+        bench.admit(3);
+        for number in [0, 1] {
+            bench.run_until_task(number, crate::stats::Stage::LookUp);
+            bench.scheduler.await_disk(seq(number));
+            bench.scheduler.done(Work::Block(seq(number), Task::LookUp));
+            bench.scheduler.invariants();
+        }
+        while bench.step().is_some() {}
+        assert_eq!(bench.committed, 0, "the third is good, and waits for them");
+        assert_eq!(bench.scheduler.waiting_reads().collect::<Vec<_>>(), [seq(0), seq(1)]);
+        assert_eq!(bench.scheduler.next_read(), Some((seq(0), 0)));
+        assert!(!bench.scheduler.is_drained());
+        if is_stopped {
+            bench.scheduler.stop();
+            assert_eq!(bench.scheduler.next_read(), None);
+        } else {
+            assert_eq!(bench.scheduler.next_read(), Some((seq(1), 1)));
+            assert_eq!(bench.scheduler.read(seq(1), bench.now), 1);
+        }
+        assert_eq!(bench.scheduler.read(seq(0), bench.now), 1);
+        bench.scheduler.invariants();
+        while bench.step().is_some() {}
+        assert!(bench.scheduler.is_drained());
+        assert_eq!(bench.committed, if is_stopped { 0 } else { 3 });
+        if is_stopped {
+            assert_eq!(bench.scheduler.take_back().flights.len(), 3);
+            assert_eq!(bench.scheduler.waiting_reads().count(), 0);
+        }
+    }
+}
+
+#[test]
 fn work_of_low_blocks_and_late_stages_goes_first() {
     let mut bench = Bench::new(1);
     let tasks = [
@@ -565,15 +600,47 @@ fn mark_that_no_block_reached_is_dropped_between_runs() {
 }
 
 #[test]
-fn mergers_are_as_many_as_may() {
+fn workers_without_ready_blocks_merge() {
+    for (row, workers, running, has_ready, waited, want) in [
+        ("a quarter beside ready blocks", 8, 1, true, turns::PATIENCE, true),
+        ("no more beside ready blocks", 8, 2, true, turns::PATIENCE, false),
+        ("not at once beside ready blocks", 8, 0, true, Duration::ZERO, false),
+        ("all without", 8, 7, false, Duration::ZERO, true),
+        ("both of two without", 2, 1, false, Duration::ZERO, true),
+    ] {
+        let mut bench = Bench::new(workers);
+        bench.admit(1);
+        if !has_ready {
+            bench.scheduler.ready.clear();
+        }
+        bench.scheduler.add_background(Background::Merge, bench.now);
+        bench.scheduler.background_running = running;
+        bench.now += waited;
+        let next = bench.next();
+        assert_eq!(next == Some(Work::Background(Background::Merge)), want, "{row}: {next:?}");
+    }
+}
+
+#[test]
+fn commit_that_waits_comes_before_merges() {
+    let mut bench = Bench::new(4);
+    for work in [Background::Merge, Background::Sync, Background::Merge, Background::Begin] {
+        bench.scheduler.add_background(work, bench.now);
+    }
+    let order = [Background::Sync, Background::Begin, Background::Merge, Background::Merge];
+    assert_eq!(bench.scheduler.waiting_background().collect::<Vec<_>>(), order);
+}
+
+#[test]
+fn every_worker_may_have_a_range_to_merge() {
     for (row, workers, in_flight, merging, want) in [
         ("one at least", 1, 0, 0, 1),
         ("all workers, with nothing else to do", 6, 0, 0, 6),
         ("as many as there are parts", 40, 0, 0, WRITE_PARTS),
-        ("a quarter beside blocks", 16, 1, 0, 4),
-        ("one at least beside blocks", 2, 1, 0, 1),
-        ("those that merge are counted", 16, 1, 3, 1),
-        ("none beside enough", 16, 1, 6, 0),
+        ("beside blocks too", 6, 1, 0, 6),
+        ("both of two", 2, 1, 0, 2),
+        ("those that merge are counted", 6, 1, 4, 2),
+        ("none beside enough", 6, 1, 6, 0),
     ] {
         let mut bench = Bench::new(workers);
         bench.admit(in_flight);

@@ -45,6 +45,8 @@ struct Way {
     choices: Option<Rng>,
     /// When commits wait for merges, or find the disk full; never where there is none.
     moods: Option<Rng>,
+    /// Look-ups wait for the disk.
+    has_slow_disk: bool,
 }
 
 impl Way {
@@ -57,7 +59,8 @@ impl Way {
         let eager = random.below(2) == 0;
         let (choices, moods) = (Rng::new(random.u64()), Rng::new(random.u64()));
         let choices = (random.below(2) == 0).then_some(choices);
-        Way { settings, eager, choices, moods: (random.below(2) == 0).then_some(moods) }
+        let moods = (random.below(2) == 0).then_some(moods);
+        Way { settings, eager, choices, moods, has_slow_disk: random.below(2) == 0 }
     }
 }
 
@@ -72,6 +75,7 @@ fn check(story: &Story, way: Way, same: &mut Same) -> Vec<Runnable> {
     let memory = Memory::new(&params);
     let index = memory.index();
     memory.eager.store(way.eager, Ordering::Relaxed);
+    memory.has_slow_disk.store(way.has_slow_disk, Ordering::Relaxed);
     *memory.moods.lock().unwrap() = way.moods;
     let setup = Setup {
         pipeline: way.settings,
