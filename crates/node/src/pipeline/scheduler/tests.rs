@@ -600,47 +600,15 @@ fn mark_that_no_block_reached_is_dropped_between_runs() {
 }
 
 #[test]
-fn workers_without_ready_blocks_merge() {
-    for (row, workers, running, has_ready, waited, want) in [
-        ("a quarter beside ready blocks", 8, 1, true, turns::PATIENCE, true),
-        ("no more beside ready blocks", 8, 2, true, turns::PATIENCE, false),
-        ("not at once beside ready blocks", 8, 0, true, Duration::ZERO, false),
-        ("all without", 8, 7, false, Duration::ZERO, true),
-        ("both of two without", 2, 1, false, Duration::ZERO, true),
-    ] {
-        let mut bench = Bench::new(workers);
-        bench.admit(1);
-        if !has_ready {
-            bench.scheduler.ready.clear();
-        }
-        bench.scheduler.add_background(Background::Merge, bench.now);
-        bench.scheduler.background_running = running;
-        bench.now += waited;
-        let next = bench.next();
-        assert_eq!(next == Some(Work::Background(Background::Merge)), want, "{row}: {next:?}");
-    }
-}
-
-#[test]
-fn commit_that_waits_comes_before_merges() {
-    let mut bench = Bench::new(4);
-    for work in [Background::Merge, Background::Sync, Background::Merge, Background::Begin] {
-        bench.scheduler.add_background(work, bench.now);
-    }
-    let order = [Background::Sync, Background::Begin, Background::Merge, Background::Merge];
-    assert_eq!(bench.scheduler.waiting_background().collect::<Vec<_>>(), order);
-}
-
-#[test]
-fn every_worker_may_have_a_range_to_merge() {
+fn mergers_are_as_many_as_may() {
     for (row, workers, in_flight, merging, want) in [
         ("one at least", 1, 0, 0, 1),
         ("all workers, with nothing else to do", 6, 0, 0, 6),
         ("as many as there are parts", 40, 0, 0, WRITE_PARTS),
-        ("beside blocks too", 6, 1, 0, 6),
-        ("both of two", 2, 1, 0, 2),
-        ("those that merge are counted", 6, 1, 4, 2),
-        ("none beside enough", 6, 1, 6, 0),
+        ("a quarter beside blocks", 16, 1, 0, 4),
+        ("one at least beside blocks", 2, 1, 0, 1),
+        ("those that merge are counted", 16, 1, 3, 1),
+        ("none beside enough", 16, 1, 6, 0),
     ] {
         let mut bench = Bench::new(workers);
         bench.admit(in_flight);
