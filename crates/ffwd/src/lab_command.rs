@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering;
 
 /// Empty blocks that bury the full ones deep enough for `-assumevalid`, as the help says.
 const TAIL: u32 = 2_100;
+/// How much faster than what is shipped a variant of `lab micro` must be to be named, beyond both errors.
+const FASTER_PERCENT: f64 = 10.0;
 
 pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
     match given {
@@ -85,14 +87,31 @@ fn micro(given: &LabMicro) -> Result<ExitCode, Failure> {
         output::print(&micro::list().join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
-    let options =
-        micro::Options { filter: given.filter.clone(), data: micro::default_data(), ..micro::Options::default() };
+    let options = micro::Options {
+        filter: given.filter.clone(),
+        min_time: given.min_time,
+        data: micro::default_data(),
+        ..micro::Options::default()
+    };
     let progress = |now: micro::Progress<'_>| say(&format!("{} of {}: {}", now.done + 1, now.total, now.experiment));
-    let report = micro::run(&options, progress).map_err(|why| match why {
-        micro::Error::NoSuch { .. } => Failure::Usage(why.to_string()),
+    let ran = match &given.compare {
+        Some(path) => micro::Other::at(path).and_then(|other| micro::run_beside(&options, &other, progress)),
+        None => micro::run(&options, progress),
+    };
+    let report = ran.map_err(|why| match why {
+        micro::Error::NoSuch { .. } | micro::Error::Compare(_) => Failure::Usage(why.to_string()),
         _ => Failure::Fault(why.to_string()),
     })?;
     output::print(if given.json { output::json(&report) } else { report.markdown() }.trim_end());
+    for (shipped, faster) in report.faster_than_shipped(FASTER_PERCENT) {
+        say(&format!(
+            "{}: {} is faster than {}, which ffwd ships",
+            shipped.experiment, faster.variant, shipped.variant
+        ));
+    }
+    for row in report.slower_than_other() {
+        say(&format!("slower than in the other run: {row}"));
+    }
     match report.disagreements() {
         wrong if wrong.is_empty() => Ok(ExitCode::SUCCESS),
         wrong => Err(Failure::Fault(format!("variants disagree with the plain one: {}", wrong.join("; ")))),

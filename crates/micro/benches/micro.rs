@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         quick: !words.iter().any(|word| word == "--bench"),
         filter: words.into_iter().find(|word| !word.starts_with('-')),
         data: default_data().or_else(|| beside.is_dir().then_some(beside)),
-        scratch: None,
+        ..Options::default()
     };
     let report = match run(&options, |progress| {
         eprintln!("{} of {}: {}", progress.done + 1, progress.total, progress.experiment);

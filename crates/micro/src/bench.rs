@@ -19,8 +19,6 @@ const EPOCHS_MIN: usize = 11;
 const EPOCH: Duration = Duration::from_millis(2);
 /// A table takes about this long; one whose works are longer is done in [`EPOCHS_MIN`] epochs all the same.
 const TABLE: Duration = Duration::from_secs(4);
-/// But no round is begun that would make a table longer than this: such a table has fewer epochs, and one at least.
-const TABLE_MAX: Duration = Duration::from_secs(9);
 const EPOCHS_QUICK: usize = 1;
 
 /// Does its work this many times.
@@ -29,6 +27,8 @@ type Work<'a> = Box<dyn FnMut(u64) -> Result<(), Error> + 'a>;
 /// Collects rows.
 pub(crate) struct Bench<'p> {
     quick: bool,
+    /// A table takes at least this long.
+    min_time: Option<Duration>,
     wanted: &'p dyn Fn(&str) -> bool,
     done: usize,
     total: usize,
@@ -68,7 +68,12 @@ impl<'p> Bench<'p> {
         total: usize,
         progress: &'p mut dyn FnMut(Progress<'_>),
     ) -> Bench<'p> {
-        Bench { quick, wanted, done: 0, total, progress, rows: Vec::new() }
+        Bench { quick, min_time: None, wanted, done: 0, total, progress, rows: Vec::new() }
+    }
+
+    /// Every table from now on takes at least this long.
+    pub(crate) fn at_least(&mut self, time: Option<Duration>) {
+        self.min_time = time;
     }
 
     /// Whether this table is to be run.
@@ -105,12 +110,10 @@ impl<'p> Bench<'p> {
         let fitting = (TABLE.as_secs_f64() / round.as_secs_f64().max(1e-9)) as usize;
         let epochs = if self.quick { EPOCHS_QUICK } else { fitting.clamp(EPOCHS_MIN, EPOCHS) | 1 };
         let start = Instant::now();
-        let have = table.ways.iter().map(|way| way.seconds.len()).min().unwrap_or_default();
-        for at in have..epochs {
-            if at > 0 && start.elapsed() + round > TABLE_MAX {
-                break;
-            }
+        let mut have = table.ways.iter().map(|way| way.seconds.len()).min().unwrap_or_default();
+        while have < epochs || self.min_time.is_some_and(|time| start.elapsed() < time) {
             table.ways.iter_mut().try_for_each(|way| way.epoch(table.clock))?;
+            have += 1;
         }
         let plain = table.ways.first_mut().map_or(0.0, |way| median(&mut way.seconds));
         for mut way in table.ways {
@@ -131,6 +134,7 @@ impl<'p> Bench<'p> {
                 agrees: way.agrees,
                 bytes: way.bytes,
                 allocations: way.allocations,
+                compared: None,
             });
         }
         Ok(())

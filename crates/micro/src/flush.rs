@@ -1,12 +1,13 @@
 //! Experiment: how much of a generation to commit at a time, by how large the generation is, and in which order coins come.
 //!
-//! The plain way is a hash table's: coins in no order, in batches that are each sorted for themselves. Every batch is then a
-//! run of tables that covers all keys, and runs have to be merged. Sorted, the batches follow one another; ffwd commits the
-//! whole generation as one run, a table writer for each range of txids. Bytes are what is held at the peak: the batch,
-//! and what the table writers hold; the generation itself is not counted, it is the same for all.
+//! The plain way is a hash table's: coins in no order, in batches that are each sorted for themselves. Every batch is a run
+//! of tables; runs whose keys overlap have to be compacted. ffwd commits a generation as one batch, whatever its size.
+//! All ways borrow the same coins, sort them by the same code, and write with the same number of threads, a range of txids
+//! each; they differ in nothing but the size of a batch. Bytes are what is held at the peak beside the coins: the order of
+//! the batch, and what the table writers hold.
 //!
-//! A commit is durable: its time includes the drive's. A batch as large as the budget is one batch, and so is a larger one.
-//! 256 MiB of coins are only committed sorted: unsorted they take longer than an experiment may.
+//! A commit is durable: its time includes the drive's. Batches of Core's, which copy what they hold, are measured in whole
+//! runs: `plans/batch.toml`.
 
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, Rng};
@@ -28,11 +29,17 @@ const TABLES: [&str; 5] = [
     "flush: 64 MiB of coins, sorted",
     "flush: 256 MiB of coins, sorted",
 ];
-/// What a generation may hold when it is committed, and whether its coins come in order.
-const BUDGETS_MIB: [(usize, bool); 5] = [(16, false), (16, true), (64, false), (64, true), (256, true)];
-const BATCHES_MIB: [usize; 7] = [4, 8, 16, 32, 64, 128, 256];
+/// What a generation may hold when it is committed, whether its coins come in order, and the sizes of batches.
+/// 256 MiB of coins are committed sorted alone, in three sizes: eleven epochs of more would take minutes.
+const BUDGETS: [(usize, bool, &[usize]); 5] = [
+    (16, false, &[4, 8]),
+    (16, true, &[4, 8]),
+    (64, false, &[4, 8, 16, 32]),
+    (64, true, &[4, 8, 16, 32]),
+    (256, true, &[16, 64]),
+];
 const MIB: usize = 1024 * 1024;
-/// What a record costs a batch beside its bytes: two vectors' heads, and what glibc adds to two small blocks.
+/// What a record costs a batch of Core's beside its bytes: the heads of two strings. Batches are cut by this sum.
 const RECORD_BYTES: usize = 2 * size_of::<Vec<u8>>() + 2 * 16;
 const BEST_BLOCK: BlockHash = BlockHash::from_bytes([9; 32]);
 /// Ranges of txids with a table writer of their own.
@@ -49,13 +56,18 @@ struct Done {
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     let dir = inputs.folder("flush")?.join("chainstate");
-    for (name, (budget_mib, is_sorted)) in TABLES.into_iter().zip(BUDGETS_MIB) {
+    for (name, (budget_mib, is_sorted, batches_mib)) in TABLES.into_iter().zip(BUDGETS) {
         if !bench.wants(name) {
             continue;
         }
-        let budget = bench.size(budget_mib * MIB / 64, budget_mib * MIB);
-        let records = generation(budget, is_sorted);
-        batches(bench, name, budget_mib, &records, &dir)?;
+        let scale = bench.size(64, 1);
+        let records = generation(budget_mib * MIB / scale, is_sorted);
+        let sizes: Vec<(String, usize)> = batches_mib
+            .iter()
+            .map(|&mib| (format!("{mib} MiB: {} batches", budget_mib.div_ceil(mib)), mib * MIB / scale))
+            .chain([("one batch".to_owned(), usize::MAX)])
+            .collect();
+        one(bench, name, &sizes, &records, &dir)?;
     }
     Ok(())
 }
@@ -85,33 +97,25 @@ fn generation(budget: usize, is_sorted: bool) -> Vec<Record> {
     records
 }
 
-fn batches(
+/// A table with a way for each size of batch; the last one is what ffwd does.
+fn one(
     bench: &mut Bench<'_>,
     name: &'static str,
-    budget_mib: usize,
+    sizes: &[(String, usize)],
     records: &[Record],
     dir: &Path,
 ) -> Result<(), Error> {
-    let (count, scale) = (records.len(), bench.size(64, 1));
-    let Some(mut table) = bench.table(name, "coin", count) else { return Ok(()) };
+    let Some(mut table) = bench.table(name, "coin", records.len()) else { return Ok(()) };
     table.waits();
-    for mib in BATCHES_MIB.into_iter().filter(|&mib| mib <= budget_mib) {
-        let batches = budget_mib.div_ceil(mib);
-        let way = match batches {
-            1 => format!("{mib} MiB{}: one batch", if mib == BATCHES_MIB[6] { "" } else { " or more" }),
-            _ => format!("{mib} MiB: {batches} batches"),
-        };
-        let commit = move || in_batches(records, mib * MIB / scale, dir);
+    for (way, batch_bytes) in sizes {
+        let commit = move || in_batches(records, *batch_bytes, dir);
         let start = Instant::now();
         let done = commit()?;
         let time = start.elapsed();
-        table.add(way, digest(&done.chainstate)?, commit).memory(done.bytes as f64 / count as f64, None).took(time);
+        table.add(way.clone(), digest(&done.chainstate)?, commit);
+        table.memory(done.bytes as f64 / records.len() as f64, None).took(time);
     }
-    let start = Instant::now();
-    let done = whole(records, dir)?;
-    let time = start.elapsed();
-    table.add(format!("one run, {PARTS} writers"), digest(&done.chainstate)?, move || whole(records, dir)).shipped();
-    table.memory(done.bytes as f64 / count as f64, None).took(time);
+    table.shipped();
     bench.run(table)
 }
 
@@ -119,28 +123,24 @@ fn bytes_of((key, coin): &Record) -> usize {
     key.len() + coin.len() + RECORD_BYTES
 }
 
-fn fresh(dir: &Path) -> Result<Chainstate, Error> {
+/// Commits all records, then compacts until nothing is left to.
+fn in_batches(records: &[Record], batch_bytes: usize, dir: &Path) -> Result<Done, Error> {
     if dir.is_dir() {
         std::fs::remove_dir_all(dir).map_err(Error::io("remove", dir))?;
     }
-    Ok(Chainstate::open_with(input::disk(), dir, [1, 2, 3, 4, 5, 6, 7, 8])?)
-}
-
-fn in_batches(records: &[Record], batch_bytes: usize, dir: &Path) -> Result<Done, Error> {
-    let chainstate = fresh(dir)?;
+    let chainstate = Chainstate::open_with(input::disk(), dir, [1, 2, 3, 4, 5, 6, 7, 8])?;
     let mut peak = 0;
-    let mut batch: Vec<Record> = Vec::new();
-    let mut bytes = 0;
-    for record in records {
-        bytes += bytes_of(record);
-        batch.push(record.clone());
-        if bytes >= batch_bytes {
-            peak = peak.max(bytes + commit(&chainstate, &mut batch)?);
-            bytes = 0;
-        }
-    }
-    if !batch.is_empty() {
-        peak = peak.max(bytes + commit(&chainstate, &mut batch)?);
+    let mut rest = records;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |record: &&Record| {
+            bytes += bytes_of(record);
+            bytes <= batch_bytes
+        };
+        let count = rest.iter().take_while(fits).count().max(1);
+        let (batch, later) = rest.split_at(count);
+        peak = peak.max(commit(&chainstate, batch)?);
+        rest = later;
     }
     while let Some(merge) = chainstate.plan_compaction()? {
         while merge.step()? {}
@@ -149,71 +149,48 @@ fn in_batches(records: &[Record], batch_bytes: usize, dir: &Path) -> Result<Done
     Ok(Done { chainstate, bytes: peak })
 }
 
-/// Sorts and commits a batch and empties it; returns what the writer held.
-fn commit(chainstate: &Chainstate, batch: &mut Vec<Record>) -> Result<usize, Error> {
-    batch.sort_unstable();
-    let bytes: usize = batch.iter().map(bytes_of).sum();
+/// Commits one batch with all processors; returns what was held.
+fn commit(chainstate: &Chainstate, batch: &[Record]) -> Result<usize, Error> {
+    let bytes: usize = batch.iter().map(|(key, coin)| key.len() + coin.len()).sum();
     let commit = loop {
         if let Some(commit) = chainstate.begin_commit(BEST_BLOCK, batch.len() as u64, bytes as u64)? {
             break commit;
         }
     };
-    let mut part = commit.first_part()?;
-    let mut held = 0;
-    for (key, coin) in batch.iter() {
-        part.put(key, coin)?;
-        held = held.max(part.memory_bytes());
-    }
-    part.finish()?;
-    commit.finish()?;
-    batch.clear();
-    Ok(held)
-}
-
-/// As ffwd: the generation is sorted where it lies, and its ranges are written side by side.
-fn whole(records: &[Record], dir: &Path) -> Result<Done, Error> {
-    let chainstate = fresh(dir)?;
-    let bytes: usize = records.iter().map(|(key, coin)| key.len() + coin.len()).sum();
-    let commit = chainstate
-        .begin_commit(BEST_BLOCK, records.len() as u64, bytes as u64)?
-        .ok_or_else(|| Error::Broken("an empty chainstate has no room".to_owned()))?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let next = AtomicU64::new(0);
     let held = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers.min(PARTS))
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut held = 0;
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= PARTS {
-                            return Ok::<usize, Error>(held);
-                        }
-                        held = held.max(write_part(&commit, records, number)?);
-                    }
-                })
-            })
-            .collect();
+        let work = || {
+            let mut held = 0;
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= PARTS {
+                    return Ok::<usize, Error>(held);
+                }
+                held = held.max(write_part(&commit, batch, number)?);
+            }
+        };
+        let workers: Vec<_> = (0..workers.min(PARTS)).map(|_| scope.spawn(work)).collect();
         workers.into_iter().map(|worker| worker.join().expect("writers do not panic")).sum::<Result<usize, Error>>()
     })?;
     commit.finish()?;
-    Ok(Done { chainstate, bytes: held })
+    Ok(held)
 }
 
 /// One range of txids; returns what was held.
-fn write_part(commit: &CoinsCommit, records: &[Record], number: u64) -> Result<usize, Error> {
+fn write_part(commit: &CoinsCommit, batch: &[Record], number: u64) -> Result<usize, Error> {
     let prefix = |(key, _): &Record| u64::from_be_bytes(*key[1..].first_chunk().expect("a key has a txid"));
-    let mut order: Vec<(u64, u32)> = records
+    let mut order: Vec<(u64, u32)> = batch
         .iter()
         .zip(0..)
         .map(|(record, at)| (prefix(record), at))
         .filter(|(prefix, _)| prefix >> 62 == number)
         .collect();
-    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| records[a.1 as usize].0.cmp(&records[b.1 as usize].0)));
+    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| batch[a.1 as usize].0.cmp(&batch[b.1 as usize].0)));
     let mut part = if number == 0 { commit.first_part()? } else { commit.part() };
     let mut held = 0;
     for &(_, at) in &order {
-        let (key, coin) = &records[at as usize];
+        let (key, coin) = &batch[at as usize];
         part.put(key, coin)?;
         held = held.max(part.memory_bytes());
     }

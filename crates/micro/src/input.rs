@@ -10,6 +10,8 @@ use node::datadir::lock::network;
 use primitives::coin::put_coin;
 use primitives::{Amount, OutPoint, Tables, Txid};
 use std::cell::OnceCell;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::blockfiles::BlockFiles;
@@ -128,6 +130,20 @@ impl Inputs {
             let bytes = self.full()?.bytes.clone();
             Ok(Sample { bytes, params: Params::new(Chain::Regtest), note: " (a made block stands in)" })
         })
+    }
+
+    /// A block of the test data with the coins that it spends; nothing where that is not there.
+    pub(crate) fn with_coins(&self, name: &str) -> Result<Option<(Sample, Vec<u8>)>, Error> {
+        let Some(blocks) = self.data.as_ref().map(|data| data.join("blocks")) else { return Ok(None) };
+        let (block, coins) = (blocks.join(format!("{name}.blk")), blocks.join(format!("{name}.spent.xz")));
+        if !block.is_file() || !coins.is_file() {
+            return Ok(None);
+        }
+        let packed = File::open(&coins).map_err(Error::io("open", &coins))?;
+        let mut spent = Vec::new();
+        liblzma::read::XzDecoder::new(packed).read_to_end(&mut spent).map_err(Error::io("unpack", &coins))?;
+        let sample = Sample { bytes: file_bytes(&block)?, params: Params::new(Chain::Main), note: "" };
+        Ok(Some((sample, spent)))
     }
 
     fn make_full(&self) -> Result<Vec<u8>, Error> {

@@ -6,7 +6,8 @@ use crate::bench::Bench;
 use crate::input::{Inputs, Rng};
 use crate::{Error, Experiment};
 use primitives::Reader;
-use primitives::encode::{put_compact_size, put_varint, put_varint_plain};
+use primitives::encode::{put_compact_size, put_varint, put_varint_plain, varint_bytes};
+use std::hint::cold_path;
 use std::io::{Read, Write};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -19,6 +20,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         VARINT_READ_LONG,
         VARINT_WRITE_SHORT,
         VARINT_WRITE_LONG,
+        VARINT_SIZE_SHORT,
+        VARINT_SIZE_LONG,
     ],
     run,
 };
@@ -31,6 +34,8 @@ const VARINT_READ_SHORT: &str = "VARINT: reading, one byte";
 const VARINT_READ_LONG: &str = "VARINT: reading, one to five bytes";
 const VARINT_WRITE_SHORT: &str = "VARINT: writing, one byte";
 const VARINT_WRITE_LONG: &str = "VARINT: writing, one to five bytes";
+const VARINT_SIZE_SHORT: &str = "VARINT: sizing, one byte";
+const VARINT_SIZE_LONG: &str = "VARINT: sizing, one to five bytes";
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     let count = bench.size(200, 20_000);
@@ -46,7 +51,9 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     read_varint(bench, VARINT_READ_SHORT, &digit)?;
     read_varint(bench, VARINT_READ_LONG, &coins)?;
     write_varint(bench, VARINT_WRITE_SHORT, &digit)?;
-    write_varint(bench, VARINT_WRITE_LONG, &coins)
+    write_varint(bench, VARINT_WRITE_LONG, &coins)?;
+    size_varint(bench, VARINT_SIZE_SHORT, &digit)?;
+    size_varint(bench, VARINT_SIZE_LONG, &coins)
 }
 
 fn sum(digest: u64, value: u64) -> u64 {
@@ -64,6 +71,7 @@ fn read_compact(bench: &mut Bench<'_>, name: &'static str, values: &[u64]) -> Re
     let Some(mut table) = bench.table(name, "integer", values.len()) else { return Ok(()) };
     table.way("loop per byte", move || all(compact_by_bytes));
     table.way("early return for one byte", move || all(compact_early));
+    table.way("early return, the rest marked cold", move || all(compact_cold));
     table.way("one chunk", move || all(compact_chunk));
     let inlined = move || {
         let mut reader = Reader::new(bytes);
@@ -97,6 +105,21 @@ fn compact_early(from: &mut &[u8]) -> u64 {
             u64::from(small)
         }
         _ => compact_by_bytes(from),
+    }
+}
+
+/// As Core's `[[likely]]` says it.
+#[inline(never)]
+fn compact_cold(from: &mut &[u8]) -> u64 {
+    match from.split_first() {
+        Some((&small @ 0..=252, rest)) => {
+            *from = rest;
+            u64::from(small)
+        }
+        _ => {
+            cold_path();
+            compact_by_bytes(from)
+        }
     }
 }
 
@@ -299,4 +322,44 @@ fn varint_write_early(out: &mut Vec<u8>, value: u64) {
 fn varint_write_chunk(out: &mut Vec<u8>, value: u64) {
     let (at, digits) = varint_digits(value);
     out.extend_from_slice(&digits[at..]);
+}
+
+fn size_varint(bench: &mut Bench<'_>, name: &'static str, values: &[u64]) -> Result<(), Error> {
+    let Some(mut table) = bench.table(name, "integer", values.len()) else { return Ok(()) };
+    let all = move |size: fn(u64) -> usize| values.iter().map(|&value| size(value)).sum::<usize>();
+    table.way("written to a counter, byte after byte", move || all(varint_size_by_writing));
+    table.way("loop per digit", move || all(varint_size_by_digits));
+    let compared = move || values.iter().map(|&value| varint_size_by_bounds(value)).sum::<usize>();
+    table.way("compared with each bound, inlined", compared);
+    let inlined = move || values.iter().map(|&value| varint_bytes(value)).sum::<usize>();
+    table.way("digits made, inlined", inlined).shipped();
+    bench.run(table)
+}
+
+#[inline(never)]
+fn varint_size_by_writing(value: u64) -> usize {
+    let mut counter = crate::owned::Counter::default();
+    let (at, digits) = varint_digits(value);
+    for digit in &digits[at..] {
+        counter.write_all(&[*digit]).expect("counting cannot fail");
+    }
+    counter.0 as usize
+}
+
+/// As Core's `GetSizeOfVarInt`.
+#[inline(never)]
+fn varint_size_by_digits(mut value: u64) -> usize {
+    let mut bytes = 1;
+    while value > 0x7f {
+        value = (value >> 7) - 1;
+        bytes += 1;
+    }
+    bytes
+}
+
+/// Of numbers up to 33 bits, as a coin has.
+#[inline]
+fn varint_size_by_bounds(value: u64) -> usize {
+    const BOUNDS: [u64; 5] = [0x80, 0x4080, 0x20_4080, 0x1020_4080, 0x8_1020_4080];
+    1 + BOUNDS.iter().map(|&bound| usize::from(value >= bound)).sum::<usize>()
 }

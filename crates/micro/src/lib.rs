@@ -5,7 +5,7 @@
 //! epoch, so that a machine that slows down slows them all; a row is the median epoch.
 //!
 //! - [`list`] names the tables, [`run`] runs them, [`Report`] is the result.
-//! - `bench`: checking and timing. `report`: rows, Markdown, CSV. `input`, `owned`, `library`, `siphash`: what they work on
+//! - `bench`: checking and timing. `report`: rows, Markdown, CSV. `compare`: rows beside those of another run or program. `input`, `owned`, `library`, `siphash`: what they work on
 //!   and with.
 //! - One module for each experiment of the list in `EXPERIMENTS`.
 //!
@@ -15,6 +15,8 @@
 mod bench;
 mod block;
 mod block_io;
+mod compare;
+mod connect;
 mod duplicates;
 mod flush;
 mod hashes;
@@ -23,6 +25,7 @@ mod input;
 mod integers;
 mod library;
 mod look_up;
+mod messages;
 mod obfuscation;
 mod outpoint_hash;
 mod owned;
@@ -31,28 +34,33 @@ mod scripts;
 mod sets;
 mod siphash;
 mod sizes;
+mod streams;
 mod strings;
 #[cfg(test)]
 mod tests;
 mod undo;
 mod zeroing;
 
+pub use compare::{Compared, Other, Verdict, run_beside};
 pub use report::{Report, Row};
 
 use bench::Bench;
 use input::Inputs;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What to run, and on what.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Only tables whose name has this in it, whatever the case.
     pub filter: Option<String>,
+    /// Each table takes at least this long; four seconds or eleven epochs unless given.
+    pub min_time: Option<Duration>,
     /// Small inputs and few epochs: every check is made, no figure is worth anything.
     pub quick: bool,
-    /// Where `blocks/main_413567.blk` lies; without it a made block stands in and its rows say so. See [`default_data`].
+    /// Where `blocks/main_413567.blk` and other blocks with their spent coins lie; without them a made block stands in, and its
+    /// rows say so. See [`default_data`].
     pub data: Option<PathBuf>,
     /// Where scratch files go; the system's temporary folder unless given.
     pub scratch: Option<PathBuf>,
@@ -92,6 +100,8 @@ pub enum Error {
     Chain(lab::chain::Error),
     /// A variant did not do its work at all.
     Broken(String),
+    /// What the rows are to be compared with cannot be read.
+    Compare(String),
 }
 
 impl Error {
@@ -129,6 +139,7 @@ impl fmt::Display for Error {
             Error::Store(fault) => write!(f, "{fault}"),
             Error::Chain(why) => write!(f, "{why}"),
             Error::Broken(why) => write!(f, "{why}: this is a bug of the experiment or of ffwd"),
+            Error::Compare(why) => write!(f, "{why}"),
         }
     }
 }
@@ -143,7 +154,7 @@ struct Experiment {
 }
 
 /// In the order of the list that they were asked for in.
-const EXPERIMENTS: [Experiment; 16] = [
+const EXPERIMENTS: [Experiment; 19] = [
     block_io::EXPERIMENT,
     undo::EXPERIMENT,
     obfuscation::EXPERIMENT,
@@ -151,6 +162,7 @@ const EXPERIMENTS: [Experiment; 16] = [
     sizes::EXPERIMENT,
     integers::EXPERIMENT,
     strings::EXPERIMENT,
+    streams::EXPERIMENT,
     sets::EXPERIMENT,
     duplicates::EXPERIMENT,
     outpoint_hash::EXPERIMENT,
@@ -160,6 +172,8 @@ const EXPERIMENTS: [Experiment; 16] = [
     hashes::EXPERIMENT,
     look_up::EXPERIMENT,
     block::EXPERIMENT,
+    messages::EXPERIMENT,
+    connect::EXPERIMENT,
 ];
 
 /// Names of all tables, in the order in which they run.
@@ -192,6 +206,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(Progress<'_>)) -> Result<
     }
     let inputs = Inputs::new(options)?;
     let mut bench = Bench::new(options.quick, &wanted, total, &mut progress);
+    bench.at_least(options.min_time);
     for experiment in &EXPERIMENTS {
         if experiment.tables.iter().any(|table| wanted(table)) {
             (experiment.run)(&mut bench, &inputs)?;

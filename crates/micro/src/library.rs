@@ -29,6 +29,12 @@ pub(crate) fn ids(block: &Block) -> Vec<primitives::Txid> {
     block.txdata.iter().map(|tx| primitives::Txid::from_bytes(tx.compute_txid().to_byte_array())).collect()
 }
 
+/// The id of one transaction by itself.
+pub(crate) fn transaction_id(bytes: &[u8]) -> Result<primitives::Txid, Error> {
+    let tx: Transaction = deserialize(bytes).map_err(|why| Error::Broken(format!("the bitcoin crate: {why}")))?;
+    Ok(primitives::Txid::from_bytes(tx.compute_txid().to_byte_array()))
+}
+
 pub(crate) fn library_ids(ids: &[primitives::Txid]) -> Vec<Txid> {
     ids.iter().map(|id| Txid::from_byte_array(id.to_bytes())).collect()
 }

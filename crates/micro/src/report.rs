@@ -1,5 +1,6 @@
 //! What was measured: rows, as Markdown, CSV, JSON.
 
+use crate::compare::Compared;
 use primitives::human;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -33,6 +34,9 @@ pub struct Row {
     /// Allocations an operation, in experiments about memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<f64>,
+    /// Beside the same row of another run, where one was given.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub compared: Option<Compared>,
 }
 
 /// All rows. Serializes as the object that `--json` prints.
@@ -75,20 +79,26 @@ impl Report {
         let mut out = String::new();
         for rows in self.experiments.chunk_by(|a, b| a.experiment == b.experiment) {
             let has_memory = rows.iter().any(|row| row.bytes.is_some());
+            let is_compared = rows.iter().any(|row| row.compared.is_some());
             if !out.is_empty() {
                 out.push('\n');
             }
             let unit = rows[0].unit;
             let memory = if has_memory { "         bytes |   allocs |" } else { "" };
             let line = if has_memory { "--------------:|---------:|" } else { "" };
+            let beside = if is_compared { "      beside the other |" } else { "" };
+            let beside_line = if is_compared { "----------------------:|" } else { "" };
             let _ = writeln!(
                 out,
-                "| relative | {:>20} | {:>20} |    err% |{memory} {}",
+                "| relative | {:>20} | {:>20} |    err% |{memory}{beside} {}",
                 format!("ns/{unit}"),
                 format!("{unit}/s"),
                 rows[0].experiment
             );
-            let _ = writeln!(out, "|---------:|---------------------:|---------------------:|--------:|{line}:---");
+            let _ = writeln!(
+                out,
+                "|---------:|---------------------:|---------------------:|--------:|{line}{beside_line}:---"
+            );
             rows.iter().for_each(|row| row.put(&mut out, has_memory));
         }
         out
@@ -139,6 +149,9 @@ impl Row {
             let bytes = self.bytes.map_or_else(String::new, grouped_short);
             let allocations = self.allocations.map_or_else(String::new, |count| format!("{count:.2}"));
             let _ = write!(out, " {bytes:>13} | {allocations:>8} |");
+        }
+        if let Some(compared) = &self.compared {
+            let _ = write!(out, " {:>21} |", compared.to_string());
         }
         let _ = writeln!(out, " {variant}{disagrees}");
     }

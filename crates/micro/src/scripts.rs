@@ -94,8 +94,12 @@ fn one(bench: &mut Bench<'_>, name: &'static str, mix: Mix) -> Result<(), Error>
     let coins = &coins[..];
     let Some(mut table) = bench.table(name, "coin", count) else { return Ok(()) };
     by_map::<OnHeap>(&mut table, "on the heap", coins);
+    by_map::<Inline<24>>(&mut table, "24 bytes inline", coins);
     by_map::<Inline<28>>(&mut table, "28 bytes inline", coins);
+    by_map::<Inline<32>>(&mut table, "32 bytes inline", coins);
     by_map::<Inline<36>>(&mut table, "36 bytes inline", coins);
+    by_map::<Inline<40>>(&mut table, "40 bytes inline", coins);
+    by_map::<Inline<48>>(&mut table, "48 bytes inline", coins);
     let packed = fill_packed(coins);
     let bytes = packed.memory_bytes() as f64 / count as f64;
     // Records lie in chunks of 8 KiB at the least, and the array of buckets doubles.

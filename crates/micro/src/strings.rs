@@ -9,13 +9,17 @@ use crate::{Error, Experiment};
 use primitives::Reader;
 use primitives::encode::put_compact_size;
 use std::hint::black_box;
+use std::io::Write;
 
-pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPTS, EMPTY, LARGE, OVERSIZED], run };
+pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[SCRIPTS, EMPTY, LARGE, OVERSIZED, WRITE], run };
 
 const SCRIPTS: &str = "byte strings: scripts, some empty";
 const EMPTY: &str = "byte strings: all empty";
 const LARGE: &str = "byte strings: 1 MB";
 const OVERSIZED: &str = "byte strings: 32 MiB said, 100 bytes there";
+const WRITE: &str = "byte strings: writing, 107 bytes";
+/// What a P2PKH input's script takes: two pushes, a signature and a key.
+const INPUT_SCRIPT_BYTES: usize = 107;
 /// Pieces of the way that reads in pieces.
 const PIECE_BYTES: usize = 4096;
 
@@ -35,7 +39,47 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     let mut oversized = Vec::new();
     put_compact_size(&mut oversized, 32 * 1024 * 1024);
     oversized.extend_from_slice(&rng.bytes(100));
-    one(bench, OVERSIZED, &oversized, 1)
+    one(bench, OVERSIZED, &oversized, 1)?;
+    write(bench, &mut rng)
+}
+
+/// Strings behind one another, each with its length before it.
+fn write(bench: &mut Bench<'_>, rng: &mut Rng) -> Result<(), Error> {
+    let count = bench.size(100, 10_000);
+    let strings: Vec<Vec<u8>> = (0..count).map(|_| rng.bytes(INPUT_SCRIPT_BYTES)).collect();
+    let strings = &strings[..];
+    let Some(mut table) = bench.table(WRITE, "string", count) else { return Ok(()) };
+    table.way("a stream, byte after byte", move || {
+        let mut out = Vec::new();
+        for string in strings {
+            owned::write_compact_size(&mut out, string.len() as u64).expect("memory takes everything");
+            for byte in string {
+                let to: &mut dyn Write = &mut out;
+                to.write_all(std::slice::from_ref(byte)).expect("memory takes everything");
+            }
+        }
+        out
+    });
+    table.way("a stream, whole strings", move || {
+        let mut out = Vec::new();
+        for string in strings {
+            let mut to: &mut dyn Write = &mut out;
+            owned::write_compact_size(&mut to, string.len() as u64)
+                .and_then(|()| to.write_all(string))
+                .expect("memory takes everything");
+        }
+        out
+    });
+    let appended = move |room: usize| {
+        let mut out = Vec::with_capacity(room);
+        for string in strings {
+            put(&mut out, string);
+        }
+        out
+    };
+    table.way("appended", move || appended(0));
+    table.way("appended, room reserved", move || appended(count * (INPUT_SCRIPT_BYTES + 1))).shipped();
+    bench.run(table)
 }
 
 fn put(out: &mut Vec<u8>, string: &[u8]) {

@@ -5,7 +5,7 @@ use super::*;
 fn quick(filter: Option<&str>) -> Report {
     let beside = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
     let data = default_data().or_else(|| beside.is_dir().then_some(beside));
-    run(&Options { filter: filter.map(str::to_owned), quick: true, data, scratch: None }, |_| {}).unwrap()
+    run(&Options { filter: filter.map(str::to_owned), quick: true, data, ..Options::default() }, |_| {}).unwrap()
 }
 
 /// Every experiment, small: all agree, and each says once what ffwd does.
@@ -78,6 +78,7 @@ fn faster_than_shipped_names_variants() {
         agrees: true,
         bytes: None,
         allocations: None,
+        compared: None,
     };
     let experiments =
         vec![row("plain", false, 100.0), row("ours", true, 50.0), row("near", false, 48.0), row("fast", false, 40.0)];

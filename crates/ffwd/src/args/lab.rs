@@ -6,6 +6,7 @@ use consensus::Chain;
 use lab::chain::{Profile, Signatures};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Demo {
@@ -81,6 +82,12 @@ pub(crate) struct LabMicro {
     /// List the benchmarks, run none
     #[arg(long)]
     pub(crate) list: bool,
+    /// Least time of each table [default: 4 s, or 11 epochs where those take longer]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) min_time: Option<Duration>,
+    /// Compare with a saved run (what --json printed) or with another ffwd, which runs before and after; each row gets a verdict
+    #[arg(long, value_name = "FILE|PROGRAM")]
+    pub(crate) compare: Option<PathBuf>,
     /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
@@ -169,5 +176,15 @@ mod tests {
             assert_eq!(why.kind(), kind, "{line}: {why}");
             assert!(why.to_string().contains(want), "{line}: {why}");
         }
+    }
+}
+
+/// The longest `--min-time`.
+const MIN_TIME_SECONDS_MAX: f64 = 3600.0;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=MIN_TIME_SECONDS_MAX).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("a number of seconds from 0 to {MIN_TIME_SECONDS_MAX} was expected")),
     }
 }
