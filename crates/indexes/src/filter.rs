@@ -57,7 +57,7 @@ pub fn encode<'a>(block: &BlockHash, scripts: impl Iterator<Item = &'a [u8]> + C
 /// `hash` of 64 bits as a number below `range`, in the same order. Source: Core's `FastRange64`.
 #[inline]
 fn scaled(hash: u64, range: u64) -> u64 {
-    (u128::from(hash) * u128::from(range) >> 64) as u64
+    ((u128::from(hash) * u128::from(range)) >> 64) as u64
 }
 
 /// Two different scripts with one hash are two elements: as good as never there, and not to be missed.
@@ -187,7 +187,7 @@ mod tests {
         let set: std::collections::BTreeSet<&Vec<u8>> = scripts.iter().collect();
         let range = set.len() as u128 * 784_931;
         let mut values: Vec<u64> =
-            set.iter().map(|script| (u128::from(siphash24(key(block), script)) * range >> 64) as u64).collect();
+            set.iter().map(|script| ((u128::from(siphash24(key(block), script)) * range) >> 64) as u64).collect();
         values.sort_unstable();
         let (mut bits, mut last) = (String::new(), 0);
         for value in values {

@@ -156,6 +156,16 @@ pub(crate) struct LabPlot {
     pub(crate) json: bool,
 }
 
+/// The longest `--min-time`.
+const MIN_TIME_SECONDS_MAX: f64 = 3600.0;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=MIN_TIME_SECONDS_MAX).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("a number of seconds from 0 to {MIN_TIME_SECONDS_MAX} was expected")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::args::tests::parse;
@@ -168,6 +178,7 @@ mod tests {
             ("lab chain --out x --blocks 5 --signatures good", ValueValidation, "real or fake"),
             ("lab chain --out x --blocks 5 --profile moon", ValueValidation, "mainnet-2025"),
             ("lab chain --out x --blocks 5 --par 0", ValueValidation, "0"),
+            ("lab micro --min-time -1", ValueValidation, "seconds"),
             ("lab run", MissingRequiredArgument, "PLAN.toml"),
             ("lab run --example plan.toml", ArgumentConflict, "--example"),
             ("lab plot", MissingRequiredArgument, "FILE|DIR"),
@@ -176,15 +187,5 @@ mod tests {
             assert_eq!(why.kind(), kind, "{line}: {why}");
             assert!(why.to_string().contains(want), "{line}: {why}");
         }
-    }
-}
-
-/// The longest `--min-time`.
-const MIN_TIME_SECONDS_MAX: f64 = 3600.0;
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=MIN_TIME_SECONDS_MAX).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(format!("a number of seconds from 0 to {MIN_TIME_SECONDS_MAX} was expected")),
     }
 }

@@ -1,4 +1,6 @@
 //! Core's and the BIPs' vectors.
 
+#![allow(clippy::unwrap_used)]
+
 mod bip158;
 mod chains;

@@ -3,7 +3,7 @@
 //! Absent on purpose: headers, which need the block before (`files`).
 
 use super::Signatures;
-use super::coins::Coin;
+use super::coin::Coin;
 use super::ids::Ids;
 use super::keys::{Keys, MULTISIG_BYTES, MULTISIG_KEYS, p2pkh_script, redeem_script};
 use super::plan::{BlockPlan, TxPlan};

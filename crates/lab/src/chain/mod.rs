@@ -11,6 +11,7 @@
 //! Absent on purpose: judging. That the chain is valid is for others to find (the tests, Core, ffwd itself).
 
 mod build;
+mod coin;
 mod coins;
 mod files;
 mod ids;

@@ -7,7 +7,8 @@
 //! Absent on purpose: bytes (`build`) and time.
 
 use super::Signatures;
-use super::coins::{Coin, Coins, Out};
+use super::coin::{Coin, Out};
+use super::coins::Coins;
 use super::keys::Keys;
 use super::profile::{Kind, Model};
 use super::rng::Rng;

@@ -7,7 +7,7 @@
 //! Absent on purpose: where a signature goes (`build`).
 
 use super::Signatures;
-use super::coins::Coin;
+use super::coin::Coin;
 use super::keys::{Key, Keys, p2pkh_script, tagged};
 use super::profile::Kind;
 use super::rng::Rng;

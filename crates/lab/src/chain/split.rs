@@ -8,7 +8,7 @@
 //!
 //! Absent on purpose: which coins are there still (`coins`).
 
-use super::coins::{Coin, Out};
+use super::coin::{Coin, Out};
 use super::profile::{Kind, Model};
 use super::rng::Rng;
 

@@ -1,6 +1,6 @@
 //! Judges made chains by the rules of `consensus` and `script`, which had no part in making them, and counts what is in them.
 
-use super::coins::Coin;
+use super::coin::Coin;
 use super::keys::Keys;
 use super::plan::{BlockPlan, Planner, Shape};
 use super::{Error, Options, Profile, Report, Signatures, generate};

@@ -224,11 +224,10 @@ mod tests {
             assert_eq!(set(&mut pages, first, count, is_in) as usize, before);
             plain[first..first + count].fill(is_in);
             let mut want = Vec::new();
-            for at in 0..SLAB_PAGES {
+            for (at, _) in plain.iter().enumerate().filter(|(_, taken)| !**taken) {
                 match want.last_mut() {
-                    Some((first, length)) if !plain[at] && *first + *length == at => *length += 1,
-                    _ if !plain[at] => want.push((at, 1)),
-                    _ => {}
+                    Some((first, length)) if *first + *length == at => *length += 1,
+                    _ => want.push((at, 1)),
                 }
             }
             assert_eq!(runs(&pages).collect::<Vec<_>>(), want);
