@@ -304,7 +304,11 @@ mod tests {
         let mut got = keys(&dump_json(&dumped));
         got.sort_unstable();
         assert_eq!(got, want);
-        assert!(dump_lines("regtest", &dumped).contains("2 coins per second"));
+        assert!(
+            dump_lines("regtest", &dumped).ends_with("2.00 coins per second"),
+            "{}",
+            dump_lines("regtest", &dumped)
+        );
         let loaded = LoadReport {
             coins_loaded: 1,
             tip_hash: BlockHash::ZERO,

@@ -160,7 +160,7 @@ mod tests {
         let ages: Vec<_> = whole.ages(Height::new(1000)).iter().map(|(name, tally)| (*name, tally.coins)).collect();
         assert_eq!(
             ages,
-            [("day", 3), ("week", 2), ("month", 0), ("year", 0), ("2 years", 0), ("5 years", 0), ("older", 0)]
+            [("day", 4), ("week", 1), ("month", 0), ("year", 0), ("2 years", 0), ("5 years", 0), ("older", 0)]
         );
         assert_eq!(whole.height_max(), Height::new(u32::MAX >> 1));
     }

@@ -178,7 +178,7 @@ mod tests {
             ("lab chain --out x --blocks 5 --signatures good", ValueValidation, "real or fake"),
             ("lab chain --out x --blocks 5 --profile moon", ValueValidation, "mainnet-2025"),
             ("lab chain --out x --blocks 5 --par 0", ValueValidation, "0"),
-            ("lab micro --min-time -1", ValueValidation, "seconds"),
+            ("lab micro --min-time=-1", ValueValidation, "seconds"),
             ("lab run", MissingRequiredArgument, "PLAN.toml"),
             ("lab run --example plan.toml", ArgumentConflict, "--example"),
             ("lab plot", MissingRequiredArgument, "FILE|DIR"),

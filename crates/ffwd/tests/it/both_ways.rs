@@ -103,7 +103,7 @@ fn half_flushed_chainstate_of_core_is_replayed() {
     let info = ffwd(&half, "info");
     assert!(info["next_step"].as_str().unwrap().contains("replayed"), "{info}");
     let ran = run(&half, "coins info --datadir @ --chain regtest");
-    assert!(ran.code == Some(1) && ran.err.contains("half written"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.err.contains("last flush bitcoind did not finish"), "{ran:?}");
     for (row, line) in [
         ("sync", format!("sync --connect 0 --stopatheight {height}")),
         ("verify", "verify --level 4 --blocks 0".to_owned()),

@@ -13,7 +13,7 @@ fn wrong_use_exits_with_2() {
         ("reindex --prune 549", "Prune configured below the minimum of 550 MiB."),
         ("reindex --signetchallenge 51", "for signet"),
         ("reindex --chain main --test bip94", "for regtest"),
-        ("coins dump x", "dump"),
+        ("coins empty x", "empty"),
         ("sync --listen here", "IP or IP:PORT"),
         ("lab chain --out @/new --blocks 1 --utxos 5", "--utxos"),
         ("lab micro no-such-experiment", "--list"),

@@ -78,8 +78,8 @@ fn went_on_from(said: &str) -> Option<u32> {
 fn kill_often(line: &str, kills: u32) {
     let (folder, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // With --dbcache 4 the coins of this chain are committed several times on the way.
-    let made = chain(folder.path(), 5, 200_000);
-    chain(whole.path(), 5, 200_000);
+    let made = chain(folder.path(), 5, 400_000);
+    chain(whole.path(), 5, 400_000);
     run(whole.path(), REINDEX).good();
     if line.contains("--chainstate-only") {
         run(folder.path(), REINDEX).good();
