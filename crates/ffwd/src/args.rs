@@ -198,10 +198,10 @@ pub(crate) struct Sync {
     /// Address to accept connections on, IP or IP:PORT (repeatable)
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Vec<String>,
-    /// As --bind, with permissions for who connects there: [PERMISSIONS@]IP:PORT (repeatable)
+    /// As --bind, with permissions for who connects there: PERMISSIONS@IP:PORT or IP:PORT (repeatable)
     #[arg(long, value_name = "ADDR")]
     pub(crate) whitebind: Vec<String>,
-    /// Permissions for peers of a network: [PERMISSIONS@]IP[/BITS] (repeatable); noban (the default), download, addr; in, out
+    /// Permissions for peers of a network: PERMISSIONS@IP/BITS, each part but IP optional (repeatable); noban (the default), download, addr; in, out
     #[arg(long, value_name = "NET")]
     pub(crate) whitelist: Vec<String>,
     /// Port of --listen and --bind without one [default: the network's]

@@ -5,11 +5,10 @@
 //! interval of 2.2 standard errors around the logarithm of their ratio, which is 95 % for eleven epochs, does not reach 1 %
 //! of no difference: two builds of one source differ by as much, by where the linker puts a loop.
 
-use crate::report::{Report, Row};
+use crate::report::{Compared, Report, Row, Verdict};
 use crate::{Error, Options, Progress};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,35 +27,6 @@ pub enum Other {
     /// Another ffwd. It runs the same tables before and after this one: what the machine's hour changes between its two
     /// runs is part of the interval.
     Program(PathBuf),
-}
-
-/// A row beside that of the other run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Compared {
-    /// What the interval says.
-    pub verdict: Verdict,
-    /// Nanoseconds an operation there; absent where it has no such row.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub other_ns_per_op: Option<f64>,
-    /// How many times as fast this run is: middle and ends of the interval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub speedup: Option<[f64; 3]>,
-}
-
-/// What may be said of a row beside another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// This run is faster.
-    Faster,
-    /// This run is slower.
-    Slower,
-    /// The interval has no difference in it.
-    Same,
-    /// The other run has no such row.
-    New,
-    /// One of both has fewer than three epochs, which have no interval.
-    Unknown,
 }
 
 /// What is read of another run's row.
@@ -184,27 +154,6 @@ fn compared(row: &Row, other: Option<&OtherRow>) -> Compared {
     };
     let speedup = Some([middle.exp(), (middle - half).exp(), (middle + half).exp()]);
     Compared { verdict, other_ns_per_op, speedup }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::Same => "same",
-            Verdict::New => "new",
-            Verdict::Unknown => "too few epochs",
-        })
-    }
-}
-
-impl fmt::Display for Compared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.speedup {
-            Some([speedup, ..]) => write!(f, "{:.1}% {}", speedup * 100.0, self.verdict),
-            None => write!(f, "{}", self.verdict),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -41,8 +41,8 @@ mod tests;
 mod undo;
 mod zeroing;
 
-pub use compare::{Compared, Other, Verdict, run_beside};
-pub use report::{Report, Row};
+pub use compare::{Other, run_beside};
+pub use report::{Compared, Report, Row, Verdict};
 
 use bench::Bench;
 use input::Inputs;

@@ -1,9 +1,8 @@
 //! What was measured: rows, as Markdown, CSV, JSON.
 
-use crate::compare::Compared;
 use primitives::human;
 use serde::Serialize;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 /// One way of one table.
 #[derive(Clone, Debug, Serialize)]
@@ -37,6 +36,35 @@ pub struct Row {
     /// Beside the same row of another run, where one was given.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub compared: Option<Compared>,
+}
+
+/// A row beside that of the other run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// What the interval says.
+    pub verdict: Verdict,
+    /// Nanoseconds an operation there; absent where it has no such row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_ns_per_op: Option<f64>,
+    /// How many times as fast this run is: middle and ends of the interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup: Option<[f64; 3]>,
+}
+
+/// What may be said of a row beside another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// This run is faster.
+    Faster,
+    /// This run is slower.
+    Slower,
+    /// The interval has no difference in it.
+    Same,
+    /// The other run has no such row.
+    New,
+    /// One of both has fewer than three epochs, which have no interval.
+    Unknown,
 }
 
 /// All rows. Serializes as the object that `--json` prints.
@@ -154,6 +182,27 @@ impl Row {
             let _ = write!(out, " {:>21} |", compared.to_string());
         }
         let _ = writeln!(out, " {variant}{disagrees}");
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Same => "same",
+            Verdict::New => "new",
+            Verdict::Unknown => "too few epochs",
+        })
+    }
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.speedup {
+            Some([speedup, ..]) => write!(f, "{:.1}% {}", speedup * 100.0, self.verdict),
+            None => write!(f, "{}", self.verdict),
+        }
     }
 }
 
