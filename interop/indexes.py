@@ -179,7 +179,7 @@ class Round:
 
 
 def main():
-    if "BITCOIND_EXE" not in os.environ:
+    if not os.environ.get("BITCOIND_EXE"):
         print("skipped: BITCOIND_EXE names no bitcoind")
         return
     program = str(pathlib.Path(sys.argv[1]).resolve())
