@@ -35,6 +35,13 @@ pub use lock::{LockError, LockGuard, lock_file};
 pub use real::RealDisk;
 pub use sim::{Fault, Loss, SimDisk};
 
+/// What a file says that the system makes when it is read, such as those of /proc and of control groups; `None` without it.
+/// It lies on no disk, so it is no [`Disk`]'s.
+#[must_use]
+pub fn system_text(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
 /// What went wrong with one operation on a file or directory, and where.
 #[derive(Debug)]
 pub struct DiskError {

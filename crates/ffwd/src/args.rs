@@ -231,7 +231,7 @@ pub(crate) struct Sync {
     /// Text added to the user agent (repeatable)
     #[arg(long, value_name = "TEXT", value_parser = user_agent_comment)]
     pub(crate) uacomment: Vec<String>,
-    /// Begin with this snapshot of the UTXO set: headers, then its coins, the blocks from there to the tip, then validate the past in the same run
+    /// Begin with this snapshot of the UTXO set: headers, then its coins, the blocks from there to the tip, then validate the past in the same run [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) snapshot: Option<PathBuf>,
     #[command(flatten)]

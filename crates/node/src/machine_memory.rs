@@ -118,7 +118,7 @@ impl MachineMemory {
     }
 
     fn read(&self, file: &Path) -> Option<String> {
-        std::fs::read_to_string(self.root.join(file)).ok()
+        disk::system_text(&self.root.join(file))
     }
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn judge(
     if !runs {
         scripts = Vec::new();
     }
-    Ok(Judged { spent, scripts, undo, totals, records: std::sync::Mutex::default() })
+    Ok(Judged { spent, scripts, undo, totals, records: Default::default() })
 }
 
 /// What a block that was judged good adds to the optional indexes.

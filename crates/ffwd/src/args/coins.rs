@@ -29,7 +29,7 @@ pub(crate) struct CoinsInfo {
     /// Hash of the UTXO set to compute [default: hash_serialized_3; with --height muhash]
     #[arg(long, value_enum)]
     pub(crate) hash: Option<HashType>,
-    /// Show the set as of this height or block hash, from coinstatsindex, and what that block changed
+    /// Show the set as of this height or block hash, from coinstatsindex, and what that block changed [default: the tip, from the coins]
     #[arg(long, value_name = "HEIGHT|HASH", value_parser = block)]
     pub(crate) height: Option<BlockId>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct CoinsDump {
     /// The UTXO set at this height of the chain, made with undo data beside FILE [default: the tip]
     #[arg(long, value_name = "HEIGHT", conflicts_with = "hash", value_parser = clap::value_parser!(u32).map(Height::new))]
     pub(crate) height: Option<Height>,
-    /// The same, by the hash of the block
+    /// The same, by the hash of the block [default: the tip]
     #[arg(long, value_name = "HASH", value_parser = hash)]
     pub(crate) hash: Option<BlockHash>,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub(crate) struct CoinsDump {
 /// What the user vouches for.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Trust {
-    /// hash_serialized_3 of the snapshot's coins, where Core knows none of its base block; yours to trust until the past is validated
+    /// hash_serialized_3 of the snapshot's coins, where Core knows none of its base block; yours to trust until the past is validated [default: those that Core knows]
     #[arg(long, value_name = "HASH", value_parser = hash)]
     pub(crate) snapshot_hash: Option<BlockHash>,
 }

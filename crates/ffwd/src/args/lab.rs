@@ -85,7 +85,7 @@ pub(crate) struct LabMicro {
     /// Least time of each table [default: 4 s, or 11 epochs where those take longer]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) min_time: Option<Duration>,
-    /// Compare with a saved run (what --json printed) or with another ffwd, which runs before and after; each row gets a verdict
+    /// Compare with a saved run (what --json printed) or with another ffwd, which runs before and after; each row gets a verdict [default: none]
     #[arg(long, value_name = "FILE|PROGRAM")]
     pub(crate) compare: Option<PathBuf>,
     /// Print the result as one JSON object on one line

@@ -51,7 +51,7 @@ impl Rollback {
         block.txids_into(&mut txids);
         let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
         if block.header().hash() != entry.hash || merkle::root(&mut leaves).0 != entry.header.merkle_root() {
-            return Err(damaged("another block lies in its place"));
+            return Err(damaged("its place has another block"));
         }
         let spent = undo_coins(undo, &block).ok_or_else(|| damaged("its undo data does not fit it"))?;
         for (index, tx) in block.transactions().enumerate().collect::<Vec<_>>().into_iter().rev() {
