@@ -8,7 +8,7 @@
 
 mod history;
 
-pub use history::fuzz_history;
+pub use history::{commit_in_parts, fuzz_history};
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -164,7 +164,7 @@ impl History<'_> {
         }
         let result = match parts {
             1 => self.db().write(&records),
-            _ => in_parts(self.db(), &records, parts),
+            _ => commit_in_parts(self.db(), &records, parts),
         };
         match result {
             Ok(()) => {
@@ -222,8 +222,13 @@ fn only_disk(why: &Error) {
     assert!(matches!(why, Error::Disk(_) | Error::Lock(_)), "only the disk can be wrong here: {why}");
 }
 
-/// The records as one run of several tables, the last of them first, as threads might.
-fn in_parts(db: &Db, records: &[Record], parts: usize) -> Result<()> {
+/// Commits records, in order of their keys, as one run of `parts` tables, the last of them first, as threads might.
+/// Compacts until there is room.
+///
+/// # Errors
+///
+/// As for a commit, and for a compaction.
+pub fn commit_in_parts(db: &Db, records: &[Record], parts: usize) -> Result<()> {
     let bytes: usize = records.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len) + 14).sum();
     while !db.has_room(bytes as u64 + 500) {
         db.compact_now()?;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use leveldb::{Db, Options, Snapshot};
+pub(crate) use leveldb::fuzz::commit_in_parts;
+use leveldb::{Options, Snapshot};
 use testkit::Rng;
 
 /// What a database should hold.
@@ -91,27 +92,6 @@ pub(crate) fn check(snapshot: &Snapshot, model: &Model, keys: u64) {
         }
         assert_eq!(want.next(), None);
     }
-}
-
-/// The records as one commit, built in `parts` parts.
-pub(crate) fn commit_in_parts(db: &Db, records: &[Record], parts: usize) -> leveldb::Result<()> {
-    let bytes: usize = records.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len) + 14).sum();
-    while !db.has_room(bytes as u64 + 500) {
-        db.compact_now()?;
-    }
-    let run = db.begin_run(bytes as u64 + 500)?;
-    // In no order, as threads would.
-    for part in records.chunks(records.len().div_ceil(parts).max(1)).rev() {
-        let mut table = run.table();
-        for (key, value) in part {
-            match value {
-                Some(value) => table.put(key, value)?,
-                None => table.delete(key)?,
-            }
-        }
-        table.finish()?;
-    }
-    db.commit(run)
 }
 
 /// What lies in a directory besides tables: for messages.
