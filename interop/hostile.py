@@ -216,19 +216,12 @@ def each(act, name=b"getheaders"):
     return on
 
 
-def gives(change):
+def gives(**how):
+    """Answers every getdata: with blocks below a height, or with changed ones."""
+
     def on(c, name, payload):
         if name == b"getdata":
-            c.give(listed(payload, 36, 4), change=change)
-        return name == b"getdata"
-
-    return on
-
-
-def withholds(given):
-    def on(c, name, payload):
-        if name == b"getdata":
-            c.give(listed(payload, 36, 4), below=given)
+            c.give(listed(payload, 36, 4), **how)
         return name == b"getdata"
 
     return on
@@ -349,24 +342,24 @@ KINDS = [
     Kind("offers no witnesses", hello=plain(services=NETWORK)),
     Kind("does not answer getheaders", swallows(b"getheaders")),
     Kind("does not answer getdata", swallows(b"getdata")),
-    Kind("answers every getdata with notfound", withholds(0)),
+    Kind("answers every getdata with notfound", gives(below=0)),
     Kind("answers getheaders with none, always", each(lambda c: c.send(b"headers", b"\0"))),
     Kind("closes when it is asked for headers", each(lambda c: c.socket.shutdown(2))),
     Kind("closes when it is asked for blocks", each(lambda c: c.socket.shutdown(2), b"getdata")),
-    Kind("gives blocks with another body", gives(lambda b: b[:-1] + bytes([b[-1] ^ 1]))),
-    Kind("gives blocks cut short", gives(lambda b: b[:100])),
-    Kind("gives blocks that are no blocks", gives(lambda b: b[:50])),
-    Kind("gives blocks with bytes behind them", gives(lambda b: b + bytes(9))),
-    Kind("gives headers as blocks", gives(lambda b: b[:80])),
-    Kind("gives blocks of 4 MB of zeros", gives(lambda b: b + bytes(3_999_000 - len(b)))),
+    Kind("gives blocks with another body", gives(change=lambda b: b[:-1] + bytes([b[-1] ^ 1]))),
+    Kind("gives blocks cut short", gives(change=lambda b: b[:100])),
+    Kind("gives blocks that are no blocks", gives(change=lambda b: b[:50])),
+    Kind("gives blocks with bytes behind them", gives(change=lambda b: b + bytes(9))),
+    Kind("gives headers as blocks", gives(change=lambda b: b[:80])),
+    Kind("gives blocks of 4 MB of zeros", gives(change=lambda b: b + bytes(3_999_000 - len(b)))),
     Kind("gives each block twice", lambda c, n, p: n == b"getdata" and not [c.give([h, h]) for h in listed(p, 36, 4)] or n == b"getdata"),
     Kind("gives other blocks than it was asked for", each(lambda c: c.send(b"block", c.peer.chain.blocks[-1]), b"getdata")),
     Kind("gives half of a block, and no more", once(cut_block, b"getdata", instead=True)),
     Kind("gives a block a byte a second", once(slow, b"getdata")),
     Kind("gives all blocks again and again, unasked", each(all_again)),
     Kind("has more work, and a block in it is invalid", chain="invalid"),
-    Kind("has more work, and gives no block of it", withholds(0), chain="longer"),
-    Kind("has more work, and gives the first ten blocks", withholds(10), chain="longer"),
+    Kind("has more work, and gives no block of it", gives(below=0), chain="longer"),
+    Kind("has more work, and gives the first ten blocks", gives(below=10), chain="longer"),
     Kind("has a fork of the same work", chain="equal"),
     Kind("has a header without proof of work", last_header(is_met=False)),
     Kind("has a header of the wrong difficulty", last_header(bits=0x207FFFFE)),

@@ -150,6 +150,18 @@ fn rules(sample: &Sample, tables: &Tables, coins: &[SpentOutput<'_>], height: He
     Ok(totals)
 }
 
+/// Every transaction but the coinbase, with the coins that it spends.
+fn spending<'a>(sample: &'a Sample, tables: &'a Tables, coins: &'a [SpentOutput<'a>]) -> Vec<Precomputed<'a>> {
+    let mut rest = coins;
+    let transactions = tables.block(&sample.bytes).transactions().skip(1);
+    let with_coins = transactions.map(|tx| {
+        let (mine, others) = rest.split_at(tx.input_count());
+        rest = others;
+        Precomputed::new(tx, mine)
+    });
+    with_coins.collect()
+}
+
 /// Inputs whose script holds.
 fn one_by_one(
     sample: &Sample,
@@ -158,13 +170,10 @@ fn one_by_one(
     flags: Flags,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<usize, Error> {
-    let (mut rest, mut scratch, mut verified) = (coins, Scratch::new(), 0);
-    for tx in tables.block(&sample.bytes).transactions().skip(1) {
-        let (mine, others) = rest.split_at(tx.input_count());
-        rest = others;
-        let tx = Precomputed::new(tx, mine);
-        for input in (0..mine.len()).filter(|&input| wanted(mine[input].script)) {
-            verify(&tx, input, flags, &mut Immediate, &mut scratch)
+    let (mut scratch, mut verified) = (Scratch::new(), 0);
+    for tx in &spending(sample, tables, coins) {
+        for input in (0..tx.spent().len()).filter(|&input| wanted(tx.spent()[input].script)) {
+            verify(tx, input, flags, &mut Immediate, &mut scratch)
                 .map_err(|why| Error::Broken(format!("a good input is refused: {why}")))?;
             verified += 1;
         }
@@ -180,14 +189,8 @@ fn in_batches(
     flags: Flags,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<usize, Error> {
-    let mut rest = coins;
-    let mut precomputed = Vec::new();
-    for tx in tables.block(&sample.bytes).transactions().skip(1) {
-        let (mine, others) = rest.split_at(tx.input_count());
-        rest = others;
-        precomputed.push(Precomputed::new(tx, mine));
-    }
-    let all = precomputed.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
+    let spending = spending(sample, tables, coins);
+    let all = spending.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
     let (mut verified, wanted) = (0, &wanted);
     let inputs = all.filter(|(tx, input)| wanted(tx.spent()[*input].script)).inspect(|_| verified += 1);
     let mut deferred = Deferred::for_batch(lanes::best());
