@@ -15,7 +15,7 @@ use crate::tree::NodeId;
 use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
-use primitives::undo::UndoReader;
+use primitives::undo::spent_coins;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
 
 /// What the engine needs of the world beside what its pipeline needs.
@@ -453,22 +453,10 @@ enum BadBody {
 
 /// The stored coins of undo data, in the order of the block's inputs; none when it is not of this block.
 pub(crate) fn undo_coins(undo: &[u8], block: &primitives::Block<'_>) -> Option<Vec<Vec<u8>>> {
-    let mut reader = UndoReader::new(undo);
-    if reader.count().ok()? != block.transaction_count() - 1 {
-        return None;
-    }
-    let mut coins = Vec::with_capacity(block.input_count());
-    for tx in block.transactions().skip(1) {
-        if reader.count().ok()? != tx.input_count() {
-            return None;
-        }
-        for _ in 0..tx.input_count() {
-            let coin: CoinRef<'_> = reader.entry().ok()?;
-            let mut bytes = Vec::new();
-            put_coin(&mut bytes, coin.code(), coin.value, &coin.script.to_vec());
-            coins.push(bytes);
-        }
-    }
-    reader.finish().ok()?;
-    Some(coins)
+    let stored = |coin: CoinRef<'_>| {
+        let mut bytes = Vec::new();
+        put_coin(&mut bytes, coin.code(), coin.value, &coin.script.to_vec());
+        bytes
+    };
+    Some(spent_coins(undo, block)?.into_iter().map(stored).collect())
 }

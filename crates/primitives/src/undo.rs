@@ -6,6 +6,7 @@
 //! An entry is a stored coin with one byte put in behind its code.
 //! Source: Bitcoin Core b88bffe, undo.h.
 
+use crate::block::Block;
 use crate::coin::CoinRef;
 use crate::encode::{DecodeError, Reader, put_compact_size};
 
@@ -68,6 +69,25 @@ impl<'a> UndoReader<'a> {
     pub fn finish(&self) -> Result<(), DecodeError> {
         self.reader.finish()
     }
+}
+
+/// The coins that a block spent, in the order of its inputs; `None` where the undo data is not this block's.
+pub fn spent_coins<'a>(undo: &'a [u8], block: &Block<'_>) -> Option<Vec<CoinRef<'a>>> {
+    let mut reader = UndoReader::new(undo);
+    if reader.count().ok()? + 1 != block.transaction_count() {
+        return None;
+    }
+    let mut coins = Vec::with_capacity(block.input_count());
+    for tx in block.transactions().skip(1) {
+        if reader.count().ok()? != tx.input_count() {
+            return None;
+        }
+        for _ in 0..tx.input_count() {
+            coins.push(reader.entry().ok()?);
+        }
+    }
+    reader.finish().ok()?;
+    Some(coins)
 }
 
 #[cfg(test)]

@@ -14,9 +14,8 @@ use crate::threads;
 use crate::tree::NodeId;
 use indexes::block::BlockFilter;
 use indexes::{BlockRecords, IndexKind, Wanted, locator};
-use primitives::coin::CoinRef;
-use primitives::undo::UndoReader;
-use primitives::{Block, BlockHash, Hash256, Height, Tables, merkle};
+use primitives::undo::spent_coins;
+use primitives::{BlockHash, Hash256, Height, Tables, merkle};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex};
@@ -352,23 +351,4 @@ fn wanted_at(from: &[From], all: &Wanted, height: Height) -> Wanted {
         filter: has(IndexKind::BlockFilter),
         stats: has(IndexKind::CoinStats),
     }
-}
-
-/// The coins that a block spent, in the order of its inputs; `None` where the undo data is not the block's.
-fn spent_coins<'a>(undo: &'a [u8], block: &Block<'_>) -> Option<Vec<CoinRef<'a>>> {
-    let mut reader = UndoReader::new(undo);
-    if reader.count().ok()? != block.transaction_count() - 1 {
-        return None;
-    }
-    let mut spent = Vec::with_capacity(block.input_count());
-    for tx in block.transactions().skip(1) {
-        if reader.count().ok()? != tx.input_count() {
-            return None;
-        }
-        for _ in 0..tx.input_count() {
-            spent.push(reader.entry().ok()?);
-        }
-    }
-    reader.finish().ok()?;
-    Some(spent)
 }
