@@ -72,9 +72,13 @@ fn locked_data_directory_is_refused_with_its_holder() {
     let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
     run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
     let mut holder = start(folder.path(), "sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:0");
-    // It says something once it has the folder.
+    // What it says of its cache comes before it has the data directory, what it says next after.
     let mut said = BufReader::new(holder.child().stderr.take().unwrap());
-    said.read_line(&mut String::new()).unwrap();
+    let mut line = String::from("dbcache: ");
+    while line.starts_with("dbcache: ") {
+        line.clear();
+        said.read_line(&mut line).unwrap();
+    }
     let pid = holder.child().id().to_string();
     for line in ["reindex", "reindex --chainstate-only", "verify", "coins info", "info", "sync --connect 0"] {
         let ran = run(folder.path(), &format!("{line} --datadir @ --chain regtest --json"));
