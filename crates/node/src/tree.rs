@@ -164,7 +164,8 @@ impl Tree {
         };
         let fate = if up.place.fate() == Fate::Open { Fate::Open } else { Fate::FailedParent };
         let skip = self.skip_of(parent, height);
-        let id = self.push(header, hash, parent, skip, height, Work(U256::from_u128(up.work.get())).saturating_add(proof));
+        let id =
+            self.push(header, hash, parent, skip, height, Work(U256::from_u128(up.work.get())).saturating_add(proof));
         self.set_fate(id, fate);
         if fate == Fate::Open && self.node(id).work.get() > self.node(self.best).work.get() {
             self.best = id;

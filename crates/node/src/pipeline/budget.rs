@@ -22,6 +22,9 @@ const WINDOW_BYTES_MAX: usize = 512 << 20;
 /// What coins may take however much the rest takes: three generations, which cannot be below 3 MiB each (256 tables of
 /// three pages), and some use of them.
 const COIN_BYTES_MIN: usize = 24 << 20;
+/// What blocks in flight, indexes and buffers may take beside the budget: a part of the 150 MiB that a process may take
+/// beyond it. The rest is for headers, stacks, and what the allocator retains.
+const BESIDE_BYTES: usize = 32 << 20;
 /// Smaller budgets, below the least of Core's `-dbcache`, are those of tests: they are the coins' alone.
 const BUDGET_BYTES_MIN: usize = 4 << 20;
 /// Part of the coins' bytes that indexes and filters of tables take while they are built.
@@ -53,7 +56,7 @@ impl Pipeline<'_> {
             return budget;
         }
         let other = self.window().bytes + self.backend.table_bytes();
-        let coins = budget.saturating_sub(other).max(COIN_BYTES_MIN);
+        let coins = budget.saturating_sub(other.saturating_sub(BESIDE_BYTES)).max(COIN_BYTES_MIN);
         coins - coins / BUILD_SHARE
     }
 
