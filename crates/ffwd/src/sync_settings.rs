@@ -87,6 +87,7 @@ impl Settings {
             v2transport: v2transport.unwrap_or(true),
             outbound,
             peers,
+            handle: None,
         })
     }
 

@@ -15,7 +15,7 @@ use primitives::{BlockHash, CoinKey};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction};
+use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction, CoinsView};
 
 /// What helps when coins are damaged.
 const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
@@ -59,6 +59,11 @@ impl CoinsIo {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// The coins as the last commit left them.
+    pub(crate) fn view(&self) -> CoinsView {
+        self.chainstate.view()
     }
 
     /// Bytes that the tables' indexes hold in memory.

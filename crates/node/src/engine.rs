@@ -55,6 +55,11 @@ pub trait EngineBackend: Backend {
     /// The block files cannot be read; or the body may not be replaced here.
     fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault>;
 
+    /// Whether others wait for the engine's thread: then it leaves its work between two blocks.
+    fn is_asked(&self) -> bool {
+        false
+    }
+
     /// From here on scripts are run, for this reason, or not.
     fn scripts_change(&self, at: &BlockContext, reason: Option<ScriptCheckReason>);
 }
@@ -68,6 +73,8 @@ pub enum Activated {
     StopHeight,
     /// Stopped on demand.
     Stopped,
+    /// Others wait for the thread: the work is to be taken up again.
+    Asked,
 }
 
 /// The chain and the coins.
@@ -190,6 +197,9 @@ impl<'w> Engine<'w> {
             }
             if self.connect_to(target)? {
                 return Ok(Activated::Stopped);
+            }
+            if self.world.is_asked() {
+                return Ok(Activated::Asked);
             }
         }
     }

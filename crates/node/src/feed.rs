@@ -61,7 +61,7 @@ impl BlockFeed {
     }
 
     /// The next block: see [`crate::pipeline::Backend::next`]. `write_out` lets readers see what was appended to the block
-    /// files just now.
+    /// files just now; `is_asked` says that others wait, for whom waiting for a block ends.
     ///
     /// # Errors
     ///
@@ -70,6 +70,7 @@ impl BlockFeed {
         &self,
         index: &SharedIndex,
         write_out: impl FnOnce() -> Result<(), Fault>,
+        is_asked: impl Fn() -> bool,
         is_wanted: &dyn Fn() -> bool,
         waited: &mut Duration,
     ) -> Result<Option<Next>, Fault> {
@@ -82,9 +83,9 @@ impl BlockFeed {
                 return Ok(None);
             };
             let begun = Instant::now();
-            let has_come = arrivals.wait(|| index.read().place(next).is_some());
+            let has_come = arrivals.wait(|| is_asked() || index.read().place(next).is_some());
             *waited += begun.elapsed();
-            if !has_come {
+            if !has_come || is_asked() {
                 return Ok(None);
             }
             state.ready.extend(arrivals.take(height, next).map(|(bytes, checked)| (bytes, Some(checked))));

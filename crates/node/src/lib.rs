@@ -47,12 +47,14 @@ mod best_chain;
 pub mod block;
 mod chainview;
 mod coins_io;
+pub mod counters;
 #[doc(hidden)]
 pub mod datadir;
 #[doc(hidden)]
 pub mod engine;
 mod fault;
 mod feed;
+pub mod handle;
 mod hashed;
 #[doc(hidden)]
 pub mod headers;
@@ -79,6 +81,7 @@ pub mod stats;
 mod threads;
 #[doc(hidden)]
 pub mod tree;
+mod turn;
 mod writer;
 
 pub use fault::Fault;

@@ -2,8 +2,8 @@
 //!
 //! Counters are atomics; no lock of this file is held while another is taken.
 
-use crate::atomic_height::AtomicHeight;
 use crate::bench_lines::BenchLines;
+use crate::counters::{Counters, NO_NETWORK};
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::log::Log;
@@ -12,14 +12,13 @@ use crate::pipeline::Connected;
 use crate::shortfall::Shortfall;
 use crate::stats::Snapshot;
 use primitives::{BlockHash, Height};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Time between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-/// In place of the number of peers, for a job without a network.
-const NO_NETWORK: u32 = u32::MAX;
 /// Between two tries on a full disk, at first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -40,28 +39,16 @@ pub(crate) struct Reporter<'e> {
     pub(crate) changes: AtomicU32,
     /// Set once stopping was logged.
     is_stop_logged: AtomicBool,
-    /// Height of the last connected block.
-    pub height: AtomicHeight,
-    /// Height where the work ends.
-    pub height_end: AtomicHeight,
-    /// Bytes of blocks done.
-    pub bytes: AtomicU64,
-    /// Bytes of blocks there are to do.
-    pub bytes_end: AtomicU64,
-    /// Blocks connected.
-    pub blocks: AtomicU64,
-    /// Blocks refused.
-    pub invalid: AtomicU64,
-    /// Transactions up to the last connected block, genesis included.
-    pub transactions: AtomicU64,
-    /// Damaged bodies of which there is no other copy.
-    pub lost: AtomicU64,
-    /// Peers; `NO_NETWORK` for a job without them.
-    pub peers: AtomicU32,
-    /// Height of the best header.
-    pub headers: AtomicHeight,
-    /// Height that the furthest presync has reached; 0 without one.
-    pub presync: AtomicHeight,
+    counters: Arc<Counters>,
+}
+
+/// The counters are read and written through the reporter.
+impl Deref for Reporter<'_> {
+    type Target = Counters;
+
+    fn deref(&self) -> &Counters {
+        &self.counters
+    }
 }
 
 impl<'e> Reporter<'e> {
@@ -78,18 +65,13 @@ impl<'e> Reporter<'e> {
             shortfall: Shortfall::default(),
             changes: AtomicU32::new(0),
             is_stop_logged: AtomicBool::new(false),
-            height: AtomicHeight::default(),
-            height_end: AtomicHeight::default(),
-            bytes: AtomicU64::new(0),
-            bytes_end: AtomicU64::new(0),
-            blocks: AtomicU64::new(0),
-            invalid: AtomicU64::new(0),
-            transactions: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            peers: AtomicU32::new(NO_NETWORK),
-            headers: AtomicHeight::default(),
-            presync: AtomicHeight::default(),
+            counters: Arc::default(),
         }
+    }
+
+    /// The counters, to be read elsewhere.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
     }
 
     /// Something that happens.

@@ -108,6 +108,11 @@ impl Writer {
         self.lock().is_pruned = is_pruned;
     }
 
+    /// Bytes of block and undo files that are in use.
+    pub(crate) fn usage_bytes(&self) -> u64 {
+        self.lock().infos.used_bytes()
+    }
+
     /// Appends a block to the block files.
     ///
     /// # Errors

@@ -223,6 +223,7 @@ fn disk_use_stays_near_the_prune_target() {
         dnsseed: false,
         outbound: 8,
         peers: Default::default(),
+        handle: None,
     };
     let pruned = of(&new, target);
     let most = std::thread::scope(|scope| {

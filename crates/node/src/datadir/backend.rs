@@ -27,9 +27,12 @@ const HOLES_BYTES: usize = 8 << 20;
 
 impl Backend for DataDir<'_> {
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault> {
+        if self.turn.is_due() {
+            return Ok(None);
+        }
         // What was stored just now may still be in the writer's buffer.
         let write_out = || self.with_room(|| self.writer.write_out_blocks());
-        let Some(next) = self.feed.next(&self.index, write_out, is_wanted, waited)? else { return Ok(None) };
+        let Some(next) = self.feed.next(&self.index, write_out, || self.turn.is_due(), is_wanted, waited)? else { return Ok(None) };
         // Undo data that is there is never written again, as in Core.
         let has_undo = self.index.read().body(next.context.node).undo().is_some();
         let undo = (!has_undo).then_some(self.params.magic);
@@ -127,6 +130,10 @@ impl Backend for DataDir<'_> {
 }
 
 impl EngineBackend for DataDir<'_> {
+    fn is_asked(&self) -> bool {
+        self.turn.is_due()
+    }
+
     fn start(&self, plans: Vec<BlockContext>) {
         let sizes: Vec<u64> = {
             let index = self.index.read();
@@ -168,6 +175,7 @@ impl EngineBackend for DataDir<'_> {
         if self.mode != Mode::ReadOnly {
             self.reporter.log().line(&format!("Disconnect block: {hash} height={height}"));
         }
+        self.reporter.disconnected.fetch_add(1, Relaxed);
         self.reporter.height.store(height - 1, Relaxed);
         self.reporter.transactions.fetch_sub(u64::from(self.index.read().body(node).transactions()), Relaxed);
         Ok(())

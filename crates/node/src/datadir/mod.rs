@@ -24,6 +24,7 @@ use crate::indexing::Indexing;
 use crate::options::Options;
 use crate::report::Reporter;
 use crate::tree::NodeId;
+use crate::turn::Turn;
 use crate::writer::{BlockFileSetup, Writer};
 use consensus::Params;
 use lock::Locked;
@@ -80,11 +81,13 @@ pub(crate) struct DataDir<'e> {
     pub(crate) feed: BlockFeed,
     /// Block files, for reading.
     pub(crate) files: Arc<BlockFiles>,
-    pub(crate) undo_files: UndoFiles,
+    pub(crate) undo_files: Arc<UndoFiles>,
     pub(crate) pruning: prune::Pruning,
     /// The optional indexes that are kept, once they are open.
-    pub(crate) indexing: OnceLock<Indexing>,
+    pub(crate) indexing: Arc<OnceLock<Indexing>>,
     pub(crate) locks: DataDirLocks,
+    /// When others are to be answered.
+    pub(crate) turn: Arc<Turn>,
 }
 
 impl<'e> DataDir<'e> {
@@ -116,9 +119,10 @@ impl<'e> DataDir<'e> {
             index,
             coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             feed: BlockFeed::new(files.clone(), options.dbcache_bytes),
-            undo_files: UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key),
+            undo_files: Arc::new(UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key)),
             pruning: prune::Pruning::default(),
-            indexing: OnceLock::new(),
+            indexing: Arc::default(),
+            turn: Arc::default(),
             files,
             disk,
             layout,

@@ -50,6 +50,7 @@ fn sync(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
         dnsseed: false,
         outbound: 8,
         peers: Default::default(),
+        handle: None,
     };
     jobs::sync(options, &sync, events)
 }

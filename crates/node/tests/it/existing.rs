@@ -335,6 +335,7 @@ fn invalid_marks_stay_until_a_full_reindex() {
             dnsseed: false,
             outbound: 8,
             peers: Default::default(),
+            handle: None,
         };
         // It says how far it is as soon as it waits for peers.
         let stop = |event| {

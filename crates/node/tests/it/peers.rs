@@ -249,6 +249,7 @@ pub(crate) fn sync_options(peers: &[String], until: Until) -> SyncOptions {
         dnsseed: false,
         outbound: 8,
         peers: Default::default(),
+        handle: None,
     }
 }
 

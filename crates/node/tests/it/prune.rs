@@ -190,6 +190,7 @@ fn alone() -> SyncOptions {
         dnsseed: false,
         outbound: 8,
         peers: Default::default(),
+        handle: None,
     }
 }
 

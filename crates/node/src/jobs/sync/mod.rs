@@ -18,6 +18,7 @@ use crate::chainview::{SharedChain, Unserved};
 use crate::datadir::{Assumed, DataDir};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
+use crate::handle::{Handle, Live, Quiet};
 use crate::locks::lock;
 use crate::options::{Events, Options, Report};
 use crate::threads::{self, spawn};
@@ -61,6 +62,8 @@ pub struct SyncOptions {
     pub outbound: usize,
     /// What else peers see of this node, and how many may connect.
     pub peers: PeerSettings,
+    /// Who may look at the sync and ask it things.
+    pub handle: Option<Arc<Handle>>,
 }
 
 /// Settings of connections that have a default.
@@ -112,7 +115,8 @@ enum Phase {
 struct Shared<'f, 'e> {
     datadir: &'f DataDir<'e>,
     phase: Phase,
-    network: Network,
+    handle: Option<&'f Handle>,
+    network: Arc<Network>,
     arrivals: Arc<Arrivals>,
     unserved: Arc<Unserved>,
     /// The last blocks of the chains that peers have, the preferred first.
@@ -166,6 +170,8 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
     existing.datadir.feed.arrivals = Some(arrivals.clone());
+    let handle = sync.handle.as_deref();
+    existing.datadir.turn = handle.map(Handle::turn).unwrap_or_default();
     let datadir = &existing.datadir;
     let own = store::private_files::PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
@@ -175,17 +181,21 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
     let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
     let mut engine = engine_with(datadir, existing.tip, budget_bytes);
     keep_apart(datadir)?;
+    let live = Arc::new(Live::of(datadir, engine.pipeline.stats(), arrivals.clone()));
+    let _published = handle.map(|handle| handle.publish(live.clone()));
     // What is stored already is connected before peers are asked.
     let activated = match phase {
         Phase::Headers(_) => Activated::Tip,
-        Phase::Tip | Phase::Past => super::activate(datadir, &mut engine)?,
+        Phase::Tip | Phase::Past => activate_stored(datadir, &mut engine, handle)?,
     };
     let (sender, receiver) = channel();
     let unserved = Arc::new(Unserved::default());
-    let network = start_network(datadir, config, sender, unserved.clone())?;
+    let network = Arc::new(start_network(datadir, config, sender, unserved.clone())?);
+    live.set_network(network.clone());
     let shared = Shared {
         datadir,
         phase,
+        handle,
         network,
         arrivals,
         unserved,
@@ -214,7 +224,7 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
             .note(format!("Block {} at height {} was announced, and no peer gave it", block.hash, block.height));
     }
     let is_suspect = is_suspect(&shared, &engine);
-    shared.network.stop();
+    shared.network.halt();
     // The last thing that the network says.
     let told =
         events.try_iter().filter_map(|event| if let Event::Addresses(bytes) = event { Some(bytes) } else { None });
@@ -224,6 +234,28 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
     let report = report(datadir, &engine, height_start, activated == Activated::Stopped);
     let undelivered = undelivered.iter().map(|block| (block.height, block.hash)).collect();
     Ok(Ended { report: Report { undelivered, ..report }, is_suspect })
+}
+
+/// Connects what is stored already; who asks meanwhile is answered.
+fn activate_stored(
+    datadir: &DataDir<'_>,
+    engine: &mut Engine<'_>,
+    handle: Option<&Handle>,
+) -> Result<Activated, Fault> {
+    loop {
+        match super::activate(datadir, engine)? {
+            Activated::Asked => serve(datadir, engine, handle)?,
+            ended => return Ok(ended),
+        }
+    }
+}
+
+/// Does what others wait for: no block is in flight.
+fn serve(datadir: &DataDir<'_>, engine: &mut Engine<'_>, handle: Option<&Handle>) -> Result<(), Fault> {
+    match handle {
+        Some(handle) if datadir.turn.is_asked() => handle.serve(&mut Quiet { datadir, engine }),
+        _ => Ok(()),
+    }
 }
 
 /// Where blocks go, while a snapshot is not validated.
@@ -406,10 +438,12 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         if datadir.reporter.is_stopping() {
             return Ok(Activated::Stopped);
         }
+        serve(datadir, engine, shared.handle)?;
         let found_count = datadir.index.read().found_count();
         if !matches!(shared.phase, Phase::Headers(_)) {
             match engine.activate()? {
                 Activated::Tip => {}
+                Activated::Asked => continue,
                 ended => return Ok(ended),
             }
         }
@@ -442,6 +476,6 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         // Where blocks come one by one, none is in flight behind which the pipeline could commit by itself.
         datadir.commit_if_due(engine)?;
         // Nothing to connect: wait for the next arrival.
-        shared.arrivals.wait(|| datadir.index.read().found_count() != found_count);
+        shared.arrivals.wait(|| datadir.turn.is_asked() || datadir.index.read().found_count() != found_count);
     }
 }

@@ -1,0 +1,166 @@
+//! A handle into a running sync: what others may see of it, and what they may ask it to do.
+//!
+//! [`Handle::live`] gives what any thread may read while the job works: the block index behind its lock, files, counters.
+//! [`Handle::ask`] has the job's own thread do something at a point where no block is in flight: only there coins are those
+//! of the tip, and only there the chain may be changed. [`turn`](crate::turn) says when that is.
+//!
+//! Absent on purpose: the form of questions and answers (crate `server`).
+
+mod live;
+mod quiet;
+
+pub use live::Live;
+pub use quiet::Quiet;
+
+use crate::fault::Fault;
+use crate::locks::lock;
+use crate::turn::Turn;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the job's thread does for another one.
+type Task = Box<dyn FnOnce(&mut Quiet<'_, '_, '_>) -> Result<(), Fault> + Send>;
+
+/// Why a question has no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unanswered {
+    /// The data directory is being opened: this is what is done at the moment.
+    Opening(String),
+    /// The job ended.
+    Ended,
+}
+
+/// The handle: made before the job, and given to it ([`crate::jobs::SyncOptions`]).
+pub struct Handle {
+    started: Instant,
+    state: Mutex<State>,
+    turn: Arc<Turn>,
+    /// Core's latch: once the tip was recent, the initial block download is over.
+    is_current: AtomicBool,
+}
+
+struct State {
+    live: Option<Arc<Live>>,
+    /// What is done while there is none.
+    opening: String,
+    tasks: VecDeque<Task>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+impl Default for Handle {
+    fn default() -> Handle {
+        let state = State { live: None, opening: "Loading block index…".to_owned(), tasks: VecDeque::new() };
+        Handle {
+            started: Instant::now(),
+            state: Mutex::new(state),
+            turn: Arc::default(),
+            is_current: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Handle {
+    /// Time since the handle was made, at the start of the program.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// What may be read of the job.
+    ///
+    /// # Errors
+    ///
+    /// [`Unanswered::Opening`] while there is none.
+    pub fn live(&self) -> Result<Arc<Live>, Unanswered> {
+        let state = lock(&self.state);
+        state.live.clone().ok_or_else(|| Unanswered::Opening(state.opening.clone()))
+    }
+
+    /// What is done before the data directory is open, for who asks meanwhile.
+    pub fn opening(&self, what: &str) {
+        what.clone_into(&mut lock(&self.state).opening);
+    }
+
+    /// Has the job's thread do `work`, and waits for that. The caller must hold no lock. A fault of `work` ends the job: what is
+    /// no fault of the disk or of the program belongs into `R`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unanswered`].
+    pub fn ask<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Quiet<'_, '_, '_>) -> Result<R, Fault> + Send + 'static,
+    ) -> Result<R, Unanswered> {
+        let (sender, answer) = sync_channel(1);
+        let task: Task = Box::new(move |quiet| {
+            // Who asked may be gone: what was done stands.
+            work(quiet).map(|result| drop(sender.send(result)))
+        });
+        let live = {
+            let mut state = lock(&self.state);
+            let live = state.live.clone().ok_or_else(|| Unanswered::Opening(state.opening.clone()))?;
+            state.tasks.push_back(task);
+            self.turn.asked();
+            live
+        };
+        live.wake();
+        answer.recv().map_err(|_| Unanswered::Ended)
+    }
+
+    /// Whether a sync of this handle is in Core's initial block download. Once it is over it stays over.
+    /// Source: Bitcoin Core b88bffe, `ChainstateManager::UpdateIBDStatus`.
+    pub fn is_initial_download(&self, live: &Live) -> bool {
+        if !self.is_current.load(Relaxed) && live.is_tip_current() {
+            self.is_current.store(true, Relaxed);
+        }
+        !self.is_current.load(Relaxed)
+    }
+
+    /// When the job has its turn for others.
+    pub(crate) fn turn(&self) -> Arc<Turn> {
+        self.turn.clone()
+    }
+
+    /// From now on, and until that is dropped, this is what may be read.
+    pub(crate) fn publish(&self, live: Arc<Live>) -> Published<'_> {
+        lock(&self.state).live = Some(live);
+        Published(self)
+    }
+
+    /// Does what others wait for.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the disk or of the program.
+    pub(crate) fn serve(&self, quiet: &mut Quiet<'_, '_, '_>) -> Result<(), Fault> {
+        let tasks = std::mem::take(&mut lock(&self.state).tasks);
+        let count = tasks.len();
+        let done = tasks.into_iter().try_for_each(|task| task(quiet));
+        if count > 0 {
+            self.turn.ended(count);
+        }
+        done
+    }
+}
+
+/// A job that may be asked; it may not once this is dropped.
+pub(crate) struct Published<'h>(&'h Handle);
+
+impl Drop for Published<'_> {
+    fn drop(&mut self) {
+        // While the job unwinds, too: who asked hears that it ended.
+        let Ok(mut state) = self.0.state.lock() else { return };
+        let tasks = std::mem::take(&mut state.tasks);
+        state.live = None;
+        drop(state);
+        self.0.turn.ended(tasks.len());
+    }
+}

@@ -1,0 +1,86 @@
+//! What a job's own thread does for others, at a point where no block is in flight.
+
+use crate::datadir::DataDir;
+use crate::engine::{Activated, Engine};
+use crate::fault::Fault;
+use crate::index::SharedIndex;
+use crate::tree::NodeId;
+use consensus::Params;
+use primitives::{BlockHash, OutPoint};
+use std::sync::atomic::Ordering::Relaxed;
+use store::chainstate::CoinsView;
+
+/// The job, standing still: the coins are those of the tip, and the chain may be changed.
+pub struct Quiet<'a, 'w, 'e> {
+    pub(crate) datadir: &'a DataDir<'e>,
+    pub(crate) engine: &'a mut Engine<'w>,
+}
+
+impl Quiet<'_, '_, '_> {
+    /// The last connected block.
+    pub fn tip(&self) -> (NodeId, BlockHash) {
+        self.engine.tip_and_hash()
+    }
+
+    /// Every known block.
+    pub fn index(&self) -> &SharedIndex {
+        &self.datadir.index
+    }
+
+    /// The network's rules.
+    pub fn params(&self) -> &Params {
+        self.datadir.params
+    }
+
+    /// The stored bytes of a coin of the tip's UTXO set (`primitives::coin`).
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn coin(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
+        self.engine.coin(outpoint)
+    }
+
+    /// Commits what is connected, with the optional indexes, and gives the coins as they are then; they stay so, whatever
+    /// the job does afterwards.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn coins(&mut self) -> Result<CoinsView, Fault> {
+        self.flush()?;
+        Ok(self.datadir.coins.view())
+    }
+
+    /// Commits what is connected.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn flush(&mut self) -> Result<(), Fault> {
+        if self.engine.pipeline.has_changes() {
+            self.engine.pipeline.flush(self.engine.tip_and_hash())?;
+        }
+        self.datadir.write_index(None)
+    }
+
+    /// Brings the chain to its best block. Says no when the job is to end first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::activate`].
+    pub fn activate(&mut self) -> Result<bool, Fault> {
+        loop {
+            match self.engine.activate()? {
+                // Others wait: they are next.
+                Activated::Asked => {}
+                ended => return Ok(ended != Activated::Stopped),
+            }
+        }
+    }
+
+    /// The job is to commit and end, as after the first Ctrl-C.
+    pub fn stop(&self) {
+        self.datadir.options.stop.store(true, Relaxed);
+    }
+}

@@ -1,0 +1,51 @@
+//! When a job leaves its work for questions that only its own thread can answer.
+//!
+//! While blocks are connected in bulk, what is in flight must be committed first: that happens at most every
+//! [`TURN_INTERVAL`], however many ask. A job that waits for blocks answers at once.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Time between two turns beside which blocks are connected in bulk.
+const TURN_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How many questions wait, and when the last ones had their turn.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    start: Instant,
+    waiting: AtomicUsize,
+    /// End of the last turn, in milliseconds after `start`.
+    last_ms: AtomicU64,
+}
+
+impl Default for Turn {
+    fn default() -> Turn {
+        Turn { start: Instant::now(), waiting: AtomicUsize::new(0), last_ms: AtomicU64::new(0) }
+    }
+}
+
+impl Turn {
+    /// One more question waits.
+    pub(crate) fn asked(&self) {
+        self.waiting.fetch_add(1, Relaxed);
+    }
+
+    /// Whether one waits.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
+    /// Whether one waits, and the last turn is long enough ago for blocks to be held up. One load for each block, but then.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_asked() && {
+            let since = self.start.elapsed().saturating_sub(Duration::from_millis(self.last_ms.load(Relaxed)));
+            since > TURN_INTERVAL
+        }
+    }
+
+    /// This many were answered.
+    pub(crate) fn ended(&self, count: usize) {
+        self.waiting.fetch_sub(count, Relaxed);
+        self.last_ms.store(self.start.elapsed().as_millis() as u64, Relaxed);
+    }
+}
