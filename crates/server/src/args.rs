@@ -1,0 +1,221 @@
+//! The parameters of a call, read with Core's errors.
+//!
+//! Source: Bitcoin Core b88bffe, `UniValue::getInt`, `get_str`, `get_bool`; rpc/util.cpp, `ParseHashV`, `ParseHexV`.
+
+use crate::error::RpcError;
+use crate::json::Json;
+use primitives::{BlockHash, Hash256, Txid, hex};
+
+/// Parameters by position; one that was not given is null.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a>(&'a [Json]);
+
+impl<'a> Args<'a> {
+    /// Of what [`crate::registry::Call::bind`] gave.
+    pub fn new(values: &'a [Json]) -> Args<'a> {
+        Args(values)
+    }
+
+    /// How many were given, null or not.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The parameter at this place, from 0.
+    pub fn get(&self, at: usize) -> &'a Json {
+        static NULL: Json = Json::Null;
+        self.0.get(at).unwrap_or(&NULL)
+    }
+
+    /// Whether it was given, and not as null.
+    pub fn is_given(&self, at: usize) -> bool {
+        !self.get(at).is_null()
+    }
+
+    /// A number of 32 bits, as `getInt<int>`.
+    ///
+    /// # Errors
+    ///
+    /// Another type, or out of range.
+    pub fn int(&self, at: usize) -> Result<i32, RpcError> {
+        int(self.get(at))
+    }
+
+    /// A number of 64 bits.
+    ///
+    /// # Errors
+    ///
+    /// Another type, or out of range.
+    pub fn int64(&self, at: usize) -> Result<i64, RpcError> {
+        int(self.get(at))
+    }
+
+    /// The same, where it was given.
+    ///
+    /// # Errors
+    ///
+    /// Another type, or out of range.
+    pub fn maybe_int64(&self, at: usize) -> Result<Option<i64>, RpcError> {
+        self.is_given(at).then(|| self.int64(at)).transpose()
+    }
+
+    /// Text.
+    ///
+    /// # Errors
+    ///
+    /// Another type.
+    pub fn text(&self, at: usize) -> Result<&'a str, RpcError> {
+        text(self.get(at))
+    }
+
+    /// Text, where it was given.
+    ///
+    /// # Errors
+    ///
+    /// Another type.
+    pub fn maybe_text(&self, at: usize) -> Result<Option<&'a str>, RpcError> {
+        self.is_given(at).then(|| self.text(at)).transpose()
+    }
+
+    /// True or false.
+    ///
+    /// # Errors
+    ///
+    /// Another type.
+    pub fn bool(&self, at: usize) -> Result<bool, RpcError> {
+        boolean(self.get(at))
+    }
+
+    /// The same; `default` where it was not given.
+    ///
+    /// # Errors
+    ///
+    /// Another type.
+    pub fn bool_or(&self, at: usize, default: bool) -> Result<bool, RpcError> {
+        if self.is_given(at) { self.bool(at) } else { Ok(default) }
+    }
+
+    /// The hash of a block. `name` is the parameter's name in the error.
+    ///
+    /// # Errors
+    ///
+    /// Another type, length, or other letters.
+    pub fn block_hash(&self, at: usize, name: &str) -> Result<BlockHash, RpcError> {
+        hash(self.get(at), name).map(|hash| BlockHash::from_bytes(*hash.as_bytes()))
+    }
+
+    /// The id of a transaction.
+    ///
+    /// # Errors
+    ///
+    /// As [`Args::block_hash`].
+    pub fn txid(&self, at: usize, name: &str) -> Result<Txid, RpcError> {
+        hash(self.get(at), name).map(|hash| Txid::from_bytes(*hash.as_bytes()))
+    }
+
+    /// A list.
+    ///
+    /// # Errors
+    ///
+    /// Another type.
+    pub fn list(&self, at: usize) -> Result<&'a [Json], RpcError> {
+        match self.get(at) {
+            Json::Arr(values) => Ok(values),
+            other => Err(RpcError::of_type(other, "array")),
+        }
+    }
+}
+
+/// A whole number of a type that it fits.
+///
+/// # Errors
+///
+/// Another type, or out of range.
+pub fn int<T: TryFrom<i64>>(value: &Json) -> Result<T, RpcError> {
+    let out_of_range = || RpcError::misc("JSON integer out of range");
+    match value {
+        Json::Int(value) => T::try_from(*value).map_err(|_| out_of_range()),
+        Json::Num(_) => Err(out_of_range()),
+        other => Err(RpcError::of_type(other, "number")),
+    }
+}
+
+/// Text.
+///
+/// # Errors
+///
+/// Another type.
+pub fn text(value: &Json) -> Result<&str, RpcError> {
+    match value {
+        Json::Str(text) => Ok(text),
+        other => Err(RpcError::of_type(other, "string")),
+    }
+}
+
+/// True or false.
+///
+/// # Errors
+///
+/// Another type.
+pub fn boolean(value: &Json) -> Result<bool, RpcError> {
+    match value {
+        Json::Bool(value) => Ok(*value),
+        other => Err(RpcError::of_type(other, "bool")),
+    }
+}
+
+/// 256 bits in hexadecimal, shown with their bytes reversed.
+///
+/// # Errors
+///
+/// Another type, length, or other letters. Source: Core's `ParseHashV`.
+pub fn hash(value: &Json, name: &str) -> Result<Hash256, RpcError> {
+    let text = text(value)?;
+    let bytes = hex::decode(text).filter(|_| text.len() == 64);
+    let Some(mut bytes) = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()) else {
+        return Err(RpcError::parameter(if text.len() == 64 {
+            format!("{name} must be hexadecimal string (not '{text}')")
+        } else {
+            format!("{name} must be of length 64 (not {}, for '{text}')", text.len())
+        }));
+    };
+    bytes.reverse();
+    Ok(Hash256::from_bytes(bytes))
+}
+
+/// Bytes in hexadecimal.
+///
+/// # Errors
+///
+/// Another type, or other letters. Source: Core's `ParseHexV`.
+pub fn bytes(value: &Json, name: &str) -> Result<Vec<u8>, RpcError> {
+    let text = text(value)?;
+    let bytes = hex::decode(text).filter(|_| !text.is_empty());
+    bytes.ok_or_else(|| RpcError::parameter(format!("{name} must be hexadecimal string (not '{text}')")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn parameters_are_read_with_cores_errors() {
+        let values = [Json::Int(7), Json::Num("1e+99".to_owned()), Json::from("zz"), Json::Int(1 << 40)];
+        let args = Args::new(&values);
+        assert_eq!(args.int(0), Ok(7));
+        assert!(!args.is_given(4) && args.get(4).is_null());
+        let out_of_range = Err(RpcError::misc("JSON integer out of range"));
+        assert_eq!((args.int(1), args.int(3)), (out_of_range.clone(), out_of_range));
+        assert_eq!(args.int64(3), Ok(1 << 40));
+        let why = args.int(2).unwrap_err();
+        assert_eq!((why.code, &*why.message), (Code::Type, "JSON value of type string is not of expected type number"));
+        let why = args.block_hash(2, "blockhash").unwrap_err();
+        let want = "blockhash must be of length 64 (not 2, for 'zz')";
+        assert_eq!((why.code, &*why.message), (Code::InvalidParameter, want));
+        let shown = Json::from("z".repeat(64));
+        assert!(hash(&shown, "x").unwrap_err().message.starts_with("x must be hexadecimal string (not 'zzz"));
+        let genesis = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f";
+        assert_eq!(hash(&Json::from(genesis), "x").unwrap().to_string(), genesis);
+    }
+}

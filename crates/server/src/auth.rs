@@ -1,0 +1,230 @@
+//! Who may ask: users with salted hashes of their passwords, the cookie, and what each may call.
+//!
+//! Source: Bitcoin Core b88bffe, httprpc.cpp, `InitRPCAuthentication`, `CheckUserAuthorized`; rpc/request.cpp,
+//! `GenerateAuthCookie`.
+
+use crate::settings::{CookiePermissions, Settings};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use primitives::hex;
+use ring::hmac;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The user of the cookie.
+const COOKIE_USER: &str = "__cookie__";
+/// Random bytes of a cookie.
+const COOKIE_BYTES: usize = 32;
+/// Random bytes of a salt.
+const SALT_BYTES: usize = 16;
+
+/// A user: the password's HMAC-SHA256 under the salt, in hexadecimal, as `-rpcauth` has it.
+#[derive(Clone, Debug)]
+struct User {
+    name: String,
+    salt: String,
+    hash: Vec<u8>,
+}
+
+/// All users.
+pub(crate) struct Users {
+    users: Vec<User>,
+    whitelist: BTreeMap<String, Arc<BTreeSet<String>>>,
+    /// Who is in no list may call nothing.
+    whitelist_default: bool,
+    cookie: Option<PathBuf>,
+}
+
+/// What a user may call.
+#[derive(Clone, Debug)]
+pub(crate) enum Allowed {
+    /// Everything.
+    Everything,
+    /// These.
+    Some(Arc<BTreeSet<String>>),
+    /// Nothing.
+    Nothing,
+}
+
+impl Allowed {
+    /// Whether anything.
+    pub(crate) fn any(&self) -> bool {
+        !matches!(self, Allowed::Nothing)
+    }
+
+    /// Whether everything.
+    pub(crate) fn is_everything(&self) -> bool {
+        matches!(self, Allowed::Everything)
+    }
+
+    /// Whether this call.
+    pub(crate) fn allows(&self, method: &str) -> bool {
+        match self {
+            Allowed::Everything => true,
+            Allowed::Some(methods) => methods.contains(method),
+            Allowed::Nothing => false,
+        }
+    }
+}
+
+impl Users {
+    /// The users of the settings; makes the cookie where there is no password. The cookie is removed when this is dropped.
+    ///
+    /// # Errors
+    ///
+    /// A line of `-rpcauth` that is none; the cookie cannot be written.
+    pub(crate) fn new(settings: &Settings) -> io::Result<Users> {
+        let (mut users, mut cookie) = (Vec::new(), None);
+        if settings.password.is_empty() {
+            if let Some(path) = &settings.cookie_file {
+                let password = hex::encode(&random::<COOKIE_BYTES>()?);
+                write_cookie(path, &password, settings.cookie_permissions)
+                    .map_err(|why| io::Error::new(why.kind(), format!("{} cannot be written: {why}", path.display())))?;
+                cookie = Some(path.clone());
+                users.push(User::plain(COOKIE_USER, &password)?);
+            }
+        } else {
+            users.push(User::plain(&settings.user, &settings.password)?);
+        }
+        for line in &settings.auth {
+            let user = User::parse(line);
+            users.push(user.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "Invalid -rpcauth argument."))?);
+        }
+        let mut whitelist: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for line in &settings.whitelist {
+            let (user, methods) = line.split_once(':').map_or((&**line, None), |(user, rest)| (user, Some(rest)));
+            let known = whitelist.contains_key(user);
+            let list = whitelist.entry(user.to_owned()).or_default();
+            if let Some(methods) = methods {
+                let new: BTreeSet<String> = methods.split([',', ' ']).map(str::to_owned).collect();
+                *list = if known { list.intersection(&new).cloned().collect() } else { new };
+            }
+        }
+        let whitelist_default = settings.whitelist_default.unwrap_or(!settings.whitelist.is_empty());
+        let whitelist = whitelist.into_iter().map(|(user, list)| (user, Arc::new(list))).collect();
+        Ok(Users { users, whitelist, whitelist_default, cookie })
+    }
+
+    /// What who sends this header may call; none for a wrong password.
+    pub(crate) fn check(&self, header: &[u8]) -> Option<Allowed> {
+        let encoded = header.strip_prefix(b"Basic ")?.trim_ascii();
+        let decoded = STANDARD.decode(encoded).ok()?;
+        let colon = decoded.iter().position(|byte| *byte == b':')?;
+        let (name, password) = (&decoded[..colon], &decoded[colon + 1..]);
+        // Each is looked at, so that the time says nothing of the names.
+        let found = self.users.iter().filter(|user| user.is(name, password)).count();
+        (found > 0).then(|| self.allowed(&String::from_utf8_lossy(name)))
+    }
+
+    fn allowed(&self, name: &str) -> Allowed {
+        match self.whitelist.get(name) {
+            Some(methods) => Allowed::Some(Arc::clone(methods)),
+            None if self.whitelist_default => Allowed::Nothing,
+            None => Allowed::Everything,
+        }
+    }
+}
+
+impl Drop for Users {
+    fn drop(&mut self) {
+        if let Some(path) = &self.cookie {
+            // It is of no use to any program from now on.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl User {
+    fn plain(name: &str, password: &str) -> io::Result<User> {
+        let salt = hex::encode(&random::<SALT_BYTES>()?);
+        let key = hmac::Key::new(hmac::HMAC_SHA256, salt.as_bytes());
+        let hash = hmac::sign(&key, password.as_bytes()).as_ref().to_vec();
+        Ok(User { name: name.to_owned(), salt, hash })
+    }
+
+    /// `USER:SALT$HASH`.
+    fn parse(line: &str) -> Option<User> {
+        let (name, rest) = line.split_once(':')?;
+        let (salt, hash) = rest.split_once('$')?;
+        if rest.contains(':') || hash.contains('$') {
+            return None;
+        }
+        // What is no hash is no password's hash either.
+        let hash = hex::decode(hash).filter(|_| !hash.contains(|c: char| c.is_ascii_uppercase())).unwrap_or_default();
+        Some(User { name: name.to_owned(), salt: salt.to_owned(), hash })
+    }
+
+    fn is(&self, name: &[u8], password: &[u8]) -> bool {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.salt.as_bytes());
+        let knows = hmac::verify(&key, password, &self.hash).is_ok();
+        knows & (self.name.as_bytes() == name)
+    }
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|why| io::Error::other(format!("no random bytes: {why}")))?;
+    Ok(bytes)
+}
+
+fn write_cookie(path: &Path, password: &str, permissions: CookiePermissions) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    // One that a stopped program left may have other permissions.
+    let _ = fs::remove_file(&temporary);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    write!(file, "{COOKIE_USER}:{password}")?;
+    drop(file);
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(permissions.mode()))?;
+    fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(text: &str) -> Vec<u8> {
+        format!("Basic {}", STANDARD.encode(text)).into_bytes()
+    }
+
+    #[test]
+    fn users_know_their_passwords_and_what_they_may_call() {
+        let dir = tempfile::tempdir().unwrap();
+        let cookie = dir.path().join(".cookie");
+        // As share/rpcauth makes it of the password "word".
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"5a17");
+        let line = format!("alice:5a17${}", hex::encode(hmac::sign(&key, b"word").as_ref()));
+        let settings = Settings {
+            auth: vec![line],
+            whitelist: vec!["alice:getblockcount,uptime".to_owned(), "alice:uptime".to_owned()],
+            whitelist_default: Some(false),
+            cookie_file: Some(cookie.clone()),
+            ..Settings::default()
+        };
+        let users = Users::new(&settings).unwrap();
+        let own = fs::read_to_string(&cookie).unwrap();
+        assert_eq!(fs::metadata(&cookie).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(users.check(&header(&own)).unwrap().is_everything());
+        let alice = users.check(&header("alice:word")).unwrap();
+        assert!(alice.allows("uptime") && !alice.allows("getblockcount") && alice.any());
+        for wrong in ["alice:x", "alice", "bob:word", "__cookie__:", ":"] {
+            assert!(users.check(&header(wrong)).is_none(), "{wrong}");
+        }
+        assert!(users.check(b"Bearer x").is_none() && users.check(b"Basic !").is_none());
+        drop(users);
+        assert!(!cookie.exists());
+        let plain = Settings { user: "b".into(), password: "s:c".into(), auth: vec![], ..settings };
+        let users = Users::new(&plain).unwrap();
+        assert!(users.check(&header("b:s:c")).is_some() && !cookie.exists());
+        let wrong = Settings { auth: vec!["alice".into()], ..plain };
+        assert!(Users::new(&wrong).is_err());
+    }
+}

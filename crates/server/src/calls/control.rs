@@ -1,0 +1,64 @@
+//! Calls about the server itself. Source: Bitcoin Core b88bffe, rpc/server.cpp.
+
+use crate::args::Args;
+use crate::context::Context;
+use crate::error::RpcError;
+use crate::json::Json;
+use crate::registry::{Arg, Call, Kind, Run};
+
+/// These calls.
+pub(super) const CALLS: &[Call] = &[
+    Call {
+        category: "control",
+        name: "getrpcinfo",
+        about: "Returns details of the RPC server.",
+        args: &[],
+        run: Run::Now(get_rpc_info),
+    },
+    Call {
+        category: "control",
+        name: "help",
+        about: "List all commands, or get help for a specified command.",
+        args: &[Arg::optional("command", Kind::Str, "The command to get help on")],
+        run: Run::Now(help),
+    },
+    Call {
+        category: "control",
+        name: "stop",
+        about: "Request a graceful shutdown of ffwd.",
+        args: &[Arg::optional("wait", Kind::Num, "how long to wait in ms").hidden()],
+        run: Run::Now(stop),
+    },
+    Call {
+        category: "control",
+        name: "uptime",
+        about: "Returns the total uptime of the server.",
+        args: &[],
+        run: Run::Now(uptime),
+    },
+];
+
+fn get_rpc_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    let active = context.active_calls().into_iter().map(|(method, since)| {
+        let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Json::object().put("method", method).put("duration", micros).end()
+    });
+    let log = context.program.log_path.to_string_lossy().into_owned();
+    Ok(Json::object().put("active_commands", active.collect::<Vec<_>>()).put("logpath", log).end())
+}
+
+fn help(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    Ok(context.registry.help(args.maybe_text(0)?.unwrap_or_default()).into())
+}
+
+fn stop(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    context.stop();
+    if let Some(ms) = args.maybe_int64(0)?.and_then(|ms| u64::try_from(ms).ok()) {
+        std::thread::sleep(std::time::Duration::from_millis(ms));
+    }
+    Ok("ffwd stopping".into())
+}
+
+fn uptime(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    Ok(context.handle.uptime().as_secs().into())
+}

@@ -1,0 +1,165 @@
+//! What calls say of a block's header: copied under the index's lock, written without it.
+//!
+//! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `blockheaderToJSON`, `GetDifficulty`.
+
+use crate::args::Args;
+use crate::context::Context;
+use crate::error::{Code, RpcError};
+use crate::json::{Fields, Json};
+use node::handle::Live;
+use node::index::BlockIndex;
+use node::tree::NodeId;
+use primitives::{BlockHash, Header, Height, MedianTime, U256, Work};
+use std::sync::Arc;
+
+/// A header, and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct HeaderView {
+    pub(crate) id: NodeId,
+    pub(crate) hash: BlockHash,
+    pub(crate) header: Header,
+    pub(crate) height: Height,
+    /// Blocks from this one up to the tip; -1 off the connected chain.
+    pub(crate) confirmations: i64,
+    pub(crate) median_time: MedianTime,
+    pub(crate) work: Work,
+    /// Transactions; 0 until a body was found valid.
+    pub(crate) transactions: u32,
+    pub(crate) next: Option<BlockHash>,
+    pub(crate) prev: Option<BlockHash>,
+}
+
+impl HeaderView {
+    /// Of a block in the index.
+    pub(crate) fn of(index: &BlockIndex, id: NodeId) -> HeaderView {
+        let tree = index.headers();
+        let (height, tip) = (tree.height(id), index.tip());
+        let next = index.active().get(height.to_usize() + 1).copied().filter(|_| index.is_active(id));
+        let depth = if index.is_active(id) { i64::from(tree.height(tip).blocks_above(height)) + 1 } else { -1 };
+        HeaderView {
+            id,
+            hash: tree.hash(id),
+            header: tree.header(id),
+            height,
+            confirmations: depth,
+            median_time: tree.median_time_past(id),
+            work: tree.work(id),
+            transactions: index.body(id).transactions(),
+            next: next.map(|next| tree.hash(next)),
+            prev: tree.parent(id).map(|parent| tree.hash(parent)),
+        }
+    }
+
+    /// The fields of getblockheader.
+    pub(crate) fn fields(&self) -> Fields {
+        let header = &self.header;
+        Json::object()
+            .put("hash", self.hash)
+            .put("confirmations", self.confirmations)
+            .put("height", self.height)
+            .put("version", header.version())
+            .put("versionHex", format!("{:08x}", header.version()))
+            .put("merkleroot", header.merkle_root())
+            .put("time", header.time())
+            .put("mediantime", self.median_time.to_u32())
+            .put("nonce", header.nonce())
+            .put("bits", format!("{:08x}", header.bits()))
+            .put("target", target(header.bits()))
+            .put("difficulty", Json::double(difficulty(header.bits())))
+            .put("chainwork", number(self.work.0))
+            .put("nTx", self.transactions)
+            .put_some("previousblockhash", self.prev)
+            .put_some("nextblockhash", self.next)
+    }
+}
+
+/// 256 bits in hexadecimal, the highest first.
+pub(crate) fn number(value: U256) -> String {
+    let mut bytes = value.to_le_bytes();
+    bytes.reverse();
+    primitives::hex::encode(&bytes)
+}
+
+/// The target of these bits; zero where they have none.
+pub(crate) fn target(bits: u32) -> String {
+    number(primitives::Target::from_compact(bits).map_or(U256::ZERO, |target| target.0))
+}
+
+/// How much harder than with the greatest target of the main network a block is found.
+pub(crate) fn difficulty(bits: u32) -> f64 {
+    let mut difficulty = f64::from(0xffff_u32) / f64::from(bits & 0x00ff_ffff);
+    let mut shift = bits >> 24;
+    while shift < 29 {
+        difficulty *= 256.0;
+        shift += 1;
+    }
+    while shift > 29 {
+        difficulty /= 256.0;
+        shift -= 1;
+    }
+    difficulty
+}
+
+/// The block whose hash is the parameter at `at`.
+///
+/// # Errors
+///
+/// No hash, or of no known block.
+pub(crate) fn known_block(
+    context: &Context,
+    args: &Args<'_>,
+    at: usize,
+    name: &str,
+) -> Result<(Arc<Live>, NodeId), RpcError> {
+    let hash = args.block_hash(at, name)?;
+    let live = context.live()?;
+    let id = live.index.headers().find(&hash).ok_or_else(not_found)?;
+    Ok((live, id))
+}
+
+/// "Block not found".
+pub(crate) fn not_found() -> RpcError {
+    RpcError::not_found("Block not found")
+}
+
+/// The block whose hash or height the value is, of the connected chain where it is a height.
+///
+/// # Errors
+///
+/// Core's. Source: `ParseHashOrHeight`.
+pub(crate) fn by_hash_or_height(live: &Live, value: &Json) -> Result<NodeId, RpcError> {
+    if !matches!(value, Json::Int(_) | Json::Num(_)) {
+        let hash = crate::args::hash(value, "hash_or_height")?;
+        let hash = BlockHash::from_bytes(*hash.as_bytes());
+        return live.index.headers().find(&hash).ok_or_else(not_found);
+    }
+    let height: i32 = crate::args::int(value)?;
+    let Ok(at) = usize::try_from(height) else {
+        return Err(RpcError::parameter(format!("Target block height {height} is negative")));
+    };
+    let index = live.index.read();
+    let tip = index.active().len() - 1;
+    let found = index.active().get(at).copied();
+    drop(index);
+    found.ok_or_else(|| RpcError::parameter(format!("Target block height {height} after current tip {tip}")))
+}
+
+/// The bytes of a block, or why they are not there. Source: Core's `GetRawBlockChecked`.
+///
+/// # Errors
+///
+/// The block was pruned, or never came.
+pub(crate) fn block_bytes(live: &Live, id: NodeId) -> Result<Vec<u8>, RpcError> {
+    let was_pruned = live.index.read().body(id).is_pruned();
+    match live.block(id) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) if was_pruned || live.index.read().body(id).is_pruned() => {
+            Err(RpcError::misc("Block not available (pruned data)"))
+        }
+        Ok(None) => Err(RpcError::misc("Block not available (not fully downloaded)")),
+        Err(why) => Err(RpcError::new(
+            Code::Misc,
+            format!("Block not found on disk. This could be due to disk corruption or a conflict with a pruning event. ({why})"),
+        )),
+    }
+}

@@ -1,0 +1,139 @@
+//! What a call may touch.
+
+use crate::error::RpcError;
+use crate::registry::Registry;
+use crate::settings::{THREADS, WORK_QUEUE};
+use node::Fault;
+use node::handle::{Handle, Live, Quiet};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// What the program gives beside the job's handle.
+pub struct Program {
+    /// What ends the program, as the first Ctrl-C does.
+    pub stop: Box<dyn Fn() + Send + Sync>,
+    /// Sets the time of the job's clock, on regtest; 0 for the machine's.
+    pub set_mock_time: Option<fn(u64)>,
+    /// The complete path of debug.log.
+    pub log_path: PathBuf,
+    /// The data directory has no peers: it is served, not synced.
+    pub is_served: bool,
+    /// What `--version` says.
+    pub version: &'static str,
+}
+
+/// What a call may touch.
+pub struct Context {
+    /// The job.
+    pub handle: Arc<Handle>,
+    /// All calls.
+    pub registry: Registry,
+    /// What the program gives.
+    pub program: Program,
+    active: Mutex<BTreeMap<u64, (String, Instant)>>,
+    next_active: AtomicU64,
+    stopping: AtomicBool,
+    /// Calls that may still be taken: those that run, and those that wait for a thread.
+    room: Semaphore,
+}
+
+impl Context {
+    /// The context of a program's server.
+    pub fn new(handle: Arc<Handle>, registry: Registry, program: Program) -> Context {
+        Context {
+            handle,
+            registry,
+            program,
+            active: Mutex::default(),
+            next_active: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            room: Semaphore::new(THREADS + WORK_QUEUE),
+        }
+    }
+
+    /// At most so many calls run and wait.
+    #[must_use]
+    pub fn with_room(self, threads: usize, work_queue: usize) -> Context {
+        Context { room: Semaphore::new(threads.max(1) + work_queue.max(1)), ..self }
+    }
+
+    /// Whether no more calls can be taken.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.room.available_permits() == 0
+    }
+
+    /// A place for a call that takes a thread.
+    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.room.acquire().await.ok()
+    }
+
+    /// What may be read of the job.
+    ///
+    /// # Errors
+    ///
+    /// The data directory is not open yet: Core's -28 with what is done meanwhile.
+    pub fn live(&self) -> Result<Arc<Live>, RpcError> {
+        Ok(self.handle.live()?)
+    }
+
+    /// Has the job's thread do something at a point where no block is in flight, and waits for that: see [`Handle::ask`].
+    ///
+    /// # Errors
+    ///
+    /// The job is not open yet, or ended.
+    pub fn ask<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Quiet<'_, '_, '_>) -> Result<R, Fault> + Send + 'static,
+    ) -> Result<R, RpcError> {
+        Ok(self.handle.ask(work)?)
+    }
+
+    /// The program is to end.
+    pub fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+        (self.program.stop)();
+    }
+
+    /// Whether it is to.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
+    /// The server ends: who waits hears of it.
+    pub(crate) fn end(&self) {
+        self.stopping.store(true, Relaxed);
+    }
+
+    /// Notes that a call runs, until that is dropped.
+    pub(crate) fn begin(&self, method: &str) -> ActiveCall<'_> {
+        let id = self.next_active.fetch_add(1, Relaxed);
+        self.lock().insert(id, (method.to_owned(), Instant::now()));
+        ActiveCall { context: self, id }
+    }
+
+    /// Calls that run, the earliest first, and since when.
+    pub fn active_calls(&self) -> Vec<(String, Instant)> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, (String, Instant)>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that runs.
+pub(crate) struct ActiveCall<'c> {
+    context: &'c Context,
+    id: u64,
+}
+
+impl Drop for ActiveCall<'_> {
+    fn drop(&mut self) {
+        self.context.lock().remove(&self.id);
+    }
+}

@@ -1,0 +1,127 @@
+//! Errors of calls: Core's codes and texts.
+
+use crate::json::Json;
+use node::handle::Unanswered;
+use std::fmt;
+
+/// Core's codes. Source: Bitcoin Core b88bffe, rpc/protocol.h, `RPCErrorCode`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Code {
+    /// The JSON is no request.
+    InvalidRequest = -32600,
+    /// No call has this name.
+    MethodNotFound = -32601,
+    /// A mistake of the program, or a damaged file.
+    Internal = -32603,
+    /// Not JSON.
+    Parse = -32700,
+    /// Everything that has no code of its own; help on wrong use.
+    Misc = -1,
+    /// A parameter of another type.
+    Type = -3,
+    /// An address, hash or key that is not known or wrong.
+    InvalidAddressOrKey = -5,
+    /// There is not enough memory.
+    OutOfMemory = -7,
+    /// A parameter that is invalid, missing, or given twice.
+    InvalidParameter = -8,
+    /// There are no connections, or the program ends.
+    NotConnected = -9,
+    /// The initial block download goes on.
+    InInitialDownload = -10,
+    /// A file or database cannot be read or written.
+    Database = -20,
+    /// Bytes that do not deserialize.
+    Deserialization = -22,
+    /// This node is among the added ones.
+    NodeAlreadyAdded = -23,
+    /// This node is not among the added ones.
+    NodeNotAdded = -24,
+    /// A block or transaction that cannot be taken.
+    Verify = -25,
+    /// A block or transaction that a rule refuses.
+    VerifyRejected = -26,
+    /// The program is starting.
+    InWarmup = -28,
+    /// No such peer.
+    NodeNotConnected = -29,
+    /// An address or network that does not parse, or is (not) banned.
+    InvalidIpOrSubnet = -30,
+    /// There is no network.
+    P2pDisabled = -31,
+    /// The call is not given any more.
+    MethodDeprecated = -32,
+    /// There is no mempool.
+    MempoolDisabled = -33,
+    /// As many connections as there may be.
+    NodeCapacityReached = -34,
+    /// A bounded resource is at its bound.
+    LimitExceeded = -37,
+}
+
+/// Why a call has no result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RpcError {
+    /// What kind of error it is.
+    pub code: Code,
+    /// For a person.
+    pub message: String,
+}
+
+impl RpcError {
+    /// An error with Core's code and text.
+    pub fn new(code: Code, message: impl Into<String>) -> RpcError {
+        RpcError { code, message: message.into() }
+    }
+
+    /// [`Code::Misc`].
+    pub fn misc(message: impl Into<String>) -> RpcError {
+        RpcError::new(Code::Misc, message)
+    }
+
+    /// [`Code::InvalidParameter`].
+    pub fn parameter(message: impl Into<String>) -> RpcError {
+        RpcError::new(Code::InvalidParameter, message)
+    }
+
+    /// [`Code::InvalidAddressOrKey`].
+    pub fn not_found(message: impl Into<String>) -> RpcError {
+        RpcError::new(Code::InvalidAddressOrKey, message)
+    }
+
+    /// A value of another type than is read. Source: Core's `UniValue::checkType`.
+    pub fn of_type(found: &Json, wanted: &str) -> RpcError {
+        let message = format!("JSON value of type {} is not of expected type {wanted}", found.type_name());
+        RpcError::new(Code::Type, message)
+    }
+
+    /// As the field `error` of a reply has it.
+    pub fn json(&self) -> Json {
+        Json::object().put("code", self.code as i32).put("message", self.message.as_str()).end()
+    }
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (code {})", self.message, self.code as i32)
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+/// A file that cannot be read, or is damaged: Core ends then, or says so with this code.
+impl From<node::Fault> for RpcError {
+    fn from(fault: node::Fault) -> RpcError {
+        RpcError::new(Code::Internal, fault.to_string())
+    }
+}
+
+impl From<Unanswered> for RpcError {
+    fn from(why: Unanswered) -> RpcError {
+        match why {
+            Unanswered::Opening(what) => RpcError::new(Code::InWarmup, what),
+            Unanswered::Ended => RpcError::new(Code::NotConnected, "Shutting down"),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! A body in, a body out: requests of JSON-RPC 1.0 and 2.0, one or a batch.
+//!
+//! Source: Bitcoin Core b88bffe, httprpc.cpp, `ExecuteHTTPRPC`; rpc/request.cpp, `JSONRPCRequest::parse`.
+//! Absent on purpose: HTTP (`http`), who may ask what (`auth`).
+
+use crate::args::Args;
+use crate::auth::Allowed;
+use crate::context::Context;
+use crate::error::{Code, RpcError};
+use crate::json::Json;
+use crate::registry::{Call, Run, Wait};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// Time between two looks at what a call waits for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// HTTP status and body; without a body there is none to send.
+pub(crate) type Reply = (u16, Option<String>);
+
+/// One request, read.
+struct Request {
+    /// Absent where the request has none.
+    id: Option<Json>,
+    is_v2: bool,
+    method: String,
+    params: Json,
+}
+
+/// A request that cannot be read, as far as it was.
+struct Unread {
+    id: Option<Json>,
+    is_v2: bool,
+    error: RpcError,
+}
+
+/// Answers a body.
+pub(crate) async fn execute(context: Arc<Context>, body: Vec<u8>, allowed: Allowed) -> Reply {
+    // A long text takes its time.
+    let parsed = if body.len() < 1 << 16 {
+        Json::parse(&body).ok()
+    } else {
+        spawn_blocking(move || Json::parse(&body).ok()).await.unwrap_or_default()
+    };
+    let Some(parsed) = parsed else {
+        return failed(None, false, &RpcError::new(Code::Parse, "Parse error"));
+    };
+    if !allowed.any() {
+        return (403, None);
+    }
+    match parsed {
+        Json::Arr(requests) => batch(&context, requests, &allowed).await,
+        request @ Json::Obj(_) => single(&context, request, &allowed).await,
+        _ => failed(None, false, &RpcError::new(Code::Parse, "Top-level object parse error")),
+    }
+}
+
+async fn single(context: &Arc<Context>, request: Json, allowed: &Allowed) -> Reply {
+    let request = match read(request) {
+        Ok(request) => request,
+        Err(unread) => return failed(unread.id, unread.is_v2, &unread.error),
+    };
+    if !allowed.allows(&request.method) {
+        return (403, None);
+    }
+    let Request { id, is_v2, method, params } = request;
+    match call(context, method, params).await {
+        _ if is_v2 && id.is_none() => (204, None),
+        Err(error) if !is_v2 => failed(id, is_v2, &error),
+        result => (200, Some(line(&reply(result, id, is_v2)))),
+    }
+}
+
+async fn batch(context: &Arc<Context>, requests: Vec<Json>, allowed: &Allowed) -> Reply {
+    if !allowed.is_everything() {
+        for request in &requests {
+            if !matches!(request, Json::Obj(_)) {
+                return failed(None, false, &RpcError::new(Code::InvalidRequest, "Invalid Request object"));
+            }
+            match crate::args::text(request.field("method").unwrap_or(&Json::Null)) {
+                Ok(method) if allowed.allows(method) => {}
+                Ok(_) => return (403, None),
+                Err(why) => return failed(None, false, &RpcError::new(Code::Parse, why.message)),
+            }
+        }
+    }
+    let is_empty = requests.is_empty();
+    let mut replies: Vec<String> = Vec::new();
+    let mut requests = requests.into_iter().peekable();
+    // What takes a thread takes it for many.
+    while requests.peek().is_some() {
+        let mut now = Vec::new();
+        let mut later = None;
+        for request in requests.by_ref() {
+            let request = read(request);
+            if let Ok(Request { method, .. }) = &request
+                && context.registry.get(method).is_some_and(|call| matches!(call.run, Run::Later(_)))
+            {
+                later = Some(request);
+                break;
+            }
+            now.push(request);
+        }
+        let shared = Arc::clone(context);
+        let _place = context.place().await;
+        let done = spawn_blocking(move || now.into_iter().filter_map(|request| answer_now(&shared, request)).collect());
+        let done: Vec<String> = done.await.unwrap_or_default();
+        replies.extend(done);
+        if let Some(Ok(Request { id, is_v2, method, params })) = later {
+            let result = call(context, method, params).await;
+            if !(is_v2 && id.is_none()) {
+                replies.push(reply(result, id, is_v2).text());
+            }
+        }
+    }
+    if replies.is_empty() && !is_empty {
+        return (204, None);
+    }
+    (200, Some(format!("[{}]\n", replies.join(","))))
+}
+
+/// The reply of a request in a batch; none for a notification.
+fn answer_now(context: &Context, request: Result<Request, Unread>) -> Option<String> {
+    let Request { id, is_v2, method, params } = match request {
+        Ok(request) => request,
+        Err(Unread { id, is_v2, error }) => {
+            return (!(is_v2 && id.is_none())).then(|| reply(Err(error), id, is_v2).text());
+        }
+    };
+    let result = prepare(context, &method, params).and_then(|(call, values)| match call.run {
+        Run::Now(run) => run_now(context, &method, run, &values),
+        Run::Later(_) => Err(RpcError::new(Code::Internal, "a call that waits was not waited for")),
+    });
+    (!(is_v2 && id.is_none())).then(|| reply(result, id, is_v2).text())
+}
+
+fn run_now(
+    context: &Context,
+    method: &str,
+    run: fn(&Context, &Args<'_>) -> Result<Json, RpcError>,
+    values: &[Json],
+) -> Result<Json, RpcError> {
+    let _active = context.begin(method);
+    run(context, &Args::new(values))
+}
+
+/// Calls, on a thread of the pool or without one.
+async fn call(context: &Arc<Context>, method: String, params: Json) -> Result<Json, RpcError> {
+    let (call, values) = prepare(context, &method, params)?;
+    match call.run {
+        Run::Now(run) => {
+            let shared = Arc::clone(context);
+            let _place = context.place().await;
+            let done = spawn_blocking(move || run_now(&shared, &method, run, &values)).await;
+            done.unwrap_or_else(|_| Err(RpcError::new(Code::Internal, "the call panicked")))
+        }
+        Run::Later(run) => {
+            let _active = context.begin(&method);
+            let wait = run(context, &Args::new(&values))?;
+            wait_for(context, &wait).await
+        }
+    }
+}
+
+async fn wait_for(context: &Context, wait: &Wait) -> Result<Json, RpcError> {
+    loop {
+        if let Some(answer) = (wait.until)(context)? {
+            return Ok(answer);
+        }
+        if context.is_stopping() || wait.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok((wait.otherwise)(context)?.unwrap_or_default());
+        }
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// The call with this name, and its parameters by position.
+fn prepare(context: &Context, method: &str, params: Json) -> Result<(Call, Vec<Json>), RpcError> {
+    // As in Core nothing is answered before the data directory is open.
+    if method != "stop" {
+        context.live()?;
+    }
+    let Some(call) = context.registry.get(method) else {
+        return Err(RpcError::new(Code::MethodNotFound, "Method not found"));
+    };
+    Ok((*call, call.bind(params)?))
+}
+
+fn read(request: Json) -> Result<Request, Unread> {
+    let unread = |id, is_v2, text: &str| {
+        Err(Unread { id, is_v2, error: RpcError::new(Code::InvalidRequest, text) })
+    };
+    let Json::Obj(fields) = request else { return unread(None, false, "Invalid Request object") };
+    let (mut id, mut version, mut method, mut params) = (None, None, None, None);
+    for (name, value) in fields {
+        let slot = match &*name {
+            "id" => &mut id,
+            "jsonrpc" => &mut version,
+            "method" => &mut method,
+            "params" => &mut params,
+            _ => continue,
+        };
+        // Of several the first counts.
+        slot.get_or_insert(value);
+    }
+    let is_v2 = match version {
+        None | Some(Json::Null) => false,
+        Some(Json::Str(text)) if text == "1.0" => false,
+        Some(Json::Str(text)) if text == "2.0" => true,
+        Some(Json::Str(_)) => return unread(id, false, "JSON-RPC version not supported"),
+        Some(_) => return unread(id, false, "jsonrpc field must be a string"),
+    };
+    let method = match method {
+        Some(Json::Str(method)) => method,
+        None | Some(Json::Null) => return unread(id, is_v2, "Missing method"),
+        Some(_) => return unread(id, is_v2, "Method must be a string"),
+    };
+    let params = match params {
+        Some(params @ (Json::Arr(_) | Json::Obj(_))) => params,
+        None | Some(Json::Null) => Json::Arr(Vec::new()),
+        Some(_) => return unread(id, is_v2, "Params must be an array or object"),
+    };
+    Ok(Request { id, is_v2, method, params })
+}
+
+/// Source: Core's `JSONRPCReplyObj`.
+fn reply(result: Result<Json, RpcError>, id: Option<Json>, is_v2: bool) -> Json {
+    let fields = if is_v2 { Json::object().put("jsonrpc", "2.0") } else { Json::object() };
+    let fields = match result {
+        Ok(result) if is_v2 => fields.put("result", result),
+        Ok(result) => fields.put("result", result).put("error", Json::Null),
+        Err(error) if is_v2 => fields.put("error", error.json()),
+        Err(error) => fields.put("result", Json::Null).put("error", error.json()),
+    };
+    fields.put_some("id", id).end()
+}
+
+fn line(json: &Json) -> String {
+    let mut text = json.text();
+    text.push('\n');
+    text
+}
+
+/// Source: Core's `JSONErrorReply`.
+fn failed(id: Option<Json>, is_v2: bool, error: &RpcError) -> Reply {
+    let status = match error.code {
+        Code::InvalidRequest => 400,
+        Code::MethodNotFound => 404,
+        _ => 500,
+    };
+    (status, Some(line(&reply(Err(error.clone()), id, is_v2))))
+}

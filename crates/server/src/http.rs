@@ -1,0 +1,191 @@
+//! The server: one thread that polls connections, and a pool for calls that read files or wait for the job.
+//!
+//! What a client may cost is bounded: [`CONNECTIONS_MAX`] connections, of which the one that is silent for the longest goes
+//! first; [`HEADERS_BYTES_MAX`] of headers; [`BODY_BYTES_MAX`] of a body, and few long ones at a time; a time for each of them.
+//! Source: Bitcoin Core b88bffe, httpserver.cpp.
+//!
+//! Absent on purpose: HTTP itself (`hyper`), paths (`routes`).
+
+use crate::connections::Connections;
+use crate::context::Context;
+use crate::routes::{self, Peer};
+use crate::settings::Settings;
+use axum::Router;
+use axum::body::Body;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_io_timeout::TimeoutStream;
+use tower::ServiceExt as _;
+
+/// Bytes of a request's headers. Source: Core's `MAX_HEADERS_SIZE`.
+const HEADERS_BYTES_MAX: usize = 8192;
+/// Time that requests have to end when the server does.
+const END_TIME: Duration = Duration::from_secs(2);
+/// Pause after a connection that could not be taken: there may be no file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A running server.
+pub struct Server {
+    context: Arc<Context>,
+    addresses: Vec<SocketAddr>,
+    warnings: Vec<String>,
+    end: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts a server.
+    ///
+    /// # Errors
+    ///
+    /// No address is free; the cookie cannot be written; the system has no thread for it.
+    pub fn start(settings: Settings, context: Arc<Context>) -> io::Result<Server> {
+        let (mut listeners, mut warnings, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+        for address in &settings.bind {
+            let bound = TcpListener::bind(address).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok((listener.local_addr()?, listener))
+            });
+            match bound {
+                Ok((address, listener)) => {
+                    addresses.push(address);
+                    listeners.push(listener);
+                }
+                Err(why) => warnings.push(format!("Binding RPC on address {address} failed: {why}")),
+            }
+        }
+        if listeners.is_empty() {
+            let why = format!("Unable to bind any endpoint for RPC server: {}", warnings.join("; "));
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+        }
+        let settings = Arc::new(settings);
+        let router = routes::router(&settings, &context)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(settings.threads.max(1))
+            .thread_name("ffwd-rpc")
+            .build()?;
+        let (end, ended) = watch::channel(false);
+        let thread = std::thread::Builder::new().name("ffwd-http".to_owned()).spawn(move || {
+            runtime.block_on(run(listeners, settings, router, ended));
+            runtime.shutdown_timeout(END_TIME);
+        })?;
+        Ok(Server { context, addresses, warnings, end, thread: Some(thread) })
+    }
+
+    /// Where clients connect.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Addresses that are not free.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Ends the server: requests that are answered in moments are, the cookie is removed.
+    pub fn stop(mut self) {
+        self.halt();
+    }
+
+    fn halt(&mut self) {
+        self.context.end();
+        // Without a receiver the thread has ended.
+        let _ = self.end.send(true);
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported by its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+async fn run(listeners: Vec<TcpListener>, settings: Arc<Settings>, router: Router, mut ended: watch::Receiver<bool>) {
+    let connections = Arc::new(Connections::default());
+    let mut tasks = Vec::new();
+    for listener in listeners {
+        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
+        let (settings, router, connections, ended) =
+            (settings.clone(), router.clone(), connections.clone(), ended.clone());
+        tasks.push(tokio::spawn(accept(listener, settings, router, connections, ended)));
+    }
+    let _ = ended.wait_for(|ended| *ended).await;
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    let _ = tokio::time::timeout(END_TIME, connections.all_ended()).await;
+}
+
+async fn accept(
+    listener: tokio::net::TcpListener,
+    settings: Arc<Settings>,
+    router: Router,
+    connections: Arc<Connections>,
+    ended: watch::Receiver<bool>,
+) {
+    loop {
+        match listener.accept().await {
+            // As in Core, who is not allowed hears nothing.
+            Ok((_, peer)) if !settings.is_allowed(peer.ip()) => {}
+            Ok((stream, peer)) => {
+                // Small answers are not to wait for more.
+                let _ = stream.set_nodelay(true);
+                connections.open(|seat| {
+                    tokio::spawn(serve(stream, peer, settings.timeout, router.clone(), seat, ended.clone())).abort_handle()
+                });
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// Serves one connection.
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    timeout: Duration,
+    router: Router,
+    seat: crate::connections::Seat,
+    mut ended: watch::Receiver<bool>,
+) {
+    // Who does not take an answer is not waited for.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(timeout));
+    let seat = Arc::new(seat);
+    let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let (router, busy) = (router.clone(), seat.clone().busy());
+        async move {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            let response = router.oneshot(request).await;
+            drop(busy);
+            response
+        }
+    });
+    let stream = Box::pin(stream);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(timeout)
+        .max_buf_size(HEADERS_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    // How a connection fails is the client's concern.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        _ = ended.wait_for(|ended| *ended) => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}

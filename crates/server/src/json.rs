@@ -1,0 +1,425 @@
+//! JSON as Core's UniValue reads and writes it: fields keep their order, numbers their digits.
+//!
+//! Read by serde_json; at most [`VALUES_MAX`] values, 127 deep.
+//! Absent on purpose: what a value means.
+//! Source: Bitcoin Core b88bffe, univalue/lib/univalue_write.cpp, univalue_read.cpp.
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt::{self, Write as _};
+
+/// Most values of one text: a value takes more memory than its text, and no call takes so many.
+pub const VALUES_MAX: usize = 1_000_000;
+
+/// A value.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Json {
+    /// `null`.
+    #[default]
+    Null,
+    /// `true`, `false`.
+    Bool(bool),
+    /// A number without a fraction.
+    Int(i64),
+    /// Any other number, by its digits.
+    Num(String),
+    /// Text.
+    Str(String),
+    /// Values in their order.
+    Arr(Vec<Json>),
+    /// Fields in their order.
+    Obj(Vec<(Cow<'static, str>, Json)>),
+    /// A value that is written already: it must be JSON.
+    Raw(String),
+}
+
+impl Json {
+    /// Reads a text.
+    ///
+    /// # Errors
+    ///
+    /// It is not JSON, or too much of it.
+    pub fn parse(text: &[u8]) -> Result<Json, serde_json::Error> {
+        let left = Cell::new(VALUES_MAX);
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        let json = Seed(&left).deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(json)
+    }
+
+    /// An object without fields, to be filled.
+    pub fn object() -> Fields {
+        Fields(Vec::new())
+    }
+
+    /// A double, with up to 16 digits. Source: Core's `UniValue::setFloat`.
+    pub fn double(value: f64) -> Json {
+        Json::Num(double(value))
+    }
+
+    /// An amount in satoshis, as bitcoins with eight decimals. Source: Core's `ValueFromAmount`.
+    pub fn amount(satoshis: i64) -> Json {
+        let (sign, all) = (if satoshis < 0 { "-" } else { "" }, satoshis.unsigned_abs());
+        Json::Num(format!("{sign}{}.{:08}", all / 100_000_000, all % 100_000_000))
+    }
+
+    /// The name of the type, in Core's words.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "bool",
+            Json::Int(_) | Json::Num(_) => "number",
+            Json::Str(_) => "string",
+            Json::Arr(_) => "array",
+            Json::Obj(_) | Json::Raw(_) => "object",
+        }
+    }
+
+    /// Whether it is `null`, as what is not given.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Json::Null)
+    }
+
+    /// The field of an object with this name.
+    pub fn field(&self, name: &str) -> Option<&Json> {
+        let Json::Obj(fields) = self else { return None };
+        fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// On one line, without spaces.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// Appends it to `out`, on one line, without spaces.
+    pub fn write(&self, out: &mut String) {
+        match self {
+            Json::Null => out.push_str("null"),
+            Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Json::Int(value) => drop(write!(out, "{value}")),
+            Json::Num(text) | Json::Raw(text) => out.push_str(text),
+            Json::Str(text) => write_text(out, text),
+            Json::Arr(values) => {
+                out.push('[');
+                for (index, value) in values.iter().enumerate() {
+                    out.push_str(if index > 0 { "," } else { "" });
+                    value.write(out);
+                }
+                out.push(']');
+            }
+            Json::Obj(fields) => {
+                out.push('{');
+                for (index, (name, value)) in fields.iter().enumerate() {
+                    out.push_str(if index > 0 { "," } else { "" });
+                    write_text(out, name);
+                    out.push(':');
+                    value.write(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    /// Over several lines, each level four spaces further in.
+    pub fn pretty(&self) -> String {
+        let mut out = String::new();
+        self.write_pretty(&mut out, 1);
+        out
+    }
+
+    fn write_pretty(&self, out: &mut String, depth: usize) {
+        let line = |out: &mut String, depth: usize| drop(write!(out, "\n{:1$}", "", depth * 4));
+        match self {
+            Json::Arr(values) if !values.is_empty() => {
+                out.push('[');
+                for (index, value) in values.iter().enumerate() {
+                    out.push_str(if index > 0 { "," } else { "" });
+                    line(out, depth);
+                    value.write_pretty(out, depth + 1);
+                }
+                line(out, depth - 1);
+                out.push(']');
+            }
+            Json::Obj(fields) if !fields.is_empty() => {
+                out.push('{');
+                for (index, (name, value)) in fields.iter().enumerate() {
+                    out.push_str(if index > 0 { "," } else { "" });
+                    line(out, depth);
+                    write_text(out, name);
+                    out.push_str(": ");
+                    value.write_pretty(out, depth + 1);
+                }
+                line(out, depth - 1);
+                out.push('}');
+            }
+            other => other.write(out),
+        }
+    }
+}
+
+/// The fields of an object that is being made.
+#[derive(Debug, Default)]
+pub struct Fields(Vec<(Cow<'static, str>, Json)>);
+
+impl Fields {
+    /// One field more.
+    #[must_use]
+    pub fn put(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Json>) -> Fields {
+        self.0.push((name.into(), value.into()));
+        self
+    }
+
+    /// One field more, where there is a value.
+    #[must_use]
+    pub fn put_some(self, name: impl Into<Cow<'static, str>>, value: Option<impl Into<Json>>) -> Fields {
+        match value {
+            Some(value) => self.put(name, value),
+            None => self,
+        }
+    }
+
+    /// The object.
+    pub fn end(self) -> Json {
+        Json::Obj(self.0)
+    }
+}
+
+macro_rules! from_small_int {
+    ($($int:ty),*) => {$(
+        impl From<$int> for Json {
+            fn from(value: $int) -> Json {
+                Json::Int(i64::from(value))
+            }
+        }
+    )*};
+}
+
+from_small_int!(i32, u32, u16, u8, i64);
+
+impl From<u64> for Json {
+    fn from(value: u64) -> Json {
+        i64::try_from(value).map_or_else(|_| Json::Num(value.to_string()), Json::Int)
+    }
+}
+
+impl From<usize> for Json {
+    fn from(value: usize) -> Json {
+        Json::from(value as u64)
+    }
+}
+
+impl From<bool> for Json {
+    fn from(value: bool) -> Json {
+        Json::Bool(value)
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Json {
+        Json::Str(text.to_owned())
+    }
+}
+
+impl From<String> for Json {
+    fn from(text: String) -> Json {
+        Json::Str(text)
+    }
+}
+
+impl From<Vec<Json>> for Json {
+    fn from(values: Vec<Json>) -> Json {
+        Json::Arr(values)
+    }
+}
+
+impl From<Fields> for Json {
+    fn from(fields: Fields) -> Json {
+        fields.end()
+    }
+}
+
+impl From<primitives::Height> for Json {
+    fn from(height: primitives::Height) -> Json {
+        Json::from(height.to_u32())
+    }
+}
+
+/// Hashes are shown with their bytes reversed.
+macro_rules! from_hash {
+    ($($hash:ty),*) => {$(
+        impl From<$hash> for Json {
+            fn from(hash: $hash) -> Json {
+                Json::Str(hash.to_string())
+            }
+        }
+    )*};
+}
+
+from_hash!(primitives::BlockHash, primitives::Hash256, primitives::Txid);
+
+/// Text in quotes. Source: Core's `json_escape`.
+fn write_text(out: &mut String, text: &str) {
+    out.push('"');
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c < ' ' || matches!(c, '"' | '\\' | '\x7f')) {
+        out.push_str(&rest[..at]);
+        match rest.as_bytes()[at] {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\x08' => out.push_str("\\b"),
+            b'\t' => out.push_str("\\t"),
+            b'\n' => out.push_str("\\n"),
+            b'\x0c' => out.push_str("\\f"),
+            b'\r' => out.push_str("\\r"),
+            byte => drop(write!(out, "\\u{byte:04x}")),
+        }
+        rest = &rest[at + 1..];
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+/// As C's `%.16g`.
+fn double(value: f64) -> String {
+    const DIGITS: i32 = 16;
+    if value == 0.0 {
+        return if value.is_sign_negative() { "-0" } else { "0" }.to_owned();
+    }
+    let text = format!("{value:.15e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let plain = |text: &str| {
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.to_owned() }
+    };
+    if !(-4..DIGITS).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", plain(mantissa), exponent.abs());
+    }
+    plain(&format!("{value:.*}", (DIGITS - 1 - exponent) as usize))
+}
+
+/// Reads values while there may be more of them.
+#[derive(Clone, Copy)]
+struct Seed<'c>(&'c Cell<usize>);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        let left = self.0.get().checked_sub(1).ok_or_else(|| D::Error::custom("too many values"))?;
+        self.0.set(left);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(serde_json::Number::from_f64(value).map_or(Json::Null, |number| Json::Num(number.to_string())))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
+        Ok(Json::Str(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element_seed(self)? {
+            values.push(value);
+        }
+        Ok(Json::Arr(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            fields.push((Cow::Owned(name), map.next_value_seed(self)?));
+        }
+        Ok(Json::Obj(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Digits are those of `std::setprecision(16)`.
+    #[test]
+    fn doubles_and_amounts_are_written_as_core_does() {
+        for (value, want) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (4.656542373906925e-10, "4.656542373906925e-10"),
+            (0.1, "0.1"),
+            (1.0 / 3.0, "0.3333333333333333"),
+            (0.999_999_999_999_999_9, "0.9999999999999999"),
+            (1e15, "1000000000000000"),
+            (1e16, "1e+16"),
+            (123_456_789.125, "123456789.125"),
+            (0.0001, "0.0001"),
+            (0.000_01, "1e-05"),
+            (-2.5, "-2.5"),
+            (155_973_032_196_071.9, "155973032196071.9"),
+        ] {
+            assert_eq!(Json::double(value).text(), want);
+        }
+        for (satoshis, want) in
+            [(0, "0.00000000"), (1, "0.00000001"), (-1, "-0.00000001"), (5_000_000_000, "50.00000000")]
+        {
+            assert_eq!(Json::amount(satoshis).text(), want);
+        }
+    }
+
+    #[test]
+    fn texts_and_order_survive() {
+        for text in [
+            r#"{"b":1,"a":[null,true,-5,18446744073709551615],"":{}}"#,
+            r#"["\"\\\b\t\n\f\r\u0001\u007fä€"]"#,
+            "[]",
+            "1.5",
+        ] {
+            assert_eq!(Json::parse(text.as_bytes()).unwrap().text(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_or_too_much_is_refused() {
+        let deep = "[".repeat(100_000);
+        let many = format!("[{}1]", "1,".repeat(VALUES_MAX));
+        for (row, text) in [
+            ("empty", &b""[..]),
+            ("cut", b"{"),
+            ("deep", deep.as_bytes()),
+            ("many", many.as_bytes()),
+            ("no UTF-8", b"\xff\xfe{}"),
+            ("no UTF-8 in a text", b"[\"\xff\"]"),
+            ("more behind it", b"{} {}"),
+        ] {
+            assert!(Json::parse(text).is_err(), "{row}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The server: JSON-RPC, REST and pages over HTTP, as bitcoind answers, from a sync that runs or a data directory that is served.
+//!
+//! In: a handle into the job (`node::handle`), settings with Core's names. Out: answers in Core's form. It must never know: how
+//! blocks are connected, what is on disk, options of the command line.
+//!
+//! # Where to begin
+//!
+//! - [`registry`] is the table of calls; each is one [`registry::Call`] in a file of `calls`.
+//! - [`context::Context`] is what a call may touch: [`context::Context::live`] to read, [`context::Context::ask`] to have the job
+//!   do something.
+//! - `execute` takes a body apart; `routes` has the paths; [`http::Server`] the connections.
+//!
+//! # Threads
+//!
+//! `ffwd-http` polls all connections. `ffwd-rpc`, at most `-rpcthreads` of them, do calls. The job never waits for either, and no
+//! lock of its own is held while an answer is formatted.
+
+pub mod args;
+mod auth;
+pub mod calls;
+mod connections;
+pub mod context;
+pub mod error;
+mod execute;
+mod guard;
+pub mod http;
+pub mod json;
+mod pages;
+mod plain;
+pub mod registry;
+mod routes;
+pub mod settings;
