@@ -6,6 +6,7 @@ pub(crate) mod coins;
 pub(crate) mod indexes;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+pub(crate) mod server;
 
 pub(crate) use coins::{Coins, CoinsInfo};
 
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Demo(lab::Demo),
     /// Download blocks from peers, validate them, and follow the chain
     Sync(Sync),
+    /// Answer bitcoind's RPC and REST calls from the data directory, without peers
+    Serve(server::Serve),
     /// Rebuild block index, undo files and UTXO set from the block files of the data directory
     Reindex(Reindex),
     /// Import blocks from files such as bootstrap.dat
@@ -239,6 +242,8 @@ pub(crate) struct Sync {
     /// Number of outbound connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(8..=12))]
     pub(crate) maxoutbound: u8,
+    #[command(flatten)]
+    pub(crate) server: server::Server,
     #[command(flatten)]
     pub(crate) writing: Writing,
     #[command(flatten)]

@@ -21,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files that one configuration may include.
 const INCLUDES_MAX: usize = 1_000;
 /// Options that count on other networks than mainnet only in the network's own section. Source: init.cpp, `NETWORK_ONLY`.
-const NETWORK_ONLY: [&str; 4] = ["addnode", "bind", "connect", "port"];
+const NETWORK_ONLY: [&str; 6] = ["addnode", "bind", "connect", "port", "rpcbind", "rpcport"];
 /// Options that mean nothing with "no" before them. Source: init.cpp and chainparamsbase.cpp, `DISALLOW_NEGATION`.
 const NEVER_NEGATED: [&str; 2] = ["datadir", "signetchallenge"];
 

@@ -22,6 +22,8 @@ mod limits;
 mod look_up;
 mod output;
 mod progress;
+mod serve;
+mod server_settings;
 mod settings;
 mod spelling;
 mod sync_settings;
@@ -95,15 +97,18 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Sync(given) => {
             let mut settings = load(&given.common, Some(&given.writing))?;
-            let sync = settings.sync(&given)?;
+            let mut sync = settings.sync(&given)?;
+            let server = serve::Wanted::of(settings.server(&given.server, false)?, false);
+            sync.handle = server.handle();
             // A sync that follows the chain has no end of its own: stopping it is success.
             let ends = given.exit_at_tip;
             let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
             let from = FromSnapshot { file: given.snapshot.clone(), hash };
             work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
-                jobs::sync_from(options, &sync, &from, events)
+                server.around(options, events, || jobs::sync_from(options, &sync, &from, events))
             })
         }
+        Command::Serve(given) => serve::run(&given),
         Command::Reindex(given) => {
             let settings = load(&given.common, Some(&given.writing))?;
             let title = if given.chainstate_only { "rebuild" } else { "reindex" };
@@ -169,7 +174,7 @@ fn heed_ctrl_c(options: &Options, reporter: &Arc<Reporter>) -> Result<(), Failur
 }
 
 /// Runs a job that connects blocks, counts the UTXO set, and prints both.
-fn work(
+pub(crate) fn work(
     title: &str,
     settings: &Settings,
     common: &Common,

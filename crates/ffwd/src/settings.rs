@@ -250,7 +250,7 @@ fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
             .map_err(|why| Failure::Fault(format!("vbparams={text} in the configuration: {why}")))?;
     }
     let prune_after_height = (fast && files.chain == Chain::Regtest).then_some(FAST_PRUNE_AFTER_HEIGHT);
-    Ok(Tested { clock: clock::clock(mock), sizes, prune_after_height })
+    Ok(Tested { clock: clock::clock(mock, files.chain), sizes, prune_after_height })
 }
 
 /// The categories after the last `-debug=0`.

@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Options that are 1 without a value, and 0 with "no" before them.
-const BOOLS: [&str; 12] = [
+const BOOLS: [&str; 15] = [
     "blockfilterindex",
     "blocksxor",
     "checkblockindex",
@@ -22,13 +22,16 @@ const BOOLS: [&str; 12] = [
     "fastprune",
     "fixedseeds",
     "listen",
+    "rest",
+    "rpcwhitelistdefault",
+    "server",
     "txindex",
     "txospenderindex",
     "v2transport",
 ];
 /// Options whose negation is the value 0, in Core too.
-const ZERO_IS_OFF: [&str; 8] =
-    ["assumevalid", "connect", "maxconnections", "mocktime", "par", "proxy", "prune", "stopatheight"];
+const ZERO_IS_OFF: [&str; 9] =
+    ["assumevalid", "connect", "maxconnections", "mocktime", "par", "proxy", "prune", "rpccookiefile", "stopatheight"];
 /// Options that name a network, and the network.
 const CHAINS: [(&str, &str); 4] =
     [("regtest", "regtest"), ("signet", "signet"), ("testnet", "test"), ("testnet4", "testnet4")];

@@ -180,7 +180,7 @@ pub fn hash(value: &Json, name: &str) -> Result<Hash256, RpcError> {
         }));
     };
     bytes.reverse();
-    Ok(Hash256::from_bytes(bytes))
+    Ok(Hash256(bytes))
 }
 
 /// Bytes in hexadecimal.

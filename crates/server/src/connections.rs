@@ -76,7 +76,9 @@ pub(crate) struct Seat {
 
 impl Seat {
     fn change(&self, change: impl FnOnce(&mut Open)) {
-        self.connections.lock().open.get_mut(&self.id).into_iter().for_each(change);
+        if let Some(open) = self.connections.lock().open.get_mut(&self.id) {
+            change(open);
+        }
     }
 
     /// A request is being answered until this is dropped.

@@ -180,12 +180,13 @@ async fn serve(
         .max_buf_size(HEADERS_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    // How a connection fails is the client's concern.
-    tokio::select! {
-        _ = connection.as_mut() => {}
-        _ = ended.wait_for(|ended| *ended) => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
-        }
+    let has_ended = tokio::select! {
+        // How a connection fails is the client's concern.
+        _ = connection.as_mut() => true,
+        () = async { drop(ended.wait_for(|ended| *ended).await) } => false,
+    };
+    if !has_ended {
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
     }
 }

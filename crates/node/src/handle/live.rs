@@ -12,7 +12,9 @@ use crate::stats::Stats;
 use crate::tree::NodeId;
 use crate::writer::Writer;
 use consensus::Params;
+use indexes::IndexKind;
 use p2p::Network;
+use primitives::BlockHash;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use store::blockfiles::BlockFiles;
@@ -146,9 +148,10 @@ impl Live {
         }
     }
 
-    /// The optional indexes that are kept.
-    pub(crate) fn indexing(&self) -> Option<&Indexing> {
-        self.indexing.get()
+    /// The optional indexes that are kept, and the blocks that they stand at; `None` before genesis.
+    pub fn index_positions(&self) -> Vec<(IndexKind, Option<BlockHash>)> {
+        let positions = self.indexing.get().map(Indexing::positions).unwrap_or_default();
+        positions.into_iter().map(|(kind, _, best)| (kind, best)).collect()
     }
 
     /// Whether the tip has minimum work and is recent.

@@ -129,6 +129,15 @@ fn apart(best: BlockHash) -> Fault {
     ))
 }
 
+/// Says no where another program uses the data directory.
+///
+/// # Errors
+///
+/// It does, or the directory cannot be used.
+pub fn check_free(options: &Options, events: Events<'_>) -> Result<(), Fault> {
+    datadir::lock::lock(options, events, false).map(drop)
+}
+
 /// A secret for the coin tables of this run.
 fn secret() -> HashKey {
     let mut bytes = [0; 32];

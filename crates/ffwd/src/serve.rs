@@ -1,0 +1,101 @@
+//! The server beside a sync, and `serve`: the same for a data directory without peers.
+
+use crate::args::HashType;
+use crate::args::server::Serve;
+use crate::{Failure, clock, load, work};
+use node::Fault;
+use node::handle::Handle;
+use node::jobs::{self, FromSnapshot, PeerSettings, SyncOptions};
+use node::options::{Event, Events, Options, Report};
+use server::calls;
+use server::context::{Context, Program};
+use server::http::Server;
+use server::registry::Registry;
+use server::settings::Settings;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A server that is to be there while a job works, or none.
+pub(crate) struct Wanted {
+    server: Option<(Settings, Arc<Handle>)>,
+    is_served: bool,
+}
+
+impl Wanted {
+    /// With these settings.
+    pub(crate) fn of(settings: Option<Settings>, is_served: bool) -> Wanted {
+        Wanted { server: settings.map(|settings| (settings, Arc::default())), is_served }
+    }
+
+    /// For the job.
+    pub(crate) fn handle(&self) -> Option<Arc<Handle>> {
+        self.server.as_ref().map(|(_, handle)| handle.clone())
+    }
+
+    /// Runs `job` with the server beside it.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be started; those of the job.
+    pub(crate) fn around(
+        &self,
+        options: &Options,
+        events: Events<'_>,
+        job: impl FnOnce() -> Result<Report, Fault>,
+    ) -> Result<Report, Fault> {
+        let Some((settings, handle)) = &self.server else { return job() };
+        // Another program's cookie is not to be replaced.
+        jobs::check_free(options, events)?;
+        let stop = options.stop.clone();
+        let program = Program {
+            stop: Box::new(move || stop.store(true, Ordering::SeqCst)),
+            set_mock_time: clock::setter(&options.params),
+            log_path: options.datadir.join(options.params.chain.net_dir()).join("debug.log"),
+            is_served: self.is_served,
+            version: options.build,
+        };
+        let context = Context::new(handle.clone(), Registry::new(calls::all()), program)
+            .with_room(settings.threads, settings.work_queue);
+        let server = Server::start(settings.clone(), Arc::new(context))
+            .map_err(|why| Fault::refused(format!("the server cannot be started: {why}")))?;
+        server.warnings().iter().for_each(|why| events(Event::Warning(why.clone())));
+        for address in server.addresses() {
+            events(Event::Note(format!("Answering RPC calls on {address}")));
+        }
+        let done = job();
+        handle.opening("Shutting down");
+        server.stop();
+        done
+    }
+}
+
+/// `ffwd serve`.
+///
+/// # Errors
+///
+/// [`Failure`].
+pub(crate) fn run(given: &Serve) -> Result<ExitCode, Failure> {
+    let mut settings = load(&given.common, Some(&given.writing))?;
+    let server = Wanted::of(settings.server(&given.server, true)?, true);
+    let sync = SyncOptions { handle: server.handle(), ..alone() };
+    work("serve", &settings, &given.common, HashType::None, false, |options, events| {
+        server.around(options, events, || jobs::sync_from(options, &sync, &FromSnapshot::default(), events))
+    })
+}
+
+/// A sync without peers.
+fn alone() -> SyncOptions {
+    SyncOptions {
+        connect: Some(Vec::new()),
+        addnode: Vec::new(),
+        listen: Vec::new(),
+        proxy: None,
+        exit_at_tip: false,
+        v2transport: true,
+        dnsseed: false,
+        outbound: 0,
+        peers: PeerSettings::default(),
+        handle: None,
+    }
+}

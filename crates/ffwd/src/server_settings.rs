@@ -1,0 +1,181 @@
+//! The options of the server: where it listens, who may ask.
+//!
+//! Source: facts of Bitcoin Core b88bffe, httpserver.cpp, `GetBindAddresses`; httprpc.cpp, `InitRPCAuthentication`.
+//! Absent on purpose: answering (`server`). Passwords are never printed.
+
+use crate::Failure;
+use crate::args::server::Server;
+use crate::settings::{Files, Settings, number};
+use server::settings::{self, CookiePermissions, Subnet};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+use std::time::Duration;
+
+/// File of the cookie in the network's directory. Source: Core's `COOKIEAUTH_FILE`.
+const COOKIE_FILE: &str = ".cookie";
+
+impl Settings {
+    /// The options of the server; none where there is to be none. `is_wanted` is the default of `server`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`].
+    pub(crate) fn server(&mut self, given: &Server, is_wanted: bool) -> Result<Option<settings::Settings>, Failure> {
+        let files = &mut self.files;
+        let wanted = files.value(given.server, "server", |setting| Ok(setting.value.truth()))?;
+        if !wanted.unwrap_or(is_wanted) {
+            return Ok(None);
+        }
+        let net_dir = self.options.datadir.join(self.options.params.chain.net_dir());
+        let whole = |name: &str, value: Option<u16>, files: &mut Files| {
+            files.value(value.map(i64::from), name, |setting| Ok(number(setting)?.clamp(1, 65_535)))
+        };
+        let mut made = settings::Settings {
+            user: secret(given.rpcuser.clone(), "rpcuser", files),
+            password: secret(given.rpcpassword.clone(), "rpcpassword", files),
+            auth: secrets(&given.rpcauth, "rpcauth", files),
+            whitelist: list(&given.rpcwhitelist, "rpcwhitelist", files),
+            whitelist_default: files.value(given.rpcwhitelistdefault, "rpcwhitelistdefault", |setting| {
+                Ok(setting.value.truth())
+            })?,
+            rest: files.value(given.rest, "rest", |setting| Ok(setting.value.truth()))?.unwrap_or(false),
+            ..settings::Settings::default()
+        };
+        let number_of = |value: i64| usize::try_from(value).unwrap_or(1);
+        if let Some(threads) = whole("rpcthreads", given.rpcthreads, files)? {
+            made.threads = number_of(threads).min(256);
+        }
+        if let Some(depth) = whole("rpcworkqueue", given.rpcworkqueue, files)? {
+            made.work_queue = number_of(depth);
+        }
+        if let Some(seconds) = whole("rpcservertimeout", given.rpcservertimeout, files)? {
+            made.timeout = Duration::from_secs(number_of(seconds) as u64);
+        }
+        made.allow = allowed(&list(&given.rpcallowip, "rpcallowip", files))?;
+        made.cookie_file = cookie(given, files, &net_dir)?;
+        let permissions = files.value(given.rpccookieperms.clone(), "rpccookieperms", |setting| {
+            Ok(setting.value.text().to_owned())
+        })?;
+        if let Some(name) = permissions {
+            made.cookie_permissions = CookiePermissions::parse(&name).ok_or_else(|| {
+                Failure::Usage(format!("Invalid -rpccookieperms={name}; must be one of 'owner', 'group', or 'all'."))
+            })?;
+        }
+        made.bind = self.rpc_addresses(given, !made.allow.is_empty())?;
+        Ok(Some(made))
+    }
+
+    fn rpc_addresses(&mut self, given: &Server, has_allowed: bool) -> Result<Vec<SocketAddr>, Failure> {
+        let files = &mut self.files;
+        let port = files.value(given.rpcport, "rpcport", |setting| {
+            let port = u16::try_from(number(setting)?).ok().filter(|&port| port > 0);
+            port.ok_or_else(|| "expected a port from 1 to 65535".to_owned())
+        })?;
+        let port = port.unwrap_or(self.options.params.rpc_port);
+        let bind = list(&given.rpcbind, "rpcbind", files);
+        if bind.is_empty() || !has_allowed {
+            if has_allowed {
+                let why = "Option -rpcallowip was specified without -rpcbind; this doesn't usually make sense";
+                self.warnings.push(why.to_owned());
+            }
+            if !bind.is_empty() {
+                let why = "Option -rpcbind was ignored because -rpcallowip was not specified, refusing to allow everyone to connect";
+                self.warnings.push(why.to_owned());
+            }
+            return Ok(settings::loopback(port));
+        }
+        let mut addresses = Vec::new();
+        for text in &bind {
+            let found = addresses_of(text, port);
+            addresses.extend(found.map_err(|why| Failure::Usage(format!("-rpcbind={text}: {why}")))?);
+        }
+        Ok(addresses)
+    }
+}
+
+/// IP, IP:PORT or a name of this machine.
+fn addresses_of(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    if let Ok(ip) = text.trim_matches(['[', ']']).parse() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    if let Ok(address) = text.parse() {
+        return Ok(vec![address]);
+    }
+    let found = match text.contains(':') {
+        true => text.to_socket_addrs(),
+        false => (text, port).to_socket_addrs(),
+    };
+    found.map(Iterator::collect).map_err(|why| format!("expected IP, IP:PORT or a name of this machine ({why})"))
+}
+
+fn allowed(texts: &[String]) -> Result<Vec<Subnet>, Failure> {
+    texts.iter().map(|text| Subnet::parse(text).map_err(Failure::Usage)).collect()
+}
+
+fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<std::path::PathBuf>, Failure> {
+    let file = files.value(given.rpccookiefile.clone(), "rpccookiefile", |setting| Ok(setting.value.text().to_owned()))?;
+    Ok(match file.as_deref() {
+        Some("" | "0") => None,
+        file => Some(net_dir.join(file.unwrap_or(COOKIE_FILE))),
+    })
+}
+
+/// The command line's values, and those of the files.
+fn list(given: &[String], name: &str, files: &mut Files) -> Vec<String> {
+    given.iter().cloned().chain(files.list(name)).collect()
+}
+
+/// The same, of which nothing is said.
+fn secrets(given: &[String], name: &str, files: &Files) -> Vec<String> {
+    let of_files = files.conf.list(name, files.chain);
+    given.iter().cloned().chain(of_files.into_iter().map(|setting| setting.value.text().to_owned())).collect()
+}
+
+fn secret(given: Option<String>, name: &str, files: &Files) -> String {
+    let of_files = || files.conf.get(name, files.chain).map(|setting| setting.value.text().to_owned());
+    given.or_else(of_files).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::settings::load;
+    use clap::Parser;
+    use std::fs;
+    use std::sync::Arc;
+
+    fn server(conf: &str, line: &str) -> Result<(Option<settings::Settings>, Vec<String>, String), Failure> {
+        let datadir = tempfile::tempdir().unwrap();
+        fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
+        let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
+        let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
+        else {
+            panic!("{line}")
+        };
+        let mut settings = load(&given.common, Some(&given.writing), Arc::default())?;
+        let server = settings.server(&given.server, false)?;
+        Ok((server, settings.warnings.clone(), settings.notes().join("\n")))
+    }
+
+    #[test]
+    fn server_options_are_merged_as_core_merges_them() {
+        assert!(server("", "").unwrap().0.is_none());
+        assert!(server("server=1", "--server 0").unwrap().0.is_none());
+        let (plain, warnings, _) = server("server=1", "").unwrap();
+        let plain = plain.unwrap();
+        assert_eq!(plain.bind, settings::loopback(8332));
+        assert!(warnings.is_empty() && plain.cookie_file.unwrap().ends_with(".cookie") && !plain.rest);
+        let conf = "server=1\nrpcuser=a\nrpcpassword=hidden\nrpcauth=b:c$d\nrest=1\nrpcallowip=10.0.0.0/8\nrpcbind=10.0.0.1:5\n[main]\nrpcbind=127.0.0.1";
+        let (made, warnings, said) = server(conf, "--rpcport 7 --rpcthreads 3 --rpccookiefile 0").unwrap();
+        let made = made.unwrap();
+        assert_eq!((&*made.user, &*made.password, made.auth.len(), made.threads), ("a", "hidden", 1, 3));
+        assert_eq!(made.bind, ["127.0.0.1:7".parse().unwrap()], "of the network alone");
+        assert!(made.cookie_file.is_none() && made.rest && warnings.is_empty());
+        assert!(!said.contains("hidden") && !said.contains("c$d"), "{said}");
+        let (_, warnings, _) = server("server=1", "--rpcbind 0.0.0.0").unwrap();
+        assert!(warnings[0].contains("refusing to allow everyone"), "{warnings:?}");
+        assert!(server("server=1", "--rpcallowip x").is_err());
+        assert!(server("server=1", "--rpccookieperms x").is_err());
+    }
+}
