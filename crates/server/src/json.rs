@@ -7,7 +7,7 @@
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 /// Most values of one text: a value takes more memory than its text, and no call takes so many.
 pub const VALUES_MAX: usize = 1_000_000;
@@ -99,7 +99,7 @@ impl Json {
         match self {
             Json::Null => out.push_str("null"),
             Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            Json::Int(value) => drop(write!(out, "{value}")),
+            Json::Int(value) => out.push_str(&value.to_string()),
             Json::Num(text) | Json::Raw(text) => out.push_str(text),
             Json::Str(text) => write_text(out, text),
             Json::Arr(values) => {
@@ -131,7 +131,7 @@ impl Json {
     }
 
     fn write_pretty(&self, out: &mut String, depth: usize) {
-        let line = |out: &mut String, depth: usize| drop(write!(out, "\n{:1$}", "", depth * 4));
+        let line = |out: &mut String, depth: usize| out.push_str(&format!("\n{:1$}", "", depth * 4));
         match self {
             Json::Arr(values) if !values.is_empty() => {
                 out.push('[');
@@ -274,7 +274,7 @@ fn write_text(out: &mut String, text: &str) {
             b'\n' => out.push_str("\\n"),
             b'\x0c' => out.push_str("\\f"),
             b'\r' => out.push_str("\\r"),
-            byte => drop(write!(out, "\\u{byte:04x}")),
+            byte => out.push_str(&format!("\\u{byte:04x}")),
         }
         rest = &rest[at + 1..];
     }

@@ -34,7 +34,7 @@ const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 
 /// Who sent a request: every request has it as an extension.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
+pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// What all requests share.
 pub(crate) struct App {

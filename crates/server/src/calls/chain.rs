@@ -1,5 +1,6 @@
 //! Calls about blocks and headers. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
 
+use super::block;
 use super::view::{HeaderView, known_block};
 use crate::args::Args;
 use crate::context::Context;
@@ -16,6 +17,24 @@ pub(super) const CALLS: &[Call] = &[
         about: "Returns the hash of the best (tip) block in the most-work fully-validated chain.",
         args: &[],
         run: Run::Now(get_best_block_hash),
+    },
+    Call {
+        category: "blockchain",
+        name: "getblock",
+        about: "If verbosity is 0, returns a string that is serialized, hex-encoded data for block 'hash'.\n\
+                If verbosity is 1, returns an Object with information about block <hash>.\n\
+                If verbosity is 2, returns an Object with information about block <hash> and information about each transaction.\n\
+                If verbosity is 3, returns an Object with information about block <hash> and information about each transaction, including prevout information for inputs (only for unpruned blocks in the current best chain).",
+        args: &[
+            Arg::needed("blockhash", Kind::Hex, "The block hash"),
+            Arg::optional(
+                "verbosity|verbose",
+                Kind::Num,
+                "0 for hex-encoded data, 1 for a JSON object, 2 for JSON object with transaction data, and 3 for JSON object with transaction data including prevout information for inputs",
+            )
+            .unchecked(),
+        ],
+        run: Run::Now(block::get_block),
     },
     Call {
         category: "blockchain",

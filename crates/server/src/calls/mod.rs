@@ -1,8 +1,9 @@
 //! The calls, by what they are about.
 
+mod block;
 mod chain;
 mod control;
-pub(crate) mod view;
+pub mod view;
 
 use crate::registry::Call;
 

@@ -14,30 +14,35 @@ use std::sync::Arc;
 
 /// A header, and where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct HeaderView {
-    pub(crate) id: NodeId,
-    pub(crate) hash: BlockHash,
-    pub(crate) header: Header,
-    pub(crate) height: Height,
+pub struct HeaderView {
+    /// Its hash.
+    pub hash: BlockHash,
+    /// Its 80 bytes.
+    pub header: Header,
+    /// Its height.
+    pub height: Height,
     /// Blocks from this one up to the tip; -1 off the connected chain.
-    pub(crate) confirmations: i64,
-    pub(crate) median_time: MedianTime,
-    pub(crate) work: Work,
+    pub confirmations: i64,
+    /// Median of the times of the last eleven blocks.
+    pub median_time: MedianTime,
+    /// Work of the chain up to it.
+    pub work: Work,
     /// Transactions; 0 until a body was found valid.
-    pub(crate) transactions: u32,
-    pub(crate) next: Option<BlockHash>,
-    pub(crate) prev: Option<BlockHash>,
+    pub transactions: u32,
+    /// The next block of the connected chain.
+    pub next: Option<BlockHash>,
+    /// Its parent.
+    pub prev: Option<BlockHash>,
 }
 
 impl HeaderView {
     /// Of a block in the index.
-    pub(crate) fn of(index: &BlockIndex, id: NodeId) -> HeaderView {
+    pub fn of(index: &BlockIndex, id: NodeId) -> HeaderView {
         let tree = index.headers();
         let (height, tip) = (tree.height(id), index.tip());
         let next = index.active().get(height.to_usize() + 1).copied().filter(|_| index.is_active(id));
         let depth = if index.is_active(id) { i64::from(tree.height(tip).blocks_above(height)) + 1 } else { -1 };
         HeaderView {
-            id,
             hash: tree.hash(id),
             header: tree.header(id),
             height,
@@ -51,7 +56,7 @@ impl HeaderView {
     }
 
     /// The fields of getblockheader.
-    pub(crate) fn fields(&self) -> Fields {
+    pub fn fields(&self) -> Fields {
         let header = &self.header;
         Json::object()
             .put("hash", self.hash)
@@ -74,19 +79,19 @@ impl HeaderView {
 }
 
 /// 256 bits in hexadecimal, the highest first.
-pub(crate) fn number(value: U256) -> String {
+pub fn number(value: U256) -> String {
     let mut bytes = value.to_le_bytes();
     bytes.reverse();
     primitives::hex::encode(&bytes)
 }
 
 /// The target of these bits; zero where they have none.
-pub(crate) fn target(bits: u32) -> String {
+pub fn target(bits: u32) -> String {
     number(primitives::Target::from_compact(bits).map_or(U256::ZERO, |target| target.0))
 }
 
 /// How much harder than with the greatest target of the main network a block is found.
-pub(crate) fn difficulty(bits: u32) -> f64 {
+pub fn difficulty(bits: u32) -> f64 {
     let mut difficulty = f64::from(0xffff_u32) / f64::from(bits & 0x00ff_ffff);
     let mut shift = bits >> 24;
     while shift < 29 {
@@ -105,7 +110,7 @@ pub(crate) fn difficulty(bits: u32) -> f64 {
 /// # Errors
 ///
 /// No hash, or of no known block.
-pub(crate) fn known_block(
+pub fn known_block(
     context: &Context,
     args: &Args<'_>,
     at: usize,
@@ -118,7 +123,7 @@ pub(crate) fn known_block(
 }
 
 /// "Block not found".
-pub(crate) fn not_found() -> RpcError {
+pub fn not_found() -> RpcError {
     RpcError::not_found("Block not found")
 }
 
@@ -127,7 +132,8 @@ pub(crate) fn not_found() -> RpcError {
 /// # Errors
 ///
 /// Core's. Source: `ParseHashOrHeight`.
-pub(crate) fn by_hash_or_height(live: &Live, value: &Json) -> Result<NodeId, RpcError> {
+
+pub fn by_hash_or_height(live: &Live, value: &Json) -> Result<NodeId, RpcError> {
     if !matches!(value, Json::Int(_) | Json::Num(_)) {
         let hash = crate::args::hash(value, "hash_or_height")?;
         let hash = BlockHash::from_bytes(*hash.as_bytes());
@@ -149,7 +155,7 @@ pub(crate) fn by_hash_or_height(live: &Live, value: &Json) -> Result<NodeId, Rpc
 /// # Errors
 ///
 /// The block was pruned, or never came.
-pub(crate) fn block_bytes(live: &Live, id: NodeId) -> Result<Vec<u8>, RpcError> {
+pub fn block_bytes(live: &Live, id: NodeId) -> Result<Vec<u8>, RpcError> {
     let was_pruned = live.index.read().body(id).is_pruned();
     match live.block(id) {
         Ok(Some(bytes)) => Ok(bytes),
