@@ -35,9 +35,8 @@ impl Settings {
             password: secret(given.rpcpassword.clone(), "rpcpassword", files),
             auth: secrets(&given.rpcauth, "rpcauth", files),
             whitelist: list(&given.rpcwhitelist, "rpcwhitelist", files),
-            whitelist_default: files.value(given.rpcwhitelistdefault, "rpcwhitelistdefault", |setting| {
-                Ok(setting.value.truth())
-            })?,
+            whitelist_default: files
+                .value(given.rpcwhitelistdefault, "rpcwhitelistdefault", |setting| Ok(setting.value.truth()))?,
             rest: files.value(given.rest, "rest", |setting| Ok(setting.value.truth()))?.unwrap_or(false),
             ..settings::Settings::default()
         };
@@ -53,9 +52,8 @@ impl Settings {
         }
         made.allow = allowed(&list(&given.rpcallowip, "rpcallowip", files))?;
         made.cookie_file = cookie(given, files, &net_dir)?;
-        let permissions = files.value(given.rpccookieperms.clone(), "rpccookieperms", |setting| {
-            Ok(setting.value.text().to_owned())
-        })?;
+        let permissions = files
+            .value(given.rpccookieperms.clone(), "rpccookieperms", |setting| Ok(setting.value.text().to_owned()))?;
         if let Some(name) = permissions {
             made.cookie_permissions = CookiePermissions::parse(&name).ok_or_else(|| {
                 Failure::Usage(format!("Invalid -rpccookieperms={name}; must be one of 'owner', 'group', or 'all'."))
@@ -113,7 +111,8 @@ fn allowed(texts: &[String]) -> Result<Vec<Subnet>, Failure> {
 }
 
 fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<std::path::PathBuf>, Failure> {
-    let file = files.value(given.rpccookiefile.clone(), "rpccookiefile", |setting| Ok(setting.value.text().to_owned()))?;
+    let file =
+        files.value(given.rpccookiefile.clone(), "rpccookiefile", |setting| Ok(setting.value.text().to_owned()))?;
     Ok(match file.as_deref() {
         Some("" | "0") => None,
         file => Some(net_dir.join(file.unwrap_or(COOKIE_FILE))),

@@ -82,8 +82,9 @@ impl Users {
         if settings.password.is_empty() {
             if let Some(path) = &settings.cookie_file {
                 let password = hex::encode(&random::<COOKIE_BYTES>()?);
-                write_cookie(path, &password, settings.cookie_permissions)
-                    .map_err(|why| io::Error::new(why.kind(), format!("{} cannot be written: {why}", path.display())))?;
+                write_cookie(path, &password, settings.cookie_permissions).map_err(|why| {
+                    io::Error::new(why.kind(), format!("{} cannot be written: {why}", path.display()))
+                })?;
                 cookie = Some(path.clone());
                 users.push(User::plain(COOKIE_USER, &password)?);
             }

@@ -37,6 +37,8 @@ pub struct Context {
     active: Mutex<BTreeMap<u64, (String, Instant)>>,
     next_active: AtomicU64,
     stopping: AtomicBool,
+    /// Categories of the log, as they were switched since the start.
+    logging: Mutex<BTreeMap<&'static str, bool>>,
     /// Calls that may still be taken: those that run, and those that wait for a thread.
     room: Semaphore,
 }
@@ -51,6 +53,7 @@ impl Context {
             active: Mutex::default(),
             next_active: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            logging: Mutex::default(),
             room: Semaphore::new(THREADS + WORK_QUEUE),
         }
     }
@@ -91,6 +94,16 @@ impl Context {
         work: impl FnOnce(&mut Quiet<'_, '_, '_>) -> Result<R, Fault> + Send + 'static,
     ) -> Result<R, RpcError> {
         Ok(self.handle.ask(work)?)
+    }
+
+    /// Switches a category of the log.
+    pub(crate) fn set_logging(&self, category: &'static str, on: bool) {
+        self.logging.lock().unwrap_or_else(PoisonError::into_inner).insert(category, on);
+    }
+
+    /// Whether a category was switched on or off.
+    pub(crate) fn is_logging(&self, category: &str) -> Option<bool> {
+        self.logging.lock().unwrap_or_else(PoisonError::into_inner).get(category).copied()
     }
 
     /// The program is to end.

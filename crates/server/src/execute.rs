@@ -189,9 +189,7 @@ fn prepare(context: &Context, method: &str, params: Json) -> Result<(Call, Vec<J
 }
 
 fn read(request: Json) -> Result<Request, Unread> {
-    let unread = |id, is_v2, text: &str| {
-        Err(Unread { id, is_v2, error: RpcError::new(Code::InvalidRequest, text) })
-    };
+    let unread = |id, is_v2, text: &str| Err(Unread { id, is_v2, error: RpcError::new(Code::InvalidRequest, text) });
     let Json::Obj(fields) = request else { return unread(None, false, "Invalid Request object") };
     let (mut id, mut version, mut method, mut params) = (None, None, None, None);
     for (name, value) in fields {

@@ -1,19 +1,25 @@
 //! Who may see what needs no password: another site's page must not read it through a browser on this machine (DNS rebinding).
 
+use crate::app::Peer;
+use crate::plain::plain;
 use axum::extract::Request;
 use axum::http::{StatusCode, header, uri::Authority};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::net::IpAddr;
 
-/// Lets requests through that name this server by an address or as localhost.
+/// Lets requests of this machine through that name it by an address or as localhost.
 pub(crate) async fn check(request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>();
+    if !peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback()) {
+        return plain(StatusCode::FORBIDDEN, "This is for this machine alone\n");
+    }
     let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
     if host.is_none_or(is_own) {
         return next.run(request).await;
     }
     let why = "This host's name is not known here: use an address, or localhost\n";
-    crate::plain::plain(StatusCode::FORBIDDEN, why)
+    plain(StatusCode::FORBIDDEN, why)
 }
 
 /// Whether a Host header names an address or localhost: a name could be any site's.

@@ -6,9 +6,10 @@
 //!
 //! Absent on purpose: HTTP itself (`hyper`), paths (`routes`).
 
+use crate::app::Peer;
 use crate::connections::Connections;
 use crate::context::Context;
-use crate::routes::{self, Peer};
+use crate::routes;
 use crate::settings::Settings;
 use axum::Router;
 use axum::body::Body;
@@ -142,7 +143,8 @@ async fn accept(
                 // Small answers are not to wait for more.
                 let _ = stream.set_nodelay(true);
                 connections.open(|seat| {
-                    tokio::spawn(serve(stream, peer, settings.timeout, router.clone(), seat, ended.clone())).abort_handle()
+                    tokio::spawn(serve(stream, peer, settings.timeout, router.clone(), seat, ended.clone()))
+                        .abort_handle()
                 });
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,

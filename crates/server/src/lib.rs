@@ -15,6 +15,7 @@
 //! `ffwd-http` polls all connections. `ffwd-rpc`, at most `-rpcthreads` of them, do calls. The job never waits for either, and no
 //! lock of its own is held while an answer is formatted.
 
+mod app;
 pub mod args;
 mod auth;
 pub mod calls;

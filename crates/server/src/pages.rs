@@ -1,7 +1,7 @@
-//! What is given without a password, to this machine and to who `-rpcallowip` names.
+//! What is given without a password, to this machine alone.
 
+use crate::app::App;
 use crate::plain::{no_store, plain};
-use crate::routes::App;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -190,9 +190,8 @@ impl Call {
                 return Err(twice(&name));
             }
         }
-        let mut take = |names: &str| {
-            names.split('|').find_map(|name| given.remove(name).map(|value| (name.to_owned(), value)))
-        };
+        let mut take =
+            |names: &str| names.split('|').find_map(|name| given.remove(name).map(|value| (name.to_owned(), value)));
         let (mut values, mut hole, mut first_hole, mut first) = (Vec::new(), 0, 0, None);
         for arg in self.args {
             let inner = if let Kind::NamedParams(inner) = arg.kind { inner } else { &[] };

@@ -2,7 +2,7 @@
 //!
 //! Statuses and texts are those of Core (b88bffe, httprpc.cpp, `HTTPReq_JSONRPC`; httpserver.cpp).
 
-use crate::auth::Users;
+use crate::app::App;
 use crate::context::Context;
 use crate::execute::execute;
 use crate::guard;
@@ -17,32 +17,16 @@ use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 /// Bytes of a body. Source: Core's `MAX_BODY_SIZE`.
 const BODY_BYTES_MAX: usize = 32 << 20;
 /// Bytes of a body of which there may be one for each connection.
 const BODY_BYTES_SHORT: usize = 1 << 20;
-/// Longer bodies at the same time.
-const LONG_BODIES: usize = 2;
 /// What a wrong password costs. Source: Core's `HTTPReq_JSONRPC`.
 const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
-
-/// Who sent a request: every request has it as an extension.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
-
-/// What all requests share.
-pub(crate) struct App {
-    pub(crate) context: Arc<Context>,
-    pub(crate) settings: Arc<Settings>,
-    users: Users,
-    long_bodies: Semaphore,
-}
 
 /// All paths.
 ///
@@ -50,12 +34,7 @@ pub(crate) struct App {
 ///
 /// The cookie cannot be written.
 pub(crate) fn router(settings: &Arc<Settings>, context: &Arc<Context>) -> io::Result<Router> {
-    let app = Arc::new(App {
-        context: context.clone(),
-        settings: settings.clone(),
-        users: Users::new(settings)?,
-        long_bodies: Semaphore::new(LONG_BODIES),
-    });
+    let app = Arc::new(App::new(context.clone(), settings.clone())?);
     let open = pages::routes().layer(middleware::from_fn(guard::check));
     let router = Router::new().route("/", any(root)).merge(open).fallback(not_found);
     Ok(router.with_state(app))
@@ -98,9 +77,7 @@ async fn rpc(app: &App, request: Request) -> Response {
 
 fn unauthorized() -> Response {
     let mut response = plain(StatusCode::UNAUTHORIZED, "");
-    response
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"jsonrpc\""));
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"jsonrpc\""));
     response
 }
 

@@ -134,7 +134,9 @@ impl Subnet {
             None => bits_max,
             Some(mask) => match (mask.parse::<u8>(), mask.parse::<Ipv4Addr>()) {
                 (Ok(bits), _) if bits <= bits_max => bits,
-                (_, Ok(mask)) if address.is_ipv4() && mask.to_bits().count_zeros() == mask.to_bits().trailing_zeros() => {
+                (_, Ok(mask))
+                    if address.is_ipv4() && mask.to_bits().count_zeros() == mask.to_bits().trailing_zeros() =>
+                {
                     mask.to_bits().leading_ones() as u8
                 }
                 _ => return Err(why()),

@@ -32,7 +32,9 @@ impl Backend for DataDir<'_> {
         }
         // What was stored just now may still be in the writer's buffer.
         let write_out = || self.with_room(|| self.writer.write_out_blocks());
-        let Some(next) = self.feed.next(&self.index, write_out, || self.turn.is_due(), is_wanted, waited)? else { return Ok(None) };
+        let Some(next) = self.feed.next(&self.index, write_out, || self.turn.is_due(), is_wanted, waited)? else {
+            return Ok(None);
+        };
         // Undo data that is there is never written again, as in Core.
         let has_undo = self.index.read().body(next.context.node).undo().is_some();
         let undo = (!has_undo).then_some(self.params.magic);

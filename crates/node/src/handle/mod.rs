@@ -12,9 +12,11 @@ mod quiet;
 pub use live::Live;
 pub use quiet::Quiet;
 
+use crate::atomic_height::AtomicHeight;
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::turn::Turn;
+use primitives::Height;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -41,6 +43,10 @@ pub struct Handle {
     turn: Arc<Turn>,
     /// Core's latch: once the tip was recent, the initial block download is over.
     is_current: AtomicBool,
+    /// Where the chain below a snapshot stands that is not at work.
+    past_height: AtomicHeight,
+    /// Weight and transactions of the last block that was made here.
+    last_made: Mutex<Option<(u64, u64)>>,
 }
 
 struct State {
@@ -64,6 +70,8 @@ impl Default for Handle {
             state: Mutex::new(state),
             turn: Arc::default(),
             is_current: AtomicBool::new(false),
+            past_height: AtomicHeight::default(),
+            last_made: Mutex::default(),
         }
     }
 }
@@ -122,6 +130,26 @@ impl Handle {
             self.is_current.store(true, Relaxed);
         }
         !self.is_current.load(Relaxed)
+    }
+
+    /// Height of the chain below a snapshot while the one above it is at work.
+    pub fn past_height(&self) -> Height {
+        self.past_height.load(Relaxed)
+    }
+
+    /// That chain was left there.
+    pub(crate) fn set_past_height(&self, height: Height) {
+        self.past_height.store(height, Relaxed);
+    }
+
+    /// Weight and number of transactions of the last block that was made here.
+    pub fn last_made(&self) -> Option<(u64, u64)> {
+        *lock(&self.last_made)
+    }
+
+    /// A block was made here.
+    pub fn set_last_made(&self, weight: u64, transactions: u64) {
+        *lock(&self.last_made) = Some((weight, transactions));
     }
 
     /// When the job has its turn for others.

@@ -149,6 +149,11 @@ impl BlockIndex {
         self.candidates.has_body(id)
     }
 
+    /// Whether a block and all its ancestors are there, or were connected and pruned.
+    pub fn is_complete(&self, id: NodeId) -> bool {
+        self.candidates.is_complete(id)
+    }
+
     /// Blocks that are there, are not connected, and were not checked alone, parents first; `tip` is the last connected
     /// one.
     pub fn unchecked_stale_blocks(&self, tip: NodeId) -> Vec<NodeId> {

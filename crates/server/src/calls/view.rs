@@ -110,12 +110,7 @@ pub fn difficulty(bits: u32) -> f64 {
 /// # Errors
 ///
 /// No hash, or of no known block.
-pub fn known_block(
-    context: &Context,
-    args: &Args<'_>,
-    at: usize,
-    name: &str,
-) -> Result<(Arc<Live>, NodeId), RpcError> {
+pub fn known_block(context: &Context, args: &Args<'_>, at: usize, name: &str) -> Result<(Arc<Live>, NodeId), RpcError> {
     let hash = args.block_hash(at, name)?;
     let live = context.live()?;
     let id = live.index.headers().find(&hash).ok_or_else(not_found)?;
@@ -165,7 +160,9 @@ pub fn block_bytes(live: &Live, id: NodeId) -> Result<Vec<u8>, RpcError> {
         Ok(None) => Err(RpcError::misc("Block not available (not fully downloaded)")),
         Err(why) => Err(RpcError::new(
             Code::Misc,
-            format!("Block not found on disk. This could be due to disk corruption or a conflict with a pruning event. ({why})"),
+            format!(
+                "Block not found on disk. This could be due to disk corruption or a conflict with a pruning event. ({why})"
+            ),
         )),
     }
 }

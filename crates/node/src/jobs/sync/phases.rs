@@ -59,6 +59,9 @@ pub fn sync_from(
             "The UTXO set comes from a snapshot at height {height}, block {base}: the tip first, then the past is validated from \
              height {past} on"
         )));
+        if let Some(handle) = &sync.handle {
+            handle.set_past_height(past);
+        }
         let Ended { report, is_suspect } = run(options, sync, Phase::Tip, events)?;
         if is_suspect {
             let why = "A block or a chain does not go together with the snapshot: its past is validated first";

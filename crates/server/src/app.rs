@@ -1,0 +1,40 @@
+//! What all requests share.
+
+use crate::auth::Users;
+use crate::context::Context;
+use crate::settings::Settings;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// Bodies of more than a MiB at the same time.
+const LONG_BODIES: usize = 2;
+
+/// Who sent a request: every request has it as an extension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// What all requests share.
+pub(crate) struct App {
+    /// What calls may touch.
+    pub(crate) context: Arc<Context>,
+    /// Settings of the server.
+    pub(crate) settings: Arc<Settings>,
+    /// Who may ask.
+    pub(crate) users: Users,
+    /// Long bodies that may be read now.
+    pub(crate) long_bodies: Semaphore,
+}
+
+impl App {
+    /// Makes the cookie, where there is to be one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written; a line of `-rpcauth` is none.
+    pub(crate) fn new(context: Arc<Context>, settings: Arc<Settings>) -> io::Result<App> {
+        let users = Users::new(&settings)?;
+        Ok(App { context, settings, users, long_bodies: Semaphore::new(LONG_BODIES) })
+    }
+}

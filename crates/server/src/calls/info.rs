@@ -1,0 +1,297 @@
+//! Calls about the state of the chain as a whole. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
+
+use super::view::{HeaderView, difficulty, known_block, number, target};
+use crate::args::Args;
+use crate::context::Context;
+use crate::error::RpcError;
+use crate::json::{Fields, Json};
+use crate::registry::{Arg, Call, Kind, Run};
+use node::handle::Live;
+use node::index::{BlockIndex, Validity};
+use node::options::Prune;
+use node::tree::{Fate, NodeId};
+use primitives::{BlockHash, Height, hex};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// These calls.
+pub(super) const CALLS: &[Call] = &[
+    Call {
+        category: "blockchain",
+        name: "getblockchaininfo",
+        about: "Returns an object containing various state info regarding blockchain processing.",
+        args: &[],
+        run: Run::Now(get_blockchain_info),
+    },
+    Call {
+        category: "blockchain",
+        name: "getchainstates",
+        about: "Return information about chainstates.",
+        args: &[],
+        run: Run::Now(get_chainstates),
+    },
+    Call {
+        category: "blockchain",
+        name: "getchaintips",
+        about: "Return information about all known tips in the block tree, including the main chain as well as orphaned branches.",
+        args: &[],
+        run: Run::Now(get_chain_tips),
+    },
+    Call {
+        category: "blockchain",
+        name: "getchaintxstats",
+        about: "Compute statistics about the total number and rate of transactions in the chain.",
+        args: &[
+            Arg::optional("nblocks", Kind::Num, "Size of the window in number of blocks"),
+            Arg::optional("blockhash", Kind::Hex, "The hash of the block that ends the window."),
+        ],
+        run: Run::Now(get_chain_tx_stats),
+    },
+    Call {
+        category: "blockchain",
+        name: "getdifficulty",
+        about: "Returns the proof-of-work difficulty as a multiple of the minimum difficulty.",
+        args: &[],
+        run: Run::Now(get_difficulty),
+    },
+];
+
+/// What a pre-release of ffwd says of itself, as Core's of itself.
+pub(super) fn warnings() -> Vec<Json> {
+    vec![
+        "This is a pre-release test build - use at your own risk - do not use for mining or merchant applications"
+            .into(),
+    ]
+}
+
+/// How much of the chain is done with the tip.
+fn progress(live: &Live, tip: &HeaderView, best: Height) -> f64 {
+    let transactions = live.counters.transactions.load(Relaxed);
+    let now = i64::try_from(live.unix_time()).unwrap_or(i64::MAX);
+    live.params().progress(transactions, tip.header.time(), best.blocks_above(tip.height), now)
+}
+
+fn get_blockchain_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = context.live()?;
+    Ok(blockchain_info(context, &live))
+}
+
+/// The answer of getblockchaininfo.
+pub(crate) fn blockchain_info(context: &Context, live: &Live) -> Json {
+    let (tip, best) = {
+        let index = live.index.read();
+        (HeaderView::of(&index, index.tip()), index.headers().height(index.headers().best()))
+    };
+    let (params, bits) = (live.params(), tip.header.bits());
+    let is_pruned = live.options.prune != Prune::Off;
+    let fields = Json::object()
+        .put("chain", params.chain.name())
+        .put("blocks", tip.height)
+        .put("headers", best)
+        .put("bestblockhash", tip.hash)
+        .put("bits", format!("{bits:08x}"))
+        .put("target", target(bits))
+        .put("difficulty", Json::double(difficulty(bits)))
+        .put("time", tip.header.time())
+        .put("mediantime", tip.median_time.to_u32())
+        .put("verificationprogress", Json::double(progress(live, &tip, best)))
+        .put("initialblockdownload", context.handle.is_initial_download(live))
+        .put_some("backgroundvalidation", background(context, live))
+        .put("chainwork", number(tip.work.0))
+        .put("size_on_disk", live.usage_bytes())
+        .put("pruned", is_pruned);
+    let fields = if is_pruned { pruned(live, fields) } else { fields };
+    fields
+        .put_some("signet_challenge", params.signet_challenge.as_ref().map(|script| hex::encode(script)))
+        .put("warnings", warnings())
+        .end()
+}
+
+fn pruned(live: &Live, fields: Fields) -> Fields {
+    let height = live.index.read().prune_height();
+    let fields = fields.put("pruneheight", height);
+    match live.options.prune {
+        Prune::Target { bytes } => fields.put("automatic_pruning", true).put("prune_target_size", bytes),
+        _ => fields.put("automatic_pruning", false),
+    }
+}
+
+/// The chain below a snapshot's base block, while it is validated.
+fn background(context: &Context, live: &Live) -> Option<Json> {
+    let (base, is_past) = live.assumed()?;
+    let (past, height) = {
+        let index = live.index.read();
+        let tree = index.headers();
+        // While the job is at the tip the other chainstate stands where it was left.
+        let id = if is_past {
+            index.tip()
+        } else {
+            tree.ancestor(base, context.handle.past_height().min(tree.height(base)))
+        };
+        (HeaderView::of(&index, id), tree.height(base))
+    };
+    let transactions = past_transactions(live, &past);
+    let all = live.params().assumeutxo.iter().find(|known| known.height == height).map(|known| known.chain_tx_count);
+    let done = all.map_or(0.0, |all| (transactions as f64 / all.max(1) as f64).min(1.0));
+    Some(
+        Json::object()
+            .put("snapshotheight", height)
+            .put("blocks", past.height)
+            .put("bestblockhash", past.hash)
+            .put("mediantime", past.median_time.to_u32())
+            .put("chainwork", number(past.work.0))
+            .put("verificationprogress", Json::double(done))
+            .end(),
+    )
+}
+
+fn past_transactions(live: &Live, past: &HeaderView) -> u64 {
+    let index = live.index.read();
+    index.headers().find(&past.hash).map_or(0, |id| index.transactions_up_to(id))
+}
+
+fn get_chainstates(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = context.live()?;
+    let (tip, best, base) = {
+        let index = live.index.read();
+        let tree = index.headers();
+        let base = live.assumed().filter(|(_, is_past)| !is_past).map(|(base, _)| tree.hash(base));
+        (HeaderView::of(&index, index.tip()), tree.height(tree.best()), base)
+    };
+    let bits = tip.header.bits();
+    let cache = live.options.dbcache_bytes as u64;
+    // Core's share of the cache for the tables of coins. Source: kernel/caches.h.
+    let tables = (cache / 2).min(8 << 20);
+    let one = Json::object()
+        .put("blocks", tip.height)
+        .put("bestblockhash", tip.hash)
+        .put("bits", format!("{bits:08x}"))
+        .put("target", target(bits))
+        .put("difficulty", Json::double(difficulty(bits)))
+        .put("verificationprogress", Json::double(progress(&live, &tip, best)))
+        .put("coins_db_cache_bytes", tables)
+        .put("coins_tip_cache_bytes", cache - tables)
+        .put_some("snapshot_blockhash", base)
+        .put("validated", base.is_none())
+        .end();
+    Ok(Json::object().put("headers", best).put("chainstates", vec![one]).end())
+}
+
+/// The connected chain's tip, and each block off it on which no other stands: the highest first, as Core orders them.
+fn get_chain_tips(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = context.live()?;
+    let tips = {
+        let index = live.index.read();
+        chain_tips(&index)
+    };
+    let tips = tips.into_iter().map(|tip| {
+        Json::object()
+            .put("height", tip.height)
+            .put("hash", tip.hash)
+            .put("branchlen", tip.branch_length)
+            .put("status", tip.status)
+            .end()
+    });
+    Ok(tips.collect::<Vec<_>>().into())
+}
+
+struct Tip {
+    height: Height,
+    hash: BlockHash,
+    branch_length: u32,
+    status: &'static str,
+}
+
+fn chain_tips(index: &BlockIndex) -> Vec<Tip> {
+    let tree = index.headers();
+    let off: Vec<NodeId> = tree.ids().filter(|&id| !index.is_active(id)).collect();
+    let parents: BTreeSet<NodeId> = off.iter().filter_map(|&id| tree.parent(id)).collect();
+    let mut tips: Vec<NodeId> = off.into_iter().filter(|id| !parents.contains(id)).collect();
+    tips.push(index.tip());
+    // Of one height the order is that of addresses in Core; here that of arrival.
+    tips.sort_by_key(|&id| (std::cmp::Reverse(tree.height(id)), id));
+    let tip = |id: NodeId| Tip {
+        height: tree.height(id),
+        hash: tree.hash(id),
+        branch_length: tree.height(id).blocks_above(tree.height(tree.fork(id, index.tip()))),
+        status: status(index, id),
+    };
+    tips.into_iter().map(tip).collect()
+}
+
+fn status(index: &BlockIndex, id: NodeId) -> &'static str {
+    if index.is_active(id) {
+        "active"
+    } else if index.headers().fate(id) != Fate::Open {
+        "invalid"
+    } else if !index.is_complete(id) {
+        "headers-only"
+    } else if index.body(id).validity() >= Validity::Scripts {
+        "valid-fork"
+    } else {
+        "valid-headers"
+    }
+}
+
+fn get_difficulty(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = context.live()?;
+    let index = live.index.read();
+    Ok(Json::double(difficulty(index.headers().bits(index.tip()))))
+}
+
+fn get_chain_tx_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = context.live()?;
+    let last = match args.is_given(1) {
+        false => live.index.read().tip(),
+        true => known_block(context, args, 1, "blockhash")?.1,
+    };
+    let index = live.index.read();
+    if !index.is_active(last) {
+        return Err(RpcError::parameter("Block is not in main chain"));
+    }
+    let tree = index.headers();
+    let height = i64::from(tree.height(last).to_u32());
+    let count = if args.is_given(0) {
+        let count = i64::from(args.int(0)?);
+        if count < 0 || count > 0 && count >= height {
+            let why = "Invalid block count: should be between 0 and the block's height - 1";
+            return Err(RpcError::parameter(why));
+        }
+        count
+    } else {
+        // A month.
+        (30 * 24 * 60 * 60 / i64::from(live.params().pow_target_spacing)).min(height - 1).max(0)
+    };
+    let count = u32::try_from(count).unwrap_or(0);
+    let first = tree.ancestor(last, tree.height(last) - count);
+    let (median, median_first) = (tree.median_time_past(last).to_u32(), tree.median_time_past(first).to_u32());
+    let seconds = i64::from(median) - i64::from(median_first);
+    let all = known_transactions(&live, &index, last);
+    let window = all.zip(known_transactions(&live, &index, first)).map(|(all, first)| all - first);
+    let (time, hash) = (tree.time(last), tree.hash(last));
+    drop(index);
+    let fields = Json::object()
+        .put("time", time)
+        .put_some("txcount", all)
+        .put("window_final_block_hash", hash)
+        .put("window_final_block_height", height)
+        .put("window_block_count", count);
+    if count == 0 {
+        return Ok(fields.end());
+    }
+    let rate = window.filter(|_| seconds > 0).map(|count| Json::double(count as f64 / seconds as f64));
+    Ok(fields.put("window_interval", seconds).put_some("window_tx_count", window).put_some("txrate", rate).end())
+}
+
+/// Transactions up to a block, where they are known: below a snapshot's base block that is not so until its past is there.
+fn known_transactions(live: &Live, index: &BlockIndex, id: NodeId) -> Option<u64> {
+    let Some((base, _)) = live.assumed() else { return Some(index.transactions_up_to(id)) };
+    let tree = index.headers();
+    let of_base = live.params().assumeutxo_for(&tree.hash(base)).map(|known| known.chain_tx_count);
+    if tree.is_ancestor(base, id) {
+        let above: u64 = tree.path(base, id).iter().map(|&id| u64::from(index.body(id).transactions())).sum();
+        return of_base.map(|count| count + above);
+    }
+    let is_whole = tree.path(node::tree::GENESIS, id).iter().all(|&id| index.body(id).transactions() > 0);
+    is_whole.then(|| index.transactions_up_to(id))
+}

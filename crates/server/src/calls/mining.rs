@@ -1,0 +1,218 @@
+//! Calls about mining, and those about a mempool that is always empty.
+//!
+//! Source: Bitcoin Core b88bffe, rpc/mining.cpp, rpc/mempool.cpp, rpc/fees.cpp. What is said of relay are Core's defaults: ffwd
+//! relays no transactions.
+
+use super::info::warnings;
+use super::view::{difficulty, target};
+use crate::args::Args;
+use crate::context::Context;
+use crate::error::RpcError;
+use crate::json::Json;
+use crate::registry::{Arg, Call, Kind, Run};
+use consensus::Params;
+use consensus::header::{Ancestor, Parent, required_bits};
+use node::index::BlockIndex;
+use node::tree::{NodeId, Tree};
+use primitives::{Height, hex};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// These calls.
+pub(super) const CALLS: &[Call] = &[
+    Call {
+        category: "mining",
+        name: "getmininginfo",
+        about: "Returns a json object containing mining-related information.",
+        args: &[],
+        run: Run::Now(get_mining_info),
+    },
+    Call {
+        category: "mining",
+        name: "getnetworkhashps",
+        about: "Returns the estimated network hashes per second based on the last n blocks.\n\
+                Pass in [blocks] to override # of blocks, -1 specifies since last difficulty change.\n\
+                Pass in [height] to estimate the network speed at the time when a certain block was found.",
+        args: &[
+            Arg::optional(
+                "nblocks",
+                Kind::Num,
+                "The number of previous blocks to calculate estimate from, or -1 for blocks since last difficulty change.",
+            ),
+            Arg::optional("height", Kind::Num, "To estimate at the time of the given height."),
+        ],
+        run: Run::Now(get_network_hash_ps),
+    },
+    Call {
+        category: "blockchain",
+        name: "getmempoolinfo",
+        about: "Returns details on the active state of the TX memory pool. ffwd has none: it is always empty.",
+        args: &[],
+        run: Run::Now(get_mempool_info),
+    },
+    Call {
+        category: "blockchain",
+        name: "getrawmempool",
+        about: "Returns all transaction ids in memory pool as a json array of string transaction ids. ffwd has no mempool: it is always empty.",
+        args: &[
+            Arg::optional("verbose", Kind::Bool, "True for a json object, false for array of transaction ids"),
+            Arg::optional(
+                "mempool_sequence",
+                Kind::Bool,
+                "If verbose=false, returns a json object with transaction list and mempool sequence number attached.",
+            ),
+        ],
+        run: Run::Now(get_raw_mempool),
+    },
+    Call {
+        category: "util",
+        name: "estimatesmartfee",
+        about: "Estimates the approximate fee per kilobyte needed for a transaction to begin\n\
+                confirmation within conf_target blocks if possible. ffwd sees no transactions outside of blocks: it has no estimate.",
+        args: &[
+            Arg::needed("conf_target", Kind::Num, "Confirmation target in blocks (1 - 1008)"),
+            Arg::optional("estimate_mode", Kind::Str, "The fee estimate mode."),
+        ],
+        run: Run::Now(estimate_smart_fee),
+    },
+];
+
+/// Core's `-blockmintxfee` and `-minrelaytxfee` by default, in satoshis for 1,000 vbytes.
+const BLOCK_MIN_FEE: i64 = 1;
+const RELAY_FEE: i64 = 100;
+/// Core's `-maxmempool` by default.
+const MEMPOOL_BYTES: u64 = 300_000_000;
+/// Most blocks that Core's estimates look ahead.
+const TARGET_MAX: i64 = 1008;
+
+/// What the next block's bits are, with Core's time for one without transactions.
+pub(crate) fn next_bits(params: &Params, tree: &Tree, tip: NodeId) -> u32 {
+    let parent = Parent {
+        height: tree.height(tip),
+        time: tree.time(tip),
+        bits: tree.bits(tip),
+        median_time_past: tree.median_time_past(tip),
+        real_bits: None,
+    };
+    // Source: Core's `NextEmptyBlockIndex` and `UpdateTime`: not later than the clock allows, here not before the parent.
+    let time = parent.time.max(parent.median_time_past.to_u32() + 1);
+    let ancestor = |height: Height| {
+        let at = tree.ancestor(tip, height);
+        Ancestor { time: tree.time(at), bits: tree.bits(at) }
+    };
+    required_bits(params, &parent, time, ancestor)
+}
+
+fn get_mining_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = context.live()?;
+    let params = live.params();
+    let (height, bits, hashes, next, last) = {
+        let index = live.index.read();
+        let tree = index.headers();
+        let tip = index.tip();
+        let hashes = hash_rate(params, &index, 120, -1)?;
+        (tree.height(tip), tree.bits(tip), hashes, next_bits(params, tree, tip), context.handle.last_made())
+    };
+    let next = Json::object()
+        .put("height", height + 1)
+        .put("bits", format!("{next:08x}"))
+        .put("difficulty", Json::double(difficulty(next)))
+        .put("target", target(next))
+        .end();
+    Ok(Json::object()
+        .put("blocks", height)
+        .put_some("currentblockweight", last.map(|(weight, _)| weight))
+        .put_some("currentblocktx", last.map(|(_, transactions)| transactions))
+        .put("bits", format!("{bits:08x}"))
+        .put("difficulty", Json::double(difficulty(bits)))
+        .put("target", target(bits))
+        .put("networkhashps", Json::double(hashes))
+        .put("pooledtx", 0)
+        .put("blockmintxfee", Json::amount(BLOCK_MIN_FEE))
+        .put("chain", params.chain.name())
+        .put("next", next)
+        .put_some("signet_challenge", params.signet_challenge.as_ref().map(|script| hex::encode(script)))
+        .put("warnings", warnings())
+        .end())
+}
+
+fn get_network_hash_ps(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let lookup = if args.is_given(0) { args.int(0)? } else { 120 };
+    let height = if args.is_given(1) { args.int(1)? } else { -1 };
+    let live = context.live()?;
+    let index = live.index.read();
+    hash_rate(live.params(), &index, lookup, height).map(Json::double)
+}
+
+/// Source: Core's `GetNetworkHashPS`.
+fn hash_rate(params: &Params, index: &BlockIndex, lookup: i32, height: i32) -> Result<f64, RpcError> {
+    if lookup < -1 || lookup == 0 {
+        return Err(RpcError::parameter("Invalid nblocks. Must be a positive number or -1."));
+    }
+    let (tree, active) = (index.headers(), index.active());
+    let last = match usize::try_from(height) {
+        Ok(height) => active.get(height).copied(),
+        Err(_) => Some(index.tip()).filter(|_| height == -1),
+    };
+    let last = last.ok_or_else(|| RpcError::parameter("Block does not exist at specified height"))?;
+    let last_height = tree.height(last).to_u32();
+    let period = params.pow_target_timespan / params.pow_target_spacing;
+    let lookup = u32::try_from(lookup).unwrap_or(last_height % period + 1).min(last_height);
+    let first = tree.ancestor(last, tree.height(last) - lookup);
+    let times = std::iter::once(first).chain(tree.path(first, last)).map(|id| tree.time(id));
+    let (least, most) = times.fold((u32::MAX, 0), |(least, most), time| (least.min(time), most.max(time)));
+    if last_height == 0 || least == most {
+        return Ok(0.0);
+    }
+    let work = tree.work(last).saturating_sub(tree.work(first));
+    Ok(work.0.to_f64() / f64::from(most - least))
+}
+
+fn get_mempool_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    context.live()?;
+    Ok(Json::object()
+        .put("loaded", true)
+        .put("size", 0)
+        .put("bytes", 0)
+        .put("usage", 0)
+        .put("total_fee", Json::amount(0))
+        .put("maxmempool", MEMPOOL_BYTES)
+        .put("mempoolminfee", Json::amount(RELAY_FEE))
+        .put("minrelaytxfee", Json::amount(RELAY_FEE))
+        .put("incrementalrelayfee", Json::amount(RELAY_FEE))
+        .put("unbroadcastcount", 0)
+        .put("permitbaremultisig", true)
+        .put("maxdatacarriersize", 100_000)
+        .put("limitclustercount", 64)
+        .put("limitclustersize", 101_000)
+        .put("optimal", true)
+        .end())
+}
+
+fn get_raw_mempool(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let (verbose, with_sequence) = (args.bool_or(0, false)?, args.bool_or(1, false)?);
+    let live = context.live()?;
+    match (verbose, with_sequence) {
+        (true, true) => Err(RpcError::parameter("Verbose results cannot contain mempool sequence values.")),
+        (true, false) => Ok(Json::object().end()),
+        (false, false) => Ok(Vec::new().into()),
+        (false, true) => {
+            // Core's mempool counts the blocks that it was told of, too: here those of this run.
+            let sequence = 1 + live.counters.blocks.load(Relaxed);
+            Ok(Json::object().put("txids", Vec::new()).put("mempool_sequence", sequence).end())
+        }
+    }
+}
+
+fn estimate_smart_fee(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    if !(1..=TARGET_MAX).contains(&i64::from(args.int(0)?)) {
+        let why = format!("Invalid conf_target, must be between 1 and {TARGET_MAX}");
+        return Err(RpcError::parameter(why));
+    }
+    let mode = args.maybe_text(1)?.unwrap_or("economical").to_ascii_lowercase();
+    if !matches!(mode.as_str(), "unset" | "economical" | "conservative") {
+        let why = "Invalid estimate_mode parameter, must be one of: \"unset\", \"economical\", \"conservative\"";
+        return Err(RpcError::parameter(why));
+    }
+    let errors = vec![Json::from("Insufficient data or no feerate found")];
+    Ok(Json::object().put("errors", errors).put("blocks", 0).end())
+}
