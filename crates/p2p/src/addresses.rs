@@ -307,6 +307,28 @@ impl Addresses {
         out
     }
 
+    /// Addresses worth keeping, of a network or of all, in random order; `count` of them at most, 0: all.
+    ///
+    /// Source: Bitcoin Core b88bffe, `AddrManImpl::GetAddr_`.
+    pub fn known(&self, count: usize, network: Option<u8>, now: u64, rng: &mut Rng) -> Vec<AddressEntry> {
+        let is_wanted = |peer: &PeerAddress| network.is_none_or(|network| peer.address.network() == network);
+        let known = self.known.iter().filter(|(peer, known)| is_wanted(peer) && !known.is_terrible(now));
+        let mut out: Vec<_> = known
+            .map(|(peer, known)| AddressEntry {
+                peer: *peer,
+                services: known.services,
+                time: u32::try_from(known.seen).unwrap_or(u32::MAX),
+            })
+            .collect();
+        let count = if count == 0 { out.len() } else { count.min(out.len()) };
+        for i in 0..count {
+            let other = i + rng.below(out.len() - i);
+            out.swap(i, other);
+        }
+        out.truncate(count);
+        out
+    }
+
     /// The memory as bytes of a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();

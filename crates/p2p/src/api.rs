@@ -1,5 +1,6 @@
 //! What `node` and the network say to each other, next to [`crate::ChainView`]: settings, commands, events.
 
+use crate::bans::BanList;
 use crate::budget::Reservation;
 use crate::chain::HeaderInfo;
 use crate::params::NetworkParams;
@@ -9,6 +10,7 @@ use primitives::{BlockHash, Height};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 /// The name of a connection, never used twice in a run.
@@ -88,6 +90,8 @@ pub struct Config {
     pub window_bytes: usize,
     /// How many blocks may be asked for beyond the lowest that has not arrived.
     pub window_count: usize,
+    /// Addresses that a person does not want as peers: none of them is connected to, and none is taken that connects to us.
+    pub bans: Arc<Mutex<BanList>>,
     /// Where the time of the day comes from: the machine's clock, or another.
     pub clock: fn() -> SystemTime,
 }
@@ -115,6 +119,7 @@ impl Config {
             addresses: Vec::new(),
             window_bytes: 64 << 20,
             window_count: 1024,
+            bans: Arc::default(),
             clock: SystemTime::now,
         }
     }
@@ -286,6 +291,10 @@ pub struct Progress {
     pub blocks_count: u64,
     /// Bytes of those blocks.
     pub blocks_bytes: u64,
+    /// Connections ended because what was asked for did not come in time.
+    pub stalled_count: u64,
+    /// Connections ended because the peer misbehaved.
+    pub misbehaved_count: u64,
     /// Blocks that came twice or unasked.
     pub blocks_dropped_count: u64,
     /// Blocks asked for and not there yet.

@@ -21,6 +21,7 @@
 
 pub mod addresses;
 pub mod api;
+pub mod bans;
 mod budget;
 pub mod chain;
 pub mod download;
@@ -39,6 +40,7 @@ pub mod rng;
 #[doc(hidden)]
 pub mod sim;
 pub mod socks5;
+pub mod stats;
 pub mod transport;
 pub mod v2;
 pub mod wire;
@@ -50,6 +52,7 @@ pub use budget::{BufferPool, InFlightBudget, Reservation};
 pub use chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer};
-pub use net::Network;
+pub use net::{Network, Peers};
 pub use params::NetworkParams;
 pub use reason::Reason;
+pub use stats::PeerStats;

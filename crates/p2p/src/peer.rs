@@ -11,6 +11,7 @@ use crate::peer_headers::PeerHeaders;
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::rng::Rng;
+use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::transport::{Received, Transport};
 use crate::wire::{
@@ -147,6 +148,8 @@ pub struct Peer {
     pub(crate) last_block_at: Option<Duration>,
     /// Whether it did not deliver a block that it announced: see [`crate::hub::delivery`].
     pub(crate) withholds: bool,
+    /// Our end of the connection.
+    pub(crate) local: Option<std::net::SocketAddr>,
     /// Whether messages came that wait for room in the send queue.
     pub(crate) has_undispatched: bool,
     nonce: u64,
@@ -155,6 +158,12 @@ pub struct Peer {
     last_received: Duration,
     last_sent: Duration,
     last_ping: Duration,
+    /// When bytes of ours were last taken.
+    sent_at: Option<Duration>,
+    last_round_trip: Option<Duration>,
+    time_offset: i64,
+    addresses_processed: u64,
+    addresses_limited: u64,
     ping: Option<(u64, Duration)>,
     bucket: AddressBucket,
     getaddr_answered: bool,
@@ -196,6 +205,7 @@ impl Peer {
             reach_of: None,
             withholds: false,
             last_block_at: None,
+            local: None,
             has_undispatched: false,
             nonce: rng.number(),
             greeting,
@@ -203,6 +213,11 @@ impl Peer {
             last_received: at,
             last_sent: at,
             last_ping: at,
+            sent_at: None,
+            last_round_trip: None,
+            time_offset: 0,
+            addresses_processed: 0,
+            addresses_limited: 0,
             ping: None,
             bucket: AddressBucket { tokens: 1.0, filled_at: at },
             getaddr_answered: false,
@@ -283,6 +298,7 @@ impl Peer {
     /// Bytes of ours were taken.
     pub fn note_sent(&mut self, now: Now) {
         self.last_sent = now.since_start;
+        self.sent_at = Some(now.since_start);
     }
 
     /// The next thing that the peer said; `None` when more bytes are needed.
@@ -334,6 +350,8 @@ impl Peer {
                 if is_own_nonce(version.nonce) {
                     return Err(Reason::SelfConnection);
                 }
+                let ours = i64::try_from(now.unix).unwrap_or(i64::MAX);
+                self.time_offset = version.time.saturating_sub(ours);
                 let common = version.version.min(PROTOCOL_VERSION);
                 self.version = Some(version);
                 if !self.is_outbound() {
@@ -369,6 +387,7 @@ impl Peer {
             Message::Pong(nonce) => {
                 if let Some((_, sent_at)) = self.ping.take_if(|(ours, _)| *ours == nonce) {
                     let took = now.since_start.saturating_sub(sent_at);
+                    self.last_round_trip = Some(took);
                     self.round_trip = Some(self.round_trip.map_or(took, |least| least.min(took)));
                 }
                 None
@@ -381,6 +400,8 @@ impl Peer {
             Message::Addr(entries) | Message::AddrV2(entries) => {
                 let has_room = self.permissions.has(Permissions::ADDR);
                 let taken = if has_room { entries.len() } else { self.bucket.take(entries.len(), now.since_start) };
+                self.addresses_processed += taken as u64;
+                self.addresses_limited += (entries.len() - taken) as u64;
                 let entries: Vec<_> = entries.into_iter().take(taken).collect();
                 (!entries.is_empty()).then_some(Input::Addresses(entries))
             }
@@ -474,6 +495,62 @@ impl Peer {
         self.ping = Some((self.nonce, now.since_start));
         self.last_ping = now.since_start;
         self.send(&Message::Ping(Some(self.nonce)));
+    }
+
+    /// Pings again, whether or not the last ping was answered. Source: Bitcoin Core b88bffe, `SendPings`.
+    pub(crate) fn ping_again(&mut self, now: Now, rng: &mut Rng) {
+        if self.ready {
+            self.nonce = rng.number();
+            self.ping(now);
+        }
+    }
+
+    /// What there is to say of the connection but for what the chain and the downloads know.
+    pub(crate) fn stats(&self, now: Now) -> PeerStats {
+        let unix = |at: Duration| now.unix.saturating_sub(now.since_start.saturating_sub(at).as_secs());
+        let info = self.info();
+        let (received, sent) = self.transport.traffic();
+        let received_bytes = self.transport.received_bytes();
+        PeerStats {
+            id: self.id,
+            address: info.address,
+            local: self.local,
+            network: self.target.network_name(),
+            services: info.services,
+            last_send: self.sent_at.map_or(0, unix),
+            last_receive: if received_bytes > 0 { unix(self.last_received) } else { 0 },
+            last_block: self.last_block_at.map_or(0, unix),
+            connected: unix(self.connected_at),
+            sent_bytes: self.transport.sent_bytes(),
+            received_bytes,
+            time_offset: self.time_offset,
+            ping: self.last_round_trip,
+            ping_min: self.round_trip,
+            ping_wait: self.ping.map(|(_, sent_at)| now.since_start.saturating_sub(sent_at)),
+            version: info.version,
+            agent: info.agent,
+            inbound: info.inbound,
+            presynced: None,
+            synced_headers: self.best_known.map(|best| best.height),
+            synced_blocks: None,
+            in_flight: Vec::new(),
+            relays_addresses: self.ready,
+            addresses_processed: self.addresses_processed,
+            addresses_limited: self.addresses_limited,
+            permissions: self.permissions.names(),
+            sent_by_type: sent.by_type(),
+            received_by_type: received.by_type(),
+            connection_type: match self.kind {
+                Kind::Inbound => "inbound",
+                Kind::Automatic => "outbound-full-relay",
+                Kind::Manual(_) => "manual",
+                Kind::AddressFetch => "addr-fetch",
+            },
+            transport: self.transport.name(),
+            session_id: self.transport.session_id(),
+            bytes_per_s: None,
+            stalls: None,
+        }
     }
 
     fn send_version(&mut self, now: Now) {

@@ -35,6 +35,12 @@ impl Permissions {
         self.0 & these.0 == these.0
     }
 
+    /// Core's names, in its order. Source: Bitcoin Core b88bffe, net_permissions.cpp, `NetPermissions::ToStrings`.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [(Permissions::NOBAN, "noban"), (Permissions::DOWNLOAD, "download"), (Permissions::ADDR, "addr")];
+        all.into_iter().filter(|(these, _)| self.has(*these)).map(|(_, name)| name).collect()
+    }
+
     /// One by its name; those without a meaning here are none.
     fn of_name(name: &str) -> Result<Permissions, String> {
         match name {

@@ -14,6 +14,10 @@ pub enum Reason {
     Io(String),
     /// This node shuts down.
     Stopping,
+    /// A person asked for it.
+    Asked,
+    /// A person banned its address.
+    Banned,
     /// The handshake was not done within its limit.
     HandshakeTimeout,
     /// Nothing came for this time.
@@ -102,6 +106,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether it was given up because it did not send what it was asked for in time.
+    pub fn is_stall(&self) -> bool {
+        matches!(self, Reason::BlockStalled(_) | Reason::BlockTimeout(_) | Reason::HeadersStalled | Reason::Slow { .. })
+    }
+
     /// Whether the peer misbehaved: its address is left alone for a day.
     pub fn is_offence(&self) -> bool {
         matches!(
@@ -136,6 +145,8 @@ impl fmt::Display for Reason {
             Reason::Closed => write!(f, "closed by the peer"),
             Reason::Io(why) => write!(f, "{why}"),
             Reason::Stopping => write!(f, "shutting down"),
+            Reason::Asked => write!(f, "disconnected on request"),
+            Reason::Banned => write!(f, "banned on request"),
             Reason::HandshakeTimeout => write!(f, "handshake not done in time"),
             Reason::Silent(time) => write!(f, "silent for {} s", time.as_secs()),
             Reason::PingTimeout(time) => write!(f, "ping unanswered for {} s", time.as_secs()),

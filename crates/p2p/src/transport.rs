@@ -10,6 +10,7 @@
 
 use crate::budget::BufferPool;
 use crate::rng::Rng;
+use crate::stats::Traffic;
 use crate::v2::{self, Cipher, Keys};
 use crate::wire::{Command, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, WireError, frame_v1};
 use std::collections::VecDeque;
@@ -100,6 +101,9 @@ pub struct Transport {
     /// Where vectors for blocks come from.
     buffers: BufferPool,
     received_bytes: u64,
+    sent_bytes: u64,
+    received_by_type: Traffic,
+    sent_by_type: Traffic,
     out: VecDeque<Vec<u8>>,
     /// Bytes of the first entry of `out` that are sent.
     sent: usize,
@@ -142,6 +146,9 @@ impl Transport {
             block_owed: false,
             buffers: BufferPool::default(),
             received_bytes: 0,
+            sent_bytes: 0,
+            received_by_type: Traffic::default(),
+            sent_by_type: Traffic::default(),
             out: VecDeque::new(),
             sent: 0,
             out_bytes: 0,
@@ -173,6 +180,30 @@ impl Transport {
     /// Bytes received.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
+    }
+
+    /// Bytes sent.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// Bytes of messages received and sent, by type.
+    pub fn traffic(&self) -> (&Traffic, &Traffic) {
+        (&self.received_by_type, &self.sent_by_type)
+    }
+
+    /// What both ends may compare; nothing before the handshake of v2 is done.
+    pub fn session_id(&self) -> Option<[u8; 32]> {
+        self.cipher.as_ref().filter(|_| self.is_v2()).map(|cipher| *cipher.session_id())
+    }
+
+    /// Core's name of the transport. Source: Bitcoin Core b88bffe, `TransportTypeAsString`.
+    pub fn name(&self) -> &'static str {
+        match self.state {
+            State::V1 => "v1",
+            State::Packets => "v2",
+            _ => "detecting",
+        }
     }
 
     // Receiving.
@@ -248,6 +279,7 @@ impl Transport {
             let Some(head) = self.staged().first_chunk::<FRAME_BYTES>() else { return Ok(Step::Wait) };
             let frame = Frame::parse(head, self.magic)?;
             self.used += FRAME_BYTES;
+            self.received_by_type.add(frame.command, FRAME_BYTES + frame.payload_bytes);
             if frame.command == Command::Other {
                 self.skip_bytes = frame.payload_bytes;
                 return Ok(Step::Again);
@@ -363,6 +395,7 @@ impl Transport {
         }
         bytes.truncate(bytes.len() - v2::TAG_BYTES);
         let (command, start) = v2::message_type(&bytes[v2::HEADER_BYTES..])?;
+        self.received_by_type.add(command, v2::LENGTH_BYTES + bytes.len() + v2::TAG_BYTES);
         let start = v2::HEADER_BYTES + start;
         if command == Command::Other {
             return Ok(Step::Again);
@@ -384,13 +417,17 @@ impl Transport {
     pub fn send(&mut self, command: Command, payload: &[u8]) {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "we send no oversized message");
         match (&self.state, &mut self.cipher) {
-            (State::V1, _) => self.push(frame_v1(self.magic, command, payload)),
+            (State::V1, _) => {
+                self.sent_by_type.add(command, FRAME_BYTES + payload.len());
+                self.push(frame_v1(self.magic, command, payload));
+            }
             (_, Some(cipher)) => {
                 let mut out = Vec::with_capacity(payload.len() + 64);
                 cipher.seal(&mut out, &[], false, |out| {
                     v2::put_message_type(out, command);
                     out.extend_from_slice(payload);
                 });
+                self.sent_by_type.add(command, out.len());
                 self.push(out);
             }
             (_, None) => self.waiting.push((command, payload.to_vec())),
@@ -407,6 +444,7 @@ impl Transport {
             return self.send(Command::Block, &bytes);
         }
         let payload_bytes = bytes.len();
+        self.sent_by_type.add(Command::Block, FRAME_BYTES + payload_bytes);
         let frame = Frame { command: Command::Block, payload_bytes, checksum };
         self.push(frame.to_bytes(self.magic).to_vec());
         self.push(bytes);
@@ -447,6 +485,7 @@ impl Transport {
     /// `bytes` bytes of [`Transport::to_send`] were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
+        self.sent_bytes += bytes as u64;
         self.out_bytes -= bytes;
         if self.out.front().is_some_and(|first| first.len() == self.sent) {
             self.out.pop_front();

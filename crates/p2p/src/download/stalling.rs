@@ -7,6 +7,7 @@ use super::link::Link;
 use super::{BLOCK_TIMEOUT, DOWNLOAD_PEER_COUNT_MIN, Download, SLOW_AFTER, SLOW_FACTOR, STALL_TIMEOUT_MAX, Source};
 use crate::api::{PeerId, Want};
 use crate::reason::Reason;
+use primitives::Height;
 use std::time::Duration;
 
 impl Download {
@@ -30,6 +31,17 @@ impl Download {
                 link.overdue(now).map(|want| (*id, want))
             })
             .collect()
+    }
+
+    /// What a peer was asked for, lowest first, and how fast it is; since when its first one is held up.
+    pub(crate) fn seen_of(&self, peer: PeerId, now: Duration) -> (Vec<Height>, Option<f64>, Option<Duration>) {
+        let Some(link) = self.links.get(&peer) else { return Default::default() };
+        let asked = link.in_flight.iter().filter_map(|hash| self.requests.get(hash));
+        let mut heights: Vec<Height> = asked.map(|request| request.want.height).collect();
+        heights.sort_unstable();
+        let stalls = self.lists.get(link.list).and_then(|list| list.held_up);
+        let stalls = stalls.filter(|(head, _)| link.in_flight.contains(head));
+        (heights, link.speed, stalls.map(|(_, since)| now.saturating_sub(since)))
     }
 
     fn timed_out(&self, now: Duration) -> Option<(PeerId, Reason)> {

@@ -4,6 +4,7 @@
 //! In: bytes (through [`Hub::peer_mut`] and [`Hub::received`]), connections made and lost, commands, the time.
 //! Out: bytes (in each peer's transport), and [`Action`]s.
 
+mod asked;
 pub mod blocks;
 pub mod delivery;
 pub mod dispatch;
@@ -241,6 +242,9 @@ impl Hub {
     /// The same, on a socket that gives permissions.
     pub fn accepted_with(&mut self, given: Permissions, remote: PeerAddress, now: Now) -> Option<PeerId> {
         let permissions = given.and(self.permissions_of(&remote.address, true));
+        if self.is_banned(&remote.address, now) && !permissions.has(Permissions::NOBAN) {
+            return None;
+        }
         if !self.make_place(remote.address, permissions, now) {
             return None;
         }
@@ -325,6 +329,8 @@ impl Hub {
         {
             self.addresses.discourage(address.address, now.unix);
         }
+        self.progress.stalled_count += u64::from(reason.is_stall());
+        self.progress.misbehaved_count += u64::from(reason.is_offence());
         let offence = reason.is_offence() || matches!(reason, Reason::OnInvalidChain(_));
         self.outbound.failed(peer.kind, offence, now);
         self.actions.push_back(Action::Close { peer: id });

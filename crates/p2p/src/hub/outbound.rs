@@ -31,6 +31,8 @@ pub const SEED_ADDRESS_COUNT_MAX: usize = 256;
 pub const ADDRESS_FETCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How long from the start a named peer that cannot be reached is waited for, before the others' tip is the tip.
 pub const NAMED_PATIENCE: Duration = Duration::from_secs(60);
+/// Peers that a person may name in one run.
+pub const NAMED_COUNT_MAX: usize = 10_000;
 /// How long ago the addresses of a seed are taken to have been seen, in seconds.
 const SEED_AGE_S: u64 = 3 * 24 * 3600;
 
@@ -53,6 +55,22 @@ struct Named {
     awaited: bool,
     /// See [`super::delivery`]: also when it is connected to again.
     withholds: bool,
+    /// A person does not want it any more; its place stays, for places are names.
+    is_removed: bool,
+}
+
+impl Named {
+    fn new(target: Target, now: Now) -> Named {
+        Named {
+            target,
+            taken: false,
+            next_at: now.since_start,
+            wait: RETRY_MIN,
+            awaited: true,
+            withholds: false,
+            is_removed: false,
+        }
+    }
 }
 
 /// What is being done about connections.
@@ -74,17 +92,10 @@ impl Dialer {
             Outbound::Only(list) => &list[..],
             Outbound::Automatic => &[],
         };
-        let named = only.iter().chain(&config.add_nodes).map(|text| {
-            let target = Target::parse(text, config.network.port)?;
-            Ok(Named {
-                target,
-                taken: false,
-                next_at: now.since_start,
-                wait: RETRY_MIN,
-                awaited: true,
-                withholds: false,
-            })
-        });
+        let named = only
+            .iter()
+            .chain(&config.add_nodes)
+            .map(|text| Ok(Named::new(Target::parse(text, config.network.port)?, now)));
         let automatic = config.outbound == Outbound::Automatic;
         Ok(Dialer {
             named: named.collect::<Result<_, _>>()?,
@@ -162,8 +173,23 @@ impl Dialer {
         let is_early = |at: Duration| at.saturating_sub(self.started_at) < NAMED_PATIENCE;
         let (early, resolving) = (is_early(now.since_start), self.resolving.values().any(|at| is_early(*at)));
         let is_named = |dial: &Dial| matches!(dial.kind, Kind::Manual(_));
-        let unreached = self.named.iter().any(|named| named.awaited && !named.taken);
+        let unreached = self.named.iter().any(|named| named.awaited && !named.taken && !named.is_removed);
         resolving || (early && (unreached || self.dials.values().any(is_named)))
+    }
+
+    /// A person names a peer.
+    pub(super) fn add_named(&mut self, target: Target, now: Now) {
+        if let Some(known) = self.named.iter_mut().find(|named| named.target == target) {
+            known.is_removed = false;
+        } else if self.named.len() < NAMED_COUNT_MAX {
+            // No sync waits for it: its end may have been said already.
+            self.named.push(Named { awaited: false, ..Named::new(target, now) });
+        }
+    }
+
+    /// A named peer is wanted no more; a connection to it stays.
+    pub(super) fn remove_named(&mut self, target: &Target) {
+        self.named.iter_mut().filter(|named| named.target == *target).for_each(|named| named.is_removed = true);
     }
 
     fn automatic_count(&self) -> usize {
@@ -188,7 +214,9 @@ impl Hub {
     pub(super) fn dial(&mut self, kind: Kind, target: Target, v2: bool, now: Now) {
         let peer = self.new_id();
         if let Kind::Manual(place) = kind {
-            self.outbound.named[place].taken = true;
+            if let Some(named) = self.outbound.named.get_mut(place) {
+                named.taken = true;
+            }
         }
         if let Target::Peer(address) = &target {
             self.addresses.tried(address, now.unix);
@@ -217,7 +245,8 @@ impl Hub {
     pub(super) fn tick_outbound(&mut self, now: Now) {
         for place in 0..self.outbound.named.len() {
             let named = &self.outbound.named[place];
-            if !named.taken && named.next_at <= now.since_start && self.outbound.dials.len() < DIAL_COUNT_MAX {
+            let is_due = !named.taken && !named.is_removed && named.next_at <= now.since_start;
+            if is_due && self.outbound.dials.len() < DIAL_COUNT_MAX {
                 let target = named.target.clone();
                 self.dial(Kind::Manual(place), target, true, now);
             }
@@ -250,6 +279,7 @@ impl Hub {
         let initial = self.chain.initial_download();
         let may = |peer: &PeerAddress, offered: u64| {
             self.can_reach(peer.address)
+                && !self.is_banned(&peer.address, now)
                 && offers_enough(offered, initial)
                 && !groups.contains(&peer.address.group())
                 && !self.is_connected(&peer.address)

@@ -7,7 +7,10 @@
 
 mod descriptors;
 mod dial;
+mod peers;
 mod run;
+
+pub use peers::{AddedPeer, Peers};
 
 use crate::api::PeerId;
 use crate::api::{BlockVerdict, Config, Event, Progress, Want};
@@ -27,6 +30,7 @@ enum LoopMessage {
     Dialed(PeerId, Result<TcpStream, String>),
     Served(PeerId, Vec<Option<ServedBlock>>),
     Resolved(String, Vec<SocketAddr>),
+    Asked(peers::Question),
     Stop,
 }
 
@@ -52,6 +56,7 @@ pub struct Network {
     progress: Arc<Mutex<Progress>>,
     listening: Vec<SocketAddr>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    peers: Option<Arc<Peers>>,
 }
 
 impl Network {
@@ -65,6 +70,26 @@ impl Network {
     /// An address in `config` that does not parse, or a socket that cannot be opened: the message names it.
     pub fn start(config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
         run::start(config, chain, events)
+    }
+
+    /// The same, for `peers` to ask: what was added and banned there holds for this network, which tells it of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::start`].
+    pub fn start_for(
+        peers: Arc<Peers>,
+        mut config: Config,
+        chain: Arc<dyn ChainView>,
+        events: Sender<Event>,
+    ) -> io::Result<Network> {
+        let port = config.network.port;
+        config.bans = peers.shared_bans();
+        config.add_nodes = peers.take_added(&config.add_nodes, port);
+        let mut network = run::start(config, chain, events)?;
+        peers.attach(network.inbox_sender.clone(), network.progress.clone(), port);
+        network.peers = Some(peers);
+        Ok(network)
     }
 
     /// Where inbound connections are taken: with the port that the system chose for port 0.
@@ -114,6 +139,9 @@ impl Network {
 
     /// As [`Network::stop`], for a network that several threads hold. What is said to it afterwards is lost.
     pub fn halt(&self) {
+        if let Some(peers) = &self.peers {
+            peers.detach_if(&self.progress);
+        }
         self.inbox_sender.send(LoopMessage::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {

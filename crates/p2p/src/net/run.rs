@@ -102,7 +102,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         runner.run();
         let _ = reader.join();
     })?;
-    Ok(Network { inbox_sender, progress, listening, thread: Mutex::new(Some(thread)) })
+    Ok(Network { inbox_sender, progress, listening, thread: Mutex::new(Some(thread)), peers: None })
 }
 
 fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
@@ -166,11 +166,14 @@ impl Runner {
             match message {
                 LoopMessage::Stop => return true,
                 LoopMessage::FromNode(message) => self.hub.from_node(message, now),
+                LoopMessage::Asked(question) => question(&mut self.hub, now),
                 LoopMessage::Served(peer, blocks) => self.hub.served(peer, blocks, now),
                 LoopMessage::Resolved(name, found) => self.hub.resolved(&name, &found, now),
                 LoopMessage::Dialed(peer, Ok(stream)) => {
+                    let local = stream.local_addr().ok();
                     self.sockets.insert(peer, stream);
                     self.hub.connected(peer, now);
+                    self.note_local(peer, local);
                 }
                 LoopMessage::Dialed(peer, Err(why)) => self.hub.not_connected(peer, why, now),
             }
@@ -322,6 +325,12 @@ impl Runner {
         }
     }
 
+    fn note_local(&mut self, id: PeerId, local: Option<SocketAddr>) {
+        if let Some(peer) = self.hub.peer_mut(id) {
+            peer.local = local;
+        }
+    }
+
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPT_COUNT_MAX {
             let (stream, remote) = match self.listeners[listener].0.accept() {
@@ -337,7 +346,9 @@ impl Runner {
             if dial::prepare(&stream).is_ok()
                 && let Some(id) = self.hub.accepted_with(self.listeners[listener].1, PeerAddress::from(remote), now)
             {
+                let local = stream.local_addr().ok();
                 self.sockets.insert(id, stream);
+                self.note_local(id, local);
             }
         }
     }

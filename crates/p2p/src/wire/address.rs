@@ -130,6 +130,18 @@ impl NetAddress {
         })
     }
 
+    /// Core's name of its network. Source: Bitcoin Core b88bffe, netbase.cpp, `GetNetworkName`; `CNetAddr::GetNetClass`.
+    pub fn network_name(self) -> &'static str {
+        match self {
+            _ if !self.is_routable() => "not_publicly_routable",
+            NetAddress::V4(_) => "ipv4",
+            NetAddress::V6(_) => "ipv6",
+            NetAddress::TorV3(_) => "onion",
+            NetAddress::I2p(_) => "i2p",
+            NetAddress::Cjdns(_) => "cjdns",
+        }
+    }
+
     /// Its group: /16 of IPv4, /32 of IPv6, /12 of CJDNS, the first four bits of a Tor or I2P key.
     ///
     /// Source: Bitcoin Core b88bffe, `NetGroupManager::GetGroup` (without the special IPv6 ranges).
@@ -247,6 +259,14 @@ impl Target {
         let (Target::Peer(PeerAddress { port, .. }) | Target::Name(_, port)) = &target;
         // Nothing can be connected to there: it would be tried for ever.
         if *port == 0 { Err(TargetError { text: text.to_owned(), is_port_zero: true }) } else { Ok(target) }
+    }
+
+    /// Core's name of its network; of a host name, which is not looked up here, that of the networks it may be in.
+    pub fn network_name(&self) -> &'static str {
+        match self {
+            Target::Peer(peer) => peer.address.network_name(),
+            Target::Name(..) => "not_publicly_routable",
+        }
     }
 
     fn parse_any(text: &str, default_port: u16) -> Result<Target, TargetError> {

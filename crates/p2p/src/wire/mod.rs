@@ -11,6 +11,7 @@ mod onion;
 
 pub use address::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError};
 pub use message::{Inventory, Message, ParseError, Version, limits, services};
+pub(crate) use onion::key as onion_key;
 
 use std::fmt;
 
@@ -108,7 +109,7 @@ macro_rules! commands {
                 }
             }
 
-            #[cfg(test)]
+            /// Every command but [`Command::Other`].
             pub(crate) const ALL: &'static [Command] = &[$(Command::$name,)*];
         }
     };

@@ -13,7 +13,7 @@ pub(super) fn name(key: &[u8; 32]) -> String {
 }
 
 /// The key that `text` (with `.onion`) names; `None` when it is not such a name.
-pub(super) fn key(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn key(text: &str) -> Option<[u8; 32]> {
     let bytes = base32_decode(text.strip_suffix(".onion")?)?;
     let (key, rest) = bytes.split_first_chunk::<32>()?;
     let [a, b, version] = <[u8; 3]>::try_from(rest).ok()?;

@@ -3,6 +3,7 @@
 // What tests share stands outside of test functions, where unwrap is not let through.
 #![allow(clippy::unwrap_used)]
 
+mod asked;
 mod bitcoind;
 mod node;
 

@@ -1,7 +1,7 @@
 //! A node over [`p2p::sim::Chain`]: does with events what a real one does, in a thread.
 
 use p2p::sim::Chain;
-use p2p::{BlockVerdict, ChainView, Config, Event, Network, PeerInfo, Reason};
+use p2p::{BlockVerdict, ChainView, Config, Event, Network, PeerInfo, Peers, Reason};
 use primitives::BlockHash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -25,9 +25,14 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn start(config: Config, chain: Arc<Chain>) -> Node {
+        Node::start_for(&Arc::default(), config, chain)
+    }
+
+    /// The same, for `peers` to ask.
+    pub(crate) fn start_for(peers: &Arc<Peers>, config: Config, chain: Arc<Chain>) -> Node {
         let (sender, inbox) = channel();
         let view: Arc<dyn ChainView> = Arc::clone(&chain) as Arc<dyn ChainView>;
-        let network = Arc::new(Network::start(config, view, sender).unwrap());
+        let network = Arc::new(Network::start_for(Arc::clone(peers), config, view, sender).unwrap());
         let mut node = Node {
             network: Arc::clone(&network),
             chain: Arc::clone(&chain),

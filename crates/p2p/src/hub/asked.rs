@@ -1,0 +1,121 @@
+//! What a person asks of the connections: to see them, to name or drop peers, to ping.
+//!
+//! Source: Bitcoin Core b88bffe, rpc/net.cpp and what it calls of net.cpp.
+
+use super::Hub;
+use crate::api::PeerId;
+use crate::bans::Subnet;
+use crate::chain::HeaderInfo;
+use crate::peer::Kind;
+use crate::reason::Reason;
+use crate::stats::PeerStats;
+use crate::time::Now;
+use crate::wire::{AddressEntry, NetAddress, Target};
+use primitives::Height;
+use std::sync::PoisonError;
+
+/// The place of a peer that is connected to once: there is no such place.
+const ONE_TRY: Kind = Kind::Manual(usize::MAX);
+
+impl Hub {
+    /// Every connection.
+    pub(crate) fn peer_stats(&self, now: Now) -> Vec<PeerStats> {
+        self.peers
+            .values()
+            .map(|peer| {
+                let (in_flight, bytes_per_s, stalls) = self.download.seen_of(peer.id, now.since_start);
+                let presynced = peer.headers.low_work.as_ref().map(|sync| sync.height());
+                let synced_blocks = peer.best_known.map(|best| self.common_height(&best));
+                PeerStats { presynced, synced_blocks, in_flight, bytes_per_s, stalls, ..peer.stats(now) }
+            })
+            .collect()
+    }
+
+    /// Height of the last block of a peer's chain that is on ours.
+    fn common_height(&self, best: &HeaderInfo) -> Height {
+        let tip = self.chain.tip();
+        let is_common = |height: u32| {
+            let height = Height::new(height);
+            let theirs = self.chain.ancestor(&best.hash, height);
+            theirs.is_some() && theirs == self.chain.ancestor(&tip.hash, height)
+        };
+        // Genesis is common to all; the first that is not is above `low`.
+        let (mut low, mut high) = (0, best.height.min(tip.height).to_u32());
+        if is_common(high) {
+            return Height::new(high);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if is_common(middle) { low = middle } else { high = middle }
+        }
+        Height::new(low)
+    }
+
+    /// Keeps up a connection to this peer from now on.
+    pub(crate) fn add_named(&mut self, target: Target, now: Now) {
+        self.outbound.add_named(target, now);
+    }
+
+    /// No longer does; the connection that there may be stays.
+    pub(crate) fn remove_named(&mut self, target: &Target) {
+        self.outbound.remove_named(target);
+    }
+
+    /// Connects to this peer once, unless it is connected to.
+    pub(crate) fn try_once(&mut self, target: Target, v2: bool, now: Now) {
+        let is_there = self.peers.values().any(|peer| peer.target == target);
+        if !is_there {
+            self.dial(ONE_TRY, target, v2, now);
+        }
+    }
+
+    /// Ends the connections of which `is_meant` holds; says how many.
+    fn disconnect_where(&mut self, reason: &Reason, now: Now, is_meant: impl Fn(&PeerStats) -> bool) -> usize {
+        let all = self.peer_stats(now);
+        let meant: Vec<PeerId> = all.iter().filter(|stats| is_meant(stats)).map(|stats| stats.id).collect();
+        meant.iter().for_each(|id| self.drop_peer(*id, reason.clone(), now));
+        meant.len()
+    }
+
+    /// Ends the connection to this address; says whether there was one.
+    pub(crate) fn disconnect_address(&mut self, address: &str, now: Now) -> bool {
+        self.disconnect_where(&Reason::Asked, now, |stats| stats.address == address) > 0
+    }
+
+    /// Ends the connection of this name; says whether there was one.
+    pub(crate) fn disconnect_id(&mut self, id: PeerId, now: Now) -> bool {
+        self.disconnect_where(&Reason::Asked, now, |stats| stats.id == id) > 0
+    }
+
+    /// Ends the connections to a subnet that was banned.
+    pub(crate) fn disconnect_subnet(&mut self, subnet: &Subnet, now: Now) {
+        let ids: Vec<PeerId> = self
+            .peers
+            .values()
+            .filter(|peer| matches!(&peer.target, Target::Peer(remote) if subnet.has(&remote.address)))
+            .map(|peer| peer.id)
+            .collect();
+        ids.into_iter().for_each(|id| self.drop_peer(id, Reason::Banned, now));
+    }
+
+    /// Pings every peer.
+    pub(crate) fn ping_all(&mut self, now: Now) {
+        let mut rng = self.rng.clone();
+        self.peers.values_mut().for_each(|peer| peer.ping_again(now, &mut rng));
+        self.rng = rng;
+    }
+
+    /// Addresses that are known: see [`crate::addresses::Addresses::known`].
+    pub(crate) fn known_addresses(&mut self, count: usize, network: Option<u8>, now: Now) -> Vec<AddressEntry> {
+        let mut rng = self.rng.clone();
+        let known = self.addresses.known(count, network, now.unix, &mut rng);
+        self.rng = rng;
+        known
+    }
+
+    /// Whether a person banned an address.
+    pub(super) fn is_banned(&self, address: &NetAddress, now: Now) -> bool {
+        let unix = i64::try_from(now.unix).unwrap_or(i64::MAX);
+        self.config.bans.lock().unwrap_or_else(PoisonError::into_inner).is_banned(address, unix)
+    }
+}

@@ -1,0 +1,216 @@
+//! What other threads may ask of the connections, whether there is a network at the moment or not: what is added and
+//! banned stays from one network to the next.
+
+use super::{LoopMessage, LoopSender};
+use crate::api::{PeerId, Progress};
+use crate::bans::{BanList, Subnet};
+use crate::hub::Hub;
+use crate::stats::PeerStats;
+use crate::time::Now;
+use crate::wire::{AddressEntry, Target};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long an answer of the network's thread is waited for: it looks at least every tenth of a second.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A question to the network's thread.
+pub(super) type Question = Box<dyn FnOnce(&mut Hub, Now) + Send>;
+
+/// What the connections are asked through.
+#[derive(Default)]
+pub struct Peers {
+    state: Mutex<State>,
+    bans: Arc<Mutex<BanList>>,
+}
+
+#[derive(Default)]
+struct State {
+    added: Vec<Added>,
+    link: Option<Link>,
+    /// Bytes that earlier networks received and sent.
+    before: (u64, u64),
+}
+
+/// A peer that a person added, in the person's words.
+struct Added {
+    text: String,
+    /// Nothing where the words are no address: such a peer is listed, and never reached.
+    target: Option<Target>,
+}
+
+struct Link {
+    sender: LoopSender,
+    progress: Arc<Mutex<Progress>>,
+    port: u16,
+}
+
+/// A peer of the list of `addnode`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedPeer {
+    /// As it was added.
+    pub text: String,
+    /// Where the connection to it goes, and whether it connected to us.
+    pub connected: Option<(String, bool)>,
+}
+
+impl std::fmt::Debug for Peers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Peers")
+    }
+}
+
+impl Peers {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bans.
+    pub fn bans(&self) -> MutexGuard<'_, BanList> {
+        self.bans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn shared_bans(&self) -> Arc<Mutex<BanList>> {
+        self.bans.clone()
+    }
+
+    /// What was added, by this and by `-addnode`: the words that are addresses.
+    pub(super) fn take_added(&self, named: &[String], port: u16) -> Vec<String> {
+        let mut state = self.state();
+        named.iter().for_each(|text| drop(add(&mut state.added, text, port)));
+        state.added.iter().filter(|added| added.target.is_some()).map(|added| added.text.clone()).collect()
+    }
+
+    pub(super) fn attach(&self, sender: LoopSender, progress: Arc<Mutex<Progress>>, port: u16) {
+        self.state().link = Some(Link { sender, progress, port });
+    }
+
+    /// This network ends.
+    pub(super) fn detach_if(&self, of: &Arc<Mutex<Progress>>) {
+        let mut state = self.state();
+        if let Some(link) = state.link.take_if(|link| Arc::ptr_eq(&link.progress, of)) {
+            let progress = link.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            state.before.0 += progress.received_bytes;
+            state.before.1 += progress.sent_bytes;
+        }
+    }
+
+    /// Asks the network's thread; nothing where there is no network, or it does not answer.
+    fn ask<R: Send + 'static>(&self, question: impl FnOnce(&mut Hub, Now) -> R + Send + 'static) -> Option<R> {
+        let sender = self.state().link.as_ref()?.sender.clone();
+        let (answer, answers) = channel();
+        let question: Question = Box::new(move |hub, now| drop(answer.send(question(hub, now))));
+        sender.send(LoopMessage::Asked(question));
+        answers.recv_timeout(ANSWER_PATIENCE).ok()
+    }
+
+    /// Whether there is a network.
+    pub fn has_network(&self) -> bool {
+        self.state().link.is_some()
+    }
+
+    /// Every connection.
+    pub fn peers(&self) -> Vec<PeerStats> {
+        self.ask(|hub, now| hub.peer_stats(now)).unwrap_or_default()
+    }
+
+    /// How far the network is, a tenth of a second old at most; nothing without one.
+    pub fn progress(&self) -> Option<Progress> {
+        let state = self.state();
+        let progress = state.link.as_ref()?.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(progress)
+    }
+
+    /// Bytes received and sent since the start.
+    pub fn totals(&self) -> (u64, u64) {
+        let state = self.state();
+        let (received, sent) = state.before;
+        let Some(link) = &state.link else { return (received, sent) };
+        let now = link.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        (received + now.received_bytes, sent + now.sent_bytes)
+    }
+
+    /// Adds a peer to the list of those to which connections are kept up; `false`: it is there already.
+    /// `port` is that of an address without one.
+    pub fn add(&self, text: &str, port: u16) -> bool {
+        let target = {
+            let mut state = self.state();
+            let Some(target) = add(&mut state.added, text, port) else { return false };
+            target
+        };
+        if let Some(target) = target {
+            self.ask(|hub, now| hub.add_named(target, now));
+        }
+        true
+    }
+
+    /// Takes a peer off that list; `false`: it is not there. A connection to it stays.
+    pub fn remove(&self, text: &str) -> bool {
+        let removed = {
+            let mut state = self.state();
+            let Some(place) = state.added.iter().position(|added| added.text == text) else { return false };
+            state.added.remove(place)
+        };
+        if let Some(target) = removed.target {
+            self.ask(move |hub, _| hub.remove_named(&target));
+        }
+        true
+    }
+
+    /// Connects to a peer once.
+    pub fn try_once(&self, text: &str, v2: bool) {
+        let Some(port) = self.state().link.as_ref().map(|link| link.port) else { return };
+        if let Ok(target) = Target::parse(text.trim(), port) {
+            self.ask(move |hub, now| hub.try_once(target, v2, now));
+        }
+    }
+
+    /// The list of added peers, with the connections to them.
+    pub fn added(&self) -> Vec<AddedPeer> {
+        let peers = self.peers();
+        let state = self.state();
+        let connected = |added: &Added| {
+            let address = added.target.as_ref()?.to_string();
+            peers.iter().find(|peer| peer.address == address).map(|peer| (address, peer.inbound))
+        };
+        state.added.iter().map(|added| AddedPeer { text: added.text.clone(), connected: connected(added) }).collect()
+    }
+
+    /// Ends the connection to this address; `false`: there is none.
+    pub fn disconnect(&self, address: &str) -> bool {
+        let address = address.to_owned();
+        self.ask(move |hub, now| hub.disconnect_address(&address, now)).unwrap_or(false)
+    }
+
+    /// Ends the connection with this number; `false`: there is none.
+    pub fn disconnect_id(&self, id: u64) -> bool {
+        self.ask(move |hub, now| hub.disconnect_id(PeerId(id), now)).unwrap_or(false)
+    }
+
+    /// Ends the connections to a subnet that was banned.
+    pub fn disconnect_subnet(&self, subnet: Subnet) {
+        self.ask(move |hub, now| hub.disconnect_subnet(&subnet, now));
+    }
+
+    /// Pings every peer.
+    pub fn ping(&self) {
+        self.ask(|hub, now| hub.ping_all(now));
+    }
+
+    /// Known addresses: of the network with this number of BIP155, or of all; `count` at most, 0: all.
+    pub fn addresses(&self, count: usize, network: Option<u8>) -> Vec<AddressEntry> {
+        self.ask(move |hub, now| hub.known_addresses(count, network, now)).unwrap_or_default()
+    }
+}
+
+/// Adds to the list; nothing where it is there already, in these words or as the same address.
+fn add(list: &mut Vec<Added>, text: &str, port: u16) -> Option<Option<Target>> {
+    let target = Target::parse(text, port).ok();
+    let is_known = |added: &Added| added.text == text || (target.is_some() && added.target == target);
+    if list.iter().any(is_known) || list.len() >= crate::hub::outbound::NAMED_COUNT_MAX {
+        return None;
+    }
+    list.push(Added { text: text.to_owned(), target: target.clone() });
+    Some(target)
+}

@@ -1,0 +1,103 @@
+//! What is known of each connection, as plain values: for people and for monitors.
+
+use crate::api::PeerId;
+use primitives::Height;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// One connection. Times are seconds since 1970; 0: never.
+///
+/// Source: Bitcoin Core b88bffe, net.h, `CNodeStats`; net_processing.h, `CNodeStateStats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerStats {
+    /// Its name.
+    pub id: PeerId,
+    /// Where the peer is, as text.
+    pub address: String,
+    /// Our end of the connection.
+    pub local: Option<SocketAddr>,
+    /// Core's name of its network.
+    pub network: &'static str,
+    /// Services that it offers.
+    pub services: u64,
+    /// When bytes were last sent.
+    pub last_send: u64,
+    /// When bytes last came.
+    pub last_receive: u64,
+    /// When a wanted block last came.
+    pub last_block: u64,
+    /// When the connection was made.
+    pub connected: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// How far its clock is ahead of ours, in seconds.
+    pub time_offset: i64,
+    /// Time of the last ping.
+    pub ping: Option<Duration>,
+    /// Shortest time of a ping.
+    pub ping_min: Option<Duration>,
+    /// How long a ping has been unanswered.
+    pub ping_wait: Option<Duration>,
+    /// Its protocol version; 0 before the handshake.
+    pub version: u32,
+    /// Its user agent, printable characters only.
+    pub agent: String,
+    /// Whether it connected to us.
+    pub inbound: bool,
+    /// How far presync of its headers is.
+    pub presynced: Option<Height>,
+    /// Its last header that we know.
+    pub synced_headers: Option<Height>,
+    /// The last block of its chain that is on ours.
+    pub synced_blocks: Option<Height>,
+    /// Heights of the blocks that it was asked for.
+    pub in_flight: Vec<Height>,
+    /// Whether addresses are exchanged with it.
+    pub relays_addresses: bool,
+    /// Addresses that were taken from it.
+    pub addresses_processed: u64,
+    /// Addresses beyond the rate.
+    pub addresses_limited: u64,
+    /// Core's names of its permissions.
+    pub permissions: Vec<&'static str>,
+    /// Bytes sent by message type, those that are not 0, by name.
+    pub sent_by_type: Vec<(&'static str, u64)>,
+    /// Bytes received by message type.
+    pub received_by_type: Vec<(&'static str, u64)>,
+    /// Core's name of the type of connection.
+    pub connection_type: &'static str,
+    /// `detecting`, `v1` or `v2`.
+    pub transport: &'static str,
+    /// What both ends of an encrypted connection may compare.
+    pub session_id: Option<[u8; 32]>,
+    /// Bytes of blocks a second, once measured.
+    pub bytes_per_s: Option<f64>,
+    /// How long the lowest missing block has been waited for, which it was asked for.
+    pub stalls: Option<Duration>,
+}
+
+/// Bytes by message type.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic([u64; TYPES]);
+
+/// Message types that are told apart: those of [`crate::wire::Command`].
+const TYPES: usize = 16;
+
+impl Traffic {
+    pub(crate) fn add(&mut self, command: crate::wire::Command, bytes: usize) {
+        self.0[command as usize] += bytes as u64;
+    }
+
+    /// Those that are not 0, by name.
+    pub fn by_type(&self) -> Vec<(&'static str, u64)> {
+        let all = crate::wire::Command::ALL.iter().chain([&crate::wire::Command::Other]);
+        let mut out: Vec<_> = all.map(|&command| (command.name(), self.0[command as usize])).collect();
+        out.retain(|(_, bytes)| *bytes > 0);
+        out.sort_unstable();
+        out
+    }
+}
+
+const _: () = assert!(crate::wire::Command::Other as usize + 1 == TYPES, "one place for each type");
