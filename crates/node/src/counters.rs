@@ -1,7 +1,7 @@
 //! The counters of a job: atomics that the job writes and anyone reads.
 
 use crate::atomic_height::AtomicHeight;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 /// In place of the number of peers, for a job without a network.
 pub(crate) const NO_NETWORK: u32 = u32::MAX;
@@ -29,6 +29,8 @@ pub struct Counters {
     pub lost: AtomicU64,
     /// Peers; the greatest number for a job without them.
     pub peers: AtomicU32,
+    /// Whether the initial block download is over.
+    pub is_current: AtomicBool,
     /// Height of the best header.
     pub headers: AtomicHeight,
     /// Height that the furthest presync has reached; 0 without one.
@@ -48,6 +50,7 @@ impl Default for Counters {
             transactions: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             peers: AtomicU32::new(NO_NETWORK),
+            is_current: AtomicBool::new(false),
             headers: AtomicHeight::default(),
             presync: AtomicHeight::default(),
         }

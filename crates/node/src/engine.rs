@@ -207,6 +207,9 @@ impl<'w> Engine<'w> {
     /// Says whether it was stopped on demand.
     fn connect_to(&mut self, target: NodeId) -> Result<bool, Fault> {
         let fork = self.headers().fork(self.tip, target);
+        if self.tip != fork {
+            self.pipeline.stats().add_reorg();
+        }
         while self.tip != fork {
             if self.world.stopping() {
                 return Ok(true);
@@ -352,6 +355,7 @@ impl<'w> Engine<'w> {
             }
         }
         self.tip = self.headers().parent(node).expect("see above");
+        self.pipeline.stats().add_disconnected();
         self.world.disconnected(node)
     }
 

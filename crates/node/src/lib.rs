@@ -58,6 +58,7 @@ pub mod handle;
 mod hashed;
 #[doc(hidden)]
 pub mod headers;
+pub mod histogram;
 #[doc(hidden)]
 pub mod index;
 mod indexing;
@@ -85,3 +86,4 @@ mod turn;
 mod writer;
 
 pub use fault::Fault;
+pub use log::reopen_logs;

@@ -8,14 +8,34 @@ use crate::options::{Clock, unix_seconds};
 use disk::Disk;
 use primitives::{BlockHash, Height, Work};
 use std::io::{BufWriter, ErrorKind, Write};
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// The log, appended to.
 pub(crate) struct Log {
     out: Mutex<Option<Out>>,
     clock: Clock,
+    file: Option<LogFile>,
+}
+
+/// Where the log is, and when it was opened.
+struct LogFile {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    /// The value of [`REOPENED`] then.
+    opened: AtomicU32,
+}
+
+/// How often the logs were asked to be opened again. One for the process, as the signal that asks for it is.
+static REOPENED: AtomicU32 = AtomicU32::new(0);
+
+/// Opens debug.log again at the next line, by its name: who rotates logs has renamed the file.
+///
+/// Source: Bitcoin Core b88bffe, `HandleSIGHUP`, `m_reopen_file`.
+pub fn reopen_logs() {
+    REOPENED.fetch_add(1, Relaxed);
 }
 
 type Out = BufWriter<Box<dyn Write + Send>>;
@@ -44,26 +64,44 @@ pub(crate) struct Tip {
 
 impl Log {
     /// Appends to debug.log in a directory of `disk`; `clock` gives the times of its lines.
-    pub(crate) fn open(disk: &dyn Disk, dir: &Path, clock: Clock) -> Log {
-        let file = disk.append(&dir.join("debug.log"));
-        Log { out: Mutex::new(file.ok().map(BufWriter::new)), clock }
+    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, clock: Clock) -> Log {
+        let path = dir.join("debug.log");
+        let out = disk.append(&path).ok().map(BufWriter::new);
+        let file = LogFile { disk, path, opened: AtomicU32::new(REOPENED.load(Relaxed)) };
+        Log { out: Mutex::new(out), clock, file: Some(file) }
     }
 
     /// No log.
     pub(crate) fn none() -> Log {
-        Log { out: Mutex::new(None), clock: || UNIX_EPOCH }
+        Log { out: Mutex::new(None), clock: || UNIX_EPOCH, file: None }
     }
 
     /// One line, with the time before it.
     pub(crate) fn line(&self, text: &str) {
         let now = unix_seconds(self.clock);
         let mut log = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reopen_if_asked(&mut log);
         // In one piece: it is there as a whole, or not at all.
         let line = format!("{} {text}\n", date(now));
         if let Some(Err(why)) = log.as_mut().map(|out| out.write_all(line.as_bytes()))
             && !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
         {
             *log = None;
+        }
+    }
+
+    /// What was written stays in the file that it was written to.
+    fn reopen_if_asked(&self, log: &mut Option<Out>) {
+        let Some(file) = &self.file else { return };
+        let asked = REOPENED.load(Relaxed);
+        if file.opened.swap(asked, Relaxed) == asked {
+            return;
+        }
+        if let Some(out) = log {
+            let _ = out.flush(); // See the module.
+        }
+        if let Ok(new) = file.disk.append(&file.path) {
+            *log = Some(BufWriter::new(new));
         }
     }
 
@@ -161,7 +199,7 @@ mod tests {
             [("full", Fault::NoSpace, vec!["first", "third"]), ("broken", Fault::Io, vec!["first"])]
         {
             let disk = SimDisk::new(1);
-            let log = Log::open(&disk, Path::new("/"), || UNIX_EPOCH);
+            let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH);
             log.line(&long("first"));
             disk.fail_at(disk.operations(), 1, fault);
             log.line(&long("second"));
@@ -171,6 +209,27 @@ mod tests {
                 want.iter().map(|name| long(&format!("1970-01-01T00:00:00Z {name}"))[..24].to_owned()).collect();
             assert_eq!(lines(String::from_utf8(bytes.to_vec()).unwrap()), want, "{row}");
         }
+    }
+
+    #[test]
+    fn log_that_was_renamed_is_opened_again_when_asked() {
+        let disk = SimDisk::new(1);
+        let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH);
+        log.line("first");
+        log.flush();
+        disk.rename(Path::new("/debug.log"), Path::new("/debug.log.1")).unwrap();
+        log.line("second");
+        reopen_logs();
+        log.line("third");
+        log.flush();
+        let text = |path: &str| {
+            let bytes = disk.open(Path::new(path)).unwrap().bytes().unwrap();
+            String::from_utf8(bytes.to_vec()).unwrap().lines().map(|line| line[21..].to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (text("/debug.log.1"), text("/debug.log")),
+            (vec!["first".into(), "second".into()], vec!["third".into()])
+        );
     }
 
     #[test]

@@ -202,6 +202,17 @@ pub enum Event {
         /// Core's reason, and where.
         why: String,
     },
+    /// A sync has its peers' thread, and follows the chain from here on.
+    Ready,
+    /// The chain has come to rest at another block.
+    Tip {
+        /// Its height.
+        height: Height,
+        /// Its hash.
+        hash: BlockHash,
+        /// Whether the initial block download goes on.
+        initial_download: bool,
+    },
     /// How far it is; a few times a second.
     Progress(Box<Progress>),
 }
@@ -227,6 +238,29 @@ pub struct Progress {
     pub headers: Height,
     /// Height up to which a header chain was looked at whose work is not known to be enough; none of it is kept yet.
     pub presync: Option<Height>,
+    /// The last blocks connected, the newest last.
+    pub recent: Vec<RecentBlock>,
+    /// What this part of the work does.
+    pub phase: &'static str,
+    /// Whether the initial block download is over, of a job that follows the chain.
+    pub is_current: bool,
+    /// Whether this part of the work has ended: what comes before the next one may take long, and says nothing.
+    pub is_last: bool,
+}
+
+/// A block that was connected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecentBlock {
+    /// Its height.
+    pub height: Height,
+    /// Its hash.
+    pub hash: BlockHash,
+    /// Its time, seconds since 1970.
+    pub time: u32,
+    /// Its transactions.
+    pub transactions: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
 }
 
 /// Who is told.

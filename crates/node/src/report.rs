@@ -7,11 +7,12 @@ use crate::counters::{Counters, NO_NETWORK};
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::log::Log;
-use crate::options::{Event, Events, Progress};
+use crate::options::{Event, Events, Progress, RecentBlock};
 use crate::pipeline::Connected;
 use crate::shortfall::Shortfall;
 use crate::stats::Snapshot;
 use primitives::{BlockHash, Height};
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Time between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// Blocks that are told of as the last ones.
+const RECENT_MAX: usize = 12;
 /// Between two tries on a full disk, at first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -33,6 +36,10 @@ pub(crate) struct Reporter<'e> {
     bench: Mutex<BenchLines>,
     /// Blocks refused since this was asked for, for peers.
     refused: Mutex<Vec<(BlockHash, String)>>,
+    /// The last blocks connected.
+    recent: Mutex<VecDeque<RecentBlock>>,
+    /// What this part of the work does, in a word or two.
+    pub(crate) phase: Mutex<&'static str>,
     /// Why the chain may end below the best one.
     pub(crate) shortfall: Shortfall,
     /// Changes of the chain since the start, for `-checkblockindex`.
@@ -62,6 +69,8 @@ impl<'e> Reporter<'e> {
             last_progress: Mutex::new(Instant::now()),
             bench: Mutex::default(),
             refused: Mutex::default(),
+            recent: Mutex::default(),
+            phase: Mutex::new("connecting blocks"),
             shortfall: Shortfall::default(),
             changes: AtomicU32::new(0),
             is_stop_logged: AtomicBool::new(false),
@@ -120,6 +129,25 @@ impl<'e> Reporter<'e> {
         &self.log
     }
 
+    /// A block was connected.
+    pub(crate) fn connected(&self, block: RecentBlock) {
+        let mut recent = lock(&self.recent);
+        if recent.len() >= RECENT_MAX {
+            recent.pop_front();
+        }
+        recent.push_back(block);
+    }
+
+    /// The chain has come to rest at another block.
+    pub(crate) fn tip(&self, height: Height, hash: BlockHash, initial_download: bool) {
+        (self.events)(Event::Tip { height, hash, initial_download });
+    }
+
+    /// A sync follows the chain from here on.
+    pub(crate) fn ready(&self) {
+        (self.events)(Event::Ready);
+    }
+
     /// What a block cost, before its UpdateTip line; gives the line that comes after it.
     pub(crate) fn bench(&self, block: &Connected<'_>, undo: Duration, index: Duration) -> String {
         lock(&self.bench).lines(&self.log, block, undo, index)
@@ -135,18 +163,31 @@ impl<'e> Reporter<'e> {
         let mut last = lock(&self.last_progress);
         if last.elapsed() >= PROGRESS_INTERVAL {
             *last = Instant::now();
-            (self.events)(Event::Progress(Box::new(Progress {
-                height: self.height.load(Relaxed),
-                height_end: self.height_end.load(Relaxed),
-                bytes: self.bytes.load(Relaxed),
-                bytes_end: self.bytes_end.load(Relaxed),
-                seconds: self.seconds(),
-                stats: stats(),
-                peers: Some(self.peers.load(Relaxed)).filter(|&peers| peers != NO_NETWORK),
-                headers: self.headers.load(Relaxed),
-                presync: Some(self.presync.load(Relaxed)).filter(|&height| height > Height::GENESIS),
-            })));
+            self.tell_progress(stats(), false);
         }
+    }
+
+    /// The same for the last time, of this part of the work.
+    pub(crate) fn last_progress(&self, stats: Snapshot) {
+        self.tell_progress(stats, true);
+    }
+
+    fn tell_progress(&self, stats: Snapshot, is_last: bool) {
+        (self.events)(Event::Progress(Box::new(Progress {
+            height: self.height.load(Relaxed),
+            height_end: self.height_end.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            bytes_end: self.bytes_end.load(Relaxed),
+            seconds: self.seconds(),
+            stats,
+            is_last,
+            peers: Some(self.peers.load(Relaxed)).filter(|&peers| peers != NO_NETWORK),
+            headers: self.headers.load(Relaxed),
+            recent: lock(&self.recent).iter().cloned().collect(),
+            phase: *lock(&self.phase),
+            is_current: self.is_current.load(Relaxed),
+            presync: Some(self.presync.load(Relaxed)).filter(|&height| height > Height::GENESIS),
+        })));
     }
 
     /// Whether to stop on demand. The log says so once; the user was told by the program that was asked.

@@ -2,7 +2,10 @@
 //! when it begins, and when it ends; none an item).
 
 use crate::block::BlockCounts;
+use crate::histogram::{AtomicHistogram, FLUSH_S, Histogram, LOOK_UP_S};
+use crate::locks::lock;
 use coins::{Answers, SHARD_GROUPS, ShardGroup};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -83,6 +86,11 @@ pub struct Stats {
     probed: AtomicU64,
     spends: AtomicU64,
     flushes: AtomicU64,
+    flush_began: Mutex<Option<Instant>>,
+    flush_times: AtomicHistogram,
+    look_up_times: AtomicHistogram,
+    reorgs: AtomicU64,
+    disconnected: AtomicU64,
     group_current: [AtomicUsize; SHARD_GROUPS],
     group_all: [AtomicUsize; SHARD_GROUPS],
     group_coins: [AtomicUsize; SHARD_GROUPS],
@@ -120,6 +128,14 @@ pub struct Snapshot {
     pub spends: u64,
     /// Generations made durable.
     pub flushes: u64,
+    /// How long each took, from the first sync to the last.
+    pub flush_times: Histogram,
+    /// How long looking up a block's coins in the tables took.
+    pub look_up_times: Histogram,
+    /// Times that blocks were taken off the chain for a better one.
+    pub reorgs: u64,
+    /// Blocks taken off.
+    pub disconnected: u64,
     /// Records in memory.
     pub coins: u64,
     /// Bytes of coins in memory.
@@ -149,9 +165,13 @@ impl Snapshot {
             (&mut self.probed, earlier.probed),
             (&mut self.spends, earlier.spends),
             (&mut self.flushes, earlier.flushes),
+            (&mut self.reorgs, earlier.reorgs),
+            (&mut self.disconnected, earlier.disconnected),
         ] {
             *sum += more;
         }
+        self.flush_times.add(&earlier.flush_times);
+        self.look_up_times.add(&earlier.look_up_times);
         self.coins_max = self.coins_max.max(earlier.coins_max);
         self.coin_bytes_max = self.coin_bytes_max.max(earlier.coin_bytes_max);
         self
@@ -229,8 +249,32 @@ impl Stats {
         self.scripts.fetch_add(inputs as u64, Relaxed);
     }
 
+    /// A generation begins to be made durable.
+    pub(crate) fn begin_flush(&self) {
+        *lock(&self.flush_began) = Some(Instant::now());
+    }
+
+    /// It is.
     pub(crate) fn add_flush(&self) {
         self.flushes.fetch_add(1, Relaxed);
+        if let Some(began) = lock(&self.flush_began).take() {
+            self.flush_times.add(&FLUSH_S, began.elapsed());
+        }
+    }
+
+    /// A block's coins were looked up.
+    pub(crate) fn add_look_up(&self, time: Duration) {
+        self.look_up_times.add(&LOOK_UP_S, time);
+    }
+
+    /// Blocks are taken off the chain for a better one.
+    pub(crate) fn add_reorg(&self) {
+        self.reorgs.fetch_add(1, Relaxed);
+    }
+
+    /// A block was taken off.
+    pub(crate) fn add_disconnected(&self) {
+        self.disconnected.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn set_group(&self, group: usize, shards: &ShardGroup) {
@@ -270,6 +314,10 @@ impl Stats {
             probed: get(&self.probed),
             spends: get(&self.spends),
             flushes: get(&self.flushes),
+            flush_times: self.flush_times.copy(FLUSH_S),
+            look_up_times: self.look_up_times.copy(LOOK_UP_S),
+            reorgs: get(&self.reorgs),
+            disconnected: get(&self.disconnected),
             coins: self.group_coins.iter().map(|count| count.load(Relaxed) as u64).sum(),
             coin_bytes: self.coin_bytes().1 as u64,
             coins_max: get(&self.coins_max),

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::indexing::Indexing;
 use crate::locks::lock;
 use crate::log::Tip;
-use crate::options::unix_seconds;
+use crate::options::{RecentBlock, unix_seconds};
 use crate::pipeline::{Backend, Connected};
 use crate::tree::NodeId;
 use coins::Generation;
@@ -249,6 +249,13 @@ impl DataDir<'_> {
         }
         let now = unix_seconds(self.options.clock) as i64;
         let tree = self.headers();
+        self.reporter.connected(RecentBlock {
+            height: job.context.height,
+            hash: job.context.hash,
+            time: job.context.header.time(),
+            transactions: count,
+            bytes: job.bytes.len() as u64,
+        });
         let (time, blocks_left) =
             (tree.time(job.context.node), tree.height(tree.best()).blocks_above(job.context.height));
         self.reporter.log().update_tip(&Tip {

@@ -116,7 +116,7 @@ pub(crate) fn layout(options: &Options) -> Layout {
 
 /// A teller with the log of this folder.
 pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &Layout, job: &str) -> Reporter<'e> {
-    let log = Log::open(&*options.disk, layout.net_dir(), options.clock);
+    let log = Log::open(options.disk.clone(), layout.net_dir(), options.clock);
     log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));
     // The widest is the last; few messages at a time are left to narrower ones.
     if let Some(sha256) = simd::sha256::Lanes::allowed().last() {

@@ -21,9 +21,9 @@ use crate::fault::Fault;
 use crate::feed::BlockFeed;
 use crate::index::{BlockIndex, Headers, SharedIndex};
 use crate::indexing::Indexing;
-use crate::options::Options;
+use crate::options::{Options, unix_seconds};
 use crate::report::Reporter;
-use crate::tree::NodeId;
+use crate::tree::{NodeId, Tree};
 use crate::turn::Turn;
 use crate::writer::{BlockFileSetup, Writer};
 use consensus::Params;
@@ -138,6 +138,13 @@ impl<'e> DataDir<'e> {
     pub(crate) fn height_and_hash(&self, id: NodeId) -> (Height, BlockHash) {
         let headers = self.headers();
         (headers.height(id), headers.hash(id))
+    }
+
+    /// Core's Initial Block Download state, were `tip` the last connected block.
+    pub(crate) fn is_initial(&self, tree: &Tree, tip: NodeId) -> bool {
+        let (options, now) = (self.options, unix_seconds(self.options.clock));
+        let (work, time) = (tree.work(tip), tree.time(tip));
+        crate::headers::is_initial(work, time, options.minimum_chain_work, options.sizes.tip_age_max_s, now)
     }
 
     /// Checks what always holds of the block index, where that is wanted and its turn.

@@ -9,7 +9,7 @@
 use super::{Assumed, DataDir, Mode};
 use crate::fault::Fault;
 use crate::index::BlockIndex;
-use crate::options::{Options, Prune, unix_seconds};
+use crate::options::{Options, Prune};
 use crate::tree::NodeId;
 use disk::Disk;
 use primitives::Height;
@@ -81,14 +81,7 @@ impl DataDir<'_> {
             let (tree, tip) = (index.headers(), index.tip());
             let best = tree.best();
             // Without peers the blocks come from files, and Core calls that the initial download, too.
-            let initial = self.feed.arrivals.is_none()
-                || crate::headers::is_initial(
-                    tree.work(tip),
-                    tree.time(tip),
-                    self.options.minimum_chain_work,
-                    self.options.sizes.tip_age_max_s,
-                    unix_seconds(self.options.clock),
-                );
+            let initial = self.feed.arrivals.is_none() || self.is_initial(&tree, tip);
             prune::Prune {
                 target_bytes: bytes,
                 buffer_bytes: self.options.sizes.prune_buffer_bytes,

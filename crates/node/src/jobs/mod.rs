@@ -202,6 +202,7 @@ fn telling<'f, T>(
                 std::thread::park_timeout(std::time::Duration::from_millis(100));
                 datadir.reporter.progress(|| stats.snapshot());
             }
+            datadir.reporter.last_progress(stats.snapshot());
         })?;
         let _end = AtEnd(|| {
             done.store(true, Relaxed);

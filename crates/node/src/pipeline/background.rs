@@ -22,6 +22,7 @@ impl Pipeline<'_> {
     /// What the coins belong to is made durable before them.
     fn sync(&self) -> Result<usize, Fault> {
         let tip = self.scheduler().writing().tip();
+        self.stats.begin_flush();
         let (result, now) = self.stats.timed(Stage::Sync, || self.backend.sync(tip));
         result?;
         Ok(self.scheduler().synced(now))

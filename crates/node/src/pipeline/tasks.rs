@@ -111,6 +111,7 @@ impl Pipeline<'_> {
         }
         let (result, now) = self.stats.timed_for(Stage::LookUp, flight.times(), || self.fill_answers(flight, &misses));
         result?;
+        self.stats.add_look_up(flight.times().busy(Stage::LookUp));
         let bytes = flight.answer_bytes();
         let mut scheduler = self.scheduler();
         scheduler.grow(seq, bytes);

@@ -102,6 +102,7 @@ fn sync(
             Event::Refused { height, hash, why } => {
                 said.lock().unwrap().push(format!("refused {height} {hash}: {why}"))
             }
+            Event::Ready | Event::Tip { .. } => {}
             Event::Progress(_) => {
                 if start.elapsed() > MINUTE {
                     options.stop.store(true, Ordering::Relaxed);

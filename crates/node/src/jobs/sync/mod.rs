@@ -26,7 +26,7 @@ use crate::tree::{Fate, NodeId};
 use consensus::Chain;
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
 pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
-use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound};
+use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Peers};
 use primitives::BlockHash;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -81,6 +81,8 @@ pub struct PeerSettings {
     pub whitebind: Vec<(SocketAddr, Permissions)>,
     /// Most inbound connections; the network's default without.
     pub inbound_max: Option<usize>,
+    /// What the connections may be asked through while the sync runs.
+    pub control: Arc<Peers>,
 }
 
 /// Whether `text` can be an address of `--connect` or `--addnode`.
@@ -109,6 +111,17 @@ enum Phase {
     Tip,
     /// The chain up to the base block of the snapshot.
     Past,
+}
+
+impl Phase {
+    /// In a word or two.
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Headers(_) => "headers",
+            Phase::Tip => "following the chain",
+            Phase::Past => "validating the snapshot's past",
+        }
+    }
 }
 
 /// What the two threads share.
@@ -190,8 +203,10 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
     };
     let (sender, receiver) = channel();
     let unserved = Arc::new(Unserved::default());
-    let network = Arc::new(start_network(datadir, config, sender, unserved.clone())?);
+    let network = Arc::new(start_network(datadir, (config, sync.peers.control.clone()), sender, unserved.clone())?);
     live.set_network(network.clone());
+    *lock(&datadir.reporter.phase) = phase.name();
+    datadir.reporter.ready();
     let shared = Shared {
         datadir,
         phase,
@@ -297,7 +312,7 @@ fn is_at_tip_of_headers(shared: &Shared<'_, '_>) -> bool {
 /// Starts the network's threads, which see the chain through the index.
 fn start_network(
     datadir: &DataDir<'_>,
-    config: Config,
+    (config, peers): (Config, Arc<Peers>),
     sender: Sender<Event>,
     unserved: Arc<Unserved>,
 ) -> Result<Network, Fault> {
@@ -312,7 +327,7 @@ fn start_network(
         tip_age_max_s: datadir.options.sizes.tip_age_max_s,
         unserved,
     });
-    let network = Network::start(config, chain, sender).map_err(|why| {
+    let network = Network::start_for(peers, config, chain, sender).map_err(|why| {
         if why.kind() == std::io::ErrorKind::WouldBlock {
             return threads::refused("ffwd-net", &why);
         }
@@ -469,6 +484,11 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             told = engine.tip();
             datadir.check_index();
             shared.network.new_tip();
+            let (height, hash, is_initial) = {
+                let tree = datadir.headers();
+                (tree.height(told), tree.hash(told), datadir.is_initial(&tree, told))
+            };
+            datadir.reporter.tip(height, hash, is_initial);
         }
         if is_done(shared, engine, sync.exit_at_tip) {
             return Ok(Activated::Tip);

@@ -31,6 +31,7 @@ pub(super) fn tell(shared: &Shared<'_, '_>, stats: &Stats, mut cache: FollowingC
         measure(shared, &stats.snapshot());
         datadir.reporter.progress(|| stats.snapshot());
     }
+    datadir.reporter.last_progress(stats.snapshot());
 }
 
 /// What there is to do: the blocks of the best header chain.
@@ -38,10 +39,12 @@ fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
     let (datadir, reporter) = (shared.datadir, &shared.datadir.reporter);
     let progress = shared.network.progress();
     reporter.peers.store((progress.outbound_count + progress.inbound_count) as u32, Relaxed);
-    let (best, work) = {
-        let tree = datadir.headers();
-        (tree.height(tree.best()), tree.work(tree.best()))
+    let (best, work, is_initial) = {
+        let index = datadir.index.read();
+        let tree = index.headers();
+        (tree.height(tree.best()), tree.work(tree.best()), datadir.is_initial(tree, index.tip()))
     };
+    reporter.is_current.store(!is_initial, Relaxed);
     reporter.headers.store(best, Relaxed);
     reporter.presync.store(progress.presync_height.unwrap_or(Height::GENESIS), Relaxed);
     if work >= datadir.options.minimum_chain_work {
