@@ -7,6 +7,7 @@ pub(crate) mod indexes;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 pub(crate) mod server;
+pub(crate) mod service;
 
 pub(crate) use coins::{Coins, CoinsInfo};
 
@@ -68,6 +69,10 @@ pub(crate) enum Command {
     Filter(indexes::Filter),
     /// Show the transaction that spends an output, from txospenderindex
     Spender(indexes::Spender),
+    /// Show a running sync on a full screen
+    Top(service::Top),
+    /// Write man pages and shell completions into a directory
+    Manuals(service::Manuals),
     /// Inspect, write, load and compare UTXO sets
     #[command(subcommand)]
     Coins(Coins),
@@ -244,6 +249,8 @@ pub(crate) struct Sync {
     pub(crate) maxoutbound: u8,
     #[command(flatten)]
     pub(crate) server: server::Server,
+    #[command(flatten)]
+    pub(crate) notify: service::Notify,
     #[command(flatten)]
     pub(crate) writing: Writing,
     #[command(flatten)]

@@ -7,6 +7,7 @@
 use crate::args::Dbcache;
 use crate::args::lab::Demo;
 use crate::progress::{Reporter, say};
+use crate::signals::Hangup;
 use crate::{Failure, heed_ctrl_c, lab_command, output, settings};
 use consensus::{Chain, Params};
 use lab::chain;
@@ -43,7 +44,8 @@ pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
     let made = lab_command::make(&wanted)?;
     let options = options(datadir.clone(), given.par.unwrap_or(0));
     let reporter = Reporter::new(&options);
-    heed_ctrl_c(&options, &reporter)?;
+    let stopping = reporter.clone();
+    heed_ctrl_c(&options, &reporter, Hangup::Ends, move || stopping.stopping())?;
     say("reindexing it, with every script verified");
     let events = |event| reporter.event(event);
     let done = jobs::reindex(&options, false, &events);

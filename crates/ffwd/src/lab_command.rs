@@ -4,6 +4,7 @@ use crate::args::Dbcache;
 use crate::args::lab::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun};
 use crate::block_bar::BlockBar;
 use crate::progress::say;
+use crate::signals;
 use crate::{Failure, INTERRUPTED, output, settings};
 use lab::chain::Signatures;
 use lab::plot::{PlotError, PlotOptions, PlotReport};
@@ -133,8 +134,7 @@ fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
         }
         say("stopping: the run in progress is ended; a second Ctrl-C ends at once");
     };
-    ctrlc::set_handler(handler)
-        .map_err(|why| Failure::Fault(format!("the handler for Ctrl-C cannot be set: {why}")))?;
+    signals::heed(signals::Hangup::Ends, handler)?;
     let report = match lab::run::run(&options) {
         Ok(report) => report,
         Err(stopped @ RunError::Stopped { .. }) => {

@@ -20,13 +20,17 @@ mod heap;
 mod lab_command;
 mod limits;
 mod look_up;
+mod manuals;
 mod output;
 mod progress;
 mod serve;
 mod server_settings;
+mod services;
 mod settings;
+mod signals;
 mod spelling;
 mod sync_settings;
+mod top;
 
 use args::{Cli, Command, Common, HashType, Info, Verify, Writing};
 use clap::Parser;
@@ -34,7 +38,9 @@ use node::Fault;
 use node::jobs::{self, FromSnapshot};
 use node::options::{Event, Events, Options, Report};
 use progress::Reporter;
+use services::Services;
 use settings::Settings;
+use signals::Hangup;
 use simd::cpu::{self, Cpu};
 use std::fmt;
 use std::process::ExitCode;
@@ -100,6 +106,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             let mut sync = settings.sync(&given)?;
             let server = serve::Wanted::of(settings.server(&given.server, false)?, false);
             sync.handle = server.handle();
+            settings.commands = settings.files.commands(&given.notify);
             // A sync that follows the chain has no end of its own: stopping it is success.
             let ends = given.exit_at_tip;
             let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
@@ -128,6 +135,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Tx(given) => look_up::tx(&given),
         Command::Filter(given) => look_up::filter(&given),
         Command::Spender(given) => look_up::spender(&given),
+        Command::Top(given) => top::run(&given),
+        Command::Manuals(given) => manuals::run(&given),
         Command::Coins(given) => coins_command::run(given),
         #[cfg(feature = "lab")]
         Command::Lab(given) => {
@@ -146,10 +155,15 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>) -> Result<Setting
 /// A reporter that has printed the settings' notes, and the handler for Ctrl-C.
 pub(crate) fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     let reporter = Reporter::new(&settings.options);
-    heed_ctrl_c(&settings.options, &reporter)?;
+    let stopping = reporter.clone();
+    heed_ctrl_c(&settings.options, &reporter, Hangup::Ends, move || stopping.stopping())?;
+    tell_notes(settings, &reporter);
+    Ok(reporter)
+}
+
+fn tell_notes(settings: &Settings, reporter: &Reporter) {
     settings.notes().into_iter().for_each(|note| reporter.event(Event::Note(note)));
     settings.warnings.iter().for_each(|warning| reporter.event(Event::Warning(warning.clone())));
-    Ok(reporter)
 }
 
 /// The same for a command that writes nothing: it ends at the first Ctrl-C.
@@ -161,16 +175,21 @@ pub(crate) fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Fail
 }
 
 /// The first Ctrl-C commits and stops, the second one exits; where nothing is left to commit the first one does.
-/// SIGTERM and SIGHUP count as Ctrl-C.
-fn heed_ctrl_c(options: &Options, reporter: &Arc<Reporter>) -> Result<(), Failure> {
+/// SIGTERM counts as Ctrl-C. `stopping` is called at the first.
+fn heed_ctrl_c(
+    options: &Options,
+    reporter: &Arc<Reporter>,
+    hangup: Hangup,
+    stopping: impl Fn() + Send + 'static,
+) -> Result<(), Failure> {
     let (stop, reporter) = (options.stop.clone(), reporter.clone());
     let handler = move || {
         if reporter.may_end_at_once() || stop.swap(true, Ordering::SeqCst) {
             std::process::exit(INTERRUPTED.into());
         }
-        reporter.stopping();
+        stopping();
     };
-    ctrlc::set_handler(handler).map_err(|why| Failure::Fault(format!("the handler for Ctrl-C cannot be set: {why}")))
+    signals::heed(hangup, handler)
 }
 
 /// Runs a job that connects blocks, counts the UTXO set, and prints both.
@@ -185,9 +204,20 @@ pub(crate) fn work(
     let options = &settings.options;
     let heap = heap::record(settings.heap, &options.datadir.join(options.params.chain.net_dir()))?;
     limits::check(options.par, options.dbcache_bytes)?;
-    let reporter = begin(settings)?;
-    let events = |event| reporter.event(event);
+    let reporter = Reporter::new(options);
+    let services = Services::start(settings, &reporter)?;
+    let (told, also) = (reporter.clone(), services.clone());
+    heed_ctrl_c(options, &reporter, Hangup::ReopensLog, move || {
+        also.stopping();
+        told.stopping();
+    })?;
+    tell_notes(settings, &reporter);
+    let events = |event: Event| {
+        services.event(&event);
+        reporter.event(event);
+    };
     let done = job(options, &events);
+    services.stopping();
     reporter.finish();
     if let Some(heap) = heap {
         heap.end();

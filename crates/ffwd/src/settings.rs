@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
+use watch::notify::Commands;
 
 /// Options of bitcoind that change the data directory beyond the job, and the command that does it here: refused in files.
 const REFUSED: [(&str, &str); 3] = [
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     /// Settings that may not do what was meant.
     pub(crate) warnings: Vec<String>,
     pub(crate) files: Files,
+    /// What is run when something happens.
+    pub(crate) commands: Commands,
 }
 
 /// The files' settings for one network, and those that were used.
@@ -147,7 +150,7 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicB
         notes.push(chosen(&options));
     }
     let heap = writing.is_some_and(|given| debug(given).contains(&DebugCategory::Heap));
-    Ok(Settings { options, heap, notes, warnings, files })
+    Ok(Settings { options, heap, notes, warnings, files, commands: Commands::default() })
 }
 
 fn options(

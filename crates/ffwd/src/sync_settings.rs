@@ -74,6 +74,7 @@ impl Settings {
             only_networks,
             whitelist,
             whitebind,
+            control: std::sync::Arc::default(),
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
         };
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));

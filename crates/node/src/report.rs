@@ -39,7 +39,7 @@ pub(crate) struct Reporter<'e> {
     /// The last blocks connected.
     recent: Mutex<VecDeque<RecentBlock>>,
     /// What this part of the work does, in a word or two.
-    pub(crate) phase: Mutex<&'static str>,
+    phase: Mutex<&'static str>,
     /// Why the chain may end below the best one.
     pub(crate) shortfall: Shortfall,
     /// Changes of the chain since the start, for `-checkblockindex`.
@@ -143,8 +143,9 @@ impl<'e> Reporter<'e> {
         (self.events)(Event::Tip { height, hash, initial_download });
     }
 
-    /// A sync follows the chain from here on.
-    pub(crate) fn ready(&self) {
+    /// A sync has its peers from here on; `phase` says for what.
+    pub(crate) fn ready(&self, phase: &'static str) {
+        *lock(&self.phase) = phase;
         (self.events)(Event::Ready);
     }
 

@@ -26,7 +26,7 @@ use crate::tree::{Fate, NodeId};
 use consensus::Chain;
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
 pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
-use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Peers};
+use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Peers, Want};
 use primitives::BlockHash;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -205,8 +205,7 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
     let unserved = Arc::new(Unserved::default());
     let network = Arc::new(start_network(datadir, (config, sync.peers.control.clone()), sender, unserved.clone())?);
     live.set_network(network.clone());
-    *lock(&datadir.reporter.phase) = phase.name();
-    datadir.reporter.ready();
+    datadir.reporter.ready(phase.name());
     let shared = Shared {
         datadir,
         phase,
@@ -233,11 +232,7 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
         datadir.reporter.shortfall.clock_behind();
     }
     let undelivered = progress.undelivered;
-    for block in &undelivered {
-        datadir
-            .reporter
-            .note(format!("Block {} at height {} was announced, and no peer gave it", block.hash, block.height));
-    }
+    tell_undelivered(datadir, &undelivered);
     let is_suspect = is_suspect(&shared, &engine);
     shared.network.halt();
     // The last thing that the network says.
@@ -249,6 +244,12 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
     let report = report(datadir, &engine, height_start, activated == Activated::Stopped);
     let undelivered = undelivered.iter().map(|block| (block.height, block.hash)).collect();
     Ok(Ended { report: Report { undelivered, ..report }, is_suspect })
+}
+
+fn tell_undelivered(datadir: &DataDir<'_>, blocks: &[Want]) {
+    for Want { hash, height } in blocks {
+        datadir.reporter.note(format!("Block {hash} at height {height} was announced, and no peer gave it"));
+    }
 }
 
 /// Connects what is stored already; who asks meanwhile is answered.

@@ -1,0 +1,44 @@
+//! Options for who runs ffwd as a service, and the commands that serve a person: what is run when something happens, the
+//! full screen, man pages.
+
+use super::chain_parser;
+use clap::Args;
+use consensus::Chain;
+use std::path::PathBuf;
+
+/// Commands that are run when something happens, with Core's names.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Commands that are told")]
+pub(crate) struct Notify {
+    /// Run this command when the best block changes, after the initial block download; %s is its hash (repeatable)
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) blocknotify: Vec<String>,
+    /// Run this command when a warning is given; %s is the message (repeatable)
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) alertnotify: Vec<String>,
+    /// Run this command when the program is ready (repeatable)
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) startupnotify: Vec<String>,
+}
+
+/// `ffwd top`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Top {
+    /// Host of the server that is asked
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    pub(crate) rpcconnect: String,
+    /// Its port [default: the network's]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) rpcport: Option<u16>,
+    /// Network [default: main]
+    #[arg(long, value_parser = chain_parser())]
+    pub(crate) chain: Option<Chain>,
+}
+
+/// `ffwd manuals`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Manuals {
+    /// Directory for man pages and completions; it is made
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}

@@ -1,0 +1,59 @@
+//! `ffwd manuals`: man pages and shell completions, made from the options themselves.
+//!
+//! ```text
+//! DIR/man/ffwd.1, ffwd-sync.1, ..    DIR/completions/ffwd.bash, _ffwd (zsh), ffwd.fish
+//! ```
+
+use crate::args::{Cli, service};
+use crate::{Failure, output};
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The shells.
+const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+/// Writes them.
+///
+/// # Errors
+///
+/// [`Failure::Fault`] with the directory.
+pub(crate) fn run(given: &service::Manuals) -> Result<ExitCode, Failure> {
+    write(&given.dir).map_err(|why| Failure::Fault(format!("{}: {why}", given.dir.display())))?;
+    output::print(&format!("man pages and completions are in {}", given.dir.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(dir: &Path) -> io::Result<()> {
+    let (man, completions) = (dir.join("man"), dir.join("completions"));
+    std::fs::create_dir_all(&man)?;
+    std::fs::create_dir_all(&completions)?;
+    clap_mangen::generate_to(Cli::command(), &man)?;
+    for shell in SHELLS {
+        clap_complete::generate_to(shell, &mut Cli::command(), "ffwd", &completions)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page_and_every_shell_its_completions() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path()).unwrap();
+        let read =
+            |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap_or_else(|why| panic!("{name}: {why}"));
+        for command in Cli::command().get_subcommands() {
+            let page = read(&format!("man/ffwd-{}.1", command.get_name()));
+            assert!(page.contains(".TH ffwd-"), "{page}");
+        }
+        assert!(read("man/ffwd-sync.1").contains("dbcache"));
+        for name in ["ffwd.bash", "_ffwd", "ffwd.fish"] {
+            assert!(read(&format!("completions/{name}")).contains("dbcache"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `ffwd top`: a running sync on a full screen, from the events of its page.
+//!
+//! One thread reads the events, and connects again when they end; the screen is drawn anew with each of them, and for keys.
+
+mod screen;
+
+use crate::args::service::Top;
+use crate::{Failure, INTERRUPTED};
+use consensus::{Chain, Params};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use watch::View;
+
+/// Time between two tries to connect.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long keys are waited for before the screen is looked at again.
+const LOOK: Duration = Duration::from_millis(150);
+/// Bytes of one event.
+const EVENT_BYTES_MAX: u64 = 4 << 20;
+
+/// What the reading thread says.
+enum News {
+    View(Box<View>),
+    Lost(String),
+}
+
+/// Shows the screen until `q`.
+///
+/// # Errors
+///
+/// There is no terminal, or it fails.
+pub(crate) fn run(given: &Top) -> Result<ExitCode, Failure> {
+    let chain = given.chain.unwrap_or(Chain::Main);
+    let port = given.rpcport.unwrap_or(Params::new(chain).rpc_port);
+    let host = if given.rpcconnect.contains(':') && !given.rpcconnect.starts_with('[') {
+        format!("[{}]", given.rpcconnect)
+    } else {
+        given.rpcconnect.clone()
+    };
+    let url = format!("http://{host}:{port}/events");
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure::Fault(format!(
+            "ffwd top needs a terminal; without one, read {} or {}",
+            url.replace("/events", "/metrics"),
+            url.replace("/events", "/")
+        )));
+    }
+    let (sender, news) = channel();
+    let from = url.clone();
+    std::thread::Builder::new()
+        .name("events".to_owned())
+        .spawn(move || read_all(&from, &sender))
+        .map_err(|why| Failure::Fault(format!("no thread to read events with: {why}")))?;
+    let mut terminal = ratatui::init();
+    let shown = show(&mut terminal, &url, &news);
+    ratatui::restore();
+    shown.map_err(|why| Failure::Fault(format!("the terminal: {why}")))
+}
+
+fn show(terminal: &mut ratatui::DefaultTerminal, url: &str, news: &Receiver<News>) -> std::io::Result<ExitCode> {
+    let (mut view, mut state) = (None, format!("connecting to {url}"));
+    loop {
+        for one in news.try_iter() {
+            match one {
+                News::View(new) => (view, state) = (Some(new), String::new()),
+                News::Lost(why) => state = why,
+            }
+        }
+        terminal.draw(|frame| screen::draw(frame, view.as_deref(), &state))?;
+        if !event::poll(LOOK)? {
+            continue;
+        }
+        if let Event::Key(key) = event::read()?
+            && key.kind == KeyEventKind::Press
+        {
+            let is_control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+            match key.code {
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(ExitCode::SUCCESS),
+                _ if is_control_c => return Ok(ExitCode::from(INTERRUPTED)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Reads events for ever; ends when nothing takes them.
+fn read_all(url: &str, sender: &Sender<News>) {
+    loop {
+        let why = match read(url, sender) {
+            Ok(()) => "the connection ended".to_owned(),
+            Err(why) => why,
+        };
+        let hint = "is a sync with --server running, and is this its port?";
+        if sender.send(News::Lost(format!("{url}: {why}; trying again ({hint})"))).is_err() {
+            return;
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
+/// Reads the events of one connection.
+fn read(url: &str, sender: &Sender<News>) -> Result<(), String> {
+    let agent = ureq::Agent::config_builder().timeout_connect(Some(Duration::from_secs(5))).build().new_agent();
+    let answer = agent.get(url).header("Accept", "text/event-stream").call().map_err(|why| why.to_string())?;
+    let mut lines = BufReader::new(answer.into_body().into_reader());
+    loop {
+        let mut line = String::new();
+        let count = std::io::Read::take(&mut lines, EVENT_BYTES_MAX).read_line(&mut line);
+        if count.map_err(|why| why.to_string())? == 0 {
+            return Ok(());
+        }
+        if let Some(text) = line.strip_prefix("data:") {
+            let view = serde_json::from_str(text).map_err(|why| format!("not an event of ffwd's: {why}"))?;
+            if sender.send(News::View(view)).is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    #[test]
+    fn events_are_read_until_their_end_and_what_is_none_is_named() {
+        let view = View { height: 7, ..View::default() };
+        let good = format!(": hello\n\ndata: {}\n\n", serde_json::to_string(&view).unwrap());
+        for (row, body, want) in
+            [("good", good.as_str(), Ok(1)), ("none", "data: {}\n\n", Err("not an event")), ("empty", "", Ok(0))]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}/events", listener.local_addr().unwrap());
+            let answer =
+                format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{body}");
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+            });
+            let (sender, news) = channel();
+            let got = read(&url, &sender);
+            server.join().unwrap();
+            drop(sender);
+            let heights: Vec<u32> = news
+                .iter()
+                .filter_map(|one| if let News::View(view) = one { Some(view.height) } else { None })
+                .collect();
+            match want {
+                Ok(count) => assert_eq!((got, heights), (Ok(()), vec![7; count]), "{row}"),
+                Err(why) => assert!(got.unwrap_err().contains(why), "{row}"),
+            }
+        }
+    }
+}

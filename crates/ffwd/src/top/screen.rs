@@ -1,0 +1,243 @@
+//! What `ffwd top` draws.
+
+use primitives::human;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Gauge, Paragraph, Row, Table};
+use watch::View;
+use watch::view::PeerView;
+
+/// Lines of the head: height, bar, rates.
+const HEAD: u16 = 5;
+/// Lines of stages and cache, with their frame.
+const MIDDLE: u16 = 13;
+/// Columns of a terminal that has room for two boxes beside each other.
+const WIDE: u16 = 90;
+
+fn soft() -> Style {
+    Style::default().fg(Color::Gray)
+}
+
+fn framed(title: String) -> Block<'static> {
+    Block::default().borders(Borders::TOP).border_style(Style::default().fg(Color::DarkGray)).title(title)
+}
+
+/// Draws a view, or why there is none; `state` says what is wrong, if anything.
+pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str) {
+    let area = frame.area();
+    let [head, middle, peers, log, foot] = Layout::vertical([
+        Constraint::Length(HEAD),
+        Constraint::Length(MIDDLE),
+        Constraint::Fill(2),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(Paragraph::new(foot_line(view, state)), foot);
+    let Some(view) = view else { return };
+    draw_head(frame, head, view);
+    if area.width >= WIDE {
+        let [left, right] = Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(middle);
+        draw_stages(frame, left, view);
+        draw_cache(frame, right, view);
+    } else {
+        draw_stages(frame, middle, view);
+    }
+    draw_peers(frame, peers, view);
+    draw_log(frame, log, view);
+}
+
+fn foot_line(view: Option<&View>, state: &str) -> Line<'static> {
+    let version = view.map_or_else(String::new, |view| format!("ffwd {} · {} · ", view.version, view.chain));
+    if state.is_empty() {
+        Line::styled(format!("{version}q quits"), soft())
+    } else {
+        Line::styled(format!("{version}q quits · {state}"), Style::default().fg(Color::Yellow))
+    }
+}
+
+fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let [first, bar, second, rates] = Layout::vertical([Constraint::Length(1); 4]).areas(area);
+    let bold = Style::default().add_modifier(Modifier::BOLD);
+    let behind = view.height_end > view.height;
+    let mut words = vec![Span::styled(human::count(view.height.into()), bold)];
+    if let Some(height) = view.presync {
+        words.push(Span::styled(format!("  looking at headers: {}", human::count(height.into())), soft()));
+    } else if behind {
+        words.push(Span::styled(format!(" of {}", human::count(view.height_end.into())), soft()));
+    }
+    words.push(Span::styled(format!("   {}", phase(view)), soft()));
+    frame.render_widget(Paragraph::new(Line::from(words)), first);
+    let share = if behind { view.share.clamp(0.0, 1.0) } else { 1.0 };
+    let gauge = Gauge::default().ratio(share).use_unicode(true).label(format!("{:.1} %", share * 100.0));
+    frame.render_widget(gauge.gauge_style(Style::default().fg(Color::Rgb(214, 122, 62)).bg(Color::DarkGray)), bar);
+    let to_go = match view.to_go_s {
+        Some(seconds) if behind => format!("{} to go at this speed", human::duration(seconds)),
+        _ if behind => "measuring the speed".to_owned(),
+        _ => "every known block is connected".to_owned(),
+    };
+    let limit = if view.limit.is_empty() { String::new() } else { format!(", limited by the {}", view.limit) };
+    frame.render_widget(Paragraph::new(format!("{to_go}{limit}")), second);
+    let line = format!(
+        "{} blocks/s   {} MB/s   {} inputs/s   {} processors busy   up {}",
+        human::figure(view.blocks_per_s),
+        human::figure(view.bytes_per_s / 1e6),
+        human::figure(view.inputs_per_s),
+        human::figure(view.machine.processors),
+        human::duration(view.uptime_s)
+    );
+    frame.render_widget(Paragraph::new(line).style(soft()), rates);
+}
+
+fn phase(view: &View) -> &str {
+    match view.state.as_str() {
+        "starting" => "opening the data directory",
+        "current" => "at the tip of the chain",
+        "stopping" => "stopping: what is connected is committed first",
+        "serving" => "serving a data directory, without peers",
+        _ => &view.phase,
+    }
+}
+
+fn draw_stages(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let busy: f64 = view.stages.iter().map(|stage| stage.busy).sum();
+    let all = busy.max(view.workers as f64).max(1.0);
+    let width = usize::from(area.width).saturating_sub(44).clamp(4, 40);
+    let rows = view.stages.iter().map(|stage| {
+        let share = stage.busy / all;
+        let bar = "█".repeat((share * width as f64).round() as usize);
+        let waiting = if stage.queue >= 1.5 { format!("{:.0} wait", stage.queue) } else { String::new() };
+        Row::new([stage.name.replace('_', " "), format!("{:>3.0} %", share * 100.0), bar, waiting])
+    });
+    let widths = [Constraint::Length(18), Constraint::Length(6), Constraint::Length(width as u16), Constraint::Fill(1)];
+    let title = format!("Where the time goes: {} of {} threads busy ", human::figure(busy), view.workers);
+    frame.render_widget(Table::new(rows, widths).block(framed(title)), area);
+}
+
+fn draw_cache(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let (cache, machine) = (&view.cache, &view.machine);
+    let flush = cache.flush_mean_s.map_or_else(String::new, |seconds| format!(", {} each", human::duration(seconds)));
+    let rate = |bytes: f64| format!("{} MB/s", human::figure(bytes / 1e6));
+    let hits = cache.hit_rate.map_or_else(|| "–".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
+    let free = machine.free_bytes.map_or_else(|| "–".to_owned(), human::bytes);
+    let rows = [
+        ("coins", human::count(cache.coins)),
+        ("cache", format!("{} of {}", human::bytes(cache.bytes), human::bytes(cache.bytes_max))),
+        ("found in memory", hits),
+        ("flushes", format!("{}{flush}", human::count(cache.flushes))),
+        ("compactions", human::count(cache.compactions)),
+        ("memory", human::bytes(machine.anonymous_bytes)),
+        ("disk reads", rate(machine.read_per_s)),
+        ("disk writes", rate(machine.written_per_s)),
+        ("disk free", free),
+        ("reorgs, refused", format!("{}, {}", view.reorgs, view.refused.iter().map(|(_, count)| count).sum::<u64>())),
+    ];
+    let rows = rows.map(|(name, value)| Row::new([Span::styled(name, soft()), Span::raw(value)]));
+    let widths = [Constraint::Length(17), Constraint::Fill(1)];
+    frame.render_widget(Table::new(rows, widths).block(framed("Coins and machine ".to_owned())), area);
+}
+
+fn draw_peers(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let mut peers: Vec<&PeerView> = view.peers.iter().collect();
+    peers.sort_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s).then(a.id.cmp(&b.id)));
+    let rows = peers.into_iter().map(|peer| {
+        let stalls = peer.stalls_s.filter(|&seconds| seconds > 1.0);
+        let speed = match stalls {
+            Some(seconds) => format!("stalls for {}", human::duration(seconds)),
+            None => format!("{} MB/s", human::figure(peer.bytes_per_s / 1e6)),
+        };
+        let style = if stalls.is_some() { Style::default().fg(Color::Yellow) } else { Style::default() };
+        Row::new([
+            peer.address.clone(),
+            format!("{}, {}", if peer.inbound { "in" } else { "out" }, peer.transport),
+            speed,
+            human::bytes(peer.received),
+            peer.in_flight.to_string(),
+            peer.agent.clone(),
+        ])
+        .style(style)
+    });
+    let widths = [
+        Constraint::Length(28),
+        Constraint::Length(8),
+        Constraint::Length(18),
+        Constraint::Length(10),
+        Constraint::Length(9),
+        Constraint::Fill(1),
+    ];
+    let title = format!("Peers: {} received, {} sent ", human::bytes(view.received), human::bytes(view.sent));
+    let head = Row::new(["address", "way", "speed", "received", "asked for", "program"]).style(soft());
+    frame.render_widget(Table::new(rows, widths).header(head).block(framed(title)), area);
+}
+
+fn draw_log(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let room = usize::from(area.height.saturating_sub(1));
+    let first = view.log.len().saturating_sub(room);
+    let line = |line: &watch::view::LogLine| {
+        let style = match line.level.as_str() {
+            "warning" => Style::default().fg(Color::Yellow),
+            "error" => Style::default().fg(Color::Red),
+            _ => Style::default(),
+        };
+        Line::styled(line.text.clone(), style)
+    };
+    let lines: Vec<Line<'_>> = view.log[first..].iter().map(line).collect();
+    frame.render_widget(Paragraph::new(lines).block(framed("What was said ".to_owned())), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use watch::view::{LogLine, StageView};
+
+    fn drawn(width: u16, height: u16, view: Option<&View>, state: &str) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, view, state)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn screen_has_what_matters_at_every_size() {
+        let stage = StageView { name: "look_up".to_owned(), busy: 1.0, queue: 4.0, total_s: 9.0 };
+        let peer = PeerView { address: "203.0.113.7:8333".to_owned(), stalls_s: Some(3.0), ..PeerView::default() };
+        let said = LogLine { time: 1, level: "warning".to_owned(), text: "the disk is slow".to_owned() };
+        let view = View {
+            height: 612_345,
+            height_end: 975_310,
+            share: 0.4137,
+            to_go_s: Some(9312.0),
+            limit: "processor".to_owned(),
+            workers: 2,
+            stages: vec![stage],
+            peers: vec![peer],
+            log: vec![said],
+            ..View::default()
+        };
+        let text = drawn(120, 40, Some(&view), "");
+        for want in [
+            "612,345 of 975,310",
+            "41.4 %",
+            "2 h 35 min to go",
+            "look up",
+            "50 %",
+            "4 wait",
+            "203.0.113.7:8333",
+            "stalls for 3.00 s",
+            "the disk is slow",
+            "Coins and machine",
+            "q quits",
+        ] {
+            assert!(text.contains(want), "{want} is not in\n{text}");
+        }
+        for (width, height) in [(1, 1), (20, 5), (40, 20), (80, 24), (300, 100)] {
+            drawn(width, height, Some(&view), "");
+            drawn(width, height, Some(&View::default()), "lost");
+        }
+        let lost = drawn(80, 24, None, "127.0.0.1:8332: refused");
+        assert!(lost.contains("refused") && lost.contains("q quits"), "{lost}");
+    }
+}

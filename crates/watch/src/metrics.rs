@@ -1,0 +1,317 @@
+//! Metrics in Prometheus' text format. Names and units by its rules: base units, `_total` for what only grows.
+//!
+//! docs/server.md has the list of them; what a name means stands here alone, in its help text.
+
+use crate::sight::{STATES, Sight};
+use node::histogram::Histogram;
+use node::stats::STAGES;
+use prometheus::proto::{
+    Bucket, Counter, Gauge, Histogram as ProtoHistogram, LabelPair, Metric, MetricFamily, MetricType,
+};
+use prometheus::{Encoder, TextEncoder};
+
+/// The content type of the text.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Reasons for which blocks are refused most often: their series are there before the first of them.
+const REASONS: [&str; 4] =
+    ["bad-txnmrklroot", "bad-txns-inputs-missingorspent", "block-script-verify-flag-failed", "high-hash"];
+/// Kinds of connections whose series are there before the first of them.
+const KINDS: [(&str, &str, &str); 4] = [
+    ("inbound", "inbound", "v1"),
+    ("inbound", "inbound", "v2"),
+    ("outbound", "outbound-full-relay", "v1"),
+    ("outbound", "outbound-full-relay", "v2"),
+];
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+struct Families(Vec<MetricFamily>);
+
+impl Families {
+    fn add(&mut self, kind: MetricType, name: &str, help: &str, metrics: Vec<Metric>) {
+        if metrics.is_empty() {
+            return; // A family without a series has no lines.
+        }
+        let mut family = MetricFamily::default();
+        family.set_name(name.to_owned());
+        family.set_help(help.to_owned());
+        family.set_field_type(kind);
+        family.set_metric(metrics);
+        self.0.push(family);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.add(MetricType::GAUGE, name, help, vec![gauge(&[], value)]);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: f64) {
+        self.add(MetricType::COUNTER, name, help, vec![counter(&[], value)]);
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        let mut metric = Metric::default();
+        let mut out = ProtoHistogram::default();
+        let (mut sum, mut buckets) = (0, Vec::new());
+        for (bound, count) in histogram.bounds.iter().zip(histogram.counts) {
+            sum += count;
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(*bound);
+            bucket.set_cumulative_count(sum);
+            buckets.push(bucket);
+        }
+        out.set_bucket(buckets);
+        out.set_sample_count(histogram.counts.iter().sum());
+        out.set_sample_sum(histogram.sum.as_secs_f64());
+        metric.set_histogram(out);
+        self.add(MetricType::HISTOGRAM, name, help, vec![metric]);
+    }
+}
+
+fn labelled(labels: Labels<'_>) -> Vec<LabelPair> {
+    let pair = |(name, value): &(&str, &str)| {
+        let mut pair = LabelPair::default();
+        pair.set_name((*name).to_owned());
+        pair.set_value((*value).to_owned());
+        pair
+    };
+    labels.iter().map(pair).collect()
+}
+
+fn gauge(labels: Labels<'_>, value: f64) -> Metric {
+    let mut out = Gauge::default();
+    out.set_value(value);
+    let mut metric = Metric::from_label(labelled(labels));
+    metric.set_gauge(out);
+    metric
+}
+
+fn counter(labels: Labels<'_>, value: f64) -> Metric {
+    let mut out = Counter::default();
+    out.set_value(value);
+    let mut metric = Metric::from_label(labelled(labels));
+    metric.set_counter(out);
+    metric
+}
+
+/// All of them.
+pub(crate) fn text(sight: &Sight<'_>) -> String {
+    let mut out = Families(Vec::new());
+    chain(&mut out, sight);
+    work(&mut out, sight);
+    cache(&mut out, sight);
+    peers(&mut out, sight);
+    machine(&mut out, sight);
+    let mut text = Vec::new();
+    TextEncoder::new().encode(&out.0, &mut text).expect("every family has a series, and memory does not fail");
+    String::from_utf8(text).expect("the text is made of text")
+}
+
+fn chain(out: &mut Families, sight: &Sight<'_>) {
+    let progress = sight.progress;
+    let height = |height: primitives::Height| f64::from(height.to_u32());
+    let settings = sight.settings;
+    let labels = [("version", settings.version.as_str()), ("build", &settings.build), ("chain", &settings.chain)];
+    out.add(MetricType::GAUGE, "ffwd_build_info", "The program: always 1.", vec![gauge(&labels, 1.0)]);
+    out.gauge("ffwd_uptime_seconds", "Time since the start.", sight.uptime_s);
+    let state = |name: &&str| gauge(&[("state", name)], f64::from(u8::from(*name == sight.state)));
+    let states = STATES.iter().map(state).collect();
+    out.add(MetricType::GAUGE, "ffwd_state", "1 for the state that the program is in, 0 for the others.", states);
+    out.gauge("ffwd_block_height", "Height of the last connected block.", height(progress.height));
+    out.gauge("ffwd_header_height", "Height of the best header.", height(progress.headers.max(progress.height)));
+    out.gauge("ffwd_target_height", "Height where the work ends, as far as is known.", height(progress.height_end));
+    let presync = progress.presync.map_or(0.0, height);
+    out.gauge("ffwd_presync_height", "Height that pre-synchronisation of headers has reached; 0 without.", presync);
+    let is_initial = !progress.is_current && sight.state != "serving";
+    out.gauge(
+        "ffwd_initial_block_download",
+        "1 while the initial block download goes on.",
+        f64::from(u8::from(is_initial)),
+    );
+    out.gauge("ffwd_chain_done_bytes", "Bytes of the blocks that are connected, of this run.", progress.bytes as f64);
+    out.gauge("ffwd_chain_expected_bytes", "Bytes of blocks that there will be.", progress.bytes_end as f64);
+    if let Some(seconds) = sight.to_go_s {
+        out.gauge("ffwd_time_to_go_seconds", "Estimate of the time that the rest takes.", seconds);
+    }
+    let stats = &progress.stats;
+    out.counter(
+        "ffwd_reorgs_total",
+        "Times that blocks were taken off the chain for a better one.",
+        stats.reorgs as f64,
+    );
+    out.counter("ffwd_blocks_disconnected_total", "Blocks taken off the chain.", stats.disconnected as f64);
+    let mut refused = sight.refused.clone();
+    for reason in REASONS {
+        refused.entry(reason.to_owned()).or_default();
+    }
+    let refused = refused.iter().map(|(reason, count)| counter(&[("reason", reason)], *count as f64)).collect();
+    out.add(MetricType::COUNTER, "ffwd_blocks_refused_total", "Blocks and bodies refused, by Core's reason.", refused);
+}
+
+fn work(out: &mut Families, sight: &Sight<'_>) {
+    let stats = &sight.progress.stats;
+    for (name, help, value) in [
+        ("ffwd_blocks_decoded_total", "Blocks taken apart.", stats.blocks),
+        ("ffwd_block_bytes_total", "Bytes of those blocks.", stats.bytes),
+        ("ffwd_transactions_total", "Their transactions.", stats.transactions),
+        ("ffwd_inputs_total", "Their inputs, coinbases' not counted.", stats.inputs),
+        ("ffwd_outputs_total", "Their outputs.", stats.outputs),
+        ("ffwd_scripts_verified_total", "Inputs whose scripts ran.", stats.scripts),
+    ] {
+        out.counter(name, help, value as f64);
+    }
+    out.gauge("ffwd_workers", "Threads that work on blocks.", sight.settings.workers as f64);
+    let by_stage = |value: &dyn Fn(usize) -> f64| {
+        STAGES.iter().enumerate().map(|(i, (_, name))| counter(&[("stage", name)], value(i))).collect()
+    };
+    let busy = by_stage(&|i| stats.busy[i].as_secs_f64());
+    let help = "Time that threads were busy with a stage; its rate is the number of threads.";
+    out.add(MetricType::COUNTER, "ffwd_stage_busy_seconds_total", help, busy);
+    let queued = by_stage(&|i| stats.waited[i].as_secs_f64());
+    let help = "Time that tasks of a stage waited for a worker; its rate is the mean depth of the queue.";
+    out.add(MetricType::COUNTER, "ffwd_stage_queue_seconds_total", help, queued);
+    let tasks = by_stage(&|i| stats.tasks[i] as f64);
+    out.add(MetricType::COUNTER, "ffwd_stage_tasks_total", "Tasks of a stage that were done.", tasks);
+}
+
+fn cache(out: &mut Families, sight: &Sight<'_>) {
+    let stats = &sight.progress.stats;
+    out.gauge("ffwd_cache_coins", "Records of the UTXO set in memory.", stats.coins as f64);
+    out.gauge("ffwd_cache_bytes", "Memory of those records.", stats.coin_bytes as f64);
+    out.gauge("ffwd_cache_limit_bytes", "The budget (-dbcache).", sight.settings.dbcache_bytes as f64);
+    out.counter("ffwd_cache_lookups_total", "Coins asked for by inputs.", stats.spends as f64);
+    out.counter("ffwd_cache_misses_total", "Those that were asked of the tables.", stats.asked as f64);
+    out.counter("ffwd_flushes_total", "Times that coins were made durable.", stats.flushes as f64);
+    let help = "How long making coins durable took.";
+    out.histogram("ffwd_flush_duration_seconds", help, &stats.flush_times);
+    let compactions = stats.tasks[node::stats::Stage::Merge as usize];
+    out.counter("ffwd_compactions_total", "Pieces of compactions of the tables.", compactions as f64);
+    let help = "How long looking up a block's coins in the tables took.";
+    out.histogram("ffwd_table_lookup_duration_seconds", help, &stats.look_up_times);
+}
+
+fn peers(out: &mut Families, sight: &Sight<'_>) {
+    let mut count: std::collections::BTreeMap<(&str, &str, &str), f64> = KINDS.map(|kind| (kind, 0.0)).into();
+    for peer in &sight.peers {
+        let direction = if peer.inbound { "inbound" } else { "outbound" };
+        *count.entry((direction, peer.connection_type, peer.transport)).or_default() += 1.0;
+    }
+    let series = count.iter().map(|((direction, kind, transport), count)| {
+        gauge(&[("direction", direction), ("type", kind), ("transport", transport)], *count)
+    });
+    let series = series.collect();
+    out.add(MetricType::GAUGE, "ffwd_peers", "Connections.", series);
+    let by_kind = |of: &dyn Fn((u64, u64)) -> u64| {
+        let mut all = sight.by_kind.clone();
+        for (_, kind, transport) in KINDS {
+            all.entry((kind, transport)).or_default();
+        }
+        let series = all
+            .iter()
+            .map(|((kind, transport), bytes)| counter(&[("type", kind), ("transport", transport)], of(*bytes) as f64));
+        series.collect()
+    };
+    let received = by_kind(&|(received, _)| received);
+    let help =
+        "Bytes received by type of connection, as seen by scrapes: what comes after the last one is not counted.";
+    out.add(MetricType::COUNTER, "ffwd_peer_received_bytes_total", help, received);
+    let help = "Bytes sent by type of connection, as seen by scrapes.";
+    out.add(MetricType::COUNTER, "ffwd_peer_sent_bytes_total", help, by_kind(&|(_, sent)| sent));
+    out.counter("ffwd_network_received_bytes_total", "Bytes received from all peers.", sight.totals.0 as f64);
+    out.counter("ffwd_network_sent_bytes_total", "Bytes sent to all peers.", sight.totals.1 as f64);
+    let network = &sight.network;
+    let help = "Connections ended because what was asked for did not come in time.";
+    out.counter("ffwd_peer_stalls_total", help, network.stalled_count as f64);
+    let help = "Connections ended because the peer misbehaved.";
+    out.counter("ffwd_peer_misbehaviours_total", help, network.misbehaved_count as f64);
+    let help = "Peers that were asked for the next block and have kept it waiting.";
+    let stalling = sight.peers.iter().filter(|peer| peer.stalls.is_some()).count();
+    out.gauge("ffwd_peers_stalling", help, stalling as f64);
+    for (name, help, value) in [
+        ("ffwd_download_in_flight_blocks", "Blocks asked for and not there yet.", network.in_flight_count),
+        ("ffwd_download_queue_blocks", "Blocks of the present list that have not arrived.", network.wanted_count),
+        ("ffwd_download_window_bytes", "Blocks that have arrived and are held in memory.", network.held_bytes),
+        ("ffwd_download_window_full", "1 while the network waits for the node.", usize::from(network.window_full)),
+        ("ffwd_download_peers", "Peers that can serve the next block.", network.download_peer_count),
+    ] {
+        out.gauge(name, help, value as f64);
+    }
+}
+
+fn machine(out: &mut Families, sight: &Sight<'_>) {
+    let machine = &sight.machine;
+    if let Some(free) = machine.free_bytes {
+        out.gauge("ffwd_disk_free_bytes", "Bytes that are free where the data directory is.", free as f64);
+    }
+    out.counter("ffwd_disk_read_bytes_total", "Bytes that the disk gave.", machine.read_bytes as f64);
+    out.counter("ffwd_disk_written_bytes_total", "Bytes that the disk was given.", machine.written_bytes as f64);
+    let anonymous = machine.anonymous_bytes as f64;
+    out.gauge("ffwd_process_resident_anonymous_bytes", "Anonymous memory of the program (RssAnon).", anonymous);
+    let help = "Resident memory of the program, mapped files with it.";
+    out.gauge("ffwd_process_resident_memory_bytes", help, machine.resident_bytes as f64);
+    out.counter("ffwd_process_cpu_seconds_total", "Processor time of the program.", machine.processor_s);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::board::tests::board;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// Names of families, and of series.
+    fn names(text: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+        let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let series =
+            text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split(['{', ' ']).next());
+        (families.map(str::to_owned).collect(), series.map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn names_and_units_are_by_prometheus_rules() {
+        let text = board().metrics();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        for (name, kind) in types {
+            assert!(name.starts_with("ffwd_") && text.contains(&format!("# HELP {name} ")), "{name}");
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
+            assert!(kind != "histogram" || name.ends_with("_seconds"), "{name}");
+            let wrong = ["_ms", "_millis", "_kb", "_mib", "_count", "_sum", "_bucket"];
+            assert!(!wrong.iter().any(|end| name.ends_with(end)), "{name}");
+        }
+        for want in [
+            "ffwd_block_height 10",
+            "ffwd_header_height 21",
+            "ffwd_state{state=\"blocks\"} 1",
+            "ffwd_cache_lookups_total 1000",
+            "ffwd_cache_misses_total 250",
+            "ffwd_stage_busy_seconds_total{stage=\"scripts\"} 15",
+            "ffwd_flush_duration_seconds_bucket{le=\"0.5\"} 2",
+            "ffwd_flush_duration_seconds_bucket{le=\"+Inf\"} 2",
+            "ffwd_flush_duration_seconds_sum 0.8",
+            "ffwd_flush_duration_seconds_count 2",
+            "ffwd_time_to_go_seconds 10",
+        ] {
+            assert!(text.lines().any(|line| line == want), "{want} is not in\n{text}");
+        }
+    }
+
+    /// What a dashboard, an alert or the documentation names is there.
+    #[test]
+    fn what_contrib_and_docs_name_exists() {
+        let (families, series) = names(&board().metrics());
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for file in ["contrib/grafana-dashboard.json", "contrib/prometheus-alerts.yml", "docs/metrics.md"] {
+            let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|why| panic!("{file}: {why}"));
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let named: BTreeSet<&str> =
+                text.split(|c| !is_of_name(c)).filter(|word| word.starts_with("ffwd_")).collect();
+            assert!(named.len() > 10, "{file} names {}", named.len());
+            let missing: Vec<_> =
+                named.iter().filter(|name| !families.contains(**name) && !series.contains(**name)).collect();
+            assert!(missing.is_empty(), "{file} names what is not there: {missing:?}");
+            if file.starts_with("docs") {
+                let unsaid: Vec<_> = families.iter().filter(|name| !named.contains(name.as_str())).collect();
+                assert!(unsaid.is_empty(), "{file} does not name {unsaid:?}");
+            }
+        }
+    }
+}

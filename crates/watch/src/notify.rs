@@ -1,0 +1,140 @@
+//! Commands that a person wants to be run when something happens: `-blocknotify`, `-alertnotify`, `-startupnotify`.
+//!
+//! They run one after the other in a thread of their own, by `sh -c`, as in Core; the job never waits for them. What one
+//! prints goes where the program's own output goes.
+//!
+//! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`), node/kernel_notifications.cpp (`AlertNotify`),
+//! common/system.cpp (`runCommand`).
+
+use node::options::Event;
+use primitives::BlockHash;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+
+/// Commands that wait at most: what would be one more is left out, and said.
+const WAITING_MAX: usize = 256;
+/// Characters of a message that a shell is given, beside letters and digits. Source: Bitcoin Core b88bffe,
+/// util/strencodings.cpp, `SAFE_CHARS_DEFAULT`.
+const SAFE: &str = " .,;-_/:?@()";
+
+/// The commands, as they were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Commands {
+    /// `-blocknotify`: when the best block changes, after the initial block download; `%s` is its hash.
+    pub block: Vec<String>,
+    /// `-alertnotify`: when a warning is given; `%s` is the message.
+    pub alert: Vec<String>,
+    /// `-startupnotify`: when the program is ready.
+    pub startup: Vec<String>,
+}
+
+impl Commands {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.block.is_empty() && self.alert.is_empty() && self.startup.is_empty()
+    }
+}
+
+/// Runs the commands.
+pub struct Notifier {
+    commands: Commands,
+    sender: SyncSender<String>,
+}
+
+impl Notifier {
+    /// Begins the thread that runs them. `say` is told of those that fail or are left out.
+    ///
+    /// # Errors
+    ///
+    /// The thread cannot be started.
+    pub fn start(commands: Commands, say: impl Fn(String) + Send + 'static) -> std::io::Result<Notifier> {
+        let (sender, waiting) = sync_channel::<String>(WAITING_MAX);
+        std::thread::Builder::new().name("notify".to_owned()).spawn(move || {
+            for command in waiting {
+                if let Some(why) = run(&command) {
+                    say(why);
+                }
+            }
+        })?;
+        Ok(Notifier { commands, sender })
+    }
+
+    /// The job says something. Gives what could not be done about it.
+    pub fn event(&self, event: &Event) -> Option<String> {
+        let commands: Vec<String> = match event {
+            Event::Tip { hash, initial_download: false, .. } => self.of_block(hash),
+            Event::Warning(text) => self.of_alert(text),
+            Event::Ready => self.commands.startup.clone(),
+            _ => return None,
+        };
+        let left_out = |command: &String| matches!(self.sender.try_send(command.clone()), Err(TrySendError::Full(_)));
+        let count = commands.iter().filter(|command| left_out(command)).count();
+        (count > 0).then(|| format!("{WAITING_MAX} commands wait to be run: {} is left out", commands.join("; ")))
+    }
+
+    fn of_block(&self, hash: &BlockHash) -> Vec<String> {
+        self.commands.block.iter().map(|command| command.replace("%s", &hash.to_string())).collect()
+    }
+
+    fn of_alert(&self, message: &str) -> Vec<String> {
+        let safe: String = message.chars().filter(|c| c.is_ascii_alphanumeric() || SAFE.contains(*c)).collect();
+        self.commands.alert.iter().map(|command| command.replace("%s", &format!("'{safe}'"))).collect()
+    }
+}
+
+/// Runs a command and waits for it; says why it failed.
+fn run(command: &str) -> Option<String> {
+    match Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(format!("runCommand error: system({command}) returned {status}")),
+        Err(why) => Some(format!("runCommand error: system({command}): {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::Height;
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn commands_run_in_order_with_what_happened() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let to = |name: &str| vec![format!("echo {name} %s >> {}", out.display())];
+        let commands = Commands { block: to("block"), alert: to("alert"), startup: to("startup") };
+        let (failed, failures) = channel();
+        let notifier = Notifier::start(commands, move |why| drop(failed.send(why))).unwrap();
+        let tip = |initial_download| Event::Tip { height: Height::new(1), hash: BlockHash::ZERO, initial_download };
+        notifier.event(&Event::Ready);
+        notifier.event(&tip(true));
+        notifier.event(&tip(false));
+        notifier.event(&Event::Warning("it's `odd`; $(rm) | done".to_owned()));
+        notifier.event(&Event::Note("a note".to_owned()));
+        let want = format!("startup %s\nblock {}\nalert its odd; (rm)  done\n", BlockHash::ZERO);
+        let end = Instant::now() + Duration::from_secs(20);
+        while std::fs::read_to_string(&out).unwrap_or_default() != want && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), want);
+        drop(notifier);
+        assert_eq!(failures.recv().ok(), None);
+    }
+
+    #[test]
+    fn a_command_that_fails_is_named_and_one_that_hangs_is_not_waited_for() {
+        let (failed, failures) = channel();
+        let commands =
+            Commands { startup: vec!["exit 3".to_owned()], block: vec!["sleep 1".to_owned()], ..Commands::default() };
+        let notifier = Notifier::start(commands, move |why| drop(failed.send(why))).unwrap();
+        notifier.event(&Event::Ready);
+        let why = failures.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert!(why.contains("exit 3") && why.contains("3"), "{why}");
+        let begun = Instant::now();
+        let tip = Event::Tip { height: Height::new(1), hash: BlockHash::ZERO, initial_download: false };
+        let left_out = (0..WAITING_MAX + 10).filter(|_| notifier.event(&tip).is_some()).count();
+        assert!((8..=10).contains(&left_out), "{left_out}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "the job does not wait");
+    }
+}

@@ -1,0 +1,187 @@
+//! The service manager: systemd hears that the program is ready, what it does, that it lives, and that it stops.
+//!
+//! By the protocol of sd_notify(3); without `NOTIFY_SOCKET` in the environment nothing happens. The watchdog is told that the
+//! program lives as long as its job tells how far it is: the thread that does so takes the locks of the job, and hangs with it.
+//! Between two parts of the work, where nothing tells how far it is, a thread of its own says that the program lives.
+//! Before the program is ready, and once it stops, the service manager is asked for more time.
+
+use crate::rates::{Window, seconds_to_go};
+use node::options::{Event, Progress};
+use primitives::human;
+use sd_notify::NotifyState;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time between two texts for `systemctl status`.
+const STATUS_INTERVAL: Duration = Duration::from_secs(5);
+/// How much more time starting and stopping may take than the unit says, each time that there is a sign of life.
+const MORE_TIME: Duration = Duration::from_secs(600);
+
+/// Who sends messages; a function, so that tests see them.
+type Send = Box<dyn Fn(&[NotifyState<'_>]) + std::marker::Send + Sync>;
+
+/// What the service manager is told.
+pub struct Service {
+    send: Send,
+    /// Half the time within which the watchdog wants to hear.
+    beat_interval: Option<Duration>,
+    workers: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_ready: bool,
+    is_stopping: bool,
+    window: Window,
+    status_at: Option<Instant>,
+    beat_at: Option<Instant>,
+    /// Whether a part of the work tells how far it is.
+    is_telling: bool,
+}
+
+impl Service {
+    /// Nothing where no service manager listens.
+    pub fn from_environment(workers: usize) -> Option<Arc<Service>> {
+        std::env::var_os("NOTIFY_SOCKET")?;
+        let watchdog = sd_notify::watchdog_enabled();
+        // That it cannot be told is no reason to stop.
+        let service = Arc::new(Service::new(workers, watchdog, Box::new(|state| drop(sd_notify::notify(state)))));
+        if let Some(interval) = service.beat_interval {
+            let beating = Arc::downgrade(&service);
+            let beat = move || {
+                while let Some(service) = beating.upgrade() {
+                    service.beat_between();
+                    drop(service);
+                    std::thread::sleep(interval);
+                }
+            };
+            // Without it the watchdog may end the program where it is silent for long.
+            let _ = std::thread::Builder::new().name("watchdog".to_owned()).spawn(beat);
+        }
+        Some(service)
+    }
+
+    /// Says that the program lives, where no part of the work does.
+    fn beat_between(&self) {
+        if !self.state().is_telling {
+            (self.send)(&[NotifyState::Watchdog]);
+        }
+    }
+
+    fn new(workers: usize, watchdog: Option<Duration>, send: Send) -> Service {
+        Service { send, beat_interval: watchdog.map(|time| time / 2), workers, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The job says something.
+    pub fn event(&self, event: &Event) {
+        match event {
+            Event::Ready => self.ready(),
+            Event::Progress(progress) => self.progress(progress, Instant::now()),
+            Event::Note(text) | Event::Warning(text) => {
+                let state = self.state();
+                if !state.is_ready || state.is_stopping {
+                    (self.send)(&[NotifyState::Status(text), more_time()]);
+                }
+            }
+            Event::Refused { .. } | Event::Tip { .. } => {}
+        }
+    }
+
+    /// It answers: a data directory at rest, too.
+    pub fn ready(&self) {
+        if !std::mem::replace(&mut self.state().is_ready, true) {
+            (self.send)(&[NotifyState::Ready]);
+        }
+    }
+
+    fn progress(&self, progress: &Progress, now: Instant) {
+        let mut state = self.state();
+        state.is_telling = !progress.is_last;
+        let rates = state.window.add(progress, self.workers);
+        let is_over = |at: Option<Instant>, time: Duration| at.is_none_or(|at| now.duration_since(at) >= time);
+        if self.beat_interval.is_some_and(|time| is_over(state.beat_at, time)) {
+            state.beat_at = Some(now);
+            (self.send)(&[NotifyState::Watchdog]);
+        }
+        if is_over(state.status_at, STATUS_INTERVAL) {
+            state.status_at = Some(now);
+            let to_go = seconds_to_go(progress, &rates).filter(|&seconds| seconds > 0.0);
+            let to_go = to_go.map_or_else(String::new, |seconds| format!(", {} to go", human::duration(seconds)));
+            let height = |height: primitives::Height| human::count(height.to_u32().into());
+            let text = format!("height {} of {}{to_go}", height(progress.height), height(progress.height_end));
+            let mut said = vec![NotifyState::Status(&text)];
+            if !state.is_ready || state.is_stopping {
+                said.push(more_time());
+            }
+            (self.send)(&said);
+        }
+    }
+
+    /// The program was told to stop: what is connected is committed, which may take minutes.
+    pub fn stopping(&self) {
+        if !std::mem::replace(&mut self.state().is_stopping, true) {
+            let text = "Stopping: what is connected is committed first";
+            (self.send)(&[NotifyState::Stopping, NotifyState::Status(text), more_time()]);
+        }
+    }
+}
+
+fn more_time() -> NotifyState<'static> {
+    NotifyState::ExtendTimeoutUsec(u32::try_from(MORE_TIME.as_micros()).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::Height;
+
+    #[test]
+    fn service_manager_hears_the_life_of_a_job() {
+        let heard = Arc::<Mutex<Vec<String>>>::default();
+        let all = heard.clone();
+        let send = move |state: &[NotifyState<'_>]| {
+            let text: Vec<String> = state.iter().map(ToString::to_string).map(|text| text.trim().to_owned()).collect();
+            all.lock().unwrap().push(text.join(" "));
+        };
+        let service = Service::new(2, Some(Duration::from_secs(20)), Box::new(send));
+        let take = || std::mem::take(&mut *heard.lock().unwrap());
+        service.event(&Event::Note("Loading".to_owned()));
+        assert_eq!(take(), ["STATUS=Loading EXTEND_TIMEOUT_USEC=600000000"], "it is not ready yet");
+        service.event(&Event::Ready);
+        service.event(&Event::Ready);
+        assert_eq!(take(), ["READY=1"], "once");
+        service.event(&Event::Note("Peer 1".to_owned()));
+        assert!(take().is_empty());
+        let start = Instant::now();
+        let at = |seconds: u32| {
+            let (height, height_end) = (Height::new(1_000 * seconds), Height::new(1_000_000));
+            let (bytes, bytes_end) = (u64::from(seconds) * 1_000_000, 100_000_000);
+            let progress =
+                Progress { height, height_end, bytes, bytes_end, seconds: seconds.into(), ..Progress::default() };
+            service.progress(&progress, start + Duration::from_secs(seconds.into()));
+        };
+        at(0);
+        assert_eq!(take(), ["WATCHDOG=1", "STATUS=height 0 of 1,000,000"]);
+        (1..5).for_each(at);
+        assert!(take().is_empty());
+        at(5);
+        assert_eq!(take(), ["STATUS=height 5,000 of 1,000,000, 1 min 35 s to go"]);
+        at(10);
+        assert_eq!(take()[0], "WATCHDOG=1");
+        service.beat_between();
+        assert!(take().is_empty(), "the job itself says that it lives");
+        service.event(&Event::Progress(Box::new(Progress { is_last: true, ..Progress::default() })));
+        take();
+        service.beat_between();
+        assert_eq!(take(), ["WATCHDOG=1"]);
+        service.stopping();
+        service.stopping();
+        let said = take();
+        assert!(said.len() == 1 && said[0].starts_with("STOPPING=1 STATUS=Stopping"), "{said:?}");
+    }
+}

@@ -1,0 +1,67 @@
+//! What there is to see of a job at one moment: the values that metrics are made of.
+
+use crate::machine::Machine;
+use node::options::{Clock, Progress};
+use p2p::PeerStats;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+/// The states that a job goes through.
+pub const STATES: [&str; 6] = ["starting", "headers", "blocks", "current", "stopping", "serving"];
+
+/// What does not change while a job runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Version of the program.
+    pub version: String,
+    /// Commit and compiler.
+    pub build: String,
+    /// Core's name of the network.
+    pub chain: String,
+    /// Where the data directory is; no reader sees it.
+    pub datadir: PathBuf,
+    /// The budget of the cache.
+    pub dbcache_bytes: u64,
+    /// Threads that work on blocks.
+    pub workers: usize,
+    /// Whether there is no job: a data directory at rest is served.
+    pub at_rest: bool,
+    /// The time of the day.
+    pub clock: Clock,
+}
+
+impl Default for Settings {
+    /// Nothing, and a clock that stands.
+    fn default() -> Settings {
+        Settings {
+            version: String::new(),
+            build: String::new(),
+            chain: String::new(),
+            datadir: PathBuf::new(),
+            dbcache_bytes: 0,
+            workers: 0,
+            at_rest: false,
+            clock: || UNIX_EPOCH,
+        }
+    }
+}
+
+/// All that metrics are made of.
+pub(crate) struct Sight<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) progress: &'a Progress,
+    /// Blocks refused, by reason.
+    pub(crate) refused: &'a BTreeMap<String, u64>,
+    /// One of [`STATES`].
+    pub(crate) state: &'static str,
+    pub(crate) to_go_s: Option<f64>,
+    pub(crate) uptime_s: f64,
+    pub(crate) machine: Machine,
+    pub(crate) peers: Vec<PeerStats>,
+    /// Bytes received and sent, by type of connection and transport.
+    pub(crate) by_kind: BTreeMap<(&'static str, &'static str), (u64, u64)>,
+    pub(crate) network: p2p::Progress,
+    /// Bytes received and sent.
+    pub(crate) totals: (u64, u64),
+}
