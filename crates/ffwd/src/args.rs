@@ -227,6 +227,9 @@ pub(crate) struct Sync {
     /// Exit when the peers' best chain is connected, instead of following it. Waits until one peer has sent its headers, and at most a minute for the others of --connect and --addnode
     #[arg(long)]
     pub(crate) exit_at_tip: bool,
+    /// Serve compact block filters to peers (BIP 157); needs --blockfilterindex [default: 0]
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) peerblockfilters: Option<bool>,
     /// Use BIP 324 v2 transport where the peer supports it [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) v2transport: Option<bool>,

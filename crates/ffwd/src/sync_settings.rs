@@ -11,6 +11,7 @@ use node::jobs::{
     OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions, check_peer_address,
     parse_whitebind,
 };
+use node::options::IndexKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Port of a proxy without one: Tor's.
@@ -68,6 +69,8 @@ impl Settings {
             return Err(Failure::Usage("Incompatible options: -dnsseed=1 was explicitly specified, but -onlynet forbids connections to IPv4/IPv6".to_owned()));
         }
         let fixedseeds = files.value(given.fixedseeds, "fixedseeds", |setting| Ok(setting.value.truth()))?;
+        let peer_block_filters = self.peer_block_filters(given)?;
+        let files = &mut self.files;
         let peers = PeerSettings {
             no_fixed_seeds: fixedseeds == Some(false),
             user_agent_comments: user_agent_comments(given, files)?,
@@ -75,6 +78,7 @@ impl Settings {
             whitelist,
             whitebind,
             control: std::sync::Arc::default(),
+            peer_block_filters,
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
         };
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
@@ -90,6 +94,17 @@ impl Settings {
             peers,
             handle: None,
         })
+    }
+
+    /// Whether filters are served, which needs their index. Source: Bitcoin Core b88bffe, `AppInitParameterInteraction`.
+    fn peer_block_filters(&mut self, given: &Sync) -> Result<bool, Failure> {
+        let is_wanted =
+            self.files.value(given.peerblockfilters, "peerblockfilters", |setting| Ok(setting.value.truth()))?;
+        if is_wanted != Some(true) || self.options.indexes.contains(&IndexKind::BlockFilter) {
+            return Ok(is_wanted == Some(true));
+        }
+        let why = "Cannot set -peerblockfilters without -blockfilterindex.".to_owned();
+        Err(if given.peerblockfilters.is_some() { Failure::Usage(why) } else { Failure::Fault(why) })
     }
 
     /// Refuses or names the options of the files that a sync cannot use.
@@ -351,6 +366,29 @@ mod tests {
         ] {
             let why = sync(conf, line).expect_err(row);
             assert!(why.to_string().contains(want), "{row}: {why}");
+        }
+    }
+
+    #[test]
+    fn peerblockfilters_needs_the_index() {
+        for (row, conf, line, want) in [
+            ("by default", "blockfilterindex=1", "", Ok(false)),
+            ("both", "", "--peerblockfilters 1 --blockfilterindex basic", Ok(true)),
+            ("both of the file", "peerblockfilters=1\nblockfilterindex=1", "", Ok(true)),
+            ("off above the file", "peerblockfilters=1", "--peerblockfilters 0", Ok(false)),
+            ("without the index", "", "--peerblockfilters 1", Err(true)),
+            ("the index negated", "blockfilterindex=1", "--peerblockfilters 1 --blockfilterindex 0", Err(true)),
+            ("without the index, of the file", "peerblockfilters=1", "", Err(false)),
+        ] {
+            match (sync(conf, line), want) {
+                (Ok(got), Ok(want)) => assert_eq!(got.peers.peer_block_filters, want, "{row}"),
+                (Err(why), Err(is_usage)) => {
+                    assert_eq!(matches!(why, Failure::Usage(_)), is_usage, "{row}: {why}");
+                    let want = "Cannot set -peerblockfilters without -blockfilterindex.";
+                    assert!(why.to_string().contains(want), "{row}: {why}");
+                }
+                (got, want) => panic!("{row}: got {got:?}, want {want:?}"),
+            }
         }
     }
 

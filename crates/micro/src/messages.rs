@@ -174,7 +174,7 @@ fn serve(bench: &mut Bench<'_>, sample: &Sample, inputs: &Inputs) -> Result<(), 
         let bytes = read_plain(path)?;
         let sum = checksum(&bytes);
         let mut transport = Transport::v1(magic);
-        transport.send_block(bytes, sum);
+        transport.send_summed(Command::Block, bytes, sum);
         Ok(transport.out_bytes())
     });
     table.shipped();

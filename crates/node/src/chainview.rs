@@ -2,16 +2,19 @@
 
 use crate::headers;
 use crate::index::{Headers, SharedIndex};
+use crate::indexing::Indexing;
 use crate::locks::lock;
 use crate::options::{Clock, unix_seconds};
 use crate::tree::{Fate, NodeId, Tree};
 use crate::writer::Writer;
 use consensus::{BlockError, Class, Params, Rule};
-use p2p::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+use disk::Disk;
+use p2p::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{BlockHash, Header, Height, MedianTime, Tables, U256, Work};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use store::Layout;
 use store::blockfiles::BlockFiles;
 
 /// What the peers' side shares with the engine's.
@@ -25,9 +28,13 @@ pub(crate) struct SharedChain {
     pub(crate) clock: Clock,
     pub(crate) tip_age_max_s: u64,
     pub(crate) unserved: Arc<Unserved>,
+    /// The indexes that are kept, and where their files lie.
+    pub(crate) indexing: Arc<OnceLock<Indexing>>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) layout: Layout,
 }
 
-/// Block files that could not be read for a peer; each is said once.
+/// Files that could not be read for a peer; each is said once.
 #[derive(Debug, Default)]
 pub(crate) struct Unserved(Mutex<UnservedFiles>);
 
@@ -57,6 +64,19 @@ impl Unserved {
 impl SharedChain {
     fn headers(&self) -> Headers<'_> {
         self.index.headers()
+    }
+
+    /// What `read` finds of a block's filter; a fault is said, and counts as nothing.
+    fn of_filters<T>(
+        &self,
+        block: &BlockHash,
+        read: impl FnOnce(&Indexing, Height) -> Result<Option<T>, store::Fault>,
+    ) -> Option<T> {
+        let height = self.shown(block)?;
+        read(self.indexing.get()?, height).unwrap_or_else(|why| {
+            self.unserved.note(why);
+            None
+        })
     }
 }
 
@@ -226,6 +246,21 @@ impl ChainView for SharedChain {
         };
         bytes.truncate(size as usize);
         if witness { Some(bytes) } else { stripped(&bytes) }
+    }
+
+    fn shown(&self, hash: &BlockHash) -> Option<Height> {
+        let index = self.index.read();
+        let tree = index.headers();
+        tree.find(hash).filter(|&id| index.is_shown(id)).map(|id| tree.height(id))
+    }
+
+    fn filter_header(&self, block: &BlockHash) -> Option<FilterHeader> {
+        let row = self.of_filters(block, |indexing, height| indexing.served_filter_row(*block, height))?;
+        Some(FilterHeader { hash: row.hash, header: row.header })
+    }
+
+    fn filter(&self, block: &BlockHash) -> Option<Vec<u8>> {
+        self.of_filters(block, |indexing, height| indexing.served_filter(&*self.disk, &self.layout, *block, height))
     }
 
     fn has_all_blocks(&self) -> bool {

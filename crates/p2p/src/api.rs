@@ -78,6 +78,8 @@ pub struct Config {
     pub dns_seed: bool,
     /// Whether fixed seeds are taken where nothing else gives addresses (`--fixedseeds`).
     pub fixed_seeds: bool,
+    /// Whether basic block filters are served (`--peerblockfilters`).
+    pub compact_filters: bool,
     /// Whether the v2 transport is offered and tried first (`--v2transport`).
     pub v2transport: bool,
     /// Our version for the user agent `/ffwd:VERSION/`.
@@ -114,6 +116,7 @@ impl Config {
             whitebind: Vec::new(),
             dns_seed: true,
             fixed_seeds: true,
+            compact_filters: false,
             v2transport: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             addresses: Vec::new(),

@@ -2,9 +2,10 @@
 //!
 //! This crate never judges a header or a block. It moves headers and bytes, and asks here what they are.
 //! Every method may be called from the network thread at any time, some of them for every message:
-//! none may wait for the pipeline. Only [`ChainView::block`] may read a disk; it runs in a thread of its own.
+//! none may wait for the pipeline. Only [`ChainView::block`] and those about filters may read a disk; they run in a thread of
+//! their own.
 
-use primitives::{BlockHash, Header, Height, MedianTime, Work};
+use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Work};
 
 /// Greatest number of headers in one message. Source: Bitcoin Core b88bffe, `MAX_HEADERS_RESULTS`.
 pub const HEADERS_COUNT_MAX: usize = 2000;
@@ -55,6 +56,15 @@ pub enum HeaderRefusal {
         /// Its time, seconds since 1970.
         time: u32,
     },
+}
+
+/// What is kept of a block's filter beside itself. Source: BIP-0157.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterHeader {
+    /// Double SHA-256 of the filter.
+    pub hash: Hash256,
+    /// Filter header: what the chain of filters up to this one is known by.
+    pub header: Hash256,
 }
 
 /// The chain as the peers need it. Implemented by `node`.
@@ -120,6 +130,19 @@ pub trait ChainView: Send + Sync + 'static {
     /// With `witness` raw as stored, without it stripped. `None` when it is not there or not to be shown.
     /// Runs in the serving thread: it may read a disk.
     fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>>;
+
+    /// Height of a block that peers may be shown: of the connected chain, or a recent stale one.
+    ///
+    /// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`.
+    fn shown(&self, hash: &BlockHash) -> Option<Height>;
+
+    /// Hash and header of a block's basic filter, if it is indexed.
+    /// Runs in the serving thread: it may read a disk.
+    fn filter_header(&self, block: &BlockHash) -> Option<FilterHeader>;
+
+    /// The basic filter of a block, if it is indexed.
+    /// Runs in the serving thread: it may read a disk.
+    fn filter(&self, block: &BlockHash) -> Option<Vec<u8>>;
 
     /// Whether every block from genesis to the tip can be served (NODE_NETWORK);
     /// otherwise the last 288 can (NODE_NETWORK_LIMITED).

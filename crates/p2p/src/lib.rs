@@ -25,6 +25,7 @@ pub mod bans;
 mod budget;
 pub mod chain;
 pub mod download;
+pub mod filter_request;
 pub mod fixed_seeds;
 #[doc(hidden)]
 pub mod fuzz;
@@ -49,7 +50,7 @@ pub mod time;
 
 pub use api::{BlockBytes, BlockVerdict, Config, Event, Outbound, PeerId, PeerInfo, Progress, Want};
 pub use budget::{BufferPool, InFlightBudget, Reservation};
-pub use chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+pub use chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer};
 pub use net::{Network, Peers};

@@ -7,6 +7,7 @@
 
 use crate::api::{PeerId, PeerInfo};
 use crate::chain::HeaderInfo;
+use crate::filter_request::FilterRequest;
 use crate::peer_headers::PeerHeaders;
 use crate::permissions::Permissions;
 use crate::reason::Reason;
@@ -15,7 +16,7 @@ use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::transport::{Received, Transport};
 use crate::wire::{
-    AddressEntry, Command, FRAME_BYTES, Inventory, Message, PROTOCOL_VERSION, Target, Version, services,
+    AddressEntry, Command, FRAME_BYTES, FilterRange, Inventory, Message, PROTOCOL_VERSION, Target, Version, services,
 };
 use primitives::{BlockHash, Header};
 use std::collections::VecDeque;
@@ -68,6 +69,12 @@ pub enum Input {
     Addresses(Vec<AddressEntry>),
     /// `getaddr`, the first from an inbound peer.
     GetAddr,
+    /// `getcfilters`
+    GetFilters(FilterRange),
+    /// `getcfheaders`
+    GetFilterHashes(FilterRange),
+    /// `getcfcheckpt`
+    GetFilterCheckpoints(u8, BlockHash),
     /// A message that the connection dealt with alone.
     Answered,
 }
@@ -136,7 +143,9 @@ pub struct Peer {
     pub wants_addrv2: bool,
     /// Blocks that it asked for, in order.
     pub serve: VecDeque<Inventory>,
-    /// Whether the first of `serve` is being read.
+    /// Filters that it asked for and that were not all read yet: what it says next waits for them.
+    pub filters: Option<FilterRequest>,
+    /// Whether the first of `serve`, or of `filters`, is being read.
     pub serving: bool,
     /// Smallest time between a ping and its answer.
     pub round_trip: Option<Duration>,
@@ -199,6 +208,7 @@ impl Peer {
             wants_headers: false,
             wants_addrv2: false,
             serve: VecDeque::new(),
+            filters: None,
             serving: false,
             round_trip: None,
             unasked_count: 0,
@@ -409,6 +419,9 @@ impl Peer {
                 let first = !std::mem::replace(&mut self.getaddr_answered, true);
                 (first && !self.is_outbound()).then_some(Input::GetAddr)
             }
+            Message::GetCFilters(range) => Some(Input::GetFilters(range)),
+            Message::GetCFHeaders(range) => Some(Input::GetFilterHashes(range)),
+            Message::GetCFCheckpt(kind, stop) => Some(Input::GetFilterCheckpoints(kind, stop)),
             Message::SendHeaders => {
                 self.wants_headers = true;
                 None
@@ -463,7 +476,9 @@ impl Peer {
             let late = at.saturating_sub(self.connected_at) > HANDSHAKE_TIMEOUT;
             return if late { Err(Reason::HandshakeTimeout) } else { Ok(()) };
         }
-        if at.saturating_sub(self.last_received) > SILENCE_TIMEOUT {
+        // What it says is not read while it takes filters: it is then silent when it takes nothing.
+        let is_heard = self.filters.is_none();
+        if is_heard && at.saturating_sub(self.last_received) > SILENCE_TIMEOUT {
             return Err(Reason::Silent(SILENCE_TIMEOUT));
         }
         if self.transport.out_bytes() > 0 {
@@ -474,7 +489,7 @@ impl Peer {
             self.last_sent = at;
         }
         match self.ping {
-            Some((_, sent_at)) if at.saturating_sub(sent_at) > SILENCE_TIMEOUT => {
+            Some((_, sent_at)) if is_heard && at.saturating_sub(sent_at) > SILENCE_TIMEOUT => {
                 Err(Reason::PingTimeout(SILENCE_TIMEOUT))
             }
             None if at.saturating_sub(self.last_ping) > PING_INTERVAL => {

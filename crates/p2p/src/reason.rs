@@ -53,6 +53,24 @@ pub enum Reason {
     },
     /// It asked for a block that the services we offer do not include.
     BeyondOffer(BlockHash),
+    /// It asked for filters of a type that we do not offer.
+    FilterType(u8),
+    /// It asked for filters up to a block that is unknown, or not shown.
+    FilterStop(BlockHash),
+    /// It asked for filters from a height above that of the last block.
+    FilterRange {
+        /// The first height.
+        start: u32,
+        /// The last block's.
+        stop: u32,
+    },
+    /// It asked for too many filters, or filter hashes, at once.
+    FilterCount {
+        /// How many.
+        count: u32,
+        /// At most.
+        max: u32,
+    },
     /// Its inbound place went to another peer.
     Evicted,
     /// Its unfinished message took this many bytes when memory for them was short.
@@ -164,6 +182,14 @@ impl fmt::Display for Reason {
                 write!(f, "slow: {bytes_per_s} bytes/s where the others' mean is {mean_bytes_per_s}")
             }
             Reason::BeyondOffer(hash) => write!(f, "asked for block {hash}, which we do not offer"),
+            Reason::FilterType(kind) => write!(f, "asked for filters of type {kind}, which we do not offer"),
+            Reason::FilterStop(hash) => write!(f, "asked for filters up to block {hash}, which we do not show"),
+            Reason::FilterRange { start, stop } => {
+                write!(f, "asked for filters from height {start} up to height {stop}")
+            }
+            Reason::FilterCount { count, max } => {
+                write!(f, "asked for {count} filters or filter hashes at once, at most {max}")
+            }
             Reason::Unfinished(bytes) => {
                 write!(f, "{bytes} bytes of an unfinished message while memory for them is short")
             }

@@ -5,7 +5,7 @@
 //! [`INVALID`] matches its header and proves invalid when it is connected.
 
 use crate::api::{BlockVerdict, Want};
-use crate::chain::{ChainView, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+use crate::chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Target, Work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -55,6 +55,9 @@ pub struct Chain {
     judges: bool,
     /// What [`ChainView::has_all_blocks`] says.
     pub all_blocks: bool,
+    /// Blocks above this height have no filter yet.
+    pub filtered: Height,
+    filter_headers: Mutex<HashMap<BlockHash, FilterHeader>>,
 }
 
 /// Headers with their bodies.
@@ -150,7 +153,14 @@ impl Chain {
             active: vec![hash],
             candidates: BTreeMap::new(),
         };
-        Chain { inner: Mutex::new(inner), minimum_work: Work::ZERO, judges, all_blocks: true }
+        Chain {
+            inner: Mutex::new(inner),
+            minimum_work: Work::ZERO,
+            judges,
+            all_blocks: true,
+            filtered: Height::new(u32::MAX),
+            filter_headers: Mutex::default(),
+        }
     }
 
     /// With minimum work that a chain of `count` blocks on genesis has.
@@ -441,6 +451,33 @@ impl ChainView for Chain {
         let node = inner.nodes.get(hash)?;
         let body = node.body.as_ref().filter(|_| witness && *hash != inner.genesis)?;
         Some([&node.info.header.0[..], body].concat())
+    }
+
+    fn shown(&self, hash: &BlockHash) -> Option<Height> {
+        let inner = self.lock();
+        let node = inner.nodes.get(hash)?;
+        (node.complete && !node.info.invalid).then_some(node.info.height)
+    }
+
+    fn filter_header(&self, block: &BlockHash) -> Option<FilterHeader> {
+        let mut known = self.filter_headers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains_key(block) {
+            let mut header = Hash256::ZERO;
+            let path = self.lock().path_to(block);
+            for block in path {
+                let hash = Hash256(simd::sha256::sha256d(&self.filter(&block)?));
+                header = Hash256(simd::sha256::sha256d(&[hash.0, header.0].concat()));
+                known.insert(block, FilterHeader { hash, header });
+            }
+        }
+        known.get(block).copied()
+    }
+
+    /// Any bytes that follow from the block.
+    fn filter(&self, block: &BlockHash) -> Option<Vec<u8>> {
+        let inner = self.lock();
+        let node = inner.nodes.get(block).filter(|node| node.info.height <= self.filtered)?;
+        Some(block.as_bytes().repeat(1 + node.body.as_ref().map_or(0, Vec::len) / 32))
     }
 
     fn has_all_blocks(&self) -> bool {

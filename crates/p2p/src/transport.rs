@@ -434,18 +434,18 @@ impl Transport {
         }
     }
 
-    /// Queues a block whose checksum is known: in v1 its bytes are sent as they are, without a copy.
+    /// Queues a message whose checksum is known: in v1 its payload is sent as it is, without a copy.
     ///
     /// # Panics
     ///
-    /// On a block beyond [`PAYLOAD_BYTES_MAX`].
-    pub fn send_block(&mut self, bytes: Vec<u8>, checksum: [u8; 4]) {
+    /// On a payload beyond [`PAYLOAD_BYTES_MAX`].
+    pub fn send_summed(&mut self, command: Command, bytes: Vec<u8>, checksum: [u8; 4]) {
         if !matches!(self.state, State::V1) {
-            return self.send(Command::Block, &bytes);
+            return self.send(command, &bytes);
         }
         let payload_bytes = bytes.len();
-        self.sent_by_type.add(Command::Block, FRAME_BYTES + payload_bytes);
-        let frame = Frame { command: Command::Block, payload_bytes, checksum };
+        self.sent_by_type.add(command, FRAME_BYTES + payload_bytes);
+        let frame = Frame { command, payload_bytes, checksum };
         self.push(frame.to_bytes(self.magic).to_vec());
         self.push(bytes);
     }

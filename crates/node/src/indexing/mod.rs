@@ -14,6 +14,7 @@ mod batch;
 mod event;
 mod part;
 mod repair;
+mod serve;
 
 use crate::fault::Fault;
 use crate::locks::lock;

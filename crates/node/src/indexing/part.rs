@@ -201,11 +201,19 @@ impl Part {
 
     /// The row of the block with this hash and height, also where it waits for a commit.
     fn filter_row(&self, hash: BlockHash, height: Height) -> Result<FilterRow, Fault> {
-        let waiting = self.events.iter().rev().find(|event| event.is_connected && event.block.hash == hash);
-        if let Some(Event { payload: Payload::Filter { row, .. }, .. }) = waiting {
-            return Ok(*row);
+        match self.waiting_filter_row(hash) {
+            Some(row) => Ok(row),
+            None => self.stored_row(hash, height, FilterRow::decode),
         }
-        self.stored_row(hash, height, FilterRow::decode)
+    }
+
+    /// The row of a block that waits for a commit.
+    pub(super) fn waiting_filter_row(&self, hash: BlockHash) -> Option<FilterRow> {
+        let waiting = self.events.iter().rev().find(|event| event.is_connected && event.block.hash == hash);
+        match waiting.map(|event| &event.payload) {
+            Some(Payload::Filter { row, .. }) => Some(*row),
+            _ => None,
+        }
     }
 
     /// The same; the MuHash of a row that waits is not known yet, and zeros.

@@ -1,7 +1,8 @@
 //! Messages are dispatched only while the answers have room: the bounds of the send queues.
 //!
 //! - One peer: nothing is dispatched while its queue holds [`SEND_PAUSE_BYTES`] or more. What came and waits for that
-//!   stays in the transport's staging buffer, and the socket is not read. Source: Core's `fPauseSend`.
+//!   stays in the transport's staging buffer, and the socket is not read. Source: Core's `fPauseSend`. The same while
+//!   filters that it asked for are read: one request of a peer at a time, answered before what it says next.
 //! - All peers: while their queues hold [`SEND_TOTAL_BYTES_MAX`] or more, only a peer whose queue is empty is answered, so
 //!   that peers that read nothing take no answer from those that read.
 //!
@@ -38,7 +39,7 @@ impl Hub {
         loop {
             let nonces: Vec<u64> = self.own_nonces(id);
             let Some(peer) = self.peers.get(&id) else { return };
-            let may_answer = self.may_answer(peer);
+            let may_answer = peer.filters.is_none() && self.may_answer(peer);
             let Some(peer) = self.peers.get_mut(&id) else { return };
             peer.has_undispatched = !may_answer;
             if !may_answer {
@@ -93,6 +94,9 @@ impl Hub {
             }
             Input::Addresses(entries) => self.on_addresses(id, &entries, now),
             Input::GetAddr => self.on_get_addr(id, now),
+            Input::GetFilters(range) => self.on_get_filters(id, &range, now),
+            Input::GetFilterHashes(range) => self.on_get_filter_hashes(id, &range, now),
+            Input::GetFilterCheckpoints(kind, stop) => self.on_get_filter_checkpoints(id, kind, &stop, now),
             Input::Answered => Ok(()),
         }
     }

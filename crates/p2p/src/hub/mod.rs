@@ -9,6 +9,7 @@ pub mod blocks;
 pub mod delivery;
 pub mod dispatch;
 pub mod eviction;
+mod filters;
 mod fixed_seeds;
 pub mod future_headers;
 pub mod header_quota;
@@ -20,7 +21,7 @@ pub mod patience;
 pub mod serve;
 pub mod targets;
 
-pub use serve::ServedBlock;
+pub use serve::{ReadRequest, Served};
 
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
@@ -33,7 +34,7 @@ use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::Transport;
-use crate::wire::{AddressEntry, Group, Inventory, NetAddress, PeerAddress, Target, TargetError, services};
+use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
 use fixed_seeds::FixedSeeds;
 use primitives::BlockHash;
 use std::collections::{BTreeMap, VecDeque};
@@ -60,14 +61,12 @@ pub enum Action {
         /// The connection.
         peer: PeerId,
     },
-    /// Read blocks for a peer, at least one, until [`serve::READ_BYTES_MAX`] are read, and say [`Hub::served`].
+    /// Do [`ReadRequest::read`] for a peer, and say [`Hub::served`].
     Read {
         /// Who asked.
         peer: PeerId,
-        /// Which, in order; with witnesses where they are asked for with them.
-        blocks: Vec<Inventory>,
-        /// Whether they go out by v2, where blocks need no checksum.
-        v2: bool,
+        /// For what.
+        request: ReadRequest,
     },
     /// Look up a name, and say [`Hub::resolved`].
     Resolve {
@@ -224,9 +223,10 @@ impl Hub {
         } else {
             services::NETWORK_LIMITED
         };
+        let filters = if self.config.compact_filters { services::COMPACT_FILTERS } else { 0 };
         let v2 = if self.config.v2transport { services::P2P_V2 } else { 0 };
         Greeting {
-            services: blocks | services::WITNESS | v2,
+            services: blocks | services::WITNESS | filters | v2,
             agent: format!("/ffwd:{}/", self.config.version),
             height: i32::try_from(self.chain.tip().height.to_u32()).unwrap_or(i32::MAX),
         }

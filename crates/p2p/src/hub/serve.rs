@@ -1,9 +1,10 @@
-//! What we give to peers: headers, blocks, addresses, and word of new tips.
+//! What we give to peers: headers, blocks, filters, addresses, and word of new tips.
 
 use super::{Action, Hub};
 use crate::api::PeerId;
 use crate::chain::{ChainView, HeaderInfo};
-use crate::peer::SEND_PAUSE_BYTES;
+use crate::filter_request::FilterRequest;
+use crate::peer::{Peer, SEND_PAUSE_BYTES};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
@@ -23,38 +24,85 @@ pub const READ_COUNT_MAX: usize = 64;
 /// And the bytes after which reading stops for this time.
 pub const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
 
-/// A block that was read for a peer.
+/// What is to be read for a peer.
 #[derive(Debug)]
-pub struct ServedBlock {
+pub struct ReadRequest {
+    asked: Asked,
+    /// Whether it goes out by v2, where messages need no checksum.
+    v2: bool,
+}
+
+#[derive(Debug)]
+enum Asked {
+    /// Blocks, in order; with witnesses where they are asked for with them.
+    Blocks(Vec<Inventory>),
+    /// Filters, or what is known of them.
+    Filters(FilterRequest),
+}
+
+/// What was read for a peer.
+#[derive(Debug)]
+pub enum Served {
+    /// The first of the blocks, at least one; `None` for one that is not there or not to be shown.
+    Blocks(Vec<Option<Payload>>),
+    /// The next messages about filters, and what is left of the request.
+    Filters(Vec<Payload>, Option<FilterRequest>),
+}
+
+/// A message that was read for a peer.
+#[derive(Debug)]
+pub struct Payload {
+    command: Command,
     bytes: Vec<u8>,
     /// None where the transport needs none.
     checksum: Option<[u8; 4]>,
 }
 
-impl ServedBlock {
-    /// The bytes with their checksum: computed where the block is read, and not where sockets wait.
+impl Payload {
+    /// The bytes with their checksum: computed where they are read, and not where sockets wait.
     ///
-    /// `None` for a block that no message can carry.
-    fn new(bytes: Vec<u8>, v2: bool) -> Option<ServedBlock> {
+    /// `None` for more than a message can carry.
+    fn new(command: Command, bytes: Vec<u8>, v2: bool) -> Option<Payload> {
         let fits = bytes.len() <= PAYLOAD_BYTES_MAX;
-        fits.then(|| ServedBlock { checksum: (!v2).then(|| checksum(&bytes)), bytes })
+        fits.then(|| Payload { command, checksum: (!v2).then(|| checksum(&bytes)), bytes })
     }
 
-    /// Reads what [`Action::Read`] asks for.
-    pub fn read(chain: &dyn ChainView, blocks: &[Inventory], v2: bool) -> Vec<Option<ServedBlock>> {
-        let (mut out, mut bytes) = (Vec::new(), 0);
-        for block in blocks {
-            let with_witness = matches!(block, Inventory::WitnessBlock(_));
-            let bytes_read = block.block().and_then(|hash| chain.block(&hash, with_witness));
-            let read = bytes_read.and_then(|bytes| ServedBlock::new(bytes, v2));
-            bytes += read.as_ref().map_or(0, |read| read.bytes.len());
-            out.push(read);
-            if bytes >= READ_BYTES_MAX {
-                break;
+    fn send_to(self, peer: &mut Peer) {
+        match self.checksum {
+            Some(sum) => peer.transport.send_summed(self.command, self.bytes, sum),
+            None => peer.transport.send(self.command, &self.bytes),
+        }
+    }
+}
+
+impl ReadRequest {
+    /// Reads, until [`READ_BYTES_MAX`] are read.
+    pub fn read(&self, chain: &dyn ChainView) -> Served {
+        match &self.asked {
+            Asked::Blocks(blocks) => Served::Blocks(read_blocks(chain, blocks, self.v2)),
+            Asked::Filters(request) => {
+                let (messages, rest) = request.read(chain);
+                let payloads =
+                    messages.into_iter().filter_map(|(command, bytes)| Payload::new(command, bytes, self.v2));
+                Served::Filters(payloads.collect(), rest)
             }
         }
-        out
     }
+}
+
+fn read_blocks(chain: &dyn ChainView, blocks: &[Inventory], v2: bool) -> Vec<Option<Payload>> {
+    let (mut out, mut bytes) = (Vec::new(), 0);
+    for block in blocks {
+        let with_witness = matches!(block, Inventory::WitnessBlock(_));
+        let bytes_read = block.block().and_then(|hash| chain.block(&hash, with_witness));
+        let read = bytes_read.and_then(|bytes| Payload::new(Command::Block, bytes, v2));
+        bytes += read.as_ref().map_or(0, |read| read.bytes.len());
+        out.push(read);
+        if bytes >= READ_BYTES_MAX {
+            break;
+        }
+    }
+    out
 }
 
 impl Hub {
@@ -76,10 +124,11 @@ impl Hub {
         Ok(())
     }
 
-    /// Begins to read the next blocks that a peer asked for, unless some are being read or much waits to be sent.
+    /// Begins to read what a peer asked for next, unless something is being read or much waits to be sent: the blocks, and
+    /// then the filters, for it was not heard after it asked for those.
     pub(super) fn serve_next(&mut self, id: PeerId, now: Now) {
         let Some(peer) = self.peers.get(&id) else { return };
-        if peer.serving || peer.serve.is_empty() || !self.may_answer(peer) {
+        if peer.serving || !self.may_answer(peer) {
             return;
         }
         let blocks: Vec<_> = peer.serve.iter().take(READ_COUNT_MAX).copied().collect();
@@ -87,9 +136,14 @@ impl Hub {
             self.drop_peer(id, Reason::BeyondOffer(beyond), now);
             return;
         }
-        let v2 = peer.transport.is_v2();
+        let asked = match peer.filters {
+            _ if !blocks.is_empty() => Asked::Blocks(blocks),
+            Some(request) => Asked::Filters(request),
+            None => return,
+        };
+        let request = ReadRequest { asked, v2: peer.transport.is_v2() };
         self.peers.get_mut(&id).expect("it was there").serving = true;
-        self.actions.push_back(Action::Read { peer: id, blocks, v2 });
+        self.actions.push_back(Action::Read { peer: id, request });
     }
 
     /// A node that offers its last blocks only shows no more, so that peers do not learn what it has.
@@ -101,19 +155,27 @@ impl Hub {
         self.chain.header(hash).is_some_and(|block| tip.height.blocks_above(block.height) > LIMITED_DEPTH_MAX)
     }
 
-    /// The first of what [`Action::Read`] asked for; `None` for a block that is not there or not to be shown.
-    pub fn served(&mut self, id: PeerId, blocks: Vec<Option<ServedBlock>>, now: Now) {
+    /// What [`Action::Read`] asked for was read.
+    pub fn served(&mut self, id: PeerId, served: Served, now: Now) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.serving = false;
-        for block in blocks {
-            let Some(asked) = peer.serve.pop_front() else { return };
-            match block {
-                Some(ServedBlock { bytes, checksum: Some(sum) }) => peer.transport.send_block(bytes, sum),
-                Some(ServedBlock { bytes, checksum: None }) => peer.transport.send(Command::Block, &bytes),
-                None => peer.send(&Message::NotFound(vec![asked])),
+        match served {
+            Served::Blocks(blocks) => {
+                for block in blocks {
+                    let Some(asked) = peer.serve.pop_front() else { return };
+                    match block {
+                        Some(payload) => payload.send_to(peer),
+                        None => peer.send(&Message::NotFound(vec![asked])),
+                    }
+                }
+            }
+            Served::Filters(payloads, rest) => {
+                payloads.into_iter().for_each(|payload| payload.send_to(peer));
+                peer.filters = rest;
             }
         }
         self.serve_next(id, now);
+        self.dispatch_waiting(id, now);
     }
 
     pub(super) fn on_get_addr(&mut self, id: PeerId, now: Now) -> Result<(), Reason> {

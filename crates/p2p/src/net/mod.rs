@@ -1,6 +1,6 @@
 //! Sockets and threads around the state machines.
 //!
-//! One thread polls all sockets and runs the [`crate::hub::Hub`]; one reads blocks for peers that ask; and one lives
+//! One thread polls all sockets and runs the [`crate::hub::Hub`]; one reads blocks and filters for peers that ask; and one lives
 //! for as long as a connection is being made or a name looked up, at most
 //! [`crate::hub::outbound::DIAL_COUNT_MAX`] and a few at a time.
 //! A single thread receives well over 1 GB/s from loopback: more would only need locks.
@@ -16,7 +16,7 @@ use crate::api::PeerId;
 use crate::api::{BlockVerdict, Config, Event, Progress, Want};
 use crate::budget::Waker;
 use crate::chain::ChainView;
-use crate::hub::{NodeMessage, ServedBlock};
+use crate::hub::{NodeMessage, Served};
 use primitives::BlockHash;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 enum LoopMessage {
     FromNode(NodeMessage),
     Dialed(PeerId, Result<TcpStream, String>),
-    Served(PeerId, Vec<Option<ServedBlock>>),
+    Served(PeerId, Served),
     Resolved(String, Vec<SocketAddr>),
     Asked(peers::Question),
     Stop,

@@ -1,15 +1,15 @@
-//! The thread that polls, and the one that reads blocks for peers.
+//! The thread that polls, and the one that reads blocks and filters for peers.
 
 use super::{LoopMessage, LoopSender, Network, descriptors, dial};
 use crate::api::{Config, Event, PeerId, Progress};
 use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
-use crate::hub::{Action, Hub, ServedBlock};
+use crate::hub::{Action, Hub, ReadRequest};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
-use crate::wire::{Inventory, PeerAddress, Target};
+use crate::wire::{PeerAddress, Target};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -31,8 +31,7 @@ const ACCEPT_COUNT_MAX: usize = 8;
 
 struct ReadJob {
     peer: PeerId,
-    blocks: Vec<Inventory>,
-    v2: bool,
+    request: ReadRequest,
 }
 
 struct Runner {
@@ -131,8 +130,8 @@ fn spawn_reader(
     inbox_sender: LoopSender,
 ) -> io::Result<JoinHandle<()>> {
     Builder::new().name("ffwd-serve".to_owned()).spawn(move || {
-        for ReadJob { peer, blocks, v2 } in jobs {
-            inbox_sender.send(LoopMessage::Served(peer, ServedBlock::read(&*chain, &blocks, v2)));
+        for ReadJob { peer, request } in jobs {
+            inbox_sender.send(LoopMessage::Served(peer, request.read(&*chain)));
         }
     })
 }
@@ -167,7 +166,7 @@ impl Runner {
                 LoopMessage::Stop => return true,
                 LoopMessage::FromNode(message) => self.hub.from_node(message, now),
                 LoopMessage::Asked(question) => question(&mut self.hub, now),
-                LoopMessage::Served(peer, blocks) => self.hub.served(peer, blocks, now),
+                LoopMessage::Served(peer, served) => self.hub.served(peer, served, now),
                 LoopMessage::Resolved(name, found) => self.hub.resolved(&name, &found, now),
                 LoopMessage::Dialed(peer, Ok(stream)) => {
                     let local = stream.local_addr().ok();
@@ -199,9 +198,9 @@ impl Runner {
                 Action::Close { peer } => {
                     self.sockets.remove(&peer);
                 }
-                Action::Read { peer, blocks, v2 } => {
+                Action::Read { peer, request } => {
                     // The reader ends only after this thread.
-                    let _ = self.read_jobs.send(ReadJob { peer, blocks, v2 });
+                    let _ = self.read_jobs.send(ReadJob { peer, request });
                 }
                 Action::Resolve { name, port } => dial::resolve(name, port, &self.inbox_sender),
                 Action::Event(event) => {

@@ -33,7 +33,7 @@ pub const CONTENTS_BYTES_MAX: usize = 1 + COMMAND_BYTES + PAYLOAD_BYTES_MAX;
 pub const REKEY_INTERVAL: u32 = 224;
 
 /// The short types that are understood here. Source: BIP324's table.
-const SHORT_TYPES: [(u8, Command); 11] = [
+const SHORT_TYPES: [(u8, Command); 17] = [
     (1, Command::Addr),
     (2, Command::Block),
     (11, Command::GetData),
@@ -43,6 +43,12 @@ const SHORT_TYPES: [(u8, Command); 11] = [
     (17, Command::NotFound),
     (18, Command::Ping),
     (19, Command::Pong),
+    (22, Command::GetCFilters),
+    (23, Command::CFilter),
+    (24, Command::GetCFHeaders),
+    (25, Command::CFHeaders),
+    (26, Command::GetCFCheckpt),
+    (27, Command::CFCheckpt),
     (28, Command::AddrV2),
     // 0 says that 12 bytes of command follow.
     (0, Command::Other),

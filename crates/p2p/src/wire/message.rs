@@ -1,10 +1,11 @@
 //! The messages as values: parsed from untrusted payloads, and written.
 //!
-//! Absent on purpose: transactions, compact blocks, filters and everything else that a block download
-//! does not need; such messages are [`Message::Ignored`].
+//! Absent on purpose: transactions, compact blocks, and everything else that a block download does not need, filters that
+//! are sent to us among it; such messages are [`Message::Ignored`].
 
 use super::Command;
 use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put_entry_v2};
+use super::filters::{FilterRange, parse_range, put_range};
 use primitives::encode::put_compact_size;
 use primitives::{BlockHash, DecodeError, Hash256, Header, Reader};
 use std::fmt;
@@ -15,6 +16,8 @@ pub mod services {
     pub const NETWORK: u64 = 1;
     /// Gives blocks with witnesses.
     pub const WITNESS: u64 = 1 << 3;
+    /// Serves basic block filters. Source: BIP-0157.
+    pub const COMPACT_FILTERS: u64 = 1 << 6;
     /// Has the last 288 blocks.
     pub const NETWORK_LIMITED: u64 = 1 << 10;
     /// Speaks BIP324.
@@ -133,6 +136,12 @@ pub enum Message {
     SendHeaders,
     /// `getaddr`
     GetAddr,
+    /// `getcfilters`
+    GetCFilters(FilterRange),
+    /// `getcfheaders`
+    GetCFHeaders(FilterRange),
+    /// `getcfcheckpt`: filter type, last block
+    GetCFCheckpt(u8, BlockHash),
     /// Anything else.
     Ignored,
 }
@@ -187,7 +196,7 @@ fn count(reader: &mut Reader<'_>, max: usize) -> Result<usize, ParseError> {
     Ok(have)
 }
 
-fn hash(reader: &mut Reader<'_>) -> Result<BlockHash, DecodeError> {
+pub(super) fn hash(reader: &mut Reader<'_>) -> Result<BlockHash, DecodeError> {
     Ok(BlockHash::from_bytes(*reader.array::<32>()?))
 }
 
@@ -215,7 +224,12 @@ impl Message {
             Command::SendAddrV2 => Message::SendAddrV2,
             Command::SendHeaders => Message::SendHeaders,
             Command::GetAddr => Message::GetAddr,
-            Command::Block | Command::Other => Message::Ignored,
+            Command::GetCFilters => Message::GetCFilters(parse_range(reader)?),
+            Command::GetCFHeaders => Message::GetCFHeaders(parse_range(reader)?),
+            Command::GetCFCheckpt => Message::GetCFCheckpt(reader.u8()?, hash(reader)?),
+            Command::Block | Command::CFilter | Command::CFHeaders | Command::CFCheckpt | Command::Other => {
+                Message::Ignored
+            }
         })
     }
 
@@ -261,6 +275,13 @@ impl Message {
             Message::SendAddrV2 => Command::SendAddrV2,
             Message::SendHeaders => Command::SendHeaders,
             Message::GetAddr => Command::GetAddr,
+            Message::GetCFilters(range) => put_range(&mut out, range, Command::GetCFilters),
+            Message::GetCFHeaders(range) => put_range(&mut out, range, Command::GetCFHeaders),
+            Message::GetCFCheckpt(kind, stop) => {
+                out.push(*kind);
+                out.extend_from_slice(stop.as_bytes());
+                Command::GetCFCheckpt
+            }
             Message::Ignored => Command::Other,
         };
         (command, out)

@@ -6,10 +6,12 @@
 //! Absent on purpose: sockets and encryption ([`crate::transport`], [`crate::v2`]); what a message means.
 
 mod address;
+mod filters;
 mod message;
 mod onion;
 
 pub use address::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError};
+pub use filters::{FilterRange, cfcheckpt, cfheaders, cfilter};
 pub use message::{Inventory, Message, ParseError, Version, limits, services};
 pub(crate) use onion::key as onion_key;
 
@@ -119,7 +121,13 @@ commands! {
     Addr "addr",
     AddrV2 "addrv2",
     Block "block",
+    CFCheckpt "cfcheckpt",
+    CFHeaders "cfheaders",
+    CFilter "cfilter",
     GetAddr "getaddr",
+    GetCFCheckpt "getcfcheckpt",
+    GetCFHeaders "getcfheaders",
+    GetCFilters "getcfilters",
     GetData "getdata",
     GetHeaders "getheaders",
     Headers "headers",

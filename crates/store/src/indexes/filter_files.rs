@@ -145,15 +145,25 @@ impl FilterFiles {
         Ok(missing)
     }
 
+    /// Writes out what was appended, so that it can be read.
+    ///
+    /// # Errors
+    ///
+    /// No space, or what the system says; the call can be made again.
+    pub fn write_out(&mut self) -> Result<()> {
+        match &mut self.tail {
+            Some(tail) => self.append_set.write_out(tail),
+            None => Ok(()),
+        }
+    }
+
     /// Writes out, and gives what makes all that was appended durable.
     ///
     /// # Errors
     ///
     /// No space, or what the system says; the call can be made again.
     pub fn begin_flush(&mut self) -> Result<Flush> {
-        if let Some(tail) = &mut self.tail {
-            self.append_set.write_out(tail)?;
-        }
+        self.write_out()?;
         Ok(self.append_set.take_flush())
     }
 }

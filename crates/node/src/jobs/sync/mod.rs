@@ -79,6 +79,8 @@ pub struct PeerSettings {
     pub whitelist: Vec<PermittedNet>,
     /// `-whitebind`: where to listen besides.
     pub whitebind: Vec<(SocketAddr, Permissions)>,
+    /// `-peerblockfilters`: basic block filters are served, of blockfilterindex.
+    pub peer_block_filters: bool,
     /// Most inbound connections; the network's default without.
     pub inbound_max: Option<usize>,
     /// What the connections may be asked through while the sync runs.
@@ -327,6 +329,9 @@ fn start_network(
         clock: datadir.options.clock,
         tip_age_max_s: datadir.options.sizes.tip_age_max_s,
         unserved,
+        indexing: datadir.indexing.clone(),
+        disk: datadir.disk.clone(),
+        layout: datadir.layout.clone(),
     });
     let network = Network::start_for(peers, config, chain, sender).map_err(|why| {
         if why.kind() == std::io::ErrorKind::WouldBlock {
@@ -399,6 +404,7 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config.whitelist = sync.peers.whitelist.clone();
     config.whitebind = sync.peers.whitebind.clone();
     config.only_networks = sync.peers.only_networks.clone();
+    config.compact_filters = sync.peers.peer_block_filters;
     config.v2transport = sync.v2transport;
     config.dns_seed = sync.dnsseed;
     config.fixed_seeds = !sync.peers.no_fixed_seeds;

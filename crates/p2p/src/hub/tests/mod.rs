@@ -1,6 +1,7 @@
 //! Peers of every kind against the hub, without sockets and under a simulated clock.
 
 mod bad;
+mod filters;
 mod good;
 mod hostile;
 mod kinds;

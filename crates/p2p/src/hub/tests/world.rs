@@ -5,7 +5,7 @@ use crate::Reservation;
 use crate::api::{BlockVerdict, Config, Event, Outbound, PeerId};
 use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
-use crate::hub::{Action, Hub, NodeMessage, ServedBlock};
+use crate::hub::{Action, Hub, NodeMessage};
 use crate::params::{NetworkParams, REGTEST};
 use crate::reason::Reason;
 use crate::rng::Rng;
@@ -300,9 +300,9 @@ impl World {
                 Action::Close { peer } => {
                     self.links.remove(&peer);
                 }
-                Action::Read { peer, blocks, v2 } => {
-                    let blocks = ServedBlock::read(&*self.chain, &blocks, v2);
-                    self.hub.served(peer, blocks, self.now());
+                Action::Read { peer, request } => {
+                    let served = request.read(&*self.chain);
+                    self.hub.served(peer, served, self.now());
                 }
                 Action::Resolve { name, .. } => match &mut self.resolving {
                     Some(names) => names.push(name),
@@ -543,9 +543,9 @@ impl OtherHub {
     fn act(&mut self, now: Now) {
         while let Some(action) = self.hub.next_action() {
             match action {
-                Action::Read { peer, blocks, v2 } => {
-                    let blocks = ServedBlock::read(&*self.chain, &blocks, v2);
-                    self.hub.served(peer, blocks, now);
+                Action::Read { peer, request } => {
+                    let served = request.read(&*self.chain);
+                    self.hub.served(peer, served, now);
                 }
                 Action::Close { .. } => self.closed = true,
                 _ => {}
