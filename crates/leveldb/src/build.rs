@@ -80,10 +80,12 @@ pub(crate) struct Part {
     written_count: usize,
     index_keys: Vec<u8>,
     filters: Vec<u8>,
+    has_filters: bool,
 }
 
 impl Part {
-    pub(crate) fn new() -> Part {
+    /// Without records; `has_filters` says whether its table gets filters.
+    pub(crate) fn new(has_filters: bool) -> Part {
         Part {
             piece: Vec::with_capacity(PIECE_BYTES + 4 * BLOCK_BYTES),
             block_start: 0,
@@ -99,6 +101,7 @@ impl Part {
             written_count: 0,
             index_keys: Vec::new(),
             filters: Vec::new(),
+            has_filters,
         }
     }
 
@@ -151,7 +154,9 @@ impl Part {
         self.piece.extend_from_slice(&key[shared..]);
         self.piece.extend_from_slice(&tag.to_le_bytes());
         self.piece.extend_from_slice(value);
-        self.hashes.push(hash(key));
+        if self.has_filters {
+            self.hashes.push(hash(key));
+        }
         self.last_key.truncate(shared);
         self.last_key.extend_from_slice(&key[shared..]);
         self.last_tag = tag;
@@ -192,8 +197,10 @@ impl Part {
         self.block_start = self.piece.len();
         self.restarts.truncate(1);
         self.since_restart = 0;
-        put_filter(&mut self.filters, &self.hashes);
-        self.hashes.clear();
+        if self.has_filters {
+            put_filter(&mut self.filters, &self.hashes);
+            self.hashes.clear();
+        }
         let (key_end, filter_end) = (self.index_keys.len(), self.filters.len());
         self.index.push(IndexEntry { key_end, filter_end, handle });
     }
@@ -291,15 +298,18 @@ pub(crate) fn finish(sink: &Sink, parts: &[Part]) -> DiskResult<Finished> {
 
 /// All that stands behind the data blocks, which end at `start`.
 fn tail(start: u64, parts: &[Part]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_filters(&mut out, start, parts);
-    let filter = Handle { offset: start, bytes: out.len() as u64 };
-    put_trailer(&mut out, 0);
-
+    let (mut out, mut value) = (Vec::new(), Vec::new());
+    let has_filters = parts.iter().all(|part| part.has_filters);
+    if has_filters {
+        put_filters(&mut out, start, parts);
+        let filter = Handle { offset: start, bytes: out.len() as u64 };
+        put_trailer(&mut out, 0);
+        filter.put(&mut value);
+    }
     let mut metaindex = BlockOfRestarts::begin(&mut out);
-    let mut value = Vec::new();
-    filter.put(&mut value);
-    metaindex.add(FILTER_KEY, &value);
+    if has_filters {
+        metaindex.add(FILTER_KEY, &value);
+    }
     let metaindex = metaindex.end(start);
 
     let mut index = BlockOfRestarts::begin(&mut out);
@@ -412,13 +422,17 @@ mod tests {
 
     /// A table of the even numbers below `2 * count`; each third is a tombstone.
     fn table(count: u32, part_count: u32) -> Vec<u8> {
+        table_with(count, part_count, true)
+    }
+
+    fn table_with(count: u32, part_count: u32, has_filters: bool) -> Vec<u8> {
         let disk = SimDisk::new(0);
         let file = disk.create(Path::new("t")).unwrap();
         let sink = Sink::new(file.clone(), part_count > 1);
         let per_part = count.div_ceil(part_count);
         let parts: Vec<Part> = (0..part_count)
             .map(|index| {
-                let mut part = Part::new();
+                let mut part = Part::new(has_filters);
                 for number in index * per_part..count.min((index + 1) * per_part) {
                     let kind = if number % 3 == 0 { KIND_DELETED } else { KIND_VALUE };
                     part.add(&key(number * 2), 7 << 8 | kind, &value(number));
@@ -464,6 +478,19 @@ mod tests {
         }
     }
 
+    /// As LevelDB writes it without a filter policy: no filter block, and a metaindex that names none.
+    #[test]
+    fn table_without_filters_finds_every_record() {
+        for (count, part_count) in [(1, 1), (5000, 1), (5000, 3)] {
+            let [with, without] = [true, false].map(|has_filters| table_with(count, part_count, has_filters));
+            let has_name = |bytes: &[u8]| bytes.windows(FILTER_KEY.len()).any(|window| window == FILTER_KEY);
+            assert_eq!((has_name(&with), has_name(&without)), (true, false));
+            assert!(without.len() < with.len(), "{} and {} bytes", without.len(), with.len());
+            let table = Table::open(Path::new("t"), without.into(), 0).unwrap();
+            check(&table, count).unwrap();
+        }
+    }
+
     #[test]
     fn damaged_table_gives_an_error_or_the_right_answer() {
         let bytes = table(400, 1);
@@ -503,7 +530,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "the keys of a run rise")]
     fn part_refuses_descending_keys() {
-        let mut part = Part::new();
+        let mut part = Part::new(true);
         part.add(b"b", 0, b"");
         part.add(b"ab", 0, b"");
     }

@@ -82,7 +82,7 @@ impl Db {
         let is_lowest = range.end == version.runs.len();
         let inputs = version.runs[range].to_vec();
         let starts = subcompaction_starts(&inputs, self.0.options.table_bytes)?;
-        let outputs = Outputs::new(&self.0.shared, self.0.options.table_bytes, false)?;
+        let outputs = Outputs::new(&self.0.shared, &self.0.options, false)?;
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Ok(Some(Compaction { db: self.clone(), inputs, is_lowest, starts, next, done, outputs, _slot: slot }))
     }
@@ -311,7 +311,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use testkit::Rng;
 
-    const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10 };
+    const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true };
 
     fn key(number: u8) -> [u8; 3] {
         [b'k', number, b'.']
@@ -467,7 +467,7 @@ mod tests {
     /// Runs that lie apart, above each other, one much longer than the other: the parts are alike, and each makes one table.
     #[test]
     fn sub_compactions_have_equal_bytes_of_all_inputs() {
-        let options = Options { table_bytes: 256 << 10, level1_bytes: 1 << 20 };
+        let options = Options { table_bytes: 256 << 10, level1_bytes: 1 << 20, has_filters: true };
         let disk = SimDisk::new(0);
         let db = Db::create(disk.shared(), Path::new("/db"), options).unwrap();
         for range in [0..12_000_u32, 1600..4000, 8000..24_000, 23_200..24_000] {
@@ -488,7 +488,7 @@ mod tests {
     /// Bytes that are written for each byte of 300 commits, on the disk: within what `levels` states for it.
     #[test]
     fn write_amplification_of_300_generations_is_bounded() {
-        let options = Options { table_bytes: 8 << 10, level1_bytes: 4 << 10 };
+        let options = Options { table_bytes: 8 << 10, level1_bytes: 4 << 10, has_filters: true };
         let disk = SimDisk::new(0);
         let db = Db::create(disk.shared(), Path::new("/db"), options).unwrap();
         let (mut seen, mut written, mut committed) = (BTreeSet::new(), 0, 0);

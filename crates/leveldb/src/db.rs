@@ -11,25 +11,11 @@ use crate::levels::{Limits, Placement, RunSize, level0_count};
 use crate::lookup::{Iter, Snapshot};
 use crate::manifest::Manifest;
 use crate::names::{CURRENT, LOCK, Name};
+use crate::options::Options;
 use crate::recover::{Recovered, recover};
 use crate::run::{Outputs, Run, RunSlot};
 use crate::version::{Shared, SortedRun, TableFile, Version};
 use disk::{Appender, Disk, LockGuard};
-
-/// Sizes that decide where things lie. The defaults are Bitcoin Core's; tests make them small.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// A table is closed when its data reaches this size.
-    pub table_bytes: u64,
-    /// Level 1 stays below this size, each deeper level below ten times the one above.
-    pub level1_bytes: u64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { table_bytes: 32 << 20, level1_bytes: 10 << 20 }
-    }
-}
 
 /// An open database. Clones are the same one; the last one to go closes it.
 #[derive(Clone, Debug)]
@@ -104,7 +90,7 @@ impl Db {
         }
         let lock = disk.lock(&dir.join(LOCK))?;
         let shared = Arc::new(Shared::new(disk, dir));
-        let Recovered { mut version, from_logs, last_sequence } = recover(&shared)?;
+        let Recovered { mut version, from_logs, last_sequence } = recover(&shared, options.has_filters)?;
         if let Some((meta, bytes)) = from_logs {
             let path = dir.join(Name::Table(meta.number).to_string());
             let mut file = Appender::new(shared.disk.create(&path)?, 0);
@@ -126,7 +112,7 @@ impl Db {
     /// Something is damaged or missing, or the disk.
     pub fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Db> {
         let shared = Arc::new(Shared::new(disk, dir));
-        let Recovered { mut version, from_logs, .. } = recover(&shared)?;
+        let Recovered { mut version, from_logs, .. } = recover(&shared, false)?;
         if let Some((meta, bytes)) = from_logs {
             let path = dir.join("(log)");
             let file = TableFile::in_memory(&shared, meta, path, bytes)?;
@@ -217,7 +203,7 @@ impl Db {
         }
         let sizes = inner.version().sizes();
         let Placement { level, .. } = inner.limits.place(&sizes, bytes).ok_or_else(|| inner.compact_first(&sizes))?;
-        let outputs = Outputs::new(&inner.shared, inner.options.table_bytes, level == 0)?;
+        let outputs = Outputs::new(&inner.shared, &inner.options, level == 0)?;
         Ok(Run { outputs, sequence, level, bytes_planned: bytes, _slot: slot })
     }
 

@@ -15,16 +15,17 @@ use std::sync::{Arc, OnceLock};
 
 use crate::bloom::FILTER_KEY;
 use crate::coding::mask;
-use crate::db::{Db, Options};
+use crate::db::Db;
 use crate::edit::{COMPARATOR, Edit, FileMeta};
 use crate::error::Result;
 use crate::format::{FOOTER_BYTES, Handle, MAGIC};
 use crate::log::put_record;
+use crate::options::Options;
 use disk::{Appender, Disk, SimDisk};
 
 /// Records that are read of one database; blocks may name the same bytes again and again.
 const RECORDS_MAX: usize = 10_000;
-const SMALL: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10 };
+const SMALL: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true };
 
 /// A block of three records, the second of which shares its key's start with the first.
 const BLOCK: &[u8] = &[

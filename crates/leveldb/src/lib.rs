@@ -30,6 +30,7 @@ mod log;
 mod lookup;
 mod manifest;
 mod names;
+mod options;
 mod read_ahead;
 mod recover;
 mod run;
@@ -37,9 +38,10 @@ mod table;
 mod version;
 
 pub use compaction::Compaction;
-pub use db::{Db, Options};
+pub use db::Db;
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use fuzz::{fuzz_history, fuzz_open};
 pub use lookup::{Iter, RunInfo, Snapshot};
+pub use options::Options;
 pub use run::{Run, TableWriter};

@@ -34,7 +34,7 @@ pub(crate) struct Recovered {
 }
 
 /// Reads a directory. `shared.next_file` becomes greater than every number in it.
-pub(crate) fn recover(shared: &Arc<Shared>) -> Result<Recovered> {
+pub(crate) fn recover(shared: &Arc<Shared>, has_filters: bool) -> Result<Recovered> {
     let entries = shared.disk.list(&shared.dir)?;
     let manifest_path = current(shared)?;
     let manifest = shared.disk.open(&manifest_path).map_err(|why| missing(why, "CURRENT"))?;
@@ -57,7 +57,7 @@ pub(crate) fn recover(shared: &Arc<Shared>) -> Result<Recovered> {
         .collect();
     logs.sort_unstable();
     let version = Version::new(tables(shared, &entries, &state)?, &manifest_path)?;
-    let (from_logs, last) = replay(shared, &logs)?;
+    let (from_logs, last) = replay(shared, &logs, has_filters)?;
     Ok(Recovered { version, from_logs, last_sequence: last.max(state.last_sequence) })
 }
 
@@ -121,8 +121,8 @@ fn tables(shared: &Arc<Shared>, entries: &[Entry], state: &State) -> Result<[Vec
 /// The newest record of each key: its tag and value.
 type Memory<'a> = BTreeMap<&'a [u8], (u64, &'a [u8])>;
 
-/// Reads the logs, oldest first, into a table; also gives the greatest sequence in them.
-fn replay(shared: &Arc<Shared>, logs: &[u64]) -> Result<(Option<MemoryTable>, u64)> {
+/// Reads the logs, oldest first, into a table, with filters or without; also gives the greatest sequence in them.
+fn replay(shared: &Arc<Shared>, logs: &[u64], has_filters: bool) -> Result<(Option<MemoryTable>, u64)> {
     let mut files = Vec::new();
     for number in logs {
         let path = shared.dir.join(Name::Log(*number).to_string());
@@ -147,7 +147,7 @@ fn replay(shared: &Arc<Shared>, logs: &[u64]) -> Result<(Option<MemoryTable>, u6
     if memory.is_empty() {
         return Ok((None, last));
     }
-    Ok((Some(table_of(shared, &memory)?), last))
+    Ok((Some(table_of(shared, &memory, has_filters)?), last))
 }
 
 /// Takes over one write batch; its last sequence, or `None` if it is malformed.
@@ -178,10 +178,10 @@ fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {
 }
 
 /// A table in memory, with the number that its file is to have.
-fn table_of(shared: &Shared, memory: &Memory<'_>) -> Result<MemoryTable> {
+fn table_of(shared: &Shared, memory: &Memory<'_>, has_filters: bool) -> Result<MemoryTable> {
     let disk = SimDisk::new(0);
     let sink = Sink::new(disk.create(Path::new("table"))?, false);
-    let mut part = Part::new();
+    let mut part = Part::new(has_filters);
     for (key, (tag, value)) in memory {
         part.add(key, *tag, value);
     }

@@ -14,6 +14,7 @@ use crate::edit::FileMeta;
 use crate::error::{Error, Result};
 use crate::format::RECORD_BYTES_MAX;
 use crate::names::Name;
+use crate::options::Options;
 use crate::version::{Shared, TableFile};
 use disk::DiskFile;
 
@@ -57,6 +58,7 @@ pub(crate) struct Outputs {
     shared: Arc<Shared>,
     /// A table is closed when its data reaches this size.
     table_bytes: u64,
+    has_filters: bool,
     /// The one table of a run for level 0.
     single: Option<OpenFile>,
     state: Mutex<OutputState>,
@@ -76,11 +78,12 @@ struct OutputState {
 }
 
 impl Outputs {
-    pub(crate) fn new(shared: &Arc<Shared>, table_bytes: u64, is_single: bool) -> Result<Arc<Outputs>> {
+    pub(crate) fn new(shared: &Arc<Shared>, options: &Options, is_single: bool) -> Result<Arc<Outputs>> {
         let single = if is_single { Some(OpenFile::create(shared, true)?) } else { None };
         let paths = single.iter().map(|file| file.path.clone()).collect();
         let state = Mutex::new(OutputState { paths, ..OutputState::default() });
-        Ok(Arc::new(Outputs { shared: shared.clone(), table_bytes, single, state }))
+        let Options { table_bytes, has_filters, .. } = *options;
+        Ok(Arc::new(Outputs { shared: shared.clone(), table_bytes, has_filters, single, state }))
     }
 
     fn state(&self) -> MutexGuard<'_, OutputState> {
@@ -90,7 +93,7 @@ impl Outputs {
     pub(crate) fn writer(self: &Arc<Outputs>) -> Writer {
         self.state().open_writers += 1;
         let limit = self.limit(0);
-        Writer { outputs: self.clone(), part: Part::new(), file: None, limit, is_finished: false }
+        Writer { outputs: self.clone(), part: Part::new(self.has_filters), file: None, limit, is_finished: false }
     }
 
     /// How long the next piece of a table may get that has `bytes` so far.
@@ -213,7 +216,7 @@ impl Writer {
 
     /// Closes the table that the part goes into, if it has records.
     fn finish_table(&mut self) -> Result<()> {
-        let part = std::mem::replace(&mut self.part, Part::new());
+        let part = std::mem::replace(&mut self.part, Part::new(self.outputs.has_filters));
         if let Some(file) = self.file.take() {
             let count = part.record_count();
             let done = file.finish(&[part])?;
@@ -229,7 +232,7 @@ impl Writer {
         if self.part.record_count() > 0 {
             self.write()?;
             if self.outputs.single.is_some() {
-                let part = std::mem::replace(&mut self.part, Part::new());
+                let part = std::mem::replace(&mut self.part, Part::new(self.outputs.has_filters));
                 let mut state = self.outputs.state();
                 state.record_count += part.record_count();
                 state.parts.push(part);

@@ -335,7 +335,7 @@ mod tests {
     fn table_with_a_false_index_gives_errors_or_answers_never_a_panic() {
         let disk = SimDisk::new(0);
         let sink = Sink::new(disk.create(Path::new("t")).unwrap(), false);
-        let mut part = Part::new();
+        let mut part = Part::new(true);
         let key = |number: u16| [&b"key"[..], &number.to_be_bytes(), &[b'.'; 20]].concat();
         for number in 0..600 {
             part.add(&key(number), 1 << 8 | 1, &[9; 40]);

@@ -59,7 +59,11 @@ pub(crate) struct Obfuscated {
 impl Obfuscated {
     /// Opens a database that is there.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
-        Obfuscated::with_stored_key(Db::open(disk, dir, Options::default())?)
+        Obfuscated::open_with(disk, dir, Options::default())
+    }
+
+    fn open_with(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Obfuscated> {
+        Obfuscated::with_stored_key(Db::open(disk, dir, options)?)
     }
 
     /// Opens a database that is there, without a lock, to read it only.
@@ -69,10 +73,16 @@ impl Obfuscated {
 
     /// Opens a database, or makes an empty one where it is missing. The remains of one do not count as missing.
     pub(crate) fn open_or_create(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
+        Obfuscated::open_or_create_with(disk, dir, true)
+    }
+
+    /// The same; `has_filters` says whether new tables get filters.
+    pub(crate) fn open_or_create_with(disk: Arc<dyn Disk>, dir: &Path, has_filters: bool) -> Result<Obfuscated> {
+        let options = Options { has_filters, ..Options::default() };
         if Db::exists(&*disk, dir)? {
-            return Obfuscated::open(disk, dir);
+            return Obfuscated::open_with(disk, dir, options);
         }
-        match Db::create(disk, dir, Options::default()) {
+        match Db::create(disk, dir, options) {
             Ok(db) => Ok(Obfuscated { db, key: NO_KEY }),
             Err(Error::Exists { path }) => {
                 let advice = "Restore the directory from a copy, or rebuild it with reindex";

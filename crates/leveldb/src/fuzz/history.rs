@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::db::{Db, Options};
+use crate::db::Db;
 use crate::error::{Error, Result};
+use crate::options::Options;
 use crate::{Compaction, Snapshot};
 use disk::{Disk, Fault, Loss, SimDisk};
 
@@ -18,7 +19,7 @@ const STEPS_MAX: usize = 48;
 const SNAPSHOTS_MAX: usize = 4;
 const KEYS: u8 = 48;
 /// Tables and levels so small that a few records use all of them.
-const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 2 << 10 };
+const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 2 << 10, has_filters: true };
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Record = (Vec<u8>, Option<Vec<u8>>);

@@ -87,7 +87,17 @@ impl IndexDb {
                 disk.sync_dir_once(above)?;
             }
         }
-        let store = Obfuscated::open_or_create(disk, &dir).map_err(|fault| advised(fault, kind, &root))?;
+        // As Core has it: what is looked up by a prefix finds no use for filters, entries of the older format do.
+        let has_filters = match kind {
+            IndexKind::BlockFilter | IndexKind::CoinStats => true,
+            IndexKind::TxoSpender => false,
+            IndexKind::Tx => {
+                let there = IndexDb::open_read_only(disk.clone(), layout, kind)?;
+                there.is_some_and(|db| db.has_legacy().unwrap_or(false))
+            }
+        };
+        let store = Obfuscated::open_or_create_with(disk, &dir, has_filters);
+        let store = store.map_err(|fault| advised(fault, kind, &root))?;
         Ok(IndexDb { store, kind, root })
     }
 

@@ -1,0 +1,19 @@
+//! What a database is opened with.
+
+/// What decides where things lie, and what tables have. The defaults are Bitcoin Core's; tests make the sizes small.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A table is closed when its data reaches this size.
+    pub table_bytes: u64,
+    /// Level 1 stays below this size, each deeper level below ten times the one above.
+    pub level1_bytes: u64,
+    /// Whether new tables get filters, which serve point look-ups and nothing else. Tables that are there are read with
+    /// what they have.
+    pub has_filters: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { table_bytes: 32 << 20, level1_bytes: 10 << 20, has_filters: true }
+    }
+}
