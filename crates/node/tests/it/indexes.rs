@@ -6,10 +6,14 @@
 use crate::chain::{block, chain, coinbase, file, hash_of, numbered_coinbase, put, spend, spend_to_one, subsidy};
 use crate::folder::{FOLDER, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
+use indexes::locator;
+use indexes::txindex::{self, DiskTxPos};
 use node::jobs::{self, BlockId};
 use node::options::{IndexKind, Options};
 use primitives::{BlockHash, Height, OutPoint, Tables, Txid};
 use std::path::{Path, PathBuf};
+use store::Layout;
+use store::indexes::IndexDb;
 use testkit::blocks::GENESIS_TIME;
 
 const BLOCKS: u32 = 110;
@@ -39,7 +43,7 @@ fn spends(bytes: &[u8]) -> Vec<(Txid, Vec<OutPoint>)> {
 }
 
 /// Every look-up on the chain of `blocks`, a stretch of its heights in full.
-fn check(disk: &SimDisk, blocks: &[Vec<u8>], heights: impl Iterator<Item = usize>, row: &str) {
+pub(crate) fn check(disk: &SimDisk, blocks: &[Vec<u8>], heights: impl Iterator<Item = usize>, row: &str) {
     let options = options(disk, false);
     let say = |what: &str, why: node::Fault| -> ! { panic!("{row}: {what}: {why}") };
     for height in heights {
@@ -240,4 +244,147 @@ fn damage_is_named_and_repaired() {
     plain.modify(&undo).unwrap().write_at(middle as u64, &bytes[middle..=middle]).unwrap();
     jobs::index(&options(&plain, false), &IndexKind::ALL, &|_| ()).unwrap();
     check(&plain, &blocks, 100..blocks.len(), "undo data that is whole again");
+}
+
+/// A txindex of Core before v32 is read, and gone on with in the newer format beside it.
+/// Source: the cases of Core's feature_txindex_compatibility.py.
+#[test]
+fn txindex_of_the_older_format_is_read_and_gone_on_with() {
+    let blocks = chain(BLOCKS);
+    let disk = disk_with(&blocks);
+    jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
+    let (old, mut rows, mut offset) = (60, Vec::new(), 8);
+    for (height, bytes) in blocks.iter().enumerate() {
+        let mut tables = Tables::new();
+        let block = tables.parse_block(bytes).unwrap();
+        let mut at = 1; // Behind the header: the count of transactions has one byte.
+        for tx in block.transactions().filter(|_| (1..=old).contains(&height)) {
+            let mut value = Vec::new();
+            DiskTxPos { file: 0, block: offset, tx: at }.put(&mut value);
+            rows.push((txindex::legacy_key(&tx.txid()).to_vec(), value));
+            at += tx.bytes().len() as u32;
+        }
+        offset += 8 + bytes.len() as u32;
+    }
+    let hashes: Vec<BlockHash> =
+        locator::heights(Height::from_index(old)).iter().map(|height| hash_of(&blocks[height.to_usize()])).collect();
+    rows.push((txindex::LEGACY_BEST_BLOCK.to_vec(), locator::encode(&hashes)));
+    rows.sort();
+    let layout = Layout::new(Path::new(FOLDER), "regtest", None);
+    let db = IndexDb::open(disk.shared(), &layout, IndexKind::Tx).unwrap();
+    db.commit(4096, |records| rows.iter().try_for_each(|(key, value)| records.put(key, value))).unwrap();
+    drop(db);
+    let find = |height: usize| jobs::tx(&options(&disk, false), spends(&blocks[height]).last().unwrap().0, &|_| ());
+    assert_eq!(find(30).unwrap().block, hash_of(&blocks[30]));
+    let why = find(105).unwrap_err().to_string();
+    assert!(why.contains("txindex stands at height 60, the chain at height 110"), "{why}");
+    let said = std::sync::Mutex::new(String::new());
+    jobs::index(&options(&disk, false), &[], &|event| *said.lock().unwrap() += &format!("{event:?}\n")).unwrap();
+    let said = said.into_inner().unwrap();
+    assert!(said.contains("entries of the older format") && said.contains("txindex from height 61"), "{said}");
+    for height in [1, 30, 60, 61, 105, 110] {
+        assert_eq!(find(height).unwrap().block, hash_of(&blocks[height]), "height {height}");
+    }
+    let db = IndexDb::open(disk.shared(), &layout, IndexKind::Tx).unwrap();
+    assert_eq!(db.best_block().unwrap(), Some(hash_of(&blocks[BLOCKS as usize])));
+    assert_eq!(
+        db.get(txindex::LEGACY_BEST_BLOCK).unwrap(),
+        Some(locator::encode(&hashes)),
+        "it stays for an older bitcoind"
+    );
+    assert!(
+        tables(&disk, "txindex").iter().all(|(_, bytes)| has_filters(bytes)),
+        "entries of the older format want them"
+    );
+    let sequence = db.get(&txindex::hash_key(&hash_of(&blocks[61]))).unwrap();
+    assert_eq!(sequence, Some(vec![0; 4]), "the first block in the newer format");
+    // A place that holds another transaction is a fault, and no answer.
+    let (txid, other) =
+        (spends(&blocks[30])[0].0, db.get(&txindex::legacy_key(&spends(&blocks[31])[0].0)).unwrap().unwrap());
+    db.commit(4096, |records| records.put(&txindex::legacy_key(&txid), &other)).unwrap();
+    drop(db);
+    let why = find(30).unwrap_err().to_string();
+    assert!(why.contains("run ffwd index --only txindex, which makes this index again"), "{why}");
+}
+
+/// Where the tables of an index lie.
+const TABLES: [(IndexKind, &str); 4] = [
+    (IndexKind::Tx, "txindex"),
+    (IndexKind::BlockFilter, "blockfilter/basic/db"),
+    (IndexKind::TxoSpender, "txospenderindex/db"),
+    (IndexKind::CoinStats, "coinstatsindex/db"),
+];
+
+/// The tables of an index, with their bytes.
+fn tables(disk: &SimDisk, dir: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let dir = Path::new(FOLDER).join("regtest/indexes").join(dir);
+    let names = disk.list(&dir).unwrap().into_iter().map(|entry| entry.name);
+    let paths = names.map(|name| dir.join(name)).filter(|path| path.extension().is_some_and(|end| end == "ldb"));
+    paths.map(|path| (path.clone(), disk.open(&path).unwrap().bytes().unwrap().to_vec())).collect()
+}
+
+/// Whether a table has filters.
+fn has_filters(table: &[u8]) -> bool {
+    let name = b"filter.leveldb.BuiltinBloomFilter2";
+    table.windows(name.len()).any(|window| window == name)
+}
+
+/// Source: Core's `TxIndex::DB` and `TxoSpenderIndex`, which ask LevelDB for no filters.
+#[test]
+fn tables_have_filters_where_cores_have_them() {
+    let disk = disk_with(&chain(BLOCKS));
+    jobs::reindex(&all(&disk, true), false, &|_| ()).unwrap();
+    for (kind, dir) in TABLES {
+        let wanted = matches!(kind, IndexKind::BlockFilter | IndexKind::CoinStats);
+        let tables = tables(&disk, dir);
+        assert!(!tables.is_empty(), "{dir}");
+        for (path, bytes) in tables {
+            assert_eq!(has_filters(&bytes), wanted, "{}", path.display());
+        }
+    }
+}
+
+/// A bit that is wrong in a table gives the right answer or a fault that names the index, and costs that index alone.
+#[test]
+fn damaged_table_is_named_or_does_not_matter() {
+    let blocks = chain(BLOCKS);
+    let disk = disk_with(&blocks);
+    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let (height, hash) = (104, hash_of(&blocks[104]));
+    let (txid, spent) = spends(&blocks[height]).pop().unwrap();
+    let at = BlockId::Height(Height::from_index(height));
+    let options = options(&disk, false);
+    let ask = |kind| match kind {
+        IndexKind::Tx => jobs::tx(&options, txid, &|_| ()).map(|found| format!("{:?}", (found.block, found.bytes))),
+        IndexKind::BlockFilter => jobs::filter(&options, &at, &|_| ()).map(|found| format!("{found:?}")),
+        IndexKind::TxoSpender => jobs::spender(&options, spent[0], &|_| ()).map(|found| format!("{found:?}")),
+        IndexKind::CoinStats => jobs::set_info_at(&options, &at, &|_| ()).map(|found| format!("{found:?}")),
+    };
+    assert!(ask(IndexKind::Tx).unwrap().contains(&format!("{hash:?}")));
+    for (kind, dir) in TABLES {
+        let (truth, mut faults) = (ask(kind).unwrap(), 0);
+        for (path, sound) in tables(&disk, dir) {
+            let file = disk.modify(&path).unwrap();
+            let places = if testkit::is_slow() { sound.len() } else { 24 };
+            for number in 0..places {
+                let place = number * sound.len() / places;
+                file.write_at(place as u64, &[sound[place] ^ 1 << (number % 8)]).unwrap();
+                match ask(kind) {
+                    Ok(said) => assert_eq!(said, truth, "{dir}, byte {place}"),
+                    Err(why) => {
+                        faults += 1;
+                        let wanted = format!("ffwd index --only {}", kind.name());
+                        assert!(why.to_string().contains(&wanted), "{dir}, byte {place}: {why}");
+                    }
+                }
+                file.write_at(place as u64, &[sound[place]]).unwrap();
+            }
+        }
+        assert!(faults > 0, "{dir}: the answer lies in a table");
+        // What the fault says to do.
+        disk.remove_dir_all(&store::indexes::root(&Layout::new(Path::new(FOLDER), "regtest", None), kind)).unwrap();
+        jobs::index(&options, &[kind], &|_| ()).unwrap();
+        assert_eq!(ask(kind).unwrap(), truth, "{dir}: made again");
+    }
+    check(&disk, &blocks, 100..blocks.len(), "all made again");
 }

@@ -14,7 +14,7 @@ use crate::peers::{Far, Until, sync_options};
 use crate::prune;
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
-use node::options::{Event, Events, Options, Prune, SetHash};
+use node::options::{Event, Events, IndexKind, Options, Prune, SetHash};
 use node::{Fault, options::Report};
 use primitives::{Hash256, Height};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ enum Job {
     /// The same with pruning, and a commit at every chance.
     Prune,
     Rebuild,
+    /// The four optional indexes, from the files.
+    Index,
     Import,
     /// An import of nothing, where Core left half a flush.
     Replay,
@@ -52,13 +54,14 @@ struct Case {
     tries: [u64; 2],
 }
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 15] = [
     Case { job: Job::Reindex, is_eager: false, tries: [2, 200] },
     Case { job: Job::Reindex, is_eager: true, tries: [1, 100] },
     Case { job: Job::ReindexAgain, is_eager: false, tries: [1, 200] },
     Case { job: Job::Prune, is_eager: true, tries: [0, 12] },
     Case { job: Job::Rebuild, is_eager: false, tries: [2, 200] },
     Case { job: Job::Rebuild, is_eager: true, tries: [1, 60] },
+    Case { job: Job::Index, is_eager: false, tries: [2, 200] },
     Case { job: Job::Import, is_eager: false, tries: [1, 120] },
     Case { job: Job::Import, is_eager: true, tries: [1, 60] },
     Case { job: Job::Replay, is_eager: false, tries: [2, 400] },
@@ -186,6 +189,8 @@ impl Bench {
         match case.job {
             Job::Reindex | Job::ReindexAgain | Job::Prune => jobs::reindex(&options, false, events).map(at_tip),
             Job::Rebuild => jobs::reindex(&options, true, events).map(at_tip),
+            Job::Index => jobs::index(&options, &IndexKind::ALL, events)
+                .map(|report| assert_eq!(report.best, hash_of(self.blocks.last().unwrap()))),
             Job::Import => jobs::import(&options, &[PathBuf::from(FOREIGN)], events).map(at_tip),
             Job::Replay => jobs::import(&options, &[], events).map(at_tip),
             Job::Sync => {
@@ -216,6 +221,9 @@ impl Bench {
             prune::check_at_tip(&options, &self.long, row);
         } else {
             self.run(case, disk, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+            if case.job == Job::Index {
+                crate::indexes::check(disk, &self.blocks, [0, 1, 60, 104, BLOCKS as usize].into_iter(), row);
+            }
             let checked = jobs::verify(&options, 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
             assert_eq!((checked.blocks, checked.level), (tip, 4), "{row}");
         }
@@ -358,6 +366,11 @@ fn check_cases(wanted: impl Fn(&Case) -> bool) {
 #[test]
 fn io_error_in_reindex_or_rebuild_loses_nothing() {
     check_cases(|case| matches!(case.job, Job::Reindex | Job::ReindexAgain | Job::Rebuild));
+}
+
+#[test]
+fn io_error_in_index_run_loses_nothing() {
+    check_cases(|case| case.job == Job::Index);
 }
 
 #[test]
