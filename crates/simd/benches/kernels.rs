@@ -7,6 +7,7 @@ use std::hint::black_box;
 
 use simd::bucket::{Bucket, Buckets};
 use simd::memory::Pages;
+use simd::muhash::Accumulator;
 use simd::secp256k1::{Claim, Y};
 use simd::sha256::{self, Lanes, Pieces};
 use simd::{crc32c, prefetch, xor};
@@ -21,6 +22,7 @@ fn main() {
     checksums(&bench);
     look_ups(&bench);
     signatures(&bench);
+    muhash(&bench);
 }
 
 /// Work: double SHA-256 of 1024 messages of one length, in three pieces as a transaction's are, and
@@ -226,6 +228,28 @@ fn signatures(bench: &Bench) {
             bench.time(&format!("{name} signatures {lanes:?}"), Per::of(count, "op"), || {
                 assert!(lanes.prove(black_box(claims)) == want, "{lanes:?} proves every other one");
             });
+        }
+    }
+}
+
+/// Work: the product of the numbers of 4,096 keys, by each kind of lanes. Checked: the product.
+fn muhash(bench: &Bench) {
+    let count = bench.size(40, 4096);
+    let mut rng = Rng::new(3072);
+    let keys: Vec<[u8; 32]> = (0..count).map(|_| rng.array()).collect();
+    let product = |mut all: Accumulator| {
+        keys.iter().for_each(|key| all.push(key));
+        simd::muhash::reduce(&all.finish())
+    };
+    let want = product(Accumulator::reference());
+    let mut row = |name: &str, make: &dyn Fn() -> Accumulator| {
+        bench.time(&format!("muhash {name}"), Per::of(count, "op"), || assert_eq!(product(make()), want));
+    };
+    row("plain", &Accumulator::reference);
+    #[cfg(target_arch = "x86_64")]
+    for kind in [simd::cpu::Cpu::Avx2, simd::cpu::Cpu::Avx512] {
+        if Accumulator::with(kind).is_some() {
+            row(kind.name(), &|| Accumulator::with(kind).expect("it was there just now"));
         }
     }
 }

@@ -7,7 +7,7 @@
 //! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
 //! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
 //! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
-//! - [`muhash`]: products of numbers of 3072 bits, eight at a time in vector lanes; [`chacha20`] makes them of keys.
+//! - [`muhash`]: products of numbers of 3072 bits, eight or four at a time in vector lanes; [`chacha20`] makes them of keys.
 //! - [`secp256k1`]: statements about points of that curve, many at a time in vector lanes.
 //! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`prefetch`]: a cache line, early.
 //! - [`bucket`]: one cache line of a hash table. [`allocator`]: the end of a program without memory. [`bus_error`]: of one
@@ -21,6 +21,8 @@ pub mod bus_error;
 pub mod chacha20;
 pub mod cpu;
 pub mod crc32c;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod doubles;
 pub mod faults;
 pub mod map;
 pub mod memory;

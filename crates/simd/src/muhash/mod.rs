@@ -2,12 +2,14 @@
 //!
 //! A key of 32 bytes stands for the first 384 bytes of its ChaCha20 stream, little endian. [`Accumulator`] multiplies them,
 //! sixteen keys at a time where the processor has AVX-512 IFMA: key streams in sixteen lanes, products in eight, each lane
-//! an accumulator of its own.
+//! an accumulator of its own. With AVX2 and FMA key streams are made in eight lanes, products in four.
 //!
 //! Absent on purpose: what is hashed to a key. Source: Bitcoin Core b88bffe, crypto/muhash.cpp.
 
 #[cfg(target_arch = "x86_64")]
-mod lanes;
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod reference;
 
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +27,14 @@ pub const ONE: Number = {
     one[0] = 1;
     one
 };
+/// Limbs of 52 bits, of which products are made in lanes.
+#[cfg(target_arch = "x86_64")]
+const LIMBS52: usize = 60;
+/// Bits of the highest of them that are below 2^3072.
+#[cfg(target_arch = "x86_64")]
+const TOP_BITS: u32 = 4;
+#[cfg(target_arch = "x86_64")]
+const _: () = assert!(52 * (LIMBS52 - 1) + TOP_BITS as usize == 64 * LIMBS);
 /// Keys that are worked on at once.
 pub const KEYS_AT_ONCE: usize = 16;
 
@@ -64,7 +74,9 @@ pub struct Accumulator {
 enum Kind {
     Reference(Box<Number>),
     #[cfg(target_arch = "x86_64")]
-    Lanes(Box<lanes::Accumulators>),
+    Avx2(Box<avx2::Accumulators>),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Box<avx512::Accumulators>),
 }
 
 impl Default for Accumulator {
@@ -78,10 +90,24 @@ impl Accumulator {
     #[must_use]
     pub fn new() -> Accumulator {
         #[cfg(target_arch = "x86_64")]
-        if let Some(lanes) = lanes::Accumulators::detect().filter(|_| cpu::chosen().allows(Cpu::Avx512)) {
-            return Accumulator::of(Kind::Lanes(Box::new(lanes)));
+        for kind in [Cpu::Avx512, Cpu::Avx2] {
+            if let Some(lanes) = Accumulator::with(kind).filter(|_| cpu::chosen().allows(kind)) {
+                return lanes;
+            }
         }
         Accumulator::reference()
+    }
+
+    /// The same, by the lanes of one kind of processor; `None` where this one lacks what they need, or there are none of it.
+    #[cfg(target_arch = "x86_64")]
+    #[must_use]
+    pub fn with(kind: Cpu) -> Option<Accumulator> {
+        let kind = match kind {
+            Cpu::Avx512 => Kind::Avx512(Box::new(avx512::Accumulators::detect()?)),
+            Cpu::Avx2 => Kind::Avx2(Box::new(avx2::Accumulators::detect()?)),
+            _ => return None,
+        };
+        Some(Accumulator::of(kind))
     }
 
     /// The same, by the plain implementation.
@@ -116,7 +142,9 @@ impl Accumulator {
                 **product = reference::multiply(product, &reference::product(&self.waiting[..self.count]));
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Lanes(lanes) => lanes.multiply(&self.waiting, self.count),
+            Kind::Avx2(lanes) => lanes.multiply(&self.waiting, self.count),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(lanes) => lanes.multiply(&self.waiting, self.count),
         }
         self.count = 0;
     }
@@ -130,7 +158,9 @@ impl Accumulator {
         match self.kind {
             Kind::Reference(product) => *product,
             #[cfg(target_arch = "x86_64")]
-            Kind::Lanes(lanes) => lanes.product(),
+            Kind::Avx2(lanes) => lanes.product(),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(lanes) => lanes.product(),
         }
     }
 }
@@ -140,34 +170,55 @@ mod tests {
     use super::*;
     use testkit::Rng;
 
+    /// Each kind of lanes that this processor has, and the one that is taken.
+    fn kinds() -> Vec<(&'static str, fn() -> Accumulator)> {
+        let mut kinds: Vec<(&'static str, fn() -> Accumulator)> = vec![("taken", Accumulator::new)];
+        #[cfg(target_arch = "x86_64")]
+        for (kind, make) in [
+            (Cpu::Avx2, (|| Accumulator::with(Cpu::Avx2).unwrap()) as fn() -> Accumulator),
+            (Cpu::Avx512, || Accumulator::with(Cpu::Avx512).unwrap()),
+        ] {
+            match Accumulator::with(kind) {
+                Some(_) => kinds.push((kind.name(), make)),
+                None => println!("skipped: no {}", kind.name()),
+            }
+        }
+        kinds
+    }
+
     #[test]
     fn lanes_multiply_as_the_reference() {
         let mut rng = Rng::new(3072);
-        for count in [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 100] {
-            let (mut fast, mut plain) = (Accumulator::new(), Accumulator::reference());
-            for _ in 0..count {
-                let key = rng.array();
-                fast.push(&key);
-                plain.push(&key);
+        for (row, make) in kinds() {
+            for count in [0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 31, 33, 100] {
+                let (mut fast, mut plain) = (make(), Accumulator::reference());
+                for _ in 0..count {
+                    let key = rng.array();
+                    fast.push(&key);
+                    plain.push(&key);
+                }
+                assert_eq!(reduce(&fast.finish()), reduce(&plain.finish()), "{row}: {count} keys");
             }
-            assert_eq!(reduce(&fast.finish()), reduce(&plain.finish()), "{count} keys");
         }
     }
 
-    /// Limbs of ones and zeros: every carry that there is.
-    #[test]
+    /// Lanes that multiply any numbers.
     #[cfg(target_arch = "x86_64")]
-    fn lanes_carry_as_the_reference() {
-        if lanes::Accumulators::detect().is_none() {
-            println!("skipped: no AVX-512 IFMA");
+    fn carry_as_the_reference<L, const LANES: usize>(
+        detect: fn() -> Option<L>,
+        multiply_numbers: fn(&mut L, &[Number; LANES]),
+        product: fn(&L) -> Number,
+    ) {
+        if detect().is_none() {
+            println!("skipped: no such lanes");
             return;
         }
         let mut rng = Rng::new(52);
         for _ in 0..60 {
-            let mut lanes = lanes::Accumulators::detect().unwrap();
+            let mut lanes = detect().unwrap();
             let mut want = ONE;
             for _ in 0..4 {
-                let numbers: [Number; 8] = std::array::from_fn(|_| {
+                let numbers: [Number; LANES] = std::array::from_fn(|_| {
                     std::array::from_fn(|_| match rng.below(4) {
                         0 => 0,
                         1 => u64::MAX - rng.u64() % 3,
@@ -175,18 +226,34 @@ mod tests {
                         _ => u64::MAX,
                     })
                 });
-                lanes.multiply_numbers(&numbers);
+                multiply_numbers(&mut lanes, &numbers);
                 numbers.iter().for_each(|number| want = multiply(&want, number));
             }
-            assert_eq!(reduce(&lanes.product()), reduce(&want));
+            assert_eq!(reduce(&product(&lanes)), reduce(&want));
         }
-        let mut lanes = lanes::Accumulators::detect().unwrap();
+        let mut lanes = detect().unwrap();
         let mut want = ONE;
         for _ in 0..5 {
-            lanes.multiply_numbers(&[[u64::MAX; LIMBS]; 8]);
-            (0..8).for_each(|_| want = multiply(&want, &[u64::MAX; LIMBS]));
+            multiply_numbers(&mut lanes, &[[u64::MAX; LIMBS]; LANES]);
+            (0..LANES).for_each(|_| want = multiply(&want, &[u64::MAX; LIMBS]));
         }
-        assert_eq!(reduce(&lanes.product()), reduce(&want), "the greatest numbers");
+        assert_eq!(reduce(&product(&lanes)), reduce(&want), "the greatest numbers");
+    }
+
+    /// Limbs of ones and zeros: every carry that there is.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn lanes_carry_as_the_reference() {
+        carry_as_the_reference(
+            avx512::Accumulators::detect,
+            avx512::Accumulators::multiply_numbers,
+            avx512::Accumulators::product,
+        );
+        carry_as_the_reference(
+            avx2::Accumulators::detect,
+            avx2::Accumulators::multiply_numbers,
+            avx2::Accumulators::product,
+        );
     }
 
     #[test]

@@ -60,6 +60,22 @@ pub(super) fn fold(out: &mut Number, mut above: u128) {
     }
 }
 
+/// A number given by its sixty limbs of 52 bits, the lowest first.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn from_52(limbs: impl Iterator<Item = u64>) -> Number {
+    let (mut out, mut held, mut bits, mut at) = ([0; LIMBS], 0u128, 0, 0);
+    for limb in limbs {
+        held |= u128::from(limb) << bits;
+        bits += 52;
+        if bits >= 64 && at < LIMBS {
+            out[at] = held as u64;
+            (held, bits, at) = (held >> 64, bits - 64, at + 1);
+        }
+    }
+    fold(&mut out, held);
+    out
+}
+
 /// Below the prime: what is below 2^3072 is at most once too large.
 pub(super) fn reduce(number: &Number) -> Number {
     let mut out = *number;

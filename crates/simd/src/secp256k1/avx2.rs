@@ -1,7 +1,7 @@
-//! Four lanes in 256 bits: AVX2 with products of doubles (FMA; see [`super::doubles`]), or with AVX-IFMA.
+//! Four lanes in 256 bits: AVX2 with products of doubles (FMA; see [`crate::doubles`]), or with AVX-IFMA.
 
-use super::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
 use super::vector::{C, CALLS, LANES_MAX, Vector};
+use crate::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 

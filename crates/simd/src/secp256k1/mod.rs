@@ -9,7 +9,7 @@
 //!
 //! - `reference`: numbers modulo the prime and the order, one at a time, and the reference implementation of it all.
 //! - `vector`: what all below asks of a processor; `avx512`, `avx2`, `neon` and `portable` give it.
-//! - `doubles`: products of 52 bits where the processor has none.
+//! - `crate::doubles`: products of 52 bits where the processor has none.
 //! - `field`, `power`: the field in lanes. `point`: doubling and adding. `digits`: scalars, cut into odd digits.
 //! - `tables`: the generator's multiples. `ladder`: the sum. `batch`: from claims to questions and back.
 //!
@@ -21,8 +21,6 @@ mod avx2;
 mod avx512;
 mod batch;
 mod digits;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod doubles;
 mod field;
 mod ladder;
 #[cfg(target_arch = "aarch64")]

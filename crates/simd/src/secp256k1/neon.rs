@@ -3,8 +3,8 @@
 //! It was run under an emulator alone: whether it is faster than libsecp256k1 is not known, so it runs where it is asked
 //! for ([`crate::cpu::Cpu::Neon`]), and in tests.
 
-use super::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
 use super::vector::{C, LANES_MAX, Vector};
+use crate::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
 use std::arch::aarch64::*;
 
 /// Two lanes.

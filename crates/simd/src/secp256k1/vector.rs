@@ -6,7 +6,7 @@
 //!
 //! Products are made of [`Vector::Factor`]s, numbers below 2^52, and come as two halves that are added to two columns:
 //! `product = low + 2^52 high`. IFMA has instructions for just that, with `low` from 0 to 2^52. Where there are none,
-//! products of doubles with one rounding (FMA) give the same two halves, with `low` from -2^51 to 2^51: see `doubles`.
+//! products of doubles with one rounding (FMA) give the same two halves, with `low` from -2^51 to 2^51: see `crate::doubles`.
 //! The bits of a double stand for an integer plus a constant ([`Vector::LOW`], [`Vector::HIGH`]), which the columns are
 //! begun with less.
 

@@ -9,13 +9,13 @@
 //! on the GPU" has the two halves; there with rounding to zero, which needs no such product.
 
 /// 2^52, whose last bit is one.
-pub(super) const TWO_52: f64 = (1u64 << 52) as f64;
+pub(crate) const TWO_52: f64 = (1u64 << 52) as f64;
 /// 2^104, whose last bit is 2^52.
-pub(super) const TWO_104: f64 = TWO_52 * TWO_52;
+pub(crate) const TWO_104: f64 = TWO_52 * TWO_52;
 /// What stands in a lower column beside the lower half.
-pub(super) const LOW: f64 = (3u64 << 51) as f64;
+pub(crate) const LOW: f64 = (3u64 << 51) as f64;
 /// Two numbers whose product is `2^104 + 3 * 2^51`, or `2^51 (2^53 + 3)`.
-pub(super) const MIDDLE: [f64; 2] = [(5u64 << 51) as f64, FACTOR as f64];
+pub(crate) const MIDDLE: [f64; 2] = [(5u64 << 51) as f64, FACTOR as f64];
 
 const FACTOR: u64 = 1_801_439_850_948_199;
 const _: () = assert!(5 * FACTOR == (1 << 53) + 3 && FACTOR < 1 << 53);

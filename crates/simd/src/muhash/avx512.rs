@@ -6,21 +6,17 @@
 //! Product: 120 columns, each a sum of at most 120 halves of products, below 2^59. The columns from 60 on have the weight
 //! 2^3120 = 2^48 * 1103717 modulo the prime, which is a multiplier of two parts: 5 * 2^48, and 68982 * 2^52.
 
-use super::reference::{fold, multiply};
-use super::{KEYS_AT_ONCE, LIMBS, Number, ONE, PRIME_DIFF};
+use super::reference::{from_52, multiply};
+use super::{KEYS_AT_ONCE, LIMBS, LIMBS52, Number, ONE, PRIME_DIFF, TOP_BITS};
 use std::arch::x86_64::*;
 
 /// Numbers side by side.
 const LANES: usize = 8;
-/// Limbs of 52 bits.
-const LIMBS52: usize = 60;
 /// Limbs of each factor that are multiplied with each other in registers: twelve columns, six limbs of one, and one of
 /// the other at a time.
 const TILE: usize = 6;
 const MASK: i64 = (1 << 52) - 1;
-/// Bits of the highest limb that are below 2^3072.
-const TOP_BITS: u32 = 4;
-const _: () = assert!(LIMBS52.is_multiple_of(TILE) && 52 * 59 + TOP_BITS == 3072 && PRIME_DIFF % 16 == 5);
+const _: () = assert!(LIMBS52.is_multiple_of(TILE) && PRIME_DIFF % 16 == 5);
 
 /// Eight numbers, one in each lane.
 #[derive(Clone, Copy, Debug)]
@@ -90,23 +86,9 @@ impl Accumulators {
             // SAFETY: writes the 64 bytes of `words`, no alignment needed; `detect` found the feature.
             unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), *vector) };
         }
-        (0..LANES).map(|lane| joined(&lanes, lane)).fold(ONE, |all, one| multiply(&all, &one))
+        let lane = |lane: usize| from_52(lanes.iter().map(|limb| limb[lane]));
+        (0..LANES).map(lane).fold(ONE, |all, one| multiply(&all, &one))
     }
-}
-
-/// A lane's limbs of 52 bits as limbs of 64.
-fn joined(lanes: &[[u64; LANES]; LIMBS52], lane: usize) -> Number {
-    let (mut out, mut held, mut bits, mut at) = ([0; LIMBS], 0u128, 0, 0);
-    for limb in lanes {
-        held |= u128::from(limb[lane]) << bits;
-        bits += 52;
-        if bits >= 64 && at < LIMBS {
-            out[at] = held as u64;
-            (held, bits, at) = (held >> 64, bits - 64, at + 1);
-        }
-    }
-    fold(&mut out, held);
-    out
 }
 
 #[inline]
