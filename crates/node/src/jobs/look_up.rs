@@ -8,15 +8,16 @@ use crate::fault::Fault;
 use crate::indexing::{stored_row, stored_secret};
 use crate::options::{Events, Options};
 use indexes::coinstats::StatsRow;
-use indexes::heights::FilterRow;
+use indexes::heights::{self, FilterRow};
 use indexes::txindex::DiskTxPos;
 use indexes::{IndexKind, spender as spender_format, txindex};
 use primitives::{BlockHash, Hash256, Header, Height, OutPoint, Tables, Txid};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use store::chainstate::Chainstate;
 use store::index::{BlockIndex, IndexEntry};
 use store::indexes::{IndexDb, read_filter, rebuild_advice, root};
-use store::{FaultKind, FilePos};
+use store::{FaultKind, FilePos, Network};
 
 /// Bytes of a header.
 const HEADER_BYTES: usize = 80;
@@ -74,11 +75,18 @@ pub struct SetAt {
 }
 
 /// A data directory, to be looked at.
+///
+/// Entries of the block index are read one by one, as they are asked for: mainnet has a million. Which blocks are on the
+/// active chain is asked of the rows by height of another index where one stands at the tip; else all entries are read.
 struct View {
     locked: Locked,
-    entries: HashMap<BlockHash, IndexEntry>,
-    /// The active chain, by height.
-    active: Vec<BlockHash>,
+    index: BlockIndex,
+    network: Network,
+    tip: IndexEntry,
+    /// An index with rows by height that stands at the tip.
+    rows: Option<IndexDb>,
+    /// The active chain, by height, where it had to be read.
+    active: OnceCell<Vec<BlockHash>>,
 }
 
 impl View {
@@ -98,21 +106,49 @@ impl View {
             return Err(nothing());
         }
         let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
-        let loaded = index.load(&lock::network(&options.params))?;
+        let network = lock::network(&options.params);
+        index.check_genesis(&network)?;
         let coins = Chainstate::open_read_only(locked.disk.clone(), &coins_dir)?;
-        let mut at = coins.best_block()?.unwrap_or(options.params.genesis_hash);
-        let entries: HashMap<BlockHash, IndexEntry> =
-            loaded.entries.into_iter().map(|entry| (entry.hash, entry)).collect();
-        let mut active = Vec::new();
-        while let Some(entry) = entries.get(&at) {
-            active.push(at);
-            at = entry.header.prev();
+        let best = coins.best_block()?.unwrap_or(options.params.genesis_hash);
+        let tip = index.find(&network, &best)?.ok_or_else(|| super::apart(best))?;
+        let mut view = View { locked, index, network, tip, rows: None, active: OnceCell::new() };
+        for kind in [IndexKind::BlockFilter, IndexKind::CoinStats] {
+            // One that is damaged is for those to name who ask it.
+            let db = IndexDb::open_read_only(view.locked.disk.clone(), &view.locked.layout, kind).unwrap_or(None);
+            let is_at_tip = |db: &IndexDb| db.best_block().is_ok_and(|at| at == Some(best));
+            view.rows = view.rows.or(db.filter(is_at_tip));
         }
-        if active.is_empty() {
-            return Err(super::apart(at));
+        Ok(view)
+    }
+
+    fn entry(&self, hash: &BlockHash) -> Result<Option<IndexEntry>, Fault> {
+        Ok(self.index.find(&self.network, hash)?)
+    }
+
+    /// The active chain, from all entries.
+    fn active(&self) -> Result<&[BlockHash], Fault> {
+        if let Some(active) = self.active.get() {
+            return Ok(active);
         }
+        let loaded = self.index.load(&self.network)?;
+        let parents: HashMap<BlockHash, BlockHash> =
+            loaded.entries.iter().map(|entry| (entry.hash, entry.header.prev())).collect();
+        let below = |hash: &BlockHash| parents.get(hash).copied().filter(|prev| parents.contains_key(prev));
+        let mut active: Vec<BlockHash> = std::iter::successors(Some(self.tip.hash), below).collect();
         active.reverse();
-        Ok(View { locked, entries, active })
+        Ok(self.active.get_or_init(|| active))
+    }
+
+    /// Hash of the block at a height of the active chain.
+    fn active_at(&self, height: Height) -> Result<Option<BlockHash>, Fault> {
+        if height >= self.tip.height {
+            return Ok((height == self.tip.height).then_some(self.tip.hash));
+        }
+        let row = self.rows.as_ref().and_then(|db| db.get(&heights::height_key(height)).ok().flatten());
+        match row.as_deref().map(heights::split_value) {
+            Some(Ok((hash, _))) => Ok(Some(hash)),
+            _ => Ok(self.active()?.get(height.to_usize()).copied()),
+        }
     }
 
     fn db(&self, kind: IndexKind) -> Result<IndexDb, Fault> {
@@ -124,23 +160,19 @@ impl View {
         })
     }
 
-    fn tip_height(&self) -> Height {
-        Height::from_index(self.active.len() - 1)
-    }
-
-    fn is_active(&self, entry: &IndexEntry) -> bool {
-        self.active.get(entry.height.to_usize()) == Some(&entry.hash)
+    fn is_active(&self, entry: &IndexEntry) -> Result<bool, Fault> {
+        Ok(self.active_at(entry.height)? == Some(entry.hash))
     }
 
     /// Says no where an index lacks blocks of the chain: that it has no answer means nothing then.
     fn check_synced(&self, db: &IndexDb) -> Result<(), Fault> {
         let best = db.best_block()?;
-        if best == self.active.last().copied() {
+        if best == Some(self.tip.hash) {
             return Ok(());
         }
-        let height = best.and_then(|best| self.entries.get(&best)).map(|entry| entry.height);
+        let height = best.map(|best| self.entry(&best)).transpose()?.flatten().map(|entry| entry.height);
         let stands = height.map_or("at no block of it".to_owned(), |height| format!("at height {height}"));
-        let (name, tip) = (db.kind().name(), self.tip_height());
+        let (name, tip) = (db.kind().name(), self.tip.height);
         Err(Fault::refused(format!("{name} stands {stands}, the chain at height {tip}: run ffwd index --only {name}")))
     }
 
@@ -190,8 +222,8 @@ pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, 
             let (sequence, offset) = txindex::decode_key(&key).map_err(|why| bad(why.to_string()))?;
             let hash = db.get(&txindex::sequence_key(sequence))?.and_then(|hash| hash.try_into().ok());
             let hash = hash.ok_or_else(|| bad(format!("block number {sequence}, which is not there")))?;
-            let Some(entry) = view.entries.get(&BlockHash::from_bytes(hash)) else { continue };
-            found.push((view.is_active(entry), sequence, *entry, offset as usize));
+            let Some(entry) = view.entry(&BlockHash::from_bytes(hash))? else { continue };
+            found.push((view.is_active(&entry)?, sequence, entry, offset as usize));
         }
     }
     // Of the active chain first, then what was connected last, as in Core.
@@ -200,7 +232,7 @@ pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, 
         let Some(pos) = entry.data() else { continue };
         let (there, bytes, hash) = view.read_tx(&db, pos, offset)?;
         if there == txid && hash == entry.hash {
-            return Ok(found_tx(&view, &entry, txid, bytes));
+            return found_tx(&view, &entry, txid, bytes);
         }
     }
     if let Some(value) = db.get(&txindex::legacy_key(&txid))? {
@@ -210,10 +242,10 @@ pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, 
     Err(Fault::refused(format!("No such blockchain transaction: {txid}")))
 }
 
-fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> FoundTx {
-    let confirmations = if view.is_active(entry) { view.tip_height().blocks_above(entry.height) + 1 } else { 0 };
+fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> Result<FoundTx, Fault> {
+    let confirmations = if view.is_active(entry)? { view.tip.height.blocks_above(entry.height) + 1 } else { 0 };
     let (block, height, time) = (entry.hash, entry.height, entry.header.time());
-    FoundTx { txid, bytes, block, height, time, confirmations }
+    Ok(FoundTx { txid, bytes, block, height, time, confirmations })
 }
 
 fn legacy_tx(view: &View, db: &IndexDb, txid: Txid, value: &[u8]) -> Result<FoundTx, Fault> {
@@ -221,9 +253,9 @@ fn legacy_tx(view: &View, db: &IndexDb, txid: Txid, value: &[u8]) -> Result<Foun
     let bad = |found: String| Fault::from(db.bad_record(&key, "the place of the transaction", found));
     let DiskTxPos { file, block, tx } = DiskTxPos::decode(value).map_err(|why| bad(why.to_string()))?;
     let (there, bytes, hash) = view.read_tx(db, FilePos { file, offset: block }, HEADER_BYTES + tx as usize)?;
-    let entry = view.entries.get(&hash).filter(|_| there == txid);
+    let entry = view.entry(&hash)?.filter(|_| there == txid);
     let entry = entry.ok_or_else(|| bad(format!("that of {there} in block {hash}")))?;
-    Ok(found_tx(view, entry, txid, bytes))
+    found_tx(view, &entry, txid, bytes)
 }
 
 /// The filter of a block, by its hash or, of the active chain, its height.
@@ -265,11 +297,11 @@ impl View {
     fn find(&self, block: &BlockId) -> Result<IndexEntry, Fault> {
         let hash = match block {
             BlockId::Hash(hash) => *hash,
-            BlockId::Height(height) => *self.active.get(height.to_usize()).ok_or_else(|| {
-                Fault::refused(format!("Target block height {height} after current tip {}", self.tip_height()))
+            BlockId::Height(height) => self.active_at(*height)?.ok_or_else(|| {
+                Fault::refused(format!("Target block height {height} after current tip {}", self.tip.height))
             })?,
         };
-        self.entries.get(&hash).copied().ok_or_else(|| Fault::refused(format!("Block not found: {hash}")))
+        self.entry(&hash)?.ok_or_else(|| Fault::refused(format!("Block not found: {hash}")))
     }
 }
 
@@ -291,7 +323,8 @@ pub fn spender(options: &Options, outpoint: OutPoint, events: Events<'_>) -> Res
                 .map_err(|why| db.bad_record(&key, "the place of a transaction", why.to_string()))?;
             let place = FilePos { file: pos.file, offset: pos.block };
             let (txid, bytes, hash) = view.read_tx(&db, place, HEADER_BYTES + pos.tx as usize)?;
-            let is_active = view.entries.get(&hash).is_some_and(|entry| view.is_active(entry));
+            let entry = view.entry(&hash)?;
+            let is_active = entry.map_or(Ok(false), |entry| view.is_active(&entry))?;
             let mut tables = Tables::new();
             let spends =
                 tables.parse_transaction(&bytes).is_ok_and(|tx| tx.inputs().any(|i| *i.prevout_bytes() == name));
@@ -322,8 +355,8 @@ pub fn set_info_at(options: &Options, block: &BlockId, events: Events<'_>) -> Re
             }
         }
     };
-    let before = match view.entries.get(&entry.header.prev()) {
-        Some(parent) => row(parent)?,
+    let before = match view.entry(&entry.header.prev())? {
+        Some(parent) => row(&parent)?,
         None => StatsRow { muhash: Hash256::ZERO, totals: indexes::coinstats::Totals::default() },
     };
     Ok(SetAt { block: entry.hash, height: entry.height, row: row(&entry)?, before })

@@ -52,6 +52,29 @@ impl BlockIndex {
         Ok(loaded)
     }
 
+    /// Reads the entry of one block, without those of its ancestors; `None` where it is not listed.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockIndex::load`], for this entry alone.
+    pub fn find(&self, network: &Network, hash: &BlockHash) -> Result<Option<IndexEntry>> {
+        let key = [&[ENTRY], &hash.as_bytes()[..]].concat();
+        let Some(value) = self.store.get(&key)? else { return Ok(None) };
+        let mut entry = [self.decoded(&key, &value)?];
+        self.check_headers(network, &mut entry, &mut vec![*hash])?;
+        Ok(Some(entry[0]))
+    }
+
+    fn decoded(&self, key: &[u8], plain: &[u8]) -> Result<IndexEntry> {
+        let entry = IndexEntry::decode(plain)
+            .map_err(|why| self.store.bad_record(key, "a block index entry", why.to_string()))?;
+        if entry.file > FILE_NUMBER_MAX {
+            let wanted = format!("a file number of at most {FILE_NUMBER_MAX}");
+            return Err(self.store.bad_record(key, wanted, entry.file.to_string()));
+        }
+        Ok(entry)
+    }
+
     fn load_entries(&self, network: &Network, loaded: &mut LoadedIndex) -> Result<()> {
         let mut records = self.store.db.snapshot().range(&[ENTRY], Some(&[ENTRY + 1]))?;
         let (mut value, mut keys) = (Vec::new(), Vec::with_capacity(HASHED_AT_ONCE));
@@ -62,12 +85,7 @@ impl BlockIndex {
                 self.check_genesis(network)?;
             }
             let plain = if self.store.key == NO_KEY { stored } else { plain(&mut value, stored, self.store.key) };
-            let mut entry = IndexEntry::decode(plain)
-                .map_err(|why| self.store.bad_record(key, "a block index entry", why.to_string()))?;
-            if entry.file > FILE_NUMBER_MAX {
-                let wanted = format!("a file number of at most {FILE_NUMBER_MAX}");
-                return Err(self.store.bad_record(key, wanted, entry.file.to_string()));
-            }
+            let mut entry = self.decoded(key, plain)?;
             if entry.status.has(Status::FAILED_CHILD) {
                 entry.status = entry.status.without(Status::FAILED_CHILD).with(Status::FAILED_VALID);
                 loaded.migrated_count += 1;
@@ -113,7 +131,11 @@ impl BlockIndex {
     }
 
     /// Another network's index is told from a damaged one.
-    fn check_genesis(&self, network: &Network) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// [`FaultKind::OtherNetwork`], a damaged table, or what the system says.
+    pub fn check_genesis(&self, network: &Network) -> Result<()> {
         if self.store.get(&[&[ENTRY], &network.genesis.as_bytes()[..]].concat())?.is_some() {
             return Ok(());
         }
