@@ -5,6 +5,7 @@ use super::{DataDir, Mode};
 use crate::block::{BlockContext, Job};
 use crate::engine::EngineBackend;
 use crate::fault::Fault;
+use crate::indexing::Indexing;
 use crate::locks::lock;
 use crate::log::Tip;
 use crate::options::{RecentBlock, unix_seconds};
@@ -46,7 +47,7 @@ impl Backend for DataDir<'_> {
     }
 
     fn wanted_records(&self) -> Option<&Wanted> {
-        self.indexing.get().filter(|_| self.mode == Mode::Work).map(|indexing| indexing.wanted())
+        self.indexing.get().filter(|_| self.mode == Mode::Work).map(Indexing::wanted)
     }
 
     fn wants_read_ahead(&self) -> bool {
@@ -84,7 +85,7 @@ impl Backend for DataDir<'_> {
 
     fn flush_is_due(&self) -> bool {
         let is_late = || self.coins.is_commit_late(self.options.commit_interval);
-        let is_full = || self.indexing.get().is_some_and(|indexing| indexing.is_full());
+        let is_full = || self.indexing.get().is_some_and(Indexing::is_full);
         self.mode != Mode::ReadOnly && (self.prune_is_due() || is_full() || is_late())
     }
 
@@ -121,7 +122,7 @@ impl Backend for DataDir<'_> {
         let index = self.index.read().memory_bytes();
         let cut = Buffer::cut_memory();
         let holes = (cut.bytes - cut.bytes_out).saturating_sub(HOLES_BYTES);
-        let waiting = self.indexing.get().map_or(0, |indexing| indexing.memory_bytes());
+        let waiting = self.indexing.get().map_or(0, Indexing::memory_bytes);
         self.coins.index_bytes() + index.saturating_sub(HEADERS_BYTES) + self.feed.memory_bytes() + holes + waiting
     }
 
