@@ -242,7 +242,7 @@ fn muhash(bench: &Bench) {
         simd::muhash::reduce(&all.finish())
     };
     let want = product(Accumulator::reference());
-    let mut row = |name: &str, make: &dyn Fn() -> Accumulator| {
+    let row = |name: &str, make: &dyn Fn() -> Accumulator| {
         bench.time(&format!("muhash {name}"), Per::of(count, "op"), || assert_eq!(product(make()), want));
     };
     row("plain", &Accumulator::reference);
