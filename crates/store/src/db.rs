@@ -58,10 +58,6 @@ pub(crate) struct Obfuscated {
 
 impl Obfuscated {
     /// Opens a database that is there.
-    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
-        Obfuscated::open_with(disk, dir, Options::default())
-    }
-
     fn open_with(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Obfuscated> {
         Obfuscated::with_stored_key(Db::open(disk, dir, options)?)
     }
