@@ -8,10 +8,13 @@
 //! An outpoint may have several records: tombstones, and beside them the coin that was made again.
 //! Records lie in chunks that never move; an address is chunk and place in units of four bytes.
 //! A freed record waits in a list of its size. The hash is keyed: txids can be ground.
+//!
+//! Without `Idea::PackedCoins` a coin has an allocation of its own, and its record the number of that.
 
 use primitives::OutPoint;
 use primitives::encode::{Reader, VARINT_BYTES_MAX, write_varint};
 use simd::bucket::{Bucket, Buckets, PLACES};
+use simd::ideas::Idea;
 use simd::memory::Buffer;
 
 /// Units of an address within its chunk, as a power of two: 2^18 units of 4 bytes are 1 MiB.
@@ -39,6 +42,10 @@ const VOUT_AT: usize = TXID_AT + 31;
 const TOMBSTONE: u8 = 1;
 /// Flag of a record: the coin is known to be in no older generation and no table.
 const FRESH: u8 = 2;
+/// Flag of a record: the coin has an allocation of its own, of which the record holds the number.
+const APART: u8 = 4;
+/// What an allocation of its own takes beside the coin: its handle, and what the allocator adds.
+const APART_BYTES: usize = 24 + 16;
 
 /// Secret of one run, so that txids cannot be ground to share a bucket.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +140,14 @@ pub struct Table {
     free: Vec<u32>,
     /// Bytes of all chunks.
     chunk_bytes: usize,
+    /// Whether coins lie in their records.
+    is_packed: bool,
+    /// Coins in allocations of their own, empty ones among them.
+    apart: Vec<Vec<u8>>,
+    /// Numbers of the empty ones.
+    apart_free: Vec<u32>,
+    /// Bytes of all coins in allocations of their own, with what these take besides.
+    apart_bytes: usize,
     /// Shifts the moments at which the shards grow, so that they never all do it at once.
     stagger: usize,
     /// Records for which there is room from the first one on.
@@ -158,6 +173,10 @@ impl Table {
             used: 0,
             free: Vec::new(),
             chunk_bytes: 0,
+            is_packed: Idea::PackedCoins.is_on(),
+            apart: Vec::new(),
+            apart_free: Vec::new(),
+            apart_bytes: 0,
             stagger: shard % 16,
             expected,
         }
@@ -175,7 +194,7 @@ impl Table {
 
     /// Bytes allocated for buckets and records.
     pub fn memory_bytes(&self) -> usize {
-        (self.buckets.len() * size_of::<Bucket>()).next_multiple_of(PAGE_BYTES) + self.chunk_bytes
+        (self.buckets.len() * size_of::<Bucket>()).next_multiple_of(PAGE_BYTES) + self.chunk_bytes + self.apart_bytes
     }
 
     /// Asks for the bucket of a key, ahead of need.
@@ -215,12 +234,13 @@ impl Table {
 
     /// Finds the tombstone of a coin with these bytes: none for a tombstone that was never a coin here.
     pub fn find_spent(&self, key: &Key<'_>, coin: &[u8]) -> Found {
-        self.find_where(key, |record| is_dead(record) && coin_of(record) == coin)
+        self.find_where(key, |record| is_dead(record) && self.coin_of(record) == coin)
     }
 
     /// Finds the tombstone of a coin that has another code than this one.
     pub fn find_spent_other(&self, key: &Key<'_>, code: u32) -> Found {
-        self.find_where(key, |record| is_dead(record) && !coin_of(record).is_empty() && code_of(record) != Ok(code))
+        let is_other = |record: &[u8]| !self.coin_of(record).is_empty() && self.code_of(record) != Ok(code);
+        self.find_where(key, |record| is_dead(record) && is_other(record))
     }
 
     /// Finds a record of this outpoint that `accept` takes.
@@ -255,7 +275,7 @@ impl Table {
     /// The coin at a place.
     #[inline]
     pub fn coin(&self, place: Place) -> &[u8] {
-        coin_of(self.record(place.address))
+        self.coin_of(self.record(place.address))
     }
 
     /// Whether the coin at a place is in no older generation and no table.
@@ -276,12 +296,36 @@ impl Table {
     /// Adds a coin. The caller knows that this outpoint has no record here, or means to add a second one.
     #[inline]
     pub fn insert(&mut self, secret: &HashKey, key: &Key<'_>, fresh: bool, coin: &[u8]) {
-        self.insert_bytes(secret, key, if fresh { FRESH } else { 0 }, coin);
+        self.insert_coin(secret, key, if fresh { FRESH } else { 0 }, coin);
     }
 
     /// Adds a coin that is stored already, not fresh.
     pub fn insert_stored(&mut self, secret: &HashKey, key: &Key<'_>, coin: &[u8]) {
-        self.insert_bytes(secret, key, 0, coin);
+        self.insert_coin(secret, key, 0, coin);
+    }
+
+    #[inline]
+    fn insert_coin(&mut self, secret: &HashKey, key: &Key<'_>, flags: u8, coin: &[u8]) {
+        if self.is_packed {
+            return self.insert_bytes(secret, key, flags, coin);
+        }
+        let number = self.put_apart(coin);
+        self.insert_bytes(secret, key, flags | APART, &number.to_le_bytes());
+    }
+
+    /// Gives a coin an allocation of its own; returns its number.
+    fn put_apart(&mut self, coin: &[u8]) -> u32 {
+        self.apart_bytes += coin.len() + APART_BYTES;
+        match self.apart_free.pop() {
+            Some(number) => {
+                self.apart[number as usize] = coin.to_vec();
+                number
+            }
+            None => {
+                self.apart.push(coin.to_vec());
+                u32::try_from(self.apart.len() - 1).expect("a shard has fewer coins than an address can name")
+            }
+        }
     }
 
     /// Adds a tombstone.
@@ -336,13 +380,19 @@ impl Table {
         }
         self.buckets[at].tags[usize::from(place.slot)] = simd::bucket::EMPTY;
         self.count -= 1;
-        let bytes = record_bytes(self.record(place.address));
+        let record = self.record(place.address);
+        let bytes = record_bytes(record);
+        if let Some(number) = apart_of(record) {
+            let coin = std::mem::take(&mut self.apart[number as usize]);
+            self.apart_bytes -= coin.len() + APART_BYTES;
+            self.apart_free.push(number);
+        }
         self.release(place.address, bytes);
     }
 
     /// Takes out the unspent coin of this outpoint that has this code; says whether there was one.
     pub fn remove_created(&mut self, key: &Key<'_>, code: u32) -> bool {
-        let place = match self.find_where(key, |record| !is_dead(record) && code_of(record) == Ok(code)) {
+        let place = match self.find_where(key, |record| !is_dead(record) && self.code_of(record) == Ok(code)) {
             Found::Coin(place) => place,
             Found::Tombstone(_) | Found::Nothing => return false,
         };
@@ -369,9 +419,34 @@ impl Table {
         order.dedup_by(|b, a| a.0 == b.0 && key_of(self.record(a.1)) == key_of(self.record(b.1)));
         order.into_iter().map(|(_, address)| {
             let record = self.record(address);
-            let change = if is_dead(record) { Change::Delete } else { Change::Put(coin_of(record)) };
-            (key_of(record), change)
+            (key_of(record), self.change_of(record))
         })
+    }
+
+    /// All records, in no order: key and change as [`Table::sorted`] has them. An outpoint with several records comes several
+    /// times.
+    pub fn for_each<'a>(&'a self, mut each: impl FnMut(&'a [u8], Change<'a>)) {
+        for address in self.buckets.iter().flat_map(addresses) {
+            let record = self.record(address);
+            each(key_of(record), self.change_of(record));
+        }
+    }
+
+    fn change_of<'a>(&'a self, record: &'a [u8]) -> Change<'a> {
+        if is_dead(record) { Change::Delete } else { Change::Put(self.coin_of(record)) }
+    }
+
+    #[inline]
+    fn coin_of<'a>(&'a self, record: &'a [u8]) -> &'a [u8] {
+        match apart_of(record) {
+            None => stored_of(record),
+            Some(number) => &self.apart[number as usize],
+        }
+    }
+
+    /// Height and kind of the coin of a record.
+    fn code_of(&self, record: &[u8]) -> Result<u32, primitives::DecodeError> {
+        Reader::new(self.coin_of(record)).varint_u32()
     }
 
     /// The record at an address, and what follows it in its chunk.
@@ -525,14 +600,17 @@ fn coin_bytes(record: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([record[COIN_BYTES_AT], record[COIN_BYTES_AT + 1]]))
 }
 
+/// What a record holds behind its key: the coin, or the number of its allocation.
 #[inline]
-fn coin_of(record: &[u8]) -> &[u8] {
+fn stored_of(record: &[u8]) -> &[u8] {
     &record[VOUT_AT + vout_bytes(record)..][..coin_bytes(record)]
 }
 
-/// Height and kind of the coin of a record.
-fn code_of(record: &[u8]) -> Result<u32, primitives::DecodeError> {
-    Reader::new(coin_of(record)).varint_u32()
+/// The number of the allocation that the coin of a record has to itself.
+#[inline]
+fn apart_of(record: &[u8]) -> Option<u32> {
+    let number = || u32::from_le_bytes(stored_of(record).try_into().expect("a number has four bytes"));
+    (record[FLAGS_AT] & APART != 0).then(number)
 }
 
 #[inline]
@@ -559,7 +637,12 @@ mod tests {
     /// Random inserts, burials, removals: the table holds what a plain map holds, at every size.
     #[test]
     fn table_agrees_with_plain_map() {
-        let mut table = Table::new(3);
+        for is_packed in [true, false] {
+            check_against_plain_map(Table { is_packed, ..Table::new(3) });
+        }
+    }
+
+    fn check_against_plain_map(mut table: Table) {
         let mut plain: BTreeMap<(Vec<u8>, u32), Option<Vec<u8>>> = BTreeMap::new();
         let mut rng = testkit::Rng::new(7);
         for step in 0..60_000u64 {
@@ -597,12 +680,14 @@ mod tests {
             }
             assert_eq!(table.len(), plain.len());
         }
-        let got: Vec<(Vec<u8>, Option<Vec<u8>>)> = table
-            .sorted()
-            .map(|(key, change)| {
-                (key.to_vec(), if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None })
-            })
-            .collect();
+        let own = |(key, change): (&[u8], Change<'_>)| {
+            (key.to_vec(), if let Change::Put(coin) = change { Some(coin.to_vec()) } else { None })
+        };
+        let got: Vec<(Vec<u8>, Option<Vec<u8>>)> = table.sorted().map(own).collect();
+        let mut unsorted = Vec::new();
+        table.for_each(|key, change| unsorted.push(own((key, change))));
+        unsorted.sort();
+        assert_eq!(got, unsorted);
         let mut want: Vec<(Vec<u8>, Option<Vec<u8>>)> = plain
             .into_iter()
             .map(|((mut key, vout), coin)| {

@@ -17,6 +17,7 @@ use consensus::Chain;
 use node::options::{Prune, SetHash};
 use primitives::{BlockHash, Height, U256, Work, hex};
 use simd::cpu::Cpu;
+use simd::ideas::Idea;
 use std::path::PathBuf;
 
 /// Most worker threads: more than any machine has cores, and few enough for threads to start.
@@ -188,6 +189,12 @@ pub(crate) struct Writing {
     /// Additional output (repeatable)
     #[arg(long, value_name = "CATEGORY")]
     pub(crate) debug: Vec<DebugCategory>,
+    /// Times of debug.log in microseconds [default: 0]
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) logtimemicros: Option<bool>,
+    /// Do without one of the ideas that make ffwd fast, to measure what it gives (repeatable)
+    #[arg(long, value_name = "IDEA", value_parser = idea_parser())]
+    pub(crate) without: Vec<Idea>,
     #[command(flatten)]
     pub(crate) indexes: indexes::Flags,
 }
@@ -356,6 +363,11 @@ pub(crate) struct Activation {
 fn cpu_parser() -> impl TypedValueParser<Value = Cpu> {
     PossibleValuesParser::new(Cpu::ALL.map(Cpu::name))
         .map(|name| Cpu::from_name(&name).expect("only names of kinds are possible values"))
+}
+
+fn idea_parser() -> impl TypedValueParser<Value = Idea> {
+    PossibleValuesParser::new(Idea::ALL.map(Idea::name))
+        .map(|name| Idea::from_name(&name).expect("only names of ideas are possible values"))
 }
 
 fn chain_parser() -> impl TypedValueParser<Value = Chain> {

@@ -107,6 +107,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
         blocksxor: true,
         indexes: Vec::new(),
         debug_bench: true,
+        log_time_micros: true,
         build: crate::args::BUILD,
         stop: Arc::new(AtomicBool::new(false)),
         sizes: Sizes::default(),
@@ -126,8 +127,15 @@ fn agree(made: &chain::Report, report: &Report, set: &SetInfo) -> Result<(), Fai
 
 fn page(datadir: &Path, folder: &Path) -> Result<PathBuf, Failure> {
     let log = datadir.join(Chain::Regtest.net_dir()).join("debug.log");
-    let options =
-        PlotOptions { inputs: vec![log], out: folder.join("report.html"), svg: false, csv: false, baseline: None };
+    let options = PlotOptions {
+        inputs: vec![log],
+        out: folder.join("report.html"),
+        svg: false,
+        csv: false,
+        baseline: None,
+        height_across: false,
+        from_height: 0,
+    };
     plot(&options).map(|report| report.out).map_err(|why| Failure::Fault(why.to_string()))
 }
 

@@ -1,7 +1,7 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
 use crate::args::Dbcache;
-use crate::args::lab::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun};
+use crate::args::lab::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun, PlotX};
 use crate::block_bar::BlockBar;
 use crate::progress::say;
 use crate::signals;
@@ -220,6 +220,8 @@ fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
         svg: given.svg,
         csv: given.csv,
         baseline: given.baseline.clone(),
+        height_across: given.x == PlotX::Height,
+        from_height: given.from_height,
     };
     let report = lab::plot::plot(&options).map_err(|why| match why {
         PlotError::Baseline { .. } => Failure::Usage(why.to_string()),

@@ -149,6 +149,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 pub(crate) fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure> {
     // Before anything is hashed.
     cpu::choose(common.cpu.unwrap_or(Cpu::Auto)).map_err(|why| Failure::Fault(format!("--cpu: {why}")))?;
+    simd::ideas::turn_off(writing.map_or(&[], |given| &given.without));
     settings::load(common, writing, Arc::new(AtomicBool::new(false)))
 }
 

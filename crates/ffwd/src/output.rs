@@ -8,6 +8,7 @@ use node::stats::{STAGES, Snapshot};
 use primitives::{Height, human};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+use simd::ideas::Idea;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -94,6 +95,8 @@ struct JobObject<'a> {
     coin_bytes: u64,
     coin_bytes_max: u64,
     flushes: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    without: Vec<&'static str>,
     stopped: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     undelivered: Vec<Undelivered>,
@@ -148,6 +151,7 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
         coin_bytes: stats.coin_bytes,
         coin_bytes_max: stats.coin_bytes_max,
         flushes: stats.flushes,
+        without: Idea::ALL.into_iter().filter(|idea| !idea.is_on()).map(Idea::name).collect(),
         stopped: report.stopped,
         undelivered: undelivered(report),
         headers: report.headers.to_u32(),

@@ -177,7 +177,7 @@ fn options(
     testing.sizes.dbcache_follows = dbcache == Dbcache::Auto;
     params.prune_after_height = testing.prune_after_height.unwrap_or(params.prune_after_height);
     let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| args::work(setting.value.text()))?;
-    let (mut stop_at, mut prune, mut blocksxor, mut bench) = (None, Prune::Off, None, false);
+    let (mut stop_at, mut prune, mut blocksxor, mut bench, mut micros) = (None, Prune::Off, None, false, None);
     let mut indexes = Vec::new();
     if writing.is_some() {
         stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
@@ -185,6 +185,7 @@ fn options(
         })?;
         prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?.unwrap_or_default();
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
+        micros = files.value(given.logtimemicros, "logtimemicros", |setting| Ok(setting.value.truth()))?;
         indexes = files.indexes(&given.indexes)?;
         bench = debug(given).contains(&DebugCategory::Bench)
             || given.debug.is_empty() && files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
@@ -205,6 +206,7 @@ fn options(
         blocksxor: blocksxor.unwrap_or(true),
         indexes,
         debug_bench: bench,
+        log_time_micros: micros.unwrap_or(false),
         build: args::BUILD,
         stop,
         sizes: testing.sizes,

@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Options that are 1 without a value, and 0 with "no" before them.
-const BOOLS: [&str; 15] = [
+const BOOLS: [&str; 16] = [
     "blockfilterindex",
     "blocksxor",
     "checkblockindex",
@@ -22,6 +22,7 @@ const BOOLS: [&str; 15] = [
     "fastprune",
     "fixedseeds",
     "listen",
+    "logtimemicros",
     "rest",
     "rpcwhitelistdefault",
     "server",

@@ -103,6 +103,14 @@ pub struct RunRecord {
     pub seconds: f64,
     /// Seconds of CPU, user and system.
     pub cpu_seconds: f64,
+    /// Seconds of CPU in user mode.
+    pub user_seconds: f64,
+    /// Seconds of CPU in system mode.
+    pub system_seconds: f64,
+    /// System calls that read, and that write, as the system counted them.
+    pub read_calls: u64,
+    /// See [`RunRecord::read_calls`].
+    pub write_calls: u64,
     /// Greatest anonymous memory among the samples.
     pub peak_rss_anon_bytes: u64,
     /// Greatest resident memory, mapped files included, as the system kept it.
@@ -195,6 +203,16 @@ pub struct Cell {
     pub bytes_written_per_chain_byte: Option<f64>,
     /// Mean of the CPU seconds.
     pub cpu_seconds: Option<f64>,
+    /// Of these, in user mode.
+    pub user_seconds: Option<f64>,
+    /// Of these, in system mode.
+    pub system_seconds: Option<f64>,
+    /// Mean number of system calls that read.
+    pub read_calls: Option<u64>,
+    /// Mean number of system calls that write.
+    pub write_calls: Option<u64>,
+    /// Ideas of ffwd that were off (`--without`).
+    pub without: Vec<String>,
     /// Height of the tip at the end.
     pub height: Option<u32>,
     /// Hash of the tip at the end.

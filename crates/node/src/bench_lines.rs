@@ -5,6 +5,7 @@
 //! coins spent and created, looked up and judged; "Verify" adds the scripts, as there. "Fork checks", "Flush", "Writing
 //! chainstate" and "Connect postprocess" have no counterpart of one block here.
 
+use crate::coins_io::Flushed;
 use crate::log::Log;
 use crate::pipeline::Connected;
 use crate::stats::Stage;
@@ -56,6 +57,16 @@ impl BenchLines {
         log.line(&format!("[bench]   - Connect total: {:.2}ms {}", ms(total), sum(5)));
         format!("[bench] - Connect block: {:.2}ms {}", ms(read + total), sum(6))
     }
+}
+
+/// The line of a generation that is durable; `cached` is how many records of coins are in memory.
+/// Source: Bitcoin Core b88bffe, txdb.cpp, `CCoinsViewDB::BatchWrite`.
+pub(crate) fn flush(flushed: &Flushed, cached: u64) -> String {
+    let records = flushed.records;
+    let took = ms(flushed.took);
+    format!(
+        "[bench] BatchWrite: write coins cache to disk ({records} out of {cached} cached coins) completed ({took:.2}ms)"
+    )
 }
 
 fn ms(time: Duration) -> f64 {

@@ -12,10 +12,12 @@ use coins::table::Change;
 use disk::Disk;
 use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef};
 use primitives::{BlockHash, CoinKey};
+use simd::ideas::Idea;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction, CoinsView};
+use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction, CoinsPart, CoinsView};
 
 /// What helps when coins are damaged.
 const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
@@ -39,7 +41,16 @@ pub(crate) struct CoinsIo {
 #[derive(Debug, Default)]
 struct State {
     commit: Option<Arc<CoinsCommit>>,
+    /// Records of the commit, and when it was begun; a full disk does not begin it anew.
+    begun: Option<(u64, Instant)>,
     compaction: Option<Arc<CoinsCompaction>>,
+}
+
+/// A commit that was made durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flushed {
+    pub(crate) records: u64,
+    pub(crate) took: Duration,
 }
 
 impl CoinsIo {
@@ -92,12 +103,16 @@ impl CoinsIo {
     /// A damaged table or coin, or what the system says.
     pub(crate) fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
         let mut damaged = None;
-        self.chainstate.view().look_up(keys, |index, coin| match coin {
-            // Everything later takes a stored coin for one.
-            Some(coin) if CoinRef::decode(coin).is_err() => damaged = Some(index),
-            Some(coin) => found(index, coin),
-            None => {}
-        })?;
+        let batch = if Idea::BatchLookUps.is_on() { keys.len().max(1) } else { 1 };
+        let view = self.chainstate.view();
+        for (first, keys) in (0..).step_by(batch).zip(keys.chunks(batch)) {
+            view.look_up(keys, |index, coin| match coin {
+                // Everything later takes a stored coin for one.
+                Some(coin) if CoinRef::decode(coin).is_err() => damaged = Some(first + index),
+                Some(coin) => found(first + index, coin),
+                None => {}
+            })?;
+        }
         match damaged {
             None => Ok(()),
             Some(index) => {
@@ -130,6 +145,7 @@ impl CoinsIo {
         records: u64,
         bytes: u64,
     ) -> Result<bool, Fault> {
+        self.lock().begun.get_or_insert_with(|| (records, Instant::now()));
         // Piece by piece, beside the blocks, rather than here and now.
         let is_blocked = !self.chainstate.has_room(records, bytes) && self.chainstate.wants_compaction();
         self.compaction_is_needed.store(is_blocked, Relaxed);
@@ -154,6 +170,9 @@ impl CoinsIo {
         let commit = self.lock().commit.clone().expect("a commit was begun");
         let first_shard = first_group * coins::ops::SHARDS_PER_GROUP;
         let mut part = if first_group == 0 { commit.first_part()? } else { commit.part() };
+        if !Idea::SortedRuns.is_on() {
+            return write_through_map(first_shard, groups, part);
+        }
         let mut key = Vec::with_capacity(COIN_KEY_BYTES_MAX);
         for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
             for (tail, change) in table.sorted() {
@@ -174,12 +193,13 @@ impl CoinsIo {
     /// # Errors
     ///
     /// What the system says.
-    pub(crate) fn finish_commit(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    pub(crate) fn finish_commit(&self, reporter: &Reporter<'_>) -> Result<Flushed, Fault> {
         let commit = self.lock().commit.take().expect("a commit was begun");
         let commit = Arc::into_inner(commit).expect("every part was written before");
         commit.finish()?;
         self.space.end(reporter);
-        Ok(())
+        let (records, begun) = self.lock().begun.take().expect("a commit was begun");
+        Ok(Flushed { records, took: begun.elapsed() })
     }
 
     /// A commit found no space: drops it, and waits.
@@ -272,4 +292,27 @@ impl CoinsIo {
     pub(crate) fn settle(&self) -> store::Result<()> {
         self.chainstate.settle()
     }
+}
+
+/// [`CoinsIo::write_part`] without [`Idea::SortedRuns`]: each record goes through an ordered map, as through a memtable.
+fn write_through_map(first_shard: usize, groups: &[Generation], mut part: CoinsPart) -> Result<(), Fault> {
+    let mut records: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+    for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
+        table.for_each(|tail, change| {
+            let mut key = vec![COIN_KEY_PREFIX, (first_shard + within) as u8];
+            key.extend_from_slice(tail);
+            match change {
+                Change::Put(coin) => drop(records.insert(key, Some(coin.to_vec()))),
+                // Of an outpoint with several records the unspent coin speaks.
+                Change::Delete => drop(records.entry(key).or_insert(None)),
+            }
+        });
+    }
+    for (key, coin) in records {
+        match coin {
+            Some(coin) => part.put(&key, &coin)?,
+            None => part.delete(&key)?,
+        }
+    }
+    Ok(part.finish()?)
 }

@@ -1,6 +1,6 @@
 //! `debug.log` in the network's folder, in Core's form, so that tools that read Core's log read ours.
 //!
-//! A line is `YYYY-MM-DDTHH:MM:SSZ text`. Source: Bitcoin Core b88bffe, logging.cpp, `UpdateTipLog`.
+//! A line is `YYYY-MM-DDTHH:MM:SSZ text`, with `-logtimemicros` `YYYY-MM-DDTHH:MM:SS.UUUUUUZ text`. Source: Bitcoin Core b88bffe, logging.cpp, `UpdateTipLog`.
 //! A log that cannot be written is no reason to stop: it is given up; on a full disk only the lines are for which there is
 //! no room.
 
@@ -11,12 +11,14 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The log, appended to.
 pub(crate) struct Log {
     out: Mutex<Option<Out>>,
     clock: Clock,
+    /// `-logtimemicros`.
+    micros: bool,
     file: Option<LogFile>,
 }
 
@@ -63,26 +65,26 @@ pub(crate) struct Tip {
 }
 
 impl Log {
-    /// Appends to debug.log in a directory of `disk`; `clock` gives the times of its lines.
-    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, clock: Clock) -> Log {
+    /// Appends to debug.log in a directory of `disk`; `clock` gives the times of its lines, in seconds or in microseconds.
+    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, clock: Clock, micros: bool) -> Log {
         let path = dir.join("debug.log");
         let out = disk.append(&path).ok().map(BufWriter::new);
         let file = LogFile { disk, path, opened: AtomicU32::new(REOPENED.load(Relaxed)) };
-        Log { out: Mutex::new(out), clock, file: Some(file) }
+        Log { out: Mutex::new(out), clock, micros, file: Some(file) }
     }
 
     /// No log.
     pub(crate) fn none() -> Log {
-        Log { out: Mutex::new(None), clock: || UNIX_EPOCH, file: None }
+        Log { out: Mutex::new(None), clock: || UNIX_EPOCH, micros: false, file: None }
     }
 
     /// One line, with the time before it.
     pub(crate) fn line(&self, text: &str) {
-        let now = unix_seconds(self.clock);
+        let time = if self.micros { date_micros((self.clock)()) } else { date(unix_seconds(self.clock)) };
         let mut log = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         self.reopen_if_asked(&mut log);
         // In one piece: it is there as a whole, or not at all.
-        let line = format!("{} {text}\n", date(now));
+        let line = format!("{time} {text}\n");
         if let Some(Err(why)) = log.as_mut().map(|out| out.write_all(line.as_bytes()))
             && !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
         {
@@ -175,6 +177,13 @@ pub(crate) fn date(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
+/// A time as `YYYY-MM-DDTHH:MM:SS.UUUUUUZ`, as Core writes it with `-logtimemicros`.
+fn date_micros(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let date = date(since.as_secs());
+    format!("{}.{:06}Z", date.trim_end_matches('Z'), since.subsec_micros())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,7 +208,7 @@ mod tests {
             [("full", Fault::NoSpace, vec!["first", "third"]), ("broken", Fault::Io, vec!["first"])]
         {
             let disk = SimDisk::new(1);
-            let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH);
+            let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH, false);
             log.line(&long("first"));
             disk.fail_at(disk.operations(), 1, fault);
             log.line(&long("second"));
@@ -214,7 +223,7 @@ mod tests {
     #[test]
     fn log_that_was_renamed_is_opened_again_when_asked() {
         let disk = SimDisk::new(1);
-        let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH);
+        let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH, false);
         log.line("first");
         log.flush();
         disk.rename(Path::new("/debug.log"), Path::new("/debug.log.1")).unwrap();
@@ -230,6 +239,16 @@ mod tests {
             (text("/debug.log.1"), text("/debug.log")),
             (vec!["first".into(), "second".into()], vec!["third".into()])
         );
+    }
+
+    #[test]
+    fn microseconds_have_six_digits() {
+        let disk = SimDisk::new(1);
+        let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH + Duration::from_micros(951_782_400_000_070), true);
+        log.line("x");
+        log.flush();
+        let bytes = disk.open(Path::new("/debug.log")).unwrap().bytes().unwrap();
+        assert_eq!(&*bytes, b"2000-02-29T00:00:00.000070Z x\n");
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct Options {
     pub indexes: Vec<IndexKind>,
     /// `--debug bench`: a line a stage and block in debug.log.
     pub debug_bench: bool,
+    /// `-logtimemicros`: times of debug.log in microseconds.
+    pub log_time_micros: bool,
     /// Commit and compiler of the program, for the first line of debug.log.
     pub build: &'static str,
     /// Set by the first Ctrl-C: commit what is connected and stop.

@@ -6,6 +6,7 @@
 
 use crate::check::{Batch, Check, KeyBytes, OneByOne};
 use crate::sighash::{Writer, tagged};
+use simd::ideas::Idea;
 use simd::secp256k1::{self, Claim, Y};
 use std::sync::LazyLock;
 
@@ -36,9 +37,10 @@ pub fn best_name() -> String {
 pub struct Lanes(secp256k1::Lanes);
 
 impl Lanes {
-    /// The fastest lanes of this processor that [`simd::cpu::chosen`] allows, if they are faster than libsecp256k1.
+    /// The fastest lanes of this processor that [`simd::cpu::chosen`] allows, if they are faster than libsecp256k1 and
+    /// [`Idea::SignatureLanes`] is on.
     pub fn detect() -> Option<Lanes> {
-        secp256k1::Lanes::detect().map(Lanes)
+        secp256k1::Lanes::detect().filter(|_| Idea::SignatureLanes.is_on()).map(Lanes)
     }
 
     /// All that this processor has, to test with and to measure.

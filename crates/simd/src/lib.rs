@@ -4,6 +4,7 @@
 //! the processor is asked for at run time, so that one program runs on every machine.
 //!
 //! - [`cpu`]: which kernels run, where not all that the processor has.
+//! - [`ideas`]: what can be off for a whole run, to measure what it gives.
 //! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
 //! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
 //! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
@@ -24,6 +25,7 @@ pub mod crc32c;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod doubles;
 pub mod faults;
+pub mod ideas;
 pub mod map;
 pub mod memory;
 pub mod muhash;

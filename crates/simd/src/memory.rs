@@ -16,6 +16,7 @@ use std::num::NonZero;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
+use crate::ideas::Idea;
 use memmap2::{MmapMut, MmapOptions};
 
 /// Bytes of a huge page on the machines that we know (x86-64, and aarch64 with 4 KiB pages).
@@ -93,7 +94,7 @@ impl Buffer {
         let total = bytes.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut map = MmapOptions::new().len(total).map_anon()?;
         let skip = if slack == 0 { 0 } else { map.as_ptr().align_offset(HUGE_PAGE_BYTES) };
-        if pages == Pages::Huge && slack != 0 {
+        if pages == Pages::Huge && slack != 0 && Idea::HugePages.is_on() {
             advise_huge(&map, skip, bytes);
         }
         let start = NonNull::from_mut(&mut map[skip..skip + bytes]).cast::<u8>();

@@ -2,13 +2,17 @@
 //!
 //! Absent on purpose: other hints than "into every cache level, for reading".
 
+use crate::ideas::Idea;
+
 /// Asks the processor to load the start of `slice[index]` into its caches.
 ///
 /// A hint: nothing waits for it, and nothing changes but time. Does nothing where `index` is out of
-/// range or the processor has no such instruction.
+/// range, the processor has no such instruction, or [`Idea::Prefetch`] is off.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
-    if let Some(item) = slice.get(index) {
+    if let Some(item) = slice.get(index)
+        && Idea::Prefetch.is_on()
+    {
         let address: *const T = item;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: SSE is part of every x86-64; the instruction never faults, whatever the address.

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::cpu::{self, Cpu};
+use crate::ideas::Idea;
 
 /// A way to XOR. All give the same bytes.
 ///
@@ -39,7 +40,9 @@ const WIDE_BYTES_MIN: usize = 256;
 /// XORs `data` with `key`, of which `data[0]` meets byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.
 #[inline]
 pub fn xor(data: &mut [u8], key: [u8; 8], offset: u64) {
-    if data.len() < WIDE_BYTES_MIN {
+    if !Idea::WideXor.is_on() {
+        by_bytes(data, turned(key, offset));
+    } else if data.len() < WIDE_BYTES_MIN {
         by_words(data, turned(key, offset));
     } else {
         by_widest(data, key, offset);

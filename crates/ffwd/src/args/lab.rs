@@ -1,7 +1,7 @@
 //! Options of `ffwd demo` and `ffwd lab`.
 
 use super::{Dbcache, PAR_MAX, chain_parser, dbcache};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use consensus::Chain;
 use lab::chain::{Profile, Signatures};
 use std::num::NonZeroUsize;
@@ -151,9 +151,23 @@ pub(crate) struct LabPlot {
     /// Run that others are compared with [default: the slowest]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
+    /// What lies on x where height and time are drawn against each other
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) x: PlotX,
+    /// Height from which on ratios are drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) from_height: u32,
     /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The x axis of `lab plot`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum PlotX {
+    #[default]
+    Time,
+    Height,
 }
 
 /// The longest `--min-time`.

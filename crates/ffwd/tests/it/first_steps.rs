@@ -42,6 +42,7 @@ fn options(disk: &SimDisk) -> Options {
         blocksxor: true,
         indexes: Vec::new(),
         debug_bench: false,
+        log_time_micros: false,
         build: "test",
         stop: Arc::new(AtomicBool::new(false)),
     }

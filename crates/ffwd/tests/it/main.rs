@@ -27,3 +27,4 @@ mod snapshots;
 mod spelling;
 mod stop;
 mod sync;
+mod without;

@@ -42,6 +42,7 @@ fn small(datadir: &Path) -> Options {
         blocksxor: true,
         indexes: Vec::new(),
         debug_bench: false,
+        log_time_micros: false,
         build: "test",
         stop: Arc::new(AtomicBool::new(false)),
         sizes,

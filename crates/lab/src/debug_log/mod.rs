@@ -128,6 +128,8 @@ pub(crate) struct LogRun {
     pub(crate) background: Vec<Tip>,
     /// Flushes that the log names.
     pub(crate) flushes: Vec<Flush>,
+    /// "Writing partial batch": parts in which Core wrote the coins of flushes (`-debug=coindb`), the last one of each not counted.
+    pub(crate) partial_batches: u64,
     /// Stage times by `height / STAGE_BIN`.
     pub(crate) stages: BTreeMap<u32, StageSums>,
     /// Milliseconds of each block, from "Connect block" lines.
@@ -372,10 +374,12 @@ impl Reader {
     /// `BatchWrite: write coins cache to disk (N out of M cached coins) completed (12.00ms)` since v31,
     /// `FlushStateToDisk: write coins cache to disk (N coins, ..kB) completed (1.00s)` since v0.21,
     /// `Committed N changed transaction outputs (out of M) to coin database...` in all. The latter comes before the first's end
-    /// and after no other, so that the two are one flush.
+    /// and after no other, so that the two are one flush. `FlushSnapshotToDisk: completed (12.00ms)` is a flush of a snapshot
+    /// that is loaded; it names no coins.
     fn flush(&mut self, line: &Line<'_>) {
         const TITLE: &[u8] = b"write coins cache to disk (";
         const COMPLETED: &[u8] = b" completed (";
+        const SNAPSHOT: &[u8] = b"FlushSnapshotToDisk: completed (";
         let (coins, ms) = if let Some(rest) = line.message.strip_prefix(b"Committed ") {
             if memmem::find(rest, b" changed transaction outputs").is_none() {
                 return;
@@ -387,6 +391,12 @@ impl Reader {
             let Some(value) = line::decimal(done) else { return };
             let in_seconds = memchr(b's', done).is_some() && memmem::find(done, b"ms").is_none();
             (line::leading(rest), Some(if in_seconds { value * 1000.0 } else { value }))
+        } else if let Some(done) = line.message.strip_prefix(SNAPSHOT) {
+            let Some(value) = line::decimal(done) else { return };
+            (None, Some(value))
+        } else if line.message.starts_with(b"Writing partial batch") {
+            self.run().partial_batches += 1;
+            return;
         } else {
             return;
         };

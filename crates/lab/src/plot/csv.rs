@@ -16,8 +16,8 @@ use crate::debug_log::{STAGE_BIN, STAGE_LINES};
 pub(super) fn write(chart: &Chart, inputs: &Inputs, out: &mut dyn Write) -> io::Result<()> {
     match chart.id.as_str() {
         "height" => heights(&inputs.runs, out),
-        "cache" => cache(&inputs.runs, out),
-        "memory" | "written" => samples(&inputs.runs, out),
+        "cache" | "flush-times" | "flush-rates" => cache(&inputs.runs, out),
+        "memory" | "memory-by-height" | "written" => samples(&inputs.runs, out),
         "block-times" => block_times(&inputs.runs, out),
         id if id.starts_with("stages-") => stages(&inputs.runs, out),
         _ => table(chart, out),
@@ -57,11 +57,12 @@ fn cache(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn samples(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
-    out.write_all(b"run,seconds,rss_anon_bytes,write_bytes\n")?;
+    out.write_all(b"run,seconds,rss_anon_bytes,write_bytes,height\n")?;
     for run in runs {
         let name = quoted(&run.label);
         for sample in &run.samples {
-            writeln!(out, "{name},{:.3},{},{}", sample.t, sample.rss_anon, sample.written)?;
+            let height = sample.height.map(|height| height.to_string()).unwrap_or_default();
+            writeln!(out, "{name},{:.3},{},{},{height}", sample.t, sample.rss_anon, sample.written)?;
         }
     }
     Ok(())

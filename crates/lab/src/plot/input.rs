@@ -70,6 +70,8 @@ pub(super) struct Sample {
     pub(super) rss_anon: f64,
     /// Bytes written to storage since the start.
     pub(super) written: f64,
+    /// Height of the last tip in the log.
+    pub(super) height: Option<u32>,
 }
 
 /// A run as it is drawn.
@@ -95,6 +97,8 @@ pub(super) struct Run {
     pub(super) flushes: Vec<Flush>,
     /// True where the flushes were told from the size of the cache, not from lines about them.
     pub(super) flushes_inferred: bool,
+    /// Parts in which the coins of flushes were written, but for the last of each.
+    pub(super) partial_batches: u64,
     /// Stage times.
     pub(super) stages: BTreeMap<u32, StageSums>,
     /// Milliseconds of single blocks.
@@ -315,6 +319,7 @@ fn from_log(log: LogRun, start_us: i64, seen: Option<&Run>) -> Run {
         trust: log.trust.map_or("", debug_log::Trust::words).to_owned(),
         flushes_inferred,
         flushes,
+        partial_batches: log.partial_batches,
         stages: log.stages,
         block_ms,
         block_ms_from_tips,
@@ -478,8 +483,8 @@ fn samples_of(text: &str, damaged: &mut u64) -> (Vec<Sample>, Vec<Point>) {
             *damaged += 1;
             continue;
         };
-        samples.push(Sample { t, rss_anon, written });
         let height = columns.next().and_then(|text| text.parse().ok());
+        samples.push(Sample { t, rss_anon, written, height });
         if let Some(height) = height.filter(|&height| heights.last().is_none_or(|last| last.height != height)) {
             heights.push(Point { t, height, tx: 0, cache_mib: f32::NAN, entries: 0, hash: 0 });
         }

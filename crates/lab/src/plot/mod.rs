@@ -36,6 +36,10 @@ pub struct PlotOptions {
     pub csv: bool,
     /// The run, cell or program that the others are compared with; without one, the slowest.
     pub baseline: Option<String>,
+    /// Puts the height on x and the time on y where they are drawn against each other.
+    pub height_across: bool,
+    /// Height from which on ratios are drawn.
+    pub from_height: u32,
 }
 
 /// A file, or a part of one, that is not in the report.
@@ -133,7 +137,7 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
     if inputs.runs.is_empty() && inputs.reports.is_empty() {
         return Err(PlotError::Nothing { skipped: inputs.skipped });
     }
-    let charts = charts::make(&inputs, options.baseline.as_deref())?;
+    let charts = charts::make(&inputs, options)?;
     if let Some(folder) = options.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| PlotError::Write { path: folder.to_owned(), error })?;
     }

@@ -368,8 +368,9 @@ fn bars(chart: &Chart, width: f64, title: Option<f64>, out: &mut String) -> f64 
 }
 
 fn bar(chart: &Chart, series: &Series, name: &str, x: &Scale, middle: f64, out: &mut String) {
-    let value = series.points.first().map_or(0.0, |point| point.0);
+    let (value, begin) = series.points.first().copied().unwrap_or_default();
     let (left, end, base, class) = (x.place_from, x.place(value), middle + 4.0, palette::class(chart, series.color));
+    let begin = x.place(begin);
     put(
         out,
         format_args!(
@@ -378,11 +379,11 @@ fn bar(chart: &Chart, series: &Series, name: &str, x: &Scale, middle: f64, out: 
             escape(name)
         ),
     );
-    let (width, top) = ((end - left).max(1.0), middle - 9.0);
+    let (width, top) = ((end - begin).max(1.0), middle - 9.0);
     put(
         out,
         format_args!(
-            "<rect class=\"{class}\" fill=\"currentColor\" x=\"{left:.1}\" y=\"{top}\" width=\"{width:.1}\" height=\"18\" rx=\"3\"/>"
+            "<rect class=\"{class}\" fill=\"currentColor\" x=\"{begin:.1}\" y=\"{top}\" width=\"{width:.1}\" height=\"18\" rx=\"3\"/>"
         ),
     );
     let mut far = end;

@@ -56,7 +56,15 @@ fn everything(scratch: &Path) -> PlotOptions {
     fs::write(folder.join("<script>alert(1)<.log"), written(REINDEX)).unwrap();
     fs::write(folder.join("none.log"), "nothing of a log\n").unwrap();
     result(&folder.join("result"));
-    PlotOptions { inputs: vec![folder], out: scratch.join("out/report.html"), svg: true, csv: true, baseline: None }
+    PlotOptions {
+        inputs: vec![folder],
+        out: scratch.join("out/report.html"),
+        svg: true,
+        csv: true,
+        baseline: None,
+        height_across: false,
+        from_height: 0,
+    }
 }
 
 #[test]
@@ -94,7 +102,7 @@ fn report_has_every_chart_and_no_external_reference() {
     assert!(csv("height").contains("a,3.000000,1,10,11,100\n"), "{}", csv("height"));
     assert!(csv("cache").contains("a,1,6.000000,2,1000,20,log\n"), "{}", csv("cache"));
     assert!(csv("stages-1").contains("a,0,3,3.000,6.000,"), "{}", csv("stages-1"));
-    assert!(csv("memory").contains("core rebuild,0.000,1000000,0\n"), "{}", csv("memory"));
+    assert!(csv("memory").contains("core rebuild,0.000,1000000,0,"), "{}", csv("memory"));
     assert!(csv("cells").contains("ffwd rebuild,1,2.00 s,"), "{}", csv("cells"));
 }
 
@@ -117,6 +125,8 @@ fn baseline_is_slowest_unless_named() {
         svg: false,
         csv: true,
         baseline: baseline.map(str::to_owned),
+        height_across: false,
+        from_height: 0,
     };
     let last = |baseline| {
         plot(&options(baseline)).unwrap();
@@ -148,8 +158,15 @@ fn unplottable_inputs_are_named() {
         ("empty", "found no such file"),
         ("nowhere", "cannot be read"),
     ] {
-        let options =
-            PlotOptions { inputs: vec![path(name)], out: path("report.html"), svg: false, csv: false, baseline: None };
+        let options = PlotOptions {
+            inputs: vec![path(name)],
+            out: path("report.html"),
+            svg: false,
+            csv: false,
+            baseline: None,
+            height_across: false,
+            from_height: 0,
+        };
         let error = plot(&options).unwrap_err().to_string();
         assert!(error.contains(want), "{name}: {error}");
         assert!(!path("report.html").exists(), "{name}");
@@ -250,6 +267,8 @@ fn long_log_plots_within_seconds() {
         svg: false,
         csv: false,
         baseline: None,
+        height_across: false,
+        from_height: 0,
     };
     let start = std::time::Instant::now();
     let report = plot(&options).unwrap();

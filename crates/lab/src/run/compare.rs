@@ -71,6 +71,7 @@ fn cell(
         work: plan.works[planned.work].kind.name().to_owned(),
         chain: plan.chains[planned.chain].label.clone(),
         settings: plan.settings[planned.settings].clone(),
+        without: plan.programs[planned.program].ideas_off(),
         runs: done.len(),
         failed: failed().count(),
         failures: failed().map(failure).collect(),
@@ -86,6 +87,10 @@ fn cell(
     cell.max_seconds = cell.seconds.iter().copied().max_by(f64::total_cmp);
     cell.peak_rss_anon_bytes = done.iter().map(|run| run.peak_rss_anon_bytes).max();
     cell.cpu_seconds = Some(mean_of(|run| run.cpu_seconds));
+    cell.user_seconds = Some(mean_of(|run| run.user_seconds));
+    cell.system_seconds = Some(mean_of(|run| run.system_seconds));
+    cell.read_calls = Some(mean_of(|run| run.read_calls as f64) as u64);
+    cell.write_calls = Some(mean_of(|run| run.write_calls as f64) as u64);
     cell.bytes_read = Some(mean_of(|run| run.bytes_read as f64) as u64);
     let written = mean_of(|run| run.bytes_written as f64);
     cell.bytes_written = Some(written as u64);

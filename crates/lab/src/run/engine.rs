@@ -205,7 +205,9 @@ impl Engine<'_> {
     ) -> Result<(), RunError> {
         record.started_unix_us = ended.started_unix_us;
         record.seconds = ended.seconds;
-        record.cpu_seconds = ended.usage.cpu_seconds;
+        record.cpu_seconds = ended.usage.user_seconds + ended.usage.system_seconds;
+        (record.user_seconds, record.system_seconds) = (ended.usage.user_seconds, ended.usage.system_seconds);
+        (record.read_calls, record.write_calls) = (ended.usage.read_calls, ended.usage.write_calls);
         record.peak_rss_anon_bytes = ended.peak_rss_anon_bytes;
         record.peak_rss_bytes = ended.usage.peak_rss_bytes;
         (record.bytes_read, record.bytes_written) = (ended.usage.read_bytes, ended.usage.write_bytes);

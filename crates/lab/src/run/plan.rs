@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use crate::result::Settings;
 use consensus::Chain;
+use simd::ideas::Idea;
 
 pub(super) use read::parse;
 
@@ -51,6 +52,21 @@ pub(super) struct Program {
     /// Given to it in every work, after our own.
     pub(super) args: Vec<String>,
     pub(super) line: usize,
+}
+
+impl Program {
+    /// The same program under another name, without these ideas.
+    fn without(&self, label: &str, ideas: &[Idea]) -> Program {
+        let mut program = Program { label: label.to_owned(), ..self.clone() };
+        program.args.extend(ideas.iter().flat_map(|idea| ["--without".to_owned(), idea.name().to_owned()]));
+        program
+    }
+
+    /// The ideas that its arguments leave out.
+    pub(super) fn ideas_off(&self) -> Vec<String> {
+        let pairs = self.args.windows(2).filter(|pair| pair[0] == "--without");
+        pairs.map(|pair| pair[1].clone()).collect()
+    }
 }
 
 /// Where a chain comes from.

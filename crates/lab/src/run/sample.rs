@@ -19,9 +19,13 @@ pub(super) struct Usage {
     pub(super) rss_anon_bytes: u64,
     /// Greatest resident memory so far, mapped files included.
     pub(super) peak_rss_bytes: u64,
-    pub(super) cpu_seconds: f64,
+    pub(super) user_seconds: f64,
+    pub(super) system_seconds: f64,
     pub(super) read_bytes: u64,
     pub(super) write_bytes: u64,
+    /// System calls that read, and that write.
+    pub(super) read_calls: u64,
+    pub(super) write_calls: u64,
 }
 
 /// One sample.
@@ -36,12 +40,17 @@ pub(super) struct Sample {
 pub(super) fn usage(pid: u32) -> Usage {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let (status, stat, io) = (read("status"), read("stat"), read("io"));
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
+    let (user, system) = cpu_ticks(&stat);
     Usage {
         rss_anon_bytes: field(&status, "RssAnon:") * 1024,
         peak_rss_bytes: field(&status, "VmHWM:") * 1024,
-        cpu_seconds: cpu_ticks(&stat) as f64 / rustix::param::clock_ticks_per_second() as f64,
+        user_seconds: user as f64 / ticks,
+        system_seconds: system as f64 / ticks,
         read_bytes: field(&io, "read_bytes:"),
         write_bytes: field(&io, "write_bytes:"),
+        read_calls: field(&io, "syscr:"),
+        write_calls: field(&io, "syscw:"),
     }
 }
 
@@ -50,10 +59,14 @@ fn field(text: &str, name: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// utime, stime, and those of children that were waited for: fields 14 to 17 of `stat`, counted after the name in brackets.
-fn cpu_ticks(stat: &str) -> u64 {
+/// Ticks in user mode and in system mode, those of children that were waited for included: fields 14 to 17 of `stat`, counted
+/// after the name in brackets.
+fn cpu_ticks(stat: &str) -> (u64, u64) {
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    rest.split(' ').skip(11).take(4).filter_map(|number| number.parse::<u64>().ok()).sum()
+    let mut fields = rest.split(' ').skip(11).map(|number| number.parse::<u64>().unwrap_or(0));
+    let mut next = || fields.next().unwrap_or(0);
+    let (user, system, children_user, children_system) = (next(), next(), next(), next());
+    (user + children_user, system + children_system)
 }
 
 /// Follows a log that another program writes.
@@ -106,7 +119,11 @@ pub(super) fn write(samples: &[Sample], path: &Path) -> io::Result<()> {
         write!(
             text,
             "{:.3},{},{:.2},{},{},",
-            sample.seconds, usage.rss_anon_bytes, usage.cpu_seconds, usage.read_bytes, usage.write_bytes
+            sample.seconds,
+            usage.rss_anon_bytes,
+            usage.user_seconds + usage.system_seconds,
+            usage.read_bytes,
+            usage.write_bytes
         )?;
         match sample.height {
             Some(height) => writeln!(text, "{height}")?,
@@ -144,10 +161,10 @@ mod tests {
     #[test]
     fn cpu_ticks_parse_after_any_process_name() {
         for (stat, want) in [
-            ("12 (ffwd) R 1 1 1 0 -1 4194304 100 0 0 0 5 6 7 8 20 0", 26),
-            ("12 (a) b) c) R 1 1 1 0 -1 4194304 100 0 0 0 5 6 0 0 20 0", 11),
-            ("", 0),
-            ("12 (x", 0),
+            ("12 (ffwd) R 1 1 1 0 -1 4194304 100 0 0 0 5 6 7 8 20 0", (12, 14)),
+            ("12 (a) b) c) R 1 1 1 0 -1 4194304 100 0 0 0 5 6 0 0 20 0", (5, 6)),
+            ("", (0, 0)),
+            ("12 (x", (0, 0)),
         ] {
             assert_eq!(cpu_ticks(stat), want, "{stat}");
         }

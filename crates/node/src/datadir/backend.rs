@@ -2,6 +2,7 @@
 //! feed or the reporter.
 
 use super::{DataDir, Mode};
+use crate::bench_lines;
 use crate::block::{BlockContext, Job};
 use crate::engine::EngineBackend;
 use crate::fault::Fault;
@@ -104,7 +105,11 @@ impl Backend for DataDir<'_> {
     }
 
     fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
-        self.coins.finish_commit(&self.reporter)?;
+        let flushed = self.coins.finish_commit(&self.reporter)?;
+        if self.options.debug_bench {
+            let cached = self.cached_coins.load(Relaxed).max(flushed.records);
+            self.reporter.log().line(&bench_lines::flush(&flushed, cached));
+        }
         // Behind the coins, and before files go that it would need to be made again.
         self.commit_indexes(tip.0)?;
         self.prune(tip.0)
@@ -239,6 +244,7 @@ impl DataDir<'_> {
     fn tell_tip(&self, block: &Connected<'_>) {
         let job = block.job;
         self.reporter.height.store(job.context.height, Relaxed);
+        self.cached_coins.store(block.coins.0 as u64, Relaxed);
         self.reporter.blocks.fetch_add(1, Relaxed);
         self.reporter.bytes.fetch_add(job.bytes.len() as u64, Relaxed);
         let count = block.prepared.txids.len() as u64;

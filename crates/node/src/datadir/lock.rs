@@ -2,10 +2,11 @@
 
 use crate::fault::Fault;
 use crate::log::Log;
-use crate::options::{Events, Options};
+use crate::options::{Events, Options, Prune};
 use crate::report::Reporter;
 use consensus::Params;
 use disk::Disk;
+use simd::ideas::Idea;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use store::blockfiles::BlockFiles;
@@ -116,7 +117,7 @@ pub(crate) fn layout(options: &Options) -> Layout {
 
 /// A teller with the log of this folder.
 pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &Layout, job: &str) -> Reporter<'e> {
-    let log = Log::open(options.disk.clone(), layout.net_dir(), options.clock);
+    let log = Log::open(options.disk.clone(), layout.net_dir(), options.clock, options.log_time_micros);
     log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));
     // The widest is the last; few messages at a time are left to narrower ones.
     if let Some(sha256) = simd::sha256::Lanes::allowed().last() {
@@ -124,5 +125,15 @@ pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &La
     }
     let signatures = script::lanes::best_name();
     log.line(&format!("Using {signatures} for signatures (--cpu {})", simd::cpu::chosen().name()));
+    let without: Vec<&str> = Idea::ALL.into_iter().filter(|idea| !idea.is_on()).map(Idea::name).collect();
+    log.line(&format!(
+        "Settings: dbcache={} par={} assumevalid={} blocksxor={}{}{}",
+        options.dbcache_bytes >> 20,
+        options.par,
+        options.assumevalid,
+        u8::from(options.blocksxor),
+        if let Prune::Target { bytes } = options.prune { format!(" prune={}", bytes >> 20) } else { String::new() },
+        if without.is_empty() { String::new() } else { format!(" without={}", without.join(",")) },
+    ));
     Reporter::new(events, log, &options.stop)
 }

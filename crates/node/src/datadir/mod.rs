@@ -29,6 +29,7 @@ use crate::writer::{BlockFileSetup, Writer};
 use consensus::Params;
 use lock::Locked;
 use primitives::{BlockHash, Height};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use store::blockfiles::{BlockAt, BlockFiles};
@@ -78,6 +79,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) index: Arc<SharedIndex>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) coins: CoinsIo,
+    /// Of the last block that was connected: records of coins in memory.
+    pub(crate) cached_coins: AtomicU64,
     pub(crate) feed: BlockFeed,
     /// Block files, for reading.
     pub(crate) files: Arc<BlockFiles>,
@@ -118,6 +121,7 @@ impl<'e> DataDir<'e> {
             writer: Arc::new(Writer::new(setup, index_db, index.clone(), infos)?),
             index,
             coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
+            cached_coins: AtomicU64::new(0),
             feed: BlockFeed::new(files.clone(), options.dbcache_bytes),
             undo_files: Arc::new(UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key)),
             pruning: prune::Pruning::default(),

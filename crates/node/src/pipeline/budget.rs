@@ -11,6 +11,7 @@ use super::scheduler::{Pressure, Window};
 use super::workers::SchedulerGuard;
 use super::{Pipeline, Scheduler};
 use coins::{Generation, ShardGroup};
+use simd::ideas::Idea;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
@@ -46,7 +47,8 @@ impl Pipeline<'_> {
     /// How much may be in flight.
     pub(super) fn window(&self) -> Window {
         let bytes = (self.budget_bytes() / WINDOW_SHARE).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
-        Window { blocks: self.settings.window_blocks, bytes }
+        let blocks = if Idea::LookAhead.is_on() { self.settings.window_blocks } else { 1 };
+        Window { blocks, bytes }
     }
 
     /// What the coins may take.
@@ -83,6 +85,11 @@ impl Pipeline<'_> {
             return Vec::new();
         }
         let (now, budget) = (Instant::now(), self.coin_budget());
+        if scheduler.is_writing() && !Idea::BackgroundCommits.is_on() {
+            let ready = scheduler.set_room(0, now);
+            self.wake(ready);
+            return Vec::new();
+        }
         // Without a budget no block waits: each generation is sealed at the first chance.
         let free = |all: usize| if budget == 0 { usize::MAX } else { budget.saturating_sub(all) };
         let (current, all) = self.stats.coin_bytes();

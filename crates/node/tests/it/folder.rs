@@ -32,6 +32,7 @@ pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
         blocksxor: false,
         indexes: Vec::new(),
         debug_bench: false,
+        log_time_micros: false,
         build: "test",
         stop: Arc::new(AtomicBool::new(false)),
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::cpu::{self, Cpu};
+use crate::ideas::Idea;
 
 use super::Pieces;
 use super::engine::{self, Engine, Job, block_count, bytes_of, drive};
@@ -186,6 +187,9 @@ impl fmt::Debug for Lanes {
 pub(super) fn best() -> &'static Kernel {
     static BEST: OnceLock<Kernel> = OnceLock::new();
     BEST.get_or_init(|| {
+        if !Idea::HashLanes.is_on() {
+            return alone::<Portable, 1>().expect("portable code runs everywhere");
+        }
         let kinds: Vec<Kind> = Lanes::allowed().into_iter().map(|lanes| lanes.0).collect();
         chain(&kinds)
     })

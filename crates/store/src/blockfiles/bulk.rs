@@ -7,12 +7,16 @@
 use super::pool::{Piece, Pool};
 use super::{BlockAt, BlockBytes, BlockFiles, RECORD_HEADER_BYTES};
 use crate::fault::Result;
+use simd::ideas::Idea;
 use simd::xor::xor;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes between two blocks that are rather read than skipped.
 const GAP_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bytes of a read without [`Idea::BulkReads`], those of stdio's buffer.
+const STDIO_BYTES: usize = 4096;
 
 /// Reads blocks in large pieces. Meant for a thread of its own that sleeps in the disk.
 #[derive(Debug)]
@@ -84,8 +88,16 @@ impl BulkReader {
 
     fn read_run(&self, run: &Run, piece: &mut Piece) -> Result<()> {
         let buffer = &mut piece.bytes_mut()[run.buffer_offset..run.buffer_offset + run.bytes()];
-        self.files.file(run.file)?.read_exact_at(run.start, buffer)?;
-        xor(buffer, self.files.key, run.start);
+        let file = self.files.file(run.file)?;
+        if Idea::BulkReads.is_on() {
+            file.read_exact_at(run.start, buffer)?;
+            xor(buffer, self.files.key, run.start);
+            return Ok(());
+        }
+        for (at, piece) in (run.start..).step_by(STDIO_BYTES).zip(buffer.chunks_mut(STDIO_BYTES)) {
+            file.read_exact_at(at, piece)?;
+            xor(piece, self.files.key, at);
+        }
         Ok(())
     }
 
@@ -137,9 +149,10 @@ fn plan(wanted: &[BlockAt], buffer_bytes: usize) -> (usize, Vec<Run>, Vec<(usize
         let block = &wanted[i];
         let start = block.offset.saturating_sub(u64::from(RECORD_HEADER_BYTES));
         let end = block.offset.saturating_add(u64::from(block.size));
-        let joins = runs.last().is_some_and(|run| {
-            run.file == block.file && start >= run.end && start - run.end <= GAP_BYTES_MAX.min(spare)
-        });
+        let joins = Idea::BulkReads.is_on()
+            && runs.last().is_some_and(|run| {
+                run.file == block.file && start >= run.end && start - run.end <= GAP_BYTES_MAX.min(spare)
+            });
         if joins {
             let run = runs.last_mut().expect("there is one to join");
             spare -= start - run.end;

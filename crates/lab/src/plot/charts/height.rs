@@ -4,8 +4,8 @@ use primitives::human;
 use std::collections::BTreeMap;
 
 use super::{Axis, Chart, Drawn, Kind, Row, Series, Table, Unit, axis, line, or_dash, row, table, time_axis};
-use crate::plot::PlotError;
 use crate::plot::input::{Point, Run};
+use crate::plot::{PlotError, PlotOptions};
 
 /// Points of a ratio curve.
 const RATIO_POINTS: usize = 600;
@@ -48,8 +48,8 @@ pub(in crate::plot) fn summary(runs: &[Run], drawn: &Drawn<'_>) -> Table {
     table(&["run", "program", "scripts", "heights", "time", "blocks/s", "ended", "damaged lines"], rows.collect())
 }
 
-/// Height against time.
-pub(super) fn height(drawn: &Drawn<'_>) -> Option<Chart> {
+/// Height against time, or time against height.
+pub(super) fn height(drawn: &Drawn<'_>, height_across: bool) -> Option<Chart> {
     let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| !run.points.is_empty()).collect();
     // Of several repeats the middle one has its time written beside it.
     let middle = |run: &Run| {
@@ -58,7 +58,11 @@ pub(super) fn height(drawn: &Drawn<'_>) -> Option<Chart> {
         std::ptr::eq(group[group.len() / 2], run)
     };
     let series = runs.iter().map(|&&(run, color)| {
-        let points: Vec<_> = run.points.iter().map(|point| (point.t, f64::from(point.height))).collect();
+        let place = |point: &Point| match (point.t, f64::from(point.height)) {
+            (t, height) if height_across => (height, t),
+            place => place,
+        };
+        let points: Vec<_> = run.points.iter().map(place).collect();
         let end = run.points.last().map(|last| if middle(run) { human::duration(last.t) } else { String::new() });
         Series { end, ..line(run, color, &points) }
     });
@@ -72,11 +76,11 @@ pub(super) fn height(drawn: &Drawn<'_>) -> Option<Chart> {
     let head: Vec<_> = ["time to reach"].into_iter().chain(QUARTERS.map(|(_, name)| name)).collect();
     (!series.is_empty()).then(|| Chart {
         id: "height".to_owned(),
-        title: "Height against time".to_owned(),
+        title: if height_across { "Time against height" } else { "Height against time" }.to_owned(),
         lead: "Every block that became the tip. The dot is the last one; the table has the time at which each quarter of the height was reached.".to_owned(),
         kind: Kind::Lines,
-        x: time_axis(),
-        y: axis("height", Unit::Count),
+        x: if height_across { axis("height", Unit::Count) } else { time_axis() },
+        y: if height_across { time_axis() } else { axis("height", Unit::Count) },
         series,
         y_max: None,
         reference: None,
@@ -87,9 +91,10 @@ pub(super) fn height(drawn: &Drawn<'_>) -> Option<Chart> {
 /// Time over the baseline's time at the same height, against the baseline's time.
 pub(super) fn ratio(
     drawn: &Drawn<'_>,
-    baseline: Option<&str>,
+    options: &PlotOptions,
     notes: &mut Vec<String>,
 ) -> Result<Option<Chart>, PlotError> {
+    let baseline = options.baseline.as_deref();
     let mut works = BTreeMap::<&str, Vec<(&Run, usize)>>::new();
     for &(run, color) in drawn.runs.iter().filter(|(run, _)| run.points.len() > 1) {
         works.entry(&run.work).or_default().push((run, color));
@@ -105,7 +110,7 @@ pub(super) fn ratio(
         let mut compared = 0;
         for &(run, color) in runs {
             let common = match comparable(run, base) {
-                Ok(common) => common,
+                Ok((from, to)) => (from.max(f64::from(options.from_height).min(to)), to),
                 Err(why) => {
                     notes.push(format!("{} is not compared with {}: {why}.", run.label, base.label));
                     continue;
@@ -202,7 +207,8 @@ fn tip_at(run: &Run, height: u32) -> Option<&Point> {
 
 fn curve(run: &Run, base: &Run, (from, to): (f64, f64)) -> Vec<(f64, f64)> {
     let end = base.reached(to).unwrap_or(0.0);
-    let step = |at: usize| base.height_at(end * (RATIO_FROM + (1.0 - RATIO_FROM) * at as f64 / RATIO_POINTS as f64));
+    let begin = base.reached(from).unwrap_or(0.0).max(end * RATIO_FROM);
+    let step = |at: usize| base.height_at(begin + (end - begin) * at as f64 / RATIO_POINTS as f64);
     let mut points: Vec<_> =
         (0..=RATIO_POINTS).filter_map(|at| ratio_at(run, base, step(at).clamp(from, to))).collect();
     points.dedup_by(|a, b| a.0 <= b.0);

@@ -35,6 +35,45 @@ pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
     })
 }
 
+/// Anonymous memory by height.
+pub(super) fn by_height(drawn: &Drawn<'_>) -> Option<Chart> {
+    let has_height = |run: &Run| run.samples.iter().any(|sample| sample.height.is_some() && sample.rss_anon > 0.0);
+    let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| has_height(run)).copied().collect();
+    let points = |run: &Run| {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for sample in alive(run) {
+            let Some(height) = sample.height.map(f64::from) else { continue };
+            // A chain that went back is drawn at the height that it had reached.
+            let height = points.last().map_or(height, |last| last.0.max(height));
+            points.push((height, sample.rss_anon));
+        }
+        points
+    };
+    let rows = runs.iter().map(|&(run, color)| {
+        let points = points(run);
+        let greatest = points.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default();
+        let by = |share: f64| {
+            let height = points.last().map_or(0.0, |last| last.0 * share);
+            let until = points.iter().take_while(|point| point.0 <= height);
+            human::bytes(until.map(|point| point.1).fold(0.0, f64::max) as u64)
+        };
+        let peak = [human::bytes(greatest.1 as u64), human::count(greatest.0 as u64)];
+        row(&run.label, color, peak.into_iter().chain([0.25, 0.5, 0.75].map(by)))
+    });
+    (!runs.is_empty()).then(|| Chart {
+        id: "memory-by-height".to_owned(),
+        title: "Memory by height".to_owned(),
+        lead: "Anonymous memory (RssAnon) as sampled, over the height of the tip at that moment. The table has the peak, and the greatest up to a quarter, a half and three quarters of the height.".to_owned(),
+        kind: Kind::Lines,
+        x: axis("height", Unit::Count),
+        y: axis("RssAnon, bytes", Unit::Bytes),
+        series: runs.iter().map(|&(run, color)| line(run, color, &points(run))).collect(),
+        y_max: None,
+        reference: None,
+        table: table(&["anonymous memory", "peak", "at height", "to 25 %", "to 50 %", "to 75 %"], rows.collect()),
+    })
+}
+
 /// Bytes written to storage over time.
 pub(super) fn written(drawn: &Drawn<'_>) -> Option<Chart> {
     let runs = sampled(drawn, |sample| sample.written);

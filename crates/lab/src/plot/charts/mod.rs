@@ -5,12 +5,14 @@
 
 mod blocks;
 mod cells;
+mod flushes;
 mod height;
 mod memory;
 mod stages;
+mod waterfall;
 
-use super::PlotError;
 use super::input::{Inputs, Run};
+use super::{PlotError, PlotOptions};
 
 /// Points that a series keeps: more than a wide screen has columns.
 const POINTS_MAX: usize = 1_600;
@@ -53,7 +55,7 @@ pub(super) enum Kind {
     Stack,
     /// Steps: y holds from x to the next x.
     Steps,
-    /// One bar to the right for each series: one point, x the value, y unused.
+    /// One bar to the right for each series: one point, from y to x.
     Bars,
 }
 
@@ -126,16 +128,20 @@ pub(super) struct Drawn<'a> {
 ///
 /// # Errors
 ///
-/// [`PlotError::Baseline`] where `baseline` names no run.
-pub(super) fn make(inputs: &Inputs, baseline: Option<&str>) -> Result<Charts, PlotError> {
+/// [`PlotError::Baseline`] where the baseline names no run.
+pub(super) fn make(inputs: &Inputs, options: &PlotOptions) -> Result<Charts, PlotError> {
     let mut notes = Vec::new();
     let drawn = choose(&inputs.runs, &mut notes);
     let mut charts = Vec::new();
+    charts.extend(waterfall::charts(inputs));
     charts.extend(cells::charts(inputs, &drawn));
-    charts.extend(height::height(&drawn));
-    charts.extend(height::ratio(&drawn, baseline, &mut notes)?);
+    charts.extend(height::height(&drawn, options.height_across));
+    charts.extend(height::ratio(&drawn, options, &mut notes)?);
     charts.extend(memory::memory(&drawn));
+    charts.extend(memory::by_height(&drawn));
     charts.extend(memory::cache(&drawn));
+    charts.extend(flushes::times(&drawn));
+    charts.extend(flushes::rates(&drawn));
     charts.extend(memory::written(&drawn));
     charts.extend(stages::charts(&drawn));
     charts.extend(blocks::times(&drawn));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use consensus::Chain;
 use serde::Deserialize;
+use simd::ideas::Idea;
 use toml::Spanned;
 
 use super::{
@@ -64,6 +65,7 @@ struct RawProgram {
     path: Option<Spanned<String>>,
     #[serde(default)]
     args: Vec<String>,
+    waterfall: Option<Spanned<bool>>,
 }
 
 #[derive(Deserialize)]
@@ -136,7 +138,7 @@ impl Reader<'_> {
                 self.problems.push(Problem { line: None, what: format!("no [[{what}]]: a plan needs at least one") });
             }
         }
-        let programs: Vec<_> = raw.program.into_iter().map(|program| self.program(program)).collect();
+        let programs: Vec<_> = raw.program.into_iter().flat_map(|program| self.programs(program)).collect();
         let chains: Vec<_> = raw.chain.into_iter().map(|chain| self.chain(chain)).collect();
         let settings: Vec<_> = raw.settings.into_iter().map(|settings| self.settings(settings, &programs)).collect();
         let settings = if settings.is_empty() { vec![Settings::default()] } else { settings };
@@ -168,6 +170,17 @@ impl Reader<'_> {
             self.problems.push(Problem { line: None, what });
         }
         plan
+    }
+
+    /// A program; or, of a waterfall, one for each step of it.
+    fn programs(&mut self, raw: Spanned<RawProgram>) -> Vec<Program> {
+        let wanted = raw.get_ref().waterfall.clone();
+        let program = self.program(raw);
+        let Some(wanted) = wanted.filter(|wanted| *wanted.get_ref()) else { return vec![program] };
+        if program.kind == ProgramKind::Bitcoind {
+            self.wrong(wanted.span(), "a waterfall is made by leaving out ideas of ffwd; a bitcoind has no --without");
+        }
+        waterfall().into_iter().map(|(label, without)| program.without(&label, &without)).collect()
     }
 
     fn program(&mut self, raw: Spanned<RawProgram>) -> Program {
@@ -430,6 +443,22 @@ impl Reader<'_> {
     }
 }
 
+/// The programs of a waterfall, each with what it does without: nothing is left in the first, then one idea more is on at a
+/// time until all are; then each is off alone.
+fn waterfall() -> Vec<(String, Vec<Idea>)> {
+    let steps = (0..=Idea::ALL.len()).map(|on| {
+        let label = match on {
+            0 => "all off".to_owned(),
+            _ => format!("+ {}", Idea::ALL[on - 1].name()),
+        };
+        (label, Idea::ALL[on..].to_vec())
+    });
+    let alone = Idea::ALL.iter().map(|idea| (format!("all but {}", idea.name()), vec![*idea]));
+    // The last step but one is "all but" the last idea already.
+    let known = |without: &[Idea]| *without == Idea::ALL[Idea::ALL.len() - 1..];
+    steps.chain(alone.filter(|(_, without)| !known(without))).collect()
+}
+
 fn labels(programs: &[Program]) -> Vec<String> {
     programs.iter().map(|one| one.label.clone()).collect()
 }
@@ -480,6 +509,20 @@ mod tests {
     }
 
     #[test]
+    fn waterfall_turns_ideas_on_one_by_one_then_each_off_alone() {
+        let text = GOOD.replace("label = \"a\"", "label = \"a\"\nargs = [\"--par\", \"2\"]\nwaterfall = true");
+        let plan = parse(&text, Path::new("/plans")).unwrap();
+        let labels: Vec<_> = plan.programs.iter().map(|one| one.label.as_str()).collect();
+        let count = Idea::ALL.len();
+        assert_eq!((labels.len(), labels[0], labels[count]), (2 * count, "all off", "+ background-commits"));
+        assert_eq!(labels[count + 1], "all but bulk-reads");
+        assert_eq!(plan.programs[count].args, ["--par", "2"]);
+        assert_eq!(plan.programs[1].args.len(), 2 + 2 * (count - 1));
+        assert_eq!(plan.programs[count + 1].args[2..], ["--without", "bulk-reads"]);
+        assert_eq!(plan.programs[count + 1].ideas_off(), ["bulk-reads"]);
+    }
+
+    #[test]
     fn bad_plan_is_refused_with_its_line() {
         for (row, from, to, line, want) in [
             ("unknown key", "repeats = 2", "repeat = 2", 1, "unknown field `repeat`"),
@@ -489,6 +532,13 @@ mod tests {
             ("too many repeats", "repeats = 2", "repeats = 0", 1, "from 1 to 1000"),
             ("unknown work", "\"reindex\"", "\"reindx\"", 8, "reindex, rebuild, sync, verify or commit"),
             ("unknown kind", "label = \"a\"", "label = \"a\"\nkind = \"btcd\"", 4, "\"ffwd\" or \"bitcoind\""),
+            (
+                "waterfall of a bitcoind",
+                "label = \"a\"",
+                "label = \"a\"\nkind = \"bitcoind\"\npath = \"/b\"\nwaterfall = true",
+                6,
+                "a bitcoind has no --without",
+            ),
             ("bitcoind without a path", "label = \"a\"", "label = \"a\"\nkind = \"bitcoind\"", 3, "needs its path"),
             (
                 "variable not set",

@@ -20,6 +20,11 @@ impl<F: Clone> Scheduler<F> {
         self.seal.is_none() && !self.is_halted()
     }
 
+    /// Whether a generation is being written.
+    pub(in crate::pipeline) fn is_writing(&self) -> bool {
+        self.seal.as_ref().is_some_and(Seal::is_writing)
+    }
+
     /// Marks a generation: every group seals its part after the next block that none has applied yet. That block may wait
     /// for room, and waits no longer.
     pub(in crate::pipeline) fn begin_seal(&mut self, now: Instant) -> usize {

@@ -1,0 +1,74 @@
+//! What each write of the coins cache took, over the run: milliseconds, and coins written in one of them.
+
+use super::{Chart, Drawn, Kind, Series, Unit, axis, line, or_dash, row, table, time_axis};
+use crate::plot::input::{Flush, Run};
+use primitives::human;
+
+/// Milliseconds of each flush.
+pub(super) fn times(drawn: &Drawn<'_>) -> Option<Chart> {
+    let runs = with(drawn, |flush| flush.ms);
+    let rows = runs.iter().map(|&(run, color)| {
+        let ms: Vec<f64> = run.flushes.iter().filter_map(|flush| flush.ms).collect();
+        let figures = [
+            human::count(ms.len() as u64),
+            human::figure(ms.iter().sum::<f64>() / ms.len() as f64),
+            human::figure(ms.iter().copied().fold(0.0, f64::max)),
+            human::duration(ms.iter().sum::<f64>() / 1000.0),
+            human::count(run.partial_batches),
+        ];
+        row(&run.label, color, figures)
+    });
+    (!runs.is_empty()).then(|| Chart {
+        id: "flush-times".to_owned(),
+        title: "Flush times".to_owned(),
+        lead: "Milliseconds that each flush of the UTXO set took, at the time when it ended. ffwd flushes beside the blocks, Core between them. \
+               Partial batches: the parts in which Core writes a flush, but for the last of each."
+            .to_owned(),
+        kind: Kind::Lines,
+        x: time_axis(),
+        y: axis("flush, ms", Unit::Ms),
+        series: runs.iter().map(|&(run, color)| series(run, color, |flush| flush.ms)).collect(),
+        y_max: None,
+        reference: None,
+        table: table(&["flushes", "number", "mean ms", "longest ms", "in all", "partial batches"], rows.collect()),
+    })
+}
+
+/// Coins that each flush wrote in a millisecond.
+pub(super) fn rates(drawn: &Drawn<'_>) -> Option<Chart> {
+    let runs = with(drawn, rate);
+    let rows = runs.iter().map(|&(run, color)| {
+        let known = || run.flushes.iter().filter_map(|flush| flush.coins.zip(flush.ms));
+        let coins: u64 = known().map(|(coins, _)| coins).sum();
+        let ms: f64 = known().map(|(_, ms)| ms).sum();
+        let slowest = run.flushes.iter().filter_map(rate).min_by(f64::total_cmp);
+        let figures =
+            [human::count(coins), human::figure(coins as f64 / ms.max(1e-3)), or_dash(slowest.map(human::figure))];
+        row(&run.label, color, figures)
+    });
+    (!runs.is_empty()).then(|| Chart {
+        id: "flush-rates".to_owned(),
+        title: "Coins a millisecond".to_owned(),
+        lead: "Changed coins of each flush over its milliseconds: deletions count as the others do.".to_owned(),
+        kind: Kind::Lines,
+        x: time_axis(),
+        y: axis("coins/ms", Unit::Count),
+        series: runs.iter().map(|&(run, color)| series(run, color, rate)).collect(),
+        y_max: None,
+        reference: None,
+        table: table(&["flushes", "coins", "coins/ms", "slowest"], rows.collect()),
+    })
+}
+
+fn rate(flush: &Flush) -> Option<f64> {
+    flush.coins.zip(flush.ms).filter(|(_, ms)| *ms > 0.0).map(|(coins, ms)| coins as f64 / ms)
+}
+
+fn with<'a>(drawn: &Drawn<'a>, value: impl Fn(&Flush) -> Option<f64>) -> Vec<(&'a Run, usize)> {
+    drawn.runs.iter().filter(|(run, _)| run.flushes.iter().any(|flush| value(flush).is_some())).copied().collect()
+}
+
+fn series(run: &Run, color: usize, value: impl Fn(&Flush) -> Option<f64>) -> Series {
+    let points: Vec<_> = run.flushes.iter().filter_map(|flush| Some((flush.t, value(flush)?))).collect();
+    Series { ticks: points.iter().map(|point| point.0).collect(), ..line(run, color, &points) }
+}
