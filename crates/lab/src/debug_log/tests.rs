@@ -19,6 +19,16 @@ pub(crate) const REINDEX: &str = "\
 2026-01-01T00:00:10Z Shutdown done
 ";
 
+/// Flushes of a snapshot that is loaded, in parts, and one more.
+pub(crate) const MORE_FLUSHES: &str = "\
+2026-01-01T00:00:02Z FlushSnapshotToDisk: saving snapshot chainstate (64.00 MB) started
+2026-01-01T00:00:02Z [coindb] Writing partial batch of 16.50 MiB
+2026-01-01T00:00:02Z [coindb] Writing partial batch of 16.70 MiB
+2026-01-01T00:00:02Z [coindb] Writing final batch of 3.00 MiB
+2026-01-01T00:00:02Z FlushSnapshotToDisk: completed (1550.25ms)
+2026-01-01T00:00:02Z [bench] BatchWrite: write coins cache to disk (7 out of 8 cached coins) completed (10.00ms)
+";
+
 /// A sync in which a snapshot's background is validated, and which is cut off.
 pub(crate) const SYNC: &str = "\
 2026-01-02T00:00:00.000000Z [init] [init/common.cpp:156] [LogPackageVersion] Bitcoin Core version v31.0.0 (release build)
@@ -158,4 +168,13 @@ fn damaged_lines_are_counted_and_skipped() {
         (1, true),
         "a line without end does not fill the memory"
     );
+}
+
+#[test]
+fn flushes_of_a_snapshot_and_partial_batches_are_read() {
+    let log = read(MORE_FLUSHES.as_bytes()).unwrap();
+    let run = &log.runs[0];
+    let flushes: Vec<_> = run.flushes.iter().map(|flush| (flush.ms, flush.coins)).collect();
+    assert_eq!(flushes, [(Some(1550.25), None), (Some(10.0), Some(7))]);
+    assert_eq!(run.partial_batches, 2);
 }

@@ -1,7 +1,7 @@
 //! Whole reports.
 
 use super::*;
-use crate::debug_log::tests::{REINDEX, SYNC, tip, written};
+use crate::debug_log::tests::{MORE_FLUSHES, REINDEX, SYNC, tip, written};
 use crate::result::{Cell, RESULT_FILE, Report, RunRecord, SAMPLES_FILE, SAMPLES_HEADER};
 use std::fs;
 use std::process::Command;
@@ -51,7 +51,8 @@ fn result(folder: &Path) {
 fn everything(scratch: &Path) -> PlotOptions {
     let folder = scratch.join("in");
     fs::create_dir_all(folder.join("result")).unwrap();
-    fs::write(folder.join("a.log"), written(REINDEX)).unwrap();
+    let later = "2026-01-01T00:00:02Z Disabling script";
+    fs::write(folder.join("a.log"), written(REINDEX).replace(later, &format!("{MORE_FLUSHES}{later}"))).unwrap();
     fs::write(folder.join("b.log"), written(SYNC).replace("2026-01-02", "2026-01-01")).unwrap();
     fs::write(folder.join("<script>alert(1)<.log"), written(REINDEX)).unwrap();
     fs::write(folder.join("none.log"), "nothing of a log\n").unwrap();
@@ -74,7 +75,20 @@ fn report_has_every_chart_and_no_external_reference() {
     let report = plot(&options).unwrap();
     assert_eq!(
         report.charts,
-        ["cells", "height", "ratio", "memory", "cache", "written", "stages-1", "stages-2", "block-times"]
+        [
+            "cells",
+            "height",
+            "ratio",
+            "memory",
+            "memory-by-height",
+            "cache",
+            "flush-times",
+            "flush-rates",
+            "written",
+            "stages-1",
+            "stages-2",
+            "block-times"
+        ]
     );
     let names = ["<script>alert(1)<", "a", "b, background", "b", "core rebuild", "ffwd rebuild"];
     assert_eq!(report.runs, names);
@@ -100,7 +114,9 @@ fn report_has_every_chart_and_no_external_reference() {
     }
     let csv = |chart: &str| fs::read_to_string(beside(&options.out, chart, "csv")).unwrap();
     assert!(csv("height").contains("a,3.000000,1,10,11,100\n"), "{}", csv("height"));
-    assert!(csv("cache").contains("a,1,6.000000,2,1000,20,log\n"), "{}", csv("cache"));
+    assert!(csv("cache").contains("a,3,6.000000,2,1000,20,log\n"), "{}", csv("cache"));
+    assert!(csv("flush-times").contains("a,1,2.000000,0,1550.25,,log\n"), "{}", csv("flush-times"));
+    assert!(html.contains("1,550") && html.contains("partial batches"), "the flush of a snapshot is in the table");
     assert!(csv("stages-1").contains("a,0,3,3.000,6.000,"), "{}", csv("stages-1"));
     assert!(csv("memory").contains("core rebuild,0.000,1000000,0,"), "{}", csv("memory"));
     assert!(csv("cells").contains("ffwd rebuild,1,2.00 s,"), "{}", csv("cells"));

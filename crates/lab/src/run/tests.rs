@@ -168,6 +168,8 @@ fn example_plan_runs_and_plots() {
         svg: true,
         csv: true,
         baseline: None,
+        height_across: false,
+        from_height: 0,
     })
     .unwrap();
     assert_eq!(plotted.runs.len(), 4);

@@ -65,7 +65,9 @@ fn rate(flush: &Flush) -> Option<f64> {
 }
 
 fn with<'a>(drawn: &Drawn<'a>, value: impl Fn(&Flush) -> Option<f64>) -> Vec<(&'a Run, usize)> {
-    drawn.runs.iter().filter(|(run, _)| run.flushes.iter().any(|flush| value(flush).is_some())).copied().collect()
+    // One flush alone makes no line; the cache's table has it.
+    let count = |run: &Run| run.flushes.iter().filter(|flush| value(flush).is_some()).count();
+    drawn.runs.iter().filter(|(run, _)| count(run) >= 2).copied().collect()
 }
 
 fn series(run: &Run, color: usize, value: impl Fn(&Flush) -> Option<f64>) -> Series {
