@@ -244,7 +244,12 @@ mod tests {
     #[test]
     fn microseconds_have_six_digits() {
         let disk = SimDisk::new(1);
-        let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH + Duration::from_micros(951_782_400_000_070), true);
+        let log = Log::open(
+            Arc::new(disk.clone()),
+            Path::new("/"),
+            || UNIX_EPOCH + Duration::from_micros(951_782_400_000_070),
+            true,
+        );
         log.line("x");
         log.flush();
         let bytes = disk.open(Path::new("/debug.log")).unwrap().bytes().unwrap();
