@@ -2,8 +2,10 @@
 //!
 //! Nothing here is part of the interface. What must hold: no panic, and no memory beyond what the bytes give.
 
+mod hints;
 mod snapshot;
 
+pub use hints::fuzz_hints;
 pub use snapshot::fuzz_snapshot;
 
 use crate::coin::{CoinRef, put_coin};

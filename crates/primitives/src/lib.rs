@@ -14,6 +14,7 @@ pub mod hash;
 pub mod header;
 pub mod height;
 pub mod hex;
+pub mod hints;
 pub mod human;
 pub mod ids;
 pub mod merkle;
@@ -29,7 +30,7 @@ pub use block::{Block, Input, Output, Transaction};
 pub use coin::{CoinKey, CoinRef};
 pub use encode::{DecodeError, Reader};
 #[doc(hidden)]
-pub use fuzz::{fuzz_block, fuzz_snapshot};
+pub use fuzz::{fuzz_block, fuzz_hints, fuzz_snapshot};
 pub use hash::Hash256;
 pub use header::Header;
 pub use height::{Height, MedianTime};
