@@ -3,6 +3,7 @@
 //! Absent on purpose: defaults that depend on the machine or the network, and everything that bitcoin.conf may say.
 
 pub(crate) mod coins;
+pub(crate) mod hints;
 pub(crate) mod indexes;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
@@ -77,6 +78,9 @@ pub(crate) enum Command {
     /// Inspect, write, load and compare UTXO sets
     #[command(subcommand)]
     Coins(Coins),
+    /// Write hints (BIP 456): which outputs of each block are unspent
+    #[command(subcommand)]
+    Hints(hints::Hints),
     /// Generate chains, measure, compare, plot
     #[cfg(feature = "lab")]
     #[command(subcommand)]
@@ -254,6 +258,9 @@ pub(crate) struct Sync {
     pub(crate) snapshot: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) trust: coins::Trust,
+    /// Make the UTXO set with these hints (BIP 456) up to their height, without looking a coin up; with --prune, in a data directory without blocks, below the assumed-valid block alone. There amounts, maturity and locks of spent coins are not checked, as scripts are not. Wrong hints are found out: then the sync goes the ordinary way [default: none]
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    pub(crate) hints: Option<PathBuf>,
     /// Number of outbound connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(8..=12))]
     pub(crate) maxoutbound: u8,
@@ -500,6 +507,8 @@ pub(crate) mod tests {
             ("coins dump x --height 1 --hash 2", ArgumentConflict, "--hash"),
             ("coins load x --snapshot-hash y", ValueValidation, "is not a block hash"),
             ("coins diff x", MissingRequiredArgument, "<B>"),
+            ("hints make", MissingRequiredArgument, "FILE"),
+            ("sync --hints x --snapshot y", ArgumentConflict, "--snapshot"),
         ] {
             let why = parse(line).expect_err(line);
             assert_eq!(why.kind(), kind, "{line}: {why}");

@@ -16,6 +16,7 @@ mod conf;
 #[cfg(feature = "lab")]
 mod demo;
 mod heap;
+mod hints_command;
 #[cfg(feature = "lab")]
 mod lab_command;
 mod limits;
@@ -110,7 +111,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             // A sync that follows the chain has no end of its own: stopping it is success.
             let ends = given.exit_at_tip;
             let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
-            let from = FromSnapshot { file: given.snapshot.clone(), hash };
+            let from = FromSnapshot { file: given.snapshot.clone(), hash, hints: given.hints.clone() };
             work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
                 server.around(options, events, || jobs::sync_from(options, &sync, &from, events))
             })
@@ -138,6 +139,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Top(given) => top::run(&given),
         Command::Manuals(given) => manuals::run(&given),
         Command::Coins(given) => coins_command::run(given),
+        Command::Hints(given) => hints_command::run(given),
         #[cfg(feature = "lab")]
         Command::Lab(given) => {
             limits::check(settings::workers(0), 0)?;

@@ -34,8 +34,9 @@
 //! 6. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
 //! 7. those of one file that take no other: arrivals, reporter, log.
 //!
-//! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. But for the feed's no lock is
-//! held while a job waits for disk space, nor `writer` or the index while the disk syncs.
+//! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. But for the feed's and the turn
+//! of a run of coins that hints give no lock is held while a job waits for disk space, nor `writer` or the index while the
+//! disk syncs.
 
 #![warn(clippy::missing_errors_doc)]
 
@@ -58,6 +59,7 @@ pub mod handle;
 mod hashed;
 #[doc(hidden)]
 pub mod headers;
+mod hints;
 pub mod histogram;
 #[doc(hidden)]
 pub mod index;

@@ -94,6 +94,8 @@ pub struct Sizes {
     pub limits: Limits,
     /// Room that pruning leaves below its target, in bytes.
     pub prune_buffer_bytes: u64,
+    /// Bytes that survivors of hints may take before they are written as a run, whatever the budget allows.
+    pub hinted_run_bytes_max: usize,
     /// How long the pipeline waits for a block from peers before other things are looked at.
     pub arrival_patience: Duration,
     /// Whether [`Options::dbcache_bytes`] was chosen by [`crate::machine_memory`], and follows what is left from then on.
@@ -109,6 +111,7 @@ impl Default for Sizes {
         Sizes {
             limits: Limits::default(),
             prune_buffer_bytes: store::prune::BUFFER_BYTES,
+            hinted_run_bytes_max: usize::MAX,
             arrival_patience: crate::arrivals::PATIENCE,
             dbcache_follows: false,
             check_block_index: 0,

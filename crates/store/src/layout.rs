@@ -95,6 +95,11 @@ impl Layout {
         self.private_dir().join("chainstate")
     }
 
+    /// Coins being made with hints, beside the empty ones.
+    pub fn hinted_chainstate_dir(&self) -> PathBuf {
+        self.private_dir().join("chainstate_hints")
+    }
+
     /// blk?????.dat
     pub fn block_file(&self, number: u32) -> PathBuf {
         block_file(&self.blocks_dir, number)

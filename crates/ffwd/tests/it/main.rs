@@ -12,6 +12,7 @@ mod data;
 mod disk_errors;
 mod first_steps;
 mod folder;
+mod hints;
 mod hostile;
 mod indexes;
 mod lab;

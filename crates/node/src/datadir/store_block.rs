@@ -41,19 +41,17 @@ impl std::fmt::Display for NotStored {
 }
 
 impl DataDir<'_> {
-    /// Appends a block to the block files, if it is valid as far as that shows without coins. What lies behind the block
-    /// is not stored. `keep` is given what checking it gave before any thread can see that it is there.
+    /// Checks a block as far as that goes without coins.
     ///
     /// # Errors
     ///
-    /// What the system says; or the two checks of a block that is about to be marked disagree.
-    pub(crate) fn store_block(
+    /// The two checks of a block that is about to be marked disagree.
+    pub(crate) fn check_block(
         &self,
         id: NodeId,
         bytes: &[u8],
         source: Source,
-        keep: impl FnOnce(Arc<Checked>),
-    ) -> Result<Result<(), NotStored>, Fault> {
+    ) -> Result<Result<Arc<Checked>, NotStored>, Fault> {
         let (header, fate) = {
             let tree = self.headers();
             (headers::context(&tree, id), tree.fate(id))
@@ -64,13 +62,36 @@ impl DataDir<'_> {
             Fate::FailedParent => return Ok(Err(NotStored::Known(Rule::BadPrevblk.into()))),
         }
         let check = if source == Source::Peer { stages::check_arrived } else { stages::check_from_file };
-        let checked = match scratch::with_check(|scratch| check(self.params, &header, bytes, scratch)) {
-            Ok(checked) => Arc::new(checked),
-            Err(refusal) => return self.not_stored(&header, bytes, source, refusal).map(Err),
+        match scratch::with_check(|scratch| check(self.params, &header, bytes, scratch)) {
+            Ok(checked) => Ok(Ok(Arc::new(checked))),
+            Err(refusal) => self.not_stored(&header, bytes, source, refusal).map(Err),
+        }
+    }
+
+    /// Appends a block to the block files, if it is valid as far as that shows without coins. What lies behind the block
+    /// is not stored. `keep` is given what checking it gave before any thread can see that it is there.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; or as [`DataDir::check_block`].
+    pub(crate) fn store_block(
+        &self,
+        id: NodeId,
+        bytes: &[u8],
+        source: Source,
+        keep: impl FnOnce(Arc<Checked>),
+    ) -> Result<Result<(), NotStored>, Fault> {
+        let checked = match self.check_block(id, bytes, source)? {
+            Ok(checked) => checked,
+            Err(why) => return Ok(Err(why)),
         };
         keep(checked.clone());
         let bytes = &bytes[..checked.block_bytes(bytes)];
-        let at = self.writer.append_block(&self.reporter, bytes, header.height, header.header.time())?;
+        let (height, time) = {
+            let tree = self.headers();
+            (tree.height(id), tree.time(id))
+        };
+        let at = self.writer.append_block(&self.reporter, bytes, height, time)?;
         let size = bytes.len() as u32;
         let mut index = self.index.write();
         index.found(id, BlockAt { file: at.file, offset: u64::from(at.offset), size });

@@ -12,6 +12,7 @@
 
 mod assumed;
 mod body;
+mod hinted;
 mod load;
 mod shared;
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod existing;
 mod failed_run_ends;
 mod folder;
 mod following;
+mod hints;
 mod indexes;
 mod io_errors;
 mod lookup_stall;

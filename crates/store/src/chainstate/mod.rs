@@ -26,7 +26,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use commit::{CoinsCommit, CoinsCompaction, CoinsPart};
-pub use replace::{Rebuilt, empty, finish_swap, rebuilt, remove_snapshot, swap_rebuilt};
+pub use replace::{
+    Rebuilt, empty, finish_swap, hinted, rebuilt, remove_hinted, remove_snapshot, swap_hinted, swap_rebuilt,
+};
 pub use snapshot::{
     begin_snapshot, finish_snapshot, install_snapshot, invalid_snapshot, snapshot_base, validated_snapshot,
 };

@@ -4,6 +4,7 @@
 //! not look at. With it, it can be gone on with; without it, it is an old one that waits to be removed. The two are
 //! swapped in one step; where the file system has no such step, the old one moves to `ffwd/chainstate.old` first, and
 //! [`finish_swap`] ends what a crash in between left.
+//! One that is made with hints lies in `ffwd/chainstate_hints`, and all of this holds for it too.
 
 use crate::db::empty_database;
 use crate::fault::{Fault, FaultKind, Result};
@@ -57,6 +58,29 @@ pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     Ok(true)
 }
 
+/// A chainstate in the making, the one whose place it takes, and where that is moved meanwhile.
+struct Places {
+    new: PathBuf,
+    old: PathBuf,
+    aside: PathBuf,
+}
+
+impl Places {
+    fn of(new: PathBuf, layout: &Layout) -> Places {
+        let mut aside = new.clone();
+        aside.as_mut_os_string().push(".old");
+        Places { new, old: layout.chainstate_dir(), aside }
+    }
+
+    fn rebuilt(layout: &Layout) -> Places {
+        Places::of(layout.rebuilt_chainstate_dir(), layout)
+    }
+
+    fn hinted(layout: &Layout) -> Places {
+        Places::of(layout.hinted_chainstate_dir(), layout)
+    }
+}
+
 /// Looks what lies in `ffwd/chainstate`, after ending a swap that was cut short, and makes the directory with its mark
 /// where it is missing. Then [`super::Chainstate::open`] opens or makes the database in
 /// [`Layout::rebuilt_chainstate_dir`].
@@ -65,19 +89,48 @@ pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
 ///
 /// What the system says.
 pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
+    begin(disk, layout, &Places::rebuilt(layout))
+}
+
+/// The same for `ffwd/chainstate_hints`, [`Layout::hinted_chainstate_dir`].
+///
+/// # Errors
+///
+/// What the system says.
+pub fn hinted(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
+    begin(disk, layout, &Places::hinted(layout))
+}
+
+fn begin(disk: &dyn Disk, layout: &Layout, places: &Places) -> Result<Rebuilt> {
     check_is_directory(disk, layout)?;
     finish_swap(disk, layout)?;
-    let dir = layout.rebuilt_chainstate_dir();
+    let dir = &places.new;
     if disk.metadata(&dir.join(MARKER))?.is_some() {
         return Ok(Rebuilt::Started);
     }
-    disk.create_dir_all(&dir)?;
+    disk.create_dir_all(dir)?;
     disk.sync_dir_once(layout.net_dir())?;
     disk.sync_dir_once(&layout.private_dir())?;
     let marker = disk.create(&dir.join(MARKER))?;
     marker.sync().map_err(DiskError::of_last_try)?;
-    disk.sync_dir_once(&dir)?;
+    disk.sync_dir_once(dir)?;
     Ok(Rebuilt::Absent)
+}
+
+/// Removes a chainstate that was begun with hints, if there is one. It is closed.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn remove_hinted(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let dir = layout.hinted_chainstate_dir();
+    let marker = dir.join(MARKER);
+    if disk.metadata(&marker)?.is_some() {
+        // What is left of it after a crash is not gone on with.
+        disk.remove_file(&marker)?;
+        disk.sync_dir_once(&dir)?;
+    }
+    remove_if_there(disk, &dir)
 }
 
 /// Puts the whole and closed chainstate of `ffwd/chainstate` in the place of the old one, in one step where the system
@@ -87,21 +140,34 @@ pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
 ///
 /// What the system says; can be called again.
 pub fn swap_rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let (new, old) = (layout.rebuilt_chainstate_dir(), layout.chainstate_dir());
+    swap(disk, layout, &Places::rebuilt(layout))
+}
+
+/// The same for the one of `ffwd/chainstate_hints`. Both are closed.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn swap_hinted(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    swap(disk, layout, &Places::hinted(layout))
+}
+
+fn swap(disk: &dyn Disk, layout: &Layout, places: &Places) -> Result<()> {
+    let Places { new, old, aside } = places;
     if disk.metadata(&new.join(MARKER))?.is_none() {
         return finish_swap(disk, layout); // It was swapped before.
     }
-    if disk.metadata(&old)?.is_none() {
-        disk.rename(&new, &old)?;
+    if disk.metadata(old)?.is_none() {
+        disk.rename(new, old)?;
         sync_both(disk, layout)?;
         return finish_swap(disk, layout);
     }
-    match disk.exchange(&new, &old) {
+    match disk.exchange(new, old) {
         Ok(()) => sync_both(disk, layout)?,
         Err(why) if why.is_unsupported() => {
-            disk.rename(&old, &aside(layout))?;
+            disk.rename(old, aside)?;
             sync_both(disk, layout)?;
-            disk.rename(&new, &old)?;
+            disk.rename(new, old)?;
             sync_both(disk, layout)?;
         }
         Err(why) => return Err(why.into()),
@@ -116,28 +182,27 @@ pub fn swap_rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 ///
 /// What the system says; can be called again.
 pub fn finish_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let (new, old, aside) = (layout.rebuilt_chainstate_dir(), layout.chainstate_dir(), aside(layout));
-    if disk.metadata(&old)?.is_none() && disk.metadata(&aside)?.is_some() && disk.metadata(&new.join(MARKER))?.is_some()
-    {
-        disk.rename(&new, &old)?;
-        sync_both(disk, layout)?;
+    for places in [Places::rebuilt(layout), Places::hinted(layout)] {
+        let Places { new, old, aside } = &places;
+        let is_cut = disk.metadata(old)?.is_none() && disk.metadata(aside)?.is_some();
+        if is_cut && disk.metadata(&new.join(MARKER))?.is_some() {
+            disk.rename(new, old)?;
+            sync_both(disk, layout)?;
+        }
+        if disk.metadata(new)?.is_some() && disk.metadata(&new.join(MARKER))?.is_none() {
+            remove_if_there(disk, new)?;
+        }
+        if disk.metadata(old)?.is_some() {
+            remove_if_there(disk, aside)?;
+        }
     }
-    if disk.metadata(&new)?.is_some() && disk.metadata(&new.join(MARKER))?.is_none() {
-        remove_if_there(disk, &new)?;
-    }
-    if disk.metadata(&old)?.is_some() {
-        remove_if_there(disk, &aside)?;
-    }
+    let old = layout.chainstate_dir();
     let marker = old.join(MARKER);
     if disk.metadata(&marker)?.is_some() {
         disk.remove_file(&marker)?;
         disk.sync_dir_once(&old)?;
     }
     Ok(())
-}
-
-fn aside(layout: &Layout) -> PathBuf {
-    layout.private_dir().join("chainstate.old")
 }
 
 fn sync_both(disk: &dyn Disk, layout: &Layout) -> Result<()> {

@@ -128,14 +128,18 @@ fn transactions(options: &Options, chain: &[&IndexEntry], height: Height) -> u64
     known.map_or(0, |known| known.chain_tx_count) + sum(&up_to[from..])
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
+pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.to_path_buf().into_os_string();
     name.push(end);
     PathBuf::from(name)
 }
 
 /// The absolute path of a file that is not there.
-fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
+///
+/// # Errors
+///
+/// It is there; what the system says.
+pub(super) fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
     let path = std::path::absolute(path).map_err(|why| Fault::refused(format!("{}: {why}", path.display())))?;
     if disk.metadata(&path).map_err(store::Fault::from)?.is_some() {
         return Err(Fault::refused(format!(
@@ -232,7 +236,15 @@ impl Set {
 }
 
 /// The coins of a chainstate, and the chain up to the block that they stand at.
-fn opened<'i>(locked: &Locked, loaded: &'i LoadedIndex, dir: &Path) -> Result<(CoinsView, Vec<&'i IndexEntry>), Fault> {
+///
+/// # Errors
+///
+/// There is none, or it does not belong to the index; what the system says.
+pub(super) fn opened<'i>(
+    locked: &Locked,
+    loaded: &'i LoadedIndex,
+    dir: &Path,
+) -> Result<(CoinsView, Vec<&'i IndexEntry>), Fault> {
     if !Chainstate::exists(&*locked.disk, dir)? {
         return Err(super::super::no_coins(dir));
     }
@@ -385,15 +397,19 @@ fn hash_file(file: &dyn DiskFile, bytes: u64) -> Result<[u8; 32], Fault> {
 }
 
 /// A file that is not whole; removed where it does not become so.
-struct Unfinished {
+pub(super) struct Unfinished {
     disk: Arc<dyn Disk>,
-    file: Arc<dyn DiskFile>,
+    pub(super) file: Arc<dyn DiskFile>,
     is_finished: bool,
 }
 
 impl Unfinished {
-    fn create(disk: &Arc<dyn Disk>, path: &Path) -> Result<Unfinished, Fault> {
-        // What a run left that was killed.
+    /// Makes it, in the place of what a run left that was killed.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(super) fn create(disk: &Arc<dyn Disk>, path: &Path) -> Result<Unfinished, Fault> {
         if disk.metadata(path).map_err(store::Fault::from)?.is_some() {
             disk.remove_file(path).map_err(store::Fault::from)?;
         }
@@ -404,7 +420,11 @@ impl Unfinished {
     }
 
     /// Gives it its name, which no file may have got meanwhile.
-    fn finish(mut self, path: &Path) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    ///
+    /// Such a file; what the system says.
+    pub(super) fn finish(mut self, path: &Path) -> Result<(), Fault> {
         new_file(&*self.disk, path)?;
         self.disk.rename(self.file.path(), path).map_err(store::Fault::from)?;
         self.is_finished = true;

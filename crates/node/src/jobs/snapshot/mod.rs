@@ -1,12 +1,14 @@
-//! Snapshots of the UTXO set: written, loaded, looked into, compared.
+//! Snapshots of the UTXO set: written, loaded, looked into, compared; and hints of what is in it.
 
 mod dump;
 mod fill;
+mod hints;
 mod load;
 mod look;
 pub(super) mod validate;
 
 pub use dump::{DumpOut, DumpReport, DumpTarget, dump};
+pub use hints::{HintsReport, make_hints};
 pub use load::{LoadReport, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
 pub(super) use validate::{has_header, is_beyond};

@@ -4,6 +4,7 @@
 //! and stores it, with helpers where there are many processors (`receive`); one brings the chain up to date (here); one tells
 //! how far it is (`progress`). Which blocks are asked for is decided in `request`.
 
+mod hinted;
 mod phases;
 mod progress;
 mod receive;
@@ -19,6 +20,8 @@ use crate::datadir::{Assumed, DataDir};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::handle::{Handle, Live, Quiet};
+use crate::hints::file::HintsFile;
+use crate::hints::run::HintedRun;
 use crate::locks::lock;
 use crate::options::{Events, Options, Report};
 use crate::threads::{self, spawn};
@@ -27,7 +30,7 @@ use consensus::Chain;
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
 pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
 use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Peers, Want};
-use primitives::BlockHash;
+use primitives::{BlockHash, Height};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -130,6 +133,8 @@ impl Phase {
 struct Shared<'f, 'e> {
     datadir: &'f DataDir<'e>,
     phase: Phase,
+    /// Blocks go to this in place of the block files.
+    hinted: Option<HintedRun<'f>>,
     handle: Option<&'f Handle>,
     network: Arc<Network>,
     arrivals: Arc<Arrivals>,
@@ -172,14 +177,23 @@ struct Ended {
     report: Report,
     /// On top of a snapshot a block was refused, or a better chain does not have it: what it is worth must be known first.
     is_suspect: bool,
+    /// With hints: the set is whole, or why they are wrong; `None` where blocks are missing.
+    hinted: Option<Result<(), String>>,
 }
 
-/// Does one part of a sync: opens the data directory, starts the network, and ends both.
+/// Does one part of a sync: opens the data directory, starts the network, and ends both. With `hints` it ends at their
+/// height, and stores no block.
 ///
 /// # Errors
 ///
 /// The directory cannot be used, the network cannot be started, or what the system says. Nothing that peers do is one.
-fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) -> Result<Ended, Fault> {
+fn run(
+    options: &Options,
+    sync: &SyncOptions,
+    phase: Phase,
+    hints: Option<&HintsFile>,
+    events: Events<'_>,
+) -> Result<Ended, Fault> {
     let which = if phase == Phase::Past { Which::Past } else { Which::Active };
     let mut existing = open_existing(options, events, "sync", Purpose::Work, which)?;
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
@@ -195,13 +209,17 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
     // The window is of the same memory.
     let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
     let mut engine = engine_with(datadir, existing.tip, budget_bytes);
+    let hinted = match hints.map(|hints| hinted::open(datadir, hints)).transpose()? {
+        Some(Err(why)) => return Ok(Ended::without_hints(datadir, &engine, &why)),
+        opened => opened.and_then(Result::ok),
+    };
     keep_apart(datadir)?;
     let live = Arc::new(Live::of(datadir, engine.pipeline.stats(), arrivals.clone()));
     let _published = handle.map(|handle| handle.publish(live.clone()));
     // What is stored already is connected before peers are asked.
     let activated = match phase {
-        Phase::Headers(_) => Activated::Tip,
-        Phase::Tip | Phase::Past => activate_stored(datadir, &mut engine, handle)?,
+        Phase::Tip | Phase::Past if hinted.is_none() => activate_stored(datadir, &mut engine, handle)?,
+        _ => Activated::Tip,
     };
     let (sender, receiver) = channel();
     let unserved = Arc::new(Unserved::default());
@@ -211,6 +229,7 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
     let shared = Shared {
         datadir,
         phase,
+        hinted,
         handle,
         network,
         arrivals,
@@ -229,29 +248,47 @@ fn run(options: &Options, sync: &SyncOptions, phase: Phase, events: Events<'_>) 
         ended => Ok(ended),
     })?;
     super::finish(datadir, &mut engine)?;
-    let progress = shared.network.progress();
-    if progress.headers_too_new {
-        datadir.reporter.shortfall.clock_behind();
-    }
-    let undelivered = progress.undelivered;
-    tell_undelivered(datadir, &undelivered);
+    let undelivered = undelivered(&shared);
     let is_suspect = is_suspect(&shared, &engine);
     shared.network.halt();
-    // The last thing that the network says.
-    let told =
-        events.try_iter().filter_map(|event| if let Event::Addresses(bytes) = event { Some(bytes) } else { None });
-    if let Some(bytes) = told.last() {
-        keep_addresses(datadir, &own, &bytes)?;
-    }
+    keep_last_addresses(datadir, &own, &events)?;
+    let hinted = shared.hinted.map_or(Ok(None), |hinted| hinted.finish(&datadir.reporter))?;
     let report = report(datadir, &engine, height_start, activated == Activated::Stopped);
-    let undelivered = undelivered.iter().map(|block| (block.height, block.hash)).collect();
-    Ok(Ended { report: Report { undelivered, ..report }, is_suspect })
+    Ok(Ended { report: Report { undelivered, ..report }, is_suspect, hinted })
 }
 
-fn tell_undelivered(datadir: &DataDir<'_>, blocks: &[Want]) {
-    for Want { hash, height } in blocks {
-        datadir.reporter.note(format!("Block {hash} at height {height} was announced, and no peer gave it"));
+impl Ended {
+    /// The hints were not used: nothing was done.
+    fn without_hints(datadir: &DataDir<'_>, engine: &Engine<'_>, why: &str) -> Ended {
+        datadir.reporter.note(format!("The hints are not used: {why}"));
+        let height = datadir.headers().height(engine.tip());
+        Ended { report: report(datadir, engine, height, false), is_suspect: false, hinted: None }
     }
+}
+
+/// Blocks that were announced and that no peer gave.
+fn undelivered(shared: &Shared<'_, '_>) -> Vec<(Height, BlockHash)> {
+    let (progress, reporter) = (shared.network.progress(), &shared.datadir.reporter);
+    if progress.headers_too_new {
+        reporter.shortfall.clock_behind();
+    }
+    for Want { hash, height } in &progress.undelivered {
+        reporter.note(format!("Block {hash} at height {height} was announced, and no peer gave it"));
+    }
+    progress.undelivered.iter().map(|block| (block.height, block.hash)).collect()
+}
+
+/// The last thing that the network says.
+fn keep_last_addresses(
+    datadir: &DataDir<'_>,
+    own: &store::private_files::PrivateDir,
+    events: &Receiver<Event>,
+) -> Result<(), Fault> {
+    let told = events.try_iter().filter_map(|event| match event {
+        Event::Addresses(bytes) => Some(bytes),
+        _ => None,
+    });
+    told.last().map_or(Ok(()), |bytes| keep_addresses(datadir, own, &bytes))
 }
 
 /// Connects what is stored already; who asks meanwhile is answered.
@@ -448,6 +485,9 @@ fn is_at_tip(shared: &Shared<'_, '_>, tip: NodeId) -> bool {
 /// Connects what arrives until the work is done.
 fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) -> Result<Activated, Fault> {
     let datadir = shared.datadir;
+    if let Some(hinted) = &shared.hinted {
+        return hinted::follow(shared, hinted, engine);
+    }
     // Blocks that were refused, and bodies that are to be fetched again.
     let count = || (datadir.reporter.invalid.load(Relaxed), datadir.reporter.lost.load(Relaxed));
     let (mut told, mut seen) = (engine.tip(), count());

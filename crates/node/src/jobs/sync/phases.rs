@@ -1,11 +1,11 @@
 //! A sync in parts, where a snapshot lies in the data directory or is to: headers up to its base, the tip first, then the
-//! past, and what is best from there on.
+//! past, and what is best from there on; where hints are given, what they are about comes before.
 //!
 //! Each part opens the data directory anew, so that a stop or a kill between any two leaves one that either program goes
 //! on from.
 //! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateBestChains`, `MaybeValidateSnapshot`.
 
-use super::{Ended, Phase, SyncOptions, run};
+use super::{Ended, Phase, SyncOptions, hinted, run};
 use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::jobs::open::finish_reindex;
@@ -22,6 +22,8 @@ pub struct FromSnapshot {
     pub file: Option<PathBuf>,
     /// `--snapshot-hash`: what the user vouches for where Core knows no hash of its base block.
     pub hash: Option<Hash256>,
+    /// `--hints`: this file of hints, up to its height, in a data directory without blocks.
+    pub hints: Option<PathBuf>,
 }
 
 /// Brings the folder to the tip that its peers have.
@@ -48,6 +50,18 @@ pub fn sync_from(
     lock::clock(options)?;
     finish_reindex(options, events)?;
     let mut sum = Sum::default();
+    match &from.hints {
+        Some(path) => {
+            if let Some(report) = hinted::begin(options, sync, path, events)? {
+                let is_stopped = report.stopped;
+                let report = sum.add(report);
+                if is_stopped {
+                    return Ok(report);
+                }
+            }
+        }
+        None => hinted::forget(options, events)?,
+    }
     if let Some(path) = &from.file
         && state(options, events)?.is_none()
         && let Some(report) = begin(options, sync, path, from.hash, events)?
@@ -62,7 +76,7 @@ pub fn sync_from(
         if let Some(handle) = &sync.handle {
             handle.set_past_height(past);
         }
-        let Ended { report, is_suspect } = run(options, sync, Phase::Tip, events)?;
+        let Ended { report, is_suspect, .. } = run(options, sync, Phase::Tip, None, events)?;
         if is_suspect {
             let why = "A block or a chain does not go together with the snapshot: its past is validated first";
             events(Event::Warning(why.to_owned()));
@@ -73,13 +87,13 @@ pub fn sync_from(
             return Ok(report);
         }
         events(Event::Note(format!("Validating the past, up to height {height}")));
-        let report = sum.add(run(&without_stop(options), sync, Phase::Past, events)?.report);
+        let report = sum.add(run(&without_stop(options), sync, Phase::Past, None, events)?.report);
         if report.stopped {
             return Ok(report);
         }
         validate(options, from.hash, events)?;
     }
-    Ok(sum.add(run(options, sync, Phase::Tip, events)?.report))
+    Ok(sum.add(run(options, sync, Phase::Tip, None, events)?.report))
 }
 
 /// The past ends at the base, wherever the tip is to stop.
@@ -108,7 +122,7 @@ fn begin(
     }
     if !crate::jobs::snapshot::has_header(options, &base, events)? {
         events(Event::Note(format!("Headers first, up to the snapshot's base block {base}")));
-        let Ended { report, .. } = run(options, sync, Phase::Headers(base), events)?;
+        let Ended { report, .. } = run(options, sync, Phase::Headers(base), None, events)?;
         if report.stopped {
             return Ok(Some(report));
         }

@@ -47,6 +47,13 @@ fn measure(shared: &Shared<'_, '_>, stats: &Snapshot) {
     reporter.is_current.store(!is_initial, Relaxed);
     reporter.headers.store(best, Relaxed);
     reporter.presync.store(progress.presync_height.unwrap_or(Height::GENESIS), Relaxed);
+    if let Some(hinted) = &shared.hinted {
+        let (end, done) = (hinted.height(), reporter.bytes.load(Relaxed));
+        reporter.height_end.store(end, Relaxed);
+        let each = || (end.to_usize() - hinted.done()) as u64 * shared.block_bytes.load(Relaxed);
+        let left = bytes_left_by_transactions(datadir, end, stats).unwrap_or_else(each);
+        return reporter.bytes_end.store(done + left, Relaxed);
+    }
     if work >= datadir.options.minimum_chain_work {
         let end = match (shared.phase, datadir.assumed) {
             (Phase::Past, Some(assumed)) => datadir.headers().height(assumed.base),

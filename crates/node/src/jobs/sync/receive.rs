@@ -1,7 +1,7 @@
 //! The thread that takes what the network says, and those that check and store blocks.
 
 use super::request::{hurry_if_elsewhere, want, want_if_ahead};
-use super::{Shared, keep_addresses};
+use super::{Shared, hinted, keep_addresses};
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
 use crate::locks::lock;
@@ -27,7 +27,7 @@ pub(super) fn take(
 ) -> Receiver<Event> {
     let _alarm = shared.alarm("takes what arrives");
     std::thread::scope(|scope| {
-        let storers: Result<Vec<Sender<Arrived>>, Fault> = (0..storer_count(shared.datadir.options.par))
+        let storers: Result<Vec<Sender<Arrived>>, Fault> = (0..storer_count(shared))
             .map(|n| {
                 let (sender, blocks) = channel();
                 spawn(scope, format!("arrive.{n:02}"), move || store_all(shared, blocks))?;
@@ -43,9 +43,13 @@ pub(super) fn take(
 }
 
 /// Threads that check and store blocks in place of the one that takes what arrives: one of them keeps up with four or
-/// five workers, and with few workers there is no processor for it.
-fn storer_count(par: usize) -> usize {
-    if par < 8 { 0 } else { (par / 4).min(8) }
+/// five workers, and with few workers there is no processor for it. With hints there is no other work.
+fn storer_count(shared: &Shared<'_, '_>) -> usize {
+    match shared.datadir.options.par {
+        par if shared.hinted.is_some() => par,
+        par if par < 8 => 0,
+        par => (par / 4).min(8),
+    }
 }
 
 /// A block that was asked for.
@@ -153,12 +157,22 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
     let (bytes, start, held) = bytes.into_parts();
     let buffers = held.buffers();
     let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| buffers.give(done)));
-    let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
-    match datadir.store_block(id, &bytes, Source::Peer, keep)? {
+    let stored = match &shared.hinted {
+        Some(hinted) if !hinted.wants(height, id) => Ok(()),
+        Some(hinted) => match datadir.check_block(id, &bytes, Source::Peer)? {
+            Ok(checked) => Ok(hinted::take(datadir, hinted, id, (&bytes, &checked))?),
+            Err(why) => Err(why),
+        },
+        None => {
+            let keep = |checked| shared.arrivals.keep((height, id), bytes.clone(), checked, held);
+            datadir.store_block(id, &bytes, Source::Peer, keep)?
+        }
+    };
+    match stored {
         Ok(()) => {
             let (before, now) = (shared.block_bytes.load(Relaxed), bytes.len() as u64);
             shared.block_bytes.store((before * 31 + now) / 32, Relaxed);
-            shared.dirty.store(true, Relaxed);
+            shared.dirty.fetch_or(shared.hinted.is_none(), Relaxed);
             shared.arrivals.arrived();
             shared.network.verdict(hash, BlockVerdict::Stored);
         }
@@ -169,6 +183,9 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
         }
         Err(NotStored::Known(error)) => shared.network.verdict(hash, BlockVerdict::Invalid(error.to_string())),
         Err(NotStored::Invalid(error)) => {
+            if let Some(hinted) = &shared.hinted {
+                hinted.set_wrong(format!("block {hash} at height {height} is invalid: {error}"));
+            }
             shared.dirty.store(true, Relaxed);
             datadir.reporter.refused(height, hash, &error, true);
             shared.network.verdict(hash, BlockVerdict::Invalid(error.to_string()));

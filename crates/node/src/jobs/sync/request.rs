@@ -10,12 +10,19 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Blocks asked for in one list.
 const WANTS_MAX: usize = 4096;
 
-/// Asks for the blocks that are not there of each chain that peers have.
+/// Asks for the blocks that are not there of each chain that peers have; with hints for those up to their height.
 ///
 /// Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: of each peer's own chain, so that one whose bodies do not come
 /// stands before no other.
 pub(super) fn want(shared: &Shared<'_, '_>) {
     let datadir = shared.datadir;
+    if let Some(hinted) = &shared.hinted {
+        let missing = hinted.missing(WANTS_MAX);
+        let tree = datadir.headers();
+        let list = missing.into_iter().map(|node| Want { hash: tree.hash(node), height: tree.height(node) }).collect();
+        drop(tree);
+        return shared.network.want(vec![list]);
+    }
     let index = datadir.index.read();
     let tree = index.headers();
     let targets = open_targets(shared, tree);
@@ -66,6 +73,9 @@ pub(super) fn open_targets(shared: &Shared<'_, '_>, tree: &Tree) -> Vec<NodeId> 
 /// Where the number of blocks ahead of the tip is limited, more are wanted as it goes up, and as blocks become smaller;
 /// and when a commit has made room.
 pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
+    if shared.hinted.is_some() {
+        return; // Nothing is stored.
+    }
     let Some(ahead) = shared.datadir.ahead_max(shared.block_bytes.load(Relaxed)) else { return };
     if shared.held_back.load(Relaxed) {
         if !shared.datadir.prune_is_due() {

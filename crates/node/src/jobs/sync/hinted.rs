@@ -1,0 +1,273 @@
+//! The first part of a sync with hints (SwiftSync): blocks up to the hinted height come in any order, are checked alone,
+//! and are not stored; the UTXO set at that height is made of what the hints call unspent.
+//!
+//! It is made in `ffwd/chainstate_hints`. Where the sums agree at the end, the index calls these blocks connected and
+//! pruned, and then the two chainstates are swapped in one step; until then the data directory is one without blocks. An
+//! ordinary sync connects all blocks above, which are so many that no reorganization reaches below ([`BLOCKS_ABOVE_MIN`]),
+//! and that bitcoind finds blocks and undo data as deep as it asks of any pruned data directory.
+//!
+//! Not checked below the height: amounts, maturity, relative locks, signature operations in spent scripts, that a coin is
+//! made before it is spent, BIP-0030; nor scripts, as below any block that is assumed valid.
+//! Source: BIP 455 to 457; for what pruned blocks are in the index Bitcoin Core b88bffe, `BlockManager::PruneOneBlockFile`.
+
+use super::{Ended, Phase, Shared, SyncOptions, request, run, serve};
+use crate::block::Checked;
+use crate::datadir::{DataDir, lock};
+use crate::engine::{Activated, Engine};
+use crate::fault::Fault;
+use crate::headers::{AssumeValid, ChainContext};
+use crate::hints::checkpoint::Checkpoint;
+use crate::hints::file::HintsFile;
+use crate::hints::run::{CheckedBlock, HintedRun, Setup};
+use crate::jobs::open::{Purpose, Which, open_existing};
+use crate::options::{Event, Events, Options, Prune, Report};
+use crate::report::Reporter;
+use crate::tree::{Fate, GENESIS, NodeId};
+use primitives::Height;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use store::chainstate::{self, Chainstate};
+use store::index::BlockIndex;
+use store::private_files::PrivateDir;
+use store::prune::BLOCKS_KEPT_MIN;
+
+/// Blocks that there must be above the hinted height: what a pruned data directory keeps.
+pub(super) const BLOCKS_ABOVE_MIN: u32 = BLOCKS_KEPT_MIN;
+/// Part of the budget that coins take which wait for their run.
+const BUDGET_SHARE: usize = 4;
+/// Entries of the index that are written at a time.
+const ENTRIES_PER_COMMIT: usize = 16_384;
+
+/// Brings a data directory without blocks to the hinted height, if all goes well; the report of that, or of what was done
+/// before a stop.
+///
+/// # Errors
+///
+/// The hints are no hints, blocks are to be kept, or what the system says.
+pub(super) fn begin(
+    options: &Options,
+    sync: &SyncOptions,
+    path: &Path,
+    events: Events<'_>,
+) -> Result<Option<Report>, Fault> {
+    if options.prune == Prune::Off {
+        return Err(Fault::refused("hints are used where blocks are pruned: give --prune too, or leave --hints out"));
+    }
+    if !options.indexes.is_empty() {
+        return Err(Fault::refused(
+            "hints leave no blocks that an index could be made of: leave --hints out, or the options that keep indexes",
+        ));
+    }
+    let hints = HintsFile::open(&*options.disk, path)?;
+    let passed_over = |why: &str| events(Event::Note(format!("The hints are not used: {why}")));
+    if let Some(why) = why_not_yet(options, hints.height(), events)? {
+        passed_over(&why);
+        forget(options, events)?;
+        return Ok(None);
+    }
+    // All of them, each time: how deep a block lies decides what is assumed of it.
+    events(Event::Note(format!("Headers first, beyond the assumed-valid block {}", options.assumevalid)));
+    let Ended { report, .. } = run(options, sync, Phase::Headers(options.assumevalid), None, events)?;
+    if report.stopped {
+        return Ok(Some(report));
+    }
+    let Ended { report, hinted, .. } = run(options, sync, Phase::Tip, Some(&hints), events)?;
+    match hinted {
+        Some(Ok(())) => {
+            install(options, &hints, events)?;
+            return Ok(Some(report));
+        }
+        Some(Err(why)) => {
+            let why =
+                format!("The hints are wrong: {why}. Nothing of them is kept, and the sync goes the ordinary way");
+            events(Event::Warning(why));
+            forget(options, events)?;
+        }
+        None if report.stopped => return Ok(Some(report)),
+        None => forget(options, events)?,
+    }
+    Ok(None)
+}
+
+/// Why hints cannot be used, as far as that shows before headers are there.
+fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<Option<String>, Fault> {
+    if options.assumevalid.is_zero() {
+        return Ok(Some("no block is assumed valid (--assumevalid), and they are taken below one alone".to_owned()));
+    }
+    if options.stop_at_height.is_some_and(|stop| stop < height) {
+        return Ok(Some(format!("they reach up to height {height}, where the sync is not to go (--stopatheight)")));
+    }
+    if height == Height::GENESIS {
+        return Ok(Some("they are about no block".to_owned()));
+    }
+    if lock::is_unused(options)? {
+        return Ok(None);
+    }
+    let locked = lock::lock(options, events, false)?;
+    let (disk, dir) = (&locked.disk, locked.layout.chainstate_dir());
+    let has_blocks = "the data directory has blocks already";
+    if disk.metadata(&locked.layout.snapshot_dir()).map_err(store::Fault::from)?.is_some() {
+        return Ok(Some("the data directory has a snapshot".to_owned()));
+    }
+    if Chainstate::exists(&**disk, &dir)? {
+        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        let best = coins.best_block()?.filter(|best| *best != options.params.genesis_hash);
+        if best.is_some() || coins.head_blocks()?.is_some() {
+            return Ok(Some(has_blocks.to_owned()));
+        }
+    }
+    if !BlockIndex::exists(&**disk, &locked.layout)? {
+        return Ok(None);
+    }
+    let loaded = BlockIndex::open_read_only(disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
+    let is_there = |entry: &store::IndexEntry| entry.height > Height::GENESIS && entry.data().is_some();
+    Ok(loaded.entries.iter().any(is_there).then(|| has_blocks.to_owned()))
+}
+
+/// A set to be made with hints, where the headers allow it; else why not.
+///
+/// # Errors
+///
+/// What the system says.
+pub(super) fn open<'h>(datadir: &DataDir<'_>, hints: &'h HintsFile) -> Result<Result<HintedRun<'h>, String>, Fault> {
+    let (height, options) = (hints.height(), datadir.options);
+    let (target, path) = {
+        let tree = datadir.headers();
+        let Some(assumed) = tree.find(&options.assumevalid) else {
+            return Ok(Err("the assumed-valid block is not in the headers".to_owned()));
+        };
+        let best = tree.best();
+        if tree.height(assumed) < height {
+            return Ok(Err(format!("they reach up to height {height}, above the assumed-valid block")));
+        }
+        let target = tree.ancestor(assumed, height);
+        let assume = AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work };
+        let context = ChainContext::new(&tree, datadir.params, &assume, target).block(target);
+        if let Some(reason) = context.script_reason {
+            return Ok(Err(format!("the block at height {height}, where they end, is not assumed valid: {reason}")));
+        }
+        if tree.height(best) < height.saturating_add(BLOCKS_ABOVE_MIN) || tree.fate(target) != Fate::Open {
+            let known = tree.height(best);
+            return Ok(Err(format!(
+                "fewer than {BLOCKS_ABOVE_MIN} blocks are known above height {height}: up to {known}"
+            )));
+        }
+        (tree.hash(target), tree.path(GENESIS, target))
+    };
+    if !datadir.index.read().is_without_bodies() {
+        return Ok(Err("the data directory has blocks already".to_owned()));
+    }
+    let waiting_bytes_max = (options.dbcache_bytes / BUDGET_SHARE).min(options.sizes.hinted_run_bytes_max);
+    let setup = Setup { disk: datadir.disk.clone(), layout: &datadir.layout, target, path, waiting_bytes_max };
+    let run = HintedRun::open(hints, setup, &datadir.reporter)?;
+    datadir.reporter.note(format!(
+        "Hints up to height {height}, block {target}: no coin is looked up there. Of these blocks amounts, maturity and locks of \
+         spent coins are not checked, as their scripts are not: they are assumed valid"
+    ));
+    Ok(Ok(run))
+}
+
+/// Waits until all blocks are done, or the hints prove wrong.
+///
+/// # Errors
+///
+/// What another thread met.
+pub(super) fn follow(
+    shared: &Shared<'_, '_>,
+    run: &HintedRun<'_>,
+    engine: &mut Engine<'_>,
+) -> Result<Activated, Fault> {
+    shared.datadir.reporter.height_end.store(run.height(), Relaxed);
+    request::want(shared);
+    loop {
+        // What hurries from here on is heard.
+        shared.arrivals.calm();
+        if let Some(fault) = crate::locks::lock(&shared.fault).take() {
+            return Err(fault);
+        }
+        if run.is_at_end() {
+            return Ok(Activated::Tip);
+        }
+        if shared.datadir.reporter.is_stopping() {
+            return Ok(Activated::Stopped);
+        }
+        serve(shared.datadir, engine, shared.handle)?;
+        shared.arrivals.wait(|| shared.datadir.turn.is_asked() || run.is_at_end());
+    }
+}
+
+/// A block of the hinted part that was found good alone.
+///
+/// # Errors
+///
+/// As [`HintedRun::take`].
+pub(super) fn take(
+    datadir: &DataDir<'_>,
+    run: &HintedRun<'_>,
+    node: NodeId,
+    (bytes, checked): (&[u8], &Checked),
+) -> Result<(), Fault> {
+    let (height, hash) = datadir.height_and_hash(node);
+    let block = checked.block(bytes);
+    let taken = CheckedBlock { node, height, hash, block: &block, txids: &checked.txids };
+    run.take(&taken, &datadir.reporter)?;
+    let reporter = &datadir.reporter;
+    reporter.bytes.fetch_add(block.bytes().len() as u64, Relaxed);
+    reporter.transactions.fetch_add(checked.txids.len() as u64, Relaxed);
+    reporter.blocks.fetch_add(1, Relaxed);
+    reporter.height.store(Height::from_index(run.done()), Relaxed);
+    Ok(())
+}
+
+/// Makes a whole set count: the index first, then the chainstate. Can be done again after a stop anywhere.
+fn install(options: &Options, hints: &HintsFile, events: Events<'_>) -> Result<(), Fault> {
+    let existing = open_existing(options, events, "hints", Purpose::Work, Which::Active)?;
+    let datadir = &existing.datadir;
+    let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
+    let lost = || Fault::internal("the coins that were made with hints are gone");
+    let checkpoint = Checkpoint::read(&private)?.filter(Checkpoint::is_good).ok_or_else(lost)?;
+    let dir = datadir.layout.hinted_chainstate_dir();
+    let best = Chainstate::open_read_only(datadir.disk.clone(), &dir)?.best_block()?;
+    if checkpoint.hints != hints.sha256() || best != Some(checkpoint.target) {
+        return Err(lost());
+    }
+    let target = datadir.headers().find(&checkpoint.target).ok_or_else(lost)?;
+    let path = datadir.headers().path(GENESIS, target);
+    // From the first entry on.
+    datadir.writer.set_pruned(true);
+    let blocks: Vec<(NodeId, u32)> = path.into_iter().zip(checkpoint.transactions.iter().copied()).collect();
+    for some in blocks.chunks(ENTRIES_PER_COMMIT) {
+        datadir.index.write().pruned_with_hints(some.iter().copied());
+        datadir.write_index(None)?;
+    }
+    datadir.with_room(|| datadir.writer.settle())?;
+    let (height, coins) = (blocks.len(), primitives::human::count(checkpoint.coins));
+    let (disk, layout) = (datadir.disk.clone(), datadir.layout.clone());
+    let crate::jobs::open::Existing { datadir, .. } = existing;
+    let DataDir { coins: old, writer, reporter, locks: _locks, .. } = datadir;
+    drop((old, writer));
+    reporter.with_room(|| chainstate::swap_hinted(&*disk, &layout))?;
+    reporter.with_room(|| Checkpoint::remove(&private))?;
+    reporter.note(format!(
+        "The hints are right: the sums of what was created and spent agree at height {height}, and {coins} coins survive. The \
+         blocks up to there count as pruned"
+    ));
+    Ok(())
+}
+
+/// Removes what was made with hints and does not count.
+///
+/// # Errors
+///
+/// The directory cannot be used, or what the system says.
+pub(super) fn forget(options: &Options, events: Events<'_>) -> Result<(), Fault> {
+    if lock::is_unused(options)? {
+        return Ok(());
+    }
+    let locked = lock::lock(options, events, false)?;
+    let reporter = Reporter::new(events, crate::log::Log::none(), &options.stop);
+    let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
+    reporter.with_room(|| chainstate::finish_swap(&*locked.disk, &locked.layout))?;
+    reporter.with_room(|| chainstate::remove_hinted(&*locked.disk, &locked.layout))?;
+    reporter.with_room(|| Checkpoint::remove(&private))
+}
