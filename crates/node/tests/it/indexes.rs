@@ -110,7 +110,7 @@ fn indexes_made_with_the_blocks_are_those_made_from_the_files() {
 }
 
 /// A branch from below `height` on, of `count` blocks; the first spends what the chain's block there spends, otherwise.
-fn branch(blocks: &[Vec<u8>], height: u32, count: u32, number: u32) -> Vec<Vec<u8>> {
+pub(crate) fn branch(blocks: &[Vec<u8>], height: u32, count: u32, number: u32) -> Vec<Vec<u8>> {
     let mut made: Vec<Vec<u8>> = blocks[..height as usize].to_vec();
     for at in height..height + count {
         let mut transactions = vec![numbered_coinbase(at, number, subsidy(at))];

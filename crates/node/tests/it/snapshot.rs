@@ -301,6 +301,9 @@ fn load_refuses_what_core_refuses() {
         )
     };
     let zeros = "0".repeat(64);
+    let below = BlockHash::from_bytes(
+        *data::load("snapshots/regtest_assumeutxo_298.dat").unwrap()[11..43].first_chunk().unwrap(),
+    );
     for (row, bytes, want) in [
         ("magic", test.patched(0, &[0xf0, 0x0f, 0, 0xf0, 0]), "Unable to parse metadata: Invalid UTXO set snapshot magic bytes. Please check if this is indeed a snapshot file or if you are using an outdated snapshot format.".to_owned()),
         ("version 0", test.patched(5, &[0]), "Unable to parse metadata: Version of snapshot 0 does not match any of the supported versions.".into()),
@@ -312,6 +315,7 @@ fn load_refuses_what_core_refuses() {
         ("no network", test.patched(7, &[0; 4]), unrecognized.clone()),
         ("no network either", test.patched(7, &[0xff; 4]), unrecognized),
         ("an unknown base", test.patched(11, &[0; 32]), bad(&zeros)),
+        ("the block below the base", test.patched(11, below.as_bytes()), bad(&below.to_string())),
         ("a coin less", test.patched(43, &298_u64.to_le_bytes()), population("Bad snapshot - coins left over after deserializing 298 coins")),
         ("a coin more", test.patched(43, &300_u64.to_le_bytes()), population("Bad snapshot format or truncated snapshot after deserializing 299 coins")),
         ("wrong outpoint hash", content(0, &[0xff; 32]), hash("43bb0fcc50f3789d50ce41891810bbc571d549a32e2bbaabfc036f73ae2a23f9")),
@@ -379,6 +383,53 @@ fn load_refuses_a_base_that_is_not_above() {
     let info = jobs::info(&options(&loaded, false)).unwrap();
     assert_eq!(info.snapshot_base, BlockHash::from_display(BASE));
     jobs::verify(&options(&loaded, false), 3, 5, &|_| ()).unwrap();
+}
+
+/// The rows of Core's rpc_dumptxoutset, `test_dumptxoutset_with_fork`: a branch that parts at the wanted height.
+#[test]
+fn a_dump_is_of_the_chain_where_a_branch_parts() {
+    let blocks = chain(120);
+    let branch = crate::indexes::branch(&blocks, 111, 2, 7);
+    let disk = disk_with(&[file(&blocks), file(&branch[111..])].concat(), None);
+    let alone = disk_with(&file(&blocks[..=111]), None);
+    for height in [110, 111, 112] {
+        let target = DumpTarget::Height(Height::new(height));
+        let report = jobs::dump(&options(&disk, false), target, DumpOut::File("/out/x".into()), &|_| ()).unwrap();
+        assert_eq!((report.base_height, report.base_hash), (Height::new(height), hash_of(&blocks[height as usize])));
+        disk.remove_file(Path::new("/out/x")).unwrap();
+    }
+    assert!(dumped(&disk, DumpTarget::Height(Height::new(111)), false) == dumped(&alone, DumpTarget::Tip, false));
+    let why = jobs::dump(
+        &options(&disk, false),
+        DumpTarget::Hash(hash_of(&branch[112])),
+        DumpOut::File("/out/x".into()),
+        &|_| (),
+    );
+    assert!(why.unwrap_err().to_string().contains("Block is not in main chain"));
+}
+
+/// `test_invalid_chainstate_scenarios`: a base_blockhash that nobody knows; and the two reindexes of `run_test`, which remove
+/// the snapshot's chainstate.
+#[test]
+fn a_snapshot_chainstate_of_an_unknown_base_is_refused_and_a_reindex_removes_any() {
+    let Some(test) = Loading::new() else { return };
+    let loaded = test.load(&test.snapshot, None).unwrap();
+    let dir = Path::new(FOLDER).join("regtest/chainstate_snapshot");
+    let odd = loaded.reopen(Loss::Nothing);
+    odd.modify(&dir.join("base_blockhash")).unwrap().write_at(0, &[b'z'; 32]).unwrap();
+    let sync = crate::peers::sync_options(&[], crate::peers::Until::Tip);
+    let why = jobs::sync(&options(&odd, false), &sync, &|_| ()).unwrap_err().to_string();
+    assert!(why.contains(&"7a".repeat(32)) && why.contains("chainstate_snapshot"), "{why}");
+    for chainstate_only in [false, true] {
+        let disk = loaded.reopen(Loss::Nothing);
+        jobs::reindex(&options(&disk, false), chainstate_only, &|_| ()).unwrap();
+        assert!(disk.metadata(&dir).unwrap().is_none());
+        let set = jobs::set_info(&options(&disk, false), SetHash::None, &|_| ()).unwrap();
+        assert_eq!((set.height, set.txouts), (Height::new(399), 399), "{chainstate_only}");
+        // It can be loaded where the chain is below it, and not here.
+        let why = jobs::load(&options(&disk, false), Path::new("/out/snapshot"), None, &|_| ()).unwrap_err();
+        assert!(why.to_string().contains("Work does not exceed active chainstate"), "{why}");
+    }
 }
 
 /// A base that is marked invalid, or stands on such a block.

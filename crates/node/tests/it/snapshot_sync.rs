@@ -90,7 +90,7 @@ fn sync(
     at: impl Fn(&str) -> bool + Sync,
 ) -> (Result<Report, String>, Vec<String>) {
     let (said, start) = (Mutex::new(Vec::new()), Instant::now());
-    let from = FromSnapshot { file: Some(FILE.into()), hash };
+    let from = FromSnapshot { file: Some(FILE.into()), hash, hints: None };
     let report =
         jobs::sync_from(&options, &sync_options(&[peer.to_owned()], Until::Tip), &from, &|event| match event {
             Event::Note(text) | Event::Warning(text) => {
@@ -159,6 +159,47 @@ fn blocks_above_the_base_lie_apart() {
         of_kind.map(|entry| entry.file).collect::<std::collections::BTreeSet<u32>>()
     };
     assert!(files(true).is_disjoint(&files(false)), "{:?} {:?}", files(true), files(false));
+}
+
+/// `test_snapshot_in_a_divergent_chain`: the tip is on another branch, with less work than the base.
+#[test]
+fn sync_from_a_snapshot_leaves_a_branch_with_less_work() {
+    let world = World::new();
+    let branch = crate::indexes::branch(&world.blocks, 102, 7, 3);
+    let disk = world.fresh(&world.snapshot);
+    let on_branch = sync_options(&[Far::new(&branch).listen_at("127.0.0.1:0")], Until::Tip);
+    let report = jobs::sync(&options(&disk, false), &on_branch, &|_| ()).unwrap();
+    assert_eq!((report.height, report.best), (Height::new(108), hash_of(&branch[108])));
+    let (report, said) = sync(&disk, &world.peer(), Some(world.hash), options(&disk, false), |_| false);
+    assert_eq!(report.unwrap().height, Height::new(BLOCKS), "{said:#?}");
+    place(&said, "fully validated");
+    world.is_whole(&disk, "from a branch");
+}
+
+/// `test_sync_to_most_work_chain_after_background_validation`: the better chain does not have the base block.
+#[test]
+fn a_validated_data_directory_goes_to_a_better_chain_without_the_base() {
+    let world = World::new();
+    let disk = world.fresh(&world.snapshot);
+    sync(&disk, &world.peer(), Some(world.hash), options(&disk, false), |_| false).0.unwrap();
+    let other = crate::indexes::branch(&world.blocks, BASE - 1, BLOCKS - BASE + 3, 4);
+    let to_other = sync_options(&[Far::new(&other).listen_at("127.0.0.1:0")], Until::Tip);
+    let report = jobs::sync(&options(&disk, false), &to_other, &|_| ()).unwrap();
+    assert_eq!((report.height, report.best), (Height::new(BLOCKS + 1), hash_of(other.last().unwrap())));
+    jobs::verify(&options(&disk, false), 4, 0, &|_| ()).unwrap();
+}
+
+/// The indexes of `run_test`: they begin with the genesis block, grow with the past, and are whole at the end.
+#[test]
+fn indexes_grow_with_the_past() {
+    let world = World::new();
+    let disk = world.fresh(&world.snapshot);
+    let with_indexes = Options { indexes: node::options::IndexKind::ALL.to_vec(), ..options(&disk, false) };
+    let (report, said) = sync(&disk, &world.peer(), Some(world.hash), with_indexes, |_| false);
+    assert_eq!(report.unwrap().height, Height::new(BLOCKS), "{said:#?}");
+    world.is_whole(&disk, "with indexes");
+    let heights = (0..=BLOCKS as usize).filter(|height| height % 9 == 0 || *height > 100);
+    crate::indexes::check(&disk, &world.blocks, heights, "after a snapshot");
 }
 
 /// Stopped where the user can tell it, and gone on with by the same command, by one without the file, and by `coins load`.
