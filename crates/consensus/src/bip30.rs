@@ -41,6 +41,13 @@ pub fn is_overwritten(height: Height, hash: &BlockHash) -> bool {
     OVERWRITTEN.contains(&(height, *hash))
 }
 
+/// Height of the block whose coinbase this block repeats, overwriting its coins; `None` for every other block.
+pub fn overwritten_by(height: Height, hash: &BlockHash) -> Option<Height> {
+    const PAIRS: [(Height, Height); 2] = [(REPEATS[0].0, OVERWRITTEN[1].0), (REPEATS[1].0, OVERWRITTEN[0].0)];
+    let pair = PAIRS.into_iter().find(|(repeat, _)| is_repeat(height, hash) && *repeat == height);
+    pair.map(|(_, overwritten)| overwritten)
+}
+
 /// Whether Core looks up the outputs of this block.
 ///
 /// `bip34_block` is the hash of the ancestor of the block's parent at [`Params::bip34_height`]; `None` when the parent is
@@ -112,6 +119,19 @@ mod tests {
         }
         assert_eq!([&main, &test, &test4, &signet, &regtest].map(can_be_broken), [true, true, false, false, false]);
         assert!(can_be_broken(&regtest.with_activation_height("bip34", Height::new(2)).unwrap()));
+    }
+
+    #[test]
+    fn a_repeat_overwrites_the_coinbase_of_its_pair() {
+        let other = BlockHash::from_bytes([7; 32]);
+        for (row, (height, hash), want) in [
+            ("the first", REPEATS[0], Some(91_812)),
+            ("the second", REPEATS[1], Some(91_722)),
+            ("another block of its height", (REPEATS[0].0, other), None),
+            ("an overwritten one", OVERWRITTEN[0], None),
+        ] {
+            assert_eq!(overwritten_by(height, &hash), want.map(Height::new), "{row}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! - [`pipeline::Pipeline::run`]: how the blocks of one chain are connected by all cores, in order.
 //! - [`index::BlockIndex`]: what is known of every block; `best_chain::CandidateSet`: which one should be the tip.
 //! - `writer::Writer::commit` and `coins_io::CoinsIo`: what is made durable before what.
+//! - [`files`]: a chain read and judged from files alone, for audits and exports.
 //! - `jobs::sync`: what is requested from peers, and what becomes of what they send.
 //!
 //! # Threads
@@ -46,6 +47,7 @@ mod bench_lines;
 mod best_chain;
 #[doc(hidden)]
 pub mod block;
+mod chain_files;
 mod chainview;
 mod coins_io;
 pub mod counters;
@@ -55,6 +57,7 @@ pub mod datadir;
 pub mod engine;
 mod fault;
 mod feed;
+pub mod files;
 pub mod handle;
 mod hashed;
 #[doc(hidden)]
@@ -71,9 +74,11 @@ pub mod machine_memory;
 pub mod options;
 #[doc(hidden)]
 pub mod pipeline;
+mod read_only;
 mod recheck;
 mod report;
 mod scratch;
+mod set_files;
 mod setinfo;
 mod setstats;
 mod shares;
@@ -85,6 +90,7 @@ mod threads;
 #[doc(hidden)]
 pub mod tree;
 mod turn;
+mod undo_judge;
 mod writer;
 
 pub use fault::Fault;

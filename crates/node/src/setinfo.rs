@@ -93,6 +93,11 @@ impl Whole {
         &mut self.sha
     }
 
+    /// The product of all coins so far, where MuHash was asked for; else of none.
+    pub(crate) fn muhash(&self) -> MuHash {
+        self.product.clone()
+    }
+
     /// What they add up to. Height, best block and bytes on disk are the caller's to fill in.
     pub(crate) fn finish(mut self) -> SetInfo {
         self.info.hash = match self.hash {

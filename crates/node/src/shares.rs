@@ -56,7 +56,7 @@ struct Turns<T> {
 /// # Errors
 ///
 /// The first of either; the rest is left.
-pub(crate) fn in_order<T: Send>(
+pub fn in_order<T: Send>(
     par: usize,
     count: usize,
     work: impl Fn(usize) -> Result<T, Fault> + Sync,

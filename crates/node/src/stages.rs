@@ -9,7 +9,8 @@
 
 use crate::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
 use coins::{Answers, Ops, SHARD_GROUPS, ops::group_of};
-use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block, spend};
+use consensus::spend::{Totals, subsidy};
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use indexes::block::BlockPlace;
 use indexes::{BlockRecords, Wanted};
 use primitives::coin::CoinRef;
@@ -141,6 +142,38 @@ pub(crate) fn judge(
         let coin = answer(prepared, block, index, answers);
         spent.push(gather(coin, runs, &mut scripts));
     }
+    let totals = spend(params, context, (prepared, block), (&spent, &scripts), times)?;
+    let undo = undo
+        .map(|magic| store::undofiles::undo_record(magic, &context.header.prev(), &undo_of(prepared, block, answers)));
+    if !runs {
+        scripts = Vec::new();
+    }
+    Ok(Judged { spent, scripts, undo, totals, records: Default::default() })
+}
+
+/// The same where undo data says what each input spends: `coins`, in the order of the inputs, the coinbase's left out.
+/// Whether such a coin was there at all is not asked.
+pub(crate) fn judge_coins(
+    params: &Params,
+    context: &BlockContext,
+    (checked, block): (&Checked, &Block<'_>),
+    coins: &[CoinRef<'_>],
+    times: &[MedianTime],
+) -> Result<Judged, BlockError> {
+    let mut scripts = Vec::with_capacity(coins.len() * 26);
+    let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
+    let totals = spend(params, context, (checked, block), (&spent, &scripts), times)?;
+    Ok(Judged { spent, scripts, undo: None, totals, records: Default::default() })
+}
+
+/// Every rule that needs the coins, but for scripts.
+fn spend(
+    params: &Params,
+    context: &BlockContext,
+    (checked, block): (&Checked, &Block<'_>),
+    (spent, scripts): (&[Spent], &[u8]),
+    times: &[MedianTime],
+) -> Result<Totals, BlockError> {
     let mut spend = BlockSpend::new(params, context.height, &context.hash, context.parent_mtp);
     for (index, tx) in block.transactions().enumerate() {
         let coin = |input: usize| {
@@ -149,20 +182,13 @@ pub(crate) fn judge(
                 height: spent.height,
                 coinbase: spent.coinbase,
                 value: spent.value,
-                script: spent.script_in(&scripts),
+                script: spent.script_in(scripts),
             })
         };
-        spend.transaction(&tx, &prepared.txids[index], prepared.sigops[index], coin, |height| {
-            times[height.to_usize()]
-        })?;
+        spend
+            .transaction(&tx, &checked.txids[index], checked.sigops[index], coin, |height| times[height.to_usize()])?;
     }
-    let totals = spend.finish(&block.transaction(0))?;
-    let undo = undo
-        .map(|magic| store::undofiles::undo_record(magic, &context.header.prev(), &undo_of(prepared, block, answers)));
-    if !runs {
-        scripts = Vec::new();
-    }
-    Ok(Judged { spent, scripts, undo, totals, records: Default::default() })
+    spend.finish(&block.transaction(0))
 }
 
 /// What a block that was judged good adds to the optional indexes.
@@ -185,7 +211,7 @@ pub(crate) fn records(
 /// What the optional indexes must know of a block's place in its chain.
 pub(crate) fn block_place(params: &Params, height: Height, hash: BlockHash) -> BlockPlace {
     let coinbase_is_repeated = bip30::is_overwritten(height, &hash);
-    BlockPlace { hash, height, subsidy: spend::subsidy(params, height), coinbase_is_repeated }
+    BlockPlace { hash, height, subsidy: subsidy(params, height), coinbase_is_repeated }
 }
 
 /// Bytes of the coin that an input spends.
@@ -209,7 +235,13 @@ fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
         found: false,
     };
     let Some(bytes) = coin else { return missing };
-    let coin = CoinRef::decode(bytes).expect("coins are checked where they come from");
+    gather_coin(&CoinRef::decode(bytes).expect("coins are checked where they come from"), runs, scripts)
+}
+
+/// The same of a coin that is there.
+#[inline]
+fn gather_coin(coin: &CoinRef<'_>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
+    let start = scripts.len() as u32;
     if runs || coin.script.may_hold_program() {
         coin.script.append_to(scripts);
     }
@@ -262,7 +294,7 @@ fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
 /// Of the first of them that fails.
 pub(crate) fn scripts(
     flags: Flags,
-    (prepared, block): (&Prepared, &Block<'_>),
+    (checked, block): (&Checked, &Block<'_>),
     judged: &Judged,
     inputs: Range<usize>,
     scratch: &mut ScriptScratch,
@@ -290,7 +322,7 @@ pub(crate) fn scripts(
         let rule = Rule::BlockScriptVerifyFlagFailed { error };
         let input = first + place;
         let part = parts.iter().rev().find(|part| part.from <= input).expect("parts cover all inputs");
-        BlockError::in_input(rule, part.index, prepared.txids[part.index], input - part.from)
+        BlockError::in_input(rule, part.index, checked.txids[part.index], input - part.from)
     })
 }
 

@@ -35,6 +35,7 @@ use crate::fault::Fault;
 use crate::headers::AssumeValid;
 use crate::options::{Events, Options, Report, SetHash, SetInfo, unix_seconds};
 use crate::pipeline::Settings;
+use crate::read_only::apart;
 use crate::threads;
 use crate::tree::NodeId;
 use coins::table::HashKey;
@@ -121,13 +122,6 @@ fn complete_best(coins: &Chainstate, dir: &std::path::Path) -> Result<Option<Blo
 fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height, Fault> {
     let entry = loaded.entries.iter().find(|entry| entry.hash == best);
     entry.map(|entry| entry.height).ok_or_else(|| apart(best))
-}
-
-/// The coins stand at a block that the index does not know.
-fn apart(best: BlockHash) -> Fault {
-    Fault::refused(format!(
-        "the chainstate's best block {best} is not in the block index: the two do not belong together; run ffwd reindex"
-    ))
 }
 
 /// Says no where another program uses the data directory.

@@ -236,6 +236,6 @@ fn scripts_of(flight: &Flight, chunk: usize) -> Result<usize, BlockError> {
     let flags = flight.context().scripts().expect("there are such tasks only where scripts run");
     let first = chunk * SCRIPTS_PER_TASK;
     let inputs = first..judged.inputs().min(first + SCRIPTS_PER_TASK);
-    let (count, block) = (inputs.len(), (flight.prepared(), &flight.block()));
+    let (count, block) = (inputs.len(), (&**flight.prepared(), &flight.block()));
     scratch::with_scripts(|scratch| stages::scripts(flags, block, judged, inputs, scratch)).map(|()| count)
 }

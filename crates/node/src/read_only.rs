@@ -1,0 +1,50 @@
+//! What of a data directory is read without its locks: the whole block index, which chainstate counts, where it stands.
+
+use crate::datadir::lock;
+use crate::fault::Fault;
+use crate::options::Options;
+use primitives::BlockHash;
+use std::path::{Path, PathBuf};
+use store::chainstate::{self, Chainstate};
+use store::index::LoadedIndex;
+use store::{FaultKind, Layout};
+
+/// The block index of a data directory, and where things lie.
+pub(crate) fn load(options: &Options) -> Result<(LoadedIndex, Layout), Fault> {
+    let (disk, layout) = (options.disk.clone(), lock::layout(options));
+    layout.check(&*disk)?;
+    if !store::BlockIndex::exists(&*disk, &layout)? {
+        let advice =
+            "Name the data directory with --datadir and --chain; where it has block files alone, run ffwd reindex";
+        return Err(store::Fault::new(FaultKind::Missing, &layout.index_dir(), "a block index", "none", advice).into());
+    }
+    let loaded = store::BlockIndex::open_read_only(disk, &layout)?.load(&lock::network(&options.params))?;
+    if loaded.entries.is_empty() {
+        let advice = "Run ffwd reindex where block files are, or ffwd sync";
+        let fault = store::Fault::new(FaultKind::Missing, &layout.index_dir(), "a block index", "an empty one", advice);
+        return Err(fault.into());
+    }
+    Ok((loaded, layout))
+}
+
+/// Where the coins lie that count; `None` without any.
+pub(crate) fn chainstate_dir(options: &Options) -> Result<Option<PathBuf>, Fault> {
+    let (disk, layout) = (&*options.disk, lock::layout(options));
+    let dir = match chainstate::snapshot_base(disk, &layout)? {
+        Some(_) => layout.snapshot_dir(),
+        None => layout.chainstate_dir(),
+    };
+    Ok(Chainstate::exists(disk, &dir)?.then_some(dir))
+}
+
+/// The block that the coins in `dir` stand at; `None` for an empty set, and half-way through a flush of Core's.
+pub(crate) fn best_block(options: &Options, dir: &Path) -> Result<Option<BlockHash>, Fault> {
+    Ok(Chainstate::open_read_only(options.disk.clone(), dir)?.best_block()?)
+}
+
+/// The coins stand at a block that the index does not know.
+pub(crate) fn apart(best: BlockHash) -> Fault {
+    Fault::refused(format!(
+        "the chainstate's best block {best} is not in the block index: the two do not belong together; run ffwd reindex"
+    ))
+}
