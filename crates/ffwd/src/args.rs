@@ -2,7 +2,10 @@
 //!
 //! Absent on purpose: defaults that depend on the machine or the network, and everything that bitcoin.conf may say.
 
+pub(crate) mod audit;
 pub(crate) mod coins;
+#[cfg(feature = "export")]
+pub(crate) mod export;
 pub(crate) mod hints;
 pub(crate) mod indexes;
 #[cfg(feature = "lab")]
@@ -78,6 +81,12 @@ pub(crate) enum Command {
     /// Inspect, write, load and compare UTXO sets
     #[command(subcommand)]
     Coins(Coins),
+    /// Audit the whole chain in parts, on as many machines as there are
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    /// Write blocks, transactions, inputs with what they spend, and outputs to Parquet files
+    #[cfg(feature = "export")]
+    Export(export::Export),
     /// Write hints (BIP 456): which outputs of each block are unspent
     #[command(subcommand)]
     Hints(hints::Hints),

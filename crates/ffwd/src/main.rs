@@ -8,6 +8,7 @@
 //! Absent on purpose: any logic of its own. What a data directory is, and what happens to it, is `node`'s.
 
 mod args;
+mod audit_command;
 #[cfg(feature = "lab")]
 mod block_bar;
 mod clock;
@@ -15,6 +16,8 @@ mod coins_command;
 mod conf;
 #[cfg(feature = "lab")]
 mod demo;
+#[cfg(feature = "export")]
+mod export_command;
 mod heap;
 mod hints_command;
 #[cfg(feature = "lab")]
@@ -139,6 +142,9 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Top(given) => top::run(&given),
         Command::Manuals(given) => manuals::run(&given),
         Command::Coins(given) => coins_command::run(given),
+        Command::Audit(given) => audit_command::run(&given),
+        #[cfg(feature = "export")]
+        Command::Export(given) => export_command::run(&given),
         Command::Hints(given) => hints_command::run(given),
         #[cfg(feature = "lab")]
         Command::Lab(given) => {

@@ -4,12 +4,15 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
+mod audit;
 mod bad_input;
 mod bitcoind;
 mod both_ways;
 mod cpu;
 mod data;
 mod disk_errors;
+#[cfg(feature = "export")]
+mod export;
 mod first_steps;
 mod folder;
 mod hints;

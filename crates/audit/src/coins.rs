@@ -1,0 +1,89 @@
+//! The UTXO set, or a part of it by the first two bytes of txids, summed as blocks sum what they make.
+
+use crate::record::{CoinsRecord, Record, rules_name, weighted};
+use crate::sums::{Adder, Salt, Side, Sums};
+use node::Fault;
+use node::files::SetFiles;
+use node::options::{Options, SetHash};
+use primitives::hex;
+
+/// First and last of the first two bytes of txids, both included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keys(pub u16, pub u16);
+
+impl Keys {
+    /// The whole set.
+    pub const ALL: Keys = Keys(0, u16::MAX);
+
+    /// From a text such as `0000-7fff`: two bytes in the order in which tables have them, the last of a printed txid first.
+    pub fn from_text(text: &str) -> Option<Keys> {
+        let (first, last) = text.split_once('-')?;
+        let read = |text: &str| primitives::hex::decode(text)?.try_into().ok().map(u16::from_be_bytes);
+        Some(Keys(read(first)?, read(last)?)).filter(|keys| keys.0 <= keys.1)
+    }
+}
+
+/// Sums the coins of a data directory whose txids begin with `keys`; `hash` is computed too.
+///
+/// # Errors
+///
+/// A set that is missing, damaged or not complete, `hash_serialized_3` of less than the whole set, or what the system says.
+pub fn coins(options: &Options, salt: &Salt, keys: Keys, hash: SetHash) -> Result<Record, Fault> {
+    if hash == SetHash::Serialized && keys != Keys::ALL {
+        let why = "hash_serialized_3 is one hash over all coins in order: leave --keys out, or take --hash muhash";
+        return Err(Fault::refused(why));
+    }
+    let set = SetFiles::open(options)?;
+    let mut sums = Sums::default();
+    let count = |adder: &mut Adder, outpoint: &_, coin: &primitives::CoinRef<'_>| {
+        if coin.height > set.height {
+            return Err(Fault::refused(format!(
+                "the coin {outpoint} is of block {}, above the set's block {}",
+                coin.height, set.height
+            )));
+        }
+        adder.add_stored(Side::Made, outpoint, coin);
+        Ok(())
+    };
+    let done = |adder: Adder| sums = sums.plus(&adder.finish().0);
+    let found = set.sum((hash, options.par), keys.0..=keys.1, || Adder::new(salt), count, done)?;
+    Ok(Record::Coins(CoinsRecord {
+        audit: salt.name(),
+        chain: options.params.chain.name().to_owned(),
+        rules: rules_name(&options.params),
+        height: set.height.to_u32(),
+        best: set.best.to_string(),
+        keys_from: keys.0,
+        keys_to: keys.1,
+        coins: found.info.txouts,
+        amount: u64::try_from(found.info.total_amount).unwrap_or(0),
+        bogosize: found.info.bogosize,
+        sum: sums.0[0].to_hex(),
+        weighted: weighted(&sums),
+        muhash_product: found.muhash.map(|product| hex::encode(&product.to_bytes())),
+        hash_serialized_3: found
+            .info
+            .hash
+            .filter(|(name, _)| *name == "hash_serialized_3")
+            .map(|(_, hash)| hash.to_string()),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_two_ends() {
+        for (text, want) in [
+            ("0000-ffff", Some(Keys::ALL)),
+            ("00a0-00A1", Some(Keys(160, 161))),
+            ("0001-0000", None),
+            ("0-1", None),
+            ("0000", None),
+            ("+000-0001", None),
+        ] {
+            assert_eq!(Keys::from_text(text), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! A range of a chain as tables for analysts: Parquet files that DuckDB, Polars, pandas and Spark read.
+//!
+//! In: a data directory through [`node::files`]; undo data says what each input spends, so that a range needs nothing but
+//! its own files. Out: a directory a table, in it one for every thousand blocks; names of columns are bitcoin-etl's
+//! (docs/export.md). Nothing is judged but that a block is its header's: what is exported is what the files hold.
+//!
+//! [`mod@run`] cuts a range into groups of rows that workers make side by side; [`rows`] fills the columns of [`tables`].
+//! Absent on purpose: Parquet itself (crate `parquet`), queries.
+
+#![warn(clippy::missing_errors_doc)]
+
+pub mod address;
+mod encode;
+mod output;
+pub mod rows;
+pub mod run;
+pub mod tables;
+
+pub use run::{Report, Request, export};
+pub use tables::{Selection, Table};

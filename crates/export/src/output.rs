@@ -1,0 +1,170 @@
+//! Where files lie, and that each of them is whole.
+//!
+//! ```text
+//! OUT/TABLE/from_height=0800000/0800000-0800999.parquet     blocks 800000 to 800999, of the thousand that begins there
+//! ```
+//!
+//! A file is written under a hidden name beside its own, synced, and renamed: a task that runs twice, or dies, leaves whole
+//! files alone. A range that was exported before is written again; one that overlaps another is refused.
+
+use crate::encode::{Format, Group, fault};
+use crate::tables::Table;
+use node::Fault;
+use parquet::file::writer::SerializedFileWriter;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// Blocks of a directory.
+pub(crate) const PARTITION_BLOCKS: u32 = 1000;
+const ENDING: &str = ".parquet";
+
+/// The directory of a table's blocks from `height` on.
+fn partition(out: &Path, table: Table, height: u32) -> PathBuf {
+    let first = height - height % PARTITION_BLOCKS;
+    out.join(table.name()).join(format!("from_height={first:07}"))
+}
+
+fn name(from: u32, to: u32) -> String {
+    format!("{from:07}-{to:07}{ENDING}")
+}
+
+/// The range in the name of a file.
+fn range(name: &str) -> Option<(u32, u32)> {
+    let (from, to) = name.strip_suffix(ENDING)?.split_once('-')?;
+    Some((from.parse().ok()?, to.parse().ok()?))
+}
+
+fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
+    Fault::refused(format!("{}: {why}", path.display()))
+}
+
+/// The ranges of the files of a range of blocks: one for each thousand that it touches.
+pub(crate) fn partitions(from: u32, to: u32) -> Vec<(u32, u32)> {
+    let (mut ranges, mut next) = (Vec::new(), Some(from));
+    while let Some(first) = next.filter(|first| *first <= to) {
+        let last = (first - first % PARTITION_BLOCKS).saturating_add(PARTITION_BLOCKS - 1).min(to);
+        ranges.push((first, last));
+        next = last.checked_add(1);
+    }
+    ranges
+}
+
+/// Says no where files of these tables hold some of the blocks of a range under another range.
+///
+/// # Errors
+///
+/// Such a file; what the system says.
+pub(crate) fn check_free(out: &Path, tables: &[Table], ranges: &[(u32, u32)]) -> Result<(), Fault> {
+    for table in tables {
+        for (from, to) in ranges {
+            let dir = partition(out, *table, *from);
+            let entries = match fs::read_dir(&dir) {
+                Ok(entries) => entries,
+                Err(why) if why.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(why) => return Err(failed(&dir, why)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(|why| failed(&dir, why))?;
+                let known = entry.file_name().to_str().and_then(range);
+                if let Some((first, last)) = known.filter(|known| known != &(*from, *to))
+                    && first <= *to
+                    && last >= *from
+                {
+                    let found = entry.path();
+                    let why = format!(
+                        "it holds blocks {first} to {last} already, and blocks {from} to {to} overlap them: remove it, or export to another directory"
+                    );
+                    return Err(failed(&found, why));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A file that is being written.
+pub(crate) struct Partial {
+    writer: SerializedFileWriter<File>,
+    aside: PathBuf,
+    path: PathBuf,
+    is_done: bool,
+}
+
+impl Partial {
+    pub(crate) fn create(out: &Path, table: Table, format: &Format, (from, to): (u32, u32)) -> Result<Partial, Fault> {
+        let dir = partition(out, table, from);
+        fs::create_dir_all(&dir).map_err(|why| failed(&dir, why))?;
+        let path = dir.join(name(from, to));
+        let aside = dir.join(format!(".{}.{}", name(from, to), std::process::id()));
+        let file = File::create(&aside).map_err(|why| failed(&aside, why))?;
+        let writer = format.writer(file).map_err(|why| failed(&aside, why))?;
+        Ok(Partial { writer, aside, path, is_done: false })
+    }
+
+    /// Appends a group of rows.
+    pub(crate) fn append(&mut self, group: Group) -> Result<(), Fault> {
+        let mut rows = self.writer.next_row_group().map_err(fault)?;
+        for column in group {
+            column.append_to_row_group(&mut rows).map_err(|why| failed(&self.aside, why))?;
+        }
+        rows.close().map_err(|why| failed(&self.aside, why))?;
+        Ok(())
+    }
+
+    /// Ends the file and gives it its name; says how long it is.
+    pub(crate) fn finish(mut self) -> Result<u64, Fault> {
+        self.writer.finish().map_err(|why| failed(&self.aside, why))?;
+        let file = self.writer.inner();
+        let bytes = file.sync_all().and_then(|()| file.metadata()).map_err(|why| failed(&self.aside, why))?.len();
+        fs::rename(&self.aside, &self.path).map_err(|why| failed(&self.path, why))?;
+        self.is_done = true;
+        Ok(bytes)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // What is left of a task that failed is removed as far as that can be.
+            let _ = fs::remove_file(&self.aside);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_the_thousands_of_a_range() {
+        for (from, to, want) in [
+            (0, 0, vec![(0, 0)]),
+            (0, 999, vec![(0, 999)]),
+            (5, 1000, vec![(5, 999), (1000, 1000)]),
+            (1999, 3001, vec![(1999, 1999), (2000, 2999), (3000, 3001)]),
+            (u32::MAX - 1, u32::MAX, vec![(u32::MAX - 1, u32::MAX)]),
+        ] {
+            assert_eq!(partitions(from, to), want);
+        }
+    }
+
+    #[test]
+    fn files_that_overlap_are_refused_and_the_same_range_is_not() {
+        let out = tempfile::tempdir().unwrap();
+        let dir = partition(out.path(), Table::Inputs, 1500);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(name(1500, 1600)), "").unwrap();
+        fs::write(dir.join(".1400-1499.parquet.7"), "").unwrap();
+        for (table, range, is_free) in [
+            (Table::Inputs, (1500, 1600), true),
+            (Table::Inputs, (1601, 1999), true),
+            (Table::Inputs, (1000, 1499), true),
+            (Table::Inputs, (1500, 1601), false),
+            (Table::Inputs, (1550, 1560), false),
+            (Table::Inputs, (1000, 1500), false),
+            (Table::Outputs, (1000, 1500), true),
+        ] {
+            assert_eq!(check_free(out.path(), &[table], &[range]).is_ok(), is_free, "{table:?} {range:?}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! `ffwd audit`: options in, record or verdict out. The work is `audit`'s.
+
+use crate::args::audit::{Audit, AuditCoins, AuditJoin, AuditPart, AuditPlan, Secret};
+use crate::output::{self, row};
+use crate::{Failure, begin_read_only, load};
+use audit::{BlocksRecord, CoinsRecord, Finding, Keys, Kind, Record, Refusal, Salt, Verdict};
+use primitives::human;
+use serde::Serialize;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// More than a salt with white space around it, or a record, has.
+const INPUT_BYTES_MAX: u64 = 1 << 20;
+
+/// Runs one of the commands.
+pub(crate) fn run(command: &Audit) -> Result<ExitCode, Failure> {
+    match command {
+        Audit::Plan(given) => plan(given),
+        Audit::Part(given) => part(given),
+        Audit::Coins(given) => coins(given),
+        Audit::Join(given) => join(given),
+    }
+}
+
+/// A small file, or standard input.
+fn read(path: &Path) -> Result<String, Failure> {
+    let failed = |why: std::io::Error| Failure::Fault(format!("{}: {why}", path.display()));
+    let mut text = String::new();
+    if path == Path::new("-") {
+        std::io::stdin().take(INPUT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    } else {
+        fs::File::open(path).map_err(failed)?.take(INPUT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    }
+    Ok(text)
+}
+
+fn salt(secret: &Secret) -> Result<Salt, Failure> {
+    let text = read(&secret.salt)?;
+    // The text is a secret: it is not shown.
+    Salt::from_hex(&text).ok_or_else(|| {
+        Failure::Fault(format!(
+            "{}: wanted a salt, 64 hexadecimal digits (openssl rand -hex 32)",
+            secret.salt.display()
+        ))
+    })
+}
+
+#[derive(Serialize)]
+struct PlanObject {
+    height: u32,
+    bestblock: String,
+    ranges: Vec<[u64; 3]>,
+}
+
+fn plan(given: &AuditPlan) -> Result<ExitCode, Failure> {
+    let settings = load(&given.common, None)?;
+    let plan = audit::plan(&settings.options, given.from, given.to, given.parts as usize)?;
+    if given.common.json {
+        let ranges = plan.ranges.iter().map(|(from, to, bytes)| [u64::from(*from), u64::from(*to), *bytes]).collect();
+        let height = plan.ranges.last().map_or(0, |(_, to, _)| *to);
+        output::print(&output::json(&PlanObject { height, bestblock: plan.best.to_string(), ranges }));
+    } else {
+        let lines = plan.ranges.iter().map(|(from, to, bytes)| format!("{from} {to} {}", human::bytes(*bytes)));
+        output::print(&lines.collect::<Vec<_>>().join("\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A finding as JSON, for programs that run parts: whether another try may help.
+#[derive(Serialize)]
+struct FindingObject<'f> {
+    ok: bool,
+    from: u32,
+    to: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    kind: &'static str,
+    why: &'f str,
+}
+
+fn part(given: &AuditPart) -> Result<ExitCode, Failure> {
+    let (settings, salt) = (load(&given.common, None)?, salt(&given.secret)?);
+    let reporter = begin_read_only(&settings)?;
+    let done = audit::part(&settings.options, &salt, given.from, given.to);
+    reporter.finish();
+    let record = match done {
+        Ok(record) => record,
+        Err(finding) => return Err(found(&finding, given.common.json)),
+    };
+    write(&record, &given.secret, given.common.json)
+}
+
+fn found(finding: &Finding, json: bool) -> Failure {
+    if json {
+        let kind = match finding.kind {
+            Kind::Invalid => "invalid",
+            Kind::Fault => "fault",
+        };
+        let ((from, to), height) = (finding.range, finding.height);
+        output::print(&output::json(&FindingObject { ok: false, from, to, height, kind, why: &finding.why }));
+    }
+    Failure::Fault(finding.to_string())
+}
+
+fn coins(given: &AuditCoins) -> Result<ExitCode, Failure> {
+    let (settings, salt) = (load(&given.common, None)?, salt(&given.secret)?);
+    let reporter = begin_read_only(&settings)?;
+    let done = audit::coins(&settings.options, &salt, given.keys.unwrap_or(Keys::ALL), given.hash.into());
+    reporter.finish();
+    write(&done?, &given.secret, given.common.json)
+}
+
+/// Writes the record to its file under another name first: a file of that name is a whole record.
+fn write(record: &Record, secret: &Secret, json: bool) -> Result<ExitCode, Failure> {
+    let text = record.to_text();
+    let Some(out) = &secret.out else {
+        output::print(&text);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut name = std::ffi::OsString::from(".");
+    name.push(out.file_name().ok_or_else(|| Failure::Usage(format!("--out {}: no name of a file", out.display())))?);
+    name.push(format!(".{}", std::process::id()));
+    let aside = out.with_file_name(name);
+    let written = fs::File::create(&aside).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        fs::rename(&aside, out)
+    });
+    if let Err(why) = written {
+        let _ = fs::remove_file(&aside);
+        return Err(Failure::Fault(format!("{}: {why}", out.display())));
+    }
+    output::print(&if json { text } else { record_lines(record) });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn record_lines(record: &Record) -> String {
+    match record {
+        Record::Blocks(record) => blocks_lines(record),
+        Record::Coins(record) => coins_lines(record),
+    }
+}
+
+fn blocks_lines(record: &BlocksRecord) -> String {
+    [
+        format!("blocks {} to {} of {} hold, every script verified", record.from, record.to, record.chain),
+        row("last block", &record.last),
+        row("transactions", human::count(record.transactions)),
+        row("coins made", human::count(record.made_coins)),
+        row("coins spent", human::count(record.spent_coins)),
+        row("next", "ffwd audit join, with the records of all ranges and of the coins"),
+    ]
+    .join("\n")
+}
+
+fn coins_lines(record: &CoinsRecord) -> String {
+    [
+        format!("UTXO set of {} at height {}, block {}", record.chain, record.height, record.best),
+        row("keys", format!("{:04x} to {:04x}", record.keys_from, record.keys_to)),
+        row("coins", human::count(record.coins)),
+        row("amount", human::btc(i64::try_from(record.amount).unwrap_or(i64::MAX))),
+    ]
+    .join("\n")
+}
+
+#[derive(Serialize)]
+struct VerdictObject<'v> {
+    ok: bool,
+    chain: &'v str,
+    height: u32,
+    bestblock: &'v str,
+    chainwork: &'v str,
+    ranges: usize,
+    transactions: u64,
+    inputs: u64,
+    outputs: u64,
+    fees: u64,
+    txouts: u64,
+    bogosize: u64,
+    total_amount: Box<serde_json::value::RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    muhash: &'v Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash_serialized_3: &'v Option<String>,
+}
+
+#[derive(Serialize)]
+struct RefusalObject<'r> {
+    ok: bool,
+    why: &'r str,
+    ranges: &'r [(u32, u32)],
+}
+
+fn join(given: &AuditJoin) -> Result<ExitCode, Failure> {
+    let mut records = Vec::new();
+    for file in &given.files {
+        records.push((file.display().to_string(), read(file)?));
+    }
+    match audit::join(&records) {
+        Ok(verdict) => {
+            output::print(&if given.json { verdict_json(&verdict) } else { verdict_lines(&verdict) });
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(Refusal { why, ranges }) => {
+            if given.json {
+                output::print(&output::json(&RefusalObject { ok: false, why: &why, ranges: &ranges }));
+            }
+            Err(Failure::Fault(why))
+        }
+    }
+}
+
+fn signed(satoshi: u64) -> i64 {
+    i64::try_from(satoshi).unwrap_or(i64::MAX)
+}
+
+fn verdict_json(verdict: &Verdict) -> String {
+    output::json(&VerdictObject {
+        ok: true,
+        chain: &verdict.chain,
+        height: verdict.height,
+        bestblock: &verdict.best,
+        chainwork: &verdict.work,
+        ranges: verdict.parts.0,
+        transactions: verdict.transactions,
+        inputs: verdict.inputs,
+        outputs: verdict.outputs,
+        fees: verdict.fees,
+        txouts: verdict.coins,
+        bogosize: verdict.bogosize,
+        total_amount: output::amount(signed(verdict.amount)),
+        muhash: &verdict.muhash,
+        hash_serialized_3: &verdict.hash_serialized_3,
+    })
+}
+
+fn verdict_lines(verdict: &Verdict) -> String {
+    let mut lines = vec![
+        format!("{} holds from the genesis block to height {}, block {}", verdict.chain, verdict.height, verdict.best),
+        row("ranges", human::count(verdict.parts.0 as u64)),
+        row("transactions", human::count(verdict.transactions)),
+        row("inputs", format!("{}, every script verified", human::count(verdict.inputs))),
+        row("work", &verdict.work),
+        row("coins", human::count(verdict.coins)),
+        row("amount", human::btc(signed(verdict.amount))),
+    ];
+    let hashes = [("muhash", &verdict.muhash), ("hash_serialized_3", &verdict.hash_serialized_3)];
+    lines.extend(hashes.into_iter().filter_map(|(name, hash)| Some(row("hash", format!("{name} {}", hash.as_ref()?)))));
+    lines.join("\n")
+}
