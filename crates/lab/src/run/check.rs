@@ -119,8 +119,8 @@ pub(super) fn prepared(plan: &Plan, chain: usize, found: &Surveyed) -> Vec<usize
         let work = &plan.works[cell.work];
         match work.kind {
             WorkKind::Reindex => None,
-            WorkKind::Rebuild | WorkKind::Verify | WorkKind::Commit => (!found.is_whole).then_some(cell.program),
             WorkKind::Sync => work.server,
+            _ => (!found.is_whole).then_some(cell.program),
         }
     };
     let mut programs: Vec<_> = plan.cells.iter().filter(|cell| cell.chain == chain).filter_map(needs).collect();

@@ -98,12 +98,21 @@ pub(super) enum WorkKind {
     Verify,
     /// The set that is there written again, as a flush writes it.
     Commit,
+    /// All blocks judged by their undo data, as one part of an audit.
+    Audit,
+    /// All blocks written to Parquet files.
+    Export,
 }
 
 impl WorkKind {
+    /// Whether a bitcoind has no such work.
+    pub(super) fn is_ffwds_alone(self) -> bool {
+        matches!(self, Self::Commit | Self::Audit | Self::Export)
+    }
+
     /// Whether blocks are connected, so that the log says which scripts were run.
     pub(super) fn runs_scripts_of_blocks(self) -> bool {
-        !matches!(self, Self::Verify | Self::Commit)
+        matches!(self, Self::Reindex | Self::Rebuild | Self::Sync)
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -113,6 +122,8 @@ impl WorkKind {
             Self::Sync => "sync",
             Self::Verify => "verify",
             Self::Commit => "commit",
+            Self::Audit => "audit",
+            Self::Export => "export",
         }
     }
 }

@@ -26,6 +26,9 @@ const LAST_BYTES: u64 = 64 << 10;
 /// Bytes that a program's output may have to be read.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
+/// The salt of an audit, in the data directory that it works on.
+pub(super) const SALT_FILE: &str = "audit-salt";
+
 /// What one run is about.
 pub(super) struct Job<'a> {
     pub(super) kind: ProgramKind,
@@ -66,11 +69,20 @@ impl Job<'_> {
             WorkKind::Sync => &["sync"],
             WorkKind::Verify => &["verify"],
             WorkKind::Commit => &["lab", "commit"],
+            WorkKind::Audit => &["audit", "part", "--from", "0"],
+            WorkKind::Export => &["export"],
         });
         add(&["--datadir", &folder, "--chain", network, "--json"]);
         if self.work.kind == WorkKind::Verify {
             add(&["--level", &self.work.level.to_string(), "--blocks", &self.work.blocks.to_string()]);
             return;
+        }
+        match self.work.kind {
+            WorkKind::Audit => {
+                add(&["--to", &self.target().to_string(), "--salt", &text(&self.folder.join(SALT_FILE))])
+            }
+            WorkKind::Export => add(&["--out", &text(&self.folder.join("tables"))]),
+            _ => {}
         }
         if let Some(mib) = self.settings.dbcache_mib {
             add(&["--dbcache", &mib.to_string()]);
@@ -78,7 +90,7 @@ impl Job<'_> {
         if let Some(par) = self.settings.par {
             add(&["--par", &par.to_string()]);
         }
-        if self.work.kind == WorkKind::Commit {
+        if self.work.kind.is_ffwds_alone() {
             return;
         }
         if let Some(hash) = self.assumevalid() {
@@ -103,7 +115,8 @@ impl Job<'_> {
         match self.work.kind {
             WorkKind::Reindex => add("-reindex".to_owned()),
             WorkKind::Rebuild => add("-reindex-chainstate".to_owned()),
-            WorkKind::Sync | WorkKind::Commit => {} // A plan with a bitcoind and a commit is refused.
+            // A plan in which a bitcoind does these is refused.
+            WorkKind::Sync | WorkKind::Commit | WorkKind::Audit | WorkKind::Export => {}
             WorkKind::Verify => {
                 add(format!("-checklevel={}", self.work.level));
                 add(format!("-checkblocks={}", self.work.blocks));
@@ -134,6 +147,7 @@ impl Job<'_> {
     pub(super) fn trust(&self) -> &'static str {
         match self.settings.assumevalid.as_deref() {
             _ if self.work.kind == WorkKind::Verify && self.work.level == 4 => EVERY_SCRIPT,
+            _ if self.work.kind == WorkKind::Audit => EVERY_SCRIPT,
             _ if !self.work.kind.runs_scripts_of_blocks() => "no script",
             Some("0") => EVERY_SCRIPT,
             None if self.chain.network == Chain::Regtest => EVERY_SCRIPT,
@@ -345,6 +359,22 @@ mod tests {
                 None,
                 None,
                 "p verify --datadir /w --chain regtest --json --level 3 --blocks 6 -x",
+                "no script",
+            ),
+            (
+                ProgramKind::Ffwd,
+                work(WorkKind::Audit, None),
+                Some("tip"),
+                None,
+                "p audit part --from 0 --datadir /w --chain regtest --json --to 9 --salt /w/audit-salt --dbcache 100 --par 2 -x",
+                EVERY_SCRIPT,
+            ),
+            (
+                ProgramKind::Ffwd,
+                work(WorkKind::Export, None),
+                None,
+                None,
+                "p export --datadir /w --chain regtest --json --out /w/tables --dbcache 100 --par 2 -x",
                 "no script",
             ),
             (

@@ -386,6 +386,13 @@ fn impossible_plan_is_refused_with_its_line() {
             12,
             "cannot do the work commit",
         ),
+        (
+            "an export by a bitcoind",
+            good.replace("label = \"a\"", "label = \"a\"\nkind = \"bitcoind\"\npath = \"ffwd\"")
+                .replace("\"reindex\"", "\"export\""),
+            12,
+            "cannot do the work export: it has no such command",
+        ),
         ("unknown key", good.replace("sample_ms", "sampling_ms"), 2, "unknown field"),
     ];
     if is_sparse {

@@ -311,12 +311,18 @@ impl Reader<'_> {
         });
         let work = plan.works.len() - 1;
         let programs = self.some_of(raw.programs, &labels(&plan.programs), "program");
-        if kind == WorkKind::Commit && programs.iter().any(|&one| plan.programs[one].kind == ProgramKind::Bitcoind) {
-            let what = "a bitcoind cannot do the work commit: its loadtxoutset takes only sets whose hash it was built with. \
-                        Name the programs of this work: programs = [..]";
+        if kind.is_ffwds_alone() && programs.iter().any(|&one| plan.programs[one].kind == ProgramKind::Bitcoind) {
+            let why = match kind {
+                WorkKind::Commit => "its loadtxoutset takes only sets whose hash it was built with",
+                _ => "it has no such command",
+            };
+            let what = format!(
+                "a bitcoind cannot do the work {}: {why}. Name the programs of this work: programs = [..]",
+                kind.name()
+            );
             self.wrong(raw.kind.span(), what);
         }
-        if let (WorkKind::Commit | WorkKind::Verify, Some(_)) = (kind, raw.stopatheight) {
+        if !kind.runs_scripts_of_blocks() && raw.stopatheight.is_some() {
             self.wrong(raw.kind.span(), format!("{} has no stopatheight: it works on what is there", kind.name()));
         }
         let chains =
@@ -342,8 +348,13 @@ impl Reader<'_> {
             "sync" => Some(WorkKind::Sync),
             "verify" => Some(WorkKind::Verify),
             "commit" => Some(WorkKind::Commit),
+            "audit" => Some(WorkKind::Audit),
+            "export" => Some(WorkKind::Export),
             other => {
-                self.wrong(kind.span(), format!("unknown work {other:?}: reindex, rebuild, sync, verify or commit"));
+                self.wrong(
+                    kind.span(),
+                    format!("unknown work {other:?}: reindex, rebuild, sync, verify, commit, audit or export"),
+                );
                 None
             }
         }
