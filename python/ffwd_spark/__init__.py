@@ -1,0 +1,13 @@
+"""Audits and exports of a Bitcoin chain by the program ``ffwd``, scheduled by Apache Spark.
+
+Spark schedules, retries and stores; ``ffwd`` reads, judges and writes. Nothing of either is done here: a range of blocks
+is a task, a task is one run of the program.
+"""
+
+from ._audit import Finding, Verdict, audit
+from ._binary import FfwdError
+from ._export import ExportReport, export
+from ._plan import Range
+from ._session import recommended_conf
+
+__all__ = ["ExportReport", "FfwdError", "Finding", "Range", "Verdict", "audit", "export", "recommended_conf"]
