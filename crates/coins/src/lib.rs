@@ -8,6 +8,7 @@
 
 pub mod answers;
 pub mod ops;
+mod record;
 pub mod shard_group;
 pub mod table;
 

@@ -3,14 +3,16 @@
 //! A bucket is one cache line: twelve tags, twelve record addresses, and how many coins that belong here lie further on.
 //! A look-up costs one miss for the bucket and one for the record; both are asked for ahead of need.
 //!
-//! record:  flags u8 | coin bytes u16 | txid without its first byte 31 | VARINT vout | coin
-//!
 //! An outpoint may have several records: tombstones, and beside them the coin that was made again.
 //! Records lie in chunks that never move; an address is chunk and place in units of four bytes.
 //! A freed record waits in a list of its size. The hash is keyed: txids can be ground.
 //!
 //! Without `Idea::PackedCoins` a coin has an allocation of its own, and its record the number of that.
 
+use crate::record::{
+    APART, COIN_BYTES_AT, FLAGS_AT, FRESH, TOMBSTONE, TXID_AT, VOUT_AT, apart_of, is_dead, key_of, record_bytes,
+    stored_of, vout_of,
+};
 use primitives::OutPoint;
 use primitives::encode::{Reader, VARINT_BYTES_MAX, write_varint};
 use simd::bucket::{Bucket, Buckets, PLACES};
@@ -33,17 +35,6 @@ const GROW_AHEAD: usize = 4;
 /// Memory comes in pages.
 const PAGE_BYTES: usize = 4096;
 
-const FLAGS_AT: usize = 0;
-const COIN_BYTES_AT: usize = 1;
-const TXID_AT: usize = 3;
-const VOUT_AT: usize = TXID_AT + 31;
-
-/// Flag of a record: the coin is spent.
-const TOMBSTONE: u8 = 1;
-/// Flag of a record: the coin is known to be in no older generation and no table.
-const FRESH: u8 = 2;
-/// Flag of a record: the coin has an allocation of its own, of which the record holds the number.
-const APART: u8 = 4;
 /// What an allocation of its own takes beside the coin: its handle, and what the allocator adds.
 const APART_BYTES: usize = 24 + 16;
 
@@ -574,53 +565,6 @@ fn join(chunk: usize, at: usize) -> u32 {
 #[inline]
 fn is_of(record: &[u8], key: &Key<'_>) -> bool {
     record[TXID_AT..VOUT_AT] == key.txid[1..] && vout_of(record) == key.vout
-}
-
-#[inline]
-fn is_dead(record: &[u8]) -> bool {
-    record[FLAGS_AT] & TOMBSTONE != 0
-}
-
-#[inline]
-fn vout_of(record: &[u8]) -> u32 {
-    match record[VOUT_AT] {
-        small @ 0..=127 => u32::from(small),
-        _ => Reader::at(record, VOUT_AT).varint_u32().expect("a record holds a vout"),
-    }
-}
-
-/// Bytes of the vout of a record: its last one has no top bit.
-#[inline]
-fn vout_bytes(record: &[u8]) -> usize {
-    record[VOUT_AT..].iter().position(|byte| byte & 0x80 == 0).expect("a record holds a vout") + 1
-}
-
-#[inline]
-fn coin_bytes(record: &[u8]) -> usize {
-    usize::from(u16::from_le_bytes([record[COIN_BYTES_AT], record[COIN_BYTES_AT + 1]]))
-}
-
-/// What a record holds behind its key: the coin, or the number of its allocation.
-#[inline]
-fn stored_of(record: &[u8]) -> &[u8] {
-    &record[VOUT_AT + vout_bytes(record)..][..coin_bytes(record)]
-}
-
-/// The number of the allocation that the coin of a record has to itself.
-#[inline]
-fn apart_of(record: &[u8]) -> Option<u32> {
-    let number = || u32::from_le_bytes(stored_of(record).try_into().expect("a number has four bytes"));
-    (record[FLAGS_AT] & APART != 0).then(number)
-}
-
-#[inline]
-fn key_of(record: &[u8]) -> &[u8] {
-    &record[TXID_AT..VOUT_AT + vout_bytes(record)]
-}
-
-#[inline]
-fn record_bytes(record: &[u8]) -> usize {
-    VOUT_AT + vout_bytes(record) + coin_bytes(record)
 }
 
 #[cfg(test)]

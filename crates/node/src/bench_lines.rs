@@ -5,7 +5,6 @@
 //! coins spent and created, looked up and judged; "Verify" adds the scripts, as there. "Fork checks", "Flush", "Writing
 //! chainstate" and "Connect postprocess" have no counterpart of one block here.
 
-use crate::coins_io::Flushed;
 use crate::log::Log;
 use crate::pipeline::Connected;
 use crate::stats::Stage;
@@ -57,6 +56,13 @@ impl BenchLines {
         log.line(&format!("[bench]   - Connect total: {:.2}ms {}", ms(total), sum(5)));
         format!("[bench] - Connect block: {:.2}ms {}", ms(read + total), sum(6))
     }
+}
+
+/// A commit that was made durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flushed {
+    pub(crate) records: u64,
+    pub(crate) took: Duration,
 }
 
 /// The line of a generation that is durable; `cached` is how many records of coins are in memory.

@@ -4,6 +4,7 @@
 //!
 //! Absent on purpose: coins in memory (`coins`), when to commit (`pipeline`).
 
+use crate::bench_lines::Flushed;
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::report::{Reporter, SpaceWait};
@@ -44,13 +45,6 @@ struct State {
     /// Records of the commit, and when it was begun; a full disk does not begin it anew.
     begun: Option<(u64, Instant)>,
     compaction: Option<Arc<CoinsCompaction>>,
-}
-
-/// A commit that was made durable.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flushed {
-    pub(crate) records: u64,
-    pub(crate) took: Duration,
 }
 
 impl CoinsIo {
