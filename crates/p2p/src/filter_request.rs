@@ -6,7 +6,6 @@
 //! Source: BIP-0157; Bitcoin Core b88bffe, `ProcessGetCFilters`, `ProcessGetCFHeaders`, `ProcessGetCFCheckPt`.
 
 use crate::chain::ChainView;
-use crate::peer::SEND_PAUSE_BYTES;
 use crate::wire::{Command, cfcheckpt, cfheaders, cfilter};
 use primitives::{BlockHash, Hash256, Height};
 
@@ -15,7 +14,7 @@ pub const BASIC: u8 = 0;
 /// Blocks from one checkpoint to the next. Source: `CFCHECKPT_INTERVAL`.
 pub const CHECKPOINT_INTERVAL: u32 = 1000;
 /// Filters are read for one peer until they have this many bytes.
-pub const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
+pub const READ_BYTES_MAX: usize = 1_000_000;
 
 /// The last block that a peer asks about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

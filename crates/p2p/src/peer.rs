@@ -32,6 +32,8 @@ pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 pub const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
 /// While this many bytes wait to be sent, nothing more is read or dispatched. Source: `-maxsendbuffer`, 1000 kB.
 pub const SEND_PAUSE_BYTES: usize = 1_000_000;
+// More is not read for a peer than may wait to be sent.
+const _: () = assert!(crate::filter_request::READ_BYTES_MAX <= SEND_PAUSE_BYTES);
 /// Blocks that a peer may have asked for and that were not served yet; what it asks for beyond is ignored.
 pub const SERVE_COUNT_MAX: usize = 4096;
 

@@ -10,8 +10,7 @@
 //!
 //! Source: BIP-0157. Absent on purpose: reading the answers, for nothing here asks for filters.
 
-use super::Command;
-use super::message::hash;
+use super::{Command, hash};
 use primitives::encode::put_compact_size;
 use primitives::{BlockHash, DecodeError, Hash256, Reader};
 

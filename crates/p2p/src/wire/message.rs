@@ -3,9 +3,9 @@
 //! Absent on purpose: transactions, compact blocks, and everything else that a block download does not need, filters that
 //! are sent to us among it; such messages are [`Message::Ignored`].
 
-use super::Command;
 use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put_entry_v2};
 use super::filters::{FilterRange, parse_range, put_range};
+use super::{Command, hash};
 use primitives::encode::put_compact_size;
 use primitives::{BlockHash, DecodeError, Hash256, Header, Reader};
 use std::fmt;
@@ -194,10 +194,6 @@ fn count(reader: &mut Reader<'_>, max: usize) -> Result<usize, ParseError> {
         return Err(ParseError::Count { have, max });
     }
     Ok(have)
-}
-
-pub(super) fn hash(reader: &mut Reader<'_>) -> Result<BlockHash, DecodeError> {
-    Ok(BlockHash::from_bytes(*reader.array::<32>()?))
 }
 
 impl Message {

@@ -15,6 +15,7 @@ pub use filters::{FilterRange, cfcheckpt, cfheaders, cfilter};
 pub use message::{Inventory, Message, ParseError, Version, limits, services};
 pub(crate) use onion::key as onion_key;
 
+use primitives::{BlockHash, DecodeError, Reader};
 use std::fmt;
 
 /// Bytes before the payload of a v1 message.
@@ -229,6 +230,11 @@ pub fn checksum(payload: &[u8]) -> [u8; 4] {
 pub fn frame_v1(magic: [u8; 4], command: Command, payload: &[u8]) -> Vec<u8> {
     let frame = Frame { command, payload_bytes: payload.len(), checksum: checksum(payload) };
     [&frame.to_bytes(magic)[..], payload].concat()
+}
+
+/// A block hash of a message.
+fn hash(reader: &mut Reader<'_>) -> Result<BlockHash, DecodeError> {
+    Ok(BlockHash::from_bytes(*reader.array::<32>()?))
 }
 
 #[cfg(test)]
