@@ -139,6 +139,8 @@ pub struct SetInfo {
     pub height: Height,
     /// Hash of it.
     pub best: BlockHash,
+    /// Transactions that have coins in the set.
+    pub transactions: u64,
     /// Coins.
     pub txouts: u64,
     /// Sum over coins of 50 + script length.

@@ -10,12 +10,14 @@ use crate::setstats::SetStats;
 use crate::shares::{Shares, in_order};
 use primitives::coin::{CoinRef, put_coin_hashed};
 use primitives::muhash::{MuHash, Product};
-use primitives::{Hash256, OutPoint};
+use primitives::{Hash256, OutPoint, Txid};
 use simd::sha256::Sha256;
 use store::chainstate::CoinsView;
 
 /// What some coins of a set add up to.
 pub(crate) struct Part {
+    transactions: u64,
+    last: Option<Txid>,
     txouts: u64,
     bogosize: u64,
     total: i64,
@@ -32,12 +34,14 @@ impl Part {
         let product = (hash == SetHash::Muhash).then(Product::new);
         let stats = wants_stats.then(SetStats::default);
         let (hashed, element) = (HashedCoins::default(), Vec::new());
-        Part { txouts: 0, bogosize: 0, total: 0, hashed, product, stats, hash, element }
+        Part { transactions: 0, last: None, txouts: 0, bogosize: 0, total: 0, hashed, product, stats, hash, element }
     }
 
     /// Counts a coin; coins come in the order of their keys.
     #[inline]
     pub(crate) fn count(&mut self, outpoint: &OutPoint, coin: &CoinRef<'_>) {
+        self.transactions += u64::from(self.last != Some(outpoint.txid));
+        self.last = Some(outpoint.txid);
         self.txouts += 1;
         self.bogosize += 50 + coin.script.script_bytes() as u64;
         self.total = self.total.saturating_add(coin.value.0);
@@ -78,6 +82,8 @@ impl Whole {
 
     /// Adds the next part.
     pub(crate) fn add(&mut self, mut part: Part) {
+        // No share begins within a transaction.
+        self.info.transactions += part.transactions;
         self.info.txouts += part.txouts;
         self.info.bogosize += part.bogosize;
         self.info.total_amount = self.info.total_amount.saturating_add(part.total);

@@ -20,7 +20,7 @@ pub(crate) type Compact = [u8; 64];
 ///
 /// Source: BIP-0066; Bitcoin Core b88bffe, `IsValidSignatureEncoding`.
 #[inline]
-pub(crate) fn is_strict_der(signature: &[u8]) -> bool {
+pub fn is_strict_der(signature: &[u8]) -> bool {
     let &[0x30, length, 2, r_bytes, ref rest @ .., _] = signature else { return false };
     if !(9..=73).contains(&signature.len()) || usize::from(length) + 3 != signature.len() {
         return false;

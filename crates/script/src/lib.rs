@@ -27,6 +27,7 @@ pub mod verify;
 
 pub use check::{Batch, Check, Checker, Immediate, OneByOne};
 pub use deferred::{Deferred, verify_all};
+pub use encoding::is_strict_der;
 pub use error::ScriptError;
 pub use flags::Flags;
 #[doc(hidden)]

@@ -12,11 +12,13 @@ use crate::stats::Stats;
 use crate::tree::NodeId;
 use crate::writer::Writer;
 use consensus::Params;
+use disk::Disk;
 use indexes::IndexKind;
 use p2p::Network;
 use primitives::BlockHash;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use store::Layout;
 use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
 
@@ -33,10 +35,12 @@ pub struct Live {
     pub options: Options,
     net_dir: PathBuf,
     blocks_dir: PathBuf,
-    files: Arc<BlockFiles>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) layout: Layout,
+    pub(super) files: Arc<BlockFiles>,
     undo_files: Arc<UndoFiles>,
-    writer: Arc<Writer>,
-    indexing: Arc<OnceLock<Indexing>>,
+    pub(super) writer: Arc<Writer>,
+    pub(super) indexing: Arc<OnceLock<Indexing>>,
     arrivals: Arc<Arrivals>,
     assumed: Option<Assumed>,
     network: OnceLock<Arc<Network>>,
@@ -52,6 +56,8 @@ impl Live {
             options: datadir.options.clone(),
             net_dir: datadir.layout.net_dir().to_path_buf(),
             blocks_dir: datadir.layout.blocks_dir().to_path_buf(),
+            disk: datadir.disk.clone(),
+            layout: datadir.layout.clone(),
             files: datadir.files.clone(),
             undo_files: datadir.undo_files.clone(),
             writer: datadir.writer.clone(),

@@ -7,9 +7,11 @@
 //! Absent on purpose: the form of questions and answers (crate `server`).
 
 mod live;
+mod look_up;
 mod quiet;
 
 pub use live::Live;
+pub use look_up::{decode_coin, set_info, walk_coins};
 pub use quiet::Quiet;
 
 use crate::atomic_height::AtomicHeight;

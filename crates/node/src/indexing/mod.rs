@@ -13,6 +13,7 @@
 mod batch;
 mod event;
 mod part;
+mod read;
 mod repair;
 mod serve;
 
@@ -26,10 +27,12 @@ use indexes::{BlockRecords, IndexKind, Wanted};
 use part::Part;
 pub(crate) use part::{stored_row, stored_secret};
 use primitives::{BlockHash, Height};
+pub(crate) use read::tx_places;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use store::Layout;
+use store::indexes::IndexDb;
 
 /// The indexes that are kept.
 pub(crate) struct Indexing {
@@ -75,6 +78,12 @@ impl Indexing {
             (part.db.kind(), part.root.clone(), part.best())
         };
         self.parts.iter().map(position).collect()
+    }
+
+    /// The database of an index, where it is kept: what was committed of it.
+    pub(crate) fn db(&self, kind: IndexKind) -> Option<IndexDb> {
+        let mut dbs = self.parts.iter().map(|part| lock(part).db.clone());
+        dbs.find(|db| db.kind() == kind)
     }
 
     /// Has an index take up where its database stands: at `best`, a block of this height. Says whether it has entries of an

@@ -5,7 +5,7 @@
 
 use crate::datadir::lock::{self, Locked};
 use crate::fault::Fault;
-use crate::indexing::{stored_row, stored_secret};
+use crate::indexing::{stored_row, stored_secret, tx_places};
 use crate::options::{Events, Options};
 use indexes::coinstats::StatsRow;
 use indexes::heights::{self, FilterRow};
@@ -213,18 +213,11 @@ pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, 
             "The genesis block coinbase is not considered an ordinary transaction and cannot be retrieved",
         ));
     }
+    let (places, legacy) = tx_places(&db, &txid)?;
     let mut found: Vec<(bool, u32, IndexEntry, usize)> = Vec::new();
-    let is_use = db.get(txindex::NEXT_SEQUENCE)?.is_some();
-    if let Some(salt) = stored_secret(&db, txindex::SALT, is_use)? {
-        let mut records = db.with_prefix(&txindex::key_prefix(salt, &txid))?;
-        while let Some((key, _)) = records.next_record()? {
-            let bad = |why: String| Fault::from(db.bad_record(&key, "the place of a transaction", why));
-            let (sequence, offset) = txindex::decode_key(&key).map_err(|why| bad(why.to_string()))?;
-            let hash = db.get(&txindex::sequence_key(sequence))?.and_then(|hash| hash.try_into().ok());
-            let hash = hash.ok_or_else(|| bad(format!("block number {sequence}, which is not there")))?;
-            let Some(entry) = view.entry(&BlockHash::from_bytes(hash))? else { continue };
-            found.push((view.is_active(&entry)?, sequence, entry, offset as usize));
-        }
+    for place in places {
+        let Some(entry) = view.entry(&place.block)? else { continue };
+        found.push((view.is_active(&entry)?, place.sequence, entry, place.offset));
     }
     // Of the active chain first, then what was connected last, as in Core.
     found.sort_by_key(|(is_active, sequence, ..)| std::cmp::Reverse((*is_active, *sequence)));
@@ -235,8 +228,8 @@ pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, 
             return found_tx(&view, &entry, txid, bytes);
         }
     }
-    if let Some(value) = db.get(&txindex::legacy_key(&txid))? {
-        return legacy_tx(&view, &db, txid, &value);
+    if let Some(pos) = legacy {
+        return legacy_tx(&view, &db, txid, pos);
     }
     view.check_synced(&db)?;
     Err(Fault::refused(format!("No such blockchain transaction: {txid}")))
@@ -248,13 +241,14 @@ fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> Resu
     Ok(FoundTx { txid, bytes, block, height, time, confirmations })
 }
 
-fn legacy_tx(view: &View, db: &IndexDb, txid: Txid, value: &[u8]) -> Result<FoundTx, Fault> {
-    let key = txindex::legacy_key(&txid);
-    let bad = |found: String| Fault::from(db.bad_record(&key, "the place of the transaction", found));
-    let DiskTxPos { file, block, tx } = DiskTxPos::decode(value).map_err(|why| bad(why.to_string()))?;
+fn legacy_tx(view: &View, db: &IndexDb, txid: Txid, pos: DiskTxPos) -> Result<FoundTx, Fault> {
+    let DiskTxPos { file, block, tx } = pos;
     let (there, bytes, hash) = view.read_tx(db, FilePos { file, offset: block }, HEADER_BYTES + tx as usize)?;
     let entry = view.entry(&hash)?.filter(|_| there == txid);
-    let entry = entry.ok_or_else(|| bad(format!("that of {there} in block {hash}")))?;
+    let entry = entry.ok_or_else(|| {
+        let found = format!("that of {there} in block {hash}");
+        db.bad_record(&txindex::legacy_key(&txid), "the place of the transaction", found)
+    })?;
     found_tx(view, &entry, txid, bytes)
 }
 

@@ -178,6 +178,31 @@ impl BlockFiles {
         Ok(block)
     }
 
+    /// Reads `bytes` of a block from `from` on, and nothing else of it; `None` where the block has no such part.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockFiles::read_block`].
+    ///
+    /// Source: Bitcoin Core b88bffe, `BlockManager::ReadRawBlock` with a part.
+    pub fn read_block_part(&self, at: FilePos, from: usize, bytes: usize) -> Result<Option<Vec<u8>>> {
+        let file = self.file(at.file)?;
+        let size = self.record_size(at.file, &*file, u64::from(at.offset))? as usize;
+        if bytes == 0 || from.saturating_add(bytes) > size {
+            return Ok(None);
+        }
+        let start = u64::from(at.offset) + from as u64;
+        let have = file.len()?.saturating_sub(start);
+        if bytes as u64 > have {
+            let wanted = format!("a block of {size} bytes");
+            return Err(self.not_a_block(at.file, u64::from(at.offset), wanted, "the end of the file".into()));
+        }
+        let mut part = vec![0; bytes];
+        file.read_exact_at(start, &mut part)?;
+        xor(&mut part, self.key, start);
+        Ok(Some(part))
+    }
+
     /// Size of the block at `offset` as the header of its record says.
     fn record_size(&self, number: u32, file: &dyn DiskFile, offset: u64) -> Result<u32> {
         let Some(start) = offset.checked_sub(u64::from(RECORD_HEADER_BYTES)) else {

@@ -5,7 +5,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::Key;
 use leveldb::{Iter, Snapshot};
 use primitives::coin::{COIN_KEY_PREFIX, decode_coin_key};
-use primitives::{CoinKey, OutPoint};
+use primitives::{CoinKey, OutPoint, Txid};
 use simd::xor::xor;
 use std::path::{Path, PathBuf};
 
@@ -94,6 +94,19 @@ impl CoinsView {
         let key = |start: u16| [&[COIN_KEY_PREFIX][..], &start.to_be_bytes()].concat();
         let end = last.checked_add(1).map_or(vec![COIN_KEY_PREFIX + 1], key);
         let records = self.snapshot.range(&key(first), Some(&end))?;
+        Ok(CoinsIter { records, key: self.key, plain: Vec::new(), dir: self.dir.clone() })
+    }
+
+    /// The coins of one transaction.
+    ///
+    /// # Errors
+    ///
+    /// As [`CoinsView::coins`].
+    pub fn coins_of(&self, txid: &Txid) -> Result<CoinsIter> {
+        let first = [&[COIN_KEY_PREFIX][..], txid.as_bytes()].concat();
+        // VARINTs of 32 bits begin with less than this byte.
+        let end = [&first[..], &[u8::MAX]].concat();
+        let records = self.snapshot.range(&first, Some(&end))?;
         Ok(CoinsIter { records, key: self.key, plain: Vec::new(), dir: self.dir.clone() })
     }
 

@@ -51,6 +51,14 @@ fn scan_of_an_undamaged_file_finds_all_blocks() {
                 assert_eq!(found.location, BlockAt { file: 0, offset, size: block.len() as u32 }, "{row}");
                 let pos = found.location.file_pos().unwrap();
                 assert_eq!(files.read_block(pos).unwrap(), *block, "{row}");
+                let part = |from: usize, bytes: usize| files.read_block_part(pos, from, bytes).unwrap();
+                for (from, bytes) in [(0, 1), (3, 80), (0, block.len()), (block.len() - 1, 1)] {
+                    assert_eq!(part(from, bytes).as_deref(), Some(&block[from..from + bytes]), "{row}: {from}+{bytes}");
+                }
+                for (from, bytes) in [(0, 0), (0, block.len() + 1), (block.len(), 1), (usize::MAX, 1), (1, usize::MAX)]
+                {
+                    assert_eq!(part(from, bytes), None, "{row}: {from}+{bytes}");
+                }
                 assert_eq!(files.probe(pos).unwrap(), Some(*found), "{row}");
                 assert_eq!(files.probe(FilePos { offset: pos.offset + 1, ..pos }).unwrap(), None, "{row}");
                 offset += block.len() as u64 + 8;

@@ -1,0 +1,43 @@
+//! What txindex says of a transaction: the places where it may lie. Whether it does is the reader's to see.
+
+use super::stored_secret;
+use crate::fault::Fault;
+use indexes::txindex::{self, DiskTxPos};
+use primitives::{BlockHash, Txid};
+use store::indexes::IndexDb;
+
+/// Where a transaction may lie: of different ids the first bits may be the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TxPlace {
+    /// Goes up with each block that the index took in.
+    pub(crate) sequence: u32,
+    /// Its block.
+    pub(crate) block: BlockHash,
+    /// Offset in that block, in bytes.
+    pub(crate) offset: usize,
+}
+
+/// The places that entries of the newest format name, and that of an entry of the older one.
+///
+/// # Errors
+///
+/// A damaged record or table, or what the system says.
+pub(crate) fn tx_places(db: &IndexDb, txid: &Txid) -> Result<(Vec<TxPlace>, Option<DiskTxPos>), Fault> {
+    let mut places = Vec::new();
+    let is_use = db.get(txindex::NEXT_SEQUENCE)?.is_some();
+    if let Some(salt) = stored_secret(db, txindex::SALT, is_use)? {
+        let mut records = db.with_prefix(&txindex::key_prefix(salt, txid))?;
+        while let Some((key, _)) = records.next_record()? {
+            let bad = |why: String| Fault::from(db.bad_record(&key, "the place of a transaction", why));
+            let (sequence, offset) = txindex::decode_key(&key).map_err(|why| bad(why.to_string()))?;
+            let hash = db.get(&txindex::sequence_key(sequence))?.and_then(|hash| hash.try_into().ok());
+            let hash = hash.ok_or_else(|| bad(format!("block number {sequence}, which is not there")))?;
+            places.push(TxPlace { sequence, block: BlockHash::from_bytes(hash), offset: offset as usize });
+        }
+    }
+    let key = txindex::legacy_key(txid);
+    let legacy = db.get(&key)?.map(|value| {
+        DiskTxPos::decode(&value).map_err(|why| db.bad_record(&key, "the place of the transaction", why.to_string()))
+    });
+    Ok((places, legacy.transpose()?))
+}
