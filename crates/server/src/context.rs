@@ -2,6 +2,7 @@
 
 use crate::error::RpcError;
 use crate::registry::Registry;
+use crate::scan::Scan;
 use crate::settings::{THREADS, WORK_QUEUE};
 use node::Fault;
 use node::handle::{Handle, Live, Quiet};
@@ -34,6 +35,8 @@ pub struct Context {
     pub registry: Registry,
     /// What the program gives.
     pub program: Program,
+    /// The search of the coins that runs.
+    pub scan: Scan,
     active: Mutex<BTreeMap<u64, (String, Instant)>>,
     next_active: AtomicU64,
     stopping: AtomicBool,
@@ -50,6 +53,7 @@ impl Context {
             handle,
             registry,
             program,
+            scan: Scan::default(),
             active: Mutex::default(),
             next_active: AtomicU64::new(0),
             stopping: AtomicBool::new(false),

@@ -8,6 +8,7 @@ use crate::execute::execute;
 use crate::guard;
 use crate::pages;
 use crate::plain::{no_store, plain};
+use crate::rest;
 use crate::settings::Settings;
 use axum::Router;
 use axum::body::to_bytes;
@@ -36,12 +37,17 @@ const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 pub(crate) fn router(settings: &Arc<Settings>, context: &Arc<Context>) -> io::Result<Router> {
     let app = Arc::new(App::new(context.clone(), settings.clone())?);
     let open = pages::routes().layer(middleware::from_fn(guard::check));
-    let router = Router::new().route("/", any(root)).merge(open).fallback(not_found);
+    let rest = if settings.rest { rest::routes() } else { Router::new() };
+    let router = Router::new().route("/", any(root)).merge(open).merge(rest).fallback(not_found);
     Ok(router.with_state(app))
 }
 
-async fn not_found() -> Response {
-    no_store(plain(StatusCode::NOT_FOUND, ""))
+/// A path that there is not. Core's answers without a type of their own have this one.
+pub(crate) async fn not_found() -> Response {
+    let mut response = no_store(plain(StatusCode::NOT_FOUND, ""));
+    let kind = HeaderValue::from_static("text/html; charset=ISO-8859-1");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -82,7 +88,7 @@ fn unauthorized() -> Response {
 }
 
 /// The body, in the time that there is for it.
-async fn read_body(app: &App, request: Request) -> Result<Vec<u8>, Response> {
+pub(crate) async fn read_body(app: &App, request: Request) -> Result<Vec<u8>, Response> {
     let too_large = || no_store(plain(StatusCode::PAYLOAD_TOO_LARGE, ""));
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());

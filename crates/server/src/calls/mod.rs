@@ -1,12 +1,15 @@
 //! The calls, by what they are about.
 
-mod block;
+pub(crate) mod block;
 mod chain;
+pub(crate) mod coins;
 mod control;
 mod deployments;
+pub(crate) mod indexed;
 mod info;
 mod mining;
 mod program;
+pub(crate) mod transaction;
 pub mod view;
 mod waits;
 
@@ -14,6 +17,17 @@ use crate::registry::Call;
 
 /// All calls.
 pub fn all() -> Vec<Call> {
-    [chain::CALLS, control::CALLS, deployments::CALLS, info::CALLS, mining::CALLS, program::CALLS, waits::CALLS]
-        .concat()
+    [
+        block::CALLS,
+        chain::CALLS,
+        coins::CALLS,
+        control::CALLS,
+        deployments::CALLS,
+        info::CALLS,
+        mining::CALLS,
+        program::CALLS,
+        transaction::CALLS,
+        waits::CALLS,
+    ]
+    .concat()
 }

@@ -1,0 +1,295 @@
+//! Calls about the coins: one, all of them counted, all of them searched. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
+//!
+//! Core commits what is connected, and reads a snapshot of the database; so does this. The job goes on meanwhile.
+
+use super::indexed::is_index_ready;
+use super::view::by_hash_or_height;
+use crate::args::{self, Args};
+use crate::context::Context;
+use crate::descriptor::{self, Range};
+use crate::error::{Code, RpcError};
+use crate::json::Json;
+use crate::output::Prefixes;
+use crate::registry::{Arg, Call, Kind, Run};
+use crate::scan::{Needles, put_found};
+use crate::text::JsonText;
+use crate::tx_json::put_script_of_coin;
+use indexes::IndexKind;
+use indexes::coinstats::{StatsRow, Totals};
+use node::handle::{Live, set_info};
+use node::options::SetHash;
+use node::tree::NodeId;
+use primitives::{BlockHash, CoinRef, Hash256, Height, OutPoint};
+use store::chainstate::CoinsView;
+
+/// These calls.
+pub(super) const CALLS: &[Call] = &[
+    Call {
+        category: "blockchain",
+        name: "gettxout",
+        about: "Returns details about an unspent transaction output.",
+        args: &[
+            Arg::needed("txid", Kind::Str, "The transaction id"),
+            Arg::needed("n", Kind::Num, "vout number"),
+            Arg::optional("include_mempool", Kind::Bool, "Without meaning: there is no mempool"),
+        ],
+        run: Run::Now(get_tx_out),
+    },
+    Call {
+        category: "blockchain",
+        name: "gettxoutsetinfo",
+        about: "Returns statistics about the unspent transaction output set.\n\
+                Note this call may take some time if you are not using coinstatsindex.",
+        args: &[
+            Arg::optional("hash_type", Kind::Str, "'hash_serialized_3' (the default), 'muhash' or 'none'"),
+            Arg::optional("hash_or_height", Kind::Num, "The block hash or height (only available with coinstatsindex)")
+                .unchecked(),
+            Arg::optional("use_index", Kind::Bool, "Use coinstatsindex, if available"),
+        ],
+        run: Run::Now(get_tx_out_set_info),
+    },
+    Call {
+        category: "blockchain",
+        name: "scantxoutset",
+        about: "Scans the unspent transaction output set for entries that match certain output descriptors.\n\
+                \"start\" starts a scan, \"abort\" ends one that runs, \"status\" says how far one is.",
+        args: &[
+            Arg::needed("action", Kind::Str, "start, abort or status"),
+            Arg::optional("scanobjects", Kind::Arr, "Descriptors, or objects with desc and range"),
+        ],
+        run: Run::Now(scan_tx_out_set),
+    },
+];
+
+fn get_tx_out(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let txid = args.txid(0, "txid")?;
+    let vout = args::int::<u32>(args.get(1))?;
+    args.bool_or(2, true)?;
+    let live = context.live()?;
+    let (stored, tip) = context.ask(move |quiet| Ok((quiet.coin(&OutPoint { txid, vout })?, quiet.tip())))?;
+    let Some(stored) = stored else { return Ok(Json::Null) };
+    let coin = decoded(&stored)?;
+    let height = live.index.headers().height(tip.0);
+    let mut json = JsonText::new();
+    json.open();
+    json.key("bestblock").hash(&tip.1.to_hash256());
+    json.key("confirmations").number(u64::from(height.blocks_above(coin.height)) + 1);
+    json.key("value").amount(coin.value);
+    put_script_of_coin(&mut json, &coin, &Prefixes::of(live.params().chain), &mut Vec::new());
+    json.key("coinbase").bool(coin.coinbase);
+    json.close();
+    Ok(json.into_json())
+}
+
+/// A stored coin.
+///
+/// # Errors
+///
+/// The table holds something else.
+pub(crate) fn decoded(stored: &[u8]) -> Result<CoinRef<'_>, RpcError> {
+    CoinRef::decode(stored)
+        .map_err(|why| RpcError::new(Code::Internal, format!("a stored coin does not deserialize: {why}")))
+}
+
+/// The coins of the tip as they are now, and that tip.
+struct Snapshot {
+    coins: CoinsView,
+    tip: NodeId,
+    best: BlockHash,
+    height: Height,
+}
+
+fn snapshot(context: &Context, live: &Live) -> Result<Snapshot, RpcError> {
+    let (coins, (tip, best)) = context.ask(|quiet| Ok((quiet.coins()?, quiet.tip())))?;
+    Ok(Snapshot { coins, tip, best, height: live.index.headers().height(tip) })
+}
+
+/// Threads for a whole set: beside a sync that catches up the processors are the sync's.
+fn threads(context: &Context, live: &Live) -> usize {
+    let is_busy = !context.program.is_served && context.handle.is_initial_download(live);
+    if is_busy { 1 } else { live.options.par }
+}
+
+fn get_tx_out_set_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let hash = match args.maybe_text(0)?.unwrap_or("hash_serialized_3") {
+        "hash_serialized_3" => SetHash::Serialized,
+        "muhash" => SetHash::Muhash,
+        "none" => SetHash::None,
+        other => return Err(RpcError::parameter(format!("'{other}' is not a valid hash_type"))),
+    };
+    let use_index = args.bool_or(2, true)?;
+    let live = context.live()?;
+    let has_index = live.has_index(IndexKind::CoinStats);
+    let mut wanted = None;
+    if args.is_given(1) {
+        if !has_index {
+            return Err(RpcError::parameter("Querying specific block heights requires coinstatsindex"));
+        }
+        if hash == SetHash::Serialized {
+            let why = "hash_serialized_3 hash type cannot be queried for a specific block";
+            return Err(RpcError::parameter(why));
+        }
+        if !use_index {
+            return Err(RpcError::parameter("Cannot set use_index to false when querying for a specific block"));
+        }
+        wanted = Some(by_hash_or_height(&live, args.get(1))?);
+    }
+    if use_index && has_index {
+        let is_ready = is_index_ready(context, &live, IndexKind::CoinStats)?;
+        if let Some(id) = wanted.filter(|_| !is_ready) {
+            check_reached(&live, id)?;
+        }
+        if hash != SetHash::Serialized {
+            let id = wanted.unwrap_or_else(|| live.index.read().tip());
+            return set_at(&live, id, hash);
+        }
+    }
+    let at = snapshot(context, &live)?;
+    let info = set_info(&at.coins, hash, threads(context, &live))?;
+    let fields = Json::object()
+        .put("height", at.height)
+        .put("bestblock", at.best)
+        .put("txouts", info.txouts)
+        .put("bogosize", info.bogosize);
+    let fields = fields.put_some(info.hash.map_or("", |(name, _)| name), info.hash.map(|(_, hash)| hash));
+    Ok(fields
+        .put("total_amount", Json::amount(info.total_amount))
+        .put("transactions", info.transactions)
+        .put("disk_size", info.disk_size)
+        .end())
+}
+
+/// Says no where an index that is being made has not come to this block yet.
+fn check_reached(live: &Live, id: NodeId) -> Result<(), RpcError> {
+    let best = live.indexed_tip(IndexKind::CoinStats)?;
+    let tree = live.index.headers();
+    let reached = best.map_or(0, |best| tree.height(best).to_u32());
+    if best.is_none() || tree.height(id).to_u32() > reached {
+        let why = format!("Unable to get data because coinstatsindex is still syncing. Current height: {reached}");
+        return Err(RpcError::new(Code::Internal, why));
+    }
+    Ok(())
+}
+
+/// The set at a block, of coinstatsindex, and what that block changed.
+fn set_at(live: &Live, id: NodeId, hash: SetHash) -> Result<Json, RpcError> {
+    let unreadable = || RpcError::new(Code::Internal, "Unable to read UTXO set");
+    let (height, best, parent) = {
+        let tree = live.index.headers();
+        (tree.height(id), tree.hash(id), tree.parent(id))
+    };
+    let row = live.set_stats(id)?.ok_or_else(unreadable)?;
+    let before = match parent {
+        Some(parent) => live.set_stats(parent)?.ok_or_else(unreadable)?,
+        None => StatsRow { muhash: Hash256::ZERO, totals: Totals::default() },
+    };
+    let (now, before) = (&row.totals, &before.totals);
+    // Sums of a block are below all money there is: what two rows of a sound index differ by.
+    let grown = |now: u128, before: u128| Json::amount(now.wrapping_sub(before) as u64 as i64);
+    let more = |now: i64, before: i64| Json::amount(now.wrapping_sub(before));
+    let unspendables = Json::object()
+        .put("genesis_block", more(now.genesis, before.genesis))
+        .put("bip30", more(now.repeated, before.repeated))
+        .put("scripts", more(now.scripts, before.scripts))
+        .put("unclaimed_rewards", more(now.unclaimed, before.unclaimed));
+    let block_info = Json::object()
+        .put("prevout_spent", grown(now.prevouts, before.prevouts))
+        .put("coinbase", grown(now.coinbase, before.coinbase))
+        .put("new_outputs_ex_coinbase", grown(now.new_outputs, before.new_outputs))
+        .put("unspendable", more(now.unspendable(), before.unspendable()))
+        .put("unspendables", unspendables.end());
+    Ok(Json::object()
+        .put("height", height)
+        .put("bestblock", best)
+        .put("txouts", now.outputs)
+        .put("bogosize", now.bogosize)
+        .put_some("muhash", (hash == SetHash::Muhash).then_some(row.muhash))
+        .put("total_amount", Json::amount(now.amount))
+        .put("total_unspendable_amount", Json::amount(now.unspendable()))
+        .put("block_info", block_info.end())
+        .end())
+}
+
+/// Descriptors and ranges of a request. Source: Core's `EvalDescriptorStringOrObject`.
+fn scan_object(value: &Json, prefixes: &Prefixes, needles: &mut Needles) -> Result<(), RpcError> {
+    let (text, range) = match value {
+        Json::Str(text) => (&text[..], Range::default()),
+        Json::Obj(_) => {
+            let desc = value.field("desc").filter(|desc| !desc.is_null());
+            let desc = desc.ok_or_else(|| RpcError::parameter("Descriptor needs to be provided in scan object"))?;
+            let range = value.field("range").filter(|range| !range.is_null());
+            (args::text(desc)?, range.map(parse_range).transpose()?.unwrap_or_default())
+        }
+        _ => return Err(RpcError::parameter("Scan object needs to be either a string or an object")),
+    };
+    let expanded = descriptor::expand(text, range, prefixes).map_err(RpcError::not_found)?;
+    needles.add(expanded, prefixes);
+    Ok(())
+}
+
+/// The end of a range, or both ends. Source: Core's `ParseDescriptorRange`.
+fn parse_range(value: &Json) -> Result<Range, RpcError> {
+    let is_number = |value: &Json| matches!(value, Json::Int(_) | Json::Num(_));
+    let (first, last): (i64, i64) = match value {
+        Json::Arr(both) if both.len() == 2 && both.iter().all(is_number) => {
+            (args::int(&both[0])?, args::int(&both[1])?)
+        }
+        value if is_number(value) => (0, args::int(value)?),
+        _ => return Err(RpcError::parameter("Range must be specified as end or as [begin,end]")),
+    };
+    if matches!(value, Json::Arr(_)) && first > last {
+        return Err(RpcError::parameter("Range specified as [begin,end] must not have begin after end"));
+    }
+    if first < 0 {
+        return Err(RpcError::parameter("Range should be greater or equal than 0"));
+    }
+    if last >> 31 != 0 {
+        return Err(RpcError::parameter("End of range is too high"));
+    }
+    if last >= first + RANGE_MAX {
+        return Err(RpcError::parameter("Range is too large"));
+    }
+    Ok(Range { first: first as u32, last: last.max(0) as u32 })
+}
+
+/// Most positions of a range. Source: Core's `ParseDescriptorRange`.
+const RANGE_MAX: i64 = 1_000_000;
+
+fn scan_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let scan = &context.scan;
+    match args.text(0)? {
+        "status" => Ok(match scan.progress() {
+            Some(percent) => Json::object().put("progress", percent).end(),
+            None => Json::Null,
+        }),
+        "abort" => Ok(Json::Bool(scan.abort())),
+        "start" => {
+            let turn = scan
+                .begin()
+                .ok_or_else(|| RpcError::parameter("Scan already in progress, use action \"abort\" or \"status\""))?;
+            if !args.is_given(1) {
+                return Err(RpcError::misc("scanobjects argument is required for the start action"));
+            }
+            let live = context.live()?;
+            let prefixes = Prefixes::of(live.params().chain);
+            let mut needles = Needles::default();
+            args.list(1)?.iter().try_for_each(|value| scan_object(value, &prefixes, &mut needles))?;
+            let at = snapshot(context, &live)?;
+            let found = turn.search(&at.coins, &needles, || context.is_stopping())?;
+            let blocks: Vec<BlockHash> = {
+                let tree = live.index.headers();
+                found.coins.iter().map(|coin| tree.hash(tree.ancestor(at.tip, coin.height))).collect()
+            };
+            let mut json = JsonText::new();
+            json.open();
+            json.key("success").bool(found.is_complete);
+            json.key("txouts").number(found.looked_at);
+            json.key("height").number(u64::from(at.height.to_u32()));
+            json.key("bestblock").hash(&at.best.to_hash256());
+            put_found(&mut json, &found, &blocks, at.height);
+            json.close();
+            Ok(json.into_json())
+        }
+        other => Err(RpcError::parameter(format!("Invalid action '{other}'"))),
+    }
+}

@@ -1,0 +1,29 @@
+//! Whether an optional index answers for the tip.
+//!
+//! Source: Bitcoin Core b88bffe, `BaseIndex::BlockUntilSyncedToCurrentChain`, which waits for the last blocks' notifications;
+//! here the job commits them, unless it is busy with the initial block download.
+
+use crate::context::Context;
+use crate::error::RpcError;
+use indexes::IndexKind;
+use node::handle::Live;
+
+/// Whether the index stands at the tip, after it had the chance to.
+///
+/// # Errors
+///
+/// A damaged index, or the job ended.
+pub(crate) fn is_index_ready(context: &Context, live: &Live, kind: IndexKind) -> Result<bool, RpcError> {
+    let stands = || -> Result<bool, RpcError> {
+        let best = live.indexed_tip(kind)?;
+        Ok(best.is_some_and(|best| best == live.index.read().tip()))
+    };
+    if stands()? {
+        return Ok(true);
+    }
+    if !context.program.is_served && context.handle.is_initial_download(live) {
+        return Ok(false);
+    }
+    context.ask(|quiet| quiet.flush())?;
+    stands()
+}

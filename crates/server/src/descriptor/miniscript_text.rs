@@ -1,0 +1,137 @@
+//! Witness scripts that are miniscript: as text, and from it. By the crate `miniscript`, whose keys are made here.
+//!
+//! Source: BIP-0379; Bitcoin Core b88bffe, script/miniscript.h, `KeyParser` in script/descriptor.cpp.
+//! Absent: miniscript in `tr()`, and Core's reasons why one is not sane.
+
+use super::expand::noted;
+use super::infer::Known;
+use super::key::{Key, Place, parse_key};
+use crate::output::Prefixes;
+use bitcoin::{PublicKey, Script};
+use miniscript::{Miniscript, Segwitv0, TranslateErr, Translator, hash256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A witness script whose keys are expressions.
+#[derive(Clone, Debug)]
+pub(super) struct WitnessScript {
+    script: Miniscript<String, Segwitv0>,
+    keys: Arc<BTreeMap<String, Key>>,
+}
+
+/// Replaces keys by others; hashes stay.
+struct Keys<F>(F);
+
+macro_rules! hashes_stay {
+    ($($name:ident: $hash:ty => $out:ty),*) => {
+        $(fn $name(&mut self, hash: &$hash) -> Result<$out, ()> {
+            hash.to_string().parse().map_err(|_| ())
+        })*
+    };
+}
+
+impl<F: FnMut(&str) -> Option<PublicKey>> Translator<String> for Keys<F> {
+    type TargetPk = PublicKey;
+    type Error = ();
+
+    fn pk(&mut self, key: &String) -> Result<PublicKey, ()> {
+        (self.0)(key).ok_or(())
+    }
+
+    hashes_stay! {
+        sha256: String => bitcoin::hashes::sha256::Hash, hash256: String => hash256::Hash,
+        ripemd160: String => bitcoin::hashes::ripemd160::Hash, hash160: String => bitcoin::hashes::hash160::Hash
+    }
+}
+
+/// Shows keys as text.
+struct Shown<F>(F);
+
+impl<F: Fn(&[u8]) -> String> Translator<PublicKey> for Shown<F> {
+    type TargetPk = String;
+    type Error = ();
+
+    fn pk(&mut self, key: &PublicKey) -> Result<String, ()> {
+        Ok((self.0)(&key.to_bytes()))
+    }
+
+    hashes_stay! {
+        sha256: bitcoin::hashes::sha256::Hash => String, hash256: hash256::Hash => String,
+        ripemd160: bitcoin::hashes::ripemd160::Hash => String, hash160: bitcoin::hashes::hash160::Hash => String
+    }
+}
+
+/// The text of a script that is sane miniscript; `show` shows a key. Keys of which only the hash is there have no text.
+pub(super) fn of_script(script: &[u8], show: impl Fn(&[u8]) -> String) -> Option<String> {
+    let found = Miniscript::<PublicKey, Segwitv0>::decode(Script::from_bytes(script)).ok()?;
+    let shown = found.translate_pk(&mut Shown(show)).ok()?.to_string();
+    (!shown.contains("expr_raw_pkh")).then_some(shown)
+}
+
+/// Reads a witness script; `None` where the text is no miniscript at all.
+pub(super) fn parse(text: &str, place: Place, prefixes: &Prefixes) -> Option<Result<Vec<WitnessScript>, String>> {
+    if place != Place::P2wsh {
+        return None;
+    }
+    let script = Miniscript::<String, Segwitv0>::from_str_insane(text).ok()?;
+    let mut lists = BTreeMap::new();
+    for name in script.iter_pk() {
+        match parse_key(&name, place, prefixes) {
+            Ok(keys) => drop(lists.insert(name, keys)),
+            Err(why) => return Some(Err(why)),
+        }
+    }
+    if script.sanity_check().is_err() {
+        return Some(Err(format!("{text} is not sane")));
+    }
+    let count = lists.values().map(Vec::len).max().unwrap_or(1);
+    if lists.values().any(|keys| keys.len() != 1 && keys.len() != count) {
+        return Some(Err("Miniscript: Multipath derivation paths have mismatched lengths".into()));
+    }
+    let choice = |at: usize| {
+        let keys = lists.iter().map(|(name, keys)| (name.clone(), keys[at.min(keys.len() - 1)].clone())).collect();
+        WitnessScript { script: script.clone(), keys: Arc::new(keys) }
+    };
+    Some(Ok((0..count).map(choice).collect()))
+}
+
+impl WitnessScript {
+    /// Whether a key stands for many.
+    pub(super) fn is_ranged(&self) -> bool {
+        self.keys.values().any(Key::is_ranged)
+    }
+
+    /// The script at a position; `None` where a private key is missing.
+    pub(super) fn at(&self, position: u32, known: &mut Known) -> Option<Vec<u8>> {
+        let mut key = |name: &str| {
+            let key = noted(self.keys.get(name)?, position, known)?;
+            PublicKey::from_slice(&key).ok()
+        };
+        let script = self.script.translate_pk(&mut Keys(&mut key));
+        let script = script.map_err(|why| matches!(why, TranslateErr::TranslatorErr(()))).ok()?;
+        Some(script.encode().into_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consensus::Chain;
+    use primitives::hex;
+
+    /// From Core's functional test rpc_decodescript.py.
+    #[test]
+    fn scripts_are_shown_as_in_core() {
+        let show = |key: &[u8]| hex::encode(key);
+        let text = |script: &str| of_script(&hex::decode(script).unwrap(), show);
+        let htlc = "82012088a914ffffffffffffffffffffffffffffffffffffffff88210250929b74c1a04954b78b4b6035e97a5e078a5a0f28ec96d547bfee9ace803ac0ad51b2";
+        let want = "and_v(and_v(v:hash160(ffffffffffffffffffffffffffffffffffffffff),v:pk(0250929b74c1a04954b78b4b6035e97a5e078a5a0f28ec96d547bfee9ace803ac0)),older(1))";
+        assert_eq!(text(htlc).as_deref(), Some(want));
+        // Without VERIFY.
+        let bad = "82012088a914ffffffffffffffffffffffffffffffffffffffff882102ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffacb2";
+        assert_eq!(text(bad), None);
+        assert_eq!(text("51"), None);
+        let parsed = parse(want, Place::P2wsh, &Prefixes::of(Chain::Regtest)).unwrap().unwrap();
+        assert_eq!(hex::encode(&parsed[0].at(0, &mut Known::default()).unwrap()), htlc);
+    }
+}

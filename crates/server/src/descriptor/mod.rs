@@ -1,0 +1,13 @@
+//! Output descriptors: of a script, and the scripts that one stands for.
+//!
+//! Source: BIP-0380 to 0386; Bitcoin Core b88bffe, script/descriptor.cpp.
+
+pub mod checksum;
+mod expand;
+pub mod infer;
+mod key;
+mod miniscript_text;
+mod parse;
+
+pub use expand::{Expanded, Range, expand};
+pub use infer::{Known, hash160, infer, put_descriptor};
