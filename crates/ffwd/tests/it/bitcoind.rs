@@ -112,6 +112,11 @@ impl Bitcoind {
         self.ask(words).unwrap_or_else(|why| panic!("{words:?}: {why}: {}", self.last_words()))
     }
 
+    /// Where it answers.
+    pub(crate) fn rpc_port(&self) -> u16 {
+        self.rpc_port
+    }
+
     /// Makes blocks that anyone may spend.
     pub(crate) fn generate(&self, count: u32) {
         self.rpc(&["generatetodescriptor", &count.to_string(), "raw(51)"]);

@@ -26,6 +26,7 @@ mod others;
 mod peers_core;
 mod prune;
 mod run;
+mod same_answers;
 mod sets;
 mod snapshots;
 mod spelling;
