@@ -18,8 +18,8 @@
 mod app;
 pub mod args;
 mod auth;
-mod block_json;
 pub mod block_stats;
+mod body;
 pub mod calls;
 mod connections;
 pub mod context;

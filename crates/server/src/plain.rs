@@ -17,3 +17,11 @@ pub(crate) fn no_store(mut response: Response) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
+
+/// A path that there is not. Core's answers without a type of their own have this one.
+pub(crate) async fn not_found() -> Response {
+    let mut response = no_store(plain(StatusCode::NOT_FOUND, ""));
+    let kind = HeaderValue::from_static("text/html; charset=ISO-8859-1");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}

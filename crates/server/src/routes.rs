@@ -3,15 +3,15 @@
 //! Statuses and texts are those of Core (b88bffe, httprpc.cpp, `HTTPReq_JSONRPC`; httpserver.cpp).
 
 use crate::app::App;
+use crate::body::read_body;
 use crate::context::Context;
 use crate::execute::execute;
 use crate::guard;
 use crate::pages;
-use crate::plain::{no_store, plain};
+use crate::plain::{no_store, not_found, plain};
 use crate::rest;
 use crate::settings::Settings;
 use axum::Router;
-use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware;
@@ -20,12 +20,8 @@ use axum::routing::any;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-/// Bytes of a body. Source: Core's `MAX_BODY_SIZE`.
-const BODY_BYTES_MAX: usize = 32 << 20;
-/// Bytes of a body of which there may be one for each connection.
-const BODY_BYTES_SHORT: usize = 1 << 20;
 /// What a wrong password costs. Source: Core's `HTTPReq_JSONRPC`.
 const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 
@@ -40,14 +36,6 @@ pub(crate) fn router(settings: &Arc<Settings>, context: &Arc<Context>) -> io::Re
     let rest = if settings.rest { rest::routes() } else { Router::new() };
     let router = Router::new().route("/", any(root)).merge(open).merge(rest).fallback(not_found);
     Ok(router.with_state(app))
-}
-
-/// A path that there is not. Core's answers without a type of their own have this one.
-pub(crate) async fn not_found() -> Response {
-    let mut response = no_store(plain(StatusCode::NOT_FOUND, ""));
-    let kind = HeaderValue::from_static("text/html; charset=ISO-8859-1");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
 }
 
 async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -85,26 +73,4 @@ fn unauthorized() -> Response {
     let mut response = plain(StatusCode::UNAUTHORIZED, "");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"jsonrpc\""));
     response
-}
-
-/// The body, in the time that there is for it.
-pub(crate) async fn read_body(app: &App, request: Request) -> Result<Vec<u8>, Response> {
-    let too_large = || no_store(plain(StatusCode::PAYLOAD_TOO_LARGE, ""));
-    let length = request.headers().get(header::CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > BODY_BYTES_MAX) {
-        return Err(too_large());
-    }
-    let is_short = length.is_some_and(|length| length <= BODY_BYTES_SHORT);
-    let read = async {
-        let permit = if is_short { None } else { Some(app.long_bodies.acquire().await) };
-        let body = to_bytes(request.into_body(), BODY_BYTES_MAX).await;
-        drop(permit);
-        body
-    };
-    match timeout(app.settings.timeout, read).await {
-        Ok(Ok(body)) => Ok(body.into()),
-        Ok(Err(_)) => Err(too_large()),
-        Err(_) => Err(no_store(plain(StatusCode::REQUEST_TIMEOUT, ""))),
-    }
 }

@@ -1,9 +1,9 @@
 //! Calls about one block: its contents, its figures, its filter. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
 
+use super::block_json::{Transactions, block_json};
 use super::indexed::is_index_ready;
 use super::view::{HeaderView, block_bytes, by_hash_or_height, known_block};
 use crate::args::Args;
-use crate::block_json::{Transactions, block_json};
 use crate::block_stats::{About, block_stats, select};
 use crate::context::Context;
 use crate::error::{Code, RpcError};

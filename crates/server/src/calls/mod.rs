@@ -1,6 +1,7 @@
 //! The calls, by what they are about.
 
 pub(crate) mod block;
+pub(crate) mod block_json;
 mod chain;
 pub(crate) mod coins;
 mod control;

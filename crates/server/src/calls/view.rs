@@ -127,7 +127,6 @@ pub fn not_found() -> RpcError {
 /// # Errors
 ///
 /// Core's. Source: `ParseHashOrHeight`.
-
 pub fn by_hash_or_height(live: &Live, value: &Json) -> Result<NodeId, RpcError> {
     if !matches!(value, Json::Int(_) | Json::Num(_)) {
         let hash = crate::args::hash(value, "hash_or_height")?;

@@ -80,7 +80,7 @@ pub fn put_checksum(out: &mut Vec<u8>, start: usize) {
 mod tests {
     use super::*;
 
-    /// From Core's functional tests rpc_scantxoutset.py, rpc_decodescript.py, and doc/descriptors.md.
+    /// From Core's functional tests rpc_scantxoutset, rpc_decodescript.
     #[test]
     fn checksums_are_cores() {
         for descriptor in [

@@ -3,8 +3,8 @@
 //! Source: Bitcoin Core b88bffe, script/descriptor.cpp, `MakeScripts` of each descriptor; rpc/util.cpp,
 //! `EvalDescriptorStringOrObject`.
 
-use super::infer::{Known, hash160};
 use super::key::{Derived, Key, SECP};
+use super::known::{Known, hash160};
 use super::parse::{Descriptor, parse};
 use crate::output::Prefixes;
 use bitcoin::ScriptBuf;
@@ -83,12 +83,12 @@ impl Descriptor {
     fn scripts(&self, position: u32, known: &mut Known) -> Option<Vec<Vec<u8>>> {
         let one = |script: Vec<u8>| Some(vec![script]);
         match self {
-            Descriptor::Pk(key) => one(checksig(&noted(key, position, known)?)),
-            Descriptor::PkX(key) => one(checksig(&noted(key, position, known)?[1..])),
-            Descriptor::Pkh(key) => one(pay_to_key_hash(&noted(key, position, known)?)),
-            Descriptor::Wpkh(key) => one(witness_key_hash(&noted(key, position, known)?)),
+            Descriptor::Pk(key) => one(checksig(&key.noted(position, known)?)),
+            Descriptor::PkX(key) => one(checksig(&key.noted(position, known)?[1..])),
+            Descriptor::Pkh(key) => one(pay_to_key_hash(&key.noted(position, known)?)),
+            Descriptor::Wpkh(key) => one(witness_key_hash(&key.noted(position, known)?)),
             Descriptor::Combo(key) => {
-                let key = noted(key, position, known)?;
+                let key = key.noted(position, known)?;
                 let mut scripts = vec![checksig(&key), pay_to_key_hash(&key)];
                 if key.len() == 33 {
                     let inner = witness_key_hash(&key);
@@ -116,7 +116,7 @@ impl Descriptor {
                 Some(inner.iter().map(|inner| [&[0, 32], &sha256(inner)[..]].concat()).collect())
             }
             Descriptor::Tr(key, leaves) => one(taproot(key, leaves, position, known)?),
-            Descriptor::RawTr(key) => one([&[OP_1, 32], &noted(key, position, known)?[1..33]].concat()),
+            Descriptor::RawTr(key) => one([&[OP_1, 32], &key.noted(position, known)?[1..33]].concat()),
             Descriptor::Script(script) => one(script.clone()),
             Descriptor::Unused => Some(Vec::new()),
             Descriptor::Miniscript(script) => one(script.at(position, known)?),
@@ -145,16 +145,9 @@ fn shown_x_only(derived: &Derived) -> String {
     format!("{}{}", derived.origin, hex::encode(&derived.key[1..33]))
 }
 
-/// The key at a position, noted with its origin.
-pub(super) fn noted(key: &Key, position: u32, known: &mut Known) -> Option<Vec<u8>> {
-    let Derived { key, origin } = key.at(position)?;
-    known.add_key(&key, Some(origin));
-    Some(key)
-}
-
 /// Keys at a position, from byte `from` of each on.
 fn noted_all(keys: &[Key], position: u32, known: &mut Known, is_sorted: bool, from: usize) -> Option<Vec<Vec<u8>>> {
-    let keys = keys.iter().map(|key| noted(key, position, known).map(|key| key[from..].to_vec()));
+    let keys = keys.iter().map(|key| key.noted(position, known).map(|key| key[from..].to_vec()));
     let mut keys: Vec<Vec<u8>> = keys.collect::<Option<_>>()?;
     if is_sorted {
         keys.sort();
@@ -318,7 +311,7 @@ mod tests {
         let fingerprint = hex::encode(&hash160(&hex::decode(&format!("02{key}")).unwrap())[..4]);
         let want = text.replace(key, &format!("[{fingerprint}]{key}"));
         assert_eq!(shown.split('#').next(), Some(&want[..]));
-        // From Core's functional test rpc_scantxoutset.py.
+        // From Core's functional test rpc_scantxoutset.
         let tprv = "tprv8ZgxMBicQKsPd7Uf69XL1XwhmjHopUGep8GuEiJDZmbQz6o58LninorQAfcKZWARbtRtfnLcJ5MQ2AtHcQJCCRUcMRvmDUjyEmNUWwx8UbK";
         for (text, position, want) in [
             (

@@ -4,62 +4,12 @@
 //! the whole rule. Source: Bitcoin Core b88bffe, script/descriptor.cpp, `InferScript`.
 
 use super::checksum::put_checksum;
+use super::known::Known;
 use super::miniscript_text;
 use crate::output::solver::is_plain_key;
 use crate::output::{Payee, Prefixes};
 use crate::text::put_hex;
 use ripemd::{Digest, Ripemd160};
-use simd::sha256::sha256;
-use std::collections::BTreeMap;
-
-/// Where a key comes from: the fingerprint of its master key and the path from there, as `[fingerprint/path]`.
-pub type Origin = String;
-
-/// What is known beside a script. Hashes are of 20 bytes: `RIPEMD160(SHA256(..))`.
-#[derive(Clone, Default, Debug)]
-pub struct Known {
-    /// Keys and their origins, by hash.
-    pub keys: BTreeMap<[u8; 20], (Vec<u8>, Option<Origin>)>,
-    /// Scripts by hash.
-    pub scripts: BTreeMap<[u8; 20], Vec<u8>>,
-    /// What is inside `tr()`, by output key.
-    pub taproot: BTreeMap<[u8; 32], String>,
-}
-
-impl Known {
-    /// Adds a key.
-    pub fn add_key(&mut self, key: &[u8], origin: Option<Origin>) {
-        self.keys.insert(hash160(key), (key.to_vec(), origin));
-    }
-
-    /// Adds a script.
-    pub fn add_script(&mut self, script: &[u8]) {
-        self.scripts.insert(hash160(script), script.to_vec());
-    }
-
-    /// A key as a descriptor has it.
-    fn show(&self, key: &[u8]) -> String {
-        let origin = self.keys.get(&hash160(key)).and_then(|(_, origin)| origin.as_deref()).unwrap_or_default();
-        format!("{origin}{}", primitives::hex::encode(key))
-    }
-
-    /// A key of 32 bytes, of which both halves of the curve are looked for.
-    fn show_x_only(&self, key: &[u8; 32]) -> String {
-        let mut whole = [2; 33];
-        whole[1..].copy_from_slice(key);
-        let origins = [2, 3].map(|first| {
-            whole[0] = first;
-            self.keys.get(&hash160(&whole)).and_then(|(_, origin)| origin.clone())
-        });
-        let origin = origins.into_iter().flatten().next().unwrap_or_default();
-        format!("{origin}{}", primitives::hex::encode(key))
-    }
-}
-
-/// `RIPEMD160(SHA256(bytes))`.
-pub fn hash160(bytes: &[u8]) -> [u8; 20] {
-    Ripemd160::digest(sha256(bytes)).into()
-}
 
 /// Where a script stands in a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,8 +113,10 @@ fn infer_in(script: &[u8], place: Place, known: &Known) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::descriptor::hash160;
     use consensus::Chain;
     use primitives::hex;
+    use simd::sha256::sha256;
 
     fn both(script: &str) -> String {
         let (script, prefixes) = (hex::decode(script).unwrap(), Prefixes::of(Chain::Regtest));
@@ -184,24 +136,19 @@ mod tests {
             (format!("21{key}ac"), format!("pk({key})")),
             (format!("41{long}ac"), format!("pk({long})")),
             (format!("41{hybrid}ac"), format!("raw(41{hybrid}ac)")),
-            (format!("51{k}41{long}52ae", k = format!("21{key}")), format!("multi(1,{key},{long})")),
-            (format!("51{k}41{hybrid}52ae", k = format!("21{key}")), format!("raw(5121{key}41{hybrid}52ae)")),
+            (format!("5121{key}41{long}52ae"), format!("multi(1,{key},{long})")),
+            (format!("5121{key}41{hybrid}52ae"), format!("raw(5121{key}41{hybrid}52ae)")),
             (format!("5120{}", &key[2..]), format!("rawtr({})", &key[2..])),
-            (
-                format!("5120{}", "ff".repeat(32)),
-                "addr(bcrt1pllllllllllllllllllllllllllllllllllllllllllllllllllls43sa7h)".into(),
-            ),
+            (format!("5120{}", "ff".repeat(32)), "addr(bcrt1p".into()),
             ("51024e73".into(), "addr(bcrt1pfeesnyr2tx)".into()),
             ("6a".into(), "raw(6a)".into()),
             (String::new(), "raw()".into()),
-            (format!("76a914{h}88ac"), "addr(mwBXYxLHJoPvYC2LuWLNjBPuYrjXVAfCGV)".into()),
+            (format!("76a914{h}88ac"), "addr(m".into()),
         ] {
             let (body, sum) = both(&script).split_once('#').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
             assert_eq!(sum.len(), 8);
-            if !want.starts_with("addr(mw") && !want.starts_with("addr(bcrt1pll") {
-                assert_eq!(body, want, "{script}");
-            }
-            assert_eq!(body.starts_with("addr("), want.starts_with("addr("), "{script}");
+            // An address is tested where it is made.
+            assert!(body == want || (want.starts_with("addr(") && body.starts_with(&want)), "{script}: {body}");
         }
     }
 

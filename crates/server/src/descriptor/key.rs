@@ -3,7 +3,7 @@
 //! Source: Bitcoin Core b88bffe, script/descriptor.cpp, `ParsePubkey`, `ParsePubkeyInner`, `ParseKeyPath`,
 //! `BIP32PubkeyProvider`. Absent: `musig()`, which is refused by name.
 
-use super::infer::Origin;
+use super::known::{Known, Origin, hash160};
 use crate::output::Prefixes;
 use crate::output::address::decode_base58_check;
 use bitcoin::bip32::{ChildNumber, Xpriv, Xpub};
@@ -85,7 +85,7 @@ impl Key {
     pub(super) fn at(&self, position: u32) -> Option<Derived> {
         let (key, fingerprint, steps) = match &self.kind {
             Kind::Plain(key) => {
-                let hash = super::infer::hash160(key);
+                let hash = hash160(key);
                 (key.clone(), *hash.first_chunk().expect("20 bytes"), Vec::new())
             }
             Kind::Extended { xpub, xprv, path, children } => {
@@ -106,6 +106,15 @@ impl Key {
         whole.extend(steps);
         let path: String = whole.iter().map(|step| path_step(*step)).collect();
         Some(Derived { key, origin: format!("[{}{path}]", hex::encode(&fingerprint)) })
+    }
+}
+
+impl Key {
+    /// The key's bytes at a position, which are noted with their origin.
+    pub(super) fn noted(&self, position: u32, known: &mut Known) -> Option<Vec<u8>> {
+        let Derived { key, origin } = self.at(position)?;
+        known.add_key(&key, Some(origin));
+        Some(key)
     }
 }
 

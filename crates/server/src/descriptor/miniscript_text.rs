@@ -3,9 +3,8 @@
 //! Source: BIP-0379; Bitcoin Core b88bffe, script/miniscript.h, `KeyParser` in script/descriptor.cpp.
 //! Absent: miniscript in `tr()`, and Core's reasons why one is not sane.
 
-use super::expand::noted;
-use super::infer::Known;
 use super::key::{Key, Place, parse_key};
+use super::known::Known;
 use crate::output::Prefixes;
 use bitcoin::{PublicKey, Script};
 use miniscript::{Miniscript, Segwitv0, TranslateErr, Translator, hash256};
@@ -104,7 +103,7 @@ impl WitnessScript {
     /// The script at a position; `None` where a private key is missing.
     pub(super) fn at(&self, position: u32, known: &mut Known) -> Option<Vec<u8>> {
         let mut key = |name: &str| {
-            let key = noted(self.keys.get(name)?, position, known)?;
+            let key = self.keys.get(name)?.noted(position, known)?;
             PublicKey::from_slice(&key).ok()
         };
         let script = self.script.translate_pk(&mut Keys(&mut key));
@@ -119,7 +118,7 @@ mod tests {
     use consensus::Chain;
     use primitives::hex;
 
-    /// From Core's functional test rpc_decodescript.py.
+    /// From Core's functional test rpc_decodescript.
     #[test]
     fn scripts_are_shown_as_in_core() {
         let show = |key: &[u8]| hex::encode(key);

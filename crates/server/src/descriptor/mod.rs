@@ -6,8 +6,10 @@ pub mod checksum;
 mod expand;
 pub mod infer;
 mod key;
+mod known;
 mod miniscript_text;
 mod parse;
 
 pub use expand::{Expanded, Range, expand};
-pub use infer::{Known, hash160, infer, put_descriptor};
+pub use infer::{infer, put_descriptor};
+pub use known::{Known, Origin, hash160};

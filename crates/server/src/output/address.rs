@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use primitives::hex;
 
-    /// From Core's functional test rpc_validateaddress.py, and of data/key_io_valid.json one of each kind and network.
+    /// From Core's functional test rpc_validateaddress, and of data/key_io_valid.json one of each kind and network.
     #[test]
     fn addresses_are_cores_both_ways() {
         for (chain, address, script) in [
@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    /// From Core's functional tests rpc_validateaddress.py and rpc_invalid_address_message.py.
+    /// From Core's functional tests rpc_validateaddress and rpc_invalid_address_message.
     #[test]
     fn errors_are_cores() {
         let long = "1".repeat(10_000);

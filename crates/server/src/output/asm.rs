@@ -102,7 +102,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// From Core's functional test rpc_decodescript.py and script_tests.cpp, and bitcoind's decodescript at b88bffe.
+    /// From Core's functional test rpc_decodescript and script_tests.cpp, and bitcoind's decodescript at b88bffe.
     #[test]
     fn scripts_are_shown_as_in_core() {
         let signature = concat!(

@@ -323,7 +323,7 @@ mod tests {
         );
     }
 
-    /// From Core's bech32_tests.cpp (`bech32_testvectors_invalid`, `bech32m_testvectors_invalid`) and rpc_validateaddress.py.
+    /// From Core's bech32_tests.cpp (`bech32_testvectors_invalid`, `bech32m_testvectors_invalid`) and rpc_validateaddress.
     #[test]
     fn errors_are_located_as_in_core() {
         for (text, why, places) in [

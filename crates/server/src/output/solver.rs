@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(Payee::of(&script("60024e73")), Payee::WitnessUnknown(16, b"Ns"));
         assert_eq!(Payee::of(&script("6a0101")), Payee::NullData);
         assert_eq!(Payee::of(&[]), Payee::NonStandard);
-        let two = script(&format!("51{}41{}52ae", format!("21{key}"), hex::encode(&u)));
+        let two = script(&format!("5121{key}41{}52ae", hex::encode(&u)));
         assert_eq!(Payee::of(&two), Payee::Multisig(1, vec![&k, &u]));
         let many = script(&format!("0111{}0112ae", format!("21{key}").repeat(18)));
         assert_eq!(Payee::of(&many), Payee::Multisig(17, vec![&k; 18]));

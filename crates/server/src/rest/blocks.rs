@@ -2,8 +2,8 @@
 
 use super::{Answer, Format, IMMUTABLE, NO_STORE, Query, Refusal, Reply, bad, hash, header_count, integral, missing};
 use super::{no_format, parameter, split_format};
-use crate::block_json::Transactions;
 use crate::calls::block::shown_block;
+use crate::calls::block_json::Transactions;
 use crate::calls::view::HeaderView;
 use crate::context::Context;
 use crate::output::Prefixes;

@@ -9,17 +9,19 @@ mod coins;
 mod filters;
 
 use crate::app::App;
+use crate::body::read_body;
 use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::Json;
+use crate::plain::{no_store, plain};
 use crate::registry::Run;
-use crate::routes::read_body;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::any;
+use hyper::body::Body as _;
 use node::handle::Live;
 use primitives::{BlockHash, Hash256};
 use std::sync::Arc;
@@ -217,12 +219,20 @@ const HANDLERS: &[(&str, Handler)] = &[
 async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     let target = request.uri().path_and_query().map_or_else(String::new, |target| target.as_str().to_owned());
     let Some((prefix, handler)) = HANDLERS.iter().find(|(prefix, _)| target.starts_with(prefix)) else {
-        return crate::routes::not_found().await;
+        return crate::plain::not_found().await;
     };
-    let body = match read_body(&app, request).await {
+    if app.context.is_crowded() {
+        return no_store(plain(StatusCode::SERVICE_UNAVAILABLE, "Work queue depth exceeded"));
+    }
+    let body = match request.body().is_end_stream() {
+        true => Ok(Vec::new()),
+        false => read_body(&app, request).await,
+    };
+    let body = match body {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
+    let Some(_place) = app.context.place().await else { return crate::plain::not_found().await };
     let context = app.context.clone();
     let done = spawn_blocking(move || {
         let live = context.live().map_err(|why| Refusal {

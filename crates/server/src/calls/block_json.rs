@@ -2,7 +2,7 @@
 //!
 //! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `blockToJSON`, `coinbaseTxToJSON`.
 
-use crate::calls::view::HeaderView;
+use super::view::HeaderView;
 use crate::output::Prefixes;
 use crate::text::JsonText;
 use crate::tx_json::{Details, FeeOutOfRange, Show, TxHead, put_parsed};
