@@ -53,6 +53,7 @@ impl DataDir<'_> {
         if kinds.is_empty() || self.indexing.get().is_some() {
             return Ok(false);
         }
+        self.say_old(kinds)?;
         let opened =
             self.reporter.with_room(|| Indexing::open(&self.disk, &self.layout, kinds, self.options.dbcache_bytes))?;
         let indexing = self.indexing.get_or_init(|| opened);
@@ -64,6 +65,19 @@ impl DataDir<'_> {
         let stopped = self.index_up_to(indexing, &from, tip)?;
         self.commit_indexes(tip)?;
         Ok(stopped)
+    }
+
+    /// Names an index that no program of today reads. Source: Bitcoin Core b88bffe, `CoinStatsIndex::CoinStatsIndex`.
+    fn say_old(&self, kinds: &[IndexKind]) -> Result<(), Fault> {
+        let old = self.layout.indexes_dir().join("coinstats");
+        if kinds.contains(&IndexKind::CoinStats) && self.disk.metadata(&old).map_err(store::Fault::from)?.is_some() {
+            self.reporter.warn(format!(
+                "Old version of coinstatsindex found at {}. This folder can be safely deleted unless you plan to downgrade \
+                 your node to version 29 or lower.",
+                old.display()
+            ));
+        }
+        Ok(())
     }
 
     /// Makes durable what the indexes know up to `tip`, at which the coins stand durably.
@@ -260,8 +274,8 @@ impl DataDir<'_> {
         let lacking = from.iter().find(|from| from.first <= height);
         let name = lacking.map_or("", |from| from.kind.core_name());
         Err(Fault::refused(format!(
-            "{name} best block of the index goes beyond pruned data (height {height}). Please disable the index or reindex \
-             (which will download the whole blockchain again)"
+            "{name} best block of the index goes beyond pruned data (including undo data). Please disable the index or reindex \
+             (which will download the whole blockchain again). The block at height {height} is pruned"
         )))
     }
 

@@ -2,6 +2,26 @@
 //!
 //! What they must say is taken from the blocks themselves; that the bytes are Core's is the matter of crate `indexes`, and
 //! of `crates/ffwd/tests/it/indexes.rs`, where bitcoind reads them.
+//!
+//! Cases of Core's functional tests that concern files and messages, and where they are (those without a file are here; those of
+//! p2p_blockfilters.py are listed in `crates/p2p/src/hub/tests/filters.rs`):
+//!
+//! | Core's case | test |
+//! |---|---|
+//! | feature_coinstatsindex.py: output is that without the index, at every height, with block_info | `interop/indexes.py`; `crates/indexes/tests/it/chains.rs` |
+//! | a height without the index | `indexes_made_with_the_blocks_are_those_made_from_the_files` |
+//! | robust across restarts; -reindex; -reindex-chainstate | `indexes_are_right_after_a_stop_at_any_operation`; `rebuilt_coins_leave_indexes_right` |
+//! | a block that does not exist | `indexes_made_with_the_blocks_are_those_made_from_the_files` |
+//! | reorgs, and statistics of the stale block | `reorgs_leave_what_core_leaves` |
+//! | a reorg while the index is off; an unclean restart after one | `an_index_off_the_chain_is_taken_back`; `indexes_are_right_after_a_stop_at_any_operation` |
+//! | an index of version 29 or older is named | `rebuilt_coins_leave_indexes_right` |
+//! | rpc_getblockfilter.py: filters of the active chain, and of the stale one | `reorgs_leave_what_core_leaves` |
+//! | an unknown block; without the index | `indexes_made_with_the_blocks_are_those_made_from_the_files` |
+//! | an unknown filter type | `crates/ffwd/src/args/indexes.rs` |
+//! | feature_txindex_compatibility.py: the older format read, said, and gone on with; both formats in one index | `txindex_of_the_older_format_is_read_and_gone_on_with` |
+//! | feature_index_prune.py: filters and statistics of pruned blocks | `prune.rs`, `indexes_are_made_before_their_blocks_go` |
+//! | indexes off for a while, their blocks still there; pruned beyond them, with Core's message | `prune.rs`, `indexes_left_behind_go_on_until_their_blocks_are_pruned` |
+//! | again from the beginning by -reindex | `prune.rs`, `reindex_with_prune_stays_near_its_target` (refused here: its blocks are to be downloaded) |
 
 use crate::chain::{block, chain, coinbase, file, hash_of, numbered_coinbase, put, spend, spend_to_one, subsidy};
 use crate::folder::{FOLDER, options};
@@ -211,6 +231,26 @@ fn indexes_are_right_after_a_stop_at_any_operation() {
             check(&left, &blocks, [0, 1, 60, 101, 104, 110].into_iter(), &row);
         }
     }
+}
+
+/// With the coins rebuilt the indexes stay; one of version 29 or older is named, in Core's words.
+#[test]
+fn rebuilt_coins_leave_indexes_right() {
+    let blocks = chain(BLOCKS);
+    let disk = disk_with(&blocks);
+    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let before = rows(&disk, blocks.len());
+    disk.create_dir_all(&Path::new(FOLDER).join("regtest/indexes/coinstats/db")).unwrap();
+    jobs::reindex(&all(&disk, false), true, &|_| ()).unwrap();
+    assert_eq!(rows(&disk, blocks.len()), before);
+    check(&disk, &blocks, 100..blocks.len(), "rebuilt");
+    let said = std::sync::Mutex::new(String::new());
+    jobs::index(&options(&disk, false), &[IndexKind::CoinStats], &|event| {
+        *said.lock().unwrap() += &format!("{event:?}")
+    })
+    .unwrap();
+    let said = said.into_inner().unwrap();
+    assert!(said.contains("Old version of coinstatsindex found at") && said.contains("indexes/coinstats."), "{said}");
 }
 
 /// Damage is named with the file and the way out, and costs what is damaged alone.

@@ -171,7 +171,7 @@ fn reindex_with_prune_stays_near_its_target() {
     // counts for nothing, as in Core.
     let filters = Options { indexes: vec![IndexKind::BlockFilter], ..pruned.clone() };
     let why = refusal(jobs::import(&filters, &[], &|_| {}));
-    assert!(why.contains("basic block filter index best block of the index goes beyond pruned data"), "{why}");
+    assert!(why.contains(&beyond("basic block filter index")), "{why}");
     jobs::import(&pruned, &[], &|_| {}).unwrap();
     let manual = Options { prune: Prune::Manual, ..pruned.clone() };
     jobs::import(&manual, &[], &|_| {}).unwrap();
@@ -279,6 +279,50 @@ fn pruning_stopped_at_any_write_resumes() {
             assert_eq!(set(&of(&left)).hash, want, "{row}");
         }
     }
+}
+
+/// What Core says of an index whose next block is pruned. Source: its feature_index_prune.py.
+fn beyond(name: &str) -> String {
+    format!(
+        "{name} best block of the index goes beyond pruned data (including undo data). Please disable the index or reindex \
+         (which will download the whole blockchain again)"
+    )
+}
+
+/// Indexes that were left out for a while go on where they stood if their blocks are there, and are refused if not.
+#[test]
+fn indexes_left_behind_go_on_until_their_blocks_are_pruned() {
+    let blocks = chain(BLOCKS);
+    let folder = tempfile::tempdir().unwrap();
+    let without = options(folder.path(), real_disk(), Prune::Target { bytes: TARGET_BYTES });
+    let with = |indexes: &[IndexKind]| Options { indexes: indexes.to_vec(), ..without.clone() };
+    let to = |options: &Options, height| Options { stop_at_height: Some(Height::new(height)), ..options.clone() };
+    let both = with(&[IndexKind::BlockFilter, IndexKind::CoinStats]);
+    write_files(&without, &blocks);
+    let half = BLOCKS / 2;
+    jobs::reindex(&to(&both, half), false, &|_| {}).unwrap();
+    jobs::import(&to(&without, half + 20), &[], &|_| {}).unwrap();
+    let look = |height: u32| {
+        let at = BlockId::Height(Height::new(height));
+        jobs::filter(&both, &at, &|_| {})?;
+        jobs::set_info_at(&both, &at, &|_| {}).map(|set| assert_eq!(set.block, hash_of(&blocks[height as usize])))
+    };
+    look(half).unwrap();
+    let why = look(half + 20).unwrap_err().to_string();
+    assert!(why.contains("run ffwd index --only blockfilterindex"), "{why}");
+    jobs::import(&to(&both, half + 40), &[], &|_| {}).unwrap();
+    (half - 1..=half + 40).for_each(|height| look(height).unwrap());
+    // What lies in files that are pruned is still looked up.
+    let lowest = jobs::info(&without).unwrap().prune_height.expect("files are gone");
+    assert!(lowest > Height::new(1) && look(1).is_ok(), "{lowest}");
+    jobs::import(&without, &[], &|_| {}).unwrap();
+    assert!(jobs::info(&without).unwrap().prune_height > Some(Height::new(half + 41)), "beyond the indexes");
+    for (kind, name) in [(IndexKind::BlockFilter, "basic block filter index"), (IndexKind::CoinStats, "coinstatsindex")]
+    {
+        let why = refusal(jobs::import(&with(&[kind]), &[], &|_| {}));
+        assert!(why.contains(&beyond(name)), "{why}");
+    }
+    check_at_tip(&without, &blocks, "refused");
 }
 
 /// Filters and statistics are made before their blocks go: those of all heights are there, also where it was stopped.
