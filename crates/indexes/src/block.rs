@@ -174,7 +174,8 @@ impl Scripts {
 fn filter_of(hash: &BlockHash, block: &Block<'_>, spent: &Scripts) -> Vec<u8> {
     let made = (0..block.output_count()).map(|index| block.output(index).script());
     let made = made.filter(|script| filter::is_element_of_output(script));
-    filter::encode(hash, made.chain(spent.iter().filter(|script| !script.is_empty())))
+    let count = block.output_count() + spent.ends.len();
+    filter::encode(hash, count, made.chain(spent.iter().filter(|script| !script.is_empty())))
 }
 
 fn stats_of(

@@ -31,16 +31,11 @@ pub fn key(block: &BlockHash) -> SipKey {
     SipKey::from_bytes(block.as_bytes().first_chunk().expect("a hash has 32 bytes"))
 }
 
-/// The filter of a block with these scripts, in any order, the same ones as often as they come.
-pub fn encode<'a>(block: &BlockHash, scripts: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<u8> {
+/// The filter of a block with these scripts, at most `count` of them, in any order, the same ones as often as they come.
+pub fn encode<'a>(block: &BlockHash, count: usize, scripts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let key = key(block);
-    let mut hashes: Vec<u64> = scripts.clone().map(|script| siphash24(key, script)).collect();
+    let mut hashes = Distinct::new(count).hashes_of(scripts, |script| siphash24(key, script));
     hashes.sort_unstable();
-    let count = hashes.len();
-    hashes.dedup();
-    if count != hashes.len() {
-        restore_collisions(key, scripts, &mut hashes);
-    }
     let range = hashes.len() as u64 * M;
     let mut out = Vec::with_capacity(hashes.len() * 3 + 8);
     put_compact_size(&mut out, hashes.len() as u64);
@@ -60,20 +55,47 @@ fn scaled(hash: u64, range: u64) -> u64 {
     ((u128::from(hash) * u128::from(range)) >> 64) as u64
 }
 
-/// Two different scripts with one hash are two elements: as good as never there, and not to be missed.
-fn restore_collisions<'a>(key: SipKey, scripts: impl Iterator<Item = &'a [u8]>, hashes: &mut Vec<u64>) {
-    let mut first: std::collections::HashMap<u64, &[u8]> = std::collections::HashMap::with_capacity(hashes.len());
-    let mut others: std::collections::BTreeSet<(u64, &[u8])> = std::collections::BTreeSet::new();
-    for script in scripts {
-        let hash = siphash24(key, script);
-        let known = *first.entry(hash).or_insert(script);
-        if known != script {
-            others.insert((hash, script));
-        }
+/// Scripts by their hashes, each once: a table with a place a script, found by the highest bits of its hash, and the next free
+/// one behind it. Many blocks spend and pay to one script many times. The key is the block's hash, for which scripts
+/// cannot be chosen: it follows from them.
+struct Distinct {
+    /// Number of the script, from 1; 0 in a free place.
+    places: Vec<u32>,
+    shift: u32,
+}
+
+impl Distinct {
+    fn new(count: usize) -> Distinct {
+        let bits = (2 * count).next_power_of_two().ilog2().max(1);
+        Distinct { places: vec![0; 1 << bits], shift: u64::BITS - bits }
     }
-    if !others.is_empty() {
-        hashes.extend(others.iter().map(|(hash, _)| hash));
-        hashes.sort_unstable();
+
+    /// The hash of each script, once for each that differs. Two with one hash are two elements: as good as never there, and
+    /// not to be missed.
+    ///
+    /// # Panics
+    ///
+    /// On more scripts than there are places for.
+    fn hashes_of<'a>(mut self, scripts: impl Iterator<Item = &'a [u8]>, hash_of: impl Fn(&[u8]) -> u64) -> Vec<u64> {
+        let count_max = self.places.len() / 2;
+        let (mut hashes, mut known): (Vec<u64>, Vec<&[u8]>) =
+            (Vec::with_capacity(count_max), Vec::with_capacity(count_max));
+        'scripts: for script in scripts {
+            let hash = hash_of(script);
+            let mut at = (hash >> self.shift) as usize;
+            while self.places[at] != 0 {
+                let number = self.places[at] as usize - 1;
+                if hashes[number] == hash && known[number] == script {
+                    continue 'scripts;
+                }
+                at = (at + 1) & (self.places.len() - 1);
+            }
+            assert!(hashes.len() < count_max, "at most as many scripts as were announced");
+            hashes.push(hash);
+            known.push(script);
+            self.places[at] = hashes.len() as u32;
+        }
+        hashes
     }
 }
 
@@ -213,7 +235,7 @@ mod tests {
             let block = BlockHash::from_bytes(rng.array());
             let count = if round < 20 { round } else { rng.below(400) };
             let scripts: Vec<Vec<u8>> = (0..count).map(|_| vec![rng.byte() / 2; 1 + rng.below(3)]).collect();
-            let filter = encode(&block, scripts.iter().map(Vec::as_slice));
+            let filter = encode(&block, scripts.len(), scripts.iter().map(Vec::as_slice));
             assert_eq!(filter, plain(&block, &scripts), "{count} scripts");
             let values = decode(&filter).unwrap();
             assert!(values.is_sorted());
@@ -224,6 +246,26 @@ mod tests {
                 assert!(decode(&filter[..cut]).is_err(), "cut at {cut}");
             }
             assert!(decode(&[&filter[..], &[0]].concat()).is_err());
+        }
+    }
+
+    /// Hashes that collide, in all bits or in the highest: each script that differs is one element.
+    #[test]
+    fn scripts_with_one_hash_are_all_elements() {
+        let mut rng = Rng::new(64);
+        for round in 0..300 {
+            let scripts: Vec<Vec<u8>> = (0..rng.below(60)).map(|_| vec![rng.byte() % 4; 1 + rng.below(6)]).collect();
+            let weak = |script: &[u8]| match round % 3 {
+                0 => u64::MAX,
+                1 => script.len() as u64,
+                _ => u64::from(script[0]) << 62 | script.len() as u64 % 2,
+            };
+            let got = Distinct::new(scripts.len()).hashes_of(scripts.iter().map(Vec::as_slice), weak);
+            let set: std::collections::BTreeSet<&Vec<u8>> = scripts.iter().collect();
+            let (mut got, mut want): (Vec<u64>, Vec<u64>) = (got, set.iter().map(|script| weak(script)).collect());
+            got.sort_unstable();
+            want.sort_unstable();
+            assert_eq!(got, want, "round {round}");
         }
     }
 

@@ -25,7 +25,7 @@ fn filters_and_headers_match_bip_158() {
         let made = made.into_iter().filter(|script| filter::is_element_of_output(script));
         let spent = spent.iter().map(Vec::as_slice).filter(|script| !script.is_empty());
         let elements: Vec<&[u8]> = made.chain(spent).collect();
-        let got = filter::encode(&hash, elements.iter().copied());
+        let got = filter::encode(&hash, elements.len(), elements.iter().copied());
         assert_eq!(hex::encode(&got), text(5), "{note}");
         let before = Hash256::from_display(text(4)).unwrap();
         assert_eq!(filter::header(&filter::hash(&got), &before).to_string(), text(6), "{note}");
