@@ -258,7 +258,7 @@ mod tests {
             let weak = |script: &[u8]| match round % 3 {
                 0 => u64::MAX,
                 1 => script.len() as u64,
-                _ => u64::from(script[0]) << 62 | script.len() as u64 % 2,
+                _ => (u64::from(script[0]) << 62) | (script.len() as u64 % 2),
             };
             let got = Distinct::new(scripts.len()).hashes_of(scripts.iter().map(Vec::as_slice), weak);
             let set: std::collections::BTreeSet<&Vec<u8>> = scripts.iter().collect();

@@ -122,7 +122,7 @@ impl Part {
 
 fn tx_batch(db: &IndexDb, due: &Due, mut next: u32) -> Result<Batch, Fault> {
     let mut batch = Batch::default();
-    let mut many = Vec::new();
+    let mut blocks: Vec<(&[u64], u32)> = Vec::new();
     for event in due.events.iter().filter(|event| event.is_connected && event.block.height.to_u32() > 0) {
         let Payload::Tx(places) = &event.payload else { continue };
         // A block that was indexed before keeps its number and its entries.
@@ -132,13 +132,14 @@ fn tx_batch(db: &IndexDb, due: &Due, mut next: u32) -> Result<Batch, Fault> {
         }
         batch.few.insert(key, Some(next.to_le_bytes().to_vec()));
         batch.few.insert(txindex::sequence_key(next), Some(event.block.hash.as_bytes().to_vec()));
-        many.extend(places.iter().map(|&place| (place, next)));
+        blocks.push((places, next));
         let Some(behind) = next.checked_add(1) else {
             return Err(db.bad_record(txindex::NEXT_SEQUENCE, "a number below 2^32 - 1", "the last one").into());
         };
         next = behind;
     }
-    many.sort_unstable();
+    let entries = || blocks.iter().flat_map(|&(places, next)| places.iter().map(move |&place| (place, next)));
+    let mut many = sorted_by_parts(entries, |&(place, _)| place, <[_]>::sort_unstable);
     // Of one prefix the numbers of blocks come before the offsets, in the order of their VARINT bytes.
     let bytes = |&(place, sequence): &(u64, u32)| {
         let mut key = Vec::with_capacity(KEY_BYTES);
@@ -154,27 +155,50 @@ fn tx_batch(db: &IndexDb, due: &Due, mut next: u32) -> Result<Batch, Fault> {
 }
 
 fn spender_batch(due: &Due) -> Batch {
-    let mut many = Vec::new();
-    for event in &due.events {
-        let Payload::Spenders(entries) = &event.payload else { continue };
-        let pos = event.block.pos;
-        many.extend(
-            entries
-                .iter()
-                .map(|&(order, tx)| (order, DiskTxPos { file: pos.file, block: pos.offset, tx }, event.is_connected)),
-        );
-    }
+    let entries = || {
+        due.events.iter().flat_map(|event| {
+            let entries = if let Payload::Spenders(entries) = &event.payload { &entries[..] } else { &[] };
+            let (pos, comes) = (event.block.pos, event.is_connected);
+            let place = move |tx| DiskTxPos { file: pos.file, block: pos.offset, tx };
+            entries.iter().map(move |&(order, tx)| (order, place(tx), comes))
+        })
+    };
     // Stable: of one entry that comes and goes the last word is last.
-    many.sort_by_key(|&(order, _, _)| order);
+    let order = |&(order, _, _): &(u64, DiskTxPos, bool)| order;
+    let mut many = sorted_by_parts(entries, order, |part| part.sort_by_key(order));
     sort_equal(&mut many, |a, b| a.0 == b.0, spender_key);
-    let mut kept: Vec<(u64, DiskTxPos, bool)> = Vec::with_capacity(many.len());
-    for entry in many {
-        match kept.last_mut() {
-            Some(last) if (last.0, last.1) == (entry.0, entry.1) => *last = entry,
-            _ => kept.push(entry),
+    many.dedup_by(|later, kept| {
+        let is_same = (later.0, later.1) == (kept.0, kept.1);
+        if is_same {
+            *kept = *later;
         }
+        is_same
+    });
+    Batch { many: Many::Spenders(many), ..Batch::default() }
+}
+
+/// Sorts entries whose orders are evenly spread hashes: first into 256 parts by their highest bits, in the order in which
+/// they come, then each part, which finds room in the processor's caches.
+fn sorted_by_parts<T: Copy, I: Iterator<Item = T>>(
+    entries: impl Fn() -> I,
+    order: impl Fn(&T) -> u64,
+    sort: impl Fn(&mut [T]),
+) -> Vec<T> {
+    let Some(first) = entries().next() else { return Vec::new() };
+    let part = |entry: &T| (order(entry) >> 56) as usize;
+    let mut starts = [0; 257];
+    entries().for_each(|entry| starts[part(&entry) + 1] += 1);
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
     }
-    Batch { many: Many::Spenders(kept), ..Batch::default() }
+    let (mut sorted, mut next) = (vec![first; starts[256]], starts);
+    for entry in entries() {
+        let place = &mut next[part(&entry)];
+        sorted[*place] = entry;
+        *place += 1;
+    }
+    starts.windows(2).for_each(|ends| sort(&mut sorted[ends[0]..ends[1]]));
+    sorted
 }
 
 fn spender_key(&(order, pos, _): &(u64, DiskTxPos, bool)) -> Vec<u8> {
@@ -325,5 +349,26 @@ impl Batch {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Rng;
+
+    #[test]
+    fn sorted_by_parts_is_a_stable_sort() {
+        let mut rng = Rng::new(256);
+        for count in [0, 1, 2, 1000, 5000] {
+            // Few orders, so that many are equal; all kinds of highest bits.
+            let entries: Vec<(u64, usize)> =
+                (0..count).map(|number| (rng.u64() & 0xff00_0000_0000_0003, number)).collect();
+            let got =
+                sorted_by_parts(|| entries.iter().copied(), |entry| entry.0, |part| part.sort_by_key(|entry| entry.0));
+            let mut want = entries;
+            want.sort_by_key(|entry| entry.0);
+            assert_eq!(got, want, "{count} entries");
+        }
     }
 }

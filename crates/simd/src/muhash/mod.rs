@@ -170,12 +170,14 @@ mod tests {
     use super::*;
     use testkit::Rng;
 
+    type Make = fn() -> Accumulator;
+
     /// Each kind of lanes that this processor has, and the one that is taken.
-    fn kinds() -> Vec<(&'static str, fn() -> Accumulator)> {
-        let mut kinds: Vec<(&'static str, fn() -> Accumulator)> = vec![("taken", Accumulator::new)];
+    fn kinds() -> Vec<(&'static str, Make)> {
+        let mut kinds: Vec<(&'static str, Make)> = vec![("taken", Accumulator::new)];
         #[cfg(target_arch = "x86_64")]
         for (kind, make) in [
-            (Cpu::Avx2, (|| Accumulator::with(Cpu::Avx2).unwrap()) as fn() -> Accumulator),
+            (Cpu::Avx2, (|| Accumulator::with(Cpu::Avx2).unwrap()) as Make),
             (Cpu::Avx512, || Accumulator::with(Cpu::Avx512).unwrap()),
         ] {
             match Accumulator::with(kind) {
