@@ -165,7 +165,7 @@ def main():
         same("inputs", ask(f"select {columns} from '@inputs/**/*.parquet' o {join} {order}"), inputs)
         said = ask("select block_number, coalesce(sum(fee), 0)::bigint from '@transactions/**/*.parquet' group by 1 order by 1")
         same("fees by block", said, sorted(fees.items()))
-        said = ask("select sum(list_sum(list_transform(outputs, x -> x.value)))::bigint, sum(len(inputs))::bigint from '#transactions/**/*.parquet'")
+        said = ask("select sum(list_sum(list_transform(outputs, lambda x: x.value)))::bigint, sum(len(inputs))::bigint from '#transactions/**/*.parquet'")
         same("nested sums", said, [(sum(one[4] for one in outputs), len(inputs))])
         said = ask("select count(*) from '@outputs/**/*.parquet' where (address is null) != (type in ('pubkey', 'multisig', 'nulldata', 'nonstandard'))")
         same("outputs with an address", said, [(0,)])
