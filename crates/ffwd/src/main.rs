@@ -110,13 +110,14 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             let mut sync = settings.sync(&given)?;
             let server = serve::Wanted::of(settings.server(&given.server, false)?, false);
             sync.handle = server.handle();
+            sync.peers.control = server.peers();
             settings.commands = settings.files.commands(&given.notify);
             // A sync that follows the chain has no end of its own: stopping it is success.
             let ends = given.exit_at_tip;
             let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
             let from = FromSnapshot { file: given.snapshot.clone(), hash, hints: given.hints.clone() };
             work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
-                server.around(options, events, || jobs::sync_from(options, &sync, &from, events))
+                server.around(options, events, |events| jobs::sync_from(options, &sync, &from, events))
             })
         }
         Command::Serve(given) => serve::run(&given),

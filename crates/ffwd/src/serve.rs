@@ -7,6 +7,8 @@ use node::Fault;
 use node::handle::Handle;
 use node::jobs::{self, FromSnapshot, PeerSettings, SyncOptions};
 use node::options::{Event, Events, Options, Report};
+use p2p::Peers;
+use server::ban_file::BanFile;
 use server::calls;
 use server::context::{Context, Program};
 use server::http::Server;
@@ -15,17 +17,26 @@ use server::settings::Settings;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+use store::private_files::PrivateDir;
+use watch::Board;
 
 /// A server that is to be there while a job works, or none.
 pub(crate) struct Wanted {
     server: Option<(Settings, Arc<Handle>)>,
+    peers: Arc<Peers>,
     is_served: bool,
 }
 
 impl Wanted {
     /// With these settings.
     pub(crate) fn of(settings: Option<Settings>, is_served: bool) -> Wanted {
-        Wanted { server: settings.map(|settings| (settings, Arc::default())), is_served }
+        Wanted { server: settings.map(|settings| (settings, Arc::default())), peers: Arc::default(), is_served }
+    }
+
+    /// What the job's connections are asked through.
+    pub(crate) fn peers(&self) -> Arc<Peers> {
+        self.peers.clone()
     }
 
     /// For the job.
@@ -42,17 +53,27 @@ impl Wanted {
         &self,
         options: &Options,
         events: Events<'_>,
-        job: impl FnOnce() -> Result<Report, Fault>,
+        job: impl FnOnce(Events<'_>) -> Result<Report, Fault>,
     ) -> Result<Report, Fault> {
-        let Some((settings, handle)) = &self.server else { return job() };
+        let bans = self.read_bans(options, events);
+        let Some((settings, handle)) = &self.server else { return job(events) };
         // Another program's cookie is not to be replaced.
         jobs::check_free(options, events)?;
+        let board = Arc::new(self.board(options));
+        let seen = |event: Event| {
+            board.event(&event);
+            events(event);
+        };
+        let events: Events<'_> = &seen;
         let stop = options.stop.clone();
         let program = Program {
             stop: Box::new(move || stop.store(true, Ordering::SeqCst)),
             set_mock_time: clock::setter(&options.params),
             log_path: options.datadir.join(options.params.chain.net_dir()).join("debug.log"),
             is_served: self.is_served,
+            board: board.clone(),
+            peers: self.peers.clone(),
+            bans,
             version: options.build,
         };
         let context = Context::new(handle.clone(), Registry::new(calls::all()), program)
@@ -63,10 +84,37 @@ impl Wanted {
         for address in server.addresses() {
             events(Event::Note(format!("Answering RPC calls on {address}")));
         }
-        let done = job();
+        let done = job(events);
+        board.stopping();
         handle.opening("Shutting down");
         server.stop();
         done
+    }
+}
+
+impl Wanted {
+    /// The bans that were set in earlier runs, by bitcoind or ffwd.
+    fn read_bans(&self, options: &Options, events: Events<'_>) -> BanFile {
+        let net_dir = options.datadir.join(options.params.chain.net_dir());
+        let file = BanFile::new(PrivateDir::new(options.disk.clone(), net_dir));
+        let (bans, why) = file.read();
+        *self.peers.bans() = bans;
+        why.into_iter().for_each(|why| events(Event::Warning(why)));
+        file
+    }
+
+    fn board(&self, options: &Options) -> Board {
+        let settings = watch::board::Settings {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: options.build.to_owned(),
+            chain: options.params.chain.name().to_owned(),
+            datadir: options.datadir.clone(),
+            dbcache_bytes: options.dbcache_bytes as u64,
+            workers: options.par,
+            at_rest: self.is_served,
+            clock: SystemTime::now,
+        };
+        Board::new(settings, self.peers.clone())
     }
 }
 
@@ -78,9 +126,10 @@ impl Wanted {
 pub(crate) fn run(given: &Serve) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, Some(&given.writing))?;
     let server = Wanted::of(settings.server(&given.server, true)?, true);
-    let sync = SyncOptions { handle: server.handle(), ..alone() };
+    let peers = PeerSettings { control: server.peers(), ..PeerSettings::default() };
+    let sync = SyncOptions { handle: server.handle(), peers, ..alone() };
     work("serve", &settings, &given.common, HashType::None, false, |options, events| {
-        server.around(options, events, || jobs::sync_from(options, &sync, &FromSnapshot::default(), events))
+        server.around(options, events, |events| jobs::sync_from(options, &sync, &FromSnapshot::default(), events))
     })
 }
 

@@ -53,7 +53,7 @@ pub use budget::{BufferPool, InFlightBudget, Reservation};
 pub use chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer};
-pub use net::{Network, Peers};
+pub use net::{AddedPeer, Network, Peers};
 pub use params::NetworkParams;
 pub use reason::Reason;
 pub use stats::PeerStats;

@@ -2,6 +2,7 @@
 
 use crate::auth::Users;
 use crate::context::Context;
+use crate::publisher::Publisher;
 use crate::settings::Settings;
 use std::io;
 use std::net::SocketAddr;
@@ -23,6 +24,8 @@ pub(crate) struct App {
     pub(crate) settings: Arc<Settings>,
     /// Who may ask.
     pub(crate) users: Users,
+    /// Who shows the page.
+    pub(crate) publisher: Arc<Publisher>,
     /// Long bodies that may be read now.
     pub(crate) long_bodies: Semaphore,
 }
@@ -35,6 +38,7 @@ impl App {
     /// It cannot be written; a line of `-rpcauth` is none.
     pub(crate) fn new(context: Arc<Context>, settings: Arc<Settings>) -> io::Result<App> {
         let users = Users::new(&settings)?;
-        Ok(App { context, settings, users, long_bodies: Semaphore::new(LONG_BODIES) })
+        let publisher = Arc::new(Publisher::new(context.program.board.clone()));
+        Ok(App { context, settings, users, publisher, long_bodies: Semaphore::new(LONG_BODIES) })
     }
 }

@@ -1,17 +1,20 @@
 //! What a call may touch.
 
+use crate::ban_file::BanFile;
 use crate::error::RpcError;
 use crate::registry::Registry;
 use crate::scan::Scan;
 use crate::settings::{THREADS, WORK_QUEUE};
 use node::Fault;
 use node::handle::{Handle, Live, Quiet};
+use p2p::Peers;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use watch::Board;
 
 /// What the program gives beside the job's handle.
 pub struct Program {
@@ -23,6 +26,12 @@ pub struct Program {
     pub log_path: PathBuf,
     /// The data directory has no peers: it is served, not synced.
     pub is_served: bool,
+    /// What the page and the metrics show.
+    pub board: Arc<Board>,
+    /// The connections.
+    pub peers: Arc<Peers>,
+    /// Where bans are kept.
+    pub bans: BanFile,
     /// What `--version` says.
     pub version: &'static str,
 }

@@ -12,6 +12,8 @@ pub enum Code {
     InvalidRequest = -32600,
     /// No call has this name.
     MethodNotFound = -32601,
+    /// Parameters that exclude each other.
+    InvalidParams = -32602,
     /// A mistake of the program, or a damaged file.
     Internal = -32603,
     /// Not JSON.

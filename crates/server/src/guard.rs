@@ -1,22 +1,42 @@
 //! Who may see what needs no password: another site's page must not read it through a browser on this machine (DNS rebinding).
 
-use crate::app::Peer;
-use crate::plain::plain;
-use axum::extract::Request;
+use crate::app::{App, Peer};
+use crate::plain::{WRONG_PASSWORD_DELAY, plain, unauthorized};
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header, uri::Authority};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::time::sleep;
 
-/// Lets requests of this machine through that name it by an address or as localhost.
-pub(crate) async fn check(request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>();
-    if !peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback()) {
-        return plain(StatusCode::FORBIDDEN, "This is for this machine alone\n");
+/// Lets requests through that [`allow`] lets through.
+pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    allow(&app, request, |request| next.run(request)).await
+}
+
+/// Answers a request without a password from this machine, where it names this server by an address or as localhost; from
+/// another machine, which `-rpcallowip` names, with the password of the calls.
+pub(crate) async fn allow<F: Future<Output = Response>>(
+    app: &App,
+    request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Response {
+    let is_near = request.extensions().get::<Peer>().is_some_and(|Peer(peer)| peer.ip().to_canonical().is_loopback());
+    if !is_near {
+        let sent = request.headers().get(header::AUTHORIZATION);
+        return match sent.map(|sent| app.users.check(sent.as_bytes())) {
+            Some(Some(allowed)) if allowed.any() => answer(request).await,
+            Some(_) => {
+                sleep(WRONG_PASSWORD_DELAY).await;
+                unauthorized()
+            }
+            None => unauthorized(),
+        };
     }
     let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
     if host.is_none_or(is_own) {
-        return next.run(request).await;
+        return answer(request).await;
     }
     let why = "This host's name is not known here: use an address, or localhost\n";
     plain(StatusCode::FORBIDDEN, why)

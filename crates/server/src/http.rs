@@ -166,10 +166,11 @@ async fn serve(
     stream.set_write_timeout(Some(timeout));
     let seat = Arc::new(seat);
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let (router, busy) = (router.clone(), seat.clone().busy());
+        let (router, busy, seat) = (router.clone(), seat.clone().busy(), seat.clone());
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(seat);
             let response = router.oneshot(request).await;
             drop(busy);
             response

@@ -18,6 +18,7 @@
 mod app;
 pub mod args;
 mod auth;
+pub mod ban_file;
 pub mod block_stats;
 mod body;
 pub mod calls;
@@ -33,6 +34,7 @@ pub mod merkle_block;
 pub mod output;
 mod pages;
 mod plain;
+mod publisher;
 pub mod registry;
 mod rest;
 mod routes;

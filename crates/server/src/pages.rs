@@ -1,17 +1,80 @@
-//! What is given without a password, to this machine alone.
+//! What is given without a password, to this machine alone: the page with its events, metrics, and whether the program is well.
 
 use crate::app::App;
+use crate::connections::Seat;
 use crate::plain::{no_store, plain};
 use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use futures_util::StreamExt as _;
+use std::convert::Infallible;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
-/// The paths of pages.
+/// What the page may do in a browser: nothing but be itself, and read its events from here.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The paths of pages; that of the page itself is the calls' too.
 pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/healthz", get(health)).route("/readyz", get(ready))
+    Router::new()
+        .route("/healthz", get(health))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/events", get(events))
+}
+
+/// Whether who asks wants a page, and is no client of the calls.
+pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains("text/html"))
+}
+
+/// The page.
+pub(crate) async fn page(_request: Request) -> Response {
+    let mut response = no_store(plain(StatusCode::OK, watch::PAGE));
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The page's events, until the server ends.
+async fn events(State(app): State<Arc<App>>, request: Request) -> Response {
+    let context = app.context.clone();
+    let Some(events) = app.publisher.events(move || context.is_stopping()) else {
+        return no_store(plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open\n"));
+    };
+    // The connection is in use as long as its reader is there, and makes room for no other.
+    let busy = request.extensions().get::<Arc<Seat>>().map(|seat| seat.clone().busy());
+    let events = events.map(move |text| {
+        let _ = &busy;
+        Ok::<_, Infallible>(Event::default().data(&*text))
+    });
+    no_store(Sse::new(events).into_response())
+}
+
+/// Metrics for Prometheus.
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let board = app.context.program.board.clone();
+    match spawn_blocking(move || board.metrics()).await {
+        Ok(text) => {
+            let mut response = no_store(plain(StatusCode::OK, text));
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(watch::CONTENT_TYPE));
+            response
+        }
+        Err(_) => no_store(plain(StatusCode::INTERNAL_SERVER_ERROR, "")),
+    }
 }
 
 /// The program lives.

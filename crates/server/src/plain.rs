@@ -3,6 +3,10 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use std::time::Duration;
+
+/// What a wrong password costs. Source: Core's `HTTPReq_JSONRPC`.
+pub(crate) const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 
 /// An answer of Core's to what it cannot answer.
 pub(crate) fn plain(status: StatusCode, text: impl Into<Body>) -> Response {
@@ -23,5 +27,12 @@ pub(crate) async fn not_found() -> Response {
     let mut response = no_store(plain(StatusCode::NOT_FOUND, ""));
     let kind = HeaderValue::from_static("text/html; charset=ISO-8859-1");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// There is no password, or a wrong one.
+pub(crate) fn unauthorized() -> Response {
+    let mut response = plain(StatusCode::UNAUTHORIZED, "");
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"jsonrpc\""));
     response
 }

@@ -8,22 +8,18 @@ use crate::context::Context;
 use crate::execute::execute;
 use crate::guard;
 use crate::pages;
-use crate::plain::{no_store, not_found, plain};
+use crate::plain::{WRONG_PASSWORD_DELAY, no_store, not_found, plain, unauthorized};
 use crate::rest;
 use crate::settings::Settings;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::sleep;
-
-/// What a wrong password costs. Source: Core's `HTTPReq_JSONRPC`.
-const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 
 /// All paths.
 ///
@@ -32,7 +28,7 @@ const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 /// The cookie cannot be written.
 pub(crate) fn router(settings: &Arc<Settings>, context: &Arc<Context>) -> io::Result<Router> {
     let app = Arc::new(App::new(context.clone(), settings.clone())?);
-    let open = pages::routes().layer(middleware::from_fn(guard::check));
+    let open = pages::routes().layer(middleware::from_fn_with_state(app.clone(), guard::check));
     let rest = if settings.rest { rest::routes() } else { Router::new() };
     let router = Router::new().route("/", any(root)).merge(open).merge(rest).fallback(not_found);
     Ok(router.with_state(app))
@@ -41,6 +37,7 @@ pub(crate) fn router(settings: &Arc<Settings>, context: &Arc<Context>) -> io::Re
 async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
     match *request.method() {
         Method::POST => rpc(&app, request).await,
+        Method::GET if pages::is_browser(request.headers()) => guard::allow(&app, request, pages::page).await,
         Method::GET | Method::HEAD | Method::PUT => {
             plain(StatusCode::METHOD_NOT_ALLOWED, "JSONRPC server handles only POST requests")
         }
@@ -67,10 +64,4 @@ async fn rpc(app: &App, request: Request) -> Response {
         Some(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
         None => plain(status, ""),
     }
-}
-
-fn unauthorized() -> Response {
-    let mut response = plain(StatusCode::UNAUTHORIZED, "");
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"jsonrpc\""));
-    response
 }

@@ -32,4 +32,5 @@ mod snapshots;
 mod spelling;
 mod stop;
 mod sync;
+mod watched;
 mod without;

@@ -85,6 +85,7 @@ impl Network {
     ) -> io::Result<Network> {
         let port = config.network.port;
         config.bans = peers.shared_bans();
+        peers.note_reach(&config);
         config.add_nodes = peers.take_added(&config.add_nodes, port);
         let mut network = run::start(config, chain, events)?;
         peers.attach(network.inbox_sender.clone(), network.progress.clone(), port);

@@ -2,7 +2,7 @@
 //! banned stays from one network to the next.
 
 use super::{LoopMessage, LoopSender};
-use crate::api::{PeerId, Progress};
+use crate::api::{Config, PeerId, Progress, Reachable};
 use crate::bans::{BanList, Subnet};
 use crate::hub::Hub;
 use crate::stats::PeerStats;
@@ -31,6 +31,21 @@ struct State {
     link: Option<Link>,
     /// Bytes that earlier networks received and sent.
     before: (u64, u64),
+    /// Settings of the last network.
+    reach: Reach,
+}
+
+/// What the network offers and seeks.
+struct Reach {
+    v2: bool,
+    proxy: Option<String>,
+    only: Vec<Reachable>,
+}
+
+impl Default for Reach {
+    fn default() -> Reach {
+        Reach { v2: true, proxy: None, only: Vec::new() }
+    }
 }
 
 /// A peer that a person added, in the person's words.
@@ -80,6 +95,22 @@ impl Peers {
         let mut state = self.state();
         named.iter().for_each(|text| drop(add(&mut state.added, text, port)));
         state.added.iter().filter(|added| added.target.is_some()).map(|added| added.text.clone()).collect()
+    }
+
+    pub(super) fn note_reach(&self, config: &Config) {
+        let (proxy, only) = (config.proxy.clone(), config.only_networks.clone());
+        self.state().reach = Reach { v2: config.v2transport, proxy, only };
+    }
+
+    /// Whether the v2 transport is offered.
+    pub fn offers_v2(&self) -> bool {
+        self.state().reach.v2
+    }
+
+    /// The proxy, and the networks that are sought alone; all where none is named.
+    pub fn reach(&self) -> (Option<String>, Vec<Reachable>) {
+        let state = self.state();
+        (state.reach.proxy.clone(), state.reach.only.clone())
     }
 
     pub(super) fn attach(&self, sender: LoopSender, progress: Arc<Mutex<Progress>>, port: u16) {

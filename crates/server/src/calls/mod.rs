@@ -9,6 +9,8 @@ mod deployments;
 pub(crate) mod indexed;
 mod info;
 mod mining;
+mod network;
+mod network_info;
 mod program;
 pub(crate) mod transaction;
 pub mod view;
@@ -26,6 +28,8 @@ pub fn all() -> Vec<Call> {
         deployments::CALLS,
         info::CALLS,
         mining::CALLS,
+        network::CALLS,
+        network_info::CALLS,
         program::CALLS,
         transaction::CALLS,
         waits::CALLS,

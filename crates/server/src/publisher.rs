@@ -1,0 +1,117 @@
+//! Who shows the page: one thread makes its events, once a second, for all readers together and only while there are some.
+
+use futures_util::stream::{Stream, unfold};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::sync::watch::{Receiver, Sender, channel};
+use watch::Board;
+
+/// Time between two events.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Readers at the same time: each has a connection for itself.
+pub(crate) const READERS_MAX: usize = 24;
+
+/// The events of the page.
+pub(crate) struct Publisher {
+    board: Arc<Board>,
+    sender: Sender<Arc<str>>,
+    is_running: AtomicBool,
+}
+
+impl Publisher {
+    /// Without a reader.
+    pub(crate) fn new(board: Arc<Board>) -> Publisher {
+        Publisher { board, sender: channel("".into()).0, is_running: AtomicBool::new(false) }
+    }
+
+    /// The events from now on, the first at once; nothing where there are too many readers. `is_over` says that they end.
+    pub(crate) fn events(
+        self: &Arc<Self>,
+        is_over: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Option<impl Stream<Item = Arc<str>> + Send + 'static> {
+        if self.sender.receiver_count() >= READERS_MAX {
+            return None;
+        }
+        let mut receiver = self.sender.subscribe();
+        if !receiver.borrow().is_empty() {
+            receiver.mark_changed();
+        }
+        self.run();
+        Some(unfold((receiver, is_over), |(mut receiver, is_over)| async move {
+            let text = next(&mut receiver, &is_over).await?;
+            Some((text, (receiver, is_over)))
+        }))
+    }
+
+    /// Begins the thread, unless it runs.
+    fn run(self: &Arc<Self>) {
+        if self.is_running.swap(true, SeqCst) {
+            return;
+        }
+        let publisher = self.clone();
+        let spawned = std::thread::Builder::new().name("ffwd-page".to_owned()).spawn(move || publisher.publish());
+        if spawned.is_err() {
+            self.is_running.store(false, SeqCst);
+        }
+    }
+
+    fn publish(&self) {
+        loop {
+            while self.sender.receiver_count() > 0 {
+                let _ = self.sender.send(self.board.view_json());
+                std::thread::sleep(INTERVAL);
+            }
+            self.is_running.store(false, SeqCst);
+            // One may have come before that was said.
+            if self.sender.receiver_count() == 0 || self.is_running.swap(true, SeqCst) {
+                return;
+            }
+        }
+    }
+}
+
+async fn next(receiver: &mut Receiver<Arc<str>>, is_over: &impl Fn() -> bool) -> Option<Arc<str>> {
+    while !is_over() {
+        match tokio::time::timeout(INTERVAL / 4, receiver.changed()).await {
+            Ok(Ok(())) => return Some(receiver.borrow_and_update().clone()),
+            Ok(Err(_)) => return None,
+            Err(_) => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt as _;
+    use std::pin::pin;
+    use watch::board::Settings;
+
+    #[test]
+    fn readers_share_events_and_the_thread_ends_with_the_last() {
+        let board = Arc::new(Board::new(Settings::default(), Arc::default()));
+        let publisher = Arc::new(Publisher::new(board));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let over = Arc::new(AtomicBool::new(false));
+            let ends = over.clone();
+            let mut one = pin!(publisher.events(move || ends.load(SeqCst)).unwrap());
+            let first = one.next().await.unwrap();
+            assert!(first.starts_with('{') && first.contains("\"state\":\"starting\""), "{first}");
+            let mut two = pin!(publisher.events(|| false).unwrap());
+            assert_eq!(two.next().await.unwrap(), first, "at once, and the same");
+            assert!(one.next().await.is_some());
+            over.store(true, SeqCst);
+            assert!(one.next().await.is_none());
+            let many: Vec<_> = (0..READERS_MAX).filter_map(|_| publisher.events(|| false)).collect();
+            assert!(many.len() < READERS_MAX && publisher.events(|| false).is_none(), "{}", many.len());
+        });
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while publisher.is_running.load(SeqCst) && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!publisher.is_running.load(SeqCst), "no reader is left");
+    }
+}
