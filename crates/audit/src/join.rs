@@ -332,7 +332,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         type Break = fn(&mut Vec<Record>);
-        let rows: [(&str, Break, &str, &[(u32, u32)]); 16] = [
+        type Row = (&'static str, Break, &'static str, &'static [(u32, u32)]);
+        let rows: [Row; 16] = [
             ("missing", |all| drop(all.remove(1)), "blocks 10 to 19 are missing", &[(10, 19)]),
             ("first missing", |all| drop(all.remove(0)), "blocks 0 to 9 are missing", &[(0, 9)]),
             ("last missing", |all| drop(all.remove(3)), "blocks 30 to 39 are missing", &[(30, 39)]),
@@ -440,7 +441,8 @@ mod tests {
             .collect();
         let left: Vec<Coin> =
             made.iter().map(|(_, coin)| *coin).filter(|coin| spent.iter().all(|(_, gone)| gone != coin)).collect();
-        let rows: [(&str, Forge, &[(u32, u32)]); 9] = [
+        type Row = (&'static str, Forge, &'static [(u32, u32)]);
+        let rows: [Row; 9] = [
             ("good", |_, _| {}, &[]),
             ("an amount", |spent, _| spent[0].1.2 += 1, &[(0, 9)]),
             ("a height", |spent, _| spent[6].1.1 -= 3, &[(0, 9), (10, 19)]),

@@ -5,7 +5,7 @@
 
 use crate::record::{BlocksRecord, Record, blocks_text, rules_name, weighted};
 use crate::sums::{Adder, Salt, Side, Sums};
-use crate::workers::judge_all;
+use crate::workers::{Stopped, judge_all};
 use consensus::bip30;
 use node::Fault;
 use node::files::{ChainFiles, JudgedBlock, Needs, Wrong};
@@ -122,7 +122,8 @@ pub fn part(options: &Options, salt: &Salt, from: u32, to: u32) -> Result<Record
     let chain = ChainFiles::open(options, Height::new(from), Some(Height::new(to)), Needs::Rules).map_err(fault)?;
     let mut tallies: Vec<Tally> = Vec::new();
     let judged = judge_all(&chain, options.par, || Tally::new(salt), Tally::count, |tally| tallies.push(tally));
-    judged.map_err(|(height, wrong)| {
+    judged.map_err(|stopped| {
+        let Stopped { height, wrong } = *stopped;
         let kind = match &wrong {
             Wrong::Fault(fault) => kind_of(fault),
             Wrong::Rule(_) | Wrong::Data(_) => Kind::Invalid,

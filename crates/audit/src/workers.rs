@@ -140,6 +140,14 @@ impl Work<'_> {
     }
 }
 
+/// Why not all blocks were found good.
+pub(crate) struct Stopped {
+    /// The lowest block that is wrong, where it is a block's fault.
+    pub(crate) height: Option<Height>,
+    /// What is wrong.
+    pub(crate) wrong: Wrong,
+}
+
 /// Judges every block of the range with `par` threads. Each thread has a value that `new` makes, which `take` gives the
 /// thread's blocks to, in any order; `done` gets the values at the end.
 ///
@@ -152,7 +160,7 @@ pub(crate) fn judge_all<T: Send>(
     new: impl Fn() -> T + Sync,
     take: impl Fn(&mut T, &JudgedBlock) + Sync,
     mut done: impl FnMut(T),
-) -> Result<(), (Option<Height>, Wrong)> {
+) -> Result<(), Box<Stopped>> {
     let state = State {
         next: chain.first().to_u32().into(),
         pieces: VecDeque::new(),
@@ -175,13 +183,13 @@ pub(crate) fn judge_all<T: Send>(
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for n in 0..work.par {
-            match std::thread::Builder::new().name(format!("audit.{n:02}")).spawn_scoped(scope, &worker) {
+            match std::thread::Builder::new().name(format!("audit.{n:02}")).spawn_scoped(scope, worker) {
                 Ok(thread) => threads.push(thread),
                 // Those that are there do the work.
                 Err(_) if n > 0 => break,
                 Err(why) => {
                     let fault = Fault::refused(format!("no thread can be started: {why}"));
-                    return Err((None, Wrong::Fault(fault)));
+                    return Err(Box::new(Stopped { height: None, wrong: Wrong::Fault(fault) }));
                 }
             }
         }
@@ -194,5 +202,8 @@ pub(crate) fn judge_all<T: Send>(
         Ok(())
     })?;
     let state = work.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    state.wrong.map_or(Ok(()), |(height, why)| Err((Some(height), why)))
+    match state.wrong {
+        Some((height, wrong)) => Err(Box::new(Stopped { height: Some(height), wrong })),
+        None => Ok(()),
+    }
 }
