@@ -154,6 +154,15 @@ impl<'w> Engine<'w> {
         matches!(self.aim, Aim::From(base) if !index.headers().is_ancestor(base, best))
     }
 
+    /// Of chains with equal work the one that ends here is the best.
+    pub fn prefer(&mut self, node: NodeId) {
+        let index = self.index.read();
+        let tree = index.headers();
+        if tree.work(node) >= tree.work(self.tip) && index.is_complete(node) {
+            self.last_active = node;
+        }
+    }
+
     /// The last block that is connected.
     pub fn tip(&self) -> NodeId {
         self.tip

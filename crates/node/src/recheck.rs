@@ -71,6 +71,13 @@ pub(crate) fn confirm(
     }
 }
 
+/// The first rule of the block alone that is broken, and by which of Core's functions.
+pub(crate) fn alone_of(params: &Params, header: &HeaderContext, bytes: &[u8]) -> Option<(BlockError, Check)> {
+    let mut tables = Tables::new();
+    let parsed = tables.parse_block(bytes).ok()?;
+    alone(params, header, &parsed, &plain_txids(&parsed))
+}
+
 /// The two judgements of a block disagree.
 pub(crate) fn disagreement(hash: BlockHash, height: Height, first: &BlockError, then: &str) -> Fault {
     Fault::internal(format!(

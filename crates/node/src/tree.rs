@@ -329,6 +329,27 @@ impl Tree {
         reopened
     }
 
+    /// Takes the marks off a block, its ancestors and what stands on it, and off nothing else: what only a mark of an ancestor
+    /// held back, and is none of these, bears one of its own. Gives the blocks whose marks changed.
+    ///
+    /// Source: Bitcoin Core b88bffe, `Chainstate::ResetBlockFailureFlags`.
+    pub fn reconsider(&mut self, id: NodeId) -> Vec<NodeId> {
+        let mut changed = self.descendants(&[id]);
+        changed.extend(std::iter::successors(Some(id), |&id| self.parent(id)));
+        changed.retain(|&id| self.fate(id) != Fate::Open);
+        changed.iter().for_each(|id| self.set_fate(*id, Fate::Open));
+        let Some(lowest) = changed.iter().min().copied() else { return changed };
+        for id in self.descendants(&[lowest]) {
+            let is_parent_open = self.parent(id).is_some_and(|parent| self.fate(parent) == Fate::Open);
+            if self.fate(id) == Fate::FailedParent && is_parent_open {
+                self.set_fate(id, Fate::Failed);
+            }
+        }
+        let open = self.ids().filter(|&id| self.fate(id) == Fate::Open);
+        self.best = open.max_by_key(|&id| (self.node(id).work.get(), std::cmp::Reverse(id))).unwrap_or(GENESIS);
+        changed
+    }
+
     /// The ancestor at `height`, or itself.
     ///
     /// # Panics
@@ -473,6 +494,24 @@ mod tests {
                 assert!(above(id).is_none() || above(id) != above(other));
             }
         }
+    }
+
+    #[test]
+    fn reconsider_opens_ancestors_and_descendants_alone() {
+        let mut tree = tree();
+        let a = child(&mut tree, GENESIS, 1, 1);
+        let b = child(&mut tree, a, 2, 2);
+        let beside = child(&mut tree, a, 3, 3);
+        let c = child(&mut tree, b, 4, 4);
+        let d = child(&mut tree, c, 5, 5);
+        tree.fail(c);
+        tree.fail(a);
+        assert_eq!(tree.best(), GENESIS);
+        assert_eq!(tree.reconsider(b).len(), 4);
+        let fates: Vec<Fate> = [a, b, beside, c, d].map(|id| tree.fate(id)).into();
+        assert_eq!(fates, [Fate::Open, Fate::Open, Fate::Failed, Fate::Open, Fate::Open]);
+        assert_eq!(tree.best(), d);
+        assert!(tree.reconsider(d).is_empty());
     }
 
     #[test]

@@ -47,6 +47,23 @@ pub struct Selection {
     pub left_bytes: u64,
 }
 
+/// The files of which every block lies at or below `height`, and above `kept_to`.
+///
+/// Source: Bitcoin Core b88bffe, `BlockManager::FindFilesToPruneManual`.
+pub fn select_up_to(infos: &[FileInfo], height: Height, kept_to: Height) -> Selection {
+    let usage: u64 = infos.iter().map(used_bytes).sum();
+    let mut selected = Selection { left_bytes: usage, ..Selection::default() };
+    for (file, info) in infos.iter().enumerate() {
+        let is_kept = kept_to > Height::GENESIS && info.height_first <= kept_to;
+        if info.size > 0 && info.height_last <= height && !is_kept {
+            selected.files.push(file as u32);
+            selected.bytes += used_bytes(info);
+            selected.left_bytes -= used_bytes(info);
+        }
+    }
+    selected
+}
+
 /// The files that may go, in the order of their numbers.
 ///
 /// `infos[i]` is file `i`; the last file never goes.

@@ -194,6 +194,11 @@ impl<'e> DataDir<'e> {
         self.reporter.height.store(index.headers().height(tip), Relaxed);
     }
 
+    /// Whether the job is to end.
+    pub(crate) fn stopping_now(&self) -> bool {
+        self.reporter.is_stopping()
+    }
+
     /// Commits what is in memory when that is due by time or memory, or makes room on the disk.
     ///
     /// # Errors

@@ -131,7 +131,25 @@ impl DataDir<'_> {
         }
         let height = self.headers().height(tip);
         let selected = self.writer.prune(|infos, index| self.select(infos, index, height));
-        let Some(selected) = selected else { return Ok(()) };
+        selected.map_or(Ok(()), |selected| self.remove(&selected, height))
+    }
+
+    /// Removes what lies at or below `height`, but for the last blocks. The coins of the tip are durable.
+    /// Source: Bitcoin Core b88bffe, `BlockManager::FindFilesToPruneManual`.
+    pub(crate) fn prune_manually(&self, height: Height) -> Result<(), Fault> {
+        let selected = self.writer.prune(|infos, index| {
+            let tree = index.headers();
+            let kept_to = match self.assumed {
+                Some(Assumed { base, is_past: false }) => tree.height(base),
+                _ => Height::GENESIS,
+            };
+            prune::select_up_to(infos, height.min(tree.height(index.tip()).saturating_sub(prune::BLOCKS_KEPT_MIN)), kept_to)
+        });
+        selected.map_or(Ok(()), |selected| self.remove(&selected, height))
+    }
+
+    /// Removes files that the index does not list any more.
+    fn remove(&self, selected: &Selection, height: Height) -> Result<(), Fault> {
         self.write_index(None)?;
         // A file that is open keeps its room.
         self.writer.forget_undo(&selected.files);

@@ -6,10 +6,13 @@
 //!
 //! Absent on purpose: the form of questions and answers (crate `server`).
 
+mod change;
 mod live;
 mod look_up;
 mod quiet;
+mod verify;
 
+pub use change::Submitted;
 pub use live::Live;
 pub use look_up::{decode_coin, set_info, walk_coins};
 pub use quiet::Quiet;
@@ -18,11 +21,12 @@ use crate::atomic_height::AtomicHeight;
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::turn::Turn;
-use primitives::Height;
+use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -49,6 +53,25 @@ pub struct Handle {
     past_height: AtomicHeight,
     /// Weight and transactions of the last block that was made here.
     last_made: Mutex<Option<(u64, u64)>>,
+    /// A snapshot that is to be loaded, for which the job leaves its work.
+    load: Mutex<Option<LoadRequest>>,
+}
+
+/// A snapshot that is to be loaded, and who is told.
+pub(crate) struct LoadRequest {
+    pub(crate) path: PathBuf,
+    pub(crate) answer: SyncSender<Result<Loaded, String>>,
+}
+
+/// A snapshot that was loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded {
+    /// Its coins.
+    pub coins: u64,
+    /// Hash of its base block.
+    pub base: BlockHash,
+    /// Height of it.
+    pub height: Height,
 }
 
 struct State {
@@ -74,6 +97,7 @@ impl Default for Handle {
             is_current: AtomicBool::new(false),
             past_height: AtomicHeight::default(),
             last_made: Mutex::default(),
+            load: Mutex::default(),
         }
     }
 }
@@ -132,6 +156,29 @@ impl Handle {
             self.is_current.store(true, Relaxed);
         }
         !self.is_current.load(Relaxed)
+    }
+
+    /// Has the job load a snapshot of the UTXO set, and waits for that. Text is why it was not loaded.
+    ///
+    /// # Errors
+    ///
+    /// [`Unanswered`].
+    pub fn load_snapshot(&self, path: PathBuf) -> Result<Result<Loaded, String>, Unanswered> {
+        let live = self.live()?;
+        let (answer, loaded) = sync_channel(1);
+        *lock(&self.load) = Some(LoadRequest { path, answer });
+        live.wake();
+        loaded.recv().map_err(|_| Unanswered::Ended)
+    }
+
+    /// Whether a snapshot is to be loaded.
+    pub(crate) fn wants_load(&self) -> bool {
+        lock(&self.load).is_some()
+    }
+
+    /// The snapshot that is to be loaded; it is the caller's to answer.
+    pub(crate) fn take_load(&self) -> Option<LoadRequest> {
+        lock(&self.load).take()
     }
 
     /// Height of the chain below a snapshot while the one above it is at work.

@@ -4,6 +4,7 @@ use crate::datadir::DataDir;
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::index::SharedIndex;
+use crate::options::unix_seconds;
 use crate::tree::NodeId;
 use consensus::Params;
 use primitives::{BlockHash, OutPoint};
@@ -25,6 +26,11 @@ impl Quiet<'_, '_, '_> {
     /// Every known block.
     pub fn index(&self) -> &SharedIndex {
         &self.datadir.index
+    }
+
+    /// Seconds since 1970, by the clock of the job.
+    pub fn unix_time(&self) -> u64 {
+        unix_seconds(self.datadir.options.clock)
     }
 
     /// The network's rules.

@@ -230,7 +230,7 @@ impl BlockIndex {
     }
 
     /// What the index on disk says of a block.
-    fn entry(&self, id: NodeId) -> IndexEntry {
+    pub(crate) fn entry(&self, id: NodeId) -> IndexEntry {
         let (headers, body) = (&self.headers, self.body(id));
         let height = headers.height(id);
         let is_checked = body.validity >= Validity::Transactions;
@@ -339,6 +339,14 @@ impl BlockIndex {
             self.change(marked);
         }
         self.candidates.invalid(&self.headers, id);
+    }
+
+    /// Marks that blocks are invalid are taken back: see [`Tree::reconsider`].
+    pub fn reconsider(&mut self, id: NodeId) {
+        for changed in self.headers.reconsider(id) {
+            self.change(changed);
+        }
+        self.candidates.reopened(&self.headers);
     }
 
     /// The record in use for a block proved damaged; `inside` are blocks that lie in it, parents first. The next copy is

@@ -284,7 +284,7 @@ fn get_chain_tx_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcErr
 }
 
 /// Transactions up to a block, where they are known: below a snapshot's base block that is not so until its past is there.
-fn known_transactions(live: &Live, index: &BlockIndex, id: NodeId) -> Option<u64> {
+pub(super) fn known_transactions(live: &Live, index: &BlockIndex, id: NodeId) -> Option<u64> {
     let Some((base, _)) = live.assumed() else { return Some(index.transactions_up_to(id)) };
     let tree = index.headers();
     let of_base = live.params().assumeutxo_for(&tree.hash(base)).map(|known| known.chain_tx_count);

@@ -84,8 +84,8 @@ const MEMPOOL_BYTES: u64 = 300_000_000;
 /// Most blocks that Core's estimates look ahead.
 const TARGET_MAX: i64 = 1008;
 
-/// What the next block's bits are, with Core's time for one without transactions.
-pub(crate) fn next_bits(params: &Params, tree: &Tree, tip: NodeId) -> u32 {
+/// The bits of a block on top of `tip` with this time.
+pub(crate) fn bits_at(params: &Params, tree: &Tree, tip: NodeId, time: u32) -> u32 {
     let parent = Parent {
         height: tree.height(tip),
         time: tree.time(tip),
@@ -93,8 +93,6 @@ pub(crate) fn next_bits(params: &Params, tree: &Tree, tip: NodeId) -> u32 {
         median_time_past: tree.median_time_past(tip),
         real_bits: None,
     };
-    // Source: Core's `NextEmptyBlockIndex` and `UpdateTime`: not later than the clock allows, here not before the parent.
-    let time = parent.time.max(parent.median_time_past.to_u32() + 1);
     let ancestor = |height: Height| {
         let at = tree.ancestor(tip, height);
         Ancestor { time: tree.time(at), bits: tree.bits(at) }
@@ -110,7 +108,10 @@ fn get_mining_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
         let tree = index.headers();
         let tip = index.tip();
         let hashes = hash_rate(params, &index, 120, -1)?;
-        (tree.height(tip), tree.bits(tip), hashes, next_bits(params, tree, tip), context.handle.last_made())
+        // Source: Core's `NextEmptyBlockIndex`.
+        let least = u64::from(tree.median_time_past(tip).to_u32()) + 1;
+        let time = u32::try_from(live.unix_time().max(least)).unwrap_or(u32::MAX);
+        (tree.height(tip), tree.bits(tip), hashes, bits_at(params, tree, tip, time), context.handle.last_made())
     };
     let next = Json::object()
         .put("height", height + 1)

@@ -3,6 +3,7 @@
 pub(crate) mod block;
 pub(crate) mod block_json;
 mod chain;
+mod change;
 pub(crate) mod coins;
 mod control;
 mod deployments;
@@ -12,6 +13,7 @@ mod mining;
 mod network;
 mod network_info;
 mod program;
+mod snapshot;
 pub(crate) mod transaction;
 pub mod view;
 mod waits;
@@ -23,6 +25,7 @@ pub fn all() -> Vec<Call> {
     [
         block::CALLS,
         chain::CALLS,
+        change::CALLS,
         coins::CALLS,
         control::CALLS,
         deployments::CALLS,
@@ -31,6 +34,7 @@ pub fn all() -> Vec<Call> {
         network::CALLS,
         network_info::CALLS,
         program::CALLS,
+        snapshot::CALLS,
         transaction::CALLS,
         waits::CALLS,
     ]

@@ -6,6 +6,7 @@
 
 use crate::datadir::lock::{self, Locked};
 use crate::fault::Fault;
+use crate::handle::Live;
 use crate::hashed::{self, HashedCoins};
 use crate::options::{Events, Options};
 use crate::report::Reporter;
@@ -13,6 +14,7 @@ use crate::setinfo::decode;
 use crate::shares::{Shares, in_order};
 use crate::snapshot::rollback::{Rollback, RolledBack};
 use crate::threads;
+use crate::tree::NodeId;
 use disk::{Appender, Disk, DiskFile};
 use primitives::snapshot::{GroupWriter, HEADER_BYTES, SnapshotHeader};
 use primitives::{BlockHash, Hash256, Height, OutPoint};
@@ -113,6 +115,55 @@ pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Eve
         sha256: written.sha256,
         bytes: written.bytes,
         seconds: reporter.seconds(),
+    })
+}
+
+/// The same from a job that works: of the block `target`, which is `tip` or an ancestor of it; `view` has the coins of `tip`,
+/// and `nchaintx` transactions are known up to the target.
+///
+/// # Errors
+///
+/// As [`dump`].
+pub fn dump_live(
+    live: &Live,
+    view: CoinsView,
+    (tip, target): (NodeId, NodeId),
+    nchaintx: u64,
+    path: &Path,
+) -> Result<DumpReport, Fault> {
+    let (options, begun) = (&live.options, std::time::Instant::now());
+    let path = new_file(&*options.disk, path)?;
+    let (above, base) = {
+        let index = live.index.read();
+        let above: Vec<(NodeId, IndexEntry)> =
+            index.headers().path(target, tip).into_iter().map(|id| (id, index.entry(id))).collect();
+        (above, index.entry(target))
+    };
+    let mut rolled_back = None;
+    if !above.is_empty() {
+        let (stem, shares) = (with_end(&path, ".rollback"), Shares::of(view.table_bytes()));
+        let mut rollback = Rollback::new(options.disk.clone(), &stem, shares, options.dbcache_bytes / 8);
+        for (id, entry) in above.iter().rev() {
+            let (Some(bytes), Some(undo)) = (live.block(*id)?, live.undo(*id)?) else {
+                let why = "Could not roll back to requested height since necessary block data is already pruned.";
+                return Err(Fault::refused(why));
+            };
+            rollback.disconnect(entry, &bytes, &undo)?;
+        }
+        rolled_back = Some(rollback.finish()?);
+    }
+    let header = SnapshotHeader { network: options.params.magic, base: base.hash, coins: 0 };
+    let written = Source { view, rolled_back }.write_file(&options.disk, &path, header, options.par)?;
+    Ok(DumpReport {
+        coins_written: written.coins,
+        base_hash: base.hash,
+        base_height: base.height,
+        path: written.path,
+        txoutset_hash: written.hash,
+        nchaintx,
+        sha256: written.sha256,
+        bytes: written.bytes,
+        seconds: begun.elapsed().as_secs_f64(),
     })
 }
 

@@ -7,7 +7,7 @@ mod load;
 mod look;
 pub(super) mod validate;
 
-pub use dump::{DumpOut, DumpReport, DumpTarget, dump};
+pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
 pub use hints::{HintsReport, make_hints};
 pub use load::{LoadReport, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};

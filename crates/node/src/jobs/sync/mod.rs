@@ -501,6 +501,9 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             return Ok(Activated::Stopped);
         }
         serve(datadir, engine, shared.handle)?;
+        if shared.handle.is_some_and(Handle::wants_load) && datadir.assumed.is_none() {
+            return Ok(Activated::Tip);
+        }
         let found_count = datadir.index.read().found_count();
         if !matches!(shared.phase, Phase::Headers(_)) {
             match engine.activate()? {

@@ -8,6 +8,7 @@
 use super::{Ended, Phase, SyncOptions, hinted, run};
 use crate::datadir::lock;
 use crate::fault::Fault;
+use crate::handle::Loaded;
 use crate::jobs::open::finish_reindex;
 use crate::jobs::snapshot::validate::{State, state, validate};
 use crate::options::{Event, Events, Options, Report};
@@ -68,32 +69,57 @@ pub fn sync_from(
     {
         return Ok(sum.add(report));
     }
-    if let Some(State { base, height, past }) = state(options, events)? {
-        events(Event::Note(format!(
-            "The UTXO set comes from a snapshot at height {height}, block {base}: the tip first, then the past is validated from \
-             height {past} on"
-        )));
-        if let Some(handle) = &sync.handle {
-            handle.set_past_height(past);
-        }
-        let Ended { report, is_suspect, .. } = run(options, sync, Phase::Tip, None, events)?;
-        if is_suspect {
-            let why = "A block or a chain does not go together with the snapshot: its past is validated first";
-            events(Event::Warning(why.to_owned()));
-        }
-        let ends_here = report.stopped || (!is_suspect && is_at_stop(options, report.height));
-        let report = sum.add(report);
-        if ends_here {
+    loop {
+        if let Some(report) = on_snapshot(options, sync, from, &mut sum, events)? {
             return Ok(report);
         }
-        events(Event::Note(format!("Validating the past, up to height {height}")));
-        let report = sum.add(run(&without_stop(options), sync, Phase::Past, None, events)?.report);
-        if report.stopped {
-            return Ok(report);
-        }
-        validate(options, from.hash, events)?;
+        let report = sum.add(run(options, sync, Phase::Tip, None, events)?.report);
+        let request = sync.handle.as_ref().and_then(|handle| handle.take_load());
+        let Some(request) = request.filter(|_| !report.stopped) else { return Ok(report) };
+        // What the file is not goes to who asked for it; the sync goes on.
+        let loaded = crate::jobs::load(options, &request.path, None, events);
+        let loaded = loaded.map(|report| Loaded {
+            coins: report.coins_loaded,
+            base: report.tip_hash,
+            height: report.base_height,
+        });
+        let _ = request.answer.send(loaded.map_err(|why| why.to_string()));
     }
-    Ok(sum.add(run(options, sync, Phase::Tip, None, events)?.report))
+}
+
+/// Where a snapshot lies in the data directory: to the tip on top of it, then its past. A report where that was stopped.
+fn on_snapshot(
+    options: &Options,
+    sync: &SyncOptions,
+    from: &FromSnapshot,
+    sum: &mut Sum,
+    events: Events<'_>,
+) -> Result<Option<Report>, Fault> {
+    let Some(State { base, height, past }) = state(options, events)? else { return Ok(None) };
+    events(Event::Note(format!(
+        "The UTXO set comes from a snapshot at height {height}, block {base}: the tip first, then the past is validated from \
+         height {past} on"
+    )));
+    if let Some(handle) = &sync.handle {
+        handle.set_past_height(past);
+    }
+    let Ended { report, is_suspect, .. } = run(options, sync, Phase::Tip, None, events)?;
+    if is_suspect {
+        let why = "A block or a chain does not go together with the snapshot: its past is validated first";
+        events(Event::Warning(why.to_owned()));
+    }
+    let ends_here = report.stopped || (!is_suspect && is_at_stop(options, report.height));
+    let report = sum.add(report);
+    if ends_here {
+        return Ok(Some(report));
+    }
+    events(Event::Note(format!("Validating the past, up to height {height}")));
+    let report = sum.add(run(&without_stop(options), sync, Phase::Past, None, events)?.report);
+    if report.stopped {
+        return Ok(Some(report));
+    }
+    validate(options, from.hash, events)?;
+    Ok(None)
 }
 
 /// The past ends at the base, wherever the tip is to stop.

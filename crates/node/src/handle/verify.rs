@@ -1,0 +1,161 @@
+//! Core's verifychain on a job that works: the last blocks are checked again, on coins as they were at the last commit.
+//!
+//! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 takes them off a set in memory, 4 puts them on it
+//! again, by the reference implementations (`recheck`). Nothing of the job is touched.
+//! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
+
+use super::live::Live;
+use crate::block::HeaderContext;
+use crate::engine::undo_coins;
+use crate::fault::Fault;
+use crate::headers::{self, AssumeValid, ChainContext};
+use crate::recheck::{self, Answer, Question};
+use crate::tree::NodeId;
+use consensus::bip30;
+use primitives::coin::{code, is_unspendable, put_coin};
+use primitives::{Block, OutPoint, Tables};
+use std::collections::HashMap;
+use store::chainstate::CoinsView;
+
+/// The coins of a view with some taken off and some put back.
+struct Overlay {
+    view: CoinsView,
+    changed: HashMap<OutPoint, Option<Vec<u8>>>,
+    bytes: usize,
+}
+
+/// What one change takes, beside its coin.
+const CHANGE_BYTES: usize = 100;
+
+impl Overlay {
+    fn get(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
+        match self.changed.get(outpoint) {
+            Some(known) => Ok(known.clone()),
+            None => Ok(self.view.get(outpoint)?),
+        }
+    }
+
+    fn set(&mut self, outpoint: OutPoint, coin: Option<Vec<u8>>) {
+        self.bytes += CHANGE_BYTES + coin.as_ref().map_or(0, Vec::len);
+        self.changed.insert(outpoint, coin);
+    }
+}
+
+impl Live {
+    /// Checks the last `depth` blocks (0: all) up to `tip`, of which `view` has the coins, at `level` (0 to 4). Gives what is
+    /// wrong, where something is.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read.
+    pub fn verify(&self, view: CoinsView, tip: NodeId, level: i32, depth: i32) -> Result<Option<String>, Fault> {
+        let chain: Vec<NodeId> = {
+            let tree = self.index.headers();
+            let height = tree.height(tip).to_u32();
+            let depth = u32::try_from(depth).ok().filter(|&depth| depth > 0).unwrap_or(height).min(height);
+            tree.path(tree.ancestor(tip, tree.height(tip) - depth), tip)
+        };
+        let mut coins = Overlay { view, changed: HashMap::new(), bytes: 0 };
+        let mut taken_off = Vec::new();
+        for &id in chain.iter().rev() {
+            // What was pruned is not checked, as in Core.
+            let Some(bytes) = self.block(id)? else { break };
+            let header = headers::context(&self.index.headers(), id);
+            if level >= 1
+                && let Some((error, _)) = recheck::alone_of(self.params(), &header, &bytes)
+            {
+                return Ok(Some(format!("found bad block at {}, hash={} ({error})", header.height, header.hash)));
+            }
+            if level < 2 {
+                continue;
+            }
+            let Some(undo) = self.undo(id)? else { continue };
+            // As in Core no more is taken off than the cache holds.
+            if level >= 3 && coins.bytes <= self.options.dbcache_bytes {
+                let why = take_off(&mut coins, &header, &bytes, &undo)?;
+                if why.is_some() {
+                    return Ok(why);
+                }
+                taken_off.push((id, bytes));
+            }
+        }
+        if level < 4 {
+            return Ok(None);
+        }
+        self.put_on(&mut coins, tip, taken_off)
+    }
+
+    fn put_on(
+        &self,
+        coins: &mut Overlay,
+        tip: NodeId,
+        taken_off: Vec<(NodeId, Vec<u8>)>,
+    ) -> Result<Option<String>, Fault> {
+        let assume =
+            AssumeValid { hash: self.options.assumevalid, minimum_chain_work: self.options.minimum_chain_work };
+        let times = headers::median_times(&self.index.headers(), tip);
+        for (id, bytes) in taken_off.into_iter().rev() {
+            let context = ChainContext::new(&self.index.headers(), self.params(), &assume, tip).block(id);
+            let question = Question { params: self.params(), context: &context, bytes: &bytes, times: &times };
+            match recheck::judge(&question, |outpoint| coins.get(outpoint))? {
+                Answer::Good => {}
+                wrong => return Ok(Some(format!("found unconnectable block {}: {wrong:?}", context.hash))),
+            }
+            let mut tables = Tables::new();
+            let Ok(block) = tables.parse_block(&bytes) else { continue };
+            apply(coins, &context.at, &block);
+        }
+        Ok(None)
+    }
+}
+
+/// Takes a block off; gives what does not fit.
+fn take_off(
+    coins: &mut Overlay,
+    header: &HeaderContext,
+    bytes: &[u8],
+    undo: &[u8],
+) -> Result<Option<String>, Fault> {
+    let wrong = |what: &str| Ok(Some(format!("irrecoverable inconsistency in block data at {}: {what}", header.height)));
+    let mut tables = Tables::new();
+    let Ok(block) = tables.parse_block(bytes) else { return wrong("it does not deserialize") };
+    let Some(spent) = undo_coins(undo, &block) else { return wrong("its undo data does not fit it") };
+    let mut txids = Vec::new();
+    block.txids_into(&mut txids);
+    for (index, tx) in block.transactions().enumerate().collect::<Vec<_>>().into_iter().rev() {
+        for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
+            let mut want = Vec::new();
+            put_coin(&mut want, code(header.height, index == 0), output.value(), output.script());
+            let outpoint = OutPoint { txid: txids[index], vout: vout as u32 };
+            let overwritten = index == 0 && bip30::is_overwritten(header.height, &header.hash);
+            if coins.get(&outpoint)?.as_ref() != Some(&want) && !overwritten {
+                return wrong(&format!("coin {outpoint} is not as it was made"));
+            }
+            coins.set(outpoint, None);
+        }
+        for input in (0..if index == 0 { 0 } else { tx.input_count() }).rev() {
+            let outpoint = tx.input(input).prevout();
+            if coins.get(&outpoint)?.is_some() {
+                return wrong(&format!("coin {outpoint}, which it spent, is there"));
+            }
+            coins.set(outpoint, Some(spent[tx.first_input() + input - 1].clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// What a good block does to the coins.
+fn apply(coins: &mut Overlay, header: &HeaderContext, block: &Block<'_>) {
+    let mut txids = Vec::new();
+    block.txids_into(&mut txids);
+    for (index, tx) in block.transactions().enumerate() {
+        if index > 0 {
+            tx.inputs().for_each(|input| coins.set(input.prevout(), None));
+        }
+        for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
+            let mut coin = Vec::new();
+            put_coin(&mut coin, code(header.height, index == 0), output.value(), output.script());
+            coins.set(OutPoint { txid: txids[index], vout: vout as u32 }, Some(coin));
+        }
+    }
+}
