@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Sync(Sync),
     /// Answer bitcoind's RPC and REST calls from the data directory, without peers
     Serve(server::Serve),
+    /// Stop the ffwd or bitcoind that works on the data directory, by its RPC port and cookie
+    Stop(server::Stop),
     /// Rebuild block index, undo files and UTXO set from the block files of the data directory
     Reindex(Reindex),
     /// Import blocks from files such as bootstrap.dat

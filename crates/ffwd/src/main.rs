@@ -121,6 +121,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             })
         }
         Command::Serve(given) => serve::run(&given),
+        Command::Stop(given) => serve::stop(&given),
         Command::Reindex(given) => {
             let settings = load(&given.common, Some(&given.writing))?;
             let title = if given.chainstate_only { "rebuild" } else { "reindex" };

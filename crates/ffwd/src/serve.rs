@@ -1,8 +1,8 @@
 //! The server beside a sync, and `serve`: the same for a data directory without peers.
 
 use crate::args::HashType;
-use crate::args::server::Serve;
-use crate::{Failure, clock, load, work};
+use crate::args::server::{Serve, Stop};
+use crate::{Failure, clock, load, output, work};
 use node::Fault;
 use node::handle::Handle;
 use node::jobs::{self, FromSnapshot, PeerSettings, SyncOptions};
@@ -131,6 +131,38 @@ pub(crate) fn run(given: &Serve) -> Result<ExitCode, Failure> {
     work("serve", &settings, &given.common, HashType::None, false, |options, events| {
         server.around(options, events, |events| jobs::sync_from(options, &sync, &FromSnapshot::default(), events))
     })
+}
+
+/// `ffwd stop`: says so to the program that answers on the RPC port of the data directory.
+///
+/// # Errors
+///
+/// [`Failure`]: none answers, or it knows another password.
+pub(crate) fn stop(given: &Stop) -> Result<ExitCode, Failure> {
+    let mut settings = load(&given.common, None)?;
+    let Some(server) = settings.server(&given.server, true)? else {
+        return Err(Failure::Usage("server=0: there is none to be stopped".to_owned()));
+    };
+    let user = match (server.password.is_empty(), &server.cookie_file) {
+        (false, _) => format!("{}:{}", server.user, server.password),
+        (true, Some(path)) => std::fs::read_to_string(path).map_err(|why| {
+            Failure::Fault(format!("{} cannot be read: {why}: is it running, with --server?", path.display()))
+        })?,
+        (true, None) => return Err(Failure::Usage("there is neither a cookie nor --rpcpassword".to_owned())),
+    };
+    let at: Vec<String> = server.bind.iter().map(ToString::to_string).collect();
+    let body = "{\"method\":\"stop\",\"id\":\"ffwd\"}".to_owned();
+    let (status, answer) = server::client::post(&server.bind, user.trim(), body).map_err(|why| {
+        Failure::Fault(format!("no answer on {}: {why}: is it running, with --server?", at.join(", ")))
+    })?;
+    let answer = server::json::Json::parse(&answer).unwrap_or_default();
+    match answer.field("result") {
+        Some(server::json::Json::Str(text)) if status == 200 => {
+            output::print(text);
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(Failure::Fault(format!("{} answered with status {status}: {}", at.join(", "), answer.text()))),
+    }
 }
 
 /// A sync without peers.

@@ -22,6 +22,7 @@ pub mod ban_file;
 pub mod block_stats;
 mod body;
 pub mod calls;
+pub mod client;
 mod connections;
 pub mod context;
 pub mod descriptor;

@@ -55,6 +55,14 @@ pub(crate) struct Server {
 }
 
 #[derive(Args, Clone, Debug)]
+pub(crate) struct Stop {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) server: Server,

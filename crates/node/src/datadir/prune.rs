@@ -143,7 +143,11 @@ impl DataDir<'_> {
                 Some(Assumed { base, is_past: false }) => tree.height(base),
                 _ => Height::GENESIS,
             };
-            prune::select_up_to(infos, height.min(tree.height(index.tip()).saturating_sub(prune::BLOCKS_KEPT_MIN)), kept_to)
+            prune::select_up_to(
+                infos,
+                height.min(tree.height(index.tip()).saturating_sub(prune::BLOCKS_KEPT_MIN)),
+                kept_to,
+            )
         });
         selected.map_or(Ok(()), |selected| self.remove(&selected, height))
     }

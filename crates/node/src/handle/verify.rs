@@ -110,13 +110,9 @@ impl Live {
 }
 
 /// Takes a block off; gives what does not fit.
-fn take_off(
-    coins: &mut Overlay,
-    header: &HeaderContext,
-    bytes: &[u8],
-    undo: &[u8],
-) -> Result<Option<String>, Fault> {
-    let wrong = |what: &str| Ok(Some(format!("irrecoverable inconsistency in block data at {}: {what}", header.height)));
+fn take_off(coins: &mut Overlay, header: &HeaderContext, bytes: &[u8], undo: &[u8]) -> Result<Option<String>, Fault> {
+    let wrong =
+        |what: &str| Ok(Some(format!("irrecoverable inconsistency in block data at {}: {what}", header.height)));
     let mut tables = Tables::new();
     let Ok(block) = tables.parse_block(bytes) else { return wrong("it does not deserialize") };
     let Some(spent) = undo_coins(undo, &block) else { return wrong("its undo data does not fit it") };

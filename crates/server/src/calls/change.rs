@@ -219,4 +219,3 @@ fn verify_chain(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let wrong = live.verify(view, tip, level.clamp(0, 4), depth)?;
     Ok(wrong.is_none().into())
 }
-

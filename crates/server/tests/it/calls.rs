@@ -1,0 +1,90 @@
+//! Calls that change the chain, and those that wait for it.
+
+use crate::site::Site;
+use primitives::{BlockHash, Hash256, Header, hex};
+use server::json::Json;
+
+/// A block of regtest with nothing but a coinbase, and its hash.
+fn block(prev: BlockHash, height: u8, time: u32) -> (Vec<u8>, BlockHash) {
+    let mut coinbase =
+        hex::decode("02000000010000000000000000000000000000000000000000000000000000000000000000ffffffff").unwrap();
+    coinbase.extend_from_slice(&[2, 0x50 + height, 0]);
+    coinbase.extend_from_slice(&hex::decode("ffffffff0100f2052a01000000015100000000").unwrap());
+    let root = Hash256(simd::sha256::sha256(&simd::sha256::sha256(&coinbase)));
+    let mined = (0..).map(|nonce| Header::new(0x2000_0000, prev, root, time, 0x207f_ffff, nonce));
+    let header = mined.into_iter().find(|header| header.hash().as_bytes()[31] < 0x7f).unwrap();
+    let mut bytes = header.0.to_vec();
+    bytes.push(1);
+    bytes.extend_from_slice(&coinbase);
+    (bytes, header.hash())
+}
+
+fn text(json: Result<Json, (i64, String)>) -> String {
+    json.map_or_else(|(code, why)| format!("{code} {why}"), |json| json.text())
+}
+
+#[test]
+fn a_chain_is_submitted_taken_back_and_preferred() {
+    let site = Site::new(None);
+    let genesis = BlockHash::literal("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206");
+    let (a, a_hash) = block(genesis, 1, 1_296_688_700);
+    let (b, b_hash) = block(genesis, 1, 1_296_688_800);
+    let (child, child_hash) = block(a_hash, 2, 1_296_688_900);
+    let mut bad = child.clone();
+    let last = bad.len() - 6;
+    bad[last] ^= 1;
+    let one = |bytes: &[u8]| format!("[\"{}\"]", hex::encode(bytes));
+    let hash = |hash: BlockHash| format!("[\"{hash}\"]");
+    let quoted = |hash: BlockHash| format!("\"{hash}\"");
+    for (call, params, want) in [
+        ("submitheader", one(&child[..80]), format!("-25 Must submit previous header ({a_hash}) first")),
+        ("submitblock", one(&child), "\"prev-blk-not-found\"".to_owned()),
+        ("submitheader", one(&a[..80]), "null".to_owned()),
+        ("getblockcount", "[]".to_owned(), "0".to_owned()),
+        ("submitblock", one(&a), "null".to_owned()),
+        ("submitblock", one(&a), "\"duplicate\"".to_owned()),
+        ("submitblock", one(&b), "\"inconclusive\"".to_owned()),
+        ("submitblock", one(&bad), "\"bad-txnmrklroot\"".to_owned()),
+        ("submitblock", "[\"00\"]".to_owned(), "-22 Block decode failed".to_owned()),
+        ("getbestblockhash", "[]".to_owned(), quoted(a_hash)),
+        ("preciousblock", hash(b_hash), "null".to_owned()),
+        ("getbestblockhash", "[]".to_owned(), quoted(b_hash)),
+        ("submitblock", one(&child), "null".to_owned()),
+        ("getbestblockhash", "[]".to_owned(), quoted(child_hash)),
+        ("verifychain", "[4, 0]".to_owned(), "true".to_owned()),
+        ("invalidateblock", hash(a_hash), "null".to_owned()),
+        ("getbestblockhash", "[]".to_owned(), quoted(b_hash)),
+        ("submitblock", one(&child), "\"duplicate-invalid\"".to_owned()),
+        ("waitforblockheight", "[5, 1]".to_owned(), format!("{{\"hash\":\"{b_hash}\",\"height\":1}}")),
+        ("reconsiderblock", hash(child_hash), "null".to_owned()),
+        ("getblockcount", "[]".to_owned(), "2".to_owned()),
+        ("preciousblock", hash(b_hash), "null".to_owned()),
+        ("getbestblockhash", "[]".to_owned(), quoted(child_hash)),
+        ("pruneblockchain", "[1]".to_owned(), "-1 Cannot prune blocks because node is not in prune mode.".to_owned()),
+        ("loadtxoutset", "[\"/nonexistent\"]".to_owned(), "-8 Couldn't open file /nonexistent for reading.".to_owned()),
+    ] {
+        assert_eq!(text(site.call(call, &params)), want, "{call} {params}");
+    }
+    let tips = text(site.call("getchaintips", "[]"));
+    assert!(tips.contains("\"status\":\"active\"") && tips.contains("\"status\":\"valid-fork\""), "{tips}");
+}
+
+/// A waiter takes no thread: more of them than there are threads, and the block that ends their wait is taken.
+#[test]
+fn waiters_hear_of_a_block() {
+    let site = Site::new(None);
+    let genesis = BlockHash::literal("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206");
+    let (a, a_hash) = block(genesis, 1, 1_296_688_700);
+    std::thread::scope(|scope| {
+        let wait = || text(site.call("waitfornewblock", "[20000]"));
+        let waiters: Vec<_> = (0..40).map(|_| scope.spawn(wait)).collect();
+        // All of them are asked for, the last one at least waits.
+        while text(site.call("getrpcinfo", "[]")).matches("waitfornewblock").count() < 40 {
+            std::thread::yield_now();
+        }
+        assert_eq!(text(site.call("submitblock", &format!("[\"{}\"]", hex::encode(&a)))), "null");
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), format!("{{\"hash\":\"{a_hash}\",\"height\":1}}"));
+        }
+    });
+}

@@ -1,0 +1,7 @@
+//! The server on a real socket, beside a job in the same process, asked by good and bad clients.
+
+#![allow(clippy::unwrap_used, reason = "all of it is test")]
+
+mod calls;
+mod hostile;
+mod site;

@@ -1,0 +1,152 @@
+//! A data directory of regtest's genesis block that is served, and a client that says every byte itself.
+
+use consensus::{Chain, Params};
+use node::handle::Handle;
+use node::jobs::{FromSnapshot, PeerSettings, SyncOptions, sync_from};
+use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes, real_disk};
+use primitives::{BlockHash, Work};
+use server::context::{Context, Program};
+use server::http::Server;
+use server::json::Json;
+use server::registry::Registry;
+use server::settings::Settings;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+/// A served data directory.
+pub(crate) struct Site {
+    stop: Arc<AtomicBool>,
+    job: Option<JoinHandle<()>>,
+    server: Option<Server>,
+    pub(crate) at: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+/// `bob:word` in base 64.
+pub(crate) const AUTH: &str = "Authorization: Basic Ym9iOndvcmQ=\r\n";
+
+fn options(dir: &std::path::Path, stop: Arc<AtomicBool>) -> Options {
+    Options {
+        disk: real_disk(),
+        datadir: dir.to_path_buf(),
+        blocksdir: None,
+        params: Params::new(Chain::Regtest),
+        dbcache_bytes: 16 << 20,
+        par: 1,
+        assumevalid: BlockHash::ZERO,
+        minimum_chain_work: Work::ZERO,
+        stop_at_height: None,
+        prune: Prune::Off,
+        commit_interval: COMMIT_INTERVAL,
+        clock: SystemTime::now,
+        blocksxor: true,
+        indexes: Vec::new(),
+        debug_bench: false,
+        build: "test",
+        stop,
+        sizes: Sizes::default(),
+    }
+}
+
+impl Site {
+    /// Serves; with another time for clients where that is given.
+    pub(crate) fn new(timeout: Option<Duration>) -> Site {
+        let dir = tempfile::tempdir().unwrap();
+        let (stop, handle) = (Arc::new(AtomicBool::new(false)), Arc::new(Handle::default()));
+        let options = options(dir.path(), stop.clone());
+        let sync = SyncOptions {
+            connect: Some(Vec::new()),
+            addnode: Vec::new(),
+            listen: Vec::new(),
+            proxy: None,
+            exit_at_tip: false,
+            v2transport: true,
+            dnsseed: false,
+            outbound: 0,
+            peers: PeerSettings::default(),
+            handle: Some(handle.clone()),
+        };
+        let program = Program {
+            stop: Box::new(|| {}),
+            set_mock_time: None,
+            log_path: dir.path().join("debug.log"),
+            is_served: true,
+            version: "test",
+        };
+        let context = Context::new(handle.clone(), Registry::new(server::calls::all()), program);
+        let settings = Settings {
+            bind: vec!["127.0.0.1:0".parse().unwrap()],
+            user: "bob".to_owned(),
+            password: "word".to_owned(),
+            timeout: timeout.unwrap_or(Settings::default().timeout),
+            ..Settings::default()
+        };
+        let server = Server::start(settings, Arc::new(context)).unwrap();
+        let job = std::thread::spawn(move || {
+            sync_from(&options, &sync, &FromSnapshot::default(), &|_| {}).unwrap();
+        });
+        while handle.live().is_err() {
+            assert!(!job.is_finished(), "the job goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Site { stop, job: Some(job), at: server.addresses()[0], server: Some(server), _dir: dir }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.at).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// Sends bytes and reads until the end: status, head and body.
+    pub(crate) fn raw(&self, request: &[u8]) -> (u16, String, Vec<u8>) {
+        let mut stream = self.connect();
+        // The server may answer, and close, before it has read all.
+        let _ = stream.write_all(request);
+        answer(stream)
+    }
+
+    /// One request with the password.
+    pub(crate) fn post(&self, body: &str) -> (u16, String, Vec<u8>) {
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: x\r\n{AUTH}Connection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+        self.raw(&[head.as_bytes(), body.as_bytes()].concat())
+    }
+
+    /// The result of a call, or its error.
+    pub(crate) fn call(&self, method: &str, params: &str) -> Result<Json, (i64, String)> {
+        let (_, _, body) = self.post(&format!("{{\"method\":\"{method}\",\"params\":{params},\"id\":1}}"));
+        let reply = Json::parse(&body).unwrap();
+        match reply.field("error").unwrap() {
+            Json::Null => Ok(reply.field("result").unwrap().clone()),
+            error => match (error.field("code"), error.field("message")) {
+                (Some(Json::Int(code)), Some(Json::Str(text))) => Err((*code, text.clone())),
+                _ => panic!("{reply:?}"),
+            },
+        }
+    }
+}
+
+/// What the server says until it closes.
+pub(crate) fn answer(mut stream: TcpStream) -> (u16, String, Vec<u8>) {
+    let mut bytes = Vec::new();
+    // A reset after the answer is no answer less.
+    let _ = stream.read_to_end(&mut bytes);
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(bytes.len());
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, head, bytes.get(end + 4..).unwrap_or_default().to_vec())
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.job.take().map(JoinHandle::join);
+        drop(self.server.take());
+        assert!(std::thread::panicking() || ended.is_some_and(|ended| ended.is_ok()), "the job ends well");
+    }
+}
