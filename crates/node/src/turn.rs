@@ -49,3 +49,24 @@ impl Turn {
         self.last_ms.store(self.start.elapsed().as_millis() as u64, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_due_while_one_waits_and_after_a_while() {
+        let turn = Turn::default();
+        turn.asked();
+        turn.asked();
+        assert!(turn.is_asked());
+        while !turn.is_due() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(turn.start.elapsed() > TURN_INTERVAL);
+        turn.ended(1);
+        assert!(turn.is_asked(), "the other one waits");
+        turn.ended(1);
+        assert!(!turn.is_asked() && !turn.is_due());
+    }
+}

@@ -19,7 +19,8 @@ pub(crate) struct Bitcoind {
     child: Child,
     cli: PathBuf,
     dir: PathBuf,
-    rpc_port: u16,
+    /// Where it answers.
+    pub(crate) rpc_port: u16,
     /// Where it listens for peers.
     pub(crate) port: u16,
 }

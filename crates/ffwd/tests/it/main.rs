@@ -27,6 +27,7 @@ mod peers_core;
 mod prune;
 mod run;
 mod same_answers;
+mod serve;
 mod sets;
 mod snapshots;
 mod spelling;

@@ -33,7 +33,11 @@ fn reason(text: &str) -> String {
 }
 
 impl Quiet<'_, '_, '_> {
-    /// Takes a header in. Gives Core's reject reason where a rule refuses it.
+    /// Takes a header in.
+    ///
+    /// # Errors
+    ///
+    /// Core's reject reason, where a rule refuses it.
     pub fn submit_header(&mut self, header: &Header) -> Result<NodeId, String> {
         let now = i64::try_from(unix_seconds(self.datadir.options.clock)).unwrap_or(i64::MAX);
         let hash = header.hash();
