@@ -45,7 +45,7 @@ pub(crate) async fn execute(context: Arc<Context>, body: Vec<u8>, allowed: Allow
         spawn_blocking(move || Json::parse(&body).ok()).await.unwrap_or_default()
     };
     let Some(parsed) = parsed else {
-        return failed(None, false, &RpcError::new(Code::Parse, "Parse error"));
+        return failed(Some(Json::Null), false, &RpcError::new(Code::Parse, "Parse error"));
     };
     if !allowed.any() {
         return (403, None);
@@ -53,7 +53,7 @@ pub(crate) async fn execute(context: Arc<Context>, body: Vec<u8>, allowed: Allow
     match parsed {
         Json::Arr(requests) => batch(&context, requests, &allowed).await,
         request @ Json::Obj(_) => single(&context, request, &allowed).await,
-        _ => failed(None, false, &RpcError::new(Code::Parse, "Top-level object parse error")),
+        _ => failed(Some(Json::Null), false, &RpcError::new(Code::Parse, "Top-level object parse error")),
     }
 }
 
@@ -77,12 +77,12 @@ async fn batch(context: &Arc<Context>, requests: Vec<Json>, allowed: &Allowed) -
     if !allowed.is_everything() {
         for request in &requests {
             if !matches!(request, Json::Obj(_)) {
-                return failed(None, false, &RpcError::new(Code::InvalidRequest, "Invalid Request object"));
+                return failed(Some(Json::Null), false, &RpcError::new(Code::InvalidRequest, "Invalid Request object"));
             }
             match crate::args::text(request.field("method").unwrap_or(&Json::Null)) {
                 Ok(method) if allowed.allows(method) => {}
                 Ok(_) => return (403, None),
-                Err(why) => return failed(None, false, &RpcError::new(Code::Parse, why.message)),
+                Err(why) => return failed(Some(Json::Null), false, &RpcError::new(Code::Parse, why.message)),
             }
         }
     }
@@ -190,7 +190,7 @@ fn prepare(context: &Context, method: &str, params: Json) -> Result<(Call, Vec<J
 
 fn read(request: Json) -> Result<Request, Unread> {
     let unread = |id, is_v2, text: &str| Err(Unread { id, is_v2, error: RpcError::new(Code::InvalidRequest, text) });
-    let Json::Obj(fields) = request else { return unread(None, false, "Invalid Request object") };
+    let Json::Obj(fields) = request else { return unread(Some(Json::Null), false, "Invalid Request object") };
     let (mut id, mut version, mut method, mut params) = (None, None, None, None);
     for (name, value) in fields {
         let slot = match &*name {
