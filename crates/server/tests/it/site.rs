@@ -46,6 +46,7 @@ fn options(dir: &std::path::Path, stop: Arc<AtomicBool>) -> Options {
         blocksxor: true,
         indexes: Vec::new(),
         debug_bench: false,
+        log_time_micros: false,
         build: "test",
         stop,
         sizes: Sizes::default(),
