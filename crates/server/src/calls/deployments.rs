@@ -117,15 +117,6 @@ fn states(tree: &Tree, id: NodeId) -> Vec<State> {
     states
 }
 
-/// The version of a block that Core makes on top of `tip`: it signals for what is not active yet.
-pub(super) fn next_version(params: &Params, tree: &Tree, tip: NodeId) -> i32 {
-    let is_signalled = params.chain == Chain::Regtest && {
-        let state = states(tree, tip)[((tree.height(tip).to_u32() + 1) / PERIOD) as usize];
-        matches!(state, State::Started | State::LockedIn)
-    };
-    (TOP_BITS | u32::from(is_signalled) << BIT).cast_signed()
-}
-
 fn test_dummy(params: &Params, tree: &Tree, id: NodeId) -> Option<Json> {
     if params.chain != Chain::Regtest {
         return None;
