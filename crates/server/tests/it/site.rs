@@ -4,7 +4,9 @@ use consensus::{Chain, Params};
 use node::handle::Handle;
 use node::jobs::{FromSnapshot, PeerSettings, SyncOptions, sync_from};
 use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes, real_disk};
+use p2p::Peers;
 use primitives::{BlockHash, Work};
+use server::ban_file::BanFile;
 use server::context::{Context, Program};
 use server::http::Server;
 use server::json::Json;
@@ -16,6 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
+use store::private_files::PrivateDir;
+use watch::Board;
 
 /// A served data directory.
 pub(crate) struct Site {
@@ -71,11 +75,25 @@ impl Site {
             peers: PeerSettings::default(),
             handle: Some(handle.clone()),
         };
+        let peers: Arc<Peers> = Arc::default();
+        let board = watch::board::Settings {
+            version: "test".to_owned(),
+            build: "test".to_owned(),
+            chain: "regtest".to_owned(),
+            datadir: dir.path().to_path_buf(),
+            dbcache_bytes: 16 << 20,
+            workers: 1,
+            at_rest: true,
+            clock: SystemTime::now,
+        };
         let program = Program {
             stop: Box::new(|| {}),
             set_mock_time: None,
             log_path: dir.path().join("debug.log"),
             is_served: true,
+            board: Arc::new(Board::new(board, peers.clone())),
+            peers,
+            bans: BanFile::new(PrivateDir::new(real_disk(), dir.path().join("regtest"))),
             version: "test",
         };
         let context = Context::new(handle.clone(), Registry::new(server::calls::all()), program);
