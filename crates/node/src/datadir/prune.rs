@@ -81,7 +81,7 @@ impl DataDir<'_> {
             let (tree, tip) = (index.headers(), index.tip());
             let best = tree.best();
             // Without peers the blocks come from files, and Core calls that the initial download, too.
-            let initial = self.feed.arrivals.is_none() || self.is_initial(&tree, tip);
+            let initial = self.feed.arrivals.is_none() || self.is_initial(tree, tip);
             prune::Prune {
                 target_bytes: bytes,
                 buffer_bytes: self.options.sizes.prune_buffer_bytes,

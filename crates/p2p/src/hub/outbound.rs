@@ -213,10 +213,10 @@ impl Hub {
     /// Begins a connection.
     pub(super) fn dial(&mut self, kind: Kind, target: Target, v2: bool, now: Now) {
         let peer = self.new_id();
-        if let Kind::Manual(place) = kind {
-            if let Some(named) = self.outbound.named.get_mut(place) {
-                named.taken = true;
-            }
+        if let Kind::Manual(place) = kind
+            && let Some(named) = self.outbound.named.get_mut(place)
+        {
+            named.taken = true;
         }
         if let Target::Peer(address) = &target {
             self.addresses.tried(address, now.unix);
