@@ -119,6 +119,8 @@ pub(super) fn prepared(plan: &Plan, chain: usize, found: &Surveyed) -> Vec<usize
         let work = &plan.works[cell.work];
         match work.kind {
             WorkKind::Reindex => None,
+            // The directory that serves the headers.
+            WorkKind::Load => Some(cell.program),
             WorkKind::Sync => work.server,
             _ => (!found.is_whole).then_some(cell.program),
         }

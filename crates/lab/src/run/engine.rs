@@ -19,6 +19,7 @@ use super::plan::{PageCache, Plan, PlannedCell, ProgramKind, Work, WorkKind};
 use super::process::{self, Ended, Server};
 use super::program::{self, Job, SALT_FILE, net_dir};
 use super::progress::{self, Progress};
+use super::snapshot::{self, DUMPED, Driver, Prepared};
 use super::survey::Surveyed;
 use super::{RunError, compare, sample};
 use crate::result::{self, FORMAT, Machine, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, Settings};
@@ -48,6 +49,8 @@ pub(super) struct Engine<'a> {
     pub(super) records: Vec<RunRecord>,
     /// Directories made for works that need index and coins, by chain and program; or why one is missing.
     pub(super) prepared: BTreeMap<(usize, usize), Result<PathBuf, String>>,
+    /// What is loaded, by chain, program and height; or why it is missing.
+    pub(super) loads: BTreeMap<(usize, usize, u32), Result<Prepared, String>>,
     pub(super) page_cache: &'static str,
     /// Only cells with one of these words in their name are run; without any, all.
     pub(super) only: &'a [String],
@@ -138,20 +141,31 @@ impl Engine<'_> {
             }
         };
         let program = &plan.programs[cell.program];
+        let exe = &self.programs.exes[cell.program];
+        let loaded = work.stopatheight.and_then(|height| self.loads.get(&(cell.chain, cell.program, height)));
+        let loaded = loaded.filter(|_| work.kind == WorkKind::Load).cloned().and_then(Result::ok);
+        let driver = self.driver(cell, &datadir, loaded.as_ref())?;
         let job = Job {
             kind: program.kind,
-            exe: &self.programs.exes[cell.program],
+            exe,
             extra: &program.args,
             work,
             settings: &plan.settings[cell.settings],
             chain,
             folder: &datadir,
             connect: server.as_ref().map(|(_, at)| *at),
+            loaded: loaded.as_ref(),
+            driver: driver.as_ref(),
         };
         let limits = Applied::new(&plan.limits, &datadir);
         record.limits.clone_from(&limits.said);
         record.command = job.command();
-        let ended = self.watch(&job, &limits, folder, &title(turn, of), left)?;
+        let (ended, call) = std::thread::scope(|scope| {
+            let call = driver.as_ref().map(|driver| scope.spawn(|| driver.drive()));
+            let ended = self.watch(&job, &limits, folder, &title(turn, of), left);
+            (ended, call.map(|call| call.join().expect("nothing in it panics")))
+        });
+        let ended = ended?;
         drop(server);
         if ended.stopped {
             wipe(folder)?;
@@ -159,8 +173,29 @@ impl Engine<'_> {
             return Ok(None);
         }
         self.judge(&mut record, &job, &ended, &limits, folder)?;
+        if work.kind.has_snapshot() {
+            let said = program::object_in(&folder.join("stdout.txt"));
+            snapshot::take_seconds(&mut record, call, said.and_then(|object| object.get("seconds")?.as_f64()));
+        }
         wipe(&datadir)?;
         self.keep(record, folder).map(Some)
+    }
+
+    /// What tells a bitcoind to write or load a snapshot.
+    fn driver(
+        &self,
+        cell: &PlannedCell,
+        datadir: &Path,
+        loaded: Option<&Prepared>,
+    ) -> Result<Option<Driver>, RunError> {
+        let work = &self.plan.works[cell.work];
+        if self.plan.programs[cell.program].kind != ProgramKind::Bitcoind || !work.kind.has_snapshot() {
+            return Ok(None);
+        }
+        let (exe, network) = (&self.programs.exes[cell.program], self.chains[cell.chain].network);
+        let file = loaded.map_or_else(|| datadir.join(DUMPED), |loaded| loaded.file.clone());
+        let driver = Driver::new(exe, (datadir, network), (work.kind, work.stopatheight), &file);
+        driver.map(Some).map_err(|error| RunError::io(Path::new("127.0.0.1"), error))
     }
 
     /// The program's time.
@@ -250,7 +285,8 @@ impl Engine<'_> {
             return Err("no JSON object on its standard output".to_owned());
         }
         let hash = self.plan.check_every || record.repeat == 1;
-        let found = program::coins_info(self.ffwd, job.folder, job.chain.network, hash)?;
+        let dumped = (job.work.kind == WorkKind::Dump).then(|| job.folder.join(DUMPED));
+        let found = program::coins_info(self.ffwd, job.folder, dumped.as_deref(), job.chain.network, hash)?;
         record.height = found.height;
         record.bestblock = found.bestblock;
         record.txouts = found.txouts;
@@ -282,6 +318,7 @@ impl Engine<'_> {
         let to = net_dir(datadir, chain.network);
         let (from, what) = match work.kind {
             WorkKind::Reindex => (Some(chain.folder.clone()), What::Blocks),
+            WorkKind::Load => (Some(self.load_of(cell.chain, cell.program, work.stopatheight)?.folder), What::All),
             WorkKind::Sync => (None, What::Blocks),
             _ if chain.is_whole => (Some(chain.folder.clone()), What::All),
             _ => (Some(self.prepare(cell.chain, cell.program)?), What::All),
@@ -347,6 +384,8 @@ impl Engine<'_> {
             chain: found,
             folder,
             connect: None,
+            loaded: None,
+            driver: None,
         };
         let command = job.command();
         let run = process::Job {
@@ -371,8 +410,30 @@ impl Engine<'_> {
             let last = lines.last().cloned().unwrap_or_default();
             return Ok(Err(format!("index and coins could not be made first: {}; {last}", ended.how())));
         }
-        let there = program::coins_info(self.ffwd, folder, found.network, false);
+        let there = program::coins_info(self.ffwd, folder, None, found.network, false);
         Ok(there.map(|_| ()).map_err(|why| format!("index and coins could not be made first: {why}")))
+    }
+
+    /// What a load works on, made once and kept until the plan is done.
+    fn load_of(&mut self, chain: usize, program: usize, height: Option<u32>) -> Result<Prepared, SetUp> {
+        let height = height.unwrap_or(self.chains[chain].facts.height);
+        let key = (chain, program, height);
+        if let Some(known) = self.loads.get(&key) {
+            return known.clone().map_err(SetUp::Failed);
+        }
+        let (source, found) = (self.prepare(chain, program)?, &self.chains[chain]);
+        let (network, label) = (found.network, format!("{} load {program} {height}", found.facts.label));
+        let out = self.out.join("prepared").join(slug(&label));
+        wipe(&out)?;
+        fs::create_dir_all(&out).map_err(|error| RunError::io(&out, error))?;
+        let mut made = snapshot::dump(self.ffwd, &out, (&source, network, height));
+        if made.is_ok() {
+            let (server, at) = self.serve(chain, program)?;
+            made = snapshot::headers(self.ffwd, &out, network, at).and(made);
+            drop(server);
+        }
+        self.loads.insert(key, made.clone());
+        made.map_err(SetUp::Failed)
     }
 
     /// Starts a server of a chain and waits until it answers.

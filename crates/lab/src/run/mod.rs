@@ -18,6 +18,7 @@ mod process;
 mod program;
 mod progress;
 mod sample;
+mod snapshot;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -224,6 +225,7 @@ fn engine<'a>(
         progress,
         records: Vec::new(),
         prepared: std::collections::BTreeMap::new(),
+        loads: std::collections::BTreeMap::new(),
         page_cache: "",
         only: &options.only,
     }

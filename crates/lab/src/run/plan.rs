@@ -102,6 +102,10 @@ pub(super) enum WorkKind {
     Audit,
     /// All blocks written to Parquet files.
     Export,
+    /// A snapshot of the set.
+    Dump,
+    /// A snapshot loaded beside the chainstate.
+    Load,
 }
 
 impl WorkKind {
@@ -124,14 +128,21 @@ impl WorkKind {
             Self::Commit => "commit",
             Self::Audit => "audit",
             Self::Export => "export",
+            Self::Dump => "dump",
+            Self::Load => "load",
         }
+    }
+
+    /// Whether it is about a snapshot: a bitcoind is told by a call then.
+    pub(super) fn has_snapshot(self) -> bool {
+        matches!(self, Self::Dump | Self::Load)
     }
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) kind: WorkKind,
-    /// The height at which the work stops; none for the tip.
+    /// The height at which the work stops, or of its snapshot; none for the tip.
     pub(super) stopatheight: Option<u32>,
     /// Of a sync: index of the program that serves.
     pub(super) server: Option<usize>,
@@ -196,7 +207,7 @@ fn name_cells(plan: &mut Plan) {
         let work = &plan.works[cell.work];
         let mut name = format!("{} {}", plan.programs[cell.program].label, work.kind.name());
         if let Some(height) = work.stopatheight {
-            name += &format!(" to {height}");
+            name += &format!(" {} {height}", if work.kind.has_snapshot() { "at" } else { "to" });
         }
         if !one_chain {
             name += &format!(", {}", plan.chains[cell.chain].label);

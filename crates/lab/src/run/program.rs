@@ -14,6 +14,7 @@ use consensus::Chain;
 use serde_json::Value;
 
 use super::plan::{ProgramKind, Work, WorkKind};
+use super::snapshot::{DUMPED, Driver, Prepared};
 use super::survey::Surveyed;
 use crate::result::{ASSUMED_VALID, EVERY_SCRIPT, Settings};
 
@@ -41,6 +42,10 @@ pub(super) struct Job<'a> {
     pub(super) folder: &'a Path,
     /// Of a sync: who serves.
     pub(super) connect: Option<SocketAddr>,
+    /// Of a load: what is loaded.
+    pub(super) loaded: Option<&'a Prepared>,
+    /// Of a dump or load by a bitcoind: what tells it.
+    pub(super) driver: Option<&'a Driver>,
 }
 
 impl Job<'_> {
@@ -63,7 +68,16 @@ impl Job<'_> {
     fn ffwd(&self, command: &mut Vec<String>) {
         let mut add = |words: &[&str]| command.extend(words.iter().map(|&word| word.to_owned()));
         let (folder, network) = (text(self.folder), self.chain.network.name());
+        let height = self.work.stopatheight.map(|height| height.to_string());
+        if let Some(Prepared { file, hash, .. }) = self.loaded {
+            add(&["coins", "load", &text(file), "--snapshot-hash", hash]);
+        }
+        if self.work.kind == WorkKind::Dump {
+            add(&["coins", "dump", &text(&self.folder.join(DUMPED))]);
+            height.iter().for_each(|height| add(&["--height", height]));
+        }
         add(match self.work.kind {
+            WorkKind::Dump | WorkKind::Load => &[],
             WorkKind::Reindex => &["reindex"],
             WorkKind::Rebuild => &["reindex", "--chainstate-only"],
             WorkKind::Sync => &["sync"],
@@ -90,7 +104,7 @@ impl Job<'_> {
         if let Some(par) = self.settings.par {
             add(&["--par", &par.to_string()]);
         }
-        if self.work.kind.is_ffwds_alone() {
+        if self.work.kind.is_ffwds_alone() || self.work.kind.has_snapshot() {
             return;
         }
         if let Some(hash) = self.assumevalid() {
@@ -108,22 +122,30 @@ impl Job<'_> {
         let mut add = |word: String| command.push(word);
         add(format!("-datadir={}", text(self.folder)));
         add(format!("-chain={}", self.chain.network.name()));
-        for word in ["-server=0", "-listen=0", "-printtoconsole=0", "-logtimemicros=1", "-dnsseed=0", "-fixedseeds=0"] {
+        for word in ["-listen=0", "-printtoconsole=0", "-logtimemicros=1", "-dnsseed=0", "-fixedseeds=0"] {
             add(word.to_owned());
         }
+        self.driver.map_or(vec!["-server=0".to_owned()], Driver::options).into_iter().for_each(&mut add);
         add(self.connect.map_or("-connect=0".to_owned(), |peer| format!("-connect={peer}")));
         match self.work.kind {
             WorkKind::Reindex => add("-reindex".to_owned()),
             WorkKind::Rebuild => add("-reindex-chainstate".to_owned()),
-            // A plan in which a bitcoind does these is refused.
-            WorkKind::Sync | WorkKind::Commit | WorkKind::Audit | WorkKind::Export => {}
+            // A plan in which a bitcoind does one that is ffwd's alone is refused; a snapshot is the driver's.
+            WorkKind::Sync
+            | WorkKind::Commit
+            | WorkKind::Audit
+            | WorkKind::Export
+            | WorkKind::Dump
+            | WorkKind::Load => {}
             WorkKind::Verify => {
                 add(format!("-checklevel={}", self.work.level));
                 add(format!("-checkblocks={}", self.work.blocks));
             }
         }
-        // It would go on for ever; the height is where the work is done.
-        add(format!("-stopatheight={}", self.target()));
+        if !self.work.kind.has_snapshot() {
+            // It would go on for ever; the height is where the work is done.
+            add(format!("-stopatheight={}", self.target()));
+        }
         if let Some(mib) = self.settings.dbcache_mib {
             add(format!("-dbcache={mib}"));
         }
@@ -219,15 +241,21 @@ pub(super) struct Found {
     pub(super) hash_serialized_3: Option<String>,
 }
 
-/// Reads tip and set of `folder` with `ffwd coins info`; the set is hashed where `hash` is set.
+/// Reads tip and set of `folder`, or of a snapshot in it, with `ffwd coins info`; the set is hashed where `hash` is set.
 ///
 /// # Errors
 ///
 /// In words, with the end of what the program wrote.
-pub(super) fn coins_info(ffwd: &Path, folder: &Path, network: Chain, hash: bool) -> Result<Found, String> {
+pub(super) fn coins_info(
+    ffwd: &Path,
+    folder: &Path,
+    snapshot: Option<&Path>,
+    network: Chain,
+    hash: bool,
+) -> Result<Found, String> {
     let hash = if hash { "hash_serialized_3" } else { "none" };
     let mut command = Command::new(ffwd);
-    command.args(["coins", "info", "--datadir"]).arg(folder).args([
+    command.args(["coins", "info"]).args(snapshot).arg("--datadir").arg(folder).args([
         "--chain",
         network.name(),
         "--hash",
@@ -328,6 +356,13 @@ mod tests {
         };
         let work = |kind, stopatheight| Work { kind, stopatheight, server: None, level: 3, blocks: 6, line: 1 };
         let peer = SocketAddr::from(([127, 0, 0, 1], 8));
+        let prepared = Prepared { folder: "/h".into(), file: "/s".into(), hash: "cc".into() };
+        let of = (WorkKind::Load, Some(7));
+        let driver = Driver::new(Path::new("p"), (Path::new("/w"), Chain::Regtest), of, Path::new("/s")).unwrap();
+        let loading = format!(
+            "p -datadir=/w -chain=regtest -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 {} -connect=0 -dbcache=100 -par=2 -x",
+            driver.options().join(" ")
+        );
         for (kind, work, assumevalid, connect, want, trust) in [
             (
                 ProgramKind::Ffwd,
@@ -386,18 +421,46 @@ mod tests {
                 "no script",
             ),
             (
+                ProgramKind::Ffwd,
+                work(WorkKind::Dump, Some(7)),
+                None,
+                None,
+                "p coins dump /w/dump.dat --height 7 --datadir /w --chain regtest --json --dbcache 100 --par 2 -x",
+                "no script",
+            ),
+            (
+                ProgramKind::Ffwd,
+                work(WorkKind::Load, Some(7)),
+                None,
+                None,
+                "p coins load /s --snapshot-hash cc --datadir /w --chain regtest --json --dbcache 100 --par 2 -x",
+                "no script",
+            ),
+            (ProgramKind::Bitcoind, work(WorkKind::Load, Some(7)), None, None, &loading, "no script"),
+            (
                 ProgramKind::Bitcoind,
                 work(WorkKind::Rebuild, None),
                 Some("tip"),
                 None,
-                "p -datadir=/w -chain=regtest -server=0 -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 -connect=0 -reindex-chainstate -stopatheight=9 -dbcache=100 -par=2 -assumevalid=aa -x",
+                "p -datadir=/w -chain=regtest -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 -server=0 -connect=0 -reindex-chainstate -stopatheight=9 -dbcache=100 -par=2 -assumevalid=aa -x",
                 ASSUMED_VALID,
             ),
         ] {
             let settings = settings(assumevalid);
             let (exe, folder, extra) = (Path::new("p"), Path::new("/w"), ["-x".to_owned()]);
-            let job =
-                Job { kind, exe, extra: &extra, work: &work, settings: &settings, chain: &chain, folder, connect };
+            let (loaded, driver) = (work.kind == WorkKind::Load).then_some((&prepared, &driver)).unzip();
+            let job = Job {
+                kind,
+                exe,
+                extra: &extra,
+                work: &work,
+                settings: &settings,
+                chain: &chain,
+                folder,
+                connect,
+                loaded,
+                driver,
+            };
             assert_eq!((job.command().join(" ").as_str(), job.trust()), (want, trust));
         }
     }

@@ -3,8 +3,8 @@
 //! The sum of a set of outpoints is that of their hashes, modulo 2^128, so that blocks may come in any order. The hash is
 //! a pair of SipHash-2-4 with two secret random keys.
 //!
-//! Why that suffices: whoever made the blocks or the hints knows neither key, and learns nothing of the sums but, once,
-//! whether they agree. Let the two differ in some outpoint, which one counts c times more often than the other. If the hash
+//! Why that suffices: the makers of blocks and hints know neither key, and learn nothing of the sums but, once, whether they
+//! agree. Let the two differ in some outpoint, which one counts c times more often than the other. If the hash
 //! is as random as SipHash is taken to be, the sums agree with a chance of 2^(v - 128), where 2^v is the greatest power of
 //! two in c. No chain of Bitcoin has 2^33 inputs: the chance is below 2^-95 for the most artful chain, and 2^-128 for one
 //! that spends no coin twice. A chance of 2^-64 would do for a file that is made once and used by every node with keys of

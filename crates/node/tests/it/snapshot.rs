@@ -408,7 +408,7 @@ fn a_dump_is_of_the_chain_where_a_branch_parts() {
     assert!(why.unwrap_err().to_string().contains("Block is not in main chain"));
 }
 
-/// `test_invalid_chainstate_scenarios`: a base_blockhash that nobody knows; and the two reindexes of `run_test`, which remove
+/// `test_invalid_chainstate_scenarios`: a base_blockhash that is not in the index; and the two reindexes of `run_test`, which remove
 /// the snapshot's chainstate.
 #[test]
 fn a_snapshot_chainstate_of_an_unknown_base_is_refused_and_a_reindex_removes_any() {

@@ -322,7 +322,13 @@ impl Reader<'_> {
             );
             self.wrong(raw.kind.span(), what);
         }
-        if !kind.runs_scripts_of_blocks() && raw.stopatheight.is_some() {
+        if kind == WorkKind::Load && raw.stopatheight.is_none() {
+            self.wrong(
+                raw.kind.span(),
+                "load needs stopatheight, the height of the snapshot: below the tip, for the headers above",
+            );
+        }
+        if !kind.runs_scripts_of_blocks() && !kind.has_snapshot() && raw.stopatheight.is_some() {
             self.wrong(raw.kind.span(), format!("{} has no stopatheight: it works on what is there", kind.name()));
         }
         let chains =
@@ -350,11 +356,11 @@ impl Reader<'_> {
             "commit" => Some(WorkKind::Commit),
             "audit" => Some(WorkKind::Audit),
             "export" => Some(WorkKind::Export),
+            "dump" => Some(WorkKind::Dump),
+            "load" => Some(WorkKind::Load),
             other => {
-                self.wrong(
-                    kind.span(),
-                    format!("unknown work {other:?}: reindex, rebuild, sync, verify, commit, audit or export"),
-                );
+                let known = "reindex, rebuild, sync, verify, commit, audit, export, dump or load";
+                self.wrong(kind.span(), format!("unknown work {other:?}: {known}"));
                 None
             }
         }
@@ -541,7 +547,14 @@ mod tests {
             ("no TOML", "repeats = 2", "repeats = = 2", 1, ""),
             ("wrong type", "repeats = 2", "repeats = \"2\"", 1, "invalid type"),
             ("too many repeats", "repeats = 2", "repeats = 0", 1, "from 1 to 1000"),
-            ("unknown work", "\"reindex\"", "\"reindx\"", 8, "reindex, rebuild, sync, verify or commit"),
+            ("a load of no height", "\"reindex\"", "\"load\"", 8, "load needs stopatheight"),
+            (
+                "unknown work",
+                "\"reindex\"",
+                "\"reindx\"",
+                8,
+                "reindex, rebuild, sync, verify, commit, audit, export, dump or load",
+            ),
             ("unknown kind", "label = \"a\"", "label = \"a\"\nkind = \"btcd\"", 4, "\"ffwd\" or \"bitcoind\""),
             (
                 "waterfall of a bitcoind",

@@ -3,8 +3,8 @@
 //!
 //! It is made in `ffwd/chainstate_hints`. Where the sums agree at the end, the index calls these blocks connected and
 //! pruned, and then the two chainstates are swapped in one step; until then the data directory is one without blocks. An
-//! ordinary sync connects all blocks above, which are so many that no reorganization reaches below ([`BLOCKS_ABOVE_MIN`]),
-//! and that bitcoind finds blocks and undo data as deep as it asks of any pruned data directory.
+//! ordinary sync connects all blocks above, at least [`BLOCKS_ABOVE_MIN`] of them: no reorganization reaches below, and
+//! bitcoind finds blocks and undo data as deep as it asks of any pruned data directory.
 //!
 //! Not checked below the height: amounts, maturity, relative locks, signature operations in spent scripts, that a coin is
 //! made before it is spent, BIP-0030; nor scripts, as below any block that is assumed valid.

@@ -1,0 +1,188 @@
+//! The works `dump` and `load`: a snapshot of the UTXO set written, or loaded beside a chainstate.
+//!
+//! Of ffwd one command does it, and says its seconds. A bitcoind is started as a server, told by `bitcoin-cli` beside it, and
+//! stopped; the seconds are those of the one call, while memory and bytes are the whole program's, its start and end included.
+//! What is loaded is made once for each chain: a snapshot at the height of the work, and a data directory with all headers and
+//! one block.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use consensus::Chain;
+use serde_json::Value;
+
+use super::plan::WorkKind;
+use crate::result::{Outcome, RunRecord};
+
+/// The snapshot in the folder that a run works on.
+pub(super) const DUMPED: &str = "dump.dat";
+/// How long a bitcoind may take until it answers.
+const STARTS_S: u32 = 120;
+
+/// What is loaded.
+#[derive(Clone, Debug)]
+pub(super) struct Prepared {
+    /// A data directory with headers beyond the snapshot's base.
+    pub(super) folder: PathBuf,
+    /// The snapshot.
+    pub(super) file: PathBuf,
+    /// Its `hash_serialized_3`.
+    pub(super) hash: String,
+}
+
+/// Makes the snapshot that is loaded, of the chain that lies whole in `source`; the data directory is yet to be made.
+///
+/// # Errors
+///
+/// In words: what the program said.
+pub(super) fn dump(
+    ffwd: &Path,
+    out: &Path,
+    (source, network, height): (&Path, Chain, u32),
+) -> Result<Prepared, String> {
+    let (folder, file) = (out.join("headers"), out.join("snapshot.dat"));
+    let mut command = Command::new(ffwd);
+    command.args(["coins", "dump"]).arg(&file).args(["--height", &height.to_string()]);
+    let dumped = said(command.args(["--chain", network.name(), "--json", "--datadir"]).arg(source))?;
+    let object = dumped.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let hash = object.and_then(|object| Some(object.get("txoutset_hash")?.as_str()?.to_owned()));
+    let hash = hash.ok_or("`ffwd coins dump` names no txoutset_hash")?;
+    Ok(Prepared { folder, file, hash })
+}
+
+/// Makes the data directory that it is loaded into, with headers of a server.
+///
+/// # Errors
+///
+/// In words: what the program said.
+pub(super) fn headers(ffwd: &Path, out: &Path, network: Chain, server: SocketAddr) -> Result<(), String> {
+    let folder = out.join("headers");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut command = Command::new(ffwd);
+    command.args(["sync", "--connect", &server.to_string(), "--stopatheight", "1", "--exit-at-tip"]);
+    said(command.args(["--chain", network.name(), "--json", "--datadir"]).arg(folder)).map(drop)
+}
+
+/// Runs a command to its end; its standard output.
+fn said(command: &mut Command) -> Result<Vec<u8>, String> {
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?} does not start: {error}"))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing said");
+    Err(format!("{:?}: {}: {last}", command.get_program(), output.status))
+}
+
+/// Tells a bitcoind what to do.
+#[derive(Clone, Debug)]
+pub(super) struct Driver {
+    cli: PathBuf,
+    /// Where it is.
+    to: Vec<String>,
+    /// The call that is timed.
+    call: Vec<String>,
+}
+
+impl Driver {
+    /// For the bitcoind `exe` on `folder`, which listens for calls on a port that is free now.
+    ///
+    /// # Errors
+    ///
+    /// No port is free.
+    pub(super) fn new(
+        exe: &Path,
+        (folder, network): (&Path, Chain),
+        (kind, height): (WorkKind, Option<u32>),
+        file: &Path,
+    ) -> std::io::Result<Driver> {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let to = vec![
+            format!("-datadir={}", folder.display()),
+            format!("-chain={}", network.name()),
+            format!("-rpcport={port}"),
+            "-rpcclienttimeout=0".to_owned(),
+        ];
+        let file = file.display().to_string();
+        let call = match (kind, height) {
+            (WorkKind::Load, _) => vec!["loadtxoutset".to_owned(), file],
+            (_, None) => vec!["dumptxoutset".to_owned(), file, "latest".to_owned()],
+            (_, Some(height)) => ["-named", "dumptxoutset", &format!("path={file}"), &format!("rollback={height}")]
+                .map(str::to_owned)
+                .into(),
+        };
+        Ok(Driver { cli: exe.with_file_name("bitcoin-cli"), to, call })
+    }
+
+    /// Options of the bitcoind.
+    pub(super) fn options(&self) -> Vec<String> {
+        vec!["-server=1".to_owned(), self.to[2].clone()]
+    }
+
+    fn cli(&self, words: &[String]) -> Result<Vec<u8>, String> {
+        said(Command::new(&self.cli).args(&self.to).args(words))
+    }
+
+    /// Waits until it answers, makes the call, and stops it; the seconds of the call.
+    ///
+    /// # Errors
+    ///
+    /// What it said.
+    pub(super) fn drive(&self) -> Result<f64, String> {
+        let wait = ["-rpcwait".to_owned(), format!("-rpcwaittimeout={STARTS_S}"), "getblockcount".to_owned()];
+        self.cli(&wait)?;
+        let start = Instant::now();
+        let done = self.cli(&self.call);
+        let seconds = start.elapsed().as_secs_f64();
+        let stopped = self.cli(&["stop".to_owned()]);
+        done.and(stopped).map(|_| seconds)
+    }
+}
+
+/// The seconds of the work alone: those of the call to a bitcoind, or what ffwd said.
+pub(super) fn take_seconds(record: &mut RunRecord, call: Option<Result<f64, String>>, said: Option<f64>) {
+    match call {
+        Some(Ok(seconds)) => record.seconds = seconds,
+        Some(Err(why)) if record.outcome == Outcome::Done => (record.outcome, record.why) = (Outcome::Failed, why),
+        Some(Err(why)) => record.why = format!("{}; {why}", record.why),
+        None => record.seconds = said.unwrap_or(record.seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_those_of_the_works() {
+        let driver = |kind, height| {
+            let at = (Path::new("/w"), Chain::Regtest);
+            Driver::new(Path::new("/bin/bitcoind"), at, (kind, height), Path::new("/f")).unwrap()
+        };
+        for (kind, height, want) in [
+            (WorkKind::Load, Some(299), "loadtxoutset /f"),
+            (WorkKind::Dump, None, "dumptxoutset /f latest"),
+            (WorkKind::Dump, Some(7), "-named dumptxoutset path=/f rollback=7"),
+        ] {
+            let driver = driver(kind, height);
+            assert_eq!(driver.call.join(" "), want);
+            assert_eq!(driver.cli, Path::new("/bin/bitcoin-cli"));
+            assert_eq!(driver.options()[0], "-server=1");
+            assert!(driver.options()[1].starts_with("-rpcport=") && driver.to.contains(&driver.options()[1]));
+        }
+        let mut record = RunRecord { outcome: Outcome::Done, seconds: 9.0, ..RunRecord::default() };
+        take_seconds(&mut record, None, None);
+        assert_eq!(record.seconds, 9.0);
+        take_seconds(&mut record, None, Some(3.0));
+        assert_eq!(record.seconds, 3.0);
+        take_seconds(&mut record, Some(Ok(2.0)), Some(3.0));
+        assert_eq!((record.seconds, record.outcome), (2.0, Outcome::Done));
+        take_seconds(&mut record, Some(Err("no".to_owned())), None);
+        assert_eq!((record.outcome, record.why.as_str()), (Outcome::Failed, "no"));
+        let why = driver(WorkKind::Load, None).drive().unwrap_err();
+        assert!(why.contains("bitcoin-cli") && why.contains("does not start"), "{why}");
+    }
+}
