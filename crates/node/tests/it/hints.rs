@@ -170,11 +170,7 @@ fn sync(options: &Options, peer: &str, at: impl Fn(&str) -> bool + Sync) -> (Res
             said.lock().unwrap().push(text);
         }
         Event::Refused { height, hash, why } => said.lock().unwrap().push(format!("refused {height} {hash}: {why}")),
-        Event::Progress(_) => {
-            if start.elapsed() > MINUTE {
-                options.stop.store(true, Ordering::Relaxed);
-            }
-        }
+        Event::Progress(_) if start.elapsed() > MINUTE => options.stop.store(true, Ordering::Relaxed),
         _ => {}
     });
     let said = said.into_inner().unwrap();
