@@ -169,7 +169,8 @@ mod tests {
         let (made, warnings, said) = server(conf, "--rpcport 7 --rpcthreads 3 --rpccookiefile 0").unwrap();
         let made = made.unwrap();
         assert_eq!((&*made.user, &*made.password, made.auth.len(), made.threads), ("a", "hidden", 1, 3));
-        assert_eq!(made.bind, ["127.0.0.1:7".parse().unwrap()], "of the network alone");
+        let both = ["127.0.0.1:7".parse().unwrap(), "10.0.0.1:5".parse().unwrap()];
+        assert_eq!(made.bind, both, "of the network's section, then of the part before all sections");
         assert!(made.cookie_file.is_none() && made.rest && warnings.is_empty());
         assert!(!said.contains("hidden") && !said.contains("c$d"), "{said}");
         let (_, warnings, _) = server("server=1", "--rpcbind 0.0.0.0").unwrap();

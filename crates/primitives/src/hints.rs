@@ -251,7 +251,7 @@ mod tests {
             ("a count in more bytes than needed", &[0xfd, 2, 0, 4, 1, 9], "longer than needed"),
             ("more than the greatest allows", &[6, 4, 0, 0], "than come before its last"),
             ("a greatest beyond any block", &[1, 0xfe, 8, 0xb2, 1, 0, 0, 0], "than a block can hold"),
-            ("a bit too many", &[2, 4, 0b01, 0b1011], "more indices than it counts"),
+            ("a bit too many", &[2, 4, 0b01, 0b1011], "do not rise"),
             ("a bit behind the end", &[2, 4, 0b01, 0b1_0001], "more indices than it counts"),
             ("a bit too few", &[2, 4, 0b01, 0b1000], "another last index"),
             ("another greatest", &[2, 4, 0b01, 0b0101], "another last index"),

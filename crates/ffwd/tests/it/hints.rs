@@ -62,7 +62,7 @@ fn a_pruned_sync_with_hints_leaves_what_bitcoind_goes_on_with() {
     }
     let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
     assert!(read("whole.dat") == read("hinted.dat"), "another set");
-    let pruned = go(&format!("hints make @/none --datadir @/hinted {ON}"));
+    let pruned = go(&format!("hints make @/late --datadir @/hinted {ON}"));
     assert!(
         pruned.code == Some(1) && pruned.err.contains("is pruned: hints are made where all blocks are"),
         "{pruned:?}"

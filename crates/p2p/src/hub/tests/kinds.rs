@@ -593,9 +593,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row("sends messages of other services", KEPT, KEPT, || {
         once(|server| {
-            for command in
-                ["wtxidrelay", "sendtxrcncl", "filterload", "mempool", "getcfilters", "getblocktxn", "feature"]
-            {
+            for command in ["wtxidrelay", "sendtxrcncl", "filterload", "mempool", "getblocktxn", "feature"] {
                 server.say(command, &[3; 40]);
             }
         })
