@@ -1,7 +1,7 @@
 //! The server: one thread that polls connections, and a pool for calls that read files or wait for the job.
 //!
-//! What a client may cost is bounded: [`CONNECTIONS_MAX`] connections, of which the one that is silent for the longest goes
-//! first; [`HEADERS_BYTES_MAX`] of headers; [`BODY_BYTES_MAX`] of a body, and few long ones at a time; a time for each of them.
+//! What a client may cost is bounded: 128 connections, of which the one that is silent for the longest goes
+//! first; 8 KiB of headers; 32 MiB of a body, and few long ones at a time; a time for each of them.
 //! Source: Bitcoin Core b88bffe, httpserver.cpp.
 //!
 //! Absent on purpose: HTTP itself (`hyper`), paths (`routes`).

@@ -2,7 +2,7 @@
 //!
 //! [`Handle::live`] gives what any thread may read while the job works: the block index behind its lock, files, counters.
 //! [`Handle::ask`] has the job's own thread do something at a point where no block is in flight: only there coins are those
-//! of the tip, and only there the chain may be changed. [`turn`](crate::turn) says when that is.
+//! of the tip, and only there the chain may be changed. `turn` says when that is.
 //!
 //! Absent on purpose: the form of questions and answers (crate `server`).
 
