@@ -132,7 +132,7 @@ fn whole_set(coins: &[&CoinsRecord]) -> Result<(), Refusal> {
         }
         next = u32::from(record.keys_to) + 1;
         if (record.height, &record.best) != (first.height, &first.best) {
-            let why = format!("the coins stand at two blocks: {} and {}", first.best, record.best);
+            let why = format!("the UTXO set is at two blocks: {} and {}", first.best, record.best);
             return Err(refusal(why, &[]));
         }
     }
@@ -183,7 +183,7 @@ fn whole_chain(blocks: &[&BlocksRecord], coins: &CoinsRecord) -> Result<(), Refu
     let last = last.expect("blocks reach the height of the coins");
     if (last.to, &last.last) != (coins.height, &coins.best) {
         let why = format!(
-            "{} end with block {}, and the coins stand at block {} at height {}",
+            "{} end with block {}, and the UTXO set is at block {} at height {}",
             blocks_text(last.from, last.to),
             last.last,
             coins.best,

@@ -10,6 +10,7 @@ pub(crate) mod hints;
 pub(crate) mod indexes;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+#[cfg(feature = "server")]
 pub(crate) mod server;
 pub(crate) mod service;
 
@@ -57,8 +58,10 @@ pub(crate) enum Command {
     /// Download blocks from peers, validate them, and follow the chain
     Sync(Sync),
     /// Answer bitcoind's RPC and REST calls from the data directory, without peers
+    #[cfg(feature = "server")]
     Serve(server::Serve),
     /// Stop the ffwd or bitcoind that works on the data directory, by its RPC port and cookie
+    #[cfg(feature = "server")]
     Stop(server::Stop),
     /// Rebuild block index, undo files and UTXO set from the block files of the data directory
     Reindex(Reindex),
@@ -269,12 +272,13 @@ pub(crate) struct Sync {
     pub(crate) snapshot: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) trust: coins::Trust,
-    /// Make the UTXO set with these hints (BIP 456) up to their height, without looking a coin up; with --prune, in a data directory without blocks, below the assumed-valid block alone. There amounts, maturity and locks of spent coins are not checked, as scripts are not. Wrong hints are found out: then the sync goes the ordinary way [default: none]
+    /// Make the UTXO set with these hints (BIP 456) up to their height, without looking a coin up [default: none]; with --prune, in a data directory without blocks, below the assumed-valid block alone. There amounts, maturity and locks of spent coins are not checked, as scripts are not. Wrong hints are found out: then the sync goes the ordinary way
     #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
     pub(crate) hints: Option<PathBuf>,
     /// Number of outbound connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(8..=12))]
     pub(crate) maxoutbound: u8,
+    #[cfg(feature = "server")]
     #[command(flatten)]
     pub(crate) server: server::Server,
     #[command(flatten)]

@@ -1,6 +1,8 @@
 //! The clock of a run: the machine's, or one that `-mocktime` or a call stops.
 
-use consensus::{Chain, Params};
+use consensus::Chain;
+#[cfg(feature = "server")]
+use consensus::Params;
 use node::options::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,6 +23,7 @@ pub(crate) fn clock(mock: Option<u64>, chain: Chain) -> Clock {
 }
 
 /// What stops the clock, on regtest alone.
+#[cfg(feature = "server")]
 pub(crate) fn setter(params: &Params) -> Option<fn(u64)> {
     (params.chain == Chain::Regtest).then_some(set)
 }

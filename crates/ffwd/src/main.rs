@@ -27,7 +27,9 @@ mod look_up;
 mod manuals;
 mod output;
 mod progress;
+#[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "server")]
 mod server_settings;
 mod services;
 mod settings;
@@ -107,20 +109,31 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Sync(given) => {
             let mut settings = load(&given.common, Some(&given.writing))?;
+            #[cfg_attr(not(feature = "server"), expect(unused_mut, reason = "a server alone changes it"))]
             let mut sync = settings.sync(&given)?;
+            #[cfg(feature = "server")]
             let server = serve::Wanted::of(settings.server(&given.server, false)?, false);
-            sync.handle = server.handle();
-            sync.peers.control = server.peers();
+            #[cfg(feature = "server")]
+            {
+                sync.handle = server.handle();
+                sync.peers.control = server.peers();
+            }
             settings.commands = settings.files.commands(&given.notify);
             // A sync that follows the chain has no end of its own: stopping it is success.
             let ends = given.exit_at_tip;
             let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
             let from = FromSnapshot { file: given.snapshot.clone(), hash, hints: given.hints.clone() };
             work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
-                server.around(options, events, |events| jobs::sync_from(options, &sync, &from, events))
+                let job = |events: Events<'_>| jobs::sync_from(options, &sync, &from, events);
+                #[cfg(feature = "server")]
+                return server.around(options, events, job);
+                #[cfg(not(feature = "server"))]
+                job(events)
             })
         }
+        #[cfg(feature = "server")]
         Command::Serve(given) => serve::run(&given),
+        #[cfg(feature = "server")]
         Command::Stop(given) => serve::stop(&given),
         Command::Reindex(given) => {
             let settings = load(&given.common, Some(&given.writing))?;

@@ -141,7 +141,7 @@ pub(crate) fn run(given: &Serve) -> Result<ExitCode, Failure> {
 pub(crate) fn stop(given: &Stop) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, None)?;
     let Some(server) = settings.server(&given.server, true)? else {
-        return Err(Failure::Usage("server=0: there is none to be stopped".to_owned()));
+        return Err(Failure::Usage("server=0: no server runs that could be stopped".to_owned()));
     };
     let user = match (server.password.is_empty(), &server.cookie_file) {
         (false, _) => format!("{}:{}", server.user, server.password),

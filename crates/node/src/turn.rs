@@ -3,7 +3,7 @@
 //! While blocks are connected in bulk, what is in flight must be committed first: that happens at most every
 //! [`TURN_INTERVAL`], however many ask. A job that waits for blocks answers at once.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Time between two turns beside which blocks are connected in bulk.
@@ -14,13 +14,20 @@ const TURN_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Turn {
     start: Instant,
     waiting: AtomicUsize,
+    /// The job's thread answers: what it connects for that is not held up by others, whom nothing else could answer.
+    is_on: AtomicBool,
     /// End of the last turn, in milliseconds after `start`.
     last_ms: AtomicU64,
 }
 
 impl Default for Turn {
     fn default() -> Turn {
-        Turn { start: Instant::now(), waiting: AtomicUsize::new(0), last_ms: AtomicU64::new(0) }
+        Turn {
+            start: Instant::now(),
+            waiting: AtomicUsize::new(0),
+            is_on: AtomicBool::new(false),
+            last_ms: AtomicU64::new(0),
+        }
     }
 }
 
@@ -37,14 +44,20 @@ impl Turn {
 
     /// Whether one waits, and the last turn is long enough ago for blocks to be held up. One load for each block, but then.
     pub(crate) fn is_due(&self) -> bool {
-        self.is_asked() && {
+        self.is_asked() && !self.is_on.load(Relaxed) && {
             let since = self.start.elapsed().saturating_sub(Duration::from_millis(self.last_ms.load(Relaxed)));
             since > TURN_INTERVAL
         }
     }
 
+    /// Answering begins.
+    pub(crate) fn begun(&self) {
+        self.is_on.store(true, Relaxed);
+    }
+
     /// This many were answered.
     pub(crate) fn ended(&self, count: usize) {
+        self.is_on.store(false, Relaxed);
         self.waiting.fetch_sub(count, Relaxed);
         self.last_ms.store(self.start.elapsed().as_millis() as u64, Relaxed);
     }
@@ -64,6 +77,8 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
         }
         assert!(turn.start.elapsed() > TURN_INTERVAL);
+        turn.begun();
+        assert!(turn.is_asked() && !turn.is_due(), "what an answer connects is not held up");
         turn.ended(1);
         assert!(turn.is_asked(), "the other one waits");
         turn.ended(1);

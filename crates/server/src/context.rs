@@ -1,13 +1,15 @@
 //! What a call may touch.
 
+pub mod registry;
+
 use crate::ban_file::BanFile;
 use crate::error::RpcError;
-use crate::registry::Registry;
 use crate::scan::Scan;
 use crate::settings::{THREADS, WORK_QUEUE};
 use node::Fault;
 use node::handle::{Handle, Live, Quiet};
 use p2p::Peers;
+use registry::Registry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

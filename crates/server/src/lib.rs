@@ -36,7 +36,6 @@ pub mod output;
 mod pages;
 mod plain;
 mod publisher;
-pub mod registry;
 mod rest;
 mod routes;
 pub mod scan;
@@ -45,3 +44,5 @@ pub mod settings;
 pub mod text;
 pub mod tx_decode;
 pub mod tx_json;
+
+pub use context::registry;

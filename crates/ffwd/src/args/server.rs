@@ -25,10 +25,10 @@ pub(crate) struct Server {
     /// User with the hash of a password, USER:SALT$HASH, as Core's share/rpcauth makes it (repeatable)
     #[arg(long, value_name = "LINE")]
     pub(crate) rpcauth: Vec<String>,
-    /// User of --rpcpassword
+    /// User of --rpcpassword [default: none]
     #[arg(long, value_name = "USER")]
     pub(crate) rpcuser: Option<String>,
-    /// Password in place of the cookie; every program of this machine may see it
+    /// Password in place of the cookie; every program of this machine may see it [default: none]
     #[arg(long, value_name = "PASSWORD")]
     pub(crate) rpcpassword: Option<String>,
     /// File of the cookie, relative to the network's directory; 0: make none [default: .cookie]

@@ -12,18 +12,18 @@ mod on_snapshot;
 pub(crate) mod prune;
 pub(crate) mod scan;
 pub mod store_block;
+mod tip;
 
 pub(crate) use load::start_of;
 
 use crate::coins_io::CoinsIo;
-use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::feed::BlockFeed;
 use crate::index::{BlockIndex, Headers, SharedIndex};
 use crate::indexing::Indexing;
-use crate::options::{Options, unix_seconds};
+use crate::options::Options;
 use crate::report::Reporter;
-use crate::tree::{NodeId, Tree};
+use crate::tree::NodeId;
 use crate::turn::Turn;
 use crate::writer::{BlockFileSetup, Writer};
 use consensus::Params;
@@ -144,13 +144,6 @@ impl<'e> DataDir<'e> {
         (headers.height(id), headers.hash(id))
     }
 
-    /// Core's Initial Block Download state, were `tip` the last connected block.
-    pub(crate) fn is_initial(&self, tree: &Tree, tip: NodeId) -> bool {
-        let (options, now) = (self.options, unix_seconds(self.options.clock));
-        let (work, time) = (tree.work(tip), tree.time(tip));
-        crate::headers::is_initial(work, time, options.minimum_chain_work, options.sizes.tip_age_max_s, now)
-    }
-
     /// Checks what always holds of the block index, where that is wanted and its turn.
     pub(crate) fn check_index(&self) {
         let every = self.options.sizes.check_block_index;
@@ -182,33 +175,8 @@ impl<'e> DataDir<'e> {
         self.writer.commit(&self.reporter, reindexing)
     }
 
-    /// The chain up to `tip` is connected, and counts as complete: its bodies there or pruned.
-    pub(crate) fn set_active(&self, tip: NodeId) {
-        let is_from_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
-        let counts_whole = self.writer.is_pruned() || is_from_snapshot;
-        let mut index = self.index.write();
-        index.set_active(tip);
-        if counts_whole {
-            index.complete_active();
-        }
-        self.reporter.height.store(index.headers().height(tip), Relaxed);
-    }
-
     /// Whether the job is to end.
     pub(crate) fn stopping_now(&self) -> bool {
         self.reporter.is_stopping()
-    }
-
-    /// Commits what is in memory when that is due by time or memory, or makes room on the disk.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub(crate) fn commit_if_due(&self, engine: &mut Engine<'_>) -> Result<(), Fault> {
-        let is_wanted = self.coins.is_commit_late(self.options.commit_interval) || engine.pipeline.is_full();
-        if (is_wanted && engine.pipeline.has_changes()) || self.prune_is_due() {
-            engine.pipeline.flush(engine.tip_and_hash())?;
-        }
-        Ok(())
     }
 }

@@ -220,6 +220,9 @@ impl Handle {
     pub(crate) fn serve(&self, quiet: &mut Quiet<'_, '_, '_>) -> Result<(), Fault> {
         let tasks = std::mem::take(&mut lock(&self.state).tasks);
         let count = tasks.len();
+        if count > 0 {
+            self.turn.begun();
+        }
         let done = tasks.into_iter().try_for_each(|task| task(quiet));
         if count > 0 {
             self.turn.ended(count);

@@ -99,7 +99,7 @@ fn unspent_of(view: &CoinsView, entry: &IndexEntry, bytes: &[u8]) -> Result<Vec<
     let mut tables = Tables::new();
     let block = tables.parse_block(bytes).map_err(|why| damaged(&why.to_string()))?;
     if block.header().hash() != entry.hash {
-        return Err(damaged("another block lies in its place"));
+        return Err(damaged("another block is in its place"));
     }
     let mut txids = Vec::new();
     block.txids_into(&mut txids);

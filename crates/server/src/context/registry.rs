@@ -6,8 +6,8 @@
 //!
 //! Absent on purpose: what the calls do (`calls`).
 
+use super::Context;
 use crate::args::Args;
-use crate::context::Context;
 use crate::error::{Code, RpcError};
 use crate::json::Json;
 use std::collections::BTreeMap;
