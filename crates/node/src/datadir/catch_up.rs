@@ -72,7 +72,7 @@ impl DataDir<'_> {
         let old = self.layout.indexes_dir().join("coinstats");
         if kinds.contains(&IndexKind::CoinStats) && self.disk.metadata(&old).map_err(store::Fault::from)?.is_some() {
             self.reporter.warn(format!(
-                "Old version of coinstatsindex found at {}. This folder can be safely deleted unless you plan to downgrade \
+                "Old version of coinstatsindex found at {}. This directory can be safely deleted unless you plan to downgrade \
                  your node to version 29 or lower.",
                 old.display()
             ));
