@@ -127,7 +127,7 @@ pub(crate) fn run(given: &Serve) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, Some(&given.writing))?;
     let server = Wanted::of(settings.server(&given.server, true)?, true);
     let peers = PeerSettings { control: server.peers(), ..PeerSettings::default() };
-    let sync = SyncOptions { handle: server.handle(), peers, ..alone() };
+    let sync = SyncOptions { handle: server.handle(), peers, ..SyncOptions::alone() };
     work("serve", &settings, &given.common, HashType::None, false, |options, events| {
         server.around(options, events, |events| jobs::sync_from(options, &sync, &FromSnapshot::default(), events))
     })
@@ -162,21 +162,5 @@ pub(crate) fn stop(given: &Stop) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(Failure::Fault(format!("{} answered with status {status}: {}", at.join(", "), answer.text()))),
-    }
-}
-
-/// A sync without peers.
-fn alone() -> SyncOptions {
-    SyncOptions {
-        connect: Some(Vec::new()),
-        addnode: Vec::new(),
-        listen: Vec::new(),
-        proxy: None,
-        exit_at_tip: false,
-        v2transport: true,
-        dnsseed: false,
-        outbound: 0,
-        peers: PeerSettings::default(),
-        handle: None,
     }
 }

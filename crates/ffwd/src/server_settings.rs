@@ -65,10 +65,7 @@ impl Settings {
 
     fn rpc_addresses(&mut self, given: &Server, has_allowed: bool) -> Result<Vec<SocketAddr>, Failure> {
         let files = &mut self.files;
-        let port = files.value(given.rpcport, "rpcport", |setting| {
-            let port = u16::try_from(number(setting)?).ok().filter(|&port| port > 0);
-            port.ok_or_else(|| "expected a port from 1 to 65535".to_owned())
-        })?;
+        let port = files.port(given.rpcport, "rpcport")?;
         let port = port.unwrap_or(self.options.params.rpc_port);
         let bind = list(&given.rpcbind, "rpcbind", files);
         if bind.is_empty() || !has_allowed {

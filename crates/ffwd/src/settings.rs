@@ -71,6 +71,14 @@ impl Files {
         Ok(Some(value))
     }
 
+    /// A port: the command line's, or the files'.
+    pub(crate) fn port(&mut self, given: Option<u16>, name: &str) -> Result<Option<u16>, Failure> {
+        self.value(given, name, |setting| {
+            let port = u16::try_from(number(setting)?).ok().filter(|&port| port > 0);
+            port.ok_or_else(|| "expected a port from 1 to 65535".to_owned())
+        })
+    }
+
     fn took(&mut self, name: &str, setting: &Setting) {
         self.taken.push(format!("{name}={} ({})", setting.value.text(), setting.place));
     }

@@ -131,10 +131,7 @@ impl Settings {
     /// The addresses to accept connections on.
     fn listen(&mut self, given: &Sync, whitebind: &[(SocketAddr, Permissions)]) -> Result<Vec<SocketAddr>, Failure> {
         let files = &mut self.files;
-        let port_given = files.value(given.port, "port", |setting| {
-            let port = u16::try_from(number(setting)?).ok().filter(|&port| port > 0);
-            port.ok_or_else(|| "expected a port from 1 to 65535".to_owned())
-        })?;
+        let port_given = files.port(given.port, "port")?;
         let port = port_given.unwrap_or(self.options.params.default_port);
         let (switches, mut texts): (Vec<&String>, Vec<&String>) =
             given.listen.iter().partition(|text| matches!(text.as_str(), "0" | "1"));

@@ -216,15 +216,10 @@ fn disk_use_stays_near_the_prune_target() {
     let mut server = start(&full, &line);
     let client = SyncOptions {
         connect: Some(vec![format!("127.0.0.1:{port}")]),
-        addnode: Vec::new(),
-        listen: Vec::new(),
-        proxy: None,
         exit_at_tip: true,
         v2transport: false,
-        dnsseed: false,
         outbound: 8,
-        peers: Default::default(),
-        handle: None,
+        ..SyncOptions::alone()
     };
     let pruned = of(&new, target);
     let most = std::thread::scope(|scope| {

@@ -40,18 +40,7 @@ fn import(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
 }
 
 fn sync(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
-    let sync = SyncOptions {
-        connect: Some(vec![]),
-        addnode: vec![],
-        listen: vec![],
-        proxy: None,
-        exit_at_tip: true,
-        v2transport: true,
-        dnsseed: false,
-        outbound: 8,
-        peers: Default::default(),
-        handle: None,
-    };
+    let sync = SyncOptions { exit_at_tip: true, outbound: 8, ..SyncOptions::alone() };
     jobs::sync(options, &sync, events)
 }
 

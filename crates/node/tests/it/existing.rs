@@ -325,18 +325,7 @@ fn invalid_marks_stay_until_a_full_reindex() {
     index.write(&IndexChanges { entries: &[failed], ..Default::default() }).unwrap();
     drop(index);
     let sync: fn(&Options) -> Result<Report, Fault> = |options| {
-        let sync = SyncOptions {
-            connect: Some(vec![]),
-            addnode: vec![],
-            listen: vec![],
-            proxy: None,
-            exit_at_tip: false,
-            v2transport: true,
-            dnsseed: false,
-            outbound: 8,
-            peers: Default::default(),
-            handle: None,
-        };
+        let sync = SyncOptions { outbound: 8, ..SyncOptions::alone() };
         // It says how far it is as soon as it waits for peers.
         let stop = |event| {
             if matches!(event, Event::Progress(_)) {

@@ -241,15 +241,10 @@ pub(crate) enum Until {
 pub(crate) fn sync_options(peers: &[String], until: Until) -> SyncOptions {
     SyncOptions {
         connect: Some(peers.to_vec()),
-        addnode: vec![],
-        listen: vec![],
-        proxy: None,
         exit_at_tip: until == Until::Tip,
         v2transport: false,
-        dnsseed: false,
         outbound: 8,
-        peers: Default::default(),
-        handle: None,
+        ..SyncOptions::alone()
     }
 }
 

@@ -180,18 +180,7 @@ fn reindex_with_prune_stays_near_its_target() {
 
 /// No peer at all.
 fn alone() -> SyncOptions {
-    SyncOptions {
-        connect: Some(Vec::new()),
-        addnode: Vec::new(),
-        listen: Vec::new(),
-        proxy: None,
-        exit_at_tip: true,
-        v2transport: false,
-        dnsseed: false,
-        outbound: 8,
-        peers: Default::default(),
-        handle: None,
-    }
+    SyncOptions { exit_at_tip: true, v2transport: false, outbound: 8, ..SyncOptions::alone() }
 }
 
 struct Stop(Arc<AtomicBool>);

@@ -2,7 +2,7 @@
 
 use consensus::{Chain, Params};
 use node::handle::Handle;
-use node::jobs::{FromSnapshot, PeerSettings, SyncOptions, sync_from};
+use node::jobs::{FromSnapshot, SyncOptions, sync_from};
 use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes, real_disk};
 use p2p::Peers;
 use primitives::{BlockHash, Work};
@@ -63,18 +63,7 @@ impl Site {
         let dir = tempfile::tempdir().unwrap();
         let (stop, handle) = (Arc::new(AtomicBool::new(false)), Arc::new(Handle::default()));
         let options = options(dir.path(), stop.clone());
-        let sync = SyncOptions {
-            connect: Some(Vec::new()),
-            addnode: Vec::new(),
-            listen: Vec::new(),
-            proxy: None,
-            exit_at_tip: false,
-            v2transport: true,
-            dnsseed: false,
-            outbound: 0,
-            peers: PeerSettings::default(),
-            handle: Some(handle.clone()),
-        };
+        let sync = SyncOptions { handle: Some(handle.clone()), ..SyncOptions::alone() };
         let peers: Arc<Peers> = Arc::default();
         let board = watch::board::Settings {
             version: "test".to_owned(),

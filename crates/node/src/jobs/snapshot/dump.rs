@@ -71,17 +71,15 @@ pub struct DumpReport {
     pub seconds: f64,
 }
 
-/// Writes the UTXO set of a block as a snapshot.
+/// Takes the locks of a data directory that is read alone, and reads its block index.
 ///
 /// # Errors
 ///
-/// There is no such block, its set cannot be made any more, the file exists or cannot be written, damage, or what the
-/// system says.
-pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Events<'_>) -> Result<DumpReport, Fault> {
-    let out = match out {
-        DumpOut::File(path) => DumpOut::File(new_file(&*options.disk, &path)?),
-        stream => stream,
-    };
+/// It has no coins, is in use, is damaged; what the system says.
+pub(super) fn begin<'e>(
+    options: &'e Options,
+    events: Events<'e>,
+) -> Result<(Locked, Reporter<'e>, LoadedIndex), Fault> {
     let no_coins = || super::super::no_coins(&lock::layout(options).chainstate_dir());
     if lock::is_unused(options)? {
         return Err(no_coins());
@@ -93,6 +91,21 @@ pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Eve
     }
     let loaded =
         BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
+    Ok((locked, reporter, loaded))
+}
+
+/// Writes the UTXO set of a block as a snapshot.
+///
+/// # Errors
+///
+/// There is no such block, its set cannot be made any more, the file exists or cannot be written, damage, or what the
+/// system says.
+pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Events<'_>) -> Result<DumpReport, Fault> {
+    let out = match out {
+        DumpOut::File(path) => DumpOut::File(new_file(&*options.disk, &path)?),
+        stream => stream,
+    };
+    let (locked, reporter, loaded) = begin(options, events)?;
     let (set, chain) = Set::find(&locked, &loaded, target)?;
     let base = chain[set.target.to_usize()];
     let stem = match &out {

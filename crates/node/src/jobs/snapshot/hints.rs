@@ -3,12 +3,10 @@
 //! Each block is read once, and its outputs are looked up in one sorted batch; nothing grows with the set or the chain.
 //! Absent on purpose: a sync that uses such a file (`jobs::sync`).
 
-use super::dump::{Unfinished, new_file, opened, with_end};
-use crate::datadir::lock;
+use super::dump::{Unfinished, begin, new_file, opened, with_end};
 use crate::fault::Fault;
 use crate::hints::counted_outputs;
 use crate::options::{Events, Options};
-use crate::report::Reporter;
 use crate::setinfo::decode;
 use crate::shares::in_order;
 use disk::Appender;
@@ -16,7 +14,7 @@ use primitives::hints::{self, HEADER_BYTES};
 use primitives::{BlockHash, CoinKey, Height, Tables};
 use std::path::{Path, PathBuf};
 use store::chainstate::CoinsView;
-use store::index::{BlockIndex, IndexEntry};
+use store::index::IndexEntry;
 
 /// Blocks that a thread works on at a time.
 const BLOCKS_PER_SHARE: usize = 16;
@@ -46,17 +44,7 @@ pub struct HintsReport {
 /// The file exists or cannot be written, blocks are pruned, damage, or what the system says.
 pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<HintsReport, Fault> {
     let path = new_file(&*options.disk, path)?;
-    let no_coins = || super::super::no_coins(&lock::layout(options).chainstate_dir());
-    if lock::is_unused(options)? {
-        return Err(no_coins());
-    }
-    let locked = lock::lock(options, events, false)?;
-    let reporter = Reporter::new(events, crate::log::Log::none(), &options.stop);
-    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
-        return Err(no_coins());
-    }
-    let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
-    let loaded = index.load(&lock::network(&options.params))?;
+    let (locked, reporter, loaded) = begin(options, events)?;
     let (view, chain) = opened(&locked, &loaded, &locked.layout.chainstate_dir())?;
     let tip = *chain.last().expect("genesis is always there");
     if let Some(entry) = chain[1..].iter().rev().find(|entry| entry.data().is_none()) {

@@ -69,6 +69,24 @@ pub struct SyncOptions {
     pub handle: Option<Arc<Handle>>,
 }
 
+impl SyncOptions {
+    /// No peer, neither way, over either transport: what is in the data directory, and what others ask through the handle.
+    pub fn alone() -> SyncOptions {
+        SyncOptions {
+            connect: Some(Vec::new()),
+            addnode: Vec::new(),
+            listen: Vec::new(),
+            proxy: None,
+            exit_at_tip: false,
+            v2transport: true,
+            dnsseed: false,
+            outbound: 0,
+            peers: PeerSettings::default(),
+            handle: None,
+        }
+    }
+}
+
 /// Settings of connections that have a default.
 #[derive(Clone, Debug, Default)]
 pub struct PeerSettings {
