@@ -24,9 +24,10 @@ pub(crate) fn run(command: &Audit) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A small file, or standard input.
-fn read(path: &Path) -> Result<String, Failure> {
-    let failed = |why: std::io::Error| Failure::Fault(format!("{}: {why}", path.display()));
+/// A small file, or standard input; `wanted` says what is in it, and where it comes from.
+fn read(path: &Path, wanted: &str) -> Result<String, Failure> {
+    let failed =
+        |why: std::io::Error| Failure::Fault(format!("{}: wanted {wanted}, it cannot be read: {why}", path.display()));
     let mut text = String::new();
     if path == Path::new("-") {
         std::io::stdin().take(INPUT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
@@ -37,14 +38,10 @@ fn read(path: &Path) -> Result<String, Failure> {
 }
 
 fn salt(secret: &Secret) -> Result<Salt, Failure> {
-    let text = read(&secret.salt)?;
+    const WANTED: &str = "a salt, 64 hexadecimal digits (openssl rand -hex 32)";
+    let text = read(&secret.salt, WANTED)?;
     // The text is a secret: it is not shown.
-    Salt::from_hex(&text).ok_or_else(|| {
-        Failure::Fault(format!(
-            "{}: wanted a salt, 64 hexadecimal digits (openssl rand -hex 32)",
-            secret.salt.display()
-        ))
-    })
+    Salt::from_hex(&text).ok_or_else(|| Failure::Fault(format!("{}: wanted {WANTED}", secret.salt.display())))
 }
 
 #[derive(Serialize)]
@@ -197,7 +194,7 @@ struct RefusalObject<'r> {
 fn join(given: &AuditJoin) -> Result<ExitCode, Failure> {
     let mut records = Vec::new();
     for file in &given.files {
-        records.push((file.display().to_string(), read(file)?));
+        records.push((file.display().to_string(), read(file, "a record of ffwd audit part or coins (--out)")?));
     }
     match audit::join(&records) {
         Ok(verdict) => {
