@@ -14,6 +14,15 @@ use store::blockfiles::{BlockAt, BlockBytes, BlockFiles, BulkReader, Pool};
 
 /// Bytes of the buffers in which blocks are read together.
 const READ_BYTES: usize = 4 << 20;
+/// Part of the cache that they may take.
+const CACHE_SHARE: usize = 16;
+/// Buffers beside those of the workers, and for each worker: enough that no worker waits for the disk. More of them are
+/// pages that the system zeroes for nothing, and blocks that leave the processor's caches before they are decoded:
+/// `bench/record/2026-11-22-core.md`.
+const BUFFERS_AHEAD: usize = 8;
+const BUFFERS_PER_WORKER: usize = 2;
+const BUFFERS_MIN: usize = 3;
+const BUFFERS_MAX: usize = 64;
 /// Most blocks that are considered for one read.
 const BLOCKS_PER_READ: usize = 512;
 
@@ -41,9 +50,10 @@ pub(crate) struct Next {
 }
 
 impl BlockFeed {
-    /// Reads from `files`, with buffers of a part of the cache.
-    pub(crate) fn new(files: Arc<BlockFiles>, dbcache_bytes: usize) -> BlockFeed {
-        let pool = Pool::new(READ_BYTES, ((dbcache_bytes / 16) / READ_BYTES).clamp(3, 64));
+    /// Reads from `files` for `par` workers, with buffers of a part of the cache.
+    pub(crate) fn new(files: Arc<BlockFiles>, dbcache_bytes: usize, par: usize) -> BlockFeed {
+        let useful = (BUFFERS_AHEAD + BUFFERS_PER_WORKER * par).min(BUFFERS_MAX);
+        let pool = Pool::new(READ_BYTES, (dbcache_bytes / CACHE_SHARE / READ_BYTES).clamp(BUFFERS_MIN, useful));
         let reader = BulkReader::new(files, pool.clone());
         let state = State { planned: VecDeque::new(), ready: VecDeque::new(), reader };
         BlockFeed { arrivals: None, pool, state: Mutex::new(state) }

@@ -122,7 +122,7 @@ impl<'e> DataDir<'e> {
             index,
             coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             cached_coins: AtomicU64::new(0),
-            feed: BlockFeed::new(files.clone(), options.dbcache_bytes),
+            feed: BlockFeed::new(files.clone(), options.dbcache_bytes, options.par),
             undo_files: Arc::new(UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key)),
             pruning: prune::Pruning::default(),
             indexing: Arc::default(),
