@@ -35,6 +35,18 @@ pub fn accept(
     }
     header::check_proof_of_work(params, &hash, header.bits())?;
     let Some(parent) = tree.find(&header.prev()) else { return Err(Rule::PrevBlkNotFound.into()) };
+    check_on(tree, params, header, parent, now)?;
+    Ok(tree.insert(header, hash, parent))
+}
+
+/// The rules of a header that stands on `parent`; its proof of work aside. `now` is in seconds since 1970.
+///
+/// # Errors
+///
+/// The first rule that it breaks, in Core's order.
+///
+/// Source: Bitcoin Core b88bffe, `ContextualCheckBlockHeader`.
+pub fn check_on(tree: &Tree, params: &Params, header: &Header, parent: NodeId, now: i64) -> Result<(), BlockError> {
     let known = Parent {
         height: tree.height(parent),
         time: tree.time(parent),
@@ -52,8 +64,7 @@ pub fn accept(
         };
         Ancestor { time: tree.time(at), bits: tree.bits(at) }
     };
-    header::check(params, header, &known, now, ancestor)?;
-    Ok(tree.insert(header, hash, parent))
+    header::check(params, header, &known, now, ancestor)
 }
 
 /// Where a header stands in its chain. Genesis counts as its own parent.

@@ -21,6 +21,11 @@ impl<'a> Args<'a> {
         self.0.len()
     }
 
+    /// All that were given.
+    pub fn all(&self) -> &'a [Json] {
+        self.0
+    }
+
     /// The parameter at this place, from 0.
     pub fn get(&self, at: usize) -> &'a Json {
         static NULL: Json = Json::Null;

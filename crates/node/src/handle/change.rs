@@ -120,7 +120,8 @@ impl Quiet<'_, '_, '_> {
         refused.filter(|(_, check)| *check == Check::CheckBlock).map(|(error, _)| error)
     }
 
-    /// Judges a block that would stand on the tip, its proof of work aside; gives Core's reject reason and what it says more.
+    /// Judges a block that would stand on the tip, without storing anything of it; gives the first rule that it breaks, in Core's
+    /// form "reason, debug message". `bytes` is one block and nothing behind it, with its proof of work.
     ///
     /// # Errors
     ///
@@ -131,17 +132,28 @@ impl Quiet<'_, '_, '_> {
         let Some(header) = bytes.first_chunk().map(|header| Header(*header)) else {
             return Ok(Some("bad-blk-length".to_owned()));
         };
+        let (tip, best) = self.tip();
+        if header.prev() != best {
+            return Ok(Some("inconclusive-not-best-prevblk".to_owned()));
+        }
+        if let Some(error) = self.check_block(&header, bytes) {
+            return Ok(Some(error.to_string()));
+        }
+        let params = self.datadir.params;
+        let now = i64::try_from(self.unix_time()).unwrap_or(i64::MAX);
         let (context, times) = {
             let tree = self.datadir.headers();
-            let tip = self.engine.tip();
+            if let Err(error) = headers::check_on(&tree, params, &header, tip, now) {
+                return Ok(Some(error.to_string()));
+            }
             let (height, hash) = (tree.height(tip) + 1, header.hash());
             let at = HeaderContext { node: tip, hash, header, height, parent_mtp: tree.median_time_past(tip) };
-            let flags = flags::of_block(self.datadir.params, height, &hash);
+            let flags = flags::of_block(params, height, &hash);
             let script_reason = Some(ScriptCheckReason::AlwaysVerify);
-            let context = BlockContext { at, script_reason, flags, bip30: Bip30::NotEnforced, overwrites: false };
+            let context = BlockContext { at, script_reason, flags, bip30: Bip30::Enforced, overwrites: false };
             (context, headers::median_times(&tree, tip))
         };
-        let question = Question { params: self.datadir.params, context: &context, bytes, times: &times };
+        let question = Question { params, context: &context, bytes, times: &times };
         Ok(match recheck::judge(&question, |outpoint| self.engine.coin(outpoint))? {
             Answer::Good => None,
             Answer::Refused { error, .. } => Some(error.to_string()),

@@ -228,7 +228,7 @@ fn scan_object(value: &Json, prefixes: &Prefixes, needles: &mut Needles) -> Resu
 }
 
 /// The end of a range, or both ends. Source: Core's `ParseDescriptorRange`.
-fn parse_range(value: &Json) -> Result<Range, RpcError> {
+pub(super) fn parse_range(value: &Json) -> Result<Range, RpcError> {
     let is_number = |value: &Json| matches!(value, Json::Int(_) | Json::Num(_));
     let (first, last): (i64, i64) = match value {
         Json::Arr(both) if both.len() == 2 && both.iter().all(is_number) => {

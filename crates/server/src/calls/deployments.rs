@@ -117,6 +117,39 @@ fn states(tree: &Tree, id: NodeId) -> Vec<State> {
     states
 }
 
+/// How Core's deployment for tests stands for the block on top of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Dummy {
+    /// Not begun, or none of this network.
+    Absent,
+    /// Blocks signal for it, by this bit of their version.
+    Signalled(u32),
+    /// It holds.
+    Active,
+}
+
+/// Source: Core's `VersionBitsCache::GBTStatus`.
+pub(super) fn next_dummy(params: &Params, tree: &Tree, tip: NodeId) -> Dummy {
+    if params.chain != Chain::Regtest {
+        return Dummy::Absent;
+    }
+    match states(tree, tip).last() {
+        Some(State::Started | State::LockedIn) => Dummy::Signalled(BIT),
+        Some(State::Active) => Dummy::Active,
+        Some(State::Defined) | None => Dummy::Absent,
+    }
+}
+
+/// The version of a block that Core makes on top of `tip`: it signals for what is not active yet.
+/// Source: Core's `ComputeBlockVersion`.
+pub(super) fn next_version(params: &Params, tree: &Tree, tip: NodeId) -> i32 {
+    let signal = match next_dummy(params, tree, tip) {
+        Dummy::Signalled(bit) => 1 << bit,
+        Dummy::Absent | Dummy::Active => 0,
+    };
+    (TOP_BITS | signal).cast_signed()
+}
+
 fn test_dummy(params: &Params, tree: &Tree, id: NodeId) -> Option<Json> {
     if params.chain != Chain::Regtest {
         return None;

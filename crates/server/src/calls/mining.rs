@@ -81,8 +81,20 @@ const BLOCK_MIN_FEE: i64 = 1;
 const RELAY_FEE: i64 = 100;
 /// Core's `-maxmempool` by default.
 const MEMPOOL_BYTES: u64 = 300_000_000;
+/// Source: BIP-0094; Core's `MAX_TIMEWARP`.
+const TIMEWARP_MAX_S: u64 = 600;
 /// Most blocks that Core's estimates look ahead.
 const TARGET_MAX: i64 = 1008;
+
+/// The least time of a block on top of `tip`, in seconds since 1970: one second after the median time past, and on a new
+/// difficulty at most 600 seconds before `tip`, on every network. Source: Core's `GetMinimumTime`.
+pub(crate) fn least_time(params: &Params, tree: &Tree, tip: NodeId) -> u64 {
+    let least = u64::from(tree.median_time_past(tip).to_u32()) + 1;
+    if !(tree.height(tip) + 1).is_multiple_of(params.difficulty_adjustment_interval()) {
+        return least;
+    }
+    least.max(u64::from(tree.time(tip)).saturating_sub(TIMEWARP_MAX_S))
+}
 
 /// The bits of a block on top of `tip` with this time.
 pub(crate) fn bits_at(params: &Params, tree: &Tree, tip: NodeId, time: u32) -> u32 {
@@ -109,8 +121,7 @@ fn get_mining_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
         let tip = index.tip();
         let hashes = hash_rate(params, &index, 120, -1)?;
         // Source: Core's `NextEmptyBlockIndex`.
-        let least = u64::from(tree.median_time_past(tip).to_u32()) + 1;
-        let time = u32::try_from(live.unix_time().max(least)).unwrap_or(u32::MAX);
+        let time = u32::try_from(live.unix_time().max(least_time(params, tree, tip))).unwrap_or(u32::MAX);
         (tree.height(tip), tree.bits(tip), hashes, bits_at(params, tree, tip, time), context.handle.last_made())
     };
     let next = Json::object()

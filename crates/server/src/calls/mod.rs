@@ -2,11 +2,15 @@
 
 pub(crate) mod block;
 pub(crate) mod block_json;
+mod block_template;
 mod chain;
 mod change;
 pub(crate) mod coins;
 mod control;
 mod deployments;
+mod descriptors;
+mod generate;
+mod hidden;
 pub(crate) mod indexed;
 mod info;
 mod mining;
@@ -24,11 +28,15 @@ use crate::registry::Call;
 pub fn all() -> Vec<Call> {
     [
         block::CALLS,
+        block_template::CALLS,
         chain::CALLS,
         change::CALLS,
         coins::CALLS,
         control::CALLS,
         deployments::CALLS,
+        descriptors::CALLS,
+        generate::CALLS,
+        hidden::CALLS,
         info::CALLS,
         mining::CALLS,
         network::CALLS,

@@ -6,6 +6,7 @@
 use super::key::{Derived, Key, SECP};
 use super::known::{Known, hash160};
 use super::parse::{Descriptor, parse};
+use super::show::tree_text;
 use crate::output::Prefixes;
 use bitcoin::ScriptBuf;
 use bitcoin::secp256k1::XOnlyPublicKey;
@@ -41,19 +42,75 @@ pub struct Expanded {
     pub known: Known,
 }
 
+/// A descriptor that was read: several where the paths of its keys stand for several.
+#[derive(Clone, Debug)]
+pub struct Descriptors(Vec<Descriptor>);
+
+impl Descriptors {
+    /// Reads a descriptor; its checksum may be missing.
+    ///
+    /// # Errors
+    ///
+    /// Core's words for a text that is not a descriptor.
+    pub fn read(text: &str, prefixes: &Prefixes) -> Result<Descriptors, String> {
+        parse(text, prefixes).map(Descriptors)
+    }
+
+    /// Reads a descriptor that must have its checksum.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn read_checked(text: &str, prefixes: &Prefixes) -> Result<Descriptors, String> {
+        if !text.contains('#') {
+            return Err("Missing checksum".into());
+        }
+        Descriptors::read(text, prefixes)
+    }
+
+    /// How many there are: at least one.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the scripts are others at each position.
+    pub fn is_ranged(&self) -> bool {
+        self.0.first().is_some_and(Descriptor::is_ranged)
+    }
+
+    /// Whether more than the script itself is known of it.
+    pub fn is_solvable(&self) -> bool {
+        self.0.first().is_some_and(Descriptor::is_solvable)
+    }
+
+    /// Whether private keys were given.
+    pub fn has_private_keys(&self) -> bool {
+        self.0.iter().any(Descriptor::has_private_keys)
+    }
+
+    /// Each as text, in Core's form, without private keys and with its checksum.
+    pub fn texts(&self, prefixes: &Prefixes) -> Vec<String> {
+        self.0.iter().map(|descriptor| descriptor.text(prefixes)).collect()
+    }
+
+    /// Scripts of number `which` at a position, what is known of them added to `known`; `None` where a private key is missing.
+    pub fn scripts(&self, which: usize, position: u32, known: &mut Known) -> Option<Vec<Vec<u8>>> {
+        self.0.get(which)?.scripts(position, known)
+    }
+}
+
 /// The scripts that a descriptor stands for, over a range where it has one.
 ///
 /// # Errors
 ///
 /// Core's words for a text that is not a descriptor, or for one that needs private keys.
 pub fn expand(text: &str, range: Range, prefixes: &Prefixes) -> Result<Expanded, String> {
-    let descriptors = parse(text, prefixes)?;
-    let is_ranged = descriptors.first().is_some_and(Descriptor::is_ranged);
-    let range = if is_ranged { range } else { Range { first: 0, last: 0 } };
+    let descriptors = Descriptors::read(text, prefixes)?;
+    let range = if descriptors.is_ranged() { range } else { Range { first: 0, last: 0 } };
     let mut expanded = Expanded::default();
     for position in range.first..=range.last {
-        for descriptor in &descriptors {
-            let made = descriptor.scripts(position, &mut expanded.known);
+        for which in 0..descriptors.count() {
+            let made = descriptors.scripts(which, position, &mut expanded.known);
             let made = made.ok_or_else(|| format!("Cannot derive script without private keys: '{text}'"))?;
             expanded.scripts.extend(made);
         }
@@ -75,7 +132,7 @@ impl Descriptor {
             Descriptor::Sh(inner) | Descriptor::Wsh(inner) => inner.is_ranged(),
             Descriptor::Tr(key, leaves) => key.is_ranged() || leaves.iter().any(|(_, leaf)| leaf.is_ranged()),
             Descriptor::Miniscript(script) => script.is_ranged(),
-            Descriptor::Script(_) | Descriptor::Unused => false,
+            Descriptor::Address(_) | Descriptor::Raw(_) | Descriptor::Unused(_) => false,
         }
     }
 
@@ -93,7 +150,7 @@ impl Descriptor {
                 if key.len() == 33 {
                     let inner = witness_key_hash(&key);
                     known.add_script(&inner);
-                    scripts.extend([pay_to_script_hash(&inner), inner]);
+                    scripts.extend([inner.clone(), pay_to_script_hash(&inner)]);
                 }
                 Some(scripts)
             }
@@ -117,8 +174,8 @@ impl Descriptor {
             }
             Descriptor::Tr(key, leaves) => one(taproot(key, leaves, position, known)?),
             Descriptor::RawTr(key) => one([&[OP_1, 32], &key.noted(position, known)?[1..33]].concat()),
-            Descriptor::Script(script) => one(script.clone()),
-            Descriptor::Unused => Some(Vec::new()),
+            Descriptor::Address(script) | Descriptor::Raw(script) => one(script.clone()),
+            Descriptor::Unused(_) => Some(Vec::new()),
             Descriptor::Miniscript(script) => one(script.at(position, known)?),
         }
     }
@@ -231,26 +288,6 @@ fn taproot(key: &Key, leaves: &[(u8, Descriptor)], position: u32, known: &mut Kn
     }
     known.taproot.insert(output, text);
     Some([&[OP_1, 32], &output[..]].concat())
-}
-
-/// Leaves from left to right as a tree: braces open where a leaf lies deeper, and close behind a right one.
-fn tree_text(leaves: &[(u8, String)]) -> String {
-    let (mut text, mut branches): (String, Vec<bool>) = (String::new(), Vec::new());
-    for (depth, leaf) in leaves {
-        while branches.len() < usize::from(*depth) {
-            text.push('{');
-            branches.push(false);
-        }
-        text.push_str(leaf);
-        while branches.pop_if(|is_right| *is_right).is_some() {
-            text.push('}');
-        }
-        if let Some(last) = branches.last_mut() {
-            text.push(',');
-            *last = true;
-        }
-    }
-    text
 }
 
 #[cfg(test)]

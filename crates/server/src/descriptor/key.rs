@@ -47,7 +47,11 @@ enum Children {
 #[derive(Clone, Debug)]
 enum Kind {
     /// 33 or 65 bytes.
-    Plain(Vec<u8>),
+    Plain {
+        key: Vec<u8>,
+        /// Shown without its first byte.
+        is_x_only: bool,
+    },
     Extended {
         xpub: Box<Xpub>,
         xprv: Option<Box<Xpriv>>,
@@ -61,6 +65,10 @@ enum Kind {
 pub(super) struct Key {
     origin: Option<([u8; 4], Vec<u32>)>,
     kind: Kind,
+    /// What marks hardened steps: `h`, or an apostrophe where the last one that was read had that.
+    marker: char,
+    /// The private half was given.
+    is_private: bool,
 }
 
 /// A key at a position: its bytes, and where it comes from.
@@ -78,13 +86,37 @@ impl Key {
 
     /// Bytes of the keys that it stands for.
     pub(super) fn bytes(&self) -> usize {
-        if let Kind::Plain(key) = &self.kind { key.len() } else { 33 }
+        if let Kind::Plain { key, .. } = &self.kind { key.len() } else { 33 }
+    }
+
+    /// Whether the private half was given.
+    pub(super) fn is_private(&self) -> bool {
+        self.is_private
+    }
+
+    /// As a descriptor has it, without the private half. Source: Core's `PubkeyProvider::ToString`.
+    pub(super) fn shown(&self) -> String {
+        let steps = |path: &[u32]| path.iter().map(|step| path_step(*step, self.marker)).collect::<String>();
+        let origin = self.origin.as_ref();
+        let origin = origin.map(|(fingerprint, path)| format!("[{}{}]", hex::encode(fingerprint), steps(path)));
+        let key = match &self.kind {
+            Kind::Plain { key, is_x_only } => hex::encode(&key[usize::from(*is_x_only)..]),
+            Kind::Extended { xpub, path, children, .. } => {
+                let last = match children {
+                    Children::None => String::new(),
+                    Children::Plain => "/*".to_owned(),
+                    Children::Hardened => format!("/*{}", self.marker),
+                };
+                format!("{xpub}{}{last}", steps(path))
+            }
+        };
+        format!("{}{key}", origin.unwrap_or_default())
     }
 
     /// The key at a position; `None` where a private key is needed that is not there.
     pub(super) fn at(&self, position: u32) -> Option<Derived> {
         let (key, fingerprint, steps) = match &self.kind {
-            Kind::Plain(key) => {
+            Kind::Plain { key, .. } => {
                 let hash = hash160(key);
                 (key.clone(), *hash.first_chunk().expect("20 bytes"), Vec::new())
             }
@@ -104,7 +136,7 @@ impl Key {
             None => (fingerprint, Vec::new()),
         };
         whole.extend(steps);
-        let path: String = whole.iter().map(|step| path_step(*step)).collect();
+        let path: String = whole.iter().map(|step| path_step(*step, 'h')).collect();
         Some(Derived { key, origin: format!("[{}{path}]", hex::encode(&fingerprint)) })
     }
 }
@@ -118,9 +150,14 @@ impl Key {
     }
 }
 
-fn path_step(step: u32) -> String {
-    let hardened = if step >= HARDENED { "h" } else { "" };
-    format!("/{}{hardened}", step & !HARDENED)
+fn path_step(step: u32, marker: char) -> String {
+    let number = step & !HARDENED;
+    if step >= HARDENED { format!("/{number}{marker}") } else { format!("/{number}") }
+}
+
+/// What marks the last hardened step of a path.
+fn marker_of(steps: &[&str]) -> Option<char> {
+    steps.iter().rev().find_map(|step| step.chars().rev().find(|char| matches!(char, 'h' | '\'')))
 }
 
 fn derive(xpub: &Xpub, xprv: Option<&Xpriv>, steps: &[u32]) -> Option<PublicKey> {
@@ -154,7 +191,7 @@ pub(super) fn parse_key(text: &str, place: Place, prefixes: &Prefixes) -> Result
     }
     let parts: Vec<&str> = text.split(']').collect();
     let (before, key) = match parts[..] {
-        [key] => return parse_inner(key, None, place, prefixes),
+        [key] => return parse_inner(key, None, None, place, prefixes),
         [before, key] => (before, key),
         _ => return Err("Multiple ']' characters found for a single pubkey".into()),
     };
@@ -169,12 +206,13 @@ pub(super) fn parse_key(text: &str, place: Place, prefixes: &Prefixes) -> Result
     let fingerprint = bytes_of(steps[0]).and_then(|bytes| bytes.try_into().ok());
     let fingerprint = fingerprint.ok_or_else(|| format!("Fingerprint '{}' is not hex", steps[0]))?;
     let path = parse_path(&steps[1..], false)?.remove(0);
-    parse_inner(key, Some((fingerprint, path)), place, prefixes)
+    parse_inner(key, Some((fingerprint, path)), marker_of(&steps[1..]), place, prefixes)
 }
 
 fn parse_inner(
     text: &str,
     origin: Option<([u8; 4], Vec<u32>)>,
+    marker: Option<char>,
     place: Place,
     prefixes: &Prefixes,
 ) -> Result<Vec<Key>, String> {
@@ -186,18 +224,22 @@ fn parse_inner(
     if name.starts_with(is_space) || name.ends_with(is_space) {
         return Err(format!("Key '{name}' is invalid due to whitespace"));
     }
-    let plain = |key: Vec<u8>| Ok(vec![Key { origin: origin.clone(), kind: Kind::Plain(key) }]);
+    let plain = |key: Vec<u8>, is_x_only: bool, is_private: bool| {
+        let kind = Kind::Plain { key, is_x_only };
+        Ok(vec![Key { origin: origin.clone(), kind, marker: marker.unwrap_or('h'), is_private }])
+    };
     let too_long = || Err("Uncompressed keys are not allowed".to_owned());
     if steps.is_empty() {
         if let Some(bytes) = bytes_of(name) {
             return match plain_key(&bytes, place)? {
-                Some(key) if key.len() == 33 || place.permits_long_keys() => plain(key),
+                Some(key) if key.len() == 33 || place.permits_long_keys() => plain(key, bytes.len() == 32, false),
                 Some(_) => too_long(),
                 None => Err(format!("Pubkey '{name}' is invalid")),
             };
         }
         if let Some(key) = private_key(name, prefixes) {
-            return if key.len() == 33 || place.permits_long_keys() { plain(key) } else { too_long() };
+            let fits = key.len() == 33 || place.permits_long_keys();
+            return if fits { plain(key, place == Place::P2tr, true) } else { too_long() };
         }
     }
     let Some((xpub, xprv)) = extended_key(name, prefixes) else { return Err(format!("key '{name}' is not valid")) };
@@ -206,12 +248,11 @@ fn parse_inner(
         Some(&("*'" | "*h")) => Children::Hardened,
         _ => Children::None,
     };
-    if children != Children::None {
-        steps.pop();
-    }
+    let of_children = if children == Children::None { None } else { steps.pop().and_then(|last| marker_of(&[last])) };
+    let marker = marker_of(&steps).or(of_children).or(marker).unwrap_or('h');
     let key = |path| {
         let kind = Kind::Extended { xpub: xpub.clone(), xprv: xprv.clone(), path, children };
-        Key { origin: origin.clone(), kind }
+        Key { origin: origin.clone(), kind, marker, is_private: xprv.is_some() }
     };
     Ok(parse_path(&steps, true)?.into_iter().map(key).collect())
 }

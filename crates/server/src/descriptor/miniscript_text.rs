@@ -43,6 +43,20 @@ impl<F: FnMut(&str) -> Option<PublicKey>> Translator<String> for Keys<F> {
     }
 }
 
+/// Replaces the names of keys by others.
+struct Renamed<F>(F);
+
+impl<F: Fn(&str) -> Option<String>> Translator<String> for Renamed<F> {
+    type TargetPk = String;
+    type Error = ();
+
+    fn pk(&mut self, key: &String) -> Result<String, ()> {
+        (self.0)(key).ok_or(())
+    }
+
+    hashes_stay! { sha256: String => String, hash256: String => String, ripemd160: String => String, hash160: String => String }
+}
+
 /// Shows keys as text.
 struct Shown<F>(F);
 
@@ -98,6 +112,17 @@ impl WitnessScript {
     /// Whether a key stands for many.
     pub(super) fn is_ranged(&self) -> bool {
         self.keys.values().any(Key::is_ranged)
+    }
+
+    /// Whether private keys were given.
+    pub(super) fn has_private_keys(&self) -> bool {
+        self.keys.values().any(Key::is_private)
+    }
+
+    /// As text without private keys.
+    pub(super) fn shown(&self) -> String {
+        let named = self.script.translate_pk(&mut Renamed(|key: &str| self.keys.get(key).map(Key::shown)));
+        named.map_or_else(|_| self.script.to_string(), |script| script.to_string())
     }
 
     /// The script at a position; `None` where a private key is missing.

@@ -9,7 +9,8 @@ mod key;
 mod known;
 mod miniscript_text;
 mod parse;
+mod show;
 
-pub use expand::{Expanded, Range, expand};
+pub use expand::{Descriptors, Expanded, Range, expand};
 pub use infer::{infer, put_descriptor};
 pub use known::{Known, Origin, hash160};

@@ -42,10 +42,10 @@ pub(super) enum Descriptor {
     /// The inner key, and scripts with their depths, from left to right.
     Tr(Key, Vec<(u8, Descriptor)>),
     RawTr(Key),
-    /// `addr()` and `raw()`.
-    Script(Vec<u8>),
+    Address(Vec<u8>),
+    Raw(Vec<u8>),
     /// `unused()`: no script at all.
-    Unused,
+    Unused(Key),
     Miniscript(WitnessScript),
 }
 
@@ -145,7 +145,7 @@ fn parse_script(text: &mut &str, place: Place, prefixes: &Prefixes) -> Parsed {
         ("wsh", _) => Err("Can only have wsh() at top level or inside sh()".into()),
         ("addr", Place::Top) => {
             let script = prefixes.decode(inner).map_err(|_| "Address is not valid")?;
-            Ok(vec![Descriptor::Script(script)])
+            Ok(vec![Descriptor::Address(script)])
         }
         ("addr", _) => top_only("addr()"),
         ("tr", Place::Top) => parse_tr(inner, prefixes),
@@ -163,7 +163,7 @@ fn parse_script(text: &mut &str, place: Place, prefixes: &Prefixes) -> Parsed {
         ("unused", _) => top_only("unused"),
         ("raw", Place::Top) => {
             let script = bytes_of(inner).ok_or("Raw script is not hex")?;
-            Ok(vec![Descriptor::Script(script)])
+            Ok(vec![Descriptor::Raw(script)])
         }
         ("raw", _) => top_only("raw()"),
         _ => parse_miniscript(expression, place, prefixes),
@@ -189,7 +189,7 @@ fn parse_unused(inner: &str, prefixes: &Prefixes) -> Parsed {
     if keys.iter().any(Key::is_ranged) {
         return Err("unused(): key cannot be ranged".into());
     }
-    Ok(vec![Descriptor::Unused; keys.len()])
+    Ok(keys.into_iter().map(Descriptor::Unused).collect())
 }
 
 /// One choice of each list, all lists of the same length but those of one.

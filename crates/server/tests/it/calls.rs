@@ -19,7 +19,7 @@ fn block(prev: BlockHash, height: u8, time: u32) -> (Vec<u8>, BlockHash) {
     (bytes, header.hash())
 }
 
-fn text(json: Result<Json, (i64, String)>) -> String {
+pub(crate) fn text(json: Result<Json, (i64, String)>) -> String {
     json.map_or_else(|(code, why)| format!("{code} {why}"), |json| json.text())
 }
 

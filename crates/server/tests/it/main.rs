@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
 mod calls;
+mod generate;
 mod hostile;
 mod site;

@@ -3,7 +3,7 @@
 use consensus::{Chain, Params};
 use node::handle::Handle;
 use node::jobs::{FromSnapshot, SyncOptions, sync_from};
-use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes, real_disk};
+use node::options::{COMMIT_INTERVAL, Clock, Options, Prune, Sizes, real_disk};
 use p2p::Peers;
 use primitives::{BlockHash, Work};
 use server::ban_file::BanFile;
@@ -33,7 +33,12 @@ pub(crate) struct Site {
 /// `bob:word` in base 64.
 pub(crate) const AUTH: &str = "Authorization: Basic Ym9iOndvcmQ=\r\n";
 
-fn options(dir: &std::path::Path, stop: Arc<AtomicBool>) -> Options {
+/// A clock that stands still: 2023-11-14, 22:13:20.
+fn still() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+}
+
+fn options(dir: &std::path::Path, clock: Clock, stop: Arc<AtomicBool>) -> Options {
     Options {
         disk: real_disk(),
         datadir: dir.to_path_buf(),
@@ -46,7 +51,7 @@ fn options(dir: &std::path::Path, stop: Arc<AtomicBool>) -> Options {
         stop_at_height: None,
         prune: Prune::Off,
         commit_interval: COMMIT_INTERVAL,
-        clock: SystemTime::now,
+        clock,
         blocksxor: true,
         indexes: Vec::new(),
         debug_bench: false,
@@ -60,9 +65,18 @@ fn options(dir: &std::path::Path, stop: Arc<AtomicBool>) -> Options {
 impl Site {
     /// Serves; with another time for clients where that is given.
     pub(crate) fn new(timeout: Option<Duration>) -> Site {
+        Site::at(timeout, SystemTime::now)
+    }
+
+    /// Serves by a clock that stands still.
+    pub(crate) fn still() -> Site {
+        Site::at(None, still)
+    }
+
+    fn at(timeout: Option<Duration>, clock: Clock) -> Site {
         let dir = tempfile::tempdir().unwrap();
         let (stop, handle) = (Arc::new(AtomicBool::new(false)), Arc::new(Handle::default()));
-        let options = options(dir.path(), stop.clone());
+        let options = options(dir.path(), clock, stop.clone());
         let sync = SyncOptions { handle: Some(handle.clone()), ..SyncOptions::alone() };
         let peers: Arc<Peers> = Arc::default();
         let board = watch::board::Settings {

@@ -1,0 +1,151 @@
+//! getblocktemplate: what a miner needs to know of the next block, which has no transactions here.
+//!
+//! All of it follows from headers: the job is not asked, and who waits for a new tip (BIP-0022, long polling) occupies no thread.
+//! Source: BIP-0022, BIP-0023, BIP-0145; Bitcoin Core b88bffe, rpc/mining.cpp.
+
+use super::deployments::{Dummy, next_dummy, next_version};
+use super::generate::empty_commitment;
+use super::mining::{bits_at, least_time};
+use super::view::target;
+use crate::args::{Args, text};
+use crate::context::Context;
+use crate::error::{Code, RpcError};
+use crate::json::Json;
+use crate::registry::{Arg, Call, Kind, Run, Wait};
+use consensus::{Chain, spend};
+use node::handle::Live;
+use primitives::{BlockHash, hex};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// These calls.
+pub(super) const CALLS: &[Call] = &[Call {
+    category: "mining",
+    name: "getblocktemplate",
+    about: "If the request parameters include a 'mode' key, that is used to explicitly select between the default 'template' request or a 'proposal'.\n\
+            It returns data needed to construct a block to work on. ffwd has no mempool: the block has a coinbase alone.\n\
+            For full specification, see BIPs 22, 23, 9, and 145.",
+    args: &[Arg::needed("template_request", Kind::Obj, "Format of the template")],
+    run: Run::Later(get_block_template),
+}];
+
+/// Limits of a block. Source: Core's consensus/consensus.h.
+const SIGOPS_COST_MAX: u32 = 80_000;
+const BLOCK_BYTES_MAX: u32 = 4_000_000;
+const WEIGHT_MAX: u32 = 4_000_000;
+/// Weight units of a byte without witness.
+const WITNESS_SCALE: u32 = 4;
+
+fn get_block_template(context: &Context, args: &Args<'_>) -> Result<Wait, RpcError> {
+    let request = args.get(0);
+    let live = context.live()?;
+    let mode = match request.field("mode") {
+        None | Some(Json::Null) => "template",
+        Some(Json::Str(mode)) => mode,
+        Some(_) => return Err(RpcError::parameter("Invalid mode")),
+    };
+    if mode == "proposal" {
+        return Err(RpcError::parameter("ffwd judges no proposals: submit the block"));
+    }
+    let rules = match request.field("rules") {
+        Some(Json::Arr(rules)) => rules.iter().map(|rule| text(rule).map(str::to_owned)).collect::<Result<_, _>>()?,
+        _ => Vec::new(),
+    };
+    if mode != "template" {
+        return Err(RpcError::parameter("Invalid mode"));
+    }
+    check_ready(context, &live)?;
+    let tip = |live: &Live| {
+        let index = live.index.read();
+        index.headers().hash(index.tip())
+    };
+    let known = match request.field("longpollid") {
+        None | Some(Json::Null) => None,
+        Some(Json::Str(id)) => {
+            let hash = Json::from(id.get(..64).unwrap_or(id));
+            Some(BlockHash::from_bytes(*crate::args::hash(&hash, "longpollid")?.as_bytes()))
+        }
+        Some(_) => Some(tip(&live)),
+    };
+    Ok(Wait {
+        until: Box::new(move |context| {
+            let live = context.live()?;
+            let is_new = known.is_none_or(|known| tip(&live) != known);
+            is_new.then(|| template(&live, &rules)).transpose()
+        }),
+        deadline: None,
+        otherwise: Box::new(|_| Err(RpcError::new(Code::NotConnected, "Shutting down"))),
+    })
+}
+
+/// Elsewhere than on networks for tests a template on an old tip is of no use.
+fn check_ready(context: &Context, live: &Live) -> Result<(), RpcError> {
+    if live.params().chain != Chain::Main {
+        return Ok(());
+    }
+    if context.program.peers.peers().is_empty() {
+        return Err(RpcError::new(Code::NotConnected, "ffwd is not connected!"));
+    }
+    if context.handle.is_initial_download(live) {
+        return Err(RpcError::new(Code::InInitialDownload, "ffwd is in initial sync and waiting for blocks..."));
+    }
+    Ok(())
+}
+
+fn template(live: &Live, rules: &[String]) -> Result<Json, RpcError> {
+    let params = live.params();
+    let knows = |rule: &str| rules.iter().any(|known| known == rule);
+    let is_signet = params.signet_challenge.is_some();
+    for (name, is_wanted, all) in [("signet", is_signet, r#""segwit", "signet""#), ("segwit", true, r#""segwit""#)] {
+        if is_wanted && !knows(name) {
+            let why =
+                format!("getblocktemplate must be called with the {name} rule set (call with {{\"rules\": [{all}]}})");
+            return Err(RpcError::parameter(why));
+        }
+    }
+    let index = live.index.read();
+    let (tree, tip) = (index.headers(), index.tip());
+    let (height, least) = (tree.height(tip) + 1, least_time(params, tree, tip));
+    let time = u32::try_from(live.unix_time().max(least)).unwrap_or(u32::MAX);
+    let bits = bits_at(params, tree, tip, time);
+    let is_segwit = height >= params.segwit_height;
+    let scale = if is_segwit { 1 } else { WITNESS_SCALE };
+    let dummy = next_dummy(params, tree, tip);
+    let mut in_force: Vec<Json> = vec!["csv".into()];
+    in_force.extend(is_segwit.then_some(["!segwit".into(), "taproot".into()]).into_iter().flatten());
+    in_force.extend(is_signet.then(|| Json::from("!signet")));
+    let pending = Json::object();
+    let pending = match dummy {
+        Dummy::Signalled(bit) => pending.put("testdummy", bit),
+        Dummy::Absent => pending,
+        Dummy::Active => {
+            in_force.push("testdummy".into());
+            pending
+        }
+    };
+    let changeable: Vec<Json> = ["time", "transactions", "prevblock"].into_iter().map(Json::from).collect();
+    let fields = Json::object()
+        // Core has "proposal" here.
+        .put("capabilities", Vec::new())
+        .put("version", next_version(params, tree, tip))
+        .put("rules", in_force)
+        .put("vbavailable", pending.end())
+        .put("vbrequired", 0)
+        .put("previousblockhash", tree.hash(tip))
+        .put("transactions", Vec::new())
+        .put("coinbaseaux", Json::object().end())
+        .put("coinbasevalue", spend::subsidy(params, height).0)
+        .put("longpollid", format!("{}{}", tree.hash(tip), 1 + live.counters.blocks.load(Relaxed)))
+        .put("target", target(bits))
+        .put("mintime", least)
+        .put("mutable", changeable)
+        .put("noncerange", "00000000ffffffff")
+        .put("sigoplimit", SIGOPS_COST_MAX / scale)
+        .put("sizelimit", BLOCK_BYTES_MAX / scale)
+        .put_some("weightlimit", is_segwit.then_some(WEIGHT_MAX))
+        .put("curtime", time)
+        .put("bits", format!("{bits:08x}"))
+        .put("height", height)
+        .put_some("signet_challenge", params.signet_challenge.as_ref().map(|script| hex::encode(script)))
+        .put("default_witness_commitment", hex::encode(&empty_commitment()));
+    Ok(fields.end())
+}

@@ -1,0 +1,380 @@
+//! Calls that make blocks, on regtest.
+//!
+//! A block is made, mined, tried and connected in one turn of the job, so that no other block comes between. It has the
+//! coinbase that Core's has, byte for byte: only time and nonce differ.
+//! Source: Bitcoin Core b88bffe, rpc/mining.cpp; node/miner.cpp, `CreateNewBlock`.
+
+use super::deployments::next_version;
+use super::mining::{bits_at, least_time};
+use crate::args::{Args, int, text};
+use crate::context::Context;
+use crate::descriptor::{Descriptors, Known};
+use crate::error::{Code, RpcError};
+use crate::json::Json;
+use crate::output::Prefixes;
+use crate::registry::{Arg, Call, Kind, Run};
+use consensus::header::check_proof_of_work;
+use consensus::{Chain, Params, block, spend};
+use node::handle::{Live, Quiet, Submitted};
+use node::tree::{NodeId, Tree};
+use primitives::encode::put_compact_size;
+use primitives::{BlockHash, Hash256, Header, Height, Tables, hex, merkle};
+use simd::sha256::sha256;
+use std::sync::Arc;
+
+/// Nonces that are tried. Source: Core's `DEFAULT_MAX_TRIES`.
+const TRIES_MAX: u64 = 1_000_000;
+/// Weight that Core keeps for header and coinbase of a block that it makes. Source: `DEFAULT_BLOCK_RESERVED_WEIGHT`.
+const RESERVED_WEIGHT: u64 = 8000;
+
+const TRIES: Arg = Arg::optional("maxtries", Kind::Num, "How many iterations to try.");
+
+/// These calls.
+pub(super) const CALLS: &[Call] = &[
+    Call {
+        category: "hidden",
+        name: "generate",
+        about: "has been replaced by the -generate cli option. Refer to -help for more information.",
+        args: &[],
+        run: Run::Now(generate_is_gone),
+    },
+    Call {
+        category: "hidden",
+        name: "generateblock",
+        about: "Mine a set of ordered transactions to a specified address or descriptor and return the block hash.\n\
+                Transaction fees are not collected in the block reward.",
+        args: &[
+            Arg::needed("output", Kind::Str, "The address or descriptor to send the newly generated bitcoin to."),
+            Arg::needed("transactions", Kind::Arr, "An array of hex strings which are raw transactions."),
+            Arg::optional(
+                "submit",
+                Kind::Bool,
+                "Whether to submit the block before the RPC call returns or to return it as hex.",
+            ),
+        ],
+        run: Run::Now(generate_block),
+    },
+    Call {
+        category: "hidden",
+        name: "generatetoaddress",
+        about: "Mine to a specified address and return the block hashes.",
+        args: &[
+            Arg::needed("nblocks", Kind::Num, "How many blocks are generated."),
+            Arg::needed("address", Kind::Str, "The address to send the newly generated bitcoin to."),
+            TRIES,
+        ],
+        run: Run::Now(generate_to_address),
+    },
+    Call {
+        category: "hidden",
+        name: "generatetodescriptor",
+        about: "Mine to a specified descriptor and return the block hashes.",
+        args: &[
+            Arg::needed("num_blocks", Kind::Num, "How many blocks are generated."),
+            Arg::needed("descriptor", Kind::Str, "The descriptor to send the newly generated bitcoin to."),
+            TRIES,
+        ],
+        run: Run::Now(generate_to_descriptor),
+    },
+];
+
+/// The script of an address of this network.
+fn script_of_address(params: &Params, address: &str) -> Option<Vec<u8>> {
+    Prefixes::of(params.chain).decode(address).ok()
+}
+
+/// Why a descriptor gives no script.
+enum NoScript {
+    /// It is not one: Core's words.
+    Unread(String),
+    /// It is one, and no coins can go to it.
+    Refused(RpcError),
+}
+
+impl From<NoScript> for RpcError {
+    fn from(why: NoScript) -> RpcError {
+        match why {
+            NoScript::Unread(why) => RpcError::not_found(why),
+            NoScript::Refused(error) => error,
+        }
+    }
+}
+
+/// The script that coins of a descriptor go to: of several kinds the one of a witness, else that of a key's hash.
+/// Source: Core's `getScriptFromDescriptor`.
+fn script_of_descriptor(params: &Params, text: &str) -> Result<Vec<u8>, NoScript> {
+    let refused = |error| Err(NoScript::Refused(error));
+    let read = Descriptors::read(text, &Prefixes::of(params.chain)).map_err(NoScript::Unread)?;
+    if read.count() > 1 {
+        return refused(RpcError::parameter("Multipath descriptor not accepted"));
+    }
+    if read.is_ranged() {
+        let why = "Ranged descriptor not accepted. Maybe pass through deriveaddresses first?";
+        return refused(RpcError::parameter(why));
+    }
+    let scripts = read.scripts(0, 0, &mut Known::default()).unwrap_or_default();
+    let at = match scripts.len() {
+        0 | 1 => 0,
+        4 => 2,
+        _ => 1,
+    };
+    match scripts.into_iter().nth(at) {
+        Some(script) => Ok(script),
+        None => refused(RpcError::not_found("Cannot derive script without private keys")),
+    }
+}
+
+/// A block that stands on the tip.
+struct Template {
+    header: Header,
+    /// Coinbase first, each with its witnesses.
+    transactions: Vec<Vec<u8>>,
+}
+
+impl Template {
+    /// With a coinbase that pays the subsidy to `script`, and these transactions, whose fees it does not take. `now` is in
+    /// seconds since 1970. Without proof of work.
+    fn new(params: &Params, tree: &Tree, tip: NodeId, now: u64, script: &[u8], others: Vec<Vec<u8>>) -> Template {
+        let height = tree.height(tip) + 1;
+        let time = u32::try_from(least_time(params, tree, tip).max(now)).unwrap_or(u32::MAX);
+        let bits = bits_at(params, tree, tip, time);
+        let coinbase = Coinbase::new(params, height, script, &commitment(&others));
+        let mut txids = vec![Hash256(hash_twice(&coinbase.plain))];
+        txids.extend(others.iter().map(|tx| txid(tx)));
+        let root = merkle::root(&mut txids).0;
+        let header = Header::new(next_version(params, tree, tip), tree.hash(tip), root, time, bits, 0);
+        let transactions = std::iter::once(coinbase.whole).chain(others).collect();
+        Template { header, transactions }
+    }
+
+    /// On the tip of a job that stands still.
+    fn on_tip(quiet: &Quiet<'_, '_, '_>, script: &[u8], others: Vec<Vec<u8>>) -> Template {
+        let tree = quiet.index().headers();
+        Template::new(quiet.params(), &tree, quiet.tip().0, quiet.unix_time(), script, others)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.header.0.to_vec();
+        put_compact_size(&mut bytes, self.transactions.len() as u64);
+        self.transactions.iter().for_each(|tx| bytes.extend_from_slice(tx));
+        bytes
+    }
+
+    /// Finds a nonce, and takes one of `tries` for each that is not one; says whether it did. Source: Core's `GenerateBlock`.
+    fn mine(&mut self, params: &Params, tries: &mut u64) -> bool {
+        let old = self.header;
+        for nonce in 0..u32::MAX {
+            if *tries == 0 {
+                return false;
+            }
+            self.header = Header::new(old.version(), old.prev(), old.merkle_root(), old.time(), old.bits(), nonce);
+            if check_proof_of_work(params, &self.header.hash(), old.bits()).is_ok() {
+                return true;
+            }
+            *tries -= 1;
+        }
+        false
+    }
+}
+
+/// What the coinbase says of the witnesses of these transactions, which stand behind it. Source: BIP-0141.
+fn commitment(others: &[Vec<u8>]) -> [u8; 32] {
+    let mut wtxids = vec![Hash256::ZERO];
+    wtxids.extend(others.iter().map(|tx| Hash256(hash_twice(tx))));
+    let mut both = merkle::root(&mut wtxids).0.0.to_vec();
+    both.extend_from_slice(&[0; 32]);
+    hash_twice(&both)
+}
+
+fn commitment_script(commitment: &[u8; 32]) -> Vec<u8> {
+    [&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed], &commitment[..]].concat()
+}
+
+/// The output of a block without transactions that says so.
+pub(super) fn empty_commitment() -> Vec<u8> {
+    commitment_script(&commitment(&[]))
+}
+
+fn hash_twice(bytes: &[u8]) -> [u8; 32] {
+    sha256(&sha256(bytes))
+}
+
+/// The id of a transaction that was parsed before.
+fn txid(tx: &[u8]) -> Hash256 {
+    let mut tables = Tables::new();
+    let id = tables.parse_transaction(tx).map(|tx| tx.txid());
+    id.map_or(Hash256::ZERO, |id| Hash256(*id.as_bytes()))
+}
+
+/// A coinbase.
+struct Coinbase {
+    /// Its bytes without the witness.
+    plain: Vec<u8>,
+    /// With the witness that segwit wants there.
+    whole: Vec<u8>,
+}
+
+impl Coinbase {
+    /// Pays the subsidy to `script`. The commitment to the witnesses is there before segwit too, as in Core.
+    fn new(params: &Params, height: Height, script: &[u8], commitment: &[u8; 32]) -> Coinbase {
+        let (push, length) = block::height_push(height);
+        let mut script_sig = push[..length].to_vec();
+        if height.to_u32() <= 16 {
+            // The shortest scriptSig of a coinbase has two bytes.
+            script_sig.push(0);
+        }
+        let mut body = vec![1];
+        body.extend_from_slice(&[0; 32]);
+        body.extend_from_slice(&[0xff; 4]);
+        put_compact_size(&mut body, script_sig.len() as u64);
+        body.extend_from_slice(&script_sig);
+        // Not final, so that the lock time counts.
+        body.extend_from_slice(&0xffff_fffe_u32.to_le_bytes());
+        body.push(2);
+        put_output(&mut body, spend::subsidy(params, height).0, script);
+        put_output(&mut body, 0, &commitment_script(commitment));
+        let (version, lock_time) = (2_u32.to_le_bytes(), (height.to_u32() - 1).to_le_bytes());
+        let plain = [&version[..], &body, &lock_time].concat();
+        let whole = match height >= params.segwit_height {
+            true => [&version[..], &[0, 1], &body, &[1, 32], &[0; 32], &lock_time].concat(),
+            false => plain.clone(),
+        };
+        Coinbase { plain, whole }
+    }
+}
+
+fn put_output(out: &mut Vec<u8>, value: i64, script: &[u8]) {
+    out.extend_from_slice(&value.to_le_bytes());
+    put_compact_size(out, script.len() as u64);
+    out.extend_from_slice(script);
+}
+
+/// These calls are of regtest.
+fn check_regtest(context: &Context) -> Result<Arc<Live>, RpcError> {
+    let live = context.live()?;
+    match live.params().chain {
+        Chain::Regtest => Ok(live),
+        // Elsewhere no processor finds a block.
+        _ => Err(RpcError::misc("ffwd makes blocks on regtest alone")),
+    }
+}
+
+fn generate_is_gone(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    Err(RpcError::new(Code::MethodNotFound, context.registry.help("generate")))
+}
+
+fn test_failed(why: &str) -> String {
+    format!("TestBlockValidity failed: {why}")
+}
+
+/// Makes blocks one after the other, others' questions in between. Source: Core's `generateBlocks`.
+fn generate(context: &Context, count: i32, tries: u64, script: &[u8]) -> Result<Json, RpcError> {
+    let (mut hashes, mut tries): (Vec<Json>, u64) = (Vec::new(), tries);
+    for _ in 0..count.max(0) {
+        if context.is_stopping() {
+            break;
+        }
+        let (script, handle, given) = (script.to_vec(), context.handle.clone(), tries);
+        let (made, left) = context.ask(move |quiet| {
+            let mut tries = given;
+            let mut block = Template::on_tip(quiet, &script, Vec::new());
+            handle.set_last_made(RESERVED_WEIGHT, 0);
+            if !block.mine(quiet.params(), &mut tries) {
+                return Ok((None, 0));
+            }
+            let bytes = block.bytes();
+            if let Some(why) = quiet.test_block(&bytes)? {
+                return Ok((Some(Err(RpcError::misc(test_failed(&why)))), tries));
+            }
+            let made = not_accepted(&quiet.submit_block(&bytes)?).map_or_else(|| Ok(block.header.hash()), Err);
+            Ok((Some(made), tries))
+        })?;
+        tries = left;
+        match made {
+            None => break,
+            Some(made) => hashes.push(made?.into()),
+        }
+    }
+    Ok(hashes.into())
+}
+
+fn not_accepted(submitted: &Submitted) -> Option<RpcError> {
+    match submitted {
+        Submitted::Connected | Submitted::Inconclusive | Submitted::Duplicate => None,
+        Submitted::Refused(_) => Some(RpcError::new(Code::Internal, "ProcessNewBlock, block not accepted")),
+    }
+}
+
+fn generate_to_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = check_regtest(context)?;
+    let count = args.int(0)?;
+    // A number below 0 becomes a large one, as in Core.
+    let tries = if args.is_given(2) { i64::from(args.int(2)?).cast_unsigned() } else { TRIES_MAX };
+    let script = script_of_address(live.params(), args.text(1)?);
+    let script = script.ok_or_else(|| RpcError::not_found("Error: Invalid address"))?;
+    generate(context, count, tries, &script)
+}
+
+fn generate_to_descriptor(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = check_regtest(context)?;
+    let count = args.int(0)?;
+    let tries = if args.is_given(2) { int::<u64>(args.get(2))? } else { TRIES_MAX };
+    let script = script_of_descriptor(live.params(), args.text(1)?)?;
+    generate(context, count, tries, &script)
+}
+
+/// The transactions that a block is to have: in hexadecimal, or by their ids from a mempool, which there is not.
+fn given_transactions(args: &Args<'_>) -> Result<Vec<Vec<u8>>, RpcError> {
+    let read = |value: &Json| {
+        let given = text(value)?;
+        let raw = hex::decode(given);
+        if given.len() == 64 && raw.is_some() {
+            return Err(RpcError::not_found(format!("Transaction {given} not in mempool.")));
+        }
+        raw.filter(|raw| Tables::new().parse_transaction(raw).is_ok_and(|tx| tx.bytes() == raw)).ok_or_else(|| {
+            let why = format!("Transaction decode failed for {given}. Make sure the tx has at least one input.");
+            RpcError::new(Code::Deserialization, why)
+        })
+    };
+    args.list(1)?.iter().map(read).collect()
+}
+
+fn generate_block(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let live = check_regtest(context)?;
+    let output = args.text(0)?;
+    let script = match script_of_descriptor(live.params(), output) {
+        Ok(script) => script,
+        Err(NoScript::Refused(error)) => return Err(error),
+        Err(NoScript::Unread(_)) => script_of_address(live.params(), output)
+            .ok_or_else(|| RpcError::not_found("Error: Invalid address or descriptor"))?,
+    };
+    let others = given_transactions(args)?;
+    let is_submitted = args.bool_or(2, true)?;
+    let handle = context.handle.clone();
+    let made: Result<(BlockHash, Vec<u8>), RpcError> = context.ask(move |quiet| {
+        // A block that nothing was added to must be good.
+        let mut tries = TRIES_MAX;
+        let mut empty = Template::on_tip(quiet, &script, Vec::new());
+        handle.set_last_made(RESERVED_WEIGHT, 0);
+        if empty.mine(quiet.params(), &mut tries)
+            && let Some(why) = quiet.test_block(&empty.bytes())?
+        {
+            return Ok(Err(RpcError::misc(test_failed(&why))));
+        }
+        let (mut block, mut tries) = (Template::on_tip(quiet, &script, others), TRIES_MAX);
+        if !block.mine(quiet.params(), &mut tries) {
+            return Ok(Err(RpcError::misc("Failed to make block.")));
+        }
+        let (hash, bytes) = (block.header.hash(), block.bytes());
+        if let Some(why) = quiet.test_block(&bytes)? {
+            return Ok(Err(RpcError::new(Code::Verify, test_failed(&why))));
+        }
+        if is_submitted && let Some(error) = not_accepted(&quiet.submit_block(&bytes)?) {
+            return Ok(Err(error));
+        }
+        Ok(Ok((hash, bytes)))
+    })?;
+    let (hash, bytes) = made?;
+    let fields = Json::object().put("hash", hash);
+    Ok(if is_submitted { fields.end() } else { fields.put("hex", hex::encode(&bytes)).end() })
+}
