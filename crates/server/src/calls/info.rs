@@ -9,9 +9,8 @@ use crate::registry::{Arg, Call, Kind, Run};
 use node::handle::Live;
 use node::index::{BlockIndex, Validity};
 use node::options::Prune;
-use node::tree::{Fate, NodeId};
+use node::tree::{Fate, NodeId, Tree};
 use primitives::{BlockHash, Height, hex};
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// These calls.
@@ -180,9 +179,12 @@ fn get_chainstates(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
 /// The connected chain's tip, and each block off it on which no other stands: the highest first, as Core orders them.
 fn get_chain_tips(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     let live = context.live()?;
+    let mut leaves = Leaves::default();
+    while leaves.look(live.index.read().headers()) == LOOK_HEADERS {}
     let tips = {
         let index = live.index.read();
-        chain_tips(&index)
+        while leaves.look(index.headers()) > 0 {}
+        chain_tips(&index, &leaves)
     };
     let tips = tips.into_iter().map(|tip| {
         Json::object()
@@ -195,6 +197,37 @@ fn get_chain_tips(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError>
     Ok(tips.collect::<Vec<_>>().into())
 }
 
+/// Headers that are looked at under one lock of the index: a sync is not held up for longer.
+const LOOK_HEADERS: usize = 1 << 14;
+
+/// Headers on which no other stands. They are found without the connected chain, which may change in between: a header comes
+/// after the one that it stands on, and stays.
+#[derive(Default)]
+struct Leaves {
+    /// By number, one bit: another header stands on it.
+    parents: Vec<u64>,
+    count: usize,
+}
+
+impl Leaves {
+    /// Looks at the next [`LOOK_HEADERS`] headers, or at those that there are; says at how many.
+    fn look(&mut self, tree: &Tree) -> usize {
+        let end = tree.len().min(self.count + LOOK_HEADERS);
+        self.parents.resize(end.div_ceil(64), 0);
+        for parent in (self.count..end).filter_map(|at| tree.parent(NodeId::new(at))) {
+            self.parents[parent.index() / 64] |= 1 << (parent.index() % 64);
+        }
+        let looked = end - self.count;
+        self.count = end;
+        looked
+    }
+
+    fn ids(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let is_leaf = |at: &usize| self.parents[at / 64] >> (at % 64) & 1 == 0;
+        (0..self.count).filter(is_leaf).map(NodeId::new)
+    }
+}
+
 struct Tip {
     height: Height,
     hash: BlockHash,
@@ -202,11 +235,10 @@ struct Tip {
     status: &'static str,
 }
 
-fn chain_tips(index: &BlockIndex) -> Vec<Tip> {
+/// The last connected block, and the ends of all branches off its chain: what stands on a block off the chain is off it too.
+fn chain_tips(index: &BlockIndex, leaves: &Leaves) -> Vec<Tip> {
     let tree = index.headers();
-    let off: Vec<NodeId> = tree.ids().filter(|&id| !index.is_active(id)).collect();
-    let parents: BTreeSet<NodeId> = off.iter().filter_map(|&id| tree.parent(id)).collect();
-    let mut tips: Vec<NodeId> = off.into_iter().filter(|id| !parents.contains(id)).collect();
+    let mut tips: Vec<NodeId> = leaves.ids().filter(|&id| !index.is_active(id)).collect();
     tips.push(index.tip());
     // Of one height the order is that of addresses in Core; here that of arrival.
     tips.sort_by_key(|&id| (std::cmp::Reverse(tree.height(id)), id));
@@ -294,4 +326,37 @@ pub(super) fn known_transactions(live: &Live, index: &BlockIndex, id: NodeId) ->
     }
     let is_whole = tree.path(node::tree::GENESIS, id).iter().all(|&id| index.body(id).transactions() > 0);
     is_whole.then(|| index.transactions_up_to(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consensus::{Chain, Params};
+    use primitives::{Hash256, Header};
+    use std::collections::BTreeSet;
+    use testkit::Rng;
+
+    /// A tree that grows between the looks; beside it the plain definition.
+    #[test]
+    fn leaves_are_the_headers_on_which_no_other_stands() {
+        let mut tree = node::headers::genesis_tree(&Params::new(Chain::Regtest));
+        let (mut rng, mut leaves) = (Rng::new(21), Leaves::default());
+        let mut parents = BTreeSet::new();
+        for at in 1..3 * LOOK_HEADERS as u32 {
+            // Most headers stand on the last ones.
+            let reach = if rng.one_in(10) { 500 } else { 3 };
+            let back = rng.below(reach);
+            let parent = NodeId::new(tree.len() - 1 - back.min(tree.len() - 1));
+            parents.insert(parent);
+            let header = Header::new(1, tree.hash(parent), Hash256::ZERO, at, 0x207f_ffff, at);
+            tree.insert(&header, header.hash(), parent);
+            if at % 10_007 == 0 {
+                leaves.look(&tree);
+            }
+        }
+        while leaves.look(&tree) > 0 {}
+        let want: Vec<NodeId> = tree.ids().filter(|id| !parents.contains(id)).collect();
+        assert_eq!(leaves.ids().collect::<Vec<_>>(), want);
+        assert!(want.len() > 100, "{}", want.len());
+    }
 }
