@@ -243,6 +243,9 @@ pub(crate) struct Sync {
     /// Most connections, inbound and outbound; 11 of them are outbound [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) maxconnections: Option<u16>,
+    /// Blocks that may be asked for beyond the lowest that has not arrived [default: 1024, as in Core]
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) window: Option<u32>,
     /// SOCKS5 proxy for every connection, HOST:PORT [default: no proxy]
     #[arg(long, value_name = "ADDR")]
     pub(crate) proxy: Option<String>,

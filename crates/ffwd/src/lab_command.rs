@@ -1,7 +1,7 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
 use crate::args::Dbcache;
-use crate::args::lab::{Lab, LabChain, LabCommit, LabMicro, LabPlot, LabRun, PlotX};
+use crate::args::lab::{Lab, LabChain, LabCommit, LabEstimate, LabMicro, LabPlot, LabRun, PlotX};
 use crate::block_bar::BlockBar;
 use crate::progress::say;
 use crate::signals;
@@ -12,6 +12,7 @@ use lab::run::{RunError, RunOptions};
 use primitives::human;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Empty blocks that bury the full ones deep enough for `-assumevalid`, as the help says.
@@ -25,6 +26,7 @@ pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
         Lab::Micro(given) => micro(given),
         Lab::Run(given) => plan(given),
         Lab::Commit(given) => commit(given),
+        Lab::Estimate(given) => estimate(given),
         Lab::Plot(given) => plot(given),
     }
 }
@@ -104,6 +106,9 @@ fn micro(given: &LabMicro) -> Result<ExitCode, Failure> {
         _ => Failure::Fault(why.to_string()),
     })?;
     output::print(if given.json { output::json(&report) } else { report.markdown() }.trim_end());
+    if let Some(why) = &report.no_counters {
+        say(why);
+    }
     for (shipped, faster) in report.faster_than_shipped(FASTER_PERCENT) {
         say(&format!(
             "{}: {} is faster than {}, which ffwd ships",
@@ -127,6 +132,7 @@ fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
     let mut options = RunOptions::new(plan, given.out.clone().unwrap_or_else(|| results_of(plan)));
     options.resume = given.resume;
     options.only.clone_from(&given.only);
+    options.profile = given.profile;
     let stop = options.stop.clone();
     let handler = move || {
         if stop.swap(true, Ordering::SeqCst) {
@@ -159,6 +165,90 @@ fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
     let report = lab::commit::commit(&options).map_err(|why| Failure::Fault(why.to_string()))?;
     output::print(&if given.json { output::json(&report) } else { committed(&report) });
     Ok(ExitCode::SUCCESS)
+}
+
+fn estimate(given: &LabEstimate) -> Result<ExitCode, Failure> {
+    let threads = settings::workers(given.par.unwrap_or(0));
+    let options = lab::estimate::Options {
+        folder: given.datadir.clone().unwrap_or_else(|| PathBuf::from(".")),
+        threads,
+        dbcache_bytes: settings::dbcache_bytes(given.dbcache.unwrap_or(Dbcache::Auto), threads) as u64,
+        download: given.download.map(|mbit| mbit * 1e6 / 8.0),
+        made: given.made.map(|blocks| (blocks, given.utxos)),
+        quick: given.quick,
+        stop: Arc::default(),
+    };
+    let stop = options.stop.clone();
+    signals::heed(signals::Hangup::Ends, move || {
+        if stop.swap(true, Ordering::SeqCst) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        say("stopping; a second Ctrl-C ends at once");
+    })?;
+    let report = match lab::estimate::estimate(&options, &mut |line| say(line)) {
+        Ok(report) => report,
+        Err(lab::estimate::Error::Stopped) => return Ok(ExitCode::from(INTERRUPTED)),
+        Err(why) => return Err(Failure::Fault(why.to_string())),
+    };
+    output::print(&if given.json { output::json(&report) } else { estimated(&report) });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The machine, its rates, and a table of the eras for each way.
+fn estimated(report: &lab::estimate::Report) -> String {
+    let machine = &report.machine;
+    let figure = |figure: lab::estimate::Figure, unit: &str| {
+        format!("{} {unit} (± {} %)", human::figure(figure.value), human::figure(figure.error_percent))
+    };
+    let disk = report.disk_bytes_per_second;
+    let mut lines = vec![
+        format!("{}, {} cores, {} memory", machine.cpu, machine.cores, human::bytes(machine.memory_bytes)),
+        format!(
+            "  {}, dbcache {}",
+            human::plural(report.threads as u64, "worker", "workers"),
+            human::bytes(report.dbcache_bytes)
+        ),
+        format!(
+            "  disk: {} a second written and synced (± {} %), {}",
+            human::bytes(disk.value as u64),
+            human::figure(disk.error_percent),
+            figure(report.disk_reads_per_second, "reads of 4 KiB a second")
+        ),
+        format!("  memory: {} ns a load", human::figure(report.memory_ns)),
+        format!(
+            "  coins: {} to spend or create, {} to look up in the tables",
+            figure(report.coin_ns, "ns"),
+            figure(report.look_up_us, "us")
+        ),
+    ];
+    lines.extend(report.eras.iter().map(|era| {
+        let (scripts, decode) = (figure(era.scripts_us, "us an input"), figure(era.decode_ns, "ns a byte"));
+        format!("  {}: scripts {scripts}, parsing and hashing {decode}", era.profile)
+    }));
+    for way in &report.ways {
+        lines.push(String::new());
+        lines.push(format!("{}, {}:", report.chain, way.way));
+        lines.push(format!(
+            "  {}, give or take {} %: {} to {}",
+            human::duration(way.seconds),
+            human::figure(way.error_percent),
+            human::duration(way.low_seconds),
+            human::duration(way.high_seconds)
+        ));
+        lines.extend(way.parts.iter().map(|part| {
+            format!(
+                "  {:13} {:>7} blocks, {:>9} of them, {:>13} inputs: {:>13} by {}",
+                part.profile,
+                human::count(part.blocks),
+                human::bytes(part.bytes),
+                human::count(part.inputs),
+                human::duration(part.seconds),
+                part.bound
+            )
+        }));
+    }
+    lines.push(format!("measured in {}", human::duration(report.seconds)));
+    lines.join("\n")
 }
 
 fn committed(report: &lab::commit::Report) -> String {

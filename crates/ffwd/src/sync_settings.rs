@@ -79,6 +79,7 @@ impl Settings {
             whitebind,
             control: std::sync::Arc::default(),
             peer_block_filters,
+            window_blocks: given.window.map(|blocks| blocks as usize),
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
         };
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));

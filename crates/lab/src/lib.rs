@@ -3,6 +3,7 @@
 //! - `debug_log`: reads debug.log, Core's and ffwd's. `result`: what a plan leaves behind. `run` and `plot` meet in these alone.
 //! - `chain`: valid regtest chains like mainnet's.
 //! - `commit`: a UTXO set written again.
+//! - `estimate`: how long mainnet would take on this machine.
 //! - `run`: whole programs, by a plan.
 //! - `plot`: logs and results as pictures.
 //!
@@ -11,6 +12,8 @@
 pub mod chain;
 pub mod commit;
 mod debug_log;
+pub mod estimate;
+mod machine;
 pub mod plot;
 pub mod result;
 pub mod run;

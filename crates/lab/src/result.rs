@@ -22,6 +22,9 @@ pub const RUN_FILE: &str = "run.json";
 /// Name of a run's samples in its folder.
 pub const SAMPLES_FILE: &str = "samples.csv";
 
+/// Name of a profiled run's folded stacks in its folder.
+pub const STACKS_FILE: &str = "stacks.folded";
+
 /// First line of the samples: seconds since the start; bytes of anonymous memory; CPU seconds, bytes read from and written to
 /// storage since the start; height of the last tip in the log, empty before the first.
 pub const SAMPLES_HEADER: &str = "seconds,rss_anon_bytes,cpu_seconds,read_bytes,write_bytes,height";
@@ -44,6 +47,8 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// Operating system and kernel.
     pub system: String,
+    /// How the processors' clock rate is chosen.
+    pub clock_rate: String,
 }
 
 /// The settings of a cell, as the plan gave them.
@@ -101,6 +106,14 @@ pub struct RunRecord {
     pub why: String,
     /// Seconds from the start of the program to its end, its last commit included.
     pub seconds: f64,
+    /// Seconds from the first block in the log to the end; none where the log has no block, or where none was sampled before it.
+    pub seconds_from_first_block: Option<f64>,
+    /// Generations of coins that the program says it wrote, and the seconds that it says its commits took.
+    pub flushes: Option<u64>,
+    /// See [`RunRecord::flushes`].
+    pub commit_seconds: Option<f64>,
+    /// File of folded stacks in the run's folder, where it was profiled.
+    pub stacks: Option<String>,
     /// Seconds of CPU, user and system.
     pub cpu_seconds: f64,
     /// Seconds of CPU in user mode.
@@ -183,6 +196,16 @@ pub struct Cell {
     pub min_seconds: Option<f64>,
     /// Greatest of the seconds.
     pub max_seconds: Option<f64>,
+    /// Half of the 95 % interval around the mean, in percent of it; none for one run.
+    pub interval_percent: Option<f64>,
+    /// Mean of the seconds from the first block in the log on.
+    pub seconds_from_first_block: Option<f64>,
+    /// Generations of coins that the program says it wrote, in the first run that says it.
+    pub flushes: Option<u64>,
+    /// Mean of the seconds that the program says its commits took.
+    pub commit_seconds: Option<f64>,
+    /// Least memory in MiB with which the work ended, and the most with which it did not; where the plan asks for it.
+    pub least_memory_mib: Option<(u64, u64)>,
     /// Mean seconds over those of `ratio_to`: below 1 is faster.
     pub ratio: Option<f64>,
     /// Where the ratio lies with 95 % confidence, if both cells ran at least twice.

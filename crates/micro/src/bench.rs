@@ -6,6 +6,7 @@
 //! Absent on purpose: a mean. Whatever disturbs a run makes it longer, never shorter; the median and the median absolute
 //! deviation are what nanobench gives, too.
 
+use crate::counters::Counters;
 use crate::report::Row;
 use crate::{Error, Progress};
 use rustix::time::{ClockId, clock_gettime};
@@ -29,6 +30,8 @@ pub(crate) struct Bench<'p> {
     quick: bool,
     /// A table takes at least this long.
     min_time: Option<Duration>,
+    /// None where the processor counts nothing, or nothing that we may read.
+    counters: Option<Counters>,
     wanted: &'p dyn Fn(&str) -> bool,
     done: usize,
     total: usize,
@@ -68,12 +71,21 @@ impl<'p> Bench<'p> {
         total: usize,
         progress: &'p mut dyn FnMut(Progress<'_>),
     ) -> Bench<'p> {
-        Bench { quick, min_time: None, wanted, done: 0, total, progress, rows: Vec::new() }
+        Bench { quick, min_time: None, counters: None, wanted, done: 0, total, progress, rows: Vec::new() }
     }
 
     /// Every table from now on takes at least this long.
     pub(crate) fn at_least(&mut self, time: Option<Duration>) {
         self.min_time = time;
+    }
+
+    /// Counts instructions and so on from now on; gives why not.
+    pub(crate) fn count(&mut self) -> Option<String> {
+        match Counters::open() {
+            Ok(counters) => self.counters = Some(counters),
+            Err(why) => return Some(format!("no hardware counters: {why}")),
+        }
+        None
     }
 
     /// Whether this table is to be run.
@@ -118,6 +130,11 @@ impl<'p> Bench<'p> {
         let plain = table.ways.first_mut().map_or(0.0, |way| median(&mut way.seconds));
         for mut way in table.ways {
             let seconds = median(&mut way.seconds);
+            // Other threads and the drive are not counted: what waits for them would look small.
+            let counters = self.counters.as_mut().filter(|_| table.clock == ClockId::ThreadCPUTime);
+            let counts = counters
+                .and_then(|counters| counters.count(table.units * way.calls as f64, || (way.work)(way.calls)).ok())
+                .and_then(|(done, counts)| done.ok().map(|()| counts));
             let ns_per_op = seconds * 1e9 / table.units;
             let mut errors: Vec<f64> =
                 way.seconds.iter().map(|run| (run - seconds).abs() / seconds.max(1e-12)).collect();
@@ -134,6 +151,7 @@ impl<'p> Bench<'p> {
                 agrees: way.agrees,
                 bytes: way.bytes,
                 allocations: way.allocations,
+                counts,
                 compared: None,
             });
         }

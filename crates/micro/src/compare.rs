@@ -174,6 +174,7 @@ mod tests {
             agrees: true,
             bytes: None,
             allocations: None,
+            counts: None,
             compared: None,
         }
     }
@@ -200,7 +201,8 @@ mod tests {
     fn saved_run_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.json");
-        let mut report = Report { experiments: vec![row(100.0, 1.0, 11)], quick: false, seconds: 1.0 };
+        let mut report =
+            Report { experiments: vec![row(100.0, 1.0, 11)], quick: false, no_counters: None, seconds: 1.0 };
         std::fs::write(&path, serde_json::to_vec(&report).unwrap()).unwrap();
         let saved = parsed(&std::fs::read(&path).unwrap(), &path).unwrap();
         report.experiments[0].ns_per_op = 200.0;

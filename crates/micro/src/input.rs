@@ -5,7 +5,8 @@
 use crate::{Error, Options};
 use consensus::{Chain, Params};
 use disk::{Disk, RealDisk};
-use lab::chain::{self, Signatures};
+use lab::chain::profile::Scripts;
+use lab::chain::{self, Profile, Signatures};
 use node::datadir::lock::network;
 use primitives::coin::put_coin;
 use primitives::{Amount, OutPoint, Tables, Txid};
@@ -198,21 +199,26 @@ pub(crate) enum Mix {
 }
 
 impl Mix {
-    /// A script, with a share for each kind out of 100. A rough model, not a count.
+    /// A script, as often as coins of the same profile of `lab chain` have it.
     pub(crate) fn script(self, rng: &mut Rng) -> Vec<u8> {
-        let shares: [u64; 5] = match self {
-            Mix::Before2017 => [80, 98, 98, 98, 99],
-            Mix::In2025 => [16, 24, 62, 95, 98],
+        let profile = match self {
+            Mix::Before2017 => Profile::Mainnet2016,
+            Mix::In2025 => Profile::Mainnet2025,
         };
-        let draw = rng.below(100);
-        let (head, payload, tail): (&[u8], usize, &[u8]) = match shares.iter().position(|&share| draw < share) {
+        let Scripts { p2wpkh, p2tr, p2pkh, p2sh, p2wsh } = profile.scripts();
+        let shares = [p2pkh, p2sh, p2wpkh, p2tr, p2wsh].map(u64::from);
+        let mut draw = rng.below(shares.iter().sum());
+        let kind = shares.iter().position(|share| {
+            let is_it = draw < *share;
+            draw = draw.saturating_sub(*share);
+            is_it
+        });
+        let (head, payload, tail): (&[u8], usize, &[u8]) = match kind {
             Some(0) => (&[0x76, 0xa9, 0x14], 20, &[0x88, 0xac]),
             Some(1) => (&[0xa9, 0x14], 20, &[0x87]),
             Some(2) => (&[0, 0x14], 20, &[]),
             Some(3) => (&[0x51, 0x20], 32, &[]),
-            Some(_) => (&[0, 0x20], 32, &[]),
-            // One of one key, bare: 37 bytes; or longer.
-            None => (&[0x51, 0x21], 33 + 34 * rng.below(3) as usize, &[0x51, 0xae]),
+            _ => (&[0, 0x20], 32, &[]),
         };
         [head, &rng.bytes(payload), tail].concat()
     }

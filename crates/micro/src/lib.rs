@@ -5,7 +5,7 @@
 //! epoch, so that a machine that slows down slows them all; a row is the median epoch.
 //!
 //! - [`list`] names the tables, [`run`] runs them, [`Report`] is the result.
-//! - `bench`: checking and timing. `report`: rows, Markdown, CSV. `compare`: rows beside those of another run or program. `input`, `owned`, `library`, `siphash`: what they work on
+//! - `bench`: checking and timing; `counters`: instructions and cycles, where the processor tells. `report`: rows, Markdown, CSV. `compare`: rows beside those of another run or program. `input`, `owned`, `library`, `siphash`: what they work on
 //!   and with.
 //! - One module for each experiment of the list in `EXPERIMENTS`.
 //!
@@ -17,6 +17,7 @@ mod block;
 mod block_io;
 mod compare;
 mod connect;
+mod counters;
 mod duplicates;
 mod flush;
 mod hashes;
@@ -42,6 +43,7 @@ mod undo;
 mod zeroing;
 
 pub use compare::{Other, run_beside};
+pub use counters::Counts;
 pub use report::{Compared, Report, Row, Verdict};
 
 use bench::Bench;
@@ -207,10 +209,16 @@ pub fn run(options: &Options, mut progress: impl FnMut(Progress<'_>)) -> Result<
     let inputs = Inputs::new(options)?;
     let mut bench = Bench::new(options.quick, &wanted, total, &mut progress);
     bench.at_least(options.min_time);
+    let no_counters = bench.count();
     for experiment in &EXPERIMENTS {
         if experiment.tables.iter().any(|table| wanted(table)) {
             (experiment.run)(&mut bench, &inputs)?;
         }
     }
-    Ok(Report { experiments: bench.into_rows(), quick: options.quick, seconds: start.elapsed().as_secs_f64() })
+    Ok(Report {
+        experiments: bench.into_rows(),
+        quick: options.quick,
+        no_counters,
+        seconds: start.elapsed().as_secs_f64(),
+    })
 }

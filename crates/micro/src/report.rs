@@ -1,5 +1,6 @@
 //! What was measured: rows, as Markdown, CSV, JSON.
 
+use crate::counters::Counts;
 use primitives::human;
 use serde::Serialize;
 use std::fmt::{self, Write as _};
@@ -33,6 +34,9 @@ pub struct Row {
     /// Allocations an operation, in experiments about memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<f64>,
+    /// What the processor counted for an operation, where it counts.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
     /// Beside the same row of another run, where one was given.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub compared: Option<Compared>,
@@ -74,6 +78,9 @@ pub struct Report {
     pub experiments: Vec<Row>,
     /// Whether inputs were small and epochs few: no figure is worth anything then.
     pub quick: bool,
+    /// Why the processor counted nothing; absent where it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_counters: Option<String>,
     /// How long all of it took.
     pub seconds: f64,
 }
@@ -108,6 +115,7 @@ impl Report {
         for rows in self.experiments.chunk_by(|a, b| a.experiment == b.experiment) {
             let has_memory = rows.iter().any(|row| row.bytes.is_some());
             let is_compared = rows.iter().any(|row| row.compared.is_some());
+            let is_counted = rows.iter().any(|row| row.counts.is_some());
             if !out.is_empty() {
                 out.push('\n');
             }
@@ -115,19 +123,23 @@ impl Report {
             let memory = if has_memory { "         bytes |   allocs |" } else { "" };
             let line = if has_memory { "--------------:|---------:|" } else { "" };
             let beside = if is_compared { "      beside the other |" } else { "" };
+            let counted =
+                if is_counted { "       ins/op |       cyc/op |    IPC |       bra/op |  miss% |" } else { "" };
+            let counted_line =
+                if is_counted { "-------------:|-------------:|-------:|-------------:|-------:|" } else { "" };
             let beside_line = if is_compared { "----------------------:|" } else { "" };
             let _ = writeln!(
                 out,
-                "| relative | {:>20} | {:>20} |    err% |{memory}{beside} {}",
+                "| relative | {:>20} | {:>20} |    err% |{counted}{memory}{beside} {}",
                 format!("ns/{unit}"),
                 format!("{unit}/s"),
                 rows[0].experiment
             );
             let _ = writeln!(
                 out,
-                "|---------:|---------------------:|---------------------:|--------:|{line}{beside_line}:---"
+                "|---------:|---------------------:|---------------------:|--------:|{counted_line}{line}{beside_line}:---"
             );
-            rows.iter().for_each(|row| row.put(&mut out, has_memory));
+            rows.iter().for_each(|row| row.put(&mut out, has_memory, is_counted));
         }
         out
     }
@@ -161,7 +173,7 @@ impl Report {
 }
 
 impl Row {
-    fn put(&self, out: &mut String, has_memory: bool) {
+    fn put(&self, out: &mut String, has_memory: bool, is_counted: bool) {
         let variant = if self.shipped { format!("**{}**", self.variant) } else { self.variant.clone() };
         let disagrees = if self.agrees { "" } else { " DOES NOT AGREE" };
         let _ = write!(
@@ -173,6 +185,18 @@ impl Row {
             // One epoch says nothing about its error.
             if self.epochs < 2 { "-".to_owned() } else { format!("{:.1}%", self.error_percent) }
         );
+        if is_counted {
+            let columns = self.counts.map(|counts| {
+                let share = |part: f64, whole: f64| part / whole.max(1e-9);
+                let per_cycle = share(counts.instructions, counts.cycles);
+                let missed = share(counts.branch_misses, counts.branches) * 100.0;
+                let [instructions, cycles, branches] =
+                    [counts.instructions, counts.cycles, counts.branches].map(grouped);
+                format!(" {instructions:>12} | {cycles:>12} | {per_cycle:>6.2} | {branches:>12} | {missed:>5.1}% |")
+            });
+            // Of a way that waits for a drive or other threads.
+            out.push_str(&columns.unwrap_or_else(|| format!(" {0:>12} | {0:>12} | {0:>6} | {0:>12} | {0:>6} |", "-")));
+        }
         if has_memory {
             let bytes = self.bytes.map_or_else(String::new, grouped_short);
             let allocations = self.allocations.map_or_else(String::new, |count| format!("{count:.2}"));

@@ -54,7 +54,7 @@ fn disagreeing_variant_is_reported() {
     table.way("wrong", || 5).shipped();
     table.way("right", || 4).memory(1234.0, Some(0.5));
     bench.run(table).unwrap();
-    let report = Report { experiments: bench.into_rows(), quick: true, seconds: 0.0 };
+    let report = Report { experiments: bench.into_rows(), quick: true, no_counters: None, seconds: 0.0 };
     assert_eq!(report.disagreements(), ["sums: wrong"]);
     let text = report.markdown();
     assert!(text.contains("**wrong** DOES NOT AGREE") && text.contains("1,234 |     0.50 | right"), "{text}");
@@ -78,11 +78,12 @@ fn faster_than_shipped_names_variants() {
         agrees: true,
         bytes: None,
         allocations: None,
+        counts: None,
         compared: None,
     };
     let experiments =
         vec![row("plain", false, 100.0), row("ours", true, 50.0), row("near", false, 48.0), row("fast", false, 40.0)];
-    let report = Report { experiments, quick: false, seconds: 0.0 };
+    let report = Report { experiments, quick: false, no_counters: None, seconds: 0.0 };
     let found = report.faster_than_shipped(5.0);
     assert_eq!(found.iter().map(|(_, row)| &row.variant[..]).collect::<Vec<_>>(), ["fast"]);
     assert!(

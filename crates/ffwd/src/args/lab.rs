@@ -40,6 +40,8 @@ pub(crate) enum Lab {
     Run(LabRun),
     /// Write the whole UTXO set again, as flushes do (the work commit of a plan)
     Commit(LabCommit),
+    /// Measure this machine for about a minute; estimate how long a sync would take on it
+    Estimate(LabEstimate),
     /// Draw debug.log files and results as one report
     Plot(LabPlot),
 }
@@ -107,6 +109,9 @@ pub(crate) struct LabRun {
     /// Run only cells whose name contains this (repeatable); --resume runs the others
     #[arg(long, value_name = "WORD")]
     pub(crate) only: Vec<String>,
+    /// Sample the stacks of every run by perf; lab plot draws them as flame graphs
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// Print an example of a plan
     #[arg(long, conflicts_with_all = ["plan", "resume", "only"])]
     pub(crate) example: bool,
@@ -129,6 +134,34 @@ pub(crate) struct LabCommit {
     /// Threads that write; 0: one per core, -N: all cores but N [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
     pub(crate) par: Option<i64>,
+    /// Print the result as one JSON object on one line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LabEstimate {
+    /// Directory on the disk to measure; what is written there is removed [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) datadir: Option<PathBuf>,
+    /// Memory for coins and blocks in flight, at least 4 [default: as for sync]
+    #[arg(long, value_name = "MiB|auto", value_parser = dbcache)]
+    pub(crate) dbcache: Option<Dbcache>,
+    /// Worker threads; 0: one per core, -N: all cores but N [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX))]
+    pub(crate) par: Option<i64>,
+    /// Rate at which blocks come from peers [default: none, from block files that are there]
+    #[arg(long, value_name = "MBIT/S", value_parser = mbit)]
+    pub(crate) download: Option<f64>,
+    /// Estimate a reindex of a chain of lab chain with this many full blocks, to hold the estimate to [default: mainnet]
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) made: Option<u32>,
+    /// Coins before the first full block of that chain
+    #[arg(long, value_name = "N", default_value_t = 3_200_000, requires = "made", value_parser = clap::value_parser!(u64).range(1_000..=200_000_000))]
+    pub(crate) utxos: u64,
+    /// Only see whether it works: tiny chains, once each
+    #[arg(long)]
+    pub(crate) quick: bool,
     /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
@@ -173,6 +206,14 @@ pub(crate) enum PlotX {
 /// The longest `--min-time`.
 const MIN_TIME_SECONDS_MAX: f64 = 3600.0;
 
+/// Megabits a second.
+fn mbit(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(rate),
+        _ => Err("a rate from 0.01 to 1000000 megabits a second was expected".to_owned()),
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=MIN_TIME_SECONDS_MAX).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -194,6 +235,8 @@ mod tests {
             ("lab chain --out x --blocks 5 --par 0", ValueValidation, "0"),
             ("lab micro --min-time=-1", ValueValidation, "seconds"),
             ("lab run", MissingRequiredArgument, "PLAN.toml"),
+            ("lab estimate --download 0", ValueValidation, "megabits a second"),
+            ("lab estimate --utxos 5000", MissingRequiredArgument, "--made"),
             ("lab run --example plan.toml", ArgumentConflict, "--example"),
             ("lab plot", MissingRequiredArgument, "FILE|DIR"),
         ] {

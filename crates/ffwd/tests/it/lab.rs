@@ -193,3 +193,21 @@ fn debug_heap_writes_dhat_file_with_the_feature() {
         assert!(ran.code == Some(2) && ran.err.contains("--features heap") && !file.exists(), "{ran:?}");
     }
 }
+
+/// Measures with tiny chains, whose figures say nothing; the time of mainnet follows from any.
+#[test]
+fn lab_estimate_measures_and_says_how_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = run(folder.path(), "lab estimate --quick --datadir @ --dbcache 100 --download 100 --json").good();
+    let ways = report["ways"].as_array().unwrap();
+    assert_eq!(ways.len(), 2, "{report}");
+    for way in ways {
+        let seconds = |key: &str| way[key].as_f64().unwrap();
+        // 760 GB at 100 megabits a second take 17 hours at least.
+        assert!(seconds("seconds") > 60_000.0 && seconds("low_seconds") < seconds("high_seconds"), "{way}");
+        assert_eq!(way["parts"].as_array().unwrap().len(), 5, "{way}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    let text = run(folder.path(), "lab estimate --quick --datadir @ --made 100");
+    assert!(text.code == Some(0) && text.out.contains("every script, from block files"), "{text:?}");
+}

@@ -3,9 +3,9 @@
 //! Absent on purpose: headers, which need the block before (`files`).
 
 use super::Signatures;
-use super::coin::Coin;
+use super::coin::{Coin, Out};
 use super::ids::Ids;
-use super::keys::{Keys, MULTISIG_BYTES, MULTISIG_KEYS, p2pkh_script, redeem_script};
+use super::keys::{Key, Keys, MULTISIG_BYTES, MULTISIG_KEYS, p2pkh_script, redeem_script};
 use super::plan::{BlockPlan, TxPlan};
 use super::profile::Kind;
 use super::rng::Rng;
@@ -18,6 +18,7 @@ use std::ops::Range;
 
 /// Marker and flag of a transaction with witness. Source: BIP-0144.
 const SEGWIT: [u8; 2] = [0, 1];
+const OP_PUSHDATA1: u8 = 0x4c;
 /// What the last output of a coinbase starts with. Source: BIP-0141.
 const COMMITMENT: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
 /// What a coinbase says.
@@ -152,16 +153,23 @@ fn put_input(
 ) {
     let out = spending.coins[index].out;
     let key = keys.get(out.key());
-    if out.kind() == Kind::P2pkh {
-        let length_at = script.len();
-        script.push(0);
-        signer.legacy(spending, index, script);
-        put_item(script, &key.public);
-        script[length_at] = (script.len() - length_at - 1) as u8;
-        witness.push(0);
-        return;
-    }
     match out.kind() {
+        Kind::P2pkh => {
+            let length_at = script.len();
+            script.push(0);
+            signer.legacy(spending, index, &p2pkh_script(&key.hash), &[key], script);
+            put_item(script, &key.public);
+            script[length_at] = (script.len() - length_at - 1) as u8;
+            return witness.push(0);
+        }
+        Kind::P2shMultisig => {
+            let mut pushes = vec![0];
+            signer.legacy(spending, index, &key.multisig, &two_of(keys, out), &mut pushes);
+            pushes.extend_from_slice(&[OP_PUSHDATA1, MULTISIG_BYTES as u8]);
+            pushes.extend_from_slice(&key.multisig);
+            put_item(script, &pushes);
+            return witness.push(0);
+        }
         Kind::P2shP2wpkh => {
             script.push(23);
             put_item(script, &redeem_script(&key.hash));
@@ -175,16 +183,8 @@ fn put_input(
             put_item(witness, &key.public);
         }
         Kind::P2wsh => {
-            // Two of the three, in their order: which one is left out hangs on the coin.
-            let left_out = out.value() as usize % MULTISIG_KEYS;
-            let signers: [_; MULTISIG_KEYS] = std::array::from_fn(|i| keys.of_multisig(out.key(), i));
-            let signers = match left_out {
-                0 => [signers[1], signers[2]],
-                1 => [signers[0], signers[2]],
-                _ => [signers[0], signers[1]],
-            };
             witness.extend_from_slice(&[4, 0]);
-            signer.witness_v0(spending, index, &key.multisig, &signers, witness);
+            signer.witness_v0(spending, index, &key.multisig, &two_of(keys, out), witness);
             put_item(witness, &key.multisig);
         }
         Kind::P2tr => {
@@ -197,11 +197,21 @@ fn put_input(
             put_item(witness, &key.leaf);
             put_item(witness, &key.control);
         }
-        Kind::P2pkh | Kind::OpReturn => unreachable!("the one is done, the other is no coin"),
+        Kind::P2pkh | Kind::P2shMultisig | Kind::OpReturn => unreachable!("two are done, the other is no coin"),
     }
 }
 
-const _: () = assert!(MULTISIG_BYTES < 253, "its length is one byte, as the plan has it");
+/// Two of the three keys of a 2-of-3 script, in their order: which one is left out hangs on the coin.
+fn two_of(keys: &Keys, out: Out) -> [&Key; 2] {
+    let signers: [_; MULTISIG_KEYS] = std::array::from_fn(|i| keys.of_multisig(out.key(), i));
+    match out.value() as usize % MULTISIG_KEYS {
+        0 => [signers[1], signers[2]],
+        1 => [signers[0], signers[2]],
+        _ => [signers[0], signers[1]],
+    }
+}
+
+const _: () = assert!(MULTISIG_BYTES > 75 && MULTISIG_BYTES < 253, "its length is one byte, as the plan has it");
 
 /// Appends length and bytes: an item of a stack, or a push of at most 75 bytes.
 fn put_item(out: &mut Vec<u8>, item: &[u8]) {

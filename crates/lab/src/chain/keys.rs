@@ -80,7 +80,7 @@ pub(super) struct Key {
     pub(super) public: [u8; 33],
     /// HASH160 of `public`.
     pub(super) hash: [u8; 20],
-    /// Script of the P2WSH output: 2 of this key and the two after it.
+    /// Script of the P2WSH output, and of the P2SH output before witnesses: 2 of this key and the two after it.
     pub(super) multisig: [u8; MULTISIG_BYTES],
     /// Script of the leaf of the P2TR output with scripts.
     pub(super) leaf: Vec<u8>,
@@ -170,6 +170,7 @@ fn key(index: usize, pair: Keypair, publics: [[u8; 33]; MULTISIG_KEYS]) -> Key {
         Locking::new(&[&[OP_HASH160, 20], &hash160(&redeem_script(&hash)), &[OP_EQUAL]]),
         Locking::new(&[&[OP_0, 32], &sha256(&multisig)]),
         Locking::new(&[&[OP_1, 32], &script_x_only]),
+        Locking::new(&[&[OP_HASH160, 20], &hash160(&multisig), &[OP_EQUAL]]),
     ];
     let secret = pair.secret_key();
     Key { secret, pair, tweaked, public: publics[0], hash, multisig, leaf, leaf_hash, control, locking }

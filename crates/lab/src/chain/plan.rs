@@ -315,11 +315,11 @@ impl Planner {
                 self.coins.add_old(coinbase);
             }
         }
-        let smallest = tx_weight_max(1, 2);
+        let smallest = tx_weight_max(self.model, 1, 2);
         while self.weight + smallest <= end && self.sigops_cost + 2_000 < MAX_BLOCK_SIGOPS_COST {
             let mut inputs = self.model.draw_inputs(&mut self.rng);
             let mut outputs = self.model.draw_outputs(&mut self.rng);
-            if self.weight + tx_weight_max(inputs, outputs) > end {
+            if self.weight + tx_weight_max(self.model, inputs, outputs) > end {
                 (inputs, outputs) = (1, 2);
             }
             for _ in 0..inputs {
@@ -342,7 +342,7 @@ impl Planner {
         }
         let data = outputs >= 2 && self.rng.below(1_000) < u64::from(self.model.op_return_per_mille);
         let rate = self.rng.within(self.model.fee_rate.from, self.model.fee_rate.to);
-        let bytes = tx_weight_max(inputs, outputs) / WITNESS_SCALE_FACTOR as u32;
+        let bytes = tx_weight_max(self.model, inputs, outputs) / WITNESS_SCALE_FACTOR as u32;
         let fee = u64::from(rate * bytes / 2).min(money / 8);
         let made = self.block.outputs.len();
         for value in self.draw_shares(outputs as usize - usize::from(data), money - fee) {
@@ -430,6 +430,8 @@ fn input_weight(kind: Kind) -> u32 {
         Kind::P2wsh => 1 + 2 * ecdsa + 1 + 105,
         // The longest leaf, with a sibling.
         Kind::P2trScript => 1 + 64 + 3 + 565 + 1 + 65,
+        // The length of the script takes three bytes, not one.
+        Kind::P2shMultisig => (2 + 1 + 2 * ecdsa + 2 + 105) * 4,
         Kind::OpReturn => 0,
     }
 }
@@ -441,7 +443,7 @@ fn output_weight(out: Out) -> u32 {
             Kind::P2wpkh => 22,
             Kind::P2tr | Kind::P2wsh | Kind::P2trScript => 34,
             Kind::P2pkh => 25,
-            Kind::P2shP2wpkh => 23,
+            Kind::P2shP2wpkh | Kind::P2shMultisig => 23,
             Kind::OpReturn => 2 + u32::from(out.key()),
         })
 }
@@ -452,9 +454,11 @@ fn tx_overhead_weight(inputs: u32, outputs: u32) -> u32 {
     (4 + 4 + counts as u32) * 4 + 2
 }
 
-/// Weight that a transaction with this number of inputs and outputs may have.
-fn tx_weight_max(inputs: u32, outputs: u32) -> u32 {
-    tx_overhead_weight(inputs, outputs) + inputs * input_weight(Kind::P2trScript) + outputs * OUTPUT_WEIGHT_MAX
+/// Weight that a transaction of that model with this number of inputs and outputs may have.
+fn tx_weight_max(model: &Model, inputs: u32, outputs: u32) -> u32 {
+    let has_p2sh = model.kinds.iter().any(|(kind, _)| *kind == Kind::P2shMultisig);
+    let input = input_weight(if has_p2sh { Kind::P2shMultisig } else { Kind::P2trScript });
+    tx_overhead_weight(inputs, outputs) + inputs * input + outputs * OUTPUT_WEIGHT_MAX
 }
 
 /// Weight, at most, and cost of the signature operations of one transaction.
@@ -465,6 +469,8 @@ fn cost(inputs: &[Coin], outputs: &[Out]) -> (u32, u64) {
     let sigops = inputs.iter().map(|coin| match coin.out.kind() {
         Kind::P2wpkh | Kind::P2shP2wpkh => 1,
         Kind::P2wsh => 3,
+        // Not of a witness: each of its three counts as four.
+        Kind::P2shMultisig => 3 * WITNESS_SCALE_FACTOR as u64,
         _ => 0,
     });
     let p2pkh = outputs.iter().filter(|out| out.kind() == Kind::P2pkh).count();

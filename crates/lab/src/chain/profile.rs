@@ -1,39 +1,105 @@
 //! What a chain looks like: how many inputs and outputs, of which kinds, how old the spent coins are.
 //!
-//! Every share lives here, as a table of weights. The figures of `mainnet-2025` come from the chain as it was in 2025:
-//! block 866,342 counted, the totals in Core's chain parameters, published UTXO set reports; and from the wish that a
-//! full block have about 3,750 transactions, 7,300 inputs, 9,800 outputs and 1.5 MB.
+//! Every share lives here or in `profile/eras.rs`, as a table of weights. The figures of `mainnet-2025` come from the chain as
+//! it was in 2025: block 866,342 counted, the totals in Core's chain parameters, published UTXO set reports; and from the wish
+//! that a full block have about 3,750 transactions, 7,300 inputs, 9,800 outputs and 1.5 MB. Those of the eras before it are
+//! counted from real blocks: see `estimate/eras.rs`, which has the counts.
 //!
 //! Absent on purpose: floating point (see `rng`), and anything that depends on what was drawn before.
+
+mod eras;
 
 use super::rng::Rng;
 use std::fmt;
 use std::str::FromStr;
 
 /// A model of a chain, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Profile {
+    /// Mainnet up to 2014: one signature an input, blocks of a quarter of a megabyte.
+    Mainnet2012,
+    /// Mainnet before segwit: full blocks, P2PKH and multisignatures in P2SH.
+    Mainnet2016,
+    /// Mainnet between segwit and taproot.
+    Mainnet2019,
+    /// Mainnet with inscriptions: a quarter of the inputs runs a tapscript.
+    Mainnet2023,
     /// Mainnet in 2025.
     #[default]
     Mainnet2025,
 }
 
 impl Profile {
-    /// All of them.
-    pub const ALL: [Profile; 1] = [Profile::Mainnet2025];
+    /// All of them, the oldest first.
+    pub const ALL: [Profile; 5] =
+        [Profile::Mainnet2012, Profile::Mainnet2016, Profile::Mainnet2019, Profile::Mainnet2023, Profile::Mainnet2025];
 
     /// The name that `--profile` takes.
     pub const fn name(self) -> &'static str {
         match self {
+            Profile::Mainnet2012 => "mainnet-2012",
+            Profile::Mainnet2016 => "mainnet-2016",
+            Profile::Mainnet2019 => "mainnet-2019",
+            Profile::Mainnet2023 => "mainnet-2023",
             Profile::Mainnet2025 => "mainnet-2025",
         }
     }
 
     pub(super) fn model(self) -> &'static Model {
         match self {
+            Profile::Mainnet2012 => &eras::MAINNET_2012,
+            Profile::Mainnet2016 => &eras::MAINNET_2016,
+            Profile::Mainnet2019 => &eras::MAINNET_2019,
+            Profile::Mainnet2023 => &eras::MAINNET_2023,
             Profile::Mainnet2025 => &MAINNET_2025,
         }
     }
+
+    /// Of a thousand coins, those of each form of script.
+    pub fn scripts(self) -> Scripts {
+        let mut scripts = Scripts::default();
+        for &(kind, weight) in self.model().kinds {
+            let form = match kind {
+                Kind::P2wpkh => &mut scripts.p2wpkh,
+                Kind::P2tr | Kind::P2trScript => &mut scripts.p2tr,
+                Kind::P2pkh => &mut scripts.p2pkh,
+                Kind::P2shP2wpkh | Kind::P2shMultisig => &mut scripts.p2sh,
+                Kind::P2wsh => &mut scripts.p2wsh,
+                Kind::OpReturn => continue, // No coin.
+            };
+            *form += weight;
+        }
+        scripts
+    }
+
+    /// Of a thousand spent coins, those made up to that number of blocks before, for some numbers of blocks.
+    pub fn ages(self) -> Vec<(u32, u32)> {
+        let model = self.model();
+        let (mut sum, mut ages) = (model.same_block_per_mille, vec![(0, model.same_block_per_mille)]);
+        let mut recent = 0;
+        for band in model.ages {
+            recent += band.weight;
+            sum = model.same_block_per_mille + model.recent_per_mille * recent / AGE_SUM;
+            ages.push((band.to, sum));
+        }
+        debug_assert!(sum <= 1_000, "shares of a thousand");
+        ages
+    }
+}
+
+/// Coins of a profile by the form of their script, out of a thousand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Scripts {
+    /// Witness v0, one key.
+    pub p2wpkh: u32,
+    /// Taproot.
+    pub p2tr: u32,
+    /// One key.
+    pub p2pkh: u32,
+    /// The hash of a script.
+    pub p2sh: u32,
+    /// Witness v0, the hash of a script.
+    pub p2wsh: u32,
 }
 
 impl fmt::Display for Profile {
@@ -69,14 +135,16 @@ pub(super) enum Kind {
     P2wsh,
     /// Taproot, spent with a script.
     P2trScript,
+    /// 2 of 3 keys, as scripts of P2SH were before witnesses.
+    P2shMultisig,
     /// Data; no coin.
     OpReturn,
 }
 
 impl Kind {
     /// Those that make coins, in the order of their numbers.
-    pub(super) const COINS: [Kind; 6] =
-        [Kind::P2wpkh, Kind::P2tr, Kind::P2pkh, Kind::P2shP2wpkh, Kind::P2wsh, Kind::P2trScript];
+    pub(super) const COINS: [Kind; 7] =
+        [Kind::P2wpkh, Kind::P2tr, Kind::P2pkh, Kind::P2shP2wpkh, Kind::P2wsh, Kind::P2trScript, Kind::P2shMultisig];
 }
 
 /// A range of counts, both ends included, and its weight among its siblings.
@@ -124,6 +192,18 @@ const COUNT_SUM: u32 = 100_000;
 const KIND_SUM: u32 = 1_000;
 const AGE_SUM: u32 = 1_000;
 
+/// Of coins that are spent within [`RECENT_BLOCKS`]. No count by era is public: all profiles have it.
+const AGES: [Band; 8] = [
+    band(190, 1, 1),
+    band(140, 2, 3),
+    band(110, 4, 6),
+    band(83, 7, 10),
+    band(127, 11, 20),
+    band(140, 21, 40),
+    band(120, 41, 70),
+    band(90, 71, 100),
+];
+
 const MAINNET_2025: Model = Model {
     inputs: &[
         band(71_260, 1, 1),
@@ -157,16 +237,7 @@ const MAINNET_2025: Model = Model {
         (Kind::P2wsh, 50),
         (Kind::P2trScript, 6),
     ],
-    ages: &[
-        band(190, 1, 1),
-        band(140, 2, 3),
-        band(110, 4, 6),
-        band(83, 7, 10),
-        band(127, 11, 20),
-        band(140, 21, 40),
-        band(120, 41, 70),
-        band(90, 71, 100),
-    ],
+    ages: &AGES,
     same_block_per_mille: 120,
     recent_per_mille: 480,
     chained_per_mille: 250,
@@ -195,14 +266,16 @@ const fn sum_of_kinds(kinds: &[(Kind, u32)]) -> u32 {
     sum
 }
 
-const _: () = {
-    let model = &MAINNET_2025;
+/// What every model must hold.
+const fn check(model: &Model) {
     assert!(sum_of(model.inputs) == COUNT_SUM && sum_of(model.outputs) == COUNT_SUM);
     assert!(sum_of(model.ages) == AGE_SUM && sum_of_kinds(model.kinds) == KIND_SUM);
     assert!(model.ages[model.ages.len() - 1].to as usize == RECENT_BLOCKS);
     assert!(model.same_block_per_mille + model.recent_per_mille <= 1_000);
     assert!(model.op_return_bytes.to <= 75 && model.block_weight.to <= 4_000_000);
-};
+}
+
+const _: () = check(&MAINNET_2025);
 
 fn draw(bands: &[Band], sum: u32, rng: &mut Rng) -> u32 {
     let mut at = rng.below(u64::from(sum)) as u32;
@@ -254,17 +327,40 @@ mod tests {
     }
 
     #[test]
-    fn profile_draws_have_the_wanted_means() {
-        let (model, mut rng) = (Profile::Mainnet2025.model(), Rng::new(1, 1));
-        let count = 200_000;
-        for (name, want_milli, draw) in [
-            ("inputs", 1_947, &mut (|rng: &mut Rng| model.draw_inputs(rng)) as &mut dyn FnMut(&mut Rng) -> u32),
-            ("outputs", 2_613, &mut |rng| model.draw_outputs(rng)),
-        ] {
-            let sum: u64 = (0..count).map(|_| u64::from(draw(&mut rng))).sum();
-            let milli = sum * 1_000 / count;
-            assert!(milli.abs_diff(want_milli) < want_milli / 25, "{name}: {milli} a thousand, want {want_milli}");
+    fn scripts_and_ages_are_shares_of_a_thousand() {
+        for profile in Profile::ALL {
+            let Scripts { p2wpkh, p2tr, p2pkh, p2sh, p2wsh } = profile.scripts();
+            assert_eq!(p2wpkh + p2tr + p2pkh + p2sh + p2wsh, 1_000, "{profile}");
+            let ages = profile.ages();
+            assert!(ages.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1), "{profile}: {ages:?}");
+            assert_eq!(ages.last(), Some(&(RECENT_BLOCKS as u32, 600)), "{profile}");
         }
+        assert_eq!(Profile::Mainnet2012.scripts().p2pkh, 1_000);
+    }
+
+    #[test]
+    fn profile_draws_have_the_wanted_means() {
+        let mut rng = Rng::new(1, 1);
+        let count = 200_000;
+        // Means of the blocks counted in `estimate/eras.rs`.
+        for (profile, inputs, outputs) in [
+            (Profile::Mainnet2012, 3_050, 2_760),
+            (Profile::Mainnet2016, 3_030, 2_310),
+            (Profile::Mainnet2019, 3_030, 2_960),
+            (Profile::Mainnet2023, 2_000, 3_380),
+            (Profile::Mainnet2025, 1_947, 2_613),
+        ] {
+            let model = profile.model();
+            let have = |draw: &dyn Fn(&mut Rng) -> u32, rng: &mut Rng| {
+                (0..count).map(|_| u64::from(draw(rng))).sum::<u64>() * 1_000 / count
+            };
+            let got_inputs = have(&|rng| model.draw_inputs(rng), &mut rng);
+            let got_outputs = have(&|rng| model.draw_outputs(rng), &mut rng);
+            for (name, have, want) in [("inputs", got_inputs, inputs), ("outputs", got_outputs, outputs)] {
+                assert!(have.abs_diff(want) < want / 25, "{profile}, {name}: {have} a thousand, want {want}");
+            }
+        }
+        let model = Profile::Mainnet2025.model();
         let recent = (0..count).filter(|_| model.draw_age(&mut rng) <= 10).count();
         assert!((recent as u64 * 1_000 / count).abs_diff(523) < 10, "{recent} of {count} at most ten blocks old");
         let p2wpkh = (0..count).filter(|_| model.draw_kind(&mut rng) == Kind::P2wpkh).count();

@@ -8,7 +8,7 @@
 
 use super::Signatures;
 use super::coin::Coin;
-use super::keys::{Key, Keys, p2pkh_script, tagged};
+use super::keys::{Key, Keys, tagged};
 use super::profile::Kind;
 use super::rng::Rng;
 use primitives::encode::put_compact_size;
@@ -80,7 +80,7 @@ impl<'a> Signer<'a> {
 
     /// Prepares for the inputs of a transaction.
     pub(super) fn begin(&mut self, spending: &Spending<'_>) {
-        if self.signatures == Signatures::Fake || spending.coins.iter().all(|coin| coin.out.kind() == Kind::P2pkh) {
+        if self.signatures == Signatures::Fake || spending.coins.iter().all(is_legacy) {
             return;
         }
         self.shared.prevouts = sha256(spending.outpoints);
@@ -101,14 +101,20 @@ impl<'a> Signer<'a> {
         self.shared.scripts = sha256(&self.scratch);
     }
 
-    /// Appends the push of the signature of a P2PKH input.
-    pub(super) fn legacy(&mut self, spending: &Spending<'_>, index: usize, out: &mut Vec<u8>) {
-        let key = self.keys.get(spending.coins[index].out.key());
+    /// Appends the pushes of the signatures, by `signers` one after the other, of an input without witness.
+    pub(super) fn legacy(
+        &mut self,
+        spending: &Spending<'_>,
+        index: usize,
+        script: &[u8],
+        signers: &[&Key],
+        out: &mut Vec<u8>,
+    ) {
         if self.signatures == Signatures::Fake {
-            return self.fake_ecdsa(out);
+            return signers.iter().for_each(|_| self.fake_ecdsa(out));
         }
-        let hash = self.legacy_hash(spending, index, &p2pkh_script(&key.hash));
-        put_ecdsa(hash, key, out);
+        let hash = self.legacy_hash(spending, index, script);
+        signers.iter().for_each(|key| put_ecdsa(hash, key, out));
     }
 
     /// The hash that a signature of an input without witness commits to.
@@ -227,6 +233,10 @@ impl<'a> Signer<'a> {
         out.extend_from_slice(&junk[32..]);
         out.push(SIGHASH_ALL);
     }
+}
+
+fn is_legacy(coin: &Coin) -> bool {
+    matches!(coin.out.kind(), Kind::P2pkh | Kind::P2shMultisig)
 }
 
 fn is_taproot(coin: &Coin) -> bool {

@@ -258,6 +258,27 @@ fn chain_is_valid_and_has_the_wanted_shape() {
     }
 }
 
+/// Chains like those of other years are valid too; that of 2023 has every kind of input, with signatures that verify.
+#[test]
+fn chains_of_every_era_are_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    for (profile, signatures) in [
+        (Profile::Mainnet2012, Signatures::Fake),
+        (Profile::Mainnet2016, Signatures::Fake),
+        (Profile::Mainnet2019, Signatures::Fake),
+        (Profile::Mainnet2023, Signatures::Real),
+    ] {
+        let options = Options { profile, ..options(&folder, profile.name(), 1, signatures) };
+        let report = made(&options);
+        let mut judge = Judge::new(signatures == Signatures::Real);
+        judge.take_files(&bytes_of(&options.out));
+        let full = judge.counts.last().unwrap();
+        assert_eq!(judge.tip.to_string(), report.bestblock, "{profile}");
+        assert_eq!(full.p2wpkh > 0, profile >= Profile::Mainnet2019, "{profile}: {full:?}");
+        assert!(full.p2pkh > 500 && (full.p2sh > 0) == (profile > Profile::Mainnet2012), "{profile}: {full:?}");
+    }
+}
+
 #[test]
 fn real_signatures_verify_and_fake_ones_do_not() {
     let folder = tempfile::tempdir().unwrap();

@@ -69,11 +69,12 @@ fn meta(inputs: &Inputs) -> String {
         let machine = &report.machine;
         if machine.cores > 0 {
             parts.push(format!(
-                "<b>{}</b>, {} cores, {} memory, {}; page cache {}",
+                "<b>{}</b>, {} cores, {} memory, {}; clock rate: {}; page cache {}",
                 escape(&machine.cpu),
                 machine.cores,
                 human::bytes(machine.memory_bytes),
                 escape(&machine.system),
+                escape(if machine.clock_rate.is_empty() { "unknown" } else { &machine.clock_rate }),
                 escape(&report.page_cache)
             ));
         }

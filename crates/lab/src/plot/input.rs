@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use super::stacks::{self, Stacks};
 use super::{PlotError, Skipped};
 use crate::debug_log::{self, LogRun, StageSums, Tip};
 use crate::result::{Cell, FORMAT, Outcome, RESULT_FILE, Report, RunRecord, SAMPLES_FILE, SAMPLES_HEADER};
@@ -148,6 +149,8 @@ pub(super) struct Inputs {
     pub(super) runs: Vec<Run>,
     /// Results of `lab run`.
     pub(super) reports: Vec<Report>,
+    /// Stacks of the cells that were profiled.
+    pub(super) stacks: Vec<Stacks>,
     /// Files that are not plotted, and why.
     pub(super) skipped: Vec<Skipped>,
     /// Starts of a program that connected no block.
@@ -410,7 +413,7 @@ fn result(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     for record in &report.runs {
         // The folder is a name from a file: it may only lead downwards.
-        if Path::new(&record.folder).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+        if Path::new(&record.folder).components().any(|part| !matches!(part, Component::Normal(_))) {
             inputs.skipped.push(Skipped {
                 path: path.to_owned(),
                 why: format!("run {}: directory {:?} leads out of the result", record.run, record.folder),
@@ -423,6 +426,10 @@ fn result(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
             inputs.runs.push(run);
         }
     }
+    let is_inside =
+        |run: &&RunRecord| Path::new(&run.folder).components().all(|part| matches!(part, Component::Normal(_)));
+    let safe = Report { runs: report.runs.iter().filter(is_inside).cloned().collect(), ..report.clone() };
+    inputs.stacks.extend(stacks::of(&safe, folder));
     inputs.reports.push(report);
     Ok(())
 }

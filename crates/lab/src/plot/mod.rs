@@ -2,6 +2,7 @@
 //!
 //! In: debug.log files of ffwd and of any Bitcoin Core that writes UpdateTip lines, and results of `lab run`.
 //! Out: one HTML file with everything inside; beside it, when asked for, an SVG and a CSV file for each chart.
+//! Of runs that were profiled `stacks` draws flame graphs.
 //! Absent on purpose: measuring (`run`), and any network: the page works from disk.
 
 mod charts;
@@ -12,6 +13,7 @@ mod markup;
 mod palette;
 mod pointer;
 mod scale;
+mod stacks;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -153,6 +155,9 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
             write(&files[files.len() - 1], |out| csv::write(chart, &inputs, out))?;
         }
     }
+    if options.svg {
+        flames(&inputs.stacks, &options.out, &mut files)?;
+    }
     Ok(PlotReport {
         out: options.out.clone(),
         files,
@@ -164,6 +169,20 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
         skipped: inputs.skipped,
         notes: charts.notes,
     })
+}
+
+/// Writes the flame graph of each cell that was profiled, and of what it has more of than the one it is compared with.
+fn flames(all: &[stacks::Stacks], out: &Path, files: &mut Vec<PathBuf>) -> Result<(), PlotError> {
+    for (at, stacks) in all.iter().enumerate() {
+        files.push(beside(out, &format!("flame-{}", at + 1), "svg"));
+        write(&files[files.len() - 1], |out| stacks.draw(out))?;
+        let before = stacks.against.as_ref().and_then(|to| all.iter().find(|other| other.cell == *to));
+        if let Some(before) = before {
+            files.push(beside(out, &format!("flame-{}-difference", at + 1), "svg"));
+            write(&files[files.len() - 1], |out| stacks.draw_against(before, out))?;
+        }
+    }
+    Ok(())
 }
 
 /// `report.html` and `height` give `report-height.svg`.

@@ -19,12 +19,12 @@ pub(super) struct Programs {
     pub(super) versions: Vec<String>,
 }
 
-/// Finds every program of `plan`; `own` is the ffwd that runs it.
-pub(super) fn programs(plan: &Plan, own: &Path) -> Result<Programs, Vec<Problem>> {
+/// Finds every program of `plan`; `own` is the ffwd that runs it, `built` are those that were built for it.
+pub(super) fn programs(plan: &Plan, own: &Path, built: &[Option<PathBuf>]) -> Result<Programs, Vec<Problem>> {
     let mut found = Programs { exes: Vec::new(), versions: Vec::new() };
     let mut problems = Vec::new();
-    for program in &plan.programs {
-        let exe = program.path.clone().unwrap_or_else(|| own.to_owned());
+    for (program, built) in plan.programs.iter().zip(built) {
+        let exe = program.path.clone().or(built.clone()).unwrap_or_else(|| own.to_owned());
         let what = if is_executable(&exe) { version(&exe) } else { Err(format!("no program at {}", exe.display())) };
         match what {
             Ok(version) => found.versions.push(version),

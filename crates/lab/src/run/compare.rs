@@ -83,6 +83,14 @@ fn cell(
     let mean = mean_of(|run| run.seconds);
     cell.mean_seconds = Some(mean);
     cell.stddev_seconds = deviation(&cell.seconds);
+    cell.interval_percent = interval_percent(&cell.seconds);
+    let mean_if_all = |value: fn(&RunRecord) -> Option<f64>| {
+        let values: Option<Vec<f64>> = done.iter().map(|run| value(run)).collect();
+        values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    cell.seconds_from_first_block = mean_if_all(|run| run.seconds_from_first_block);
+    cell.commit_seconds = mean_if_all(|run| run.commit_seconds);
+    cell.flushes = done.iter().find_map(|run| run.flushes);
     cell.min_seconds = cell.seconds.iter().copied().min_by(f64::total_cmp);
     cell.max_seconds = cell.seconds.iter().copied().max_by(f64::total_cmp);
     cell.peak_rss_anon_bytes = done.iter().map(|run| run.peak_rss_anon_bytes).max();
@@ -183,6 +191,32 @@ fn deviation(values: &[f64]) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Half of the 95 % interval around the mean, in percent of the mean; none for fewer than two.
+pub(super) fn interval_percent(values: &[f64]) -> Option<f64> {
+    let (count, mean) = (values.len() as f64, values.iter().sum::<f64>() / values.len() as f64);
+    Some(t_975(count - 1.0) * deviation(values)? / count.sqrt() / mean * 100.0)
+}
+
+/// Values farther from the median than this many median absolute deviations, each 1.4826 of which are a standard deviation.
+const OUTLIER: f64 = 3.5 * 1.4826;
+
+/// Fewer values have no outliers.
+const OUTLIERS_OF_MIN: usize = 5;
+
+/// Which of the values lie far from the others.
+pub(super) fn outliers(values: &[f64]) -> Vec<usize> {
+    if values.len() < OUTLIERS_OF_MIN {
+        return Vec::new();
+    }
+    let median = |mut values: Vec<f64>| {
+        values.sort_unstable_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let middle = median(values.to_vec());
+    let spread = median(values.iter().map(|value| (value - middle).abs()).collect()).max(middle * 0.005);
+    (0..values.len()).filter(|&at| (values[at] - middle).abs() > OUTLIER * spread).collect()
 }
 
 /// Where the ratio of the means lies with 95 % confidence.
@@ -316,6 +350,15 @@ mod tests {
         let cells = report(&plan, &[run("core rebuild, a", 1, 4.0), run("core rebuild, b", 2, 2.0)]);
         assert_eq!((cells[1].ratio, cells[1].ratio_to.as_deref()), (Some(0.5), Some("core rebuild, a")));
         assert_eq!(cells[1].ratio_low, None, "one run each has no interval");
+    }
+
+    #[test]
+    fn intervals_and_outliers_of_seconds() {
+        assert_eq!(interval_percent(&[3.0]), None);
+        // By hand: the deviation of 9, 10, 11 is 1; 4.303 / sqrt(3) of 10.
+        assert!((interval_percent(&[9.0, 10.0, 11.0]).unwrap() - 24.84).abs() < 0.01);
+        assert_eq!(outliers(&[10.0, 10.1, 9.9, 10.0, 14.0]), [4]);
+        assert!(outliers(&[10.0, 10.1, 9.9, 14.0]).is_empty() && outliers(&[10.0, 11.0, 9.0, 10.5, 9.5]).is_empty());
     }
 
     #[test]

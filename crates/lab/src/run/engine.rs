@@ -2,30 +2,24 @@
 //!
 //! A run works in `work/` on a copy that is removed afterwards. What a run left is written whole before the next begins, so that
 //! `--resume` makes exactly those that are missing.
-//! Absent on purpose: judging the figures; see `compare.rs`.
+//! Absent on purpose: judging the figures (`compare.rs`), and what a run needs before it begins (`prepare.rs`).
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use super::check::Programs;
-use super::copy::{self, What};
 use super::limits::Applied;
-use super::plan::{PageCache, Plan, PlannedCell, ProgramKind, Work, WorkKind};
-use super::process::{self, Ended, Server};
-use super::program::{self, Job, SALT_FILE, net_dir};
-use super::progress::{self, Progress};
+use super::plan::{Limits, PageCache, Plan, PlannedCell, ProgramKind, WorkKind};
+use super::prepare::SetUp;
+use super::process::{self, Ended};
+use super::profile::{self, Profiler};
+use super::program::{self, Job};
+use super::progress;
 use super::snapshot::{self, DUMPED, Driver, Prepared};
-use super::survey::Surveyed;
+use super::state::{Engine, Least, Turn, folder_of, is_wanted, read_record, turns, wipe};
 use super::{RunError, compare, sample};
-use crate::result::{self, FORMAT, Machine, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, Settings};
-
-/// How long a server may take until it answers.
-const SERVER_STARTS: Duration = Duration::from_secs(120);
+use crate::machine;
+use crate::result::{self, Cell, FORMAT, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, STACKS_FILE};
 
 /// A share of sampling in the time of a run that is worth a note.
 const SAMPLING_SHARE_MAX: f64 = 0.01;
@@ -33,73 +27,73 @@ const SAMPLING_SHARE_MAX: f64 = 0.01;
 /// What an ffwd leaves beside its log that is built with dhat and told `--debug heap`.
 const HEAP_FILE: &str = "dhat-heap.json";
 
+/// What a profiler writes in a run's folder, until it is folded.
+const PERF_FILE: &str = "perf.data";
+
 /// Shorter runs are sampled more densely, and say nothing about the share.
 const COSTLY_SECONDS_MIN: f64 = 2.0;
 
-/// Everything that the runs of a plan need.
-pub(super) struct Engine<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) programs: &'a Programs,
-    /// The ffwd that reads what the programs left.
-    pub(super) ffwd: &'a Path,
-    pub(super) chains: &'a [Surveyed],
-    pub(super) out: &'a Path,
-    pub(super) stop: &'a AtomicBool,
-    pub(super) progress: Progress,
-    pub(super) records: Vec<RunRecord>,
-    /// Directories made for works that need index and coins, by chain and program; or why one is missing.
-    pub(super) prepared: BTreeMap<(usize, usize), Result<PathBuf, String>>,
-    /// What is loaded, by chain, program and height; or why it is missing.
-    pub(super) loads: BTreeMap<(usize, usize, u32), Result<Prepared, String>>,
-    pub(super) page_cache: &'static str,
-    /// Only cells with one of these words in their name are run; without any, all.
-    pub(super) only: &'a [String],
-}
-
-/// One run of the plan.
-struct Turn<'a> {
-    number: usize,
-    repeat: usize,
-    cell: &'a PlannedCell,
-}
-
 impl Engine<'_> {
-    /// Makes every run that is not there yet.
-    pub(super) fn run(&mut self) -> Result<Report, RunError> {
+    /// Makes every run that is not there yet; says whether none of the plan was left out.
+    pub(super) fn run(&mut self) -> Result<bool, RunError> {
         let plan = self.plan;
-        let turns = turns(plan);
-        let mut skipped = 0;
-        for (at, turn) in turns.iter().enumerate() {
+        let mut turns = turns(plan);
+        let (mut skipped, mut at) = (0, 0);
+        while at < turns.len() {
+            let turn = &turns[at];
             let folder = self.out.join(folder_of(turn));
             if let Some(record) = read_record(&folder, turn) {
                 self.records.push(record);
-                continue;
-            }
-            if !is_wanted(self.only, &turn.cell.name) {
+            } else if !is_wanted(self.only, &turn.cell.name) {
                 skipped += 1;
-                continue;
+            } else {
+                let wanted = |turn: &&Turn<'_>| is_wanted(self.only, &turn.cell.name);
+                let left: Vec<_> = turns[at..].iter().filter(wanted).map(|turn| turn.cell).collect();
+                let to_go = progress::to_go(self.progress.left(plan, &self.records, &left));
+                self.progress.line(&format!("{}; {to_go}", title(turn, turns.len())));
+                let Some(record) = self.turn(turn, &folder, &left, turns.len())? else {
+                    return Err(self.stopped(turns.len()));
+                };
+                self.tell(&record);
+                self.progress.made(record.seconds);
+                self.records.push(record);
+                self.write_report(false, &[])?;
             }
-            let wanted = |turn: &&Turn<'_>| is_wanted(self.only, &turn.cell.name);
-            let left: Vec<_> = turns[at..].iter().filter(wanted).map(|turn| turn.cell).collect();
-            self.progress.line(&format!(
-                "{}; {}",
-                title(turn, turns.len()),
-                progress::to_go(self.progress.left(plan, &self.records, &left))
-            ));
-            let record = self.turn(turn, &folder, &left, turns.len())?;
-            let Some(record) = record else {
-                self.write_report(false)?;
-                return Err(RunError::Stopped { done: self.records.len(), of: turns.len(), out: self.out.to_owned() });
-            };
-            self.tell(&record);
-            self.progress.made(record.seconds);
-            self.records.push(record);
-            self.write_report(false)?;
+            at += 1;
+            if at == turns.len() {
+                turns.extend(self.more(plan, turns[at - 1].repeat));
+            }
         }
+        Ok(skipped == 0)
+    }
+
+    /// Writes the report of all runs; `complete` says that no run of the plan is missing.
+    pub(super) fn finish(&self, complete: bool, least: &[Least]) -> Result<Report, RunError> {
         // What the rest of the plan needs is kept for it.
-        let done_with: &[&str] = if skipped == 0 { &["work", "prepared", "chains"] } else { &["work"] };
+        let done_with: &[&str] = if complete { &["work", "prepared", "chains"] } else { &["work"] };
         done_with.iter().try_for_each(|folder| wipe(&self.out.join(folder)))?;
-        self.write_report(skipped == 0)
+        self.write_report(complete, least)
+    }
+
+    /// What a plan that was stopped ends with.
+    pub(super) fn stopped(&self, of: usize) -> RunError {
+        match self.write_report(false, &[]) {
+            Ok(_) => RunError::Stopped { done: self.records.len(), of, out: self.out.to_owned() },
+            Err(error) => error,
+        }
+    }
+
+    /// The next repeat of those cells whose mean is not known well enough yet; nothing where the plan does not ask for that.
+    fn more<'p>(&self, plan: &'p Plan, last: usize) -> Vec<Turn<'p>> {
+        let Some(wanted) = plan.until_interval.filter(|_| last < plan.repeats_max as usize) else { return Vec::new() };
+        let is_wide = |cell: &PlannedCell| {
+            let done = self.records.iter().filter(|run| run.cell == cell.name && run.outcome == Outcome::Done);
+            let seconds: Vec<f64> = done.map(|run| run.seconds).collect();
+            // A cell that never ends is not tried for ever.
+            !seconds.is_empty() && compare::interval_percent(&seconds).is_none_or(|percent| percent > wanted)
+        };
+        let cells = plan.cells.iter().enumerate().filter(|(_, cell)| is_wanted(self.only, &cell.name) && is_wide(cell));
+        cells.map(|(at, cell)| Turn { number: last * plan.cells.len() + at + 1, repeat: last + 1, cell }).collect()
     }
 
     fn tell(&self, record: &RunRecord) {
@@ -112,7 +106,7 @@ impl Engine<'_> {
     }
 
     /// Makes one run; none where it was stopped from outside.
-    fn turn(
+    pub(super) fn turn(
         &mut self,
         turn: &Turn<'_>,
         folder: &Path,
@@ -153,12 +147,13 @@ impl Engine<'_> {
             settings: &plan.settings[cell.settings],
             chain,
             folder: &datadir,
-            connect: server.as_ref().map(|(_, at)| *at),
+            connect: server.as_ref().map(|server| server.at),
             loaded: loaded.as_ref(),
             driver: driver.as_ref(),
         };
-        let limits = Applied::new(&plan.limits, &datadir);
-        record.limits.clone_from(&limits.said);
+        let memory_mib = self.memory_mib.or(plan.limits.memory_mib);
+        let limits = Applied::new(&Limits { memory_mib, ..plan.limits.clone() }, &datadir);
+        record.limits.extend_from_slice(&limits.said);
         record.command = job.command();
         let (ended, call) = std::thread::scope(|scope| {
             let call = driver.as_ref().map(|driver| scope.spawn(|| driver.drive()));
@@ -222,6 +217,7 @@ impl Engine<'_> {
             folder,
             log: &job.log(),
             limits,
+            profile: self.profiler.as_ref().map(|profiler| (profiler, folder.join(PERF_FILE))),
             timeout: Duration::from_secs_f64(self.plan.timeout_s),
             sample: Duration::from_millis(self.plan.sample_ms),
             stop: self.stop,
@@ -247,6 +243,18 @@ impl Engine<'_> {
         record.peak_rss_bytes = ended.usage.peak_rss_bytes;
         (record.bytes_read, record.bytes_written) = (ended.usage.read_bytes, ended.usage.write_bytes);
         record.sampling_share = ended.sampling_share;
+        let first = ended.samples.iter().position(|sample| sample.height.is_some_and(|height| height > 0));
+        // Where the first sample has blocks already, the moment before is not known.
+        record.seconds_from_first_block =
+            first.filter(|&at| at > 0).map(|at| ended.seconds - ended.samples[at].seconds.min(ended.seconds));
+        if let Some(said) = program::object_in(&folder.join("stdout.txt")) {
+            record.flushes = said.get("flushes").or(said.get("generations")).and_then(serde_json::Value::as_u64);
+            record.commit_seconds = said.get("commit_seconds").and_then(serde_json::Value::as_f64);
+        }
+        let data = folder.join(PERF_FILE);
+        if data.is_file() && profile::fold(&data, &folder.join(STACKS_FILE)).is_ok() {
+            record.stacks = Some(STACKS_FILE.to_owned());
+        }
         sample::write(&ended.samples, &folder.join(SAMPLES_FILE)).map_err(|error| RunError::io(folder, error))?;
         let log = folder.join("debug.log");
         for name in ["debug.log", HEAP_FILE] {
@@ -305,172 +313,31 @@ impl Engine<'_> {
         Ok(record)
     }
 
-    /// Makes the folder that the run works on, and the server it needs.
-    fn set_up(
-        &mut self,
-        cell: &PlannedCell,
-        datadir: &Path,
-        record: &mut RunRecord,
-    ) -> Result<Option<(Server, SocketAddr)>, SetUp> {
-        let chain = &self.chains[cell.chain];
-        let work = &self.plan.works[cell.work];
-        wipe(datadir)?;
-        let to = net_dir(datadir, chain.network);
-        let (from, what) = match work.kind {
-            WorkKind::Reindex => (Some(chain.folder.clone()), What::Blocks),
-            WorkKind::Load => (Some(self.load_of(cell.chain, cell.program, work.stopatheight)?.folder), What::All),
-            WorkKind::Sync => (None, What::Blocks),
-            _ if chain.is_whole => (Some(chain.folder.clone()), What::All),
-            _ => (Some(self.prepare(cell.chain, cell.program)?), What::All),
-        };
-        let wrong = |error| RunError::io(&to, error);
-        let chain = &self.chains[cell.chain];
-        fs::create_dir_all(&to).map_err(wrong)?;
-        if let Some(from) = from {
-            let copied = copy::chain(&net_dir(&from, chain.network), &to, what).map_err(wrong)?;
-            copied.by().clone_into(&mut record.chain_by);
-        }
-        if work.kind == WorkKind::Audit {
-            // What is measured needs no secret.
-            fs::write(datadir.join(SALT_FILE), "5a".repeat(32)).map_err(wrong)?;
-        }
-        let server = match (work.kind, work.server) {
-            (WorkKind::Sync, Some(server)) => Some(self.serve(cell.chain, server)?),
-            _ => None,
-        };
-        self.page_cache = copy::page_cache(&to, self.plan.page_cache).map_err(wrong)?;
-        Ok(server)
-    }
-
-    /// The folder of a chain with index and coins, made by a program and kept until the plan is done.
-    fn prepare(&mut self, chain: usize, program: usize) -> Result<PathBuf, SetUp> {
-        if let Some(known) = self.prepared.get(&(chain, program)) {
-            return known.clone().map_err(SetUp::Failed);
-        }
-        let label = slug(&format!("{} {}", self.chains[chain].facts.label, self.plan.programs[program].label));
-        let folder = self.out.join("prepared").join(label);
-        let marker = folder.join("prepared.ok");
-        let made = if marker.is_file() { Ok(()) } else { self.make_prepared(chain, program, &folder)? };
-        if made.is_ok() {
-            fs::write(&marker, "").map_err(|error| RunError::io(&marker, error))?;
-        }
-        let known = made.map(|()| folder);
-        self.prepared.insert((chain, program), known.clone());
-        known.map_err(SetUp::Failed)
-    }
-
-    fn make_prepared(&mut self, chain: usize, program: usize, folder: &Path) -> Result<Result<(), String>, RunError> {
-        let (found, planned) = (&self.chains[chain], &self.plan.programs[program]);
-        self.progress.line(&format!(
-            "      {} makes index and coins of {} first, which is not timed",
-            planned.label, found.facts.label
-        ));
-        wipe(folder)?;
-        let to = net_dir(folder, found.network);
-        let what = if found.is_whole { What::All } else { What::Blocks };
-        copy::chain(&net_dir(&found.folder, found.network), &to, what).map_err(|error| RunError::io(&to, error))?;
-        if found.is_whole {
-            return Ok(Ok(()));
-        }
-        let settings = Settings { assumevalid: Some("tip".to_owned()), ..Settings::default() };
-        let work = Work { kind: WorkKind::Reindex, stopatheight: None, server: None, level: 0, blocks: 0, line: 0 };
-        let (exe, extra) = (&self.programs.exes[program], &planned.args);
-        let job = Job {
-            kind: planned.kind,
-            exe,
-            extra,
-            work: &work,
-            settings: &settings,
-            chain: found,
-            folder,
-            connect: None,
-            loaded: None,
-            driver: None,
-        };
-        let command = job.command();
-        let run = process::Job {
-            command: &command,
-            folder,
-            log: &job.log(),
-            limits: &Applied::default(),
-            timeout: Duration::from_secs_f64(self.plan.timeout_s),
-            sample: Duration::from_secs(1),
-            stop: self.stop,
-        };
-        let ended = process::run(&run, &mut |_, _| {}).map_err(|error| RunError::io(exe, error))?;
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(RunError::Stopped {
-                done: self.records.len(),
-                of: turns(self.plan).len(),
-                out: self.out.to_owned(),
-            });
-        }
-        if !ended.status.success() {
-            let lines = program::last_lines(&[&job.log(), &folder.join("stderr.txt")]);
-            let last = lines.last().cloned().unwrap_or_default();
-            return Ok(Err(format!("index and coins could not be made first: {}; {last}", ended.how())));
-        }
-        let there = program::coins_info(self.ffwd, folder, None, found.network, false);
-        Ok(there.map(|_| ()).map_err(|why| format!("index and coins could not be made first: {why}")))
-    }
-
-    /// What a load works on, made once and kept until the plan is done.
-    fn load_of(&mut self, chain: usize, program: usize, height: Option<u32>) -> Result<Prepared, SetUp> {
-        let height = height.unwrap_or(self.chains[chain].facts.height);
-        let key = (chain, program, height);
-        if let Some(known) = self.loads.get(&key) {
-            return known.clone().map_err(SetUp::Failed);
-        }
-        let (source, found) = (self.prepare(chain, program)?, &self.chains[chain]);
-        let (network, label) = (found.network, format!("{} load {program} {height}", found.facts.label));
-        let out = self.out.join("prepared").join(slug(&label));
-        wipe(&out)?;
-        fs::create_dir_all(&out).map_err(|error| RunError::io(&out, error))?;
-        let mut made = snapshot::dump(self.ffwd, &out, (&source, network, height));
-        if made.is_ok() {
-            let (server, at) = self.serve(chain, program)?;
-            made = snapshot::headers(self.ffwd, &out, network, at).and(made);
-            drop(server);
-        }
-        self.loads.insert(key, made.clone());
-        made.map_err(SetUp::Failed)
-    }
-
-    /// Starts a server of a chain and waits until it answers.
-    fn serve(&mut self, chain: usize, program: usize) -> Result<(Server, SocketAddr), SetUp> {
-        let folder = self.prepare(chain, program)?;
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-        let at = free.map_err(|error| RunError::io(Path::new("127.0.0.1"), error))?;
-        let exe = &self.programs.exes[program];
-        let kind = self.plan.programs[program].kind;
-        let command = program::server(kind, exe, &folder, self.chains[chain].network, at);
-        let mut server = Server::start(&command).map_err(|error| RunError::io(exe, error))?;
-        let start = Instant::now();
-        while TcpStream::connect_timeout(&at, Duration::from_millis(200)).is_err() {
-            if !server.is_running() || start.elapsed() > SERVER_STARTS {
-                let log = net_dir(&folder, self.chains[chain].network).join("debug.log");
-                let last = program::last_lines(&[&log]).pop().unwrap_or_default();
-                return Err(SetUp::Failed(format!("the server does not answer at {at}; {last}")));
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Ok((server, at))
-    }
-
     /// Writes the report of the runs so far.
-    fn write_report(&self, complete: bool) -> Result<Report, RunError> {
+    fn write_report(&self, complete: bool, least: &[Least]) -> Result<Report, RunError> {
         let curves = |run: &RunRecord| sample::read_memory(&self.out.join(&run.folder).join(SAMPLES_FILE));
         let facts: Vec<_> = self.chains.iter().map(|chain| chain.facts.clone()).collect();
         let strip = |run: &RunRecord| RunRecord { last_lines: Vec::new(), ..run.clone() };
+        let mut cells = compare::cells(self.plan, &facts, &self.records, &curves);
+        let mut notes = self.notes(&cells);
+        for (name, found) in least {
+            match found {
+                Ok(between) => cells
+                    .iter_mut()
+                    .filter(|cell| cell.cell == *name)
+                    .for_each(|cell| cell.least_memory_mib = Some(*between)),
+                Err(why) => notes.push(format!("Least memory of {name}: {why}.")),
+            }
+        }
         let report = Report {
             format: FORMAT.to_owned(),
             title: self.plan.title.clone(),
             baseline: self.plan.programs[self.plan.baseline].label.clone(),
             complete,
-            machine: machine(),
+            machine: machine::here(),
             page_cache: self.page_cache.to_owned(),
-            notes: self.notes(),
-            cells: compare::cells(self.plan, &facts, &self.records, &curves),
+            notes,
+            cells,
             chains: facts,
             runs: self.records.iter().map(strip).collect(),
         };
@@ -479,7 +346,7 @@ impl Engine<'_> {
         Ok(report)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, cells: &[Cell]) -> Vec<String> {
         let programs = self.plan.programs.iter().zip(&self.programs.versions);
         let mut notes: Vec<_> = programs.map(|(program, version)| format!("{} is {version}.", program.label)).collect();
         let mut limits: Vec<_> =
@@ -487,6 +354,21 @@ impl Engine<'_> {
         limits.sort();
         limits.dedup();
         notes.extend(limits);
+        notes.extend(self.profiler.as_ref().map(Profiler::said));
+        if self.plan.limits.cpus.is_none() {
+            notes.push("Programs were not bound to processors ([limits] cpus).".to_owned());
+        }
+        for cell in cells {
+            let far = compare::outliers(&cell.seconds).into_iter().map(|at| progress::duration(cell.seconds[at]));
+            let far: Vec<_> = far.collect();
+            if !far.is_empty() {
+                notes.push(format!(
+                    "{}: {} lies far from its other runs, and is part of the mean.",
+                    cell.cell,
+                    far.join(", ")
+                ));
+            }
+        }
         if self.plan.works.iter().any(|work| work.kind == WorkKind::Reindex) {
             notes.push(
                 "A reindex starts from block files alone: an older index, undo files and coins are not in its directory."
@@ -494,7 +376,7 @@ impl Engine<'_> {
             );
         }
         if self.plan.page_cache == PageCache::Kept
-            && self.chains.iter().any(|chain| chain.facts.bytes > machine().memory_bytes / 2)
+            && self.chains.iter().any(|chain| chain.facts.bytes > machine::here().memory_bytes / 2)
         {
             notes.push("A chain is larger than half of the memory: the page cache cannot hold all of it.".to_owned());
         }
@@ -507,108 +389,6 @@ impl Engine<'_> {
     }
 }
 
-/// Why a run could not begin.
-enum SetUp {
-    /// The world: the plan ends here, to be resumed.
-    Fault(RunError),
-    /// The program's doing: that is the run's result.
-    Failed(String),
-}
-
-impl From<RunError> for SetUp {
-    fn from(error: RunError) -> Self {
-        Self::Fault(error)
-    }
-}
-
-/// The runs in their order: in each repeat every cell once, beginning one further than the last time.
-fn turns(plan: &Plan) -> Vec<Turn<'_>> {
-    let cells = plan.cells.len();
-    let one = |repeat: usize| (0..cells).map(move |at| (repeat, (at + repeat) % cells));
-    let order = (0..plan.repeats as usize).flat_map(one);
-    order
-        .enumerate()
-        .map(|(at, (repeat, cell))| Turn { number: at + 1, repeat: repeat + 1, cell: &plan.cells[cell] })
-        .collect()
-}
-
-/// Whether a cell of this name is to be run.
-pub(super) fn is_wanted(only: &[String], name: &str) -> bool {
-    let name = name.to_lowercase();
-    only.is_empty() || only.iter().any(|word| name.contains(&word.to_lowercase()))
-}
-
 fn title(turn: &Turn<'_>, of: usize) -> String {
     format!("[{}/{of}] {}, repeat {}", turn.number, turn.cell.name, turn.repeat)
-}
-
-fn folder_of(turn: &Turn<'_>) -> String {
-    format!("runs/{:03}-{}-{}", turn.number, slug(&turn.cell.name), turn.repeat)
-}
-
-/// `name` as a file name.
-pub(super) fn slug(name: &str) -> String {
-    let letters = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
-    let mut slug: String = letters.collect();
-    while slug.contains("--") {
-        slug = slug.replace("--", "-");
-    }
-    slug.trim_matches('-').to_owned()
-}
-
-/// The record of a run that was made before, if it is this one.
-fn read_record(folder: &Path, turn: &Turn<'_>) -> Option<RunRecord> {
-    let record: RunRecord = serde_json::from_slice(&fs::read(folder.join(RUN_FILE)).ok()?).ok()?;
-    (record.run == turn.number && record.cell == turn.cell.name && record.repeat == turn.repeat).then_some(record)
-}
-
-/// Removes a folder of ours, if it is there.
-pub(super) fn wipe(folder: &Path) -> Result<(), RunError> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RunError::io(folder, error)),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-/// This machine, as the system describes it.
-fn machine() -> Machine {
-    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let field = |text: &str, name: &str, separator: char| {
-        let line = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(separator));
-        line.map(|(_, value)| value.trim().trim_matches('"').to_owned()).unwrap_or_default()
-    };
-    let memory = field(&text("/proc/meminfo"), "MemTotal", ':');
-    let kib: u64 = memory.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0);
-    let os = field(&text("/etc/os-release"), "PRETTY_NAME", '=');
-    let kernel = text("/proc/sys/kernel/osrelease").trim().to_owned();
-    Machine {
-        cpu: field(&text("/proc/cpuinfo"), "model name", ':'),
-        cores: std::thread::available_parallelism().map_or(0, usize::from),
-        memory_bytes: kib * 1024,
-        system: [os, format!("Linux {kernel}")]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join(", "),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_are_interleaved() {
-        let text = "repeats = 3\n[[program]]\nlabel = \"a\"\n[[program]]\nlabel = \"b\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n[[work]]\nkind = \"reindex\"\n";
-        let plan = super::super::plan::parse(text, Path::new("/")).unwrap();
-        let order: Vec<_> =
-            turns(&plan).iter().map(|turn| format!("{} {} {}", turn.number, turn.cell.name, turn.repeat)).collect();
-        assert_eq!(
-            order,
-            ["1 a reindex 1", "2 b reindex 1", "3 b reindex 2", "4 a reindex 2", "5 a reindex 3", "6 b reindex 3"]
-        );
-        assert_eq!(folder_of(&turns(&plan)[0]), "runs/001-a-reindex-1");
-        assert_eq!(slug("../A b: c+"), "a-b-c");
-        assert!(machine().cores > 0 && machine().memory_bytes > 0);
-    }
 }

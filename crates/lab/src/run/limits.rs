@@ -211,8 +211,13 @@ mod tests {
     /// Whatever the system allows, each limit is either in force or named with a reason, and nothing is left behind.
     #[test]
     fn limit_is_in_force_or_reported() {
-        let limits =
-            Limits { memory_mib: Some(512), cpus: Some(vec![0]), read_mib_per_s: Some(50), write_mib_per_s: Some(50) };
+        let limits = Limits {
+            memory_mib: Some(512),
+            cpus: Some(vec![0]),
+            read_mib_per_s: Some(50),
+            write_mib_per_s: Some(50),
+            ..Limits::default()
+        };
         let applied = Applied::new(&limits, Path::new("."));
         assert_eq!(applied.said.len(), 4, "{:?}", applied.said);
         for said in &applied.said {

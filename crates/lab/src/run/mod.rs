@@ -4,21 +4,28 @@
 //! copy of its chain, while memory, CPU, bytes and height are sampled. Cells whose runs ended at another tip or with another UTXO
 //! set, or that ran the scripts of other blocks, are not compared. A crash, a timeout or a kill is a result.
 //!
-//! `plan`: TOML to a plan. `check`, `survey`: what is wrong before anything runs. `engine`, `program`, `process`, `sample`,
-//! `limits`, `copy`: the runs. `compare`: what came of them, as `crate::result` has it.
+//! `plan`: TOML to a plan. `check`, `survey`: what is wrong before anything runs; `build`: programs that are a commit. `engine`,
+//! `state`, `prepare`, `program`, `process`, `sample`, `limits`, `link`, `copy`, `snapshot`: the runs; `profile`: their stacks; `least`: runs with
+//! less and less memory. `compare`: what came of them, as `crate::result` has it.
 //! Absent on purpose: pictures (`plot` draws a result), and any judgement of a block.
 
+mod build;
 mod check;
 mod compare;
 mod copy;
 mod engine;
+mod least;
 mod limits;
+mod link;
 mod plan;
+mod prepare;
 mod process;
+mod profile;
 mod program;
 mod progress;
 mod sample;
 mod snapshot;
+mod state;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -34,10 +41,10 @@ use std::sync::atomic::AtomicBool;
 pub use plan::Problem;
 
 use crate::result::{self, RESULT_FILE, Report};
-use check::Programs;
-use engine::Engine;
 use plan::{Plan, Source};
+use profile::Profiler;
 use progress::Progress;
+use state::Engine;
 use survey::Surveyed;
 
 /// A commented plan, with `@CHAIN@` where the folder of a chain goes.
@@ -60,6 +67,8 @@ pub struct RunOptions {
     pub only: Vec<String>,
     /// The ffwd that programs without a path stand for, and that reads what programs left; without one, this executable.
     pub ffwd: Option<PathBuf>,
+    /// Samples the stacks of every run; such runs are for no record.
+    pub profile: bool,
     /// Writes no progress to standard error.
     pub quiet: bool,
     /// Set from outside (Ctrl-C) to stop: the run in progress is ended and made again by a resume.
@@ -70,7 +79,16 @@ impl RunOptions {
     /// Options to run `plan` into `out`, told on standard error.
     pub fn new(plan: impl Into<PathBuf>, out: impl Into<PathBuf>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        Self { plan: plan.into(), out: out.into(), resume: false, only: Vec::new(), ffwd: None, quiet: false, stop }
+        Self {
+            plan: plan.into(),
+            out: out.into(),
+            resume: false,
+            only: Vec::new(),
+            ffwd: None,
+            profile: false,
+            quiet: false,
+            stop,
+        }
     }
 }
 
@@ -98,6 +116,8 @@ pub enum RunError {
         /// The cells that there are.
         cells: Vec<String>,
     },
+    /// No profiler works here.
+    Profile(String),
     /// A chain could not be made.
     Chain {
         /// Its label.
@@ -146,6 +166,7 @@ impl fmt::Display for RunError {
             Self::Only { word, cells } => {
                 write!(f, "no cell has {word:?} in its name; there are: {}", cells.join("; "))
             }
+            Self::Profile(why) => f.write_str(why),
             Self::Chain { label, why } => write!(f, "chain {label} could not be made: {why}"),
             Self::Io { path, error } => {
                 write!(f, "{}: {error}; what was run is kept, --resume goes on", path.display())
@@ -161,9 +182,12 @@ impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { error, .. } => Some(error),
-            Self::Plan { .. } | Self::Taken { .. } | Self::Only { .. } | Self::Chain { .. } | Self::Stopped { .. } => {
-                None
-            }
+            Self::Plan { .. }
+            | Self::Taken { .. }
+            | Self::Only { .. }
+            | Self::Profile(_)
+            | Self::Chain { .. }
+            | Self::Stopped { .. } => None,
         }
     }
 }
@@ -183,44 +207,28 @@ pub fn run(options: &RunOptions) -> Result<Report, RunError> {
         None => std::env::current_exe().map_err(|error| RunError::io(Path::new("this executable"), error))?,
     };
     none_wanted(&plan, &options.only)?;
-    let programs = check::programs(&plan, &ffwd).map_err(refused)?;
+    let profiler = options.profile.then(|| Profiler::find(&std::env::temp_dir())).transpose();
+    let profiler = profiler.map_err(RunError::Profile)?;
+    let progress = Progress::new(options.quiet);
     let is_new_out = !options.out.exists();
     let out = absolute(&options.out)?;
+    let built = build::all(&plan, &out, &progress).map_err(refused)?;
+    let programs = check::programs(&plan, &ffwd, &built).map_err(refused)?;
     fs::create_dir_all(&out).map_err(|error| RunError::io(&out, error))?;
     let checked = claim(&out, &text, options.resume, || ready(&plan, &out).map_err(refused));
     if let (Err(RunError::Plan { .. }), true) = (&checked, is_new_out) {
         let _ = fs::remove_dir(&out); // Empty, for nothing was run; where it is not, it stays.
     }
     checked?;
-    let progress = Progress::new(options.quiet);
     let chains = make_chains(&plan, &out, &ffwd, &progress)?;
     check::room(&plan, &out, &chains).map_err(refused)?;
     let chains: Vec<_> = chains.into_iter().flatten().collect();
-    engine(&plan, &programs, &ffwd, &chains, &out, options, progress).run()
-}
-
-/// Refuses words that fit no cell.
-fn none_wanted(plan: &Plan, only: &[String]) -> Result<(), RunError> {
-    let names = || plan.cells.iter().map(|cell| cell.name.clone());
-    let word = only.iter().find(|word| !names().any(|name| engine::is_wanted(std::slice::from_ref(word), &name)));
-    word.map_or(Ok(()), |word| Err(RunError::Only { word: word.clone(), cells: names().collect() }))
-}
-
-fn engine<'a>(
-    plan: &'a Plan,
-    programs: &'a Programs,
-    ffwd: &'a Path,
-    chains: &'a [Surveyed],
-    out: &'a Path,
-    options: &'a RunOptions,
-    progress: Progress,
-) -> Engine<'a> {
-    Engine {
-        plan,
-        programs,
-        ffwd,
-        chains,
-        out,
+    let mut engine = Engine {
+        plan: &plan,
+        programs: &programs,
+        ffwd: &ffwd,
+        chains: &chains,
+        out: &out,
         stop: &options.stop,
         progress,
         records: Vec::new(),
@@ -228,7 +236,19 @@ fn engine<'a>(
         loads: std::collections::BTreeMap::new(),
         page_cache: "",
         only: &options.only,
-    }
+        profiler,
+        memory_mib: None,
+    };
+    let complete = engine.run()?;
+    let least = engine.least_memory()?;
+    engine.finish(complete, &least)
+}
+
+/// Refuses words that fit no cell.
+fn none_wanted(plan: &Plan, only: &[String]) -> Result<(), RunError> {
+    let names = || plan.cells.iter().map(|cell| cell.name.clone());
+    let word = only.iter().find(|word| !names().any(|name| state::is_wanted(std::slice::from_ref(word), &name)));
+    word.map_or(Ok(()), |word| Err(RunError::Only { word: word.clone(), cells: names().collect() }))
 }
 
 fn read_plan(path: &Path) -> Result<String, RunError> {
@@ -271,7 +291,7 @@ fn claim(out: &Path, text: &str, resume: bool, check: impl FnOnce() -> Result<()
 
 /// Where a chain lies that was made for a plan before.
 fn made_chain(out: &Path, label: &str) -> Option<PathBuf> {
-    let folder = out.join("chains").join(engine::slug(label));
+    let folder = out.join("chains").join(state::slug(label));
     folder.join("made.ok").is_file().then_some(folder)
 }
 
@@ -282,8 +302,8 @@ fn make_chains(plan: &Plan, out: &Path, ffwd: &Path, progress: &Progress) -> Res
         if made_chain(out, &chain.label).is_some() {
             continue;
         }
-        let folder = out.join("chains").join(engine::slug(&chain.label));
-        engine::wipe(&folder)?;
+        let folder = out.join("chains").join(state::slug(&chain.label));
+        state::wipe(&folder)?;
         progress.line(&format!("      chain {} is made: ffwd lab chain {}", chain.label, args.join(" ")));
         let mut command = Command::new(ffwd);
         command.args(["lab", "chain", "--out"]).arg(&folder).args(args).arg("--json").stdin(Stdio::null());

@@ -49,6 +49,8 @@ pub(super) struct Program {
     pub(super) kind: ProgramKind,
     /// None for the executable that runs the plan.
     pub(super) path: Option<PathBuf>,
+    /// What is built first, in place of a path.
+    pub(super) build: Option<Build>,
     /// Given to it in every work, after our own.
     pub(super) args: Vec<String>,
     pub(super) line: usize,
@@ -67,6 +69,17 @@ impl Program {
         let pairs = self.args.windows(2).filter(|pair| pair[0] == "--without");
         pairs.map(|pair| pair[1].clone()).collect()
     }
+}
+
+/// An ffwd of another commit, or built in another way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Build {
+    /// Whatever git takes for a commit.
+    pub(super) commit: String,
+    /// The repository that has it.
+    pub(super) repository: PathBuf,
+    /// `RUSTFLAGS` of the build.
+    pub(super) rustflags: String,
 }
 
 /// Where a chain comes from.
@@ -166,6 +179,28 @@ pub(super) struct Limits {
     pub(super) cpus: Option<Vec<usize>>,
     pub(super) read_mib_per_s: Option<u64>,
     pub(super) write_mib_per_s: Option<u64>,
+    /// Of the line between a sync and its server.
+    pub(super) link: Link,
+    /// From and to which memory in MiB the least is sought with which a work ends.
+    pub(super) least_memory_mib: Option<(u64, u64)>,
+}
+
+/// A line that is not as good as one within a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Link {
+    /// Megabits a second, each way.
+    pub(super) mbit_per_s: Option<f64>,
+    pub(super) round_trip_ms: Option<u64>,
+    /// Of a hundred segments, those that are lost and sent again.
+    pub(super) loss_percent: Option<f64>,
+    /// Every connection is cut after this time.
+    pub(super) cut_every_s: Option<f64>,
+}
+
+impl Link {
+    pub(super) fn is_limited(&self) -> bool {
+        *self != Link::default()
+    }
 }
 
 /// Indices into the plan's lists.
@@ -183,6 +218,9 @@ pub(super) struct PlannedCell {
 pub(super) struct Plan {
     pub(super) title: String,
     pub(super) repeats: u32,
+    /// Cells whose mean is known less well than to this percentage are repeated further, up to `repeats_max` times.
+    pub(super) until_interval: Option<f64>,
+    pub(super) repeats_max: u32,
     /// Index of the program that others are compared with.
     pub(super) baseline: usize,
     pub(super) page_cache: PageCache,

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::limits::Applied;
+use super::profile::Profiler;
 use super::sample::{self, LogTail, Sample, Usage};
 
 /// How long a program may take to stop when asked to, before it is stopped.
@@ -32,6 +33,8 @@ pub(super) struct Job<'a> {
     /// The log that the program writes.
     pub(super) log: &'a Path,
     pub(super) limits: &'a Applied,
+    /// Samples its stacks into this file.
+    pub(super) profile: Option<(&'a Profiler, PathBuf)>,
     pub(super) timeout: Duration,
     pub(super) sample: Duration,
     /// Set from outside to end everything.
@@ -79,6 +82,8 @@ pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io:
     let mut child = spawn(&command, stdout, stderr, job.limits)?;
     let pid = child.id();
     let over = when_over(&child);
+    // Of a profiler that does not start the record says so; the run goes on.
+    let profiled = job.profile.as_ref().and_then(|(profiler, data)| profiler.attach(pid, data).ok());
     let mut watched = Watched {
         tail: LogTail::new(job.log.to_owned()),
         samples: Vec::new(),
@@ -113,6 +118,7 @@ pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io:
     let seconds = (end - start).as_secs_f64();
     let last = sample::usage(pid); // Not reaped yet: CPU and bytes are still told, memory is gone.
     let status = child.wait()?;
+    drop(profiled);
     stopped |= job.stop.load(Ordering::Relaxed) && !status.success();
     let height = watched.tail.height();
     watched.samples.push(Sample { seconds, usage: Usage { rss_anon_bytes: 0, ..last }, height });
@@ -232,6 +238,7 @@ mod tests {
             folder: scratch.path(),
             log: &scratch.path().join("debug.log"),
             limits: &Applied::default(),
+            profile: None,
             timeout: Duration::from_secs_f64(timeout_s),
             sample: Duration::from_millis(20),
             stop: &AtomicBool::new(stop),

@@ -60,6 +60,45 @@ pub(super) fn rates(drawn: &Drawn<'_>) -> Option<Chart> {
     })
 }
 
+/// Greatest anonymous memory while each flush went on.
+pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
+    let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| at_flushes(run).len() >= 2).copied().collect();
+    let rows = runs.iter().map(|&(run, color)| {
+        let points = at_flushes(run);
+        let peak = |points: &mut dyn Iterator<Item = f64>| points.fold(0.0, f64::max);
+        let all = peak(&mut run.samples.iter().map(|sample| sample.rss_anon));
+        let (flushing, sum) =
+            (peak(&mut points.iter().map(|point| point.1)), points.iter().map(|point| point.1).sum::<f64>());
+        let figures = [flushing, sum / points.len() as f64, all].map(|bytes| human::bytes(bytes as u64));
+        row(&run.label, color, figures)
+    });
+    (!runs.is_empty()).then(|| Chart {
+        id: "flush-memory".to_owned(),
+        title: "Memory at each flush".to_owned(),
+        lead: "The greatest anonymous memory among the samples while a flush went on, at the time when it ended."
+            .to_owned(),
+        kind: Kind::Lines,
+        x: time_axis(),
+        y: axis("RssAnon, bytes", Unit::Bytes),
+        series: runs.iter().map(|&(run, color)| line(run, color, &at_flushes(run))).collect(),
+        y_max: None,
+        reference: None,
+        table: table(&["memory", "peak at a flush", "mean at flushes", "peak of the run"], rows.collect()),
+    })
+}
+
+/// When each flush ended, and the greatest memory sampled while it went on, or just before it ended.
+fn at_flushes(run: &Run) -> Vec<(f64, f64)> {
+    let greatest = |flush: &Flush| {
+        let begin = flush.t - flush.ms.unwrap_or(0.0) / 1000.0;
+        let end = run.samples.partition_point(|sample| sample.t <= flush.t);
+        let start = run.samples.partition_point(|sample| sample.t < begin).min(end.saturating_sub(1));
+        let memory = run.samples[start..end].iter().map(|sample| sample.rss_anon).fold(0.0, f64::max);
+        (memory > 0.0).then_some((flush.t, memory))
+    };
+    run.flushes.iter().filter_map(greatest).collect()
+}
+
 fn rate(flush: &Flush) -> Option<f64> {
     flush.coins.zip(flush.ms).filter(|(_, ms)| *ms > 0.0).map(|(coins, ms)| coins as f64 / ms)
 }
@@ -73,4 +112,22 @@ fn with<'a>(drawn: &Drawn<'a>, value: impl Fn(&Flush) -> Option<f64>) -> Vec<(&'
 fn series(run: &Run, color: usize, value: impl Fn(&Flush) -> Option<f64>) -> Series {
     let points: Vec<_> = run.flushes.iter().filter_map(|flush| Some((flush.t, value(flush)?))).collect();
     Series { ticks: points.iter().map(|point| point.0).collect(), ..line(run, color, &points) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::input::Sample;
+
+    #[test]
+    fn memory_at_a_flush_is_the_greatest_while_it_goes_on() {
+        let sample = |t: f64, rss_anon: f64| Sample { t, rss_anon, ..Sample::default() };
+        let flush = |t: f64, ms: Option<f64>| Flush { t, height: 1, ms, coins: None };
+        let run = Run {
+            samples: vec![sample(0.1, 5.0), sample(1.0, 9.0), sample(2.0, 30.0), sample(2.5, 20.0), sample(3.0, 2.0)],
+            flushes: vec![flush(2.6, Some(700.0)), flush(3.5, None), flush(0.05, None)],
+            ..Run::default()
+        };
+        assert_eq!(at_flushes(&run), [(2.6, 30.0), (3.5, 2.0)], "the last flush ended before the first sample");
+    }
 }

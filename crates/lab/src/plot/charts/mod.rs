@@ -7,8 +7,10 @@ mod blocks;
 mod cells;
 mod flushes;
 mod height;
+mod hot;
 mod memory;
 mod stages;
+mod sweep;
 mod waterfall;
 
 use super::input::{Inputs, Run};
@@ -135,6 +137,7 @@ pub(super) fn make(inputs: &Inputs, options: &PlotOptions) -> Result<Charts, Plo
     let mut charts = Vec::new();
     charts.extend(waterfall::charts(inputs));
     charts.extend(cells::charts(inputs, &drawn));
+    charts.extend(sweep::charts(inputs));
     charts.extend(height::height(&drawn, options.height_across));
     charts.extend(height::ratio(&drawn, options, &mut notes)?);
     charts.extend(memory::memory(&drawn));
@@ -142,9 +145,11 @@ pub(super) fn make(inputs: &Inputs, options: &PlotOptions) -> Result<Charts, Plo
     charts.extend(memory::cache(&drawn));
     charts.extend(flushes::times(&drawn));
     charts.extend(flushes::rates(&drawn));
+    charts.extend(flushes::memory(&drawn));
     charts.extend(memory::written(&drawn));
     charts.extend(stages::charts(&drawn));
     charts.extend(blocks::times(&drawn));
+    charts.extend(hot::chart(&inputs.stacks));
     Ok(Charts { charts, summary: height::summary(&inputs.runs, &drawn), notes })
 }
 

@@ -12,13 +12,16 @@ use simd::ideas::Idea;
 use toml::Spanned;
 
 use super::{
-    Limits, PageCache, Plan, PlannedCell, PlannedChain, Problem, Program, ProgramKind, Source, Work, WorkKind,
-    name_cells,
+    Build, Limits, Link, PageCache, Plan, PlannedCell, PlannedChain, Problem, Program, ProgramKind, Source, Work,
+    WorkKind, name_cells,
 };
 use crate::result::Settings;
 
 /// Repeats of a cell: more says nothing new.
 const REPEATS_MAX: u32 = 1_000;
+
+/// Repeats of a cell whose interval stays wide, unless the plan says another number.
+const REPEATS_UNTIL: u32 = 20;
 
 /// Cells of a plan.
 const CELLS_MAX: usize = 10_000;
@@ -32,6 +35,8 @@ struct RawPlan {
     #[serde(default)]
     title: String,
     repeats: Option<Spanned<u32>>,
+    until_interval: Option<Spanned<f64>>,
+    repeats_max: Option<Spanned<u32>>,
     baseline: Option<Spanned<String>>,
     page_cache: Option<Spanned<String>>,
     timeout_minutes: Option<Spanned<f64>>,
@@ -55,6 +60,11 @@ struct RawLimits {
     cpus: Option<Spanned<String>>,
     read_mib_per_s: Option<Spanned<u64>>,
     write_mib_per_s: Option<Spanned<u64>>,
+    mbit_per_s: Option<Spanned<f64>>,
+    round_trip_ms: Option<Spanned<u64>>,
+    loss_percent: Option<Spanned<f64>>,
+    cut_every_s: Option<Spanned<f64>>,
+    least_memory_mib: Option<Spanned<(u64, u64)>>,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +73,9 @@ struct RawProgram {
     label: Spanned<String>,
     kind: Option<Spanned<String>>,
     path: Option<Spanned<String>>,
+    commit: Option<Spanned<String>>,
+    repository: Option<Spanned<String>>,
+    rustflags: Option<String>,
     #[serde(default)]
     args: Vec<String>,
     waterfall: Option<Spanned<bool>>,
@@ -145,6 +158,8 @@ impl Reader<'_> {
         let mut plan = Plan {
             title: raw.title,
             repeats: self.between(raw.repeats, 1, REPEATS_MAX, "repeats").unwrap_or(3),
+            until_interval: self.between(raw.until_interval, 0.1, 100.0, "until_interval"),
+            repeats_max: self.between(raw.repeats_max, 1, REPEATS_MAX, "repeats_max").unwrap_or(REPEATS_UNTIL),
             baseline: 0,
             page_cache: self.page_cache(raw.page_cache),
             timeout_s: 60.0 * self.between(raw.timeout_minutes, 0.001, 1e6, "timeout_minutes").unwrap_or(24.0 * 60.0),
@@ -198,8 +213,14 @@ impl Reader<'_> {
             self.wrong(raw.label.span(), "a bitcoind needs its path");
         }
         let line = line_of(self.text, raw.path.as_ref().unwrap_or(&raw.label).span().start);
+        if let Some(commit) = raw.commit.as_ref().filter(|_| kind == ProgramKind::Bitcoind || raw.path.is_some()) {
+            self.wrong(commit.span(), "commit is for an ffwd that is built for this plan: no path, no bitcoind");
+        }
+        let repository = raw.repository.and_then(|path| self.path(path)).unwrap_or_else(|| self.folder.to_owned());
+        let rustflags = raw.rustflags.unwrap_or_default();
+        let build = raw.commit.map(|commit| Build { commit: commit.into_inner(), repository, rustflags });
         let path = raw.path.and_then(|path| self.path(path));
-        Program { label: self.label(raw.label), kind, path, args: raw.args, line }
+        Program { label: self.label(raw.label), kind, path, build, args: raw.args, line }
     }
 
     fn chain(&mut self, raw: Spanned<RawChain>) -> PlannedChain {
@@ -278,7 +299,24 @@ impl Reader<'_> {
             cpus,
             read_mib_per_s: self.between(raw.read_mib_per_s, 1, 1 << 20, "read_mib_per_s"),
             write_mib_per_s: self.between(raw.write_mib_per_s, 1, 1 << 20, "write_mib_per_s"),
+            link: Link {
+                mbit_per_s: self.between(raw.mbit_per_s, 0.01, 1e6, "mbit_per_s"),
+                round_trip_ms: self.between(raw.round_trip_ms, 0, 60_000, "round_trip_ms"),
+                loss_percent: self.between(raw.loss_percent, 0.0, 50.0, "loss_percent"),
+                cut_every_s: self.between(raw.cut_every_s, 0.1, 1e6, "cut_every_s"),
+            },
+            least_memory_mib: self.least_memory(raw.least_memory_mib),
         }
+    }
+
+    fn least_memory(&mut self, raw: Option<Spanned<(u64, u64)>>) -> Option<(u64, u64)> {
+        let raw = raw?;
+        let (from, to) = *raw.get_ref();
+        if !(16..to).contains(&from) || to > 1 << 24 {
+            self.wrong(raw.span(), format!("least_memory_mib = [{from}, {to}]: from 16 on, the smaller one first"));
+            return None;
+        }
+        Some((from, to))
     }
 
     fn work(&mut self, raw: Spanned<RawWork>, plan: &mut Plan) {
@@ -540,6 +578,21 @@ mod tests {
     }
 
     #[test]
+    fn builds_links_and_intervals_are_read() {
+        let text = format!(
+            "until_interval = 2.5\n{GOOD}[[program]]\nlabel = \"old\"\ncommit = \"v1\"\nrustflags = \"-Ctarget-cpu=native\"\n\
+             [limits]\nmbit_per_s = 10.0\nround_trip_ms = 50\nleast_memory_mib = [64, 4096]\n"
+        );
+        let plan = parse(&text, Path::new("/plans")).unwrap();
+        assert_eq!((plan.until_interval, plan.repeats_max), (Some(2.5), REPEATS_UNTIL));
+        let build = plan.programs[1].build.clone().unwrap();
+        assert_eq!((build.commit.as_str(), build.repository.as_path()), ("v1", Path::new("/plans")));
+        assert_eq!(build.rustflags, "-Ctarget-cpu=native");
+        assert!(plan.limits.link.is_limited() && plan.limits.link.round_trip_ms == Some(50));
+        assert_eq!(plan.limits.least_memory_mib, Some((64, 4096)));
+    }
+
+    #[test]
     fn bad_plan_is_refused_with_its_line() {
         for (row, from, to, line, want) in [
             ("unknown key", "repeats = 2", "repeat = 2", 1, "unknown field `repeat`"),
@@ -595,6 +648,9 @@ mod tests {
             ("label twice", "[[chain]]\nlabel = \"c\"\nfolder = \"y\"\n", "there twice"),
             ("cpus", "[limits]\ncpus = \"1-0\"\n", "\"0-1,4\""),
             ("memory", "[limits]\nmemory_mib = 1\n", "memory_mib = 1: from 16"),
+            ("least memory", "[limits]\nleast_memory_mib = [64, 32]\n", "the smaller one first"),
+            ("loss", "[limits]\nloss_percent = 80.0\n", "loss_percent = 80: from 0 to 50"),
+            ("a commit with a path", "[[program]]\nlabel = \"o\"\npath = \"/x\"\ncommit = \"main\"\n", "no path"),
         ] {
             let text = if more.is_empty() { format!("page_cache = \"cold\"\n{GOOD}") } else { format!("{GOOD}{more}") };
             let problems = parse(&text, Path::new("/plans")).unwrap_err();

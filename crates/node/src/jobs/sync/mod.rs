@@ -104,6 +104,8 @@ pub struct PeerSettings {
     pub peer_block_filters: bool,
     /// Most inbound connections; the network's default without.
     pub inbound_max: Option<usize>,
+    /// How many blocks may be asked for beyond the lowest that has not arrived; Core's number without.
+    pub window_blocks: Option<usize>,
     /// What the connections may be asked through while the sync runs.
     pub control: Arc<Peers>,
 }
@@ -469,6 +471,7 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config.addresses = addresses;
     config.clock = options.clock;
     config.window_bytes = window_bytes;
+    config.window_count = sync.peers.window_blocks.unwrap_or(config.window_count);
     config
 }
 

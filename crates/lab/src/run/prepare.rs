@@ -1,0 +1,219 @@
+//! What a run needs before it begins: a copy of its chain, index and coins where the work wants them, a server, a snapshot.
+//!
+//! What takes long is made once and kept until the plan is done. Absent on purpose: the runs; see `engine.rs`.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::RunError;
+use super::copy::{self, What};
+use super::limits::Applied;
+use super::link::{self, Line};
+use super::plan::{Link, PlannedCell, Work, WorkKind};
+use super::process::{self, Server};
+use super::program::{self, Job, SALT_FILE, net_dir};
+use super::snapshot::{self, Prepared};
+use super::state::{Engine, slug, turns, wipe};
+use crate::result::{RunRecord, Settings};
+
+/// How long a server may take until it answers.
+const SERVER_STARTS: Duration = Duration::from_secs(120);
+
+/// Why a run could not begin.
+pub(super) enum SetUp {
+    /// The world: the plan ends here, to be resumed.
+    Fault(RunError),
+    /// The program's doing: that is the run's result.
+    Failed(String),
+}
+
+impl From<RunError> for SetUp {
+    fn from(error: RunError) -> Self {
+        Self::Fault(error)
+    }
+}
+
+/// A server at work, perhaps behind a line.
+pub(super) struct Serving {
+    /// Goes before the server does.
+    _line: Option<Line>,
+    _server: Server,
+    /// Where to connect to.
+    pub(super) at: SocketAddr,
+}
+
+impl Engine<'_> {
+    /// Makes the folder that the run works on, and the server it needs.
+    pub(super) fn set_up(
+        &mut self,
+        cell: &PlannedCell,
+        datadir: &Path,
+        record: &mut RunRecord,
+    ) -> Result<Option<Serving>, SetUp> {
+        let chain = &self.chains[cell.chain];
+        let work = &self.plan.works[cell.work];
+        wipe(datadir)?;
+        let to = net_dir(datadir, chain.network);
+        let (from, what) = match work.kind {
+            WorkKind::Reindex => (Some(chain.folder.clone()), What::Blocks),
+            WorkKind::Load => (Some(self.load_of(cell.chain, cell.program, work.stopatheight)?.folder), What::All),
+            WorkKind::Sync => (None, What::Blocks),
+            _ if chain.is_whole => (Some(chain.folder.clone()), What::All),
+            _ => (Some(self.prepare(cell.chain, cell.program)?), What::All),
+        };
+        let wrong = |error| RunError::io(&to, error);
+        let chain = &self.chains[cell.chain];
+        fs::create_dir_all(&to).map_err(wrong)?;
+        if let Some(from) = from {
+            let copied = copy::chain(&net_dir(&from, chain.network), &to, what).map_err(wrong)?;
+            copied.by().clone_into(&mut record.chain_by);
+        }
+        if work.kind == WorkKind::Audit {
+            // What is measured needs no secret.
+            fs::write(datadir.join(SALT_FILE), "5a".repeat(32)).map_err(wrong)?;
+        }
+        let server = match (work.kind, work.server) {
+            (WorkKind::Sync, Some(server)) => {
+                Some(self.behind_line(self.plan.limits.link, (cell.chain, server), record)?)
+            }
+            _ => None,
+        };
+        self.page_cache = copy::page_cache(&to, self.plan.page_cache).map_err(wrong)?;
+        Ok(server)
+    }
+
+    /// A server, and the line of the plan before it.
+    fn behind_line(
+        &mut self,
+        link: Link,
+        (chain, program): (usize, usize),
+        record: &mut RunRecord,
+    ) -> Result<Serving, SetUp> {
+        let (server, at) = self.serve(chain, program)?;
+        if !link.is_limited() {
+            return Ok(Serving { _line: None, _server: server, at });
+        }
+        let line = Line::open(at, link).map_err(|error| RunError::io(Path::new("127.0.0.1"), error))?;
+        record.limits.push(link::said(&link));
+        Ok(Serving { at: line.at, _line: Some(line), _server: server })
+    }
+
+    /// The folder of a chain with index and coins, made by a program and kept until the plan is done.
+    fn prepare(&mut self, chain: usize, program: usize) -> Result<PathBuf, SetUp> {
+        if let Some(known) = self.prepared.get(&(chain, program)) {
+            return known.clone().map_err(SetUp::Failed);
+        }
+        let label = slug(&format!("{} {}", self.chains[chain].facts.label, self.plan.programs[program].label));
+        let folder = self.out.join("prepared").join(label);
+        let marker = folder.join("prepared.ok");
+        let made = if marker.is_file() { Ok(()) } else { self.make_prepared(chain, program, &folder)? };
+        if made.is_ok() {
+            fs::write(&marker, "").map_err(|error| RunError::io(&marker, error))?;
+        }
+        let known = made.map(|()| folder);
+        self.prepared.insert((chain, program), known.clone());
+        known.map_err(SetUp::Failed)
+    }
+
+    fn make_prepared(&mut self, chain: usize, program: usize, folder: &Path) -> Result<Result<(), String>, RunError> {
+        let (found, planned) = (&self.chains[chain], &self.plan.programs[program]);
+        self.progress.line(&format!(
+            "      {} makes index and coins of {} first, which is not timed",
+            planned.label, found.facts.label
+        ));
+        wipe(folder)?;
+        let to = net_dir(folder, found.network);
+        let what = if found.is_whole { What::All } else { What::Blocks };
+        copy::chain(&net_dir(&found.folder, found.network), &to, what).map_err(|error| RunError::io(&to, error))?;
+        if found.is_whole {
+            return Ok(Ok(()));
+        }
+        let settings = Settings { assumevalid: Some("tip".to_owned()), ..Settings::default() };
+        let work = Work { kind: WorkKind::Reindex, stopatheight: None, server: None, level: 0, blocks: 0, line: 0 };
+        let (exe, extra) = (&self.programs.exes[program], &planned.args);
+        let job = Job {
+            kind: planned.kind,
+            exe,
+            extra,
+            work: &work,
+            settings: &settings,
+            chain: found,
+            folder,
+            connect: None,
+            loaded: None,
+            driver: None,
+        };
+        let command = job.command();
+        let run = process::Job {
+            command: &command,
+            folder,
+            log: &job.log(),
+            limits: &Applied::default(),
+            profile: None,
+            timeout: Duration::from_secs_f64(self.plan.timeout_s),
+            sample: Duration::from_secs(1),
+            stop: self.stop,
+        };
+        let ended = process::run(&run, &mut |_, _| {}).map_err(|error| RunError::io(exe, error))?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(RunError::Stopped {
+                done: self.records.len(),
+                of: turns(self.plan).len(),
+                out: self.out.to_owned(),
+            });
+        }
+        if !ended.status.success() {
+            let lines = program::last_lines(&[&job.log(), &folder.join("stderr.txt")]);
+            let last = lines.last().cloned().unwrap_or_default();
+            return Ok(Err(format!("index and coins could not be made first: {}; {last}", ended.how())));
+        }
+        let there = program::coins_info(self.ffwd, folder, None, found.network, false);
+        Ok(there.map(|_| ()).map_err(|why| format!("index and coins could not be made first: {why}")))
+    }
+
+    /// What a load works on, made once and kept until the plan is done.
+    fn load_of(&mut self, chain: usize, program: usize, height: Option<u32>) -> Result<Prepared, SetUp> {
+        let height = height.unwrap_or(self.chains[chain].facts.height);
+        let key = (chain, program, height);
+        if let Some(known) = self.loads.get(&key) {
+            return known.clone().map_err(SetUp::Failed);
+        }
+        let (source, found) = (self.prepare(chain, program)?, &self.chains[chain]);
+        let (network, label) = (found.network, format!("{} load {program} {height}", found.facts.label));
+        let out = self.out.join("prepared").join(slug(&label));
+        wipe(&out)?;
+        fs::create_dir_all(&out).map_err(|error| RunError::io(&out, error))?;
+        let mut made = snapshot::dump(self.ffwd, &out, (&source, network, height));
+        if made.is_ok() {
+            let (server, at) = self.serve(chain, program)?;
+            made = snapshot::headers(self.ffwd, &out, network, at).and(made);
+            drop(server);
+        }
+        self.loads.insert(key, made.clone());
+        made.map_err(SetUp::Failed)
+    }
+
+    /// Starts a server of a chain and waits until it answers.
+    fn serve(&mut self, chain: usize, program: usize) -> Result<(Server, SocketAddr), SetUp> {
+        let folder = self.prepare(chain, program)?;
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let at = free.map_err(|error| RunError::io(Path::new("127.0.0.1"), error))?;
+        let exe = &self.programs.exes[program];
+        let kind = self.plan.programs[program].kind;
+        let command = program::server(kind, exe, &folder, self.chains[chain].network, at);
+        let mut server = Server::start(&command).map_err(|error| RunError::io(exe, error))?;
+        let start = Instant::now();
+        while TcpStream::connect_timeout(&at, Duration::from_millis(200)).is_err() {
+            if !server.is_running() || start.elapsed() > SERVER_STARTS {
+                let log = net_dir(&folder, self.chains[chain].network).join("debug.log");
+                let last = program::last_lines(&[&log]).pop().unwrap_or_default();
+                return Err(SetUp::Failed(format!("the server does not answer at {at}; {last}")));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok((server, at))
+    }
+}

@@ -1,0 +1,165 @@
+//! Where the processors are during a run: stacks sampled by `perf`, folded to one line a stack.
+//!
+//! A profiler is attached to the program once it runs, so that memory and time that are measured stay the program's own; what
+//! it costs the program is said in the notes. Which event can be sampled is tried before anything runs: cycles where the
+//! processor's counters may be used, else the clock.
+//! Absent on purpose: samply, whose files have no names of functions without its own server; and pictures, which `plot` makes.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use inferno::collapse::Collapse;
+use inferno::collapse::perf::{Folder, Options};
+use rustix::process::{Pid, Signal};
+
+/// Samples a second of each thread, not in step with anything.
+const HERTZ: &str = "197";
+
+/// Bytes of stack that are kept with a sample: frames are found in them afterwards, for optimised code keeps no frame pointers.
+const STACK: &str = "dwarf,16384";
+
+/// What is tried, in this order.
+const EVENTS: [&str; 2] = ["cycles:u", "cpu-clock:u"];
+
+/// What keeps a processor busy while it is tried whether that is seen.
+const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
+
+/// How long a profiler may take to write its last samples.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// A `perf` that works here.
+#[derive(Clone, Debug)]
+pub(super) struct Profiler {
+    event: &'static str,
+}
+
+impl Profiler {
+    /// Tries what this system allows, with files in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// In words: everything that was tried, and what came of it.
+    pub(super) fn find(folder: &Path) -> Result<Profiler, String> {
+        let data = folder.join(format!("ffwd-perf-tried-{}.data", std::process::id()));
+        let mut tried = Vec::new();
+        for event in EVENTS {
+            let works = works(event, &data);
+            let _ = std::fs::remove_file(&data);
+            match works {
+                Ok(()) => return Ok(Profiler { event }),
+                Err(why) => tried.push(format!("perf record -e {event}: {why}")),
+            }
+        }
+        Err(format!(
+            "no profiler works here: {}; perf comes with linux-perf, and kernel.perf_event_paranoid of 2 or less allows it",
+            tried.join("; ")
+        ))
+    }
+
+    /// What is said of runs that are profiled.
+    pub(super) fn said(&self) -> String {
+        format!("Profiled by perf, {} at {HERTZ} Hz: times of these runs are for no record.", self.event)
+    }
+
+    /// Samples the threads of a process, those that it starts later too, into `data`.
+    pub(super) fn attach(&self, pid: u32, data: &Path) -> io::Result<Attached> {
+        let pid = pid.to_string();
+        let mut perf = Command::new("perf");
+        perf.args(["record", "-q", "-e", self.event, "-F", HERTZ, "--call-graph", STACK, "-p", &pid, "-o"]).arg(data);
+        perf.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(Attached)
+    }
+}
+
+/// Whether an event gives samples.
+fn works(event: &str, data: &Path) -> Result<(), String> {
+    let mut record = Command::new("perf");
+    record.args(["record", "-q", "-e", event, "-F", "997", "--call-graph", STACK, "-o"]).arg(data);
+    let output = record.args(["--", "sh", "-c", BUSY]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("it does not start: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing said");
+        return Err(format!("{}: {}", output.status, line.trim()));
+    }
+    match script(data, |lines| io::read_to_string(lines).map(|text| text.lines().count())) {
+        Ok(0) => Err("no samples of a busy program".to_owned()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A profiler at work; ends when dropped.
+#[derive(Debug)]
+pub(super) struct Attached(Child);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // It ends by itself with the program; where it does not, it is asked to.
+        let start = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) {
+            let signal = if start.elapsed() > GRACE { Signal::KILL } else { Signal::INT };
+            if start.elapsed() > Duration::from_secs(2) {
+                let _ = rustix::process::kill_process(Pid::from_child(&self.0), signal); // Ended meanwhile: as wanted.
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// What `perf script` says of `data`.
+fn script<T>(data: &Path, read: impl FnOnce(BufReader<std::process::ChildStdout>) -> io::Result<T>) -> io::Result<T> {
+    let mut perf = Command::new("perf");
+    perf.args(["script", "--no-inline", "-i"]).arg(data);
+    let mut child = perf.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let lines = BufReader::new(child.stdout.take().expect("it is piped"));
+    let result = read(lines);
+    let status = child.wait()?;
+    if status.success() { result } else { Err(io::Error::other(format!("perf script: {status}"))) }
+}
+
+/// Folds the samples in `data`: `thread;main;f;g 17` for 17 samples in g; `data` is removed.
+///
+/// # Errors
+///
+/// No samples, or what the system says.
+pub(super) fn fold(data: &Path, to: &Path) -> io::Result<()> {
+    let mut options = Options::default();
+    options.nthreads = 1;
+    let mut out = BufWriter::new(File::create(to)?);
+    script(data, |lines| Folder::from(options).collapse(lines, &mut out))?;
+    std::fs::remove_file(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::STACKS_FILE;
+
+    /// Where perf works, a busy process leaves stacks; where it does not, what was tried is said.
+    #[test]
+    fn profiler_samples_or_says_what_was_tried() {
+        let scratch = tempfile::tempdir().unwrap();
+        let profiler = match Profiler::find(scratch.path()) {
+            Ok(profiler) => profiler,
+            Err(why) => {
+                assert!(EVENTS.iter().all(|event| why.contains(event)), "{why}");
+                return println!("skipped: {why}");
+            }
+        };
+        let busy = format!("{BUSY}; {BUSY}; {BUSY}");
+        let mut child = Command::new("sh").args(["-c", &busy]).spawn().unwrap();
+        let (data, stacks) = (scratch.path().join("perf.data"), scratch.path().join(STACKS_FILE));
+        drop(profiler.attach(child.id(), &data).unwrap());
+        child.wait().unwrap();
+        // Of a program that ended before the profiler was there nothing is left.
+        if fold(&data, &stacks).is_ok() {
+            let text = std::fs::read_to_string(&stacks).unwrap();
+            assert!(text.lines().all(|line| line.starts_with("sh;") || line.starts_with("sh ")), "{text}");
+            assert!(!data.exists());
+        }
+        assert!(fold(&scratch.path().join("absent"), &stacks).is_err());
+    }
+}
