@@ -174,6 +174,7 @@ mod tests {
 
     /// Each kind of lanes that this processor has, and the one that is taken.
     fn kinds() -> Vec<(&'static str, Make)> {
+        #[allow(unused_mut, reason = "other processors have no more")]
         let mut kinds: Vec<(&'static str, Make)> = vec![("taken", Accumulator::new)];
         #[cfg(target_arch = "x86_64")]
         for (kind, make) in [

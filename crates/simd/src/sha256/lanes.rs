@@ -9,6 +9,8 @@ use crate::ideas::Idea;
 use super::Pieces;
 use super::engine::{self, Engine, Job, block_count, bytes_of, drive};
 use super::reference::{Portable, Reference};
+#[cfg(target_arch = "aarch64")]
+use super::{armsha::ArmSha, neon::Neon};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512, avx512x2::Avx512x2, shani::ShaNi};
 
@@ -35,6 +37,12 @@ enum Kind {
     Avx512,
     /// AVX-512 F and BW, two vectors side by side: 32 messages at a time.
     Avx512x2,
+    /// NEON, four messages at a time.
+    Neon,
+    /// ARM's SHA instructions, one message after the other.
+    ArmSha1,
+    /// ARM's SHA instructions, three messages at a time.
+    ArmSha3,
 }
 
 /// An engine's functions, and when to use it.
@@ -142,8 +150,13 @@ impl Lanes {
             Kind::Avx512 => alone::<Avx512, 16>(),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512x2 => alone::<Avx512x2, 32>(),
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => None,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => alone::<Neon, 4>(),
+            #[cfg(target_arch = "aarch64")]
+            Kind::ArmSha1 => alone::<ArmSha<1>, 1>(),
+            #[cfg(target_arch = "aarch64")]
+            Kind::ArmSha3 => alone::<ArmSha<3>, 3>(),
+            _ => None, // Another processor's.
         }
     }
 
@@ -158,14 +171,27 @@ impl Lanes {
             Kind::Avx2 => "AVX2, 8 lanes",
             Kind::Avx512 => "AVX-512, 16 lanes",
             Kind::Avx512x2 => "AVX-512, two times 16 lanes",
+            Kind::Neon => "NEON, 4 lanes",
+            Kind::ArmSha1 => "ARM's SHA instructions, one stream",
+            Kind::ArmSha3 => "ARM's SHA instructions, three streams",
         }
     }
 }
 
 impl Kind {
     /// All that are compiled, the reference first.
-    const ALL: [Kind; 7] =
-        [Kind::Reference, Kind::Portable, Kind::ShaNi1, Kind::ShaNi3, Kind::Avx2, Kind::Avx512, Kind::Avx512x2];
+    const ALL: [Kind; 10] = [
+        Kind::Reference,
+        Kind::Portable,
+        Kind::ShaNi1,
+        Kind::ShaNi3,
+        Kind::Avx2,
+        Kind::Avx512,
+        Kind::Avx512x2,
+        Kind::Neon,
+        Kind::ArmSha1,
+        Kind::ArmSha3,
+    ];
 
     /// The processors that may run it; SHA-NI is younger than AVX2.
     fn cpu(self) -> Cpu {
@@ -173,6 +199,7 @@ impl Kind {
             Kind::Reference | Kind::Portable => Cpu::Plain,
             Kind::ShaNi1 | Kind::ShaNi3 | Kind::Avx2 => Cpu::Avx2,
             Kind::Avx512 | Kind::Avx512x2 => Cpu::Avx512,
+            Kind::Neon | Kind::ArmSha1 | Kind::ArmSha3 => Cpu::Neon,
         }
     }
 }
@@ -190,7 +217,9 @@ pub(super) fn best() -> &'static Kernel {
         if !Idea::HashLanes.is_on() {
             return alone::<Portable, 1>().expect("portable code runs everywhere");
         }
-        let kinds: Vec<Kind> = Lanes::allowed().into_iter().map(|lanes| lanes.0).collect();
+        let mut kinds: Vec<Kind> = Lanes::allowed().into_iter().map(|lanes| lanes.0).collect();
+        // Not measured: only where they are asked for.
+        kinds.retain(|kind| kind.cpu() != Cpu::Neon || cpu::chosen() == Cpu::Neon);
         chain(&kinds)
     })
 }
@@ -215,7 +244,20 @@ fn chain(allowed: &[Kind]) -> Kernel {
     Kernel { steps: steps.into_iter().flatten().collect() }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+/// As above, by what the instructions promise: none of it was measured.
+#[cfg(target_arch = "aarch64")]
+fn chain(allowed: &[Kind]) -> Kernel {
+    let mut steps = Vec::new();
+    if allowed.contains(&Kind::ArmSha3) {
+        steps.push(step::<ArmSha<3>, 3>(2));
+    } else if allowed.contains(&Kind::Neon) {
+        steps.push(step::<Neon, 4>(3));
+    }
+    steps.push(step::<Portable, 1>(1));
+    Kernel { steps: steps.into_iter().flatten().collect() }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn chain(_: &[Kind]) -> Kernel {
     Kernel { steps: step::<Portable, 1>(1).into_iter().collect() }
 }
@@ -319,6 +361,7 @@ mod tests {
                 &[Kind::ShaNi3],
                 &[Kind::Avx2, Kind::ShaNi3],
                 &[Kind::Avx2, Kind::Avx512],
+                &[Kind::Neon],
                 &Kind::ALL,
             ] {
                 let chain = chain(allowed);

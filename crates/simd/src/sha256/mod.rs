@@ -7,6 +7,8 @@
 //!
 //! Absent on purpose: constant time (nothing here is secret), other hashes, threads.
 
+#[cfg(target_arch = "aarch64")]
+mod armsha;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -15,11 +17,13 @@ mod avx512;
 mod avx512x2;
 mod engine;
 mod lanes;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod reference;
 #[cfg(target_arch = "x86_64")]
 mod shani;
 mod stage;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
 
 use sha2::Digest;

@@ -92,7 +92,7 @@ const PADDING_64: [u32; 16] = {
 };
 
 /// Schedule plus round constants of [`PADDING_64`]: nothing in that block depends on the message.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) const PADDING_64_ROUNDS: [u32; 64] = {
     let mut rounds = schedule(PADDING_64);
     let mut t = 0;
