@@ -1,5 +1,5 @@
-//! Limits for a program: memory and disk rate through a cgroup (version 2, or 1 where the system has that), processors through
-//! its affinity. What the system does not allow is said, and the run is made without it.
+//! Limits for a program: memory, processor time, disk rate and operations through cgroups (version 2, or 1 where the system has
+//! that), processors through its affinity. What the system does not allow is said, and the run is made without it.
 //!
 //! Absent on purpose: privileges. Where a cgroup may not be made, the results say so.
 
@@ -13,6 +13,8 @@ use super::plan::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";
 const MIB: u64 = 1 << 20;
+/// The system's default for both versions of cgroups.
+const CPU_PERIOD_US: u64 = 100_000;
 
 /// The limits in force for one run. Its cgroups are removed when it is dropped.
 #[derive(Debug, Default)]
@@ -35,15 +37,27 @@ impl Applied {
             applied.put(&format!("memory {mib} MiB"), &files, &[bytes.to_string(), bytes.to_string()]);
             applied.forbid_swap(bytes);
         }
-        for (rate, word, v2, v1) in [
-            (limits.read_mib_per_s, "reading", "rbps", "blkio.throttle.read_bps_device"),
-            (limits.write_mib_per_s, "writing", "wbps", "blkio.throttle.write_bps_device"),
+        if let Some(percent) = limits.cpu_percent {
+            // Microseconds of processor time in each period of them.
+            let (quota, period) = (percent * CPU_PERIOD_US / 100, CPU_PERIOD_US);
+            let files = [("cpu", "cpu.max"), ("cpu", "cpu.cfs_quota_us")];
+            applied.put(
+                &format!("processor time {percent} %"),
+                &files,
+                &[format!("{quota} {period}"), quota.to_string()],
+            );
+        }
+        for (rate, unit, what, v2, v1) in [
+            (limits.read_mib_per_s, MIB, "reading at MiB/s", "rbps", "blkio.throttle.read_bps_device"),
+            (limits.write_mib_per_s, MIB, "writing at MiB/s", "wbps", "blkio.throttle.write_bps_device"),
+            (limits.reads_per_s, 1, "reads a second", "riops", "blkio.throttle.read_iops_device"),
+            (limits.writes_per_s, 1, "writes a second", "wiops", "blkio.throttle.write_iops_device"),
         ] {
             let Some(rate) = rate else { continue };
-            let what = format!("{word} {rate} MiB/s");
+            let what = format!("{what}: {rate}");
             match device(folder) {
                 Some(device) => {
-                    let values = [format!("{device} {v2}={}", rate * MIB), format!("{device} {}", rate * MIB)];
+                    let values = [format!("{device} {v2}={}", rate * unit), format!("{device} {}", rate * unit)];
                     applied.put(&what, &[("io", "io.max"), ("blkio", v1)], &values);
                 }
                 None => applied.said.push(format!("{what}: not limited, {} is on no block device", folder.display())),
@@ -216,10 +230,13 @@ mod tests {
             cpus: Some(vec![0]),
             read_mib_per_s: Some(50),
             write_mib_per_s: Some(50),
+            reads_per_s: Some(1500),
+            writes_per_s: Some(1500),
+            cpu_percent: Some(50),
             ..Limits::default()
         };
         let applied = Applied::new(&limits, Path::new("."));
-        assert_eq!(applied.said.len(), 4, "{:?}", applied.said);
+        assert_eq!(applied.said.len(), 7, "{:?}", applied.said);
         for said in &applied.said {
             assert!(
                 said.ends_with("by a cgroup") || said.contains("not limited, ") || said.starts_with("processors "),

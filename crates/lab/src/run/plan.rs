@@ -179,6 +179,10 @@ pub(super) struct Limits {
     pub(super) cpus: Option<Vec<usize>>,
     pub(super) read_mib_per_s: Option<u64>,
     pub(super) write_mib_per_s: Option<u64>,
+    pub(super) reads_per_s: Option<u64>,
+    pub(super) writes_per_s: Option<u64>,
+    /// Processor time in percent of one processor's.
+    pub(super) cpu_percent: Option<u64>,
     /// Of the line between a sync and its server.
     pub(super) link: Link,
     /// From and to which memory in MiB the least is sought with which a work ends.
