@@ -33,6 +33,7 @@ mod owned;
 mod report;
 mod scripts;
 mod sets;
+mod signatures;
 mod siphash;
 mod sizes;
 mod streams;
@@ -156,7 +157,7 @@ struct Experiment {
 }
 
 /// In the order of the list that they were asked for in.
-const EXPERIMENTS: [Experiment; 19] = [
+const EXPERIMENTS: [Experiment; 20] = [
     block_io::EXPERIMENT,
     undo::EXPERIMENT,
     obfuscation::EXPERIMENT,
@@ -172,6 +173,7 @@ const EXPERIMENTS: [Experiment; 19] = [
     zeroing::EXPERIMENT,
     header_hash::EXPERIMENT,
     hashes::EXPERIMENT,
+    signatures::EXPERIMENT,
     look_up::EXPERIMENT,
     block::EXPERIMENT,
     messages::EXPERIMENT,

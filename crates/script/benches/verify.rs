@@ -21,9 +21,10 @@ mod wallet;
 use primitives::{Tables, Transaction};
 use script::verify::verify_by_interpreter;
 use script::{
-    Batch, Checker, Deferred, Flags, Immediate, Lanes, OneByOne, Precomputed, Scratch, SpentOutput, lanes, verify,
-    verify_all,
+    Batch, Check, Checker, Deferred, Flags, Immediate, Lanes, OneByOne, Precomputed, Scratch, SpentOutput, lanes,
+    verify, verify_all,
 };
+use secp256k1::{Keypair, schnorr};
 use std::hint::black_box;
 use testkit::{Bench, Per};
 use wallet::{Kind, Spending, spending};
@@ -32,7 +33,33 @@ fn main() {
     let bench = Bench::from_args();
     templates(&bench);
     many_inputs(&bench);
+    sums(&bench);
     blocks(&bench);
+}
+
+/// Work: Schnorr signatures by keys of their own, by each kind of lanes: each by its own, and all by one sum. Checked: all
+/// hold.
+fn sums(bench: &Bench) {
+    for count in [16, 32, 64, 128, 256, 512, 1024] {
+        let checks: Vec<Check> = (0..bench.size(20, count))
+            .map(|number| {
+                // Keys in steps of one another would make equal sums.
+                let secret = simd::sha256::sha256(&(number as u64).to_le_bytes());
+                let pair = Keypair::from_secret_bytes(secret).unwrap();
+                let signature = schnorr::sign_no_aux_rand(&secret, &pair).to_byte_array();
+                Check::Schnorr { signature, key: pair.x_only_public_key().0.to_byte_array(), sighash: secret }
+            })
+            .collect();
+        for lanes in Lanes::available().into_iter().filter(|lanes| lanes.is_fast()) {
+            let per = Per::of(checks.len(), "signature");
+            bench.time(&format!("Schnorr sum {count} {} each", lanes.name()), per, || {
+                assert!(lanes.prove_each(black_box(&checks)).iter().all(|&proven| proven));
+            });
+            bench.time(&format!("Schnorr sum {count} {} sum", lanes.name()), per, || {
+                assert!(lanes.hold_by_sum(black_box(&checks)));
+            });
+        }
+    }
 }
 
 /// The four rows of a set of spendings.

@@ -2,6 +2,9 @@
 //!
 //! The lanes prove what holds, and say nothing about the rest: for that the script runs again, with libsecp256k1.
 //!
+//! Many Schnorr signatures and tweaks are first tried all at once, by one sum with random coefficients; where that does not
+//! come out, each is tried by its own.
+//!
 //! Absent on purpose: keys in forms that are rare (hybrid ones). They are not proven.
 
 use crate::check::{Batch, Check, KeyBytes, OneByOne};
@@ -12,6 +15,13 @@ use std::sync::LazyLock;
 
 /// Claims that are made at a time: their lists stay small, whatever a script asks for.
 const CLAIMS_MAX: usize = 1024;
+
+/// What makes the coefficients of sums, and what no block can know; nothing where the system gives no random numbers:
+/// each check is then proven by its own.
+static SECRET: LazyLock<Option<[u8; 32]>> = LazyLock::new(|| {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).ok().map(|()| secret)
+});
 
 /// The lanes that [`best`] takes.
 static BEST: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
@@ -61,15 +71,56 @@ impl Lanes {
 
     /// Which checks the lanes prove, however few they are.
     pub fn prove(self, checks: &[Check]) -> Vec<bool> {
+        self.prove_with(checks, |lanes, claims| lanes.prove_claims(claims))
+    }
+
+    /// Whether they are faster than libsecp256k1.
+    #[doc(hidden)]
+    pub fn is_fast(self) -> bool {
+        self.0.cpu() != simd::cpu::Cpu::Plain
+    }
+
+    /// Whether one sum proves all of the checks, none of which is ECDSA.
+    #[doc(hidden)]
+    pub fn hold_by_sum(self, checks: &[Check]) -> bool {
+        let claims: Vec<Claim> = checks.iter().filter_map(claim).collect();
+        claims.len() == checks.len() && SECRET.is_some_and(|secret| self.0.prove_together(&claims, &secret))
+    }
+
+    /// As [`Lanes::prove`], each check by its own: what that is measured and tested beside.
+    #[doc(hidden)]
+    pub fn prove_each(self, checks: &[Check]) -> Vec<bool> {
+        self.prove_with(checks, |lanes, claims| lanes.0.prove(claims))
+    }
+
+    fn prove_with(self, checks: &[Check], prove: impl Fn(Lanes, &[Claim]) -> Vec<bool>) -> Vec<bool> {
         let mut proven = Vec::with_capacity(checks.len());
         for checks in checks.chunks(CLAIMS_MAX) {
             let claims: Vec<Option<Claim>> = checks.iter().map(claim).collect();
             let taken: Vec<Claim> = claims.iter().flatten().copied().collect();
-            let mut answers = self.0.prove(&taken).into_iter();
+            let mut answers = prove(self, &taken).into_iter();
             proven
                 .extend(claims.iter().map(|claim| claim.is_some() && answers.next().expect("an answer to each claim")));
         }
         proven
+    }
+
+    /// Which claims are proven: those that are sums of points all at once, if that comes out.
+    fn prove_claims(self, claims: &[Claim]) -> Vec<bool> {
+        let is_ecdsa = |claim: &Claim| matches!(claim, Claim::Ecdsa { .. });
+        let (ecdsa, sums): (Vec<Claim>, Vec<Claim>) = claims.iter().partition(|claim| is_ecdsa(claim));
+        if !self.hold_together(&sums) {
+            return self.0.prove(claims);
+        }
+        let mut answers = self.0.prove(&ecdsa).into_iter();
+        claims.iter().map(|claim| !is_ecdsa(claim) || answers.next().expect("an answer to each claim")).collect()
+    }
+
+    /// Whether all hold, and they are enough to ask for that.
+    fn hold_together(self, claims: &[Claim]) -> bool {
+        claims.len() >= self.0.together_min()
+            && Idea::SignatureSums.is_on()
+            && SECRET.is_some_and(|secret| self.0.prove_together(claims, &secret))
     }
 }
 

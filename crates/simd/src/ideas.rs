@@ -27,6 +27,8 @@ pub enum Idea {
     HashLanes,
     /// Signatures are proven in vector lanes. Without: one at a time, by libsecp256k1.
     SignatureLanes,
+    /// Schnorr signatures and tweaks are proven by one sum for many of them. Without: each by its own, in the same lanes.
+    SignatureSums,
     /// Several blocks are in flight. Without: one is connected before the next one begins.
     LookAhead,
     /// Blocks go on while a generation is written. Without: they wait until it is durable.
@@ -35,7 +37,7 @@ pub enum Idea {
 
 impl Idea {
     /// All of them, from the disk up.
-    pub const ALL: [Idea; 11] = [
+    pub const ALL: [Idea; 12] = [
         Idea::BulkReads,
         Idea::WideXor,
         Idea::HashLanes,
@@ -45,6 +47,7 @@ impl Idea {
         Idea::BatchLookUps,
         Idea::SortedRuns,
         Idea::SignatureLanes,
+        Idea::SignatureSums,
         Idea::LookAhead,
         Idea::BackgroundCommits,
     ];
@@ -62,6 +65,7 @@ impl Idea {
             Idea::HugePages => "huge-pages",
             Idea::HashLanes => "hash-lanes",
             Idea::SignatureLanes => "signature-lanes",
+            Idea::SignatureSums => "signature-sums",
             Idea::LookAhead => "look-ahead",
             Idea::BackgroundCommits => "background-commits",
         }

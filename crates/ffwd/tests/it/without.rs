@@ -5,7 +5,7 @@ use crate::run::run;
 use serde_json::json;
 use std::fs;
 
-const IDEAS: [&str; 11] = [
+const IDEAS: [&str; 12] = [
     "bulk-reads",
     "wide-xor",
     "hash-lanes",
@@ -15,6 +15,7 @@ const IDEAS: [&str; 11] = [
     "batch-look-ups",
     "sorted-runs",
     "signature-lanes",
+    "signature-sums",
     "look-ahead",
     "background-commits",
 ];

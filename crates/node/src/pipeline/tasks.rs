@@ -12,11 +12,14 @@ use crate::stats::Stage;
 use coins::{SHARD_GROUPS, ShardGroup};
 use consensus::BlockError;
 use primitives::{CoinKey, MedianTime};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Inputs whose scripts one task checks: some milliseconds of signatures.
-const SCRIPTS_PER_TASK: usize = 256;
+/// The fewest inputs whose scripts one task checks, where there are workers for more tasks: a millisecond of signatures.
+const SCRIPTS_PER_TASK_MIN: usize = 256;
+/// The most: Schnorr signatures that are checked together take less time each the more they are, up to about as many.
+const SCRIPTS_PER_TASK_MAX: usize = 1024;
 /// Blocks that one worker applies in a shard group before other work may go first.
 const GROUP_BLOCKS_MAX: usize = 8;
 
@@ -173,7 +176,7 @@ impl Pipeline<'_> {
         let chunks = result.map(|judged| {
             let inputs = if flight.context().scripts().is_some() { judged.inputs() } else { 0 };
             flight.set_judged(judged);
-            inputs.div_ceil(SCRIPTS_PER_TASK)
+            script_tasks(inputs, self.settings.par)
         });
         let ready = self.scheduler().judged(seq, chunks, now);
         // One goes to this worker.
@@ -196,7 +199,8 @@ impl Pipeline<'_> {
     }
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {
-        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, chunk));
+        let inputs = inputs_of_task(flight.judged().inputs(), self.settings.par, chunk);
+        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, inputs));
         let result = result.map(|inputs| self.stats.add_scripts(inputs));
         self.scheduler().scripts_done(seq, result, now);
     }
@@ -230,12 +234,52 @@ impl Pipeline<'_> {
     }
 }
 
-/// Runs the scripts of a chunk of a block's inputs, and returns their number.
-fn scripts_of(flight: &Flight, chunk: usize) -> Result<usize, BlockError> {
+/// Tasks that check the scripts of a block: one for each worker, as far as they have enough to do and not too much.
+fn script_tasks(inputs: usize, workers: usize) -> usize {
+    inputs.div_ceil(inputs.div_ceil(workers.max(1)).clamp(SCRIPTS_PER_TASK_MIN, SCRIPTS_PER_TASK_MAX))
+}
+
+/// The inputs of one of them; all have as many, or one less.
+fn inputs_of_task(inputs: usize, workers: usize, task: usize) -> Range<usize> {
+    let tasks = script_tasks(inputs, workers);
+    inputs * task / tasks..inputs * (task + 1) / tasks
+}
+
+/// Runs the scripts of some of a block's inputs, and returns their number.
+fn scripts_of(flight: &Flight, inputs: Range<usize>) -> Result<usize, BlockError> {
     let judged = flight.judged();
     let flags = flight.context().scripts().expect("there are such tasks only where scripts run");
-    let first = chunk * SCRIPTS_PER_TASK;
-    let inputs = first..judged.inputs().min(first + SCRIPTS_PER_TASK);
     let (count, block) = (inputs.len(), (&**flight.prepared(), &flight.block()));
     scratch::with_scripts(|scratch| stages::scripts(flags, block, judged, inputs, scratch)).map(|()| count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_cover_all_inputs_once() {
+        for (inputs, workers, want) in [
+            (0, 2, 0),
+            (1, 2, 1),
+            (256, 8, 1),
+            (257, 8, 2),
+            (1000, 1, 1),
+            (1025, 1, 2),
+            (7000, 2, 7),
+            (7000, 16, 16),
+            (7000, 64, 28),
+            (7000, 0, 7),
+        ] {
+            let tasks = script_tasks(inputs, workers);
+            assert_eq!(tasks, want, "{inputs} inputs, {workers} workers");
+            let mut next = 0;
+            for task in 0..tasks {
+                let part = inputs_of_task(inputs, workers, task);
+                assert!(part.start == next && !part.is_empty() && part.len() <= SCRIPTS_PER_TASK_MAX, "{part:?}");
+                next = part.end;
+            }
+            assert_eq!(next, inputs);
+        }
+    }
 }

@@ -225,8 +225,60 @@ fn compare(lanes: Lanes, checks: &[Check]) -> (usize, usize) {
     for ((check, &proven), &holds) in checks.iter().zip(&proven).zip(&holds) {
         assert!(holds || !proven, "proven, and does not hold: {check:?}");
     }
+    // All that are no ECDSA by one sum, and the first half of them: the sum is of no false one.
+    let kept = |(check, _): &(&Check, &bool)| !matches!(check, Check::Ecdsa { .. });
+    let (sums, hold): (Vec<Check>, Vec<bool>) = checks.iter().zip(&holds).filter(kept).unzip();
+    for end in [sums.len(), sums.len() / 2] {
+        let all = hold[..end].iter().all(|&holds| holds);
+        assert!(all || !lanes.hold_by_sum(&sums[..end]), "proven by one sum, and not all hold: {:?}", &sums[..end]);
+    }
     let count = |holds: &[bool]| holds.iter().filter(|&&holds| holds).count();
     (count(&holds), count(&holds) - count(&proven))
+}
+
+/// A random check that holds, and that one sum can prove with others.
+fn good_sum(rng: &mut Rng) -> Check {
+    loop {
+        let check = good(rng);
+        if !matches!(check, Check::Ecdsa { .. }) {
+            return check;
+        }
+    }
+}
+
+/// Schnorr signatures and tweaks by one sum: as many as a sum is worth it and more, with one that is bad at every place.
+#[test]
+fn one_bad_check_is_told_from_all_others() {
+    lanes_of_this_machine().into_iter().for_each(one_bad_check_is_told_from_all_others_in);
+}
+
+fn one_bad_check_is_told_from_all_others_in(lanes: Lanes) {
+    let mut rng = Rng::new(18);
+    let mut checks: Vec<Check> = (0..if testkit::is_slow() { 1100 } else { 150 }).map(|_| good_sum(&mut rng)).collect();
+    assert!(lanes.hold_by_sum(&checks), "{}", lanes.name());
+    assert_eq!(lanes.prove(&checks), vec![true; checks.len()]);
+    for bad in 0..checks.len() {
+        let good = checks[bad];
+        while checks[bad].holds() {
+            change(&mut checks[bad], &mut rng);
+        }
+        assert!(!lanes.hold_by_sum(&checks), "check {bad} is bad: {:?}", checks[bad]);
+        if bad % 16 == 0 {
+            let want: Vec<bool> = (0..checks.len()).map(|at| at != bad).collect();
+            assert_eq!(lanes.prove(&checks), want, "check {bad} is bad");
+        }
+        checks[bad] = good;
+    }
+    // With others between them, of which one is bad.
+    let mut mixed: Vec<Check> = (0..300).map(|_| good(&mut rng)).collect();
+    for bad in 0..4 {
+        let want: Vec<bool> = mixed.iter().map(Check::holds).collect();
+        assert_eq!(want.iter().filter(|holds| !**holds).count(), bad);
+        assert_eq!(lanes.prove(&mixed), want);
+        while mixed[bad * 50].holds() {
+            change(&mut mixed[bad * 50], &mut rng);
+        }
+    }
 }
 
 /// Compares `count` checks and more, half of them good, the others changed in two of three cases; says how many, and how
@@ -253,15 +305,16 @@ fn random_checks(lanes: Lanes, seed: u64, count: usize) -> (usize, usize) {
 }
 
 /// Chance does not meet what the lanes leave out: every good check is proven. With SLOW=1, half a million checks of each
-/// kind of lanes, or as many as `CHECKS` says, on all processors.
+/// kind of lanes, or as many as `CHECKS` says, on all processors; each thread has a seed of its own, `SEED` the first.
 #[test]
 fn lanes_agree_on_random_checks() {
     let named = std::env::var("CHECKS").ok().map(|text| text.parse().expect("CHECKS is a number"));
     let count: usize = if testkit::is_slow() { named.unwrap_or(520_000) } else { 600 };
     let threads = if testkit::is_slow() { std::thread::available_parallelism().unwrap().get() } else { 1 };
+    let seed: u64 = std::env::var("SEED").map_or(11, |text| text.parse().expect("SEED is a number"));
     for lanes in lanes_of_this_machine() {
         let (all, good_ones) = std::thread::scope(|scope| {
-            let part = |thread| scope.spawn(move || random_checks(lanes, 11 + thread as u64, count / threads));
+            let part = |thread| scope.spawn(move || random_checks(lanes, seed + thread as u64, count / threads));
             let parts: Vec<_> = (0..threads).map(part).collect();
             let sums = parts.into_iter().map(|part| part.join().expect("a thread that compares"));
             sums.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))

@@ -101,7 +101,7 @@ fn window_bits(window: usize, bits: usize, total: usize) -> usize {
 }
 
 /// The `count` bits from bit `first` on.
-fn window_of(words: &[u64; 3], first: usize, count: usize) -> u64 {
+pub(super) fn window_of(words: &[u64; 3], first: usize, count: usize) -> u64 {
     let (word, shift) = (first / 64, first % 64);
     let above = if shift == 0 || word == 2 { 0 } else { words[word + 1] << (64 - shift) };
     (words[word] >> shift | above) & ((1 << count) - 1)
@@ -115,11 +115,20 @@ fn base_bits(scalar: Scalar) -> [u64; 4] {
 
 /// The two times [`KEY_SCALAR_BITS`] bits that stand for a scalar.
 fn key_bits(scalar: Scalar) -> [[u64; 3]; 2] {
+    short_bits::<KEY_SCALAR_BITS>(scalar)
+}
+
+/// The two times `BITS` bits that stand for a scalar, 129 or more.
+///
+/// 129 are enough: r1 and r2 lie within half of |a1| + |a2| and |b1| + |b2| of zero, and one for the rounding, which is
+/// below 0.64 * 2^128.
+pub(super) fn short_bits<const BITS: usize>(scalar: Scalar) -> [[u64; 3]; 2] {
+    const { assert!(BITS > 128 && BITS <= 192) };
     split((scalar - Scalar::ONE - LAMBDA).half()).map(|mut short| {
-        let at = KEY_SCALAR_BITS - 1;
+        let at = BITS - 1;
         // Below zero or not, adding 2^(l-1) makes l bits without a sign of it: the words above wrap.
         short[at / 64] = short[at / 64].wrapping_add(1 << (at % 64));
-        assert!(short[2] >> (KEY_SCALAR_BITS - 128) == 0, "short scalars have 129 bits");
+        assert!(short[2] >> (BITS - 128) == 0, "short scalars have a sign and 128 bits");
         short
     })
 }

@@ -369,6 +369,34 @@ impl<V: Vector> Fe<V> {
         ])
     }
 
+    /// Words of the same numbers, below 2^256 and not always below the prime; vector `i` holds the lanes' word `i`.
+    #[inline(always)]
+    pub(super) fn to_words(self) -> [V; 4] {
+        let t = self.below_2_256();
+        [
+            t[0].or(t[1].up::<52>()),
+            t[1].down::<12>().or(t[2].up::<40>()),
+            t[2].down::<24>().or(t[3].up::<28>()),
+            t[3].down::<36>().or(t[4].up::<16>()),
+        ]
+    }
+
+    /// Limbs of the same numbers, below 2^256 and not always below the prime.
+    #[inline(always)]
+    fn below_2_256(self) -> [V; 5] {
+        // Below 2^258: at most three times 2^256 are folded, which leaves less than 2^256 + 3 C. Where that is not below
+        // 2^256 it is less than 3 C above, and once more leaves less than 4 C: limb 0 alone.
+        let mut t = self.0;
+        let like = t[0];
+        t[0] = t[0].plus_c_times(t[4].down::<48>());
+        t[4] = t[4].and(like.splat(TOP));
+        t = carry_up(t);
+        t[0] = t[0].plus_c_times(t[4].down::<48>());
+        t[4] = t[4].and(like.splat(TOP));
+        debug_assert!(Fe(t).is_valid() && within(t[4], 0, TOP.cast_signed()));
+        t
+    }
+
     /// One number of 256 bits a lane.
     #[inline(always)]
     pub(super) fn from_lanes(like: V, numbers: &[[u64; 4]; LANES_MAX]) -> Fe<V> {

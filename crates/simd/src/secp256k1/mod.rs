@@ -13,6 +13,11 @@
 //! - `field`, `power`: the field in lanes. `point`: doubling and adding. `digits`: scalars, cut into odd digits.
 //! - `tables`: the generator's multiples. `ladder`: the sum. `batch`: from claims to questions and back.
 //!
+//! Schnorr signatures and tweaks can be proven by one sum for all of them instead ([`Lanes::prove_together`]):
+//!
+//! - `together`: from claims to multiples of points, with random coefficients. `buckets`: whether their sum is zero.
+//!   `pairs`: sums of two points, a list of them at a time.
+//!
 //! Absent on purpose: constant time (nothing here is secret), signing, hashing, encodings, and what a claim is for.
 
 #[cfg(target_arch = "x86_64")]
@@ -20,11 +25,13 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod batch;
+mod buckets;
 mod digits;
 mod field;
 mod ladder;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod pairs;
 mod point;
 mod portable;
 mod power;
@@ -32,6 +39,7 @@ mod reference;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod together;
 mod vector;
 
 use crate::cpu::{self, Cpu};
@@ -205,6 +213,34 @@ impl Lanes {
             Kind::Avx512 => prove_in::<avx512::Avx512>(claims),
         }
     }
+
+    /// The fewest claims for which [`Lanes::prove_together`] takes less time than [`Lanes::prove`]: measured with AVX-512
+    /// (1.1 times as fast with 128 claims, 0.9 times with 64) and AVX2 (1.1 times with 64).
+    #[must_use]
+    pub fn together_min(self) -> usize {
+        if self.width() >= 16 { 96 } else { 64 }
+    }
+
+    /// Whether all of the claims are proven, at once; false says nothing of any of them, nor that one is false. ECDSA is
+    /// never proven.
+    ///
+    /// What is false is proven with a chance of 2^-128, if `secret` is random and unknown to whoever made the claims. It
+    /// may be the same for many calls: it is hashed with the claims.
+    /// As long as there are some hundred claims, a claim takes about half of what it takes in [`Lanes::prove`].
+    #[must_use]
+    pub fn prove_together(self, claims: &[Claim], secret: &[u8; 32]) -> bool {
+        match self.0 {
+            Kind::Portable => prove_together_in::<Portable>(claims, secret),
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => prove_together_in::<neon::Neon>(claims, secret),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => prove_together_in::<avx2::Avx2>(claims, secret),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfma => prove_together_in::<avx2::AvxIfma>(claims, secret),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => prove_together_in::<avx512::Avx512>(claims, secret),
+        }
+    }
 }
 
 impl fmt::Debug for Lanes {
@@ -215,4 +251,8 @@ impl fmt::Debug for Lanes {
 
 fn prove_in<V: Vector>(claims: &[Claim]) -> Vec<bool> {
     batch::prove(V::detect().expect("a value of Lanes is made only where they were detected"), claims)
+}
+
+fn prove_together_in<V: Vector>(claims: &[Claim], secret: &[u8; 32]) -> bool {
+    together::all_hold(V::detect().expect("a value of Lanes is made only where they were detected"), claims, secret)
 }

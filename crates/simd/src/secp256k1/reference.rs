@@ -100,7 +100,6 @@ pub(super) fn add_product(to: &mut [u64], a: &[u64], b: &[u64]) {
 }
 
 impl<M: Modulus> Residue<M> {
-    #[cfg(test)]
     pub(super) const ZERO: Self = Residue([0; 4], PhantomData);
     pub(super) const ONE: Self = Residue([1, 0, 0, 0], PhantomData);
 
@@ -150,15 +149,26 @@ impl<M: Modulus> Residue<M> {
     }
 
     /// Reduces a product.
-    fn fold(mut wide: [u64; 8]) -> Self {
-        while wide[4..] != [0; 4] {
-            let (low, high) = wide.split_at(4);
-            let mut folded = [low[0], low[1], low[2], low[3], 0, 0, 0, 0];
-            let used = 4 - high.iter().rev().take_while(|&&word| word == 0).count();
-            add_product(&mut folded, &high[..used], &M::C[..M::C_WORDS]);
-            wide = folded;
+    #[inline]
+    fn fold(wide: [u64; 8]) -> Self {
+        let [mut low, mut high] = [[wide[0], wide[1], wide[2], wide[3]], [wide[4], wide[5], wide[6], wide[7]]];
+        while high != [0; 4] {
+            let mut folded = [0; 8];
+            for i in 0..4 {
+                let mut carry = 0;
+                for j in 0..M::C_WORDS {
+                    (folded[i + j], carry) = high[i].carrying_mul_add(M::C[j], folded[i + j], carry);
+                }
+                folded[i + M::C_WORDS] = carry;
+            }
+            let mut carry = false;
+            for i in 0..8 {
+                (folded[i], carry) = folded[i].carrying_add(if i < 4 { low[i] } else { 0 }, carry);
+            }
+            debug_assert!(!carry, "C has at most 129 bits");
+            (low, high) = ([folded[0], folded[1], folded[2], folded[3]], [folded[4], folded[5], folded[6], folded[7]]);
         }
-        Self::reduced([wide[0], wide[1], wide[2], wide[3]])
+        Self::reduced(low)
     }
 
     pub(super) fn square(self) -> Self {
@@ -238,9 +248,16 @@ impl<M: Modulus> Sub for Residue<M> {
 impl<M: Modulus> Mul for Residue<M> {
     type Output = Self;
 
+    #[inline]
     fn mul(self, other: Self) -> Self {
         let mut wide = [0; 8];
-        add_product(&mut wide, &self.0, &other.0);
+        for i in 0..4 {
+            let mut carry = 0;
+            for j in 0..4 {
+                (wide[i + j], carry) = self.0[i].carrying_mul_add(other.0[j], wide[i + j], carry);
+            }
+            wide[i + 4] = carry;
+        }
         Self::fold(wide)
     }
 }

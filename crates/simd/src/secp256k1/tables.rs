@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 /// A point in a table.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Entry([u64; 8]);
+pub(super) struct Entry(pub(super) [u64; 8]);
 
 /// Entries of a table.
 const ENTRIES: usize = 1 << (BASE_BITS - 1);
@@ -35,7 +35,7 @@ fn odd_multiples(base: Affine) -> Box<[Entry; ENTRIES]> {
     entries.try_into().expect("as many as were taken")
 }
 
-fn entry(point: Affine) -> Entry {
+pub(super) fn entry(point: Affine) -> Entry {
     let (x, y) = (point.x.words(), point.y.words());
     Entry([x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3]])
 }

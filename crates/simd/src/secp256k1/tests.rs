@@ -2,6 +2,7 @@
 
 mod bounds;
 mod steps;
+mod together;
 
 use super::batch::is_high;
 use super::digits::{BASE_BITS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};

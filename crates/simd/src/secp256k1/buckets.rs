@@ -1,0 +1,216 @@
+//! Whether a sum of many multiples of points is zero, by buckets.
+//!
+//! A multiplier has [`BITS`] bits of weight 1 or -1 (see [`super::digits`]), in windows. A digit is odd: plus or minus
+//! `2 k + 1`. So each window adds each point, or its negative, to bucket k; at its end the window is worth the sum of
+//! `2 k + 1` times bucket k:
+//!
+//! ```text
+//! for each window, for each point: bucket[k of the digit] += point or its negative
+//! window = all buckets + sum over bits j of 2^(j + 1) (buckets whose k has bit j)
+//! sum    = over all windows 2^(first bit of the window) window
+//! ```
+//!
+//! The sums by bit are made as a tree: neighbours are added, and those with an odd place go to the list of the level's bit;
+//! 254 additions do for 128 buckets. All additions of a round, in all windows, are independent: [`super::pairs`] takes them
+//! together.
+//! Source: N. Pippenger, "On the evaluation of powers and related problems"; D. J. Bernstein, J. Doumen, T. Lange,
+//! J.-J. Oosterwijk, "Faster batch forgery identification", section 4.
+//!
+//! Zero itself has no coordinates: the last addition is not made, its two points must be opposite.
+
+use super::digits::window_of;
+use super::pairs::{Bucket, Pairs, Term};
+use super::reference::{Affine, Jacobian};
+use super::vector::Vector;
+
+/// Bits of a multiplier, of weight 1 or -1: odd numbers between -(2^129 - 1) and 2^129 - 1.
+pub(super) const BITS: usize = 129;
+
+/// A point, and the bits that stand for what multiplies it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Multiple {
+    pub(super) point: Term,
+    pub(super) bits: [u64; 3],
+}
+
+/// Some of the bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    first: usize,
+    bits: usize,
+    /// The number of its first bucket, among those of all windows.
+    bucket: usize,
+}
+
+impl Window {
+    fn buckets(self) -> usize {
+        1 << (self.bits - 1)
+    }
+}
+
+/// Bits of most windows for so many multiples: what takes the fewest additions.
+fn best_bits(multiples: usize) -> usize {
+    let additions = |bits: usize| windows(bits).iter().map(|window| multiples + 2 * window.buckets()).sum::<usize>();
+    (3..=10).min_by_key(|&bits| additions(bits)).expect("some widths")
+}
+
+/// Windows of `bits` bits or one more.
+fn windows(bits: usize) -> Vec<Window> {
+    let count = BITS / bits;
+    let (mut first, mut bucket) = (0, 0);
+    (0..count)
+        .map(|at| {
+            let bits = BITS / count + usize::from(at >= count - BITS % count);
+            let window = Window { first, bits, bucket };
+            (first, bucket) = (first + bits, bucket + window.buckets());
+            window
+        })
+        .collect()
+}
+
+/// Whether the sum of the multiples is zero. False, too, where some addition was of equal or opposite points: nothing is
+/// known then. Random multipliers do not come to it, unless points have to do with each other.
+pub(super) fn is_zero<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple]) -> bool {
+    is_zero_in(pairs, multiples, best_bits(multiples.len()))
+}
+
+/// The same, with windows of a known number of bits.
+pub(super) fn is_zero_in<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple], bits: usize) -> bool {
+    let windows = &windows(bits);
+    let mut at_bits = [None; BITS];
+    fill(pairs, multiples, windows)
+        .and_then(|buckets| reduce(pairs, windows, &buckets, &mut at_bits))
+        .is_some_and(|()| opposite(&at_bits.map(|term| term.map(|term| pairs.point(term)))))
+}
+
+/// The buckets of all windows.
+fn fill<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple], windows: &[Window]) -> Option<Vec<Bucket>> {
+    let mut buckets = vec![Bucket::EMPTY; windows.iter().map(|window| window.buckets()).sum()];
+    // The buckets of the sums that wait, in order.
+    let mut waiting: Vec<u32> = Vec::with_capacity(multiples.len() * windows.len());
+    for window in windows {
+        let half = window.buckets() as u64;
+        let digits = multiples.iter().map(|multiple| {
+            let digit = window_of(&multiple.bits, window.first, window.bits);
+            // 2 u - (2^w - 1) is 2 (u - half) + 1, and its negative 2 (half - 1 - u) + 1.
+            let negative = digit < half;
+            let bucket = if negative { half - 1 - digit } else { digit - half };
+            ((window.bucket as u64 + bucket) as u32, multiple.point.negative_where(negative))
+        });
+        pairs.meet(&mut buckets, &mut waiting, digits);
+    }
+    while !waiting.is_empty() {
+        if !pairs.settle() {
+            return None;
+        }
+        let mut next = Vec::with_capacity(waiting.len());
+        let terms: Vec<Term> = (0..waiting.len()).map(|at| pairs.sum(at, waiting.len())).collect();
+        pairs.meet(&mut buckets, &mut next, waiting.iter().copied().zip(terms));
+        waiting = next;
+    }
+    Some(buckets)
+}
+
+/// A window on the way from its buckets to its sums by bit.
+struct Tree {
+    first: usize,
+    /// Sums of neighbours, of 2^level buckets each.
+    level: Vec<Option<Term>>,
+    /// For each bit of a bucket's number from the lowest on: terms whose sum is that of the buckets with that bit.
+    by_bit: Vec<Vec<Term>>,
+}
+
+impl Tree {
+    /// Asks for the next additions.
+    fn step<V: Vector>(&mut self, pairs: &mut Pairs<V>) {
+        for terms in &mut self.by_bit {
+            *terms = terms
+                .chunks(2)
+                .map(|pair| match *pair {
+                    [a, b] => pairs.pair(a, b),
+                    _ => pair[0],
+                })
+                .collect();
+        }
+        if self.level.len() > 1 {
+            self.by_bit.push(self.level.iter().skip(1).step_by(2).flatten().copied().collect());
+            self.level = self
+                .level
+                .chunks(2)
+                .map(|pair| match *pair {
+                    [Some(a), Some(b)] => Some(pairs.pair(a, b)),
+                    [a, b] => a.or(b),
+                    _ => unreachable!("a power of two of them"),
+                })
+                .collect();
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.level.len() == 1 && self.by_bit.iter().all(|terms| terms.len() <= 1)
+    }
+}
+
+/// Puts at each bit the point that is to be multiplied with its weight.
+fn reduce<V: Vector>(
+    pairs: &mut Pairs<V>,
+    windows: &[Window],
+    buckets: &[Bucket],
+    at_bits: &mut [Option<Term>; BITS],
+) -> Option<()> {
+    let level =
+        |window: &Window| buckets[window.bucket..][..window.buckets()].iter().map(|bucket| bucket.term()).collect();
+    let mut trees: Vec<Tree> = windows
+        .iter()
+        .map(|window| Tree { first: window.first, level: level(window), by_bit: Vec::with_capacity(window.bits) })
+        .collect();
+    while !trees.iter().all(Tree::is_done) {
+        trees.iter_mut().for_each(|tree| tree.step(pairs));
+        pairs.settle().then_some(())?;
+    }
+    for tree in trees {
+        at_bits[tree.first] = tree.level[0];
+        for (bit, terms) in tree.by_bit.iter().enumerate() {
+            at_bits[tree.first + 1 + bit] = terms.first().copied();
+        }
+    }
+    Some(())
+}
+
+/// Whether the sum of all points, each times its bit's weight, is zero: that of the higher ones is the opposite of the
+/// lowest. False where that has no point, or an addition was left out.
+fn opposite(at_bits: &[Option<Affine>; BITS]) -> bool {
+    let mut sum: Option<Jacobian> = None;
+    for point in at_bits[1..].iter().rev() {
+        // Whatever is added to z = 0, or doubled: z stays zero, as in `super::point`.
+        sum = match (sum, point) {
+            (Some(sum), Some(point)) => Some(sum.add(*point)),
+            (sum, point) => sum.or(point.map(Affine::jacobian)),
+        };
+        sum = sum.map(Jacobian::double);
+    }
+    let (Some(sum), Some(lowest)) = (sum, at_bits[0]) else { return false };
+    let zz = sum.z.square();
+    !sum.z.is_zero() && sum.x == lowest.x * zz && sum.y == -(lowest.y * zz * sum.z)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_hold_all_bits_once() {
+        for bits in 1..=12 {
+            let windows = windows(bits);
+            let (mut first, mut bucket) = (0, 0);
+            for window in &windows {
+                assert_eq!((window.first, window.bucket), (first, bucket));
+                assert!(window.bits == bits || window.bits == bits + 1, "{bits}: {window:?}");
+                (first, bucket) = (first + window.bits, bucket + window.buckets());
+            }
+            assert_eq!(first, BITS);
+        }
+        assert_eq!(best_bits(3), 3);
+        assert!(best_bits(100_000) == 10 && (3..10).contains(&best_bits(700)));
+    }
+}

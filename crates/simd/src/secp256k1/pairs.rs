@@ -1,0 +1,268 @@
+//! Sums of pairs of points in lanes, with z = 1 before and after: a whole list of pairs shares one inversion.
+//!
+//! The slope of the line through two points wants 1 / (x2 - x1). The differences of all pairs are multiplied up, the
+//! product is inverted, and on the way back each step gives one inverse (Montgomery's trick): a sum takes five products
+//! and a square, of which an addition of [`super::point`] takes eight and three.
+//!
+//! The formulas leave out pairs of equal and of opposite points, whose difference is zero. So is the product then, and
+//! nothing is said of any pair: [`Pairs::settle`] returns false.
+//!
+//! Absent on purpose: which points are to be added, and why.
+
+#![expect(clippy::needless_range_loop, reason = "as in the field: loops over numbers are unrolled")]
+
+use super::field::{Fe, mul, mul_columns, square_columns};
+use super::point::{WAYS, Ways, each};
+use super::reference::{Affine, Field, invert_all};
+use super::tables::{BASES, Entry};
+use super::vector::{LANES_MAX, Vector};
+
+/// Pairs that share an inversion at most: what is kept of each of their vectors, 640 bytes, stays in a processor's cache.
+const SHARED_MAX: usize = 8192;
+
+/// A point of a list, or its negative.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Term(u32);
+
+impl Term {
+    fn new(place: usize) -> Term {
+        Term(u32::try_from(place << 1).expect("lists are short"))
+    }
+
+    /// Its negative where `is_negative`.
+    pub(super) fn negative_where(self, is_negative: bool) -> Term {
+        Term(self.0 ^ u32::from(is_negative))
+    }
+
+    fn place(self) -> usize {
+        (self.0 >> 1) as usize
+    }
+
+    fn is_negative(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// A term, or none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket(u32);
+
+/// No term has this place: lists are shorter.
+const EMPTY: u32 = u32::MAX;
+
+impl Bucket {
+    pub(super) const EMPTY: Bucket = Bucket(EMPTY);
+
+    pub(super) fn term(self) -> Option<Term> {
+        (self.0 != EMPTY).then_some(Term(self.0))
+    }
+}
+
+/// What the way back wants of a vector of pairs.
+#[derive(Clone, Copy)]
+struct Step<V> {
+    /// The differences x2 - x1.
+    difference: Fe<V>,
+    /// The product of those before.
+    before: Fe<V>,
+}
+
+/// A list of points, and of pairs of them whose sums it is to have. Coordinates are below 2^256.
+pub(super) struct Pairs<V> {
+    like: V,
+    /// The first two stand in where pairs do not fill a vector: they are not equal nor opposite.
+    points: Vec<Entry>,
+    pairs: Vec<[Term; 2]>,
+    steps: Vec<Ways<Step<V>>>,
+}
+
+/// The pair of the first two points.
+const STAND_IN: [Term; 2] = [Term(0), Term(2)];
+
+impl<V: Vector> Pairs<V> {
+    /// An empty list, with room for some points.
+    pub(super) fn new(like: V, points: usize) -> Pairs<V> {
+        let mut list = Vec::with_capacity(points + 2 + 2 * LANES_MAX);
+        list.extend(BASES.each_ref().map(|base| base[0]));
+        Pairs { like, points: list, pairs: Vec::new(), steps: Vec::new() }
+    }
+
+    /// Appends a point of the curve, with coordinates below 2^256.
+    ///
+    /// # Panics
+    ///
+    /// While pairs wait: their sums have the next places.
+    pub(super) fn push(&mut self, point: Entry) -> Term {
+        assert!(self.pairs.is_empty());
+        self.points.push(point);
+        Term::new(self.points.len() - 1)
+    }
+
+    /// The sum of two points, which is there after the next [`Pairs::settle`].
+    #[inline(always)]
+    pub(super) fn pair(&mut self, a: Term, b: Term) -> Term {
+        let place = self.points.len() + self.pairs.len();
+        self.pairs.push([a, b]);
+        Term((place << 1) as u32)
+    }
+
+    /// Puts terms into buckets, each with the number of its bucket: where one is there already both are taken out, and
+    /// their sum waits. Appends the buckets of these sums, in order.
+    ///
+    /// Without a branch on whether a bucket is full, which no processor could foresee.
+    #[inline(always)]
+    pub(super) fn meet(
+        &mut self,
+        buckets: &mut [Bucket],
+        waiting: &mut Vec<u32>,
+        terms: impl ExactSizeIterator<Item = (u32, Term)>,
+    ) {
+        let (mut pairs, mut sums) = (self.pairs.len(), waiting.len());
+        self.pairs.resize(pairs + terms.len() + 1, STAND_IN);
+        waiting.resize(sums + terms.len() + 1, 0);
+        for (number, term) in terms {
+            let bucket = &mut buckets[number as usize];
+            let other = bucket.0;
+            self.pairs[pairs] = [Term(other), term];
+            waiting[sums] = number;
+            let is_full = other != EMPTY;
+            pairs += usize::from(is_full);
+            sums += usize::from(is_full);
+            bucket.0 = if is_full { EMPTY } else { term.0 };
+        }
+        self.pairs.truncate(pairs);
+        waiting.truncate(sums);
+    }
+
+    /// The sum number `at` of those that [`Pairs::settle`] computed last, of `count`.
+    #[inline(always)]
+    pub(super) fn sum(&self, at: usize, count: usize) -> Term {
+        Term(((self.points.len() - count + at) << 1) as u32)
+    }
+
+    /// A point of the list.
+    pub(super) fn point(&self, term: Term) -> Affine {
+        let Entry([x0, x1, x2, x3, y0, y1, y2, y3]) = self.points[term.place()];
+        let (x, y) = (Field::reduced([x0, x1, x2, x3]), Field::reduced([y0, y1, y2, y3]));
+        Affine { x, y: if term.is_negative() { -y } else { y } }
+    }
+
+    /// Computes the sums that wait. False where a pair was of equal or of opposite points: the list is of no more use.
+    pub(super) fn settle(&mut self) -> bool {
+        let pairs = std::mem::take(&mut self.pairs);
+        assert!(self.points.len() + pairs.len() < 1 << 31, "terms have a bit beside their places");
+        let like = self.like;
+        let good = pairs.chunks(SHARED_MAX).all(|pairs| {
+            like.run(
+                #[inline(always)]
+                || self.add(pairs),
+            )
+        });
+        self.pairs = pairs;
+        self.pairs.clear();
+        good
+    }
+
+    /// Appends the sums, with one inversion.
+    #[inline(always)]
+    fn add(&mut self, pairs: &[[Term; 2]]) -> bool {
+        let one = Fe::small(self.like, 1);
+        let mut product = [one; WAYS];
+        let count = pairs.len().div_ceil(V::LANES * WAYS);
+        if self.steps.len() < count {
+            self.steps.resize(count, [Step { difference: one, before: one }; WAYS]);
+        }
+        for (at, pairs) in pairs.chunks(V::LANES * WAYS).enumerate() {
+            let difference = each!(i, {
+                let (first, second) = (self.coordinates(pairs, i, 0), self.coordinates(pairs, i, 1));
+                second.x.columns().minus(&first.x).carry()
+            });
+            // Not pushed: a step has 1,280 bytes, which would be copied once more.
+            let step = &mut self.steps[at];
+            for way in 0..WAYS {
+                step[way].difference = difference[way];
+                step[way].before = product[way];
+            }
+            product = each!(i, mul(&product[i], &difference[i]));
+        }
+        let Some(mut inverse) = inverses(&product) else { return false };
+        let first = self.points.len();
+        // Whole vectors are written, and what is too much is cut off.
+        self.points.resize(first + pairs.len() + WAYS * LANES_MAX, Entry([0; 8]));
+        for (at, (pairs, step)) in pairs.chunks(V::LANES * WAYS).zip(&self.steps).enumerate().rev() {
+            let of_this = each!(i, mul(&inverse[i], &step[i].before));
+            inverse = each!(i, mul(&inverse[i], &step[i].difference));
+            let sums = each!(i, {
+                let (first, second) = (self.coordinates(pairs, i, 0), self.coordinates(pairs, i, 1));
+                let [x, y] = sum(&first, &second, &of_this[i]);
+                [x.to_words(), y.to_words()]
+            });
+            for way in 0..WAYS {
+                let [[x0, x1, x2, x3], [y0, y1, y2, y3]] = sums[way];
+                let place = first + (at * WAYS + way) * V::LANES;
+                let rows: &mut [Entry; LANES_MAX] = self.points[place..].first_chunk_mut().expect("there is room");
+                V::scatter([x0, x1, x2, x3, y0, y1, y2, y3], rows.each_mut().map(|Entry(row)| row));
+            }
+        }
+        self.points.truncate(first + pairs.len());
+        true
+    }
+
+    /// The first or the second points of a vector of pairs.
+    #[inline(always)]
+    fn coordinates(&self, pairs: &[[Term; 2]], way: usize, which: usize) -> Coordinates<V> {
+        let mut rows = [&self.points[0].0; LANES_MAX];
+        let mut negative = 0;
+        for lane in 0..V::LANES {
+            let term = pairs.get(way * V::LANES + lane).unwrap_or(&STAND_IN)[which];
+            rows[lane] = &self.points[term.place()].0;
+            negative |= (term.0 as u8 & 1) << lane;
+        }
+        let [x0, x1, x2, x3, y0, y1, y2, y3] = self.like.gather(rows);
+        Coordinates { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative }
+    }
+}
+
+/// Points with z = 1, and the lanes where y is to be its negative.
+struct Coordinates<V> {
+    x: Fe<V>,
+    y: Fe<V>,
+    negative: u8,
+}
+
+/// x and y of the sums, where `inverse` is 1 / (b.x - a.x).
+///
+/// With k = (b.y - a.y) / (b.x - a.x): x3 = k^2 - a.x - b.x, y3 = k (a.x - x3) - a.y.
+/// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): -2 to 2 for b.y - a.y, -2 to 12
+/// for x3, -1 to 1 for a.x - x3, -1 to 13 for y3. Where lower halves are signed a product may be as low as -4: -6 and -5.
+#[inline(always)]
+fn sum<V: Vector>(a: &Coordinates<V>, b: &Coordinates<V>, inverse: &Fe<V>) -> [Fe<V>; 2] {
+    let a_y = a.y.columns().negative_where(a.negative);
+    let height = b.y.columns().negative_where(b.negative).minus_columns(a_y).carry();
+    let slope = mul(&height, inverse);
+    let x = square_columns(&slope).minus(&a.x).minus(&b.x).carry();
+    let back = a.x.columns().minus(&x).carry();
+    [x, mul_columns(&slope, &back).minus_columns(a_y).carry()]
+}
+
+/// The inverses in all lanes, by a single inversion; nothing where one is zero.
+#[inline(always)]
+fn inverses<V: Vector>(numbers: &Ways<Fe<V>>) -> Option<Ways<Fe<V>>> {
+    let like = numbers[0].like();
+    let [[a0, a1, a2, a3], [b0, b1, b2, b3]] = numbers.map(Fe::to_words);
+    let mut rows = [[0; 8]; LANES_MAX];
+    V::scatter([a0, a1, a2, a3, b0, b1, b2, b3], rows.each_mut());
+    let mut all = Vec::with_capacity(WAYS * LANES_MAX);
+    for &[a0, a1, a2, a3, b0, b1, b2, b3] in &rows[..V::LANES] {
+        all.extend([Field::reduced([a0, a1, a2, a3]), Field::reduced([b0, b1, b2, b3])]);
+    }
+    if all.iter().any(|number| number.is_zero()) {
+        return None;
+    }
+    invert_all(&mut all);
+    for (row, pair) in rows.iter_mut().zip(all.as_chunks::<2>().0) {
+        *row = *pair.map(|number| number.words()).as_flattened().first_chunk().expect("two times four words");
+    }
+    let [a0, a1, a2, a3, b0, b1, b2, b3] = like.gather(rows.each_ref());
+    Some([Fe::from_words([a0, a1, a2, a3]), Fe::from_words([b0, b1, b2, b3])])
+}
