@@ -3,7 +3,7 @@
 //! Entry v1:  time u32 LE | services u64 LE | address [u8; 16] (IPv4 mapped) | port u16 BE
 //! Entry v2:  time u32 LE | services CompactSize | network u8 | length CompactSize | address | port u16 BE
 
-use super::message::ParseError;
+use super::parse_error::ParseError;
 use super::onion;
 use primitives::Reader;
 use primitives::encode::put_compact_size;

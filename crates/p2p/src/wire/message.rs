@@ -5,10 +5,10 @@
 
 use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put_entry_v2};
 use super::filters::{FilterRange, parse_range, put_range};
+use super::parse_error::ParseError;
 use super::{Command, hash};
 use primitives::encode::put_compact_size;
-use primitives::{BlockHash, DecodeError, Hash256, Header, Reader};
-use std::fmt;
+use primitives::{BlockHash, Hash256, Header, Reader};
 
 /// Service bits. Source: Bitcoin Core b88bffe, `ServiceFlags`.
 pub mod services {
@@ -145,47 +145,6 @@ pub enum Message {
     /// Anything else.
     Ignored,
 }
-
-/// Why a payload is not what its command says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParseError {
-    /// It ends too early, or a number is not canonical.
-    Decode(DecodeError),
-    /// A list is longer than the protocol allows.
-    Count {
-        /// Its length.
-        have: usize,
-        /// The limit.
-        max: usize,
-    },
-    /// An address of a known network that has another length, in bytes.
-    AddressBytes {
-        /// BIP155 network number.
-        network: u8,
-        /// The length.
-        have: usize,
-    },
-}
-
-impl From<DecodeError> for ParseError {
-    fn from(error: DecodeError) -> ParseError {
-        ParseError::Decode(error)
-    }
-}
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ParseError::Decode(error) => write!(f, "{error}"),
-            ParseError::Count { have, max } => write!(f, "{have} entries, at most {max}"),
-            ParseError::AddressBytes { network, have } => {
-                write!(f, "address of network {network} with {have} bytes")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ParseError {}
 
 /// Reads a count and checks it against `max` before anything is allocated.
 fn count(reader: &mut Reader<'_>, max: usize) -> Result<usize, ParseError> {

@@ -9,10 +9,12 @@ mod address;
 mod filters;
 mod message;
 mod onion;
+mod parse_error;
 
 pub use address::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError};
 pub use filters::{FilterRange, cfcheckpt, cfheaders, cfilter};
-pub use message::{Inventory, Message, ParseError, Version, limits, services};
+pub use message::{Inventory, Message, Version, limits, services};
+pub use parse_error::ParseError;
 pub(crate) use onion::key as onion_key;
 
 use primitives::{BlockHash, DecodeError, Reader};
