@@ -4,8 +4,8 @@
 //! half stays for the system's cache of files, which look-ups live on. At least [`CACHE_BYTES_MIN`], at most
 //! [`CACHE_BYTES_MAX`].
 //!
-//! Left is the least of `MemAvailable`, and for each cgroup (v2) on the way up the lower one of `memory.max` and
-//! `memory.high` less what it has in use, its cache of files not counted.
+//! Left is the least of `MemAvailable`, and for each cgroup on the way up its limit less what it has in use, its cache of
+//! files not counted. The limit is the lower one of `memory.max` and `memory.high`, of cgroups v1 `memory.limit_in_bytes`.
 //! While the program runs the same is asked again, its own memory counted as left. The cache gives way at once where less
 //! is left, and by quarters while tasks wait for memory (`memory.pressure`, `/proc/pressure/memory`); it comes back in
 //! steps of an eighth, up to what was chosen first.
@@ -70,7 +70,8 @@ impl MachineMemory {
     /// Per cent of the last ten seconds in which some task waited for memory: of the cgroup, else of the machine.
     fn pressure(&self) -> f64 {
         let groups = self.cgroups();
-        let of_group = groups.first().and_then(|group| self.pressure_of(&group.join("memory.pressure")));
+        let own = groups.iter().find(|group| group.version == Version::V2);
+        let of_group = own.and_then(|group| self.pressure_of(&group.path.join("memory.pressure")));
         of_group.or_else(|| self.pressure_of(Path::new("proc/pressure/memory"))).unwrap_or(0.0)
     }
 
@@ -82,32 +83,24 @@ impl MachineMemory {
     }
 
     /// Bytes that a cgroup's limits leave; `None` without a limit.
-    /// Source: Linux, Documentation/admin-guide/cgroup-v2.rst.
-    fn left_in(&self, group: &Path) -> Option<u64> {
-        let number = |name: &str| self.read(&group.join(name))?.trim().parse::<u64>().ok();
-        let limit = number("memory.max").into_iter().chain(number("memory.high")).min()?;
-        let stat = group.join("memory.stat");
-        let files = ["inactive_file", "active_file"].map(|name| self.number_of(&stat, name).unwrap_or(0));
-        let in_use = number("memory.current").unwrap_or(0).saturating_sub(files[0].saturating_add(files[1]));
+    fn left_in(&self, group: &Cgroup) -> Option<u64> {
+        let names = group.version.names();
+        let number = |name: &str| self.read(&group.path.join(name))?.trim().parse::<u64>().ok();
+        let limit = names.limits.iter().filter_map(|name| number(name)).min()?;
+        let stat = group.path.join("memory.stat");
+        let files: u64 = names.files.iter().filter_map(|name| self.number_of(&stat, name)).fold(0, u64::saturating_add);
+        let in_use = number(names.in_use).unwrap_or(0).saturating_sub(files);
         Some(limit.saturating_sub(in_use))
     }
 
-    /// The cgroup of this process and those above it, below the root of the hierarchy.
-    fn cgroups(&self) -> Vec<PathBuf> {
+    /// The cgroups of this process that limit memory and those above them, below the roots of their hierarchies.
+    fn cgroups(&self) -> Vec<Cgroup> {
         let (Some(own), Some(mounts)) =
             (self.read(Path::new("proc/self/cgroup")), self.read(Path::new("proc/self/mountinfo")))
         else {
             return Vec::new();
         };
-        let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
-        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 ")).and_then(|line| {
-            let mut words = line.split_whitespace().skip(3);
-            Some((words.next()?.trim_start_matches('/'), words.next()?.trim_start_matches('/')))
-        });
-        let (Some(own), Some((inside, mount))) = (own, mount) else { return Vec::new() };
-        // What is mounted may be a part of the hierarchy.
-        let Ok(below) = Path::new(own).strip_prefix(inside) else { return Vec::new() };
-        below.ancestors().map(|group| Path::new(mount).join(group)).collect()
+        [Version::V2, Version::V1].into_iter().flat_map(|version| cgroups_of(version, &own, &mounts)).collect()
     }
 
     /// The number behind a name, in a file of lines.
@@ -120,6 +113,79 @@ impl MachineMemory {
     fn read(&self, file: &Path) -> Option<String> {
         disk::system_text(&self.root.join(file))
     }
+}
+
+/// A directory of a hierarchy of cgroups.
+struct Cgroup {
+    version: Version,
+    path: PathBuf,
+}
+
+/// Which files say what.
+/// Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+/// Files of a cgroup, and names in its `memory.stat`.
+struct Names {
+    limits: &'static [&'static str],
+    in_use: &'static str,
+    files: [&'static str; 2],
+}
+
+impl Version {
+    fn names(self) -> Names {
+        match self {
+            Version::V2 => Names {
+                limits: &["memory.max", "memory.high"],
+                in_use: "memory.current",
+                files: ["inactive_file", "active_file"],
+            },
+            // Without a limit it is a number that no machine has.
+            Version::V1 => Names {
+                limits: &["memory.limit_in_bytes"],
+                in_use: "memory.usage_in_bytes",
+                files: ["total_inactive_file", "total_active_file"],
+            },
+        }
+    }
+
+    /// The path behind the process's line in `/proc/self/cgroup` for the hierarchy that limits memory.
+    fn own(self, lines: &str) -> Option<&str> {
+        lines.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let is_it = match self {
+                Version::V2 => controllers.is_empty(),
+                Version::V1 => controllers.split(',').any(|name| name == "memory"),
+            };
+            if is_it { path.strip_prefix('/') } else { None }
+        })
+    }
+
+    /// Whether a file system of this type with these options is that hierarchy.
+    fn is_mounted_as(self, kind: &str, options: &str) -> bool {
+        match self {
+            Version::V2 => kind == "cgroup2",
+            Version::V1 => kind == "cgroup" && options.split(',').any(|name| name == "memory"),
+        }
+    }
+}
+
+/// The cgroup that `own` names and those above it, below where the hierarchy is mounted.
+fn cgroups_of(version: Version, own: &str, mounts: &str) -> Vec<Cgroup> {
+    let mount = mounts.lines().find_map(|line| {
+        let (place, of) = line.split_once(" - ")?;
+        let (kind, options) = (of.split_whitespace().next()?, of.split_whitespace().last()?);
+        let mut words = place.split_whitespace().skip(3).map(|word| word.trim_start_matches('/'));
+        if version.is_mounted_as(kind, options) { Some((words.next()?, words.next()?)) } else { None }
+    });
+    let (Some(own), Some((inside, mount))) = (version.own(own), mount) else { return Vec::new() };
+    // What is mounted may be a part of the hierarchy.
+    let Ok(below) = Path::new(own).strip_prefix(inside) else { return Vec::new() };
+    below.ancestors().map(|group| Cgroup { version, path: Path::new(mount).join(group) }).collect()
 }
 
 /// A cache that follows what is left.
@@ -211,6 +277,31 @@ mod tests {
         let part = ("proc/self/mountinfo", "30 23 0:26 /a /cg rw - cgroup2 cgroup2 rw\n");
         assert_eq!(of(&[part, own, ("cg/b/memory.max", "1048576")]), Some(MIB), "a part of the hierarchy is mounted");
         assert_eq!(of(&[("proc/meminfo", "MemAvailable: much"), mounts, ("proc/self/cgroup", "junk"), max]), None);
+    }
+
+    #[test]
+    fn cgroups_v1_limit_too() {
+        let meminfo = ("proc/meminfo", "MemAvailable:  1048576 kB\n");
+        let mounts = (
+            "proc/self/mountinfo",
+            "25 19 0:22 / /cg/cpu rw - cgroup cgroup rw,cpu\n26 19 0:23 /docker /cg/memory rw - cgroup cgroup rw,memory\n\
+             27 19 0:24 / /cg/unified rw - cgroup2 cgroup2 rw\n",
+        );
+        let own = ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/box\n0::/y\n");
+        let of = |files: &[(&str, &str)]| {
+            let (_dir, machine) = machine(&[&[meminfo, mounts, own], files].concat());
+            machine.left()
+        };
+        assert_eq!(of(&[]), Some(1024 * MIB));
+        let none = ("cg/memory/box/memory.limit_in_bytes", "9223372036854771712\n");
+        let in_use = ("cg/memory/box/memory.usage_in_bytes", "104857600\n");
+        assert_eq!(of(&[none, in_use]), Some(1024 * MIB), "no limit");
+        let limit = ("cg/memory/box/memory.limit_in_bytes", "524288000\n");
+        assert_eq!(of(&[limit, in_use]), Some(400 * MIB));
+        let stat =
+            ("cg/memory/box/memory.stat", "active_file 0\ntotal_inactive_file 10485760\ntotal_active_file 41943040\n");
+        assert_eq!(of(&[limit, in_use, stat]), Some(450 * MIB), "its files can go");
+        assert_eq!(of(&[limit, ("cg/memory/memory.limit_in_bytes", "1048576")]), Some(MIB), "a parent's limit");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Entry v1:  time u32 LE | services u64 LE | address [u8; 16] (IPv4 mapped) | port u16 BE
 //! Entry v2:  time u32 LE | services CompactSize | network u8 | length CompactSize | address | port u16 BE
 
-use super::parse_error::ParseError;
 use super::onion;
+use super::parse_error::ParseError;
 use primitives::Reader;
 use primitives::encode::put_compact_size;
 use std::fmt;

@@ -14,8 +14,8 @@ mod parse_error;
 pub use address::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError};
 pub use filters::{FilterRange, cfcheckpt, cfheaders, cfilter};
 pub use message::{Inventory, Message, Version, limits, services};
-pub use parse_error::ParseError;
 pub(crate) use onion::key as onion_key;
+pub use parse_error::ParseError;
 
 use primitives::{BlockHash, DecodeError, Reader};
 use std::fmt;
