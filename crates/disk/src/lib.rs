@@ -4,6 +4,7 @@
 //! operation on which file failed. What it must never know: what the bytes mean; no LevelDB, no Bitcoin.
 //!
 //! [`Disk`] is a file system, [`DiskFile`] one open file. [`RealDisk`] is the machine's own;
+//! [`ServedDisk`] has another program read files, of an object store for one;
 //! [`SimDisk`] lives in memory and can stop, tear, forget and refuse, so that tests can prove what
 //! a directory looks like after every kind of accident.
 //!
@@ -20,6 +21,7 @@
 mod lock;
 mod real;
 mod regular;
+mod served;
 mod sim;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ use std::sync::Arc;
 
 pub use lock::{LockError, LockGuard, lock_file};
 pub use real::RealDisk;
+pub use served::ServedDisk;
 pub use sim::{Fault, Loss, SimDisk};
 
 /// What a file says that the system makes when it is read, such as those of /proc and of control groups; `None` without it.

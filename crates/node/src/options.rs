@@ -29,6 +29,11 @@ pub fn real_disk() -> Arc<dyn Disk> {
     RealDisk::shared()
 }
 
+/// A disk whose files below `root` the program reads that listens on a Unix socket: `disk::ServedDisk`. It is only read.
+pub fn served_disk(socket: &std::path::Path, root: &std::path::Path) -> Arc<dyn Disk> {
+    disk::ServedDisk::new(socket, root).shared()
+}
+
 /// What all jobs have in common. Names are Core's options.
 #[derive(Clone, Debug)]
 pub struct Options {
