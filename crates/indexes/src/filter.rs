@@ -10,7 +10,7 @@
 //! are not empty; each once.
 //! Source: BIP-0158; Bitcoin Core b88bffe, blockfilter.cpp.
 
-use crate::siphash::{SipKey, siphash24};
+use crate::siphash::{SipKey, siphash24, siphash24_many};
 use primitives::encode::{DecodeError, Reader, put_compact_size};
 use primitives::{BlockHash, Hash256};
 
@@ -33,9 +33,11 @@ pub fn key(block: &BlockHash) -> SipKey {
 
 /// The filter of a block with these scripts, at most `count` of them, in any order, the same ones as often as they come.
 pub fn encode<'a>(block: &BlockHash, count: usize, scripts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
-    let key = key(block);
-    let mut hashes = Distinct::new(count).hashes_of(scripts, |script| siphash24(key, script));
-    hashes.sort_unstable();
+    let scripts: Vec<&[u8]> = scripts.collect();
+    assert!(scripts.len() <= count, "at most as many scripts as were announced");
+    let mut hashes = vec![0; scripts.len()];
+    siphash24_many(key(block), &scripts, &mut hashes);
+    let hashes = Distinct::new(scripts.len()).in_order(&scripts, &hashes);
     let range = hashes.len() as u64 * M;
     let mut out = Vec::with_capacity(hashes.len() * 3 + 8);
     put_compact_size(&mut out, hashes.len() as u64);
@@ -59,7 +61,8 @@ fn scaled(hash: u64, range: u64) -> u64 {
 /// one behind it. Many blocks spend and pay to one script many times. The key is the block's hash, for which scripts
 /// cannot be chosen: it follows from them.
 struct Distinct {
-    /// Number of the script, from 1; 0 in a free place.
+    /// Number of the script, from 1; 0 in a free place. Behind those that hashes lead to there is room for all scripts, so that
+    /// a full end of the table goes on behind it and not at its start.
     places: Vec<u32>,
     shift: u32,
 }
@@ -67,35 +70,50 @@ struct Distinct {
 impl Distinct {
     fn new(count: usize) -> Distinct {
         let bits = (2 * count).next_power_of_two().ilog2().max(1);
-        Distinct { places: vec![0; 1 << bits], shift: u64::BITS - bits }
+        Distinct { places: vec![0; (1 << bits) + count], shift: u64::BITS - bits }
     }
 
-    /// The hash of each script, once for each that differs. Two with one hash are two elements: as good as never there, and
-    /// not to be missed.
-    ///
-    /// # Panics
-    ///
-    /// On more scripts than there are places for.
-    fn hashes_of<'a>(mut self, scripts: impl Iterator<Item = &'a [u8]>, hash_of: impl Fn(&[u8]) -> u64) -> Vec<u64> {
-        let count_max = self.places.len() / 2;
-        let (mut hashes, mut known): (Vec<u64>, Vec<&[u8]>) =
-            (Vec::with_capacity(count_max), Vec::with_capacity(count_max));
-        'scripts: for script in scripts {
-            let hash = hash_of(script);
+    /// The hash of each script, once for each that differs, in rising order. Two with one hash are two elements: as good as
+    /// never there, and not to be missed.
+    fn in_order(mut self, scripts: &[&[u8]], hashes: &[u64]) -> Vec<u64> {
+        let mut count = 0;
+        'scripts: for (number, (script, hash)) in scripts.iter().zip(hashes).enumerate() {
             let mut at = (hash >> self.shift) as usize;
             while self.places[at] != 0 {
-                let number = self.places[at] as usize - 1;
-                if hashes[number] == hash && known[number] == script {
+                let known = self.places[at] as usize - 1;
+                if hashes[known] == *hash && scripts[known] == *script {
                     continue 'scripts;
                 }
-                at = (at + 1) & (self.places.len() - 1);
+                at += 1;
             }
-            assert!(hashes.len() < count_max, "at most as many scripts as were announced");
-            hashes.push(hash);
-            known.push(script);
-            self.places[at] = hashes.len() as u32;
+            self.places[at] = number as u32 + 1;
+            count += 1;
         }
-        hashes
+        // Places are in the order of the highest bits: what is left to do is to exchange neighbours.
+        let mut sorted = Vec::with_capacity(count);
+        sorted.extend(self.places.iter().filter(|place| **place != 0).map(|place| hashes[*place as usize - 1]));
+        sort_neighbours(&mut sorted);
+        sorted
+    }
+}
+
+/// Sorts numbers that are nearly in order.
+fn sort_neighbours(numbers: &mut [u64]) {
+    // Exchanges for each number, above which they are in no such order.
+    const EXCHANGES_MAX: usize = 16;
+    let mut left = numbers.len() * EXCHANGES_MAX;
+    for next in 1..numbers.len() {
+        let number = numbers[next];
+        let mut at = next;
+        while at > 0 && numbers[at - 1] > number {
+            numbers[at] = numbers[at - 1];
+            at -= 1;
+        }
+        numbers[at] = number;
+        left = left.saturating_sub(next - at);
+        if left == 0 {
+            return numbers.sort_unstable();
+        }
     }
 }
 
@@ -107,34 +125,34 @@ struct BitWriter {
 }
 
 impl BitWriter {
-    /// Adds the lowest `count` bits of `bits`, at most 32.
+    /// Adds the lowest `count` bits of `bits`, at most 32; the others are zero.
     #[inline]
     fn put(&mut self, bits: u64, count: u32) {
+        // Fewer than 32 are held before, fewer than 64 with these.
         self.held = self.held << count | bits;
         self.count += count;
-        while self.count >= 8 {
-            self.count -= 8;
-            self.out.push((self.held >> self.count) as u8);
+        if self.count >= 32 {
+            self.count -= 32;
+            self.out.extend_from_slice(&((self.held >> self.count) as u32).to_be_bytes());
         }
     }
 
     #[inline]
     fn put_golomb(&mut self, value: u64) {
-        let mut quotient = value >> P;
-        while quotient >= 32 {
-            self.put(0xffff_ffff, 32);
-            quotient -= 32;
+        let (mut quotient, remainder) = (value >> P, value & ((1 << P) - 1));
+        while quotient > 32 - u64::from(P + 1) {
+            let ones = quotient.min(32);
+            self.put((1 << ones) - 1, ones as u32);
+            quotient -= ones;
         }
-        let ones = (1u64 << quotient) - 1;
-        self.put(ones, quotient as u32);
-        // The 0 behind the ones, and the remainder.
-        self.put(value & ((1 << P) - 1), P + 1);
+        // The ones, the 0 behind them, and the remainder.
+        self.put(((1 << quotient) - 1) << (P + 1) | remainder, quotient as u32 + P + 1);
     }
 
     fn end(mut self) -> Vec<u8> {
-        if self.count > 0 {
-            self.put(0, 8 - self.count);
-        }
+        let bytes = self.count.div_ceil(8);
+        self.held <<= 8 * bytes - self.count;
+        self.out.extend_from_slice(&self.held.to_be_bytes()[8 - bytes as usize..]);
         self.out
     }
 }
@@ -260,21 +278,51 @@ mod tests {
                 1 => script.len() as u64,
                 _ => (u64::from(script[0]) << 62) | (script.len() as u64 % 2),
             };
-            let got = Distinct::new(scripts.len()).hashes_of(scripts.iter().map(Vec::as_slice), weak);
+            let refs: Vec<&[u8]> = scripts.iter().map(Vec::as_slice).collect();
+            let hashes: Vec<u64> = refs.iter().map(|script| weak(script)).collect();
+            let got = Distinct::new(refs.len()).in_order(&refs, &hashes);
             let set: std::collections::BTreeSet<&Vec<u8>> = scripts.iter().collect();
-            let (mut got, mut want): (Vec<u64>, Vec<u64>) = (got, set.iter().map(|script| weak(script)).collect());
-            got.sort_unstable();
+            let mut want: Vec<u64> = set.iter().map(|script| weak(script)).collect();
             want.sort_unstable();
             assert_eq!(got, want, "round {round}");
         }
     }
 
     #[test]
+    fn neighbours_are_sorted_and_so_is_what_is_in_no_order() {
+        let mut rng = Rng::new(31);
+        for count in [0, 1, 2, 50, 3000] {
+            for far in [1, 3, 40, count.max(1)] {
+                let mut numbers: Vec<u64> = (0..count as u64).map(|at| at + rng.below(far) as u64).collect();
+                let mut want = numbers.clone();
+                want.sort_unstable();
+                sort_neighbours(&mut numbers);
+                assert_eq!(numbers, want, "{count} numbers, {far} off");
+            }
+        }
+        let mut falling: Vec<u64> = (0..5000).rev().collect();
+        sort_neighbours(&mut falling);
+        assert!(falling.is_sorted());
+    }
+
+    /// Every quotient around the words that are written at a time, from every bit of a word.
+    #[test]
     fn quotient_of_many_ones_is_written_whole() {
-        let mut bits = BitWriter { out: Vec::new(), held: 0, count: 0 };
-        bits.put_golomb(70 << 19 | 5);
-        let out = bits.end();
-        assert_eq!(decode(&[&[1], &out[..]].concat()), Ok(vec![70 << 19 | 5]));
+        for quotient in (0..70).chain([95, 96, 97, 300]) {
+            for before in 0..9 {
+                let mut bits = BitWriter { out: Vec::new(), held: 0, count: 0 };
+                let value = quotient << 19 | 5;
+                let mut want: Vec<u64> = (0..before).map(|at| at << 19 | at).collect();
+                want.push(value);
+                want.iter().for_each(|value| bits.put_golomb(*value));
+                let sums = want.iter().scan(0, |sum, value| {
+                    *sum += value;
+                    Some(*sum)
+                });
+                let sums: Vec<u64> = sums.collect();
+                assert_eq!(decode(&[&[want.len() as u8], &bits.end()[..]].concat()), Ok(sums), "{quotient}, {before}");
+            }
+        }
     }
 
     #[test]
