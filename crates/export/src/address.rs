@@ -1,39 +1,32 @@
-//! Addresses of output scripts, and the names of their types.
+//! Addresses of output scripts.
 
-use bitcoin::{Address, Network, Script};
+use arrow_array::builder::StringBuilder;
 use consensus::Chain;
-use primitives::script_type::ScriptType;
-use std::fmt;
+use show::output::{Payee, Prefixes};
 
-/// The network by whose prefixes addresses are written.
-#[derive(Clone, Copy, Debug)]
-pub struct Addresses(Network);
+/// Writes addresses with a network's prefixes.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    prefixes: Prefixes,
+    text: Vec<u8>,
+}
 
 impl Addresses {
     /// Those of a network.
     pub fn of(chain: Chain) -> Addresses {
-        Addresses(match chain {
-            Chain::Main => Network::Bitcoin,
-            Chain::Test | Chain::Testnet4 | Chain::Signet => Network::Testnet,
-            Chain::Regtest => Network::Regtest,
-        })
+        Addresses { prefixes: Prefixes::of(chain), text: Vec::new() }
     }
 
-    /// Writes the address of a script of that type; says whether it has one. Bare keys and multisig have none, as in Core.
-    ///
-    /// # Errors
-    ///
-    /// What `out` says.
-    pub fn write(self, kind: ScriptType, script: &[u8], out: &mut impl fmt::Write) -> Result<bool, fmt::Error> {
-        let has_none =
-            matches!(kind, ScriptType::PubKey | ScriptType::Multisig | ScriptType::NullData | ScriptType::NonStandard);
-        if has_none {
-            return Ok(false);
-        }
-        match Address::from_script(Script::from_bytes(script), self.0) {
-            Ok(address) => write!(out, "{address}").map(|()| true),
-            Err(_) => Ok(false),
-        }
+    /// The address of a script; `None` where it has none. Bare keys and multisig have none, as in Core.
+    pub fn of_payee(&mut self, payee: &Payee<'_>) -> Option<&str> {
+        self.text.clear();
+        let has = self.prefixes.put_address(&mut self.text, payee);
+        has.then(|| std::str::from_utf8(&self.text).expect("an address is ASCII"))
+    }
+
+    /// Appends it to a column.
+    pub(crate) fn append(&mut self, payee: &Payee<'_>, column: &mut StringBuilder) {
+        column.append_option(self.of_payee(payee));
     }
 }
 
@@ -72,9 +65,9 @@ mod tests {
             (Chain::Main, "", ""),
         ] {
             let script = hex::decode(script).unwrap();
-            let mut text = String::new();
-            let has = Addresses::of(chain).write(ScriptType::of_script(&script), &script, &mut text).unwrap();
-            assert_eq!((&text[..], has), (want, !want.is_empty()));
+            let mut addresses = Addresses::of(chain);
+            let found = addresses.of_payee(&Payee::of(&script));
+            assert_eq!(found, (!want.is_empty()).then_some(want));
         }
     }
 }

@@ -8,8 +8,8 @@ use arrow_array::builder::{
 use arrow_array::{ArrayRef, ListArray, RecordBatch, StructArray};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType};
-use primitives::script_type::ScriptType;
 use primitives::{Block, CoinRef, Height, Txid};
+use show::output::Payee;
 use std::sync::Arc;
 
 /// Bytes of a hash.
@@ -126,18 +126,15 @@ impl Columns {
     }
 
     /// Type and address of a script: two columns.
-    fn payee(&mut self, addresses: Addresses, script: &[u8]) {
-        let kind = ScriptType::of_script(script);
+    fn payee(&mut self, addresses: &mut Addresses, script: &[u8]) {
+        let payee = Payee::of(script);
         match self.next() {
-            Some(Column::Text(column)) => column.append_value(kind.name()),
+            Some(Column::Text(column)) => column.append_value(payee.name()),
             Some(_) => panic!("{KIND}"),
             None => {}
         }
         match self.next() {
-            Some(Column::Text(column)) => match addresses.write(kind, script, column) {
-                Ok(true) => column.append_value(""),
-                _ => column.append_null(),
-            },
+            Some(Column::Text(column)) => addresses.append(&payee, column),
             Some(_) => panic!("{KIND}"),
             None => {}
         }
@@ -230,9 +227,8 @@ impl<'s> Rows<'s> {
 
     /// The rows of a transaction's inputs; gives what they are worth.
     fn inputs(&mut self, number: i64, tx: &primitives::Transaction<'_>, txid: &Txid, coins: &[CoinRef<'_>]) -> i64 {
-        let (addresses, mut value_in) = (self.addresses, 0i64);
-        let mut script = std::mem::take(&mut self.script);
-        let row = self.table(Table::Inputs);
+        let (mut script, mut value_in) = (std::mem::take(&mut self.script), 0i64);
+        let (addresses, row) = (&mut self.addresses, &mut self.tables[Table::Inputs as usize]);
         for (index, (input, coin)) in tx.inputs().zip(coins).enumerate() {
             script.clear();
             coin.script.append_to(&mut script);
@@ -260,8 +256,8 @@ impl<'s> Rows<'s> {
 
     /// The rows of a transaction's outputs; gives what they are worth.
     fn outputs(&mut self, number: i64, tx: &primitives::Transaction<'_>, txid: &Txid) -> i64 {
-        let (addresses, mut value_out) = (self.addresses, 0i64);
-        let row = self.table(Table::Outputs);
+        let mut value_out = 0i64;
+        let (addresses, row) = (&mut self.addresses, &mut self.tables[Table::Outputs as usize]);
         for (index, output) in tx.outputs().enumerate() {
             row.number(number);
             row.hash(txid.as_bytes());

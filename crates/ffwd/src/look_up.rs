@@ -10,9 +10,12 @@ use crate::{Failure, begin, begin_read_only, limits, load};
 use node::Fault;
 use node::jobs::{self, BlockId, FoundTx, IndexReport, SetAt};
 use node::options::{Events, Options};
-use primitives::{Tables, hex, human};
+use primitives::{CoinRef, Tables, hex, human};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use show::output::{Payee, Prefixes};
+use show::text::JsonText;
+use show::tx_json::{Details, Show, TxHead, put_parsed};
 use std::process::ExitCode;
 
 #[derive(Serialize)]
@@ -77,67 +80,95 @@ fn look_up<T>(
     Ok(ExitCode::SUCCESS)
 }
 
-#[derive(Serialize)]
-struct TxObject {
-    txid: String,
-    hash: String,
-    version: u32,
-    size: usize,
-    vsize: usize,
-    weight: usize,
-    locktime: u32,
-    hex: String,
-    blockhash: String,
-    confirmations: u32,
-    time: u32,
-    blocktime: u32,
-}
-
 /// Shows a transaction.
 pub(crate) fn tx(given: &Tx) -> Result<ExitCode, Failure> {
-    look_up(&given.common, |options, events| jobs::tx(options, given.txid, events), tx_json, tx_lines)
+    let ask = |options: &Options, events: Events<'_>| {
+        Ok((jobs::tx(options, given.txid, events)?, Prefixes::of(options.params.chain)))
+    };
+    look_up(
+        &given.common,
+        ask,
+        |(found, prefixes)| tx_json(found, prefixes),
+        |(found, prefixes)| tx_lines(found, prefixes),
+    )
 }
 
-fn tx_object(found: &FoundTx) -> TxObject {
+/// The coins that a transaction spends, where they are known.
+fn spent(found: &FoundTx) -> Option<Vec<CoinRef<'_>>> {
+    let spent = found.spent.as_ref()?;
+    Some(spent.iter().map(|stored| CoinRef::decode(stored).expect("it was read as a coin")).collect())
+}
+
+/// As Core's getrawtransaction with verbosity 2; without undo data as with 1.
+fn tx_json(found: &FoundTx, prefixes: &Prefixes) -> String {
     let mut tables = Tables::new();
     let tx = tables.parse_transaction(&found.bytes).expect("it was read as a transaction");
-    let (size, weight) = (found.bytes.len(), tx.stripped_bytes() * 3 + found.bytes.len());
-    TxObject {
-        txid: found.txid.to_string(),
-        hash: tx.wtxid().to_string(),
-        version: tx.version(),
-        size,
-        vsize: weight.div_ceil(4),
-        weight,
-        locktime: tx.lock_time(),
-        hex: hex::encode(&found.bytes),
-        blockhash: found.block.to_string(),
-        confirmations: found.confirmations,
-        time: found.time,
-        blocktime: found.time,
+    let spent = spent(found);
+    let details = if spent.is_some() { Details::Prevouts } else { Details::Plain };
+    let (head, mut json) = (TxHead::of(&tx), JsonText::new());
+    let show = Show { prefixes, spent: spent.as_deref(), details };
+    json.open();
+    if put_parsed(&mut json, &tx, &head, &show).is_err() {
+        // Undo data with amounts that no transaction has: what is known of the transaction itself is shown.
+        json = JsonText::new();
+        json.open();
+        let plain = Show { prefixes, spent: None, details: Details::Plain };
+        put_parsed(&mut json, &tx, &head, &plain).expect("without spent coins there is no fee");
     }
+    json.key("hex").hex(&found.bytes);
+    json.key("blockhash").hash(&found.block.to_hash256());
+    json.key("confirmations").number(found.confirmations.into());
+    if found.confirmations > 0 {
+        json.key("time").number(found.time.into());
+        json.key("blocktime").number(found.time.into());
+    }
+    json.close();
+    json.into_string()
 }
 
-fn tx_json(found: &FoundTx) -> String {
-    json(&tx_object(found))
-}
-
-fn tx_lines(found: &FoundTx) -> String {
-    let object = tx_object(found);
+fn tx_lines(found: &FoundTx, prefixes: &Prefixes) -> String {
+    let mut tables = Tables::new();
+    let tx = tables.parse_transaction(&found.bytes).expect("it was read as a transaction");
     let place = match found.confirmations {
         0 => "which is not in the active chain".to_owned(),
         count => format!("{} confirmations", human::count(count.into())),
     };
-    [
-        format!("transaction {}", object.txid),
-        row("block", format!("{} at height {}, {place}", object.blockhash, human::count(found.height.to_u32().into()))),
-        row(
-            "size",
-            format!("{} bytes, weight {}", human::count(object.size as u64), human::count(object.weight as u64)),
-        ),
-        row("hex", object.hex),
-    ]
-    .join("\n")
+    let height = human::count(found.height.to_u32().into());
+    let (size, weight) = (found.bytes.len() as u64, TxHead::of(&tx).weight() as u64);
+    let mut lines = vec![
+        format!("transaction {}", found.txid),
+        row("block", format!("{} at height {height}, {place}", found.block)),
+        row("size", format!("{} bytes, weight {}", human::count(size), human::count(weight))),
+    ];
+    let payee = |script: &[u8]| {
+        let payee = Payee::of(script);
+        prefixes.address(&payee).unwrap_or_else(|| payee.name().to_owned())
+    };
+    let coins = spent(found).unwrap_or_default();
+    for (at, input) in tx.inputs().enumerate() {
+        let what = match coins.get(at) {
+            _ if tx.is_coinbase() => "coinbase".to_owned(),
+            Some(coin) => {
+                let (value, to) = (human::btc(coin.value.0), payee(&coin.script.to_vec()));
+                format!("{}: {value} of {to}", input.prevout())
+            }
+            None => input.prevout().to_string(),
+        };
+        lines.push(row(&format!("input {at}"), what));
+    }
+    let mut left = coins.iter().fold(0i64, |sum, coin| sum.saturating_add(coin.value.0));
+    for (at, output) in tx.outputs().enumerate() {
+        left = left.saturating_sub(output.value().0);
+        lines.push(row(
+            &format!("output {at}"),
+            format!("{} to {}", human::btc(output.value().0), payee(output.script())),
+        ));
+    }
+    if !coins.is_empty() {
+        lines.push(row("fee", human::btc(left)));
+    }
+    lines.push(row("hex", hex::encode(&found.bytes)));
+    lines.join("\n")
 }
 
 #[derive(Serialize)]

@@ -11,16 +11,20 @@ use indexes::coinstats::StatsRow;
 use indexes::heights::{self, FilterRow};
 use indexes::txindex::DiskTxPos;
 use indexes::{IndexKind, spender as spender_format, txindex};
-use primitives::{BlockHash, Hash256, Header, Height, OutPoint, Tables, Txid};
-use std::cell::OnceCell;
+use primitives::undo::spent_coins;
+use primitives::{BlockHash, CoinRef, Hash256, Header, Height, OutPoint, Tables, Txid, coin};
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use store::chainstate::Chainstate;
 use store::index::{BlockIndex, IndexEntry};
 use store::indexes::{IndexDb, read_filter, rebuild_advice, root};
+use store::undofiles::UndoFiles;
 use store::{FaultKind, FilePos, Network};
 
 /// Bytes of a header.
 const HEADER_BYTES: usize = 80;
+/// Entries that are read one by one, from the tip down, before all of them are: these take a second on mainnet.
+const NEAR_MAX: u32 = 20_000;
 
 /// A transaction that was found.
 #[derive(Clone, Debug)]
@@ -37,6 +41,8 @@ pub struct FoundTx {
     pub time: u32,
     /// Blocks from its own up to the tip; 0 off the active chain.
     pub confirmations: u32,
+    /// The coins that its inputs spend, as they are stored, where undo data is there; none of a coinbase.
+    pub spent: Option<Vec<Vec<u8>>>,
 }
 
 /// A block's filter.
@@ -77,14 +83,17 @@ pub struct SetAt {
 /// A data directory, to be looked at.
 ///
 /// Entries of the block index are read one by one, as they are asked for: mainnet has a million. Which blocks are on the
-/// active chain is asked of the rows by height of another index where one stands at the tip; else all entries are read.
+/// active chain is asked of the rows by height of an index that stands on it, near the tip; above that index, and without one,
+/// the entries from the tip down are read, and where those would be too many, all of them.
 struct View {
     locked: Locked,
     index: BlockIndex,
     network: Network,
     tip: IndexEntry,
-    /// An index with rows by height that stands at the tip.
-    rows: Option<IndexDb>,
+    /// An index with rows by height, and the height of the active block that it stands at.
+    rows: Option<(IndexDb, Height)>,
+    /// Hashes of the active chain from the tip down, as far as they were asked for.
+    upper: RefCell<Vec<BlockHash>>,
     /// The active chain, by height, where it had to be read.
     active: OnceCell<Vec<BlockHash>>,
 }
@@ -111,14 +120,39 @@ impl View {
         let coins = Chainstate::open_read_only(locked.disk.clone(), &coins_dir)?;
         let best = coins.best_block()?.unwrap_or(options.params.genesis_hash);
         let tip = index.find(&network, &best)?.ok_or_else(|| super::apart(best))?;
-        let mut view = View { locked, index, network, tip, rows: None, active: OnceCell::new() };
+        let upper = RefCell::new(vec![best]);
+        let mut view = View { locked, index, network, tip, rows: None, upper, active: OnceCell::new() };
         for kind in [IndexKind::BlockFilter, IndexKind::CoinStats] {
             // One that is damaged is for those to name who ask it.
             let db = IndexDb::open_read_only(view.locked.disk.clone(), &view.locked.layout, kind).unwrap_or(None);
-            let is_at_tip = |db: &IndexDb| db.best_block().is_ok_and(|at| at == Some(best));
-            view.rows = view.rows.or(db.filter(is_at_tip));
+            let at = db.as_ref().map(|db| view.active_best(db)).transpose()?.flatten();
+            if at > view.rows.as_ref().map(|(_, at)| *at) {
+                view.rows = db.zip(at);
+            }
         }
         Ok(view)
+    }
+
+    /// Height of the block that an index stands at, where that is of the active chain and near the tip.
+    fn active_best(&self, db: &IndexDb) -> Result<Option<Height>, Fault> {
+        let Ok(Some(best)) = db.best_block() else { return Ok(None) };
+        let Some(entry) = self.entry(&best)? else { return Ok(None) };
+        Ok((self.near_tip(entry.height)? == Some(best)).then_some(entry.height))
+    }
+
+    /// Hash of the active block at a height near the tip; `None` far below it, and above.
+    fn near_tip(&self, height: Height) -> Result<Option<BlockHash>, Fault> {
+        let Some(below) = self.tip.height.to_u32().checked_sub(height.to_u32()).filter(|below| *below <= NEAR_MAX)
+        else {
+            return Ok(None);
+        };
+        let mut upper = self.upper.borrow_mut();
+        while upper.len() <= below as usize {
+            let child = upper[upper.len() - 1];
+            let entry = self.entry(&child)?.ok_or_else(|| super::apart(child))?;
+            upper.push(entry.header.prev());
+        }
+        Ok(Some(upper[below as usize]))
     }
 
     fn entry(&self, hash: &BlockHash) -> Result<Option<IndexEntry>, Fault> {
@@ -141,13 +175,17 @@ impl View {
 
     /// Hash of the block at a height of the active chain.
     fn active_at(&self, height: Height) -> Result<Option<BlockHash>, Fault> {
-        if height >= self.tip.height {
-            return Ok((height == self.tip.height).then_some(self.tip.hash));
+        if height > self.tip.height {
+            return Ok(None);
         }
-        let row = self.rows.as_ref().and_then(|db| db.get(&heights::height_key(height)).ok().flatten());
-        match row.as_deref().map(heights::split_value) {
-            Some(Ok((hash, _))) => Ok(Some(hash)),
-            _ => Ok(self.active()?.get(height.to_usize()).copied()),
+        let rows = self.rows.as_ref().filter(|(_, at)| height <= *at);
+        let row = rows.and_then(|(db, _)| db.get(&heights::height_key(height)).ok().flatten());
+        if let Some(Ok((hash, _))) = row.as_deref().map(heights::split_value) {
+            return Ok(Some(hash));
+        }
+        match self.near_tip(height)? {
+            Some(hash) => Ok(Some(hash)),
+            None => Ok(self.active()?.get(height.to_usize()).copied()),
         }
     }
 
@@ -238,7 +276,31 @@ pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, 
 fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> Result<FoundTx, Fault> {
     let confirmations = if view.is_active(entry)? { view.tip.height.blocks_above(entry.height) + 1 } else { 0 };
     let (block, height, time) = (entry.hash, entry.height, entry.header.time());
-    Ok(FoundTx { txid, bytes, block, height, time, confirmations })
+    let spent = spent_by(view, entry, &txid)?;
+    Ok(FoundTx { txid, bytes, block, height, time, confirmations, spent })
+}
+
+/// The coins that a transaction of a block spends, by its undo data; `None` of a coinbase, and where that is not there.
+fn spent_by(view: &View, entry: &IndexEntry, txid: &Txid) -> Result<Option<Vec<Vec<u8>>>, Fault> {
+    let (Some(data), Some(at)) = (entry.data(), entry.undo()) else { return Ok(None) };
+    let layout = &view.locked.layout;
+    let files = UndoFiles::new(view.locked.disk.clone(), layout.blocks_dir(), &view.network, view.locked.files.key());
+    let (bytes, undo) = (view.locked.files.read_block(data)?, files.read(at, &entry.header.prev())?);
+    let (mut tables, mut txids) = (Tables::new(), Vec::new());
+    let Ok(block) = tables.parse_block(&bytes) else { return Ok(None) };
+    block.txids_into(&mut txids);
+    let Some(index) = txids.iter().position(|known| known == txid).filter(|index| *index > 0) else { return Ok(None) };
+    let all = spent_coins(&undo, &block).ok_or_else(|| {
+        let why = format!("the undo data of block {} is that of another block: run ffwd reindex", entry.hash);
+        Fault::refused(why)
+    })?;
+    let tx = block.transaction(index);
+    let stored = |spent: &CoinRef<'_>| {
+        let mut out = Vec::new();
+        coin::put_coin(&mut out, spent.code(), spent.value, &spent.script.to_vec());
+        out
+    };
+    Ok(Some(all[tx.first_input() - 1..][..tx.input_count()].iter().map(stored).collect()))
 }
 
 fn legacy_tx(view: &View, db: &IndexDb, txid: Txid, pos: DiskTxPos) -> Result<FoundTx, Fault> {

@@ -1,14 +1,14 @@
 //! The descriptor of a script, with what is known of keys and scripts behind its hashes.
 //!
-//! [`put_descriptor`] knows nothing of them, which is what almost every output of the chain is shown with; [`infer`] is
-//! the whole rule. Source: Bitcoin Core b88bffe, script/descriptor.cpp, `InferScript`.
+//! `put_descriptor` of [`show::descriptor`] knows nothing of them, which is what almost every output of the chain is shown
+//! with; [`infer`] is the whole rule. Source: Bitcoin Core b88bffe, script/descriptor.cpp, `InferScript`.
 
-use super::checksum::put_checksum;
 use super::known::Known;
 use super::miniscript_text;
 use crate::output::solver::is_plain_key;
 use crate::output::{Payee, Prefixes};
-use crate::text::put_hex;
+use ::show::descriptor::checksum::put_checksum;
+use ::show::descriptor::is_on_curve;
 use ripemd::{Digest, Ripemd160};
 
 /// Where a script stands in a descriptor.
@@ -17,44 +17,6 @@ enum Place {
     Top,
     P2sh,
     P2wsh,
-}
-
-/// Whether 32 bytes are the X of a point of the curve.
-pub(crate) fn is_on_curve(x: &[u8; 32]) -> bool {
-    secp256k1::XOnlyPublicKey::from_byte_array(*x).is_ok()
-}
-
-/// Appends the descriptor of an output of which nothing but its script is known, and its checksum.
-pub fn put_descriptor(out: &mut Vec<u8>, script: &[u8], payee: &Payee<'_>, prefixes: &Prefixes) {
-    let start = out.len();
-    match payee {
-        Payee::PubKey(key) if is_plain_key(key) => {
-            out.extend_from_slice(b"pk(");
-            put_hex(out, key);
-        }
-        Payee::Multisig(required, keys) if keys.iter().all(|key| is_plain_key(key)) => {
-            out.extend_from_slice(b"multi(");
-            crate::text::put_number(out, u64::from(*required));
-            for key in keys {
-                out.push(b',');
-                put_hex(out, key);
-            }
-        }
-        Payee::WitnessV1Taproot(key) if is_on_curve(key) => {
-            out.extend_from_slice(b"rawtr(");
-            put_hex(out, *key);
-        }
-        _ => {
-            out.extend_from_slice(b"addr(");
-            if !prefixes.put_address(out, payee) {
-                out.truncate(start);
-                out.extend_from_slice(b"raw(");
-                put_hex(out, script);
-            }
-        }
-    }
-    out.push(b')');
-    put_checksum(out, start);
 }
 
 /// The descriptor of an output, with what is known of it, and its checksum.
@@ -113,7 +75,7 @@ fn infer_in(script: &[u8], place: Place, known: &Known) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::hash160;
+    use crate::descriptor::{hash160, put_descriptor};
     use consensus::Chain;
     use primitives::hex;
     use simd::sha256::sha256;

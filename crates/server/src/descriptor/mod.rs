@@ -2,7 +2,6 @@
 //!
 //! Source: BIP-0380 to 0386; Bitcoin Core b88bffe, script/descriptor.cpp.
 
-pub mod checksum;
 mod expand;
 pub mod infer;
 mod key;
@@ -11,6 +10,7 @@ mod miniscript_text;
 mod parse;
 mod show;
 
+pub use ::show::descriptor::{checksum, put_descriptor};
 pub use expand::{Descriptors, Expanded, Range, expand};
-pub use infer::{infer, put_descriptor};
+pub use infer::infer;
 pub use known::{Known, Origin, hash160};

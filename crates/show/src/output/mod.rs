@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod asm;
+mod base58;
 pub mod bech32;
 pub mod solver;
 

@@ -2,9 +2,9 @@
 //!
 //! Source: Bitcoin Core b88bffe, key_io.cpp (`EncodeDestination`, `DecodeDestination` and its error texts), kernel/chainparams.cpp.
 
+use super::base58::put_base58_check;
 use super::bech32::{self, Encoding, put_segwit_address};
 use super::solver::Payee;
-use bitcoin::base58;
 use consensus::Chain;
 
 /// What addresses and keys of a network begin with.
@@ -47,7 +47,7 @@ impl Prefixes {
         let base58 = |out: &mut Vec<u8>, prefix: u8, hash: &[u8; 20]| {
             let mut payload = [prefix; 21];
             payload[1..].copy_from_slice(hash);
-            out.extend_from_slice(base58::encode_check(&payload).as_bytes());
+            put_base58_check(out, &payload);
         };
         match payee {
             Payee::PubKeyHash(hash) => base58(out, self.key_hash, hash),
@@ -163,11 +163,11 @@ fn decode_base58(text: &str, bytes_max: usize) -> Option<Vec<u8>> {
     if text.len() > 2 * bytes_max {
         return None;
     }
-    base58::decode(text).ok().filter(|bytes| bytes.len() <= bytes_max)
+    base58ck::decode(text).ok().filter(|bytes| bytes.len() <= bytes_max)
 }
 
 /// The same with a checksum behind it, which is looked at and left out; `bytes_max` is without it.
-pub(crate) fn decode_base58_check(text: &str, bytes_max: usize) -> Option<Vec<u8>> {
+pub fn decode_base58_check(text: &str, bytes_max: usize) -> Option<Vec<u8>> {
     let mut bytes = decode_base58(text, bytes_max + 4)?;
     let payload = bytes.len().checked_sub(4)?;
     if simd::sha256::sha256d(&bytes[..payload])[..4] != bytes[payload..] {

@@ -1,0 +1,69 @@
+//! Addresses in base58, written without a big division: an export has hundreds of millions of them.
+//!
+//! 25 bytes (a prefix, a hash of 20 bytes, four bytes of checksum) are a number of 200 bits; it is divided by 58^5 at a time,
+//! which fits a word, and each rest is five digits. A zero byte at the front is a digit of its own.
+//! Source: Bitcoin Core b88bffe, base58.cpp, `EncodeBase58Check`.
+
+use simd::sha256::sha256d;
+
+const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const PAYLOAD_BYTES: usize = 21;
+const CHECKSUM_BYTES: usize = 4;
+/// Digits that are made at a time, and what they count to.
+const GROUP_DIGITS: usize = 5;
+const GROUP: u64 = 58 * 58 * 58 * 58 * 58;
+/// 58^35 is more than 2^200.
+const GROUPS: usize = 7;
+const LIMBS: usize = 7;
+
+/// Appends a prefix and a hash as base58 with their checksum.
+pub(super) fn put_base58_check(out: &mut Vec<u8>, payload: &[u8; PAYLOAD_BYTES]) {
+    let mut bytes = [0; PAYLOAD_BYTES + CHECKSUM_BYTES];
+    bytes[..PAYLOAD_BYTES].copy_from_slice(payload);
+    bytes[PAYLOAD_BYTES..].copy_from_slice(&sha256d(payload)[..CHECKSUM_BYTES]);
+    // The highest limb first; three zero bytes are before the number.
+    let mut padded = [0; 4 * LIMBS];
+    padded[4 * LIMBS - bytes.len()..].copy_from_slice(&bytes);
+    let mut limbs = [0u32; LIMBS];
+    for (limb, bytes) in limbs.iter_mut().zip(padded.as_chunks::<4>().0) {
+        *limb = u32::from_be_bytes(*bytes);
+    }
+    let mut digits = [0u8; GROUPS * GROUP_DIGITS];
+    for group in digits.as_chunks_mut::<GROUP_DIGITS>().0.iter_mut().rev() {
+        let mut rest = 0u64;
+        for limb in &mut limbs {
+            let value = rest << 32 | u64::from(*limb);
+            (*limb, rest) = ((value / GROUP) as u32, value % GROUP);
+        }
+        for digit in group.iter_mut().rev() {
+            (*digit, rest) = ((rest % 58) as u8, rest / 58);
+        }
+    }
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    out.extend(std::iter::repeat_n(DIGITS[0], zeros));
+    let first = digits.iter().position(|digit| *digit != 0).unwrap_or(digits.len());
+    out.extend(digits[first..].iter().map(|digit| DIGITS[usize::from(*digit)]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Rng;
+
+    /// The plain twin is base58ck's.
+    #[test]
+    fn addresses_are_those_of_a_division_byte_by_byte() {
+        let mut rng = Rng::new(58);
+        for round in 0..2000 {
+            let mut payload: [u8; PAYLOAD_BYTES] = std::array::from_fn(|_| rng.byte());
+            let zeros = if round % 3 == 0 { rng.below(PAYLOAD_BYTES + 1) } else { round % 2 };
+            payload[..zeros].fill(0);
+            if round % 7 == 0 {
+                payload[zeros..].fill(0xff);
+            }
+            let mut out = Vec::new();
+            put_base58_check(&mut out, &payload);
+            assert_eq!(String::from_utf8(out).unwrap(), base58ck::encode_check(&payload), "{payload:02x?}");
+        }
+    }
+}
