@@ -6,19 +6,21 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ._binary import FfwdError, local_binary, run, ship, ship_package, shipped
-from ._plan import Range, directory, options, ranges_of
+from ._binary import FfwdError, local_binary, run, ship, ship_package, shipped, shipped_file
+from ._plan import Range, Source, planned, source_of
 from ._progress import Progress, told
 
-#: Parts of the UTXO set for MuHash: few, for each reads the block index.
+#: Parts of the UTXO set for MuHash.
 COIN_PARTS = 4
+#: The same where its tables come from an object store: a task holds those of its part in memory.
+STORE_COIN_PARTS = 64
 
 
 @dataclass(frozen=True)
@@ -72,32 +74,35 @@ def audit(
     binary: str | os.PathLike[str] | None = None,
     salt: str | None = None,
     copies: int = 1,
+    storage_options: Mapping[str, Any] | None = None,
     args: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> Verdict:
     """Audits the chain of a data directory, all scripts run.
 
-    ``source`` is a data directory at a path that every worker sees; no program may write to it meanwhile. ``ranges`` is a
-    number of ranges, cut by bytes, or the ranges. ``hash`` is ``muhash`` or ``hash_serialized_3``: of the UTXO set.
+    ``source`` is a data directory: at a path that every worker sees, or a URL that fsspec reads, such as ``s3://bucket/bitcoin``,
+    with ``storage_options`` for it; no program may write to it meanwhile. ``ranges`` is a number of ranges, cut by bytes, or
+    the ranges. ``hash`` is ``muhash`` or ``hash_serialized_3``: of the UTXO set.
     ``salt`` is the audit's secret, 64 hexadecimal digits: chosen anew by default, and told to nobody but the workers.
     With ``copies`` each part runs so many times, and all its records must be the same: for workers that are not trusted.
     ``args`` are more options of ffwd, ``progress`` is called with the number of tasks done and their count.
     """
     program = local_binary(binary)
-    common = options(directory(source, "a source"), chain, args)
-    cuts = ranges_of(program, common, ranges)
+    place = source_of(source, chain, args, storage_options)
     secret = salt or secrets.token_hex(32)
-    tasks = [task for task in [*_coin_tasks(hash), *(_block_task(cut) for cut in cuts)] for _ in range(copies)]
     context = spark.sparkContext
     ship_package(context)
     name = ship(context, program)
+    with planned(context, program, place, ranges) as (cuts, plan):
+        coins = _coin_tasks(hash, COIN_PARTS if place.storage is None else STORE_COIN_PARTS)
+        tasks = [task for task in [*coins, *(_block_task(cut) for cut in cuts)] for _ in range(copies)]
 
-    def work(some: Iterable[_Task]) -> Iterable[list[dict[str, Any]]]:
-        for task in some:
-            yield [_part(name, task, common, secret)]
+        def work(some: Iterable[_Task]) -> Iterable[list[dict[str, Any]]]:
+            for task in some:
+                yield [_part(name, plan, task, place, secret)]
 
-    with told(context, f"ffwd audit of {len(cuts)} ranges", len(tasks), progress):
-        found = context.parallelize(tasks, len(tasks)).mapPartitions(work).treeReduce(lambda a, b: a + b)
+        with told(context, f"ffwd audit of {len(cuts)} ranges", len(tasks), progress):
+            found = context.parallelize(tasks, len(tasks)).mapPartitions(work).treeReduce(lambda a, b: a + b)
     findings = [Finding(one["from"], one["to"], one["why"]) for one in found if one.get("ok") is False]
     if findings:
         findings = sorted(set(findings), key=lambda one: (one.first, one.last))
@@ -110,18 +115,20 @@ def _block_task(cut: Range) -> _Task:
     return _Task(("part", "--from", str(cut.first), "--to", str(cut.last)), cut)
 
 
-def _coin_tasks(hash: str | None) -> list[_Task]:
+def _coin_tasks(hash: str | None, parts: int) -> list[_Task]:
     """The UTXO set: one task for a hash in order, else a few by keys."""
     if hash == "hash_serialized_3":
         return [_Task(("coins", "--hash", hash), None)]
     more = ("--hash", hash) if hash else ()
-    ends = [0x10000 * n // COIN_PARTS for n in range(COIN_PARTS + 1)]
+    ends = [0x10000 * n // parts for n in range(parts + 1)]
     return [_Task(("coins", "--keys", f"{a:04x}-{b - 1:04x}", *more), None) for a, b in zip(ends, ends[1:])]
 
 
-def _part(name: str, task: _Task, common: list[str], secret: str) -> dict[str, Any]:
+def _part(name: str, plan: str, task: _Task, source: Source, secret: str) -> dict[str, Any]:
     """One part, on a worker: its record, or what was found. What another try may mend is raised."""
-    code, found, said = run(shipped(name), "audit", *task.what, "--salt", "-", *common, stdin=secret)
+    of_plan = ("--plan", shipped_file(plan)) if task.place is not None else ()
+    with source.options() as options:
+        code, found, said = run(shipped(name), "audit", *task.what, *of_plan, "--salt", "-", *options, stdin=secret)
     if code == 0 and found is not None:
         return {"record": found}
     if found is not None and found.get("kind") == "invalid":

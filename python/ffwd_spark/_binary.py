@@ -37,9 +37,14 @@ def ship(context: SparkContext, path: Path) -> str:
     return path.name
 
 
+def shipped_file(name: str) -> Path:
+    """What was given to all workers, on one of them."""
+    return Path(SparkFiles.get(name))
+
+
 def shipped(name: str) -> Path:
     """The program on a worker."""
-    path = Path(SparkFiles.get(name))
+    path = shipped_file(name)
     if not os.access(path, os.X_OK):
         path.chmod(0o755)
     return path

@@ -29,9 +29,11 @@ def once(name):
         return False
 if what == "plan":
     n = int(value("--parts"))
+    pathlib.Path(value("--out")).write_text("a plan")
     print(json.dumps({"height": 10 * n - 1, "bestblock": "b", "ranges": [[10 * i, 10 * i + 9, 5] for i in range(n)]}))
 elif what == "part":
     salt = sys.stdin.read()
+    assert pathlib.Path(value("--plan")).read_text() == "a plan"
     a, b = int(value("--from")), int(value("--to"))
     with open(here / "runs", "a") as f:
         f.write(f"{a}\n")
@@ -53,6 +55,7 @@ elif what == "join":
     print(json.dumps({"ok": True, "height": len(blocks) * 10 - 1, "bestblock": "b", "txouts": len(records) - len(blocks)}))
 elif what == "export":
     a, b = int(value("--from")), int(value("--to"))
+    assert pathlib.Path(value("--plan")).read_text() == "a plan"
     print(json.dumps({"from": a, "to": b, "blocks": b - a + 1, "transactions": 2, "inputs": 1, "outputs": 3, "files": 4, "bytes_in": 5, "bytes_out": 6}))
 '''
 
@@ -98,3 +101,19 @@ def chain(ffwd: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(made, check=True, capture_output=True)
     subprocess.run([ffwd, "reindex", "--datadir", str(top), "--chain", "regtest", "--assumevalid", "0"], check=True, capture_output=True)
     return top
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, Any]]:
+    """An object store of its own with an empty bucket: what fsspec is told of it."""
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    server = pytest.importorskip("moto.server", reason="moto is not installed")
+    served = server.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    served.start()
+    host, port = served.get_host_and_port()
+    options = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": f"http://{host}:{port}", "region_name": "us-east-1"}}
+    import fsspec
+
+    fsspec.filesystem("s3", **options).mkdir("bucket")
+    yield options
+    served.stop()

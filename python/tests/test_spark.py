@@ -12,8 +12,7 @@ import pytest
 import ffwd_spark
 from ffwd_spark import FfwdError, Range
 from ffwd_spark._export import whole_thousands
-from ffwd_spark._plan import directory
-
+from ffwd_spark._plan import local_path, source_of
 
 
 
@@ -73,11 +72,11 @@ def test_ranges_of_an_export_end_where_directories_do() -> None:
     assert whole_thousands([Range(7, 7)]) == [Range(7, 7)]
 
 
-def test_a_source_is_a_path() -> None:
-    assert [directory(text, "a source") for text in ("/a b", "file:///a%20b", "rel")] == ["/a b", "/a b", "rel"]
-    for url in ("s3://bucket/chain", "hdfs://host/chain", "file://elsewhere/chain"):
-        with pytest.raises(FfwdError, match="mount"):
-            directory(url, "a source")
+def test_a_source_is_a_path_or_a_url() -> None:
+    assert [local_path(text) for text in ("/a b", "file:///a%20b", "rel", "s3://b/c")] == ["/a b", "/a b", "rel", None]
+    assert [source_of(text, "main", (), None).storage for text in ("/a", "memory://a")] == [None, {}]
+    with pytest.raises(FfwdError, match="another machine"):
+        local_path("file://elsewhere/chain")
 
 
 def test_no_program_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -105,3 +104,26 @@ def test_a_chain_is_audited_and_exported(spark: Any, ffwd: str, chain: Path, tmp
     assert [tables[name].count() for name in tables] == [report.blocks, report.transactions, report.inputs, report.outputs]
     made, spent = (tables[name].agg({"value": "sum"}).first()[0] for name in ("outputs", "inputs"))
     assert made > spent > 0
+
+
+def test_a_chain_in_an_object_store_is_audited_and_exported(spark: Any, ffwd: str, chain: Path, s3: dict[str, Any]) -> None:
+    import fsspec
+
+    store = fsspec.filesystem("s3", **s3)
+    store.put(f"{chain}/regtest", "bucket/chain/regtest", recursive=True)
+    want = ffwd_spark.audit(spark, chain, 3, chain="regtest", hash="muhash", binary=ffwd)
+    found = ffwd_spark.audit(spark, "s3://bucket/chain", 3, chain="regtest", hash="muhash", binary=ffwd, storage_options=s3)
+    assert (found.ok, found.why) == (True, "")
+    assert (found.muhash, found.bestblock, found.txouts) == (want.muhash, want.bestblock, want.txouts)
+    for _ in range(2):
+        report = ffwd_spark.export(spark, "s3://bucket/chain", "s3://bucket/tables", 3, chain="regtest", binary=ffwd, storage_options=s3)
+    assert report.blocks == found.height + 1
+    import pyarrow.parquet as pq
+
+    store.invalidate_cache()
+    names = [name for name in store.find("bucket/tables") if "/outputs/" in name]
+    assert sum(pq.read_table(store.open(name)).num_rows for name in names) == report.outputs
+    with pytest.raises(Exception, match="holds blocks of"):
+        ffwd_spark.export(spark, "s3://bucket/chain", "s3://bucket/tables", [(5, 17)], chain="regtest", binary=ffwd, storage_options=s3)
+    with pytest.raises(FfwdError, match="nothing"):
+        ffwd_spark.audit(spark, "s3://bucket/elsewhere", 3, chain="regtest", binary=ffwd, storage_options=s3)
