@@ -7,6 +7,7 @@ use crate::sums::Sums;
 use consensus::{Chain, Params};
 use primitives::muhash::{MuHash, NUMBER_BYTES};
 use primitives::{BlockHash, Hash256, U256, hex};
+use simd::sha256::sha256;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -85,6 +86,7 @@ pub fn join(records: &[(String, String)]) -> Result<Verdict, Refusal> {
     coins.sort_by_key(|record| (record.keys_from, record.keys_to));
     whole_set(&coins)?;
     whole_chain(&blocks, coins[0])?;
+    one_context(&blocks)?;
     balanced(&blocks, &coins)?;
     Ok(verdict(&blocks, &coins))
 }
@@ -192,6 +194,41 @@ fn whole_chain(blocks: &[&BlocksRecord], coins: &CoinsRecord) -> Result<(), Refu
         return Err(refusal(why, &[(last.from, last.to)]));
     }
     Ok(())
+}
+
+/// Each range was judged by the times and nBits that the headers of the ranges below have, and by what the range at the height
+/// of BIP34 says of that block. The ranges follow one another.
+fn one_context(blocks: &[&BlocksRecord]) -> Result<(), Refusal> {
+    let mut below: Option<&BlocksRecord> = None;
+    let nothing = hex::encode(&sha256(&[]));
+    for &record in blocks {
+        let here = (record.from, record.to);
+        let (want, before) = match below {
+            Some(before) => (&before.through, blocks_text(before.from, before.to)),
+            None => (&nothing, "the genesis block".to_owned()),
+        };
+        if record.below != *want {
+            let why = format!(
+                "{} were judged by other times or nBits of the blocks below than {before} have: their plan was of another chain, or damaged",
+                blocks_text(here.0, here.1)
+            );
+            let ranges = below.map(|before| (before.from, before.to)).into_iter().chain([here]);
+            return Err(refusal(why, &ranges.collect::<Vec<_>>()));
+        }
+        below = Some(record);
+    }
+    let Some(taken) = blocks.iter().find(|record| record.bip34) else { return Ok(()) };
+    let height = Chain::from_name(&taken.chain).map(|chain| Params::new(chain).bip34_height.to_u32());
+    let at = height.and_then(|height| blocks.iter().find(|record| (record.from..=record.to).contains(&height)));
+    if at.is_some_and(|at| at.bip34) {
+        return Ok(());
+    }
+    let range = (taken.from, taken.to);
+    let why = format!(
+        "{} took it for granted that the chain has the block of BIP34 that Core knows, and it has not: their plan was of another chain",
+        blocks_text(range.0, range.1)
+    );
+    Err(refusal(why, &[range]))
 }
 
 /// The genesis block of a network; none where options can change it, or of an unknown one.
@@ -333,7 +370,7 @@ mod tests {
     fn what_does_not_fit_is_named() {
         type Break = fn(&mut Vec<Record>);
         type Row = (&'static str, Break, &'static str, &'static [(u32, u32)]);
-        let rows: [Row; 16] = [
+        let rows: [Row; 20] = [
             ("missing", |all| drop(all.remove(1)), "blocks 10 to 19 are missing", &[(10, 19)]),
             ("first missing", |all| drop(all.remove(0)), "blocks 0 to 9 are missing", &[(0, 9)]),
             ("last missing", |all| drop(all.remove(3)), "blocks 30 to 39 are missing", &[(30, 39)]),
@@ -358,6 +395,41 @@ mod tests {
                 |all| blocks_of(&mut all[0]).first = "55".repeat(32),
                 "blocks 0 to 9 begin with",
                 &[(0, 9)],
+            ),
+            (
+                "other times below",
+                |all| blocks_of(&mut all[2]).below = "55".repeat(32),
+                "judged by other times",
+                &[(10, 19), (20, 29)],
+            ),
+            (
+                "blocks below the genesis block",
+                |all| blocks_of(&mut all[0]).below = "55".repeat(32),
+                "judged by other times",
+                &[(0, 9)],
+            ),
+            (
+                "a block of BIP34 that is not there",
+                |all| blocks_of(&mut all[3]).bip34 = true,
+                "took it for granted",
+                &[(30, 39)],
+            ),
+            (
+                "a block of BIP34 that is another",
+                |all| {
+                    // Of testnet3, whose block of BIP34 is at height 21,111.
+                    let genesis = Params::new(Chain::Test).genesis_hash.to_string();
+                    for record in all.iter_mut() {
+                        match record {
+                            Record::Blocks(blocks) => blocks.chain = "test".into(),
+                            Record::Coins(coins) => (coins.chain, coins.height) = ("test".into(), 30_000),
+                        }
+                    }
+                    (blocks_of(&mut all[0]).first, blocks_of(&mut all[3]).to) = (genesis, 30_000);
+                    blocks_of(&mut all[1]).bip34 = true;
+                },
+                "took it for granted",
+                &[(10, 19)],
             ),
             ("no coins", |all| drop(all.pop()), "no record of the coins", &[]),
             ("half of the coins", |all| coins_of(&mut all[4]).keys_to = 0x7fff, "coins 8000 to ffff are missing", &[]),
@@ -402,7 +474,8 @@ mod tests {
             (&[5, 7], &[(0, 9)]),
             (&[5, 31], &[(0, 9), (30, 39)]),
             (&[1, 11, 21, 31], &[(0, 9), (10, 19), (20, 29), (30, 39)]),
-            (&[1, 2, 3, 4, 5], &[(0, 39)]),
+            (&[1, 2, 3, 4, 5, 16, 17, 18], &[(0, 9), (10, 19)]),
+            (&[1, 2, 3, 4, 5, 6, 7, 8, 9], &[(0, 39)]),
         ] {
             let mut sums = Sums::default();
             heights.iter().for_each(|height| sums.add(number(u64::from(*height) + 7), *height));

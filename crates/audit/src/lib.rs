@@ -21,6 +21,7 @@ mod workers;
 
 pub use coins::{Keys, coins};
 pub use join::{Refusal, Verdict, join};
+pub use node::files::encode_plan;
 pub use part::{Finding, Kind, part};
 pub use plan::{Plan, cut, plan};
 pub use record::{BadRecord, BlocksRecord, CoinsRecord, Record};

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn up_to_four_heights_are_found_and_more_are_not() {
+    fn up_to_eight_heights_are_found_and_more_are_not() {
         let mut rng = testkit::Rng::new(9);
         for wrong in [
             &[0][..],
@@ -70,7 +70,9 @@ mod tests {
             &[3, 2, 1],
             &[900, 0, 17, 4999],
             &[1, 2, 3, 4, 5],
+            &[4999, 4000, 3000, 2000, 1000, 500, 7, 0],
             &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+            &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17],
         ] {
             let mut sums = Sums::default();
             for height in wrong {

@@ -13,6 +13,7 @@ use node::options::Options;
 use primitives::{BlockHash, Height, OutPoint, Tables, Txid};
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 use store::FaultKind;
 
 /// What sort of thing was found.
@@ -106,12 +107,12 @@ impl Tally {
     }
 }
 
-/// Audits the blocks from height `from` to `to`, both included.
+/// Audits the blocks from height `from` to `to`, both included. With a plan the block index is not read.
 ///
 /// # Errors
 ///
 /// The first thing that is wrong, with the range.
-pub fn part(options: &Options, salt: &Salt, from: u32, to: u32) -> Result<Record, Finding> {
+pub fn part(options: &Options, salt: &Salt, (from, to): (u32, u32), plan: Option<&Path>) -> Result<Record, Finding> {
     let finding = |height: Option<Height>, kind, why| Finding {
         range: (from, to),
         height: height.map(Height::to_u32),
@@ -119,7 +120,8 @@ pub fn part(options: &Options, salt: &Salt, from: u32, to: u32) -> Result<Record
         why,
     };
     let fault = |fault: Fault| finding(None, kind_of(&fault), fault.to_string());
-    let chain = ChainFiles::open(options, Height::new(from), Some(Height::new(to)), Needs::Rules).map_err(fault)?;
+    let range = (Height::new(from), Some(Height::new(to)));
+    let chain = ChainFiles::open(options, range, Needs::Rules, plan).map_err(fault)?;
     let mut tallies: Vec<Tally> = Vec::new();
     let judged = judge_all(&chain, options.par, || Tally::new(salt), Tally::count, |tally| tallies.push(tally));
     judged.map_err(|stopped| {
@@ -186,6 +188,7 @@ fn record(chain: &ChainFiles, salt: &Salt, tallies: Vec<Tally>) -> BlocksRecord 
     let sum = |of: fn(&Tally) -> u64| tallies.iter().fold(0u64, |sum, tally| sum.saturating_add(of(tally)));
     let (first, last) = (chain.first(), chain.last());
     let work = primitives::hex::encode(&chain.work().0.to_le_bytes().into_iter().rev().collect::<Vec<u8>>());
+    let [below, through] = chain.digests().map(|digest| primitives::hex::encode(&digest));
     let mut record = BlocksRecord {
         audit: salt.name(),
         chain: chain.params().chain.name().to_owned(),
@@ -195,6 +198,9 @@ fn record(chain: &ChainFiles, salt: &Salt, tallies: Vec<Tally>) -> BlocksRecord 
         prev: chain.header(first).prev().to_string(),
         first: chain.hash(first).to_string(),
         last: chain.hash(last).to_string(),
+        below,
+        through,
+        bip34: chain.has_known_bip34(),
         work: work.trim_start_matches('0').to_owned(),
         transactions: sum(|tally| tally.transactions),
         inputs: sum(|tally| tally.inputs),

@@ -3,7 +3,7 @@
 //! ```text
 //! coin     txid 32 | vout u32 | height * 2 + coinbase u32 | value i64 | CompactSize script bytes | script
 //! number   sha256d(salt 32 | tag, zeros up to 64 bytes | coin), little endian, modulo 2^256 - 189
-//! sum k    of number * (height + 1)^k, over the coins; k from 0 to 7
+//! sum k    of number * (height + 1)^k, over the coins; k from 0 to 15
 //! ```
 //!
 //! Sum 0 alone proves that two multisets of coins agree. The others say at which heights they do not: `locate`.
@@ -16,10 +16,12 @@ use primitives::{Amount, CoinRef, Height, OutPoint};
 use simd::sha256::{sha256d, sha256d_many};
 
 /// How many sums there are: two for each height that can be named.
-pub(crate) const POWERS: usize = 8;
+pub(crate) const POWERS: usize = 16;
 /// What numbers are for; another use of the same salt has another tag.
 const TAG: &[u8; 16] = b"ffwd/audit/coin1";
 const NAME_TAG: &[u8; 16] = b"ffwd/audit/name1";
+/// Heights whose spent coins are gathered before they are weighted: as many lie in the second cache beside a block.
+const HEIGHTS_GATHERED: usize = 2048;
 /// Coins that are hashed at a time: enough for all lanes, few enough to stay in the nearest cache.
 const BATCH: usize = 128;
 /// Bytes of the coins of a batch, above which it is hashed with fewer coins.
@@ -86,6 +88,45 @@ impl Sums {
     }
 }
 
+/// Numbers of coins, added by height first: weights are multiplied once for all coins of a height that come together.
+struct Gathered {
+    /// A height, and the sum of its coins that are not in `sums` yet; a power of two of them, found by the height's last bits.
+    slots: Vec<(u32, Number)>,
+    sums: Sums,
+}
+
+impl Gathered {
+    fn new(slots: usize) -> Gathered {
+        assert!(slots.is_power_of_two(), "the last bits of a height are its slot");
+        Gathered { slots: vec![(0, Number::ZERO); slots], sums: Sums::default() }
+    }
+
+    #[inline]
+    fn add(&mut self, number: Number, height: u32) {
+        let mask = self.slots.len() - 1;
+        let slot = &mut self.slots[height as usize & mask];
+        if slot.0 == height {
+            slot.1 = slot.1.plus(number);
+        } else {
+            let (other, sum) = std::mem::replace(slot, (height, number));
+            self.weigh(sum, other);
+        }
+    }
+
+    fn weigh(&mut self, sum: Number, height: u32) {
+        if !sum.is_zero() {
+            self.sums.add(sum, height);
+        }
+    }
+
+    fn finish(mut self) -> Sums {
+        for (height, sum) in std::mem::take(&mut self.slots) {
+            self.weigh(sum, height);
+        }
+        self.sums
+    }
+}
+
 /// Where a coin is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
@@ -99,14 +140,16 @@ pub(crate) struct Adder {
     bytes: Vec<u8>,
     /// End of the coin's bytes, its height, where it is counted.
     coins: Vec<(usize, u32, Side)>,
-    made: Sums,
-    spent: Sums,
+    /// A block's are of one height.
+    made: Gathered,
+    spent: Gathered,
 }
 
 impl Adder {
     pub(crate) fn new(salt: &Salt) -> Adder {
         let (bytes, coins) = (Vec::with_capacity(BATCH_BYTES), Vec::with_capacity(BATCH));
-        Adder { key: salt.block(TAG), bytes, coins, made: Sums::default(), spent: Sums::default() }
+        let (made, spent) = (Gathered::new(1), Gathered::new(HEIGHTS_GATHERED));
+        Adder { key: salt.block(TAG), bytes, coins, made, spent }
     }
 
     /// Adds a coin, its script as it is.
@@ -153,8 +196,8 @@ impl Adder {
             .collect();
         sha256d_many(&pieces, hashes);
         for (hash, (_, height, side)) in hashes.iter().zip(&self.coins) {
-            let sums = if *side == Side::Made { &mut self.made } else { &mut self.spent };
-            sums.add(Number::from_hash(hash), *height);
+            let gathered = if *side == Side::Made { &mut self.made } else { &mut self.spent };
+            gathered.add(Number::from_hash(hash), *height);
         }
         self.coins.clear();
         self.bytes.clear();
@@ -163,7 +206,7 @@ impl Adder {
     /// The sums of what was made, and of what was spent.
     pub(crate) fn finish(mut self) -> (Sums, Sums) {
         self.hash();
-        (self.made, self.spent)
+        (self.made.finish(), self.spent.finish())
     }
 }
 
@@ -225,6 +268,27 @@ mod tests {
         let (made, spent) = adder.finish();
         assert_eq!((made, spent), (plain(&salt(7), &coins), Sums::default()));
         assert_ne!(made, plain(&salt(8), &coins));
+    }
+
+    /// Heights that come again, that share a slot, and the highest.
+    #[test]
+    fn gathered_sums_are_those_of_one_coin_after_another() {
+        let mut rng = testkit::Rng::new(12);
+        for slots in [1, 4, HEIGHTS_GATHERED] {
+            let (mut gathered, mut plain) = (Gathered::new(slots), Sums::default());
+            for _ in 0..3000 {
+                let height = match rng.below(4) {
+                    0 => rng.below(3) as u32,
+                    1 => (rng.below(5) * slots) as u32,
+                    2 => u32::MAX / 2 - rng.below(2) as u32,
+                    _ => rng.below(10_000) as u32,
+                };
+                let number = Number::from_hash(&std::array::from_fn(|_| rng.u64() as u8));
+                gathered.add(number, height);
+                plain.add(number, height);
+            }
+            assert_eq!(gathered.finish(), plain, "{slots} slots");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::output::{Partial, check_free, partitions};
 use crate::rows::{Counts, Rows};
 use crate::tables::{Selection, Table};
 use node::Fault;
-use node::files::{ChainFiles, Needs, block_bytes, in_order};
+use node::files::{ChainFiles, Needs, in_order};
 use node::options::Options;
 use primitives::undo::spent_coins;
 use primitives::{Hash256, Height, Tables, merkle};
@@ -27,6 +27,8 @@ pub struct Request<'a> {
     pub to: Option<u32>,
     /// Tables and columns.
     pub selection: &'a Selection,
+    /// A plan of the chain, which spares reading the block index.
+    pub plan: Option<&'a Path>,
     /// Directory of the tables, made where it is missing.
     pub out: &'a Path,
 }
@@ -89,16 +91,15 @@ struct Done {
 ///
 /// Blocks that are missing or damaged, files that are in the way, or what the system says.
 pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut(u32)) -> Result<Report, Fault> {
-    let (bytes, _) = block_bytes(options)?;
-    let chain = ChainFiles::open(options, Height::new(request.from), request.to.map(Height::new), Needs::Blocks)?;
+    let range = (Height::new(request.from), request.to.map(Height::new));
+    let chain = ChainFiles::open(options, range, Needs::Blocks, request.plan)?;
     let (from, to) = (chain.first().to_u32(), chain.last().to_u32());
     let (selection, out) = (request.selection, request.out);
     let files = partitions(from, to);
     check_free(out, selection.tables(), &files)?;
     let par = options.par.max(1);
     let most = (ALL_GROUPS_BYTES / par as u64).clamp(GROUP_BYTES_MIN, GROUP_BYTES_MAX);
-    let chunks = chunks(&files, from, &bytes[from as usize..=to as usize], most);
-    drop(bytes);
+    let chunks = chunks(&files, from, &chain.block_bytes(), most);
     let formats: Vec<Format> =
         selection.tables().iter().map(|table| Format::new(selection, *table)).collect::<Result<_, _>>()?;
     let mut report = Report { from, to, ..Report::default() };

@@ -1,9 +1,12 @@
 //! `ffwd audit`: options in, record or verdict out. The work is `audit`'s.
 
-use crate::args::audit::{Audit, AuditCoins, AuditJoin, AuditPart, AuditPlan, Secret};
+use crate::args::Common;
+use crate::args::audit::{Audit, AuditCoins, AuditJoin, AuditPart, AuditPlan, Files, Secret};
 use crate::output::{self, row};
+use crate::settings::Settings;
 use crate::{Failure, begin_read_only, load};
 use audit::{BlocksRecord, CoinsRecord, Finding, Keys, Kind, Record, Refusal, Salt, Verdict};
+use node::options;
 use primitives::human;
 use serde::Serialize;
 use std::fs;
@@ -44,6 +47,15 @@ fn salt(secret: &Secret) -> Result<Salt, Failure> {
     Salt::from_hex(&text).ok_or_else(|| Failure::Fault(format!("{}: wanted {WANTED}", secret.salt.display())))
 }
 
+/// The settings of a command that reads alone, which another program may do for it.
+pub(crate) fn settings(common: &Common, files: &Files) -> Result<Settings, Failure> {
+    let mut settings = load(common, None)?;
+    if let Some(socket) = &files.files {
+        settings.options.disk = options::served_disk(socket, &settings.options.datadir);
+    }
+    Ok(settings)
+}
+
 #[derive(Serialize)]
 struct PlanObject {
     height: u32,
@@ -52,8 +64,11 @@ struct PlanObject {
 }
 
 fn plan(given: &AuditPlan) -> Result<ExitCode, Failure> {
-    let settings = load(&given.common, None)?;
+    let settings = settings(&given.common, &given.files)?;
     let plan = audit::plan(&settings.options, given.from, given.to, given.parts as usize)?;
+    if let Some(out) = &given.out {
+        replace(out, &audit::encode_plan(&settings.options)?)?;
+    }
     if given.common.json {
         let ranges = plan.ranges.iter().map(|(from, to, bytes)| [u64::from(*from), u64::from(*to), *bytes]).collect();
         let height = plan.ranges.last().map_or(0, |(_, to, _)| *to);
@@ -78,9 +93,9 @@ struct FindingObject<'f> {
 }
 
 fn part(given: &AuditPart) -> Result<ExitCode, Failure> {
-    let (settings, salt) = (load(&given.common, None)?, salt(&given.secret)?);
+    let (settings, salt) = (settings(&given.common, &given.files)?, salt(&given.secret)?);
     let reporter = begin_read_only(&settings)?;
-    let done = audit::part(&settings.options, &salt, given.from, given.to);
+    let done = audit::part(&settings.options, &salt, (given.from, given.to), given.plan.as_deref());
     reporter.finish();
     let record = match done {
         Ok(record) => record,
@@ -102,36 +117,40 @@ fn found(finding: &Finding, json: bool) -> Failure {
 }
 
 fn coins(given: &AuditCoins) -> Result<ExitCode, Failure> {
-    let (settings, salt) = (load(&given.common, None)?, salt(&given.secret)?);
+    let (settings, salt) = (settings(&given.common, &given.files)?, salt(&given.secret)?);
     let reporter = begin_read_only(&settings)?;
     let done = audit::coins(&settings.options, &salt, given.keys.unwrap_or(Keys::ALL), given.hash.into());
     reporter.finish();
     write(&done?, &given.secret, given.common.json)
 }
 
-/// Writes the record to its file under another name first: a file of that name is a whole record.
+/// Writes the record to its file, or shows it.
 fn write(record: &Record, secret: &Secret, json: bool) -> Result<ExitCode, Failure> {
     let text = record.to_text();
     let Some(out) = &secret.out else {
         output::print(&text);
         return Ok(ExitCode::SUCCESS);
     };
+    replace(out, format!("{text}\n").as_bytes())?;
+    output::print(&if json { text } else { record_lines(record) });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file under another name first: a file of that name is whole.
+fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut name = std::ffi::OsString::from(".");
     name.push(out.file_name().ok_or_else(|| Failure::Usage(format!("--out {}: no name of a file", out.display())))?);
     name.push(format!(".{}", std::process::id()));
     let aside = out.with_file_name(name);
     let written = fs::File::create(&aside).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.write_all(b"\n")?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&aside, out)
     });
-    if let Err(why) = written {
+    written.map_err(|why| {
         let _ = fs::remove_file(&aside);
-        return Err(Failure::Fault(format!("{}: {why}", out.display())));
-    }
-    output::print(&if json { text } else { record_lines(record) });
-    Ok(ExitCode::SUCCESS)
+        Failure::Fault(format!("{}: {why}", out.display()))
+    })
 }
 
 fn record_lines(record: &Record) -> String {

@@ -2,7 +2,7 @@
 
 use crate::args::export::{Export, Format};
 use crate::output::{self, row, seconds};
-use crate::{Failure, begin_read_only, load};
+use crate::{Failure, audit_command, begin_read_only};
 use export::{Report, Request, Selection};
 use node::options::{Event, Progress};
 use primitives::{Height, human};
@@ -29,9 +29,10 @@ pub(crate) fn run(given: &Export) -> Result<ExitCode, Failure> {
     let Format::Parquet = given.format;
     let selection = Selection::new(&given.tables, &given.columns, given.nested);
     let selection = selection.map_err(|why| Failure::Usage(why.to_string()))?;
-    let settings = load(&given.common, None)?;
+    let settings = audit_command::settings(&given.common, &given.files)?;
     let (options, reporter, begun) = (&settings.options, begin_read_only(&settings)?, Instant::now());
-    let request = Request { from: given.from, to: given.to, selection: &selection, out: &given.out };
+    let (plan, out) = (given.plan.as_deref(), &*given.out);
+    let request = Request { from: given.from, to: given.to, selection: &selection, plan, out };
     let done = export::export(options, &request, |height| {
         let (height, seconds) = (Height::new(height), begun.elapsed().as_secs_f64());
         reporter.event(Event::Progress(Box::new(Progress { height, seconds, ..Progress::default() })));

@@ -1,46 +1,40 @@
 //! The blocks of a chain and their undo data, read by height from the files of a data directory alone.
 //!
-//! The chain is the one that the coins stand on; where there is no chainstate, the one of most work among those that were
-//! connected. For [`Needs::Rules`] all headers up to the range's last are checked, from the genesis block on: they say
-//! what a range needs and does not hold, difficulty, median times, soft forks.
+//! Which blocks these are, and where they lie, a [`ChainSource`] says. For [`Needs::Rules`] the headers of the range are
+//! checked, with the times and nBits of the blocks below, of which [`ChainFiles::below`] is the name: what the range's
+//! headers and blocks are judged by and does not lie in it.
 
-use crate::block::BlockContext;
+use crate::block::{Bip30, BlockContext, HeaderContext};
+use crate::chain_plan::PlanFile;
+use crate::chain_rules::{check_headers, digest, median_time_past};
+use crate::chain_source::{ChainSource, IndexSource, Place};
 use crate::datadir::lock;
 use crate::fault::Fault;
-use crate::headers::{self, AssumeValid, ChainContext};
 use crate::options::Options;
-use crate::read_only::{apart, best_block, chainstate_dir, load};
-use crate::tree::{NodeId, Tree};
-use consensus::{Params, bip30};
+use crate::tree::NodeId;
+use consensus::header::Ancestor;
+use consensus::{Params, ScriptCheckReason, bip30, flags};
 use primitives::{BlockHash, Header, Height, MedianTime, Work};
-use std::collections::HashMap;
-use store::blockfiles::{BlockFiles, RECORD_HEADER_BYTES};
-use store::index::LoadedIndex;
+use std::path::Path;
+use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
-use store::{FilePos, IndexEntry, Status, xor};
+use store::xor;
 
 /// What a chain is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
-    /// To judge its blocks: all headers from the genesis block on are kept and checked.
+    /// To judge its blocks: the range's headers are checked.
     Rules,
     /// To read its blocks.
     Blocks,
 }
 
-/// A block of the range.
-struct Place {
-    hash: BlockHash,
-    header: Header,
-    data: Option<FilePos>,
-    undo: Option<FilePos>,
-}
-
-/// What the headers from the genesis block on say.
+/// What the headers say.
 struct Rules {
-    tree: Tree,
-    times: Vec<MedianTime>,
-    assume: AssumeValid,
+    /// Of all blocks from the genesis block to the range's last.
+    ancestors: Vec<Ancestor>,
+    /// Hash of the block at the height of BIP34, where the chain has one.
+    bip34: Option<BlockHash>,
     /// Whether headers leave it open that a coinbase repeats an earlier one.
     may_repeat: bool,
 }
@@ -50,7 +44,6 @@ pub struct ChainFiles {
     params: Params,
     first: Height,
     places: Vec<Place>,
-    tip: (Height, BlockHash),
     rules: Option<Rules>,
     /// Blocks below the range that may hold the coinbases which BIP30 is about.
     below: Vec<Place>,
@@ -59,45 +52,48 @@ pub struct ChainFiles {
 }
 
 impl ChainFiles {
-    /// Opens the blocks from height `first` to `last`, both included; `last` `None`: to the tip.
+    /// Opens the blocks from height `first` to `last`, both included; `last` `None`: to the tip. With a plan the block index
+    /// is not read.
     ///
     /// # Errors
     ///
-    /// There is no block index, it is damaged, a header breaks a rule, the chain is lower than `last`; what the system says.
-    pub fn open(options: &Options, first: Height, last: Option<Height>, needs: Needs) -> Result<ChainFiles, Fault> {
-        let (loaded, layout) = load(options)?;
-        let chain = chain(options, &loaded)?;
-        let tip = chain.last().map(|tip| (tip.height, tip.hash)).expect("a chain has its genesis block");
-        let last = last.unwrap_or(tip.0);
-        if first > last || last > tip.0 {
+    /// There is no block index or plan, it is damaged, a header breaks a rule, the chain is lower than `last`; what the
+    /// system says.
+    pub fn open(
+        options: &Options,
+        (first, last): (Height, Option<Height>),
+        needs: Needs,
+        plan: Option<&Path>,
+    ) -> Result<ChainFiles, Fault> {
+        let (params, layout) = (options.params.clone(), lock::layout(options));
+        layout.check(&*options.disk)?;
+        let source: Box<dyn ChainSource> = match plan {
+            Some(path) => Box::new(PlanFile::open(path, &params)?),
+            None => Box::new(IndexSource::open(options)?),
+        };
+        let tip = source.tip().0;
+        let last = last.unwrap_or(tip);
+        if first > last || last > tip {
             let dir = layout.net_dir().display();
             return Err(Fault::refused(format!(
-                "blocks {first} to {last}: wanted a range of the chain of {dir}, which ends at height {}",
-                tip.0
+                "blocks {first} to {last}: wanted a range of the chain of {dir}, which ends at height {tip}"
             )));
         }
+        let places = source.places(first.to_usize()..last.to_usize() + 1)?;
         let rules = match needs {
-            Needs::Rules => Some(rules(options, &chain, last)?),
+            Needs::Rules => Some(rules(options, &*source, first, &places)?),
             Needs::Blocks => None,
         };
-        let place = |entry: &&IndexEntry| Place {
-            hash: entry.hash,
-            header: entry.header,
-            data: entry.data(),
-            undo: entry.undo(),
-        };
-        let params = options.params.clone();
         let below_end = match &rules {
             Some(rules) if rules.may_repeat => first.to_usize().min(params.bip34_height.to_usize()),
             _ => 0,
         };
-        let below = chain[..below_end].iter().map(place).collect();
-        let places = chain[first.to_usize()..=last.to_usize()].iter().map(place).collect();
+        let below = source.places(0..below_end)?;
         let network = lock::network(&params);
         let key = xor::read_key(&*options.disk, layout.blocks_dir())?.unwrap_or(xor::NO_KEY);
         let files = BlockFiles::new(options.disk.clone(), layout.blocks_dir(), &network, key);
         let undo_files = UndoFiles::new(options.disk.clone(), layout.blocks_dir(), &network, key);
-        Ok(ChainFiles { params, first, places, tip, rules, below, files, undo_files })
+        Ok(ChainFiles { params, first, places, rules, below, files, undo_files })
     }
 
     /// The network's rules.
@@ -115,11 +111,6 @@ impl ChainFiles {
         self.first + (self.places.len() as u32 - 1)
     }
 
-    /// Height and hash of the chain's last block.
-    pub fn tip(&self) -> (Height, BlockHash) {
-        self.tip
-    }
-
     fn place(&self, height: Height) -> &Place {
         &self.places[height.blocks_above(self.first) as usize]
     }
@@ -132,6 +123,11 @@ impl ChainFiles {
     /// Header of a block of the range.
     pub fn header(&self, height: Height) -> Header {
         self.place(height).header
+    }
+
+    /// Bytes of each block of the range, about, in order.
+    pub fn block_bytes(&self) -> Vec<u64> {
+        self.places.iter().map(|place| place.bytes.into()).collect()
     }
 
     /// Reads a block of the range. Bytes may follow it, as its record has them.
@@ -176,7 +172,14 @@ impl ChainFiles {
     pub fn blocks_below(&self, mut take: impl FnMut(Height, Vec<u8>) -> Result<(), Fault>) -> Result<(), Fault> {
         for (at, place) in self.below.iter().enumerate() {
             let height = Height::from_index(at);
-            take(height, self.read(place, height)?)?;
+            let bytes = self.read(place, height)?;
+            if !bytes.starts_with(&place.header.0) {
+                let hash = place.hash;
+                return Err(Fault::refused(format!(
+                    "block {hash} at height {height}: another block lies in its place"
+                )));
+            }
+            take(height, bytes)?;
         }
         Ok(())
     }
@@ -185,23 +188,60 @@ impl ChainFiles {
         self.rules.as_ref().expect("the chain was opened with its rules")
     }
 
-    /// What the chain says about a block of the range.
+    /// What the chain says about a block of the range. Its scripts are always run.
     ///
     /// # Panics
     ///
     /// Without [`Needs::Rules`].
     pub fn context(&self, height: Height) -> BlockContext {
-        let Rules { tree, assume, .. } = self.rules();
-        ChainContext::new(tree, &self.params, assume, NodeId::new(tree.len() - 1)).block(NodeId::new(height.to_usize()))
+        let (params, place) = (&self.params, self.place(height));
+        let bip34 = self.rules().bip34.as_ref().filter(|_| height > params.bip34_height);
+        let bip30 = match bip30::is_enforced(params, height, &place.hash, bip34) {
+            false => Bip30::NotEnforced,
+            true if bip30::can_be_broken(params) => Bip30::Enforced,
+            true => Bip30::Unbreakable,
+        };
+        let (hash, header) = (place.hash, place.header);
+        // Genesis counts as its own parent.
+        let parent_mtp = self.median_time_past(height.saturating_sub(1));
+        let at = HeaderContext { node: NodeId::new(height.to_usize()), hash, header, height, parent_mtp };
+        BlockContext {
+            script_reason: Some(ScriptCheckReason::AlwaysVerify),
+            flags: flags::of_block(params, height, &hash),
+            bip30,
+            overwrites: bip30::is_repeat(height, &hash),
+            at,
+        }
     }
 
-    /// Median times past by height, from the genesis block to the end of the range.
+    /// Median time past of a block of the chain up to the range's last.
     ///
     /// # Panics
     ///
     /// As [`ChainFiles::context`].
-    pub fn times(&self) -> &[MedianTime] {
-        &self.rules().times
+    pub fn median_time_past(&self, height: Height) -> MedianTime {
+        median_time_past(&self.rules().ancestors, height)
+    }
+
+    /// SHA-256 of times and nBits of all blocks below the range, eight bytes each, which its headers and relative locks are
+    /// judged by; and the same up to the end of the range.
+    ///
+    /// # Panics
+    ///
+    /// As [`ChainFiles::context`].
+    pub fn digests(&self) -> [[u8; 32]; 2] {
+        let ancestors = &self.rules().ancestors;
+        [digest(&ancestors[..self.first.to_usize()]), digest(ancestors)]
+    }
+
+    /// Whether it was taken for granted that the chain has Core's block of BIP34 at its height. Of a range that has the
+    /// height it is known.
+    ///
+    /// # Panics
+    ///
+    /// As [`ChainFiles::context`].
+    pub fn has_known_bip34(&self) -> bool {
+        has_known_bip34(&self.params, self.rules().bip34)
     }
 
     /// Work of the range's blocks.
@@ -221,81 +261,24 @@ impl ChainFiles {
     }
 }
 
-/// Every header from the genesis block to `last`, checked.
-fn rules(options: &Options, chain: &[&IndexEntry], last: Height) -> Result<Rules, Fault> {
+fn has_known_bip34(params: &Params, bip34: Option<BlockHash>) -> bool {
+    bip30::can_be_broken(params) && bip34 == Some(params.bip34_hash)
+}
+
+/// The headers of the range, checked.
+fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[Place]) -> Result<Rules, Fault> {
     let (params, now) = (&options.params, lock::clock(options)?);
-    let mut tree = headers::genesis_tree(params);
-    for entry in &chain[1..=last.to_usize()] {
-        headers::accept(&mut tree, params, &entry.header, entry.hash, now).map_err(|error| {
-            let (height, hash) = (entry.height, entry.hash);
-            Fault::refused(format!("the header {hash} at height {height} of the block index breaks a rule: {error}"))
-        })?;
-    }
-    let times = headers::median_times(&tree, NodeId::new(tree.len() - 1)).to_vec();
-    let known = chain.get(params.bip34_height.to_usize());
-    let is_known = known.is_some_and(|entry| entry.hash == params.bip34_hash);
-    let may_repeat = bip30::can_be_broken(params) && (!is_known || last >= bip30::BIP34_IMPLIES_BIP30_LIMIT);
-    let assume = AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO };
-    Ok(Rules { tree, times, assume, may_repeat })
-}
-
-/// The entries of the chain, by height.
-fn chain<'l>(options: &Options, loaded: &'l LoadedIndex) -> Result<Vec<&'l IndexEntry>, Fault> {
-    let best = match chainstate_dir(options)? {
-        Some(dir) => best_block(options, &dir)?,
-        None => None,
+    let count = first.to_usize() + places.len();
+    let ancestors = source.ancestors(count)?;
+    check_headers(params, &ancestors, (first, places), now).map_err(|(height, hash, error)| {
+        Fault::refused(format!("the header {hash} at height {height} of the block index breaks a rule: {error}"))
+    })?;
+    let bip34 = params.bip34_height;
+    let bip34 = match bip34 <= source.tip().0 {
+        true => source.places(bip34.to_usize()..bip34.to_usize() + 1)?.first().map(|place| place.hash),
+        false => None,
     };
-    let entries = &loaded.entries;
-    let tip = match best {
-        Some(best) => entries.iter().rposition(|entry| entry.hash == best).ok_or_else(|| apart(best))?,
-        None => most_work(entries),
-    };
-    let (mut chain, mut at) = (vec![&entries[tip]], tip);
-    while entries[at].height > Height::GENESIS {
-        let parent = entries[at].header.prev();
-        // Sorted by height: a parent is among the few entries before.
-        at = entries[..at].iter().rposition(|entry| entry.hash == parent).expect("every entry's parent is there");
-        chain.push(&entries[at]);
-    }
-    chain.reverse();
-    Ok(chain)
-}
-
-/// Number of the entry of most work among those that were connected; the genesis block where there are no others.
-fn most_work(entries: &[IndexEntry]) -> usize {
-    let mut works: HashMap<BlockHash, Work> = HashMap::new();
-    let mut best = (Work::ZERO, 0);
-    for (at, entry) in entries.iter().enumerate() {
-        let below = works.get(&entry.header.prev()).copied().unwrap_or(Work::ZERO);
-        let work = below.saturating_add(Work::of_bits(entry.header.bits()));
-        works.insert(entry.hash, work);
-        let is_connected = entry.status.level() >= Status::CHAIN.level() && !entry.status.is_failed();
-        if is_connected && entry.undo().is_some() && work > best.0 {
-            best = (work, at);
-        }
-    }
-    best.1
-}
-
-/// Bytes of each block of the chain by height, about: the distance to what follows in its file. And hash of the last one.
-///
-/// # Errors
-///
-/// As [`ChainFiles::open`].
-pub fn block_bytes(options: &Options) -> Result<(Vec<u64>, BlockHash), Fault> {
-    let (loaded, _) = load(options)?;
-    let chain = chain(options, &loaded)?;
-    let mut starts: Vec<FilePos> = loaded.entries.iter().filter_map(IndexEntry::data).collect();
-    starts.sort_unstable();
-    let end_of = |file: u32| loaded.files.get(file as usize).map_or(0, |info| u64::from(info.size));
-    let bytes = chain.iter().map(|entry| {
-        let Some(at) = entry.data() else { return 0 };
-        let next = starts.partition_point(|start| *start <= at);
-        let end = match starts.get(next) {
-            Some(next) if next.file == at.file => u64::from(next.offset - RECORD_HEADER_BYTES.min(next.offset)),
-            _ => end_of(at.file),
-        };
-        end.saturating_sub(u64::from(at.offset))
-    });
-    Ok((bytes.collect(), chain.last().expect("a chain has its genesis block").hash))
+    let is_high = Height::from_index(count - 1) >= bip30::BIP34_IMPLIES_BIP30_LIMIT;
+    let may_repeat = bip30::can_be_broken(params) && (!has_known_bip34(params, bip34) || is_high);
+    Ok(Rules { ancestors, bip34, may_repeat })
 }

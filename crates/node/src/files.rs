@@ -3,7 +3,9 @@
 //!
 //! No program may write to the files meanwhile; one that does makes such a work fail, or say no.
 
-pub use crate::chain_files::{ChainFiles, Needs, block_bytes};
+pub use crate::chain_files::{ChainFiles, Needs};
+pub use crate::chain_plan::encode_plan;
+pub use crate::chain_source::block_bytes;
 pub use crate::set_files::{SetFiles, SetSums};
 pub use crate::shares::in_order;
 pub use crate::undo_judge::{JudgedBlock, SpentCoin, Wrong, judge, scripts};

@@ -48,6 +48,9 @@ mod best_chain;
 #[doc(hidden)]
 pub mod block;
 mod chain_files;
+mod chain_plan;
+mod chain_rules;
+mod chain_source;
 mod chainview;
 mod coins_io;
 pub mod counters;

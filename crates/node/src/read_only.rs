@@ -6,11 +6,11 @@ use crate::options::Options;
 use primitives::BlockHash;
 use std::path::{Path, PathBuf};
 use store::chainstate::{self, Chainstate};
-use store::index::LoadedIndex;
+use store::index::{IndexEntry, LoadedIndex};
 use store::{FaultKind, Layout};
 
-/// The block index of a data directory, and where things lie.
-pub(crate) fn load(options: &Options) -> Result<(LoadedIndex, Layout), Fault> {
+/// The block index of a data directory, opened, and where things lie.
+fn open(options: &Options) -> Result<(store::BlockIndex, Layout), Fault> {
     let (disk, layout) = (options.disk.clone(), lock::layout(options));
     layout.check(&*disk)?;
     if !store::BlockIndex::exists(&*disk, &layout)? {
@@ -18,13 +18,27 @@ pub(crate) fn load(options: &Options) -> Result<(LoadedIndex, Layout), Fault> {
             "Name the data directory with --datadir and --chain; where it has block files alone, run ffwd reindex";
         return Err(store::Fault::new(FaultKind::Missing, &layout.index_dir(), "a block index", "none", advice).into());
     }
-    let loaded = store::BlockIndex::open_read_only(disk, &layout)?.load(&lock::network(&options.params))?;
+    Ok((store::BlockIndex::open_read_only(disk, &layout)?, layout))
+}
+
+/// The whole block index of a data directory, and where things lie.
+pub(crate) fn load(options: &Options) -> Result<(LoadedIndex, Layout), Fault> {
+    let (index, layout) = open(options)?;
+    let loaded = index.load(&lock::network(&options.params))?;
     if loaded.entries.is_empty() {
         let advice = "Run ffwd reindex where block files are, or ffwd sync";
         let fault = store::Fault::new(FaultKind::Missing, &layout.index_dir(), "a block index", "an empty one", advice);
         return Err(fault.into());
     }
     Ok((loaded, layout))
+}
+
+/// What the block index has of one block.
+pub(crate) fn entry(options: &Options, hash: &BlockHash) -> Result<Option<IndexEntry>, Fault> {
+    let network = lock::network(&options.params);
+    let (index, _) = open(options)?;
+    index.check_genesis(&network)?;
+    Ok(index.find(&network, hash)?)
 }
 
 /// Where the coins lie that count; `None` without any.

@@ -5,7 +5,7 @@
 use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::options::{Options, SetHash, SetInfo};
-use crate::read_only::{apart, chainstate_dir, load};
+use crate::read_only::{apart, chainstate_dir, entry};
 use crate::setinfo::{Part, Whole, decode};
 use crate::shares::{Shares, in_order};
 use primitives::muhash::MuHash;
@@ -51,8 +51,7 @@ impl SetFiles {
             return Err(store::Fault::new(FaultKind::Refused, &dir, "a complete UTXO set", found, advice).into());
         }
         let best = coins.best_block()?.unwrap_or(options.params.genesis_hash);
-        let (loaded, _) = load(options)?;
-        let entry = loaded.entries.iter().rfind(|entry| entry.hash == best).ok_or_else(|| apart(best))?;
+        let entry = entry(options, &best)?.ok_or_else(|| apart(best))?;
         Ok(SetFiles { height: entry.height, coins, best })
     }
 

@@ -142,7 +142,8 @@ pub(crate) fn judge(
         let coin = answer(prepared, block, index, answers);
         spent.push(gather(coin, runs, &mut scripts));
     }
-    let totals = spend(params, context, (prepared, block), (&spent, &scripts), times)?;
+    let time_at = |height: Height| times[height.to_usize()];
+    let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
     let undo = undo
         .map(|magic| store::undofiles::undo_record(magic, &context.header.prev(), &undo_of(prepared, block, answers)));
     if !runs {
@@ -152,17 +153,17 @@ pub(crate) fn judge(
 }
 
 /// The same where undo data says what each input spends: `coins`, in the order of the inputs, the coinbase's left out.
-/// Whether such a coin was there at all is not asked.
+/// Whether such a coin was there at all is not asked. `time_at` gives median times past along the block's chain.
 pub(crate) fn judge_coins(
     params: &Params,
     context: &BlockContext,
     (checked, block): (&Checked, &Block<'_>),
     coins: &[CoinRef<'_>],
-    times: &[MedianTime],
+    time_at: impl Fn(Height) -> MedianTime,
 ) -> Result<Judged, BlockError> {
     let mut scripts = Vec::with_capacity(coins.len() * 26);
     let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
-    let totals = spend(params, context, (checked, block), (&spent, &scripts), times)?;
+    let totals = spend(params, context, (checked, block), (&spent, &scripts), time_at)?;
     Ok(Judged { spent, scripts, undo: None, totals, records: Default::default() })
 }
 
@@ -172,7 +173,7 @@ fn spend(
     context: &BlockContext,
     (checked, block): (&Checked, &Block<'_>),
     (spent, scripts): (&[Spent], &[u8]),
-    times: &[MedianTime],
+    time_at: impl Fn(Height) -> MedianTime,
 ) -> Result<Totals, BlockError> {
     let mut spend = BlockSpend::new(params, context.height, &context.hash, context.parent_mtp);
     for (index, tx) in block.transactions().enumerate() {
@@ -185,8 +186,7 @@ fn spend(
                 script: spent.script_in(scripts),
             })
         };
-        spend
-            .transaction(&tx, &checked.txids[index], checked.sigops[index], coin, |height| times[height.to_usize()])?;
+        spend.transaction(&tx, &checked.txids[index], checked.sigops[index], coin, &time_at)?;
     }
     spend.finish(&block.transaction(0))
 }

@@ -140,7 +140,8 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
         return Err(Wrong::Data("its undo data is that of another block".to_owned()));
     };
     check_heights(height, &block, &checked.txids, &coins)?;
-    let judged = stages::judge_coins(params, &context, (&checked, &block), &coins, chain.times())?;
+    let judged =
+        stages::judge_coins(params, &context, (&checked, &block), &coins, |height| chain.median_time_past(height))?;
     Ok(JudgedBlock { context, bytes, checked, judged })
 }
 

@@ -28,8 +28,21 @@ pub(crate) struct AuditPlan {
     /// Height of the last block [default: the tip]
     #[arg(long, value_name = "HEIGHT")]
     pub(crate) to: Option<u32>,
+    /// File to write the plan to: what parts and exports need of the block index, for their --plan
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Who reads the data directory's files.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Files {
+    /// Unix socket of a program that reads the data directory's files, for an object store (docs/cluster.md)
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) files: Option<PathBuf>,
 }
 
 /// The audit's secret, and where the record goes.
@@ -51,8 +64,13 @@ pub(crate) struct AuditPart {
     /// Height of the last block
     #[arg(long, value_name = "HEIGHT")]
     pub(crate) to: u32,
+    /// Plan of the chain (ffwd audit plan --out), which spares reading the block index
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) secret: Secret,
+    #[command(flatten)]
+    pub(crate) files: Files,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -67,6 +85,8 @@ pub(crate) struct AuditCoins {
     pub(crate) hash: HashType,
     #[command(flatten)]
     pub(crate) secret: Secret,
+    #[command(flatten)]
+    pub(crate) files: Files,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -1,6 +1,7 @@
 //! The options of `ffwd export`.
 
 use super::Common;
+use super::audit::Files;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -35,6 +36,11 @@ pub(crate) struct Export {
     /// Put inputs and outputs into lists of their transaction
     #[arg(long)]
     pub(crate) nested: bool,
+    /// Plan of the chain (ffwd audit plan --out), which spares reading the block index
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -7,6 +7,8 @@ use primitives::{Amount, BlockHash, CoinKey, CoinRef, Header, OutPoint, Txid, co
 use simd::sha256::sha256d;
 use std::collections::HashMap;
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -65,6 +67,143 @@ fn audits_of_real_chains_say_what_the_coins_are() {
         assert!(ran.code == Some(1) && ran.err.contains("3 to 9999"), "{ran:?}");
         assert!(!folder.path().join("beyond").exists());
     }
+}
+
+/// The records of all ranges, each with these options.
+fn parts(folder: &Path, ranges: &[(u64, u64)], more: &str) -> Vec<Ran> {
+    let on = format!("--chain regtest --json --salt @/salt {more}");
+    ranges.iter().map(|(from, to)| run(folder, &format!("audit part --from {from} --to {to} {on}"))).collect()
+}
+
+/// Joins records, that of the coins among them.
+fn join(folder: &Path, records: &[Ran]) -> Ran {
+    let name = |at: usize| format!("{}/record{at}", folder.display());
+    records.iter().enumerate().for_each(|(at, ran)| fs::write(name(at), &ran.out).unwrap());
+    let names: Vec<String> = (0..records.len()).map(name).collect();
+    run(folder, &format!("audit join --json {}", names.join(" ")))
+}
+
+/// Bytes of a plan before times and targets, and of these a block.
+const PLAN_HEAD_BYTES: usize = 52;
+const ANCESTOR_BYTES: usize = 8;
+
+#[test]
+fn a_plan_stands_for_the_block_index_and_a_false_one_is_found() {
+    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
+    let at = folder.path();
+    run(at, "reindex --datadir @ --chain regtest --json").good();
+    fs::write(at.join("salt"), "5a".repeat(32)).unwrap();
+    let said = run(at, "audit plan --parts 4 --out @/plan --datadir @ --chain regtest --json").good();
+    let ranges = plan(at, "regtest", 4);
+    assert_eq!(said["ranges"].as_array().unwrap().len(), ranges.len());
+    let want = parts(at, &ranges, "--datadir @");
+    let coins = run(at, "audit coins --datadir @ --chain regtest --salt @/salt");
+    // Block and undo files are all that is left.
+    for gone in ["blocks/index", "chainstate"] {
+        fs::remove_dir_all(at.join("regtest").join(gone)).unwrap();
+    }
+    let mut with_plan = parts(at, &ranges, "--datadir @ --plan @/plan");
+    for (with_plan, want) in with_plan.iter().zip(&want) {
+        assert!(want.code == Some(0), "{want:?}");
+        assert_eq!(with_plan.out, want.out);
+    }
+    with_plan.push(coins.clone());
+    assert_eq!(join(at, &with_plan).good()["height"], 206);
+    // A time of a block that is not the range's: its own part says no, or the join.
+    let good = fs::read(at.join("plan")).unwrap();
+    let (start, end) = (PLAN_HEAD_BYTES, PLAN_HEAD_BYTES + 207 * ANCESTOR_BYTES);
+    for height in [ranges[0].1, ranges[1].1 - 1] {
+        let mut forged = good.clone();
+        forged[start + height as usize * ANCESTOR_BYTES] ^= 1;
+        let sum = simd::sha256::sha256(&forged[..end]);
+        forged[end..end + 32].copy_from_slice(&sum);
+        fs::write(at.join("plan"), forged).unwrap();
+        let mut runs = parts(at, &ranges[2..], "--datadir @ --plan @/plan");
+        let own = ranges.iter().find(|range| (range.0..=range.1).contains(&height)).unwrap();
+        let of_own = parts(at, &[*own], "--datadir @ --plan @/plan");
+        assert_eq!(of_own[0].code, Some(1), "{of_own:?}");
+        if runs.iter().all(|ran| ran.code == Some(0)) {
+            runs.extend([want[0].clone(), want[1].clone(), coins.clone()]);
+            let ran = join(at, &runs);
+            assert!(ran.code == Some(1) && ran.err.contains("judged by other times"), "{ran:?}");
+        }
+    }
+    for (row, bytes, want) in [("cut", &good[..good.len() - 1], "cut"), ("another file", &[7; 99][..], "another file")]
+    {
+        fs::write(at.join("plan"), bytes).unwrap();
+        let ran = &parts(at, &ranges[..1], "--datadir @ --plan @/plan")[0];
+        assert!(ran.code == Some(1) && ran.err.contains(want) && ran.err.contains("plan"), "{row}: {ran:?}");
+    }
+}
+
+/// Answers questions about the files below `root` until the connections end: the other side of `disk::ServedDisk`.
+fn serve(root: &Path, mut stream: UnixStream) -> std::io::Result<()> {
+    loop {
+        let mut head = [0; 3];
+        if stream.read_exact(&mut head).is_err() {
+            return Ok(());
+        }
+        let mut name = vec![0; usize::from(u16::from_le_bytes([head[1], head[2]]))];
+        stream.read_exact(&mut name)?;
+        let path = root.join(String::from_utf8(name).unwrap());
+        let mut answer = vec![0];
+        match (head[0], fs::metadata(&path)) {
+            (_, Err(_)) => answer[0] = 1,
+            (b'M', Ok(known)) => {
+                answer.push(known.is_dir().into());
+                answer.extend(if known.is_dir() { 0 } else { known.len() }.to_le_bytes());
+            }
+            (b'L', Ok(_)) => {
+                let entries: Vec<_> = fs::read_dir(&path)?.map(|entry| entry.unwrap()).collect();
+                answer.extend((entries.len() as u32).to_le_bytes());
+                for entry in entries {
+                    let name = entry.file_name().into_string().unwrap();
+                    answer.push(entry.file_type()?.is_dir().into());
+                    answer.extend((name.len() as u16).to_le_bytes());
+                    answer.extend(name.as_bytes());
+                }
+            }
+            _ => {
+                let mut place = [0; 12];
+                stream.read_exact(&mut place)?;
+                let offset = u64::from_le_bytes(*place.first_chunk().unwrap()) as usize;
+                let bytes = u32::from_le_bytes(*place.last_chunk().unwrap()) as usize;
+                answer.extend((bytes as u32).to_le_bytes());
+                answer.extend(&fs::read(&path)?[offset..offset + bytes]);
+            }
+        }
+        stream.write_all(&answer)?;
+    }
+}
+
+/// All commands of an audit where another program reads the files, and the data directory itself is empty.
+#[test]
+fn files_may_be_read_by_another_program() {
+    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
+    run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
+    let want = run(folder.path(), "coins info --datadir @ --chain regtest --hash muhash --json").good();
+    let here = tempfile::tempdir().unwrap();
+    let at = here.path();
+    fs::write(at.join("salt"), "5a".repeat(32)).unwrap();
+    fs::create_dir(at.join("empty")).unwrap();
+    let (listener, root) = (UnixListener::bind(at.join("socket")).unwrap(), folder.path().to_path_buf());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let root = root.clone();
+            std::thread::spawn(move || serve(&root, stream.unwrap()));
+        }
+    });
+    let on = "--datadir @/empty --files @/socket --chain regtest --json";
+    let plan = run(at, &format!("audit plan --parts 3 --out @/plan {on}")).good();
+    let ends = |range: &serde_json::Value| (range[0].as_u64().unwrap(), range[1].as_u64().unwrap());
+    let ranges: Vec<(u64, u64)> = plan["ranges"].as_array().unwrap().iter().map(ends).collect();
+    let mut records = parts(at, &ranges, "--datadir @/empty --files @/socket --plan @/plan");
+    records.push(run(at, &format!("audit coins --hash muhash --salt @/salt {on}")));
+    assert!(records.iter().all(|ran| ran.code == Some(0)), "{records:?}");
+    assert_eq!(join(at, &records).good()["muhash"], want["muhash"]);
+    let away = run(at, &format!("audit coins --salt @/salt {}", on.replace("socket", "nothing")));
+    assert!(away.code == Some(1) && away.err.contains("nothing"), "{away:?}");
+    assert_eq!(fs::read_dir(at.join("empty")).unwrap().count(), 0, "nothing is written there");
 }
 
 #[test]

@@ -48,6 +48,11 @@ fn ranges_become_whole_files_that_can_be_written_again() {
     assert!(before.iter().all(|bytes| bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1")));
     run(folder.path(), &format!("export --out @/out --from 100 --par 1 {on}")).good();
     assert!(read(&names) == before, "the same blocks make the same bytes, by any number of workers");
+    run(folder.path(), &format!("audit plan --parts 1 --out @/plan {on}")).good();
+    fs::rename(folder.path().join("regtest/blocks/index"), folder.path().join("aside")).unwrap();
+    run(folder.path(), &format!("export --out @/out --from 100 --plan @/plan {on}")).good();
+    assert!(read(&names) == before, "a plan stands for the block index");
+    fs::rename(folder.path().join("aside"), folder.path().join("regtest/blocks/index")).unwrap();
     let over = run(folder.path(), &format!("export --out @/out --from 50 --to 120 {on}"));
     assert!(over.code == Some(1) && over.err.contains("already, and blocks 50 to 120 overlap"), "{over:?}");
     assert_eq!(files(&out), names);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// What a run left.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ran {
     /// The exit code; none when a signal ended it.
     pub(crate) code: Option<i32>,
