@@ -74,6 +74,7 @@ def audit(
     binary: str | os.PathLike[str] | None = None,
     salt: str | None = None,
     copies: int = 1,
+    coin_parts: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     args: Iterable[str] = (),
     progress: Progress | None = None,
@@ -84,6 +85,7 @@ def audit(
     with ``storage_options`` for it; no program may write to it meanwhile. ``ranges`` is a number of ranges, cut by bytes, or
     the ranges. ``hash`` is ``muhash`` or ``hash_serialized_3``: of the UTXO set.
     ``salt`` is the audit's secret, 64 hexadecimal digits: chosen anew by default, and told to nobody but the workers.
+    ``coin_parts`` is the number of parts of the UTXO set, a few by default, more from an object store.
     With ``copies`` each part runs so many times, and all its records must be the same: for workers that are not trusted.
     ``args`` are more options of ffwd, ``progress`` is called with the number of tasks done and their count.
     """
@@ -94,7 +96,7 @@ def audit(
     ship_package(context)
     name = ship(context, program)
     with planned(context, program, place, ranges) as (cuts, plan):
-        coins = _coin_tasks(hash, COIN_PARTS if place.storage is None else STORE_COIN_PARTS)
+        coins = _coin_tasks(hash, coin_parts or (COIN_PARTS if place.storage is None else STORE_COIN_PARTS))
         tasks = [task for task in [*coins, *(_block_task(cut) for cut in cuts)] for _ in range(copies)]
 
         def work(some: Iterable[_Task]) -> Iterable[list[dict[str, Any]]]:

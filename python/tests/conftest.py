@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,8 @@ def spark() -> Iterator[Any]:
         pytest.skip("there is no Java runtime: Spark cannot start")
     from pyspark.sql import SparkSession
 
+    # Workers take the first python3 of the path otherwise, which has no fsspec.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
     session = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
@@ -112,8 +115,9 @@ def s3() -> Iterator[dict[str, Any]]:
     served.start()
     host, port = served.get_host_and_port()
     options = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": f"http://{host}:{port}", "region_name": "us-east-1"}}
-    import fsspec
+    import boto3
 
-    fsspec.filesystem("s3", **options).mkdir("bucket")
+    client = {"aws_access_key_id": "k", "aws_secret_access_key": "s", **options["client_kwargs"]}
+    boto3.client("s3", **client).create_bucket(Bucket="bucket")
     yield options
     served.stop()

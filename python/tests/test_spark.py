@@ -112,7 +112,7 @@ def test_a_chain_in_an_object_store_is_audited_and_exported(spark: Any, ffwd: st
     store = fsspec.filesystem("s3", **s3)
     store.put(f"{chain}/regtest", "bucket/chain/regtest", recursive=True)
     want = ffwd_spark.audit(spark, chain, 3, chain="regtest", hash="muhash", binary=ffwd)
-    found = ffwd_spark.audit(spark, "s3://bucket/chain", 3, chain="regtest", hash="muhash", binary=ffwd, storage_options=s3)
+    found = ffwd_spark.audit(spark, "s3://bucket/chain", 3, chain="regtest", hash="muhash", coin_parts=2, binary=ffwd, storage_options=s3)
     assert (found.ok, found.why) == (True, "")
     assert (found.muhash, found.bestblock, found.txouts) == (want.muhash, want.bestblock, want.txouts)
     for _ in range(2):
