@@ -270,7 +270,8 @@ fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[P
     let (params, now) = (&options.params, lock::clock(options)?);
     let count = first.to_usize() + places.len();
     let ancestors = source.ancestors(count)?;
-    check_headers(params, &ancestors, (first, places), now).map_err(|(height, hash, error)| {
+    check_headers(params, &ancestors, (first, places), now).map_err(|bad| {
+        let (height, hash, error) = *bad;
         Fault::refused(format!("the header {hash} at height {height} of the block index breaks a rule: {error}"))
     })?;
     let bip34 = params.bip34_height;

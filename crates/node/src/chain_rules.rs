@@ -28,11 +28,12 @@ pub(crate) fn check_headers(
     ancestors: &[Ancestor],
     (first, places): (Height, &[Place]),
     now: i64,
-) -> Result<(), (Height, BlockHash, BlockError)> {
+) -> Result<(), Box<(Height, BlockHash, BlockError)>> {
     let mut below: Option<BlockHash> = None;
     for (height, place) in (first.to_usize()..).zip(places) {
         let at = Height::from_index(height);
-        check_header(params, ancestors, (at, place), below, now).map_err(|error| (at, place.hash, error))?;
+        let checked = check_header(params, ancestors, (at, place), below, now);
+        checked.map_err(|error| Box::new((at, place.hash, error)))?;
         below = Some(place.hash);
     }
     Ok(())
@@ -166,7 +167,7 @@ mod tests {
                     continue;
                 }
                 let range = (Height::from_index(from), &places[from..=to]);
-                let found = check_headers(&params, &ancestors[..=to], range, now).map_err(|(at, ..)| at.to_usize());
+                let found = check_headers(&params, &ancestors[..=to], range, now).map_err(|bad| bad.0.to_usize());
                 let want = first_bad.filter(|at| (from..=to).contains(at));
                 // The parent of a range's first header is what join compares; its child is none.
                 let want = match (row, from) {
