@@ -130,7 +130,7 @@ fn answer_now(context: &Context, request: Result<Request, Unread>) -> Option<Str
         }
     };
     let result = prepare(context, &method, params).and_then(|(call, values)| match call.run {
-        Run::Now(run) => run_now(context, &method, run, &values),
+        Run::Now(run) | Run::AtOnce(run) => run_now(context, &method, run, &values),
         Run::Later(_) => Err(RpcError::new(Code::Internal, "a call that waits was not waited for")),
     });
     (!(is_v2 && id.is_none())).then(|| reply(result, id, is_v2).text())
@@ -156,6 +156,8 @@ async fn call(context: &Arc<Context>, method: String, params: Json) -> Result<Js
             let done = spawn_blocking(move || run_now(&shared, &method, run, &values)).await;
             done.unwrap_or_else(|_| Err(RpcError::new(Code::Internal, "the call panicked")))
         }
+        // A thread of the pool would cost more than the call.
+        Run::AtOnce(run) => run_now(context, &method, run, &values),
         Run::Later(run) => {
             let _active = context.begin(&method);
             let wait = run(context, &Args::new(&values))?;

@@ -16,7 +16,7 @@ pub(super) const CALLS: &[Call] = &[
         name: "getbestblockhash",
         about: "Returns the hash of the best (tip) block in the most-work fully-validated chain.",
         args: &[],
-        run: Run::Now(get_best_block_hash),
+        run: Run::AtOnce(get_best_block_hash),
     },
     Call {
         category: "blockchain",
@@ -41,14 +41,14 @@ pub(super) const CALLS: &[Call] = &[
         name: "getblockcount",
         about: "Returns the height of the most-work fully-validated chain.\nThe genesis block has height 0.",
         args: &[],
-        run: Run::Now(get_block_count),
+        run: Run::AtOnce(get_block_count),
     },
     Call {
         category: "blockchain",
         name: "getblockhash",
         about: "Returns hash of block in best-block-chain at height provided.",
         args: &[Arg::needed("height", Kind::Num, "The height index")],
-        run: Run::Now(get_block_hash),
+        run: Run::AtOnce(get_block_hash),
     },
     Call {
         category: "blockchain",

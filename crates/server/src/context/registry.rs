@@ -131,6 +131,8 @@ pub struct Wait {
 pub enum Run {
     /// On a thread of the pool, which may read files and wait for the job.
     Now(fn(&Context, &Args<'_>) -> Result<Json, RpcError>),
+    /// On the thread that polls all connections: of what is in memory alone, in moments.
+    AtOnce(fn(&Context, &Args<'_>) -> Result<Json, RpcError>),
     /// At once, and then it waits.
     Later(fn(&Context, &Args<'_>) -> Result<Wait, RpcError>),
 }

@@ -260,7 +260,7 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
 /// The result of a call.
 fn called(context: &Context, name: &str, args: &[Json]) -> Result<Vec<u8>, Refusal> {
     match context.registry.get(name).map(|call| call.run) {
-        Some(Run::Now(run)) => Ok(run(context, &crate::args::Args::new(args))?.text().into_bytes()),
+        Some(Run::Now(run) | Run::AtOnce(run)) => Ok(run(context, &crate::args::Args::new(args))?.text().into_bytes()),
         _ => Err(missing(format!("{name} is not served"))),
     }
 }
