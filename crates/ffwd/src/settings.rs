@@ -375,7 +375,7 @@ fn chosen(options: &Options) -> String {
 }
 
 /// Core's data directory. Source: Bitcoin Core b88bffe, common/args.cpp, `GetDefaultDataDir`.
-fn default_datadir() -> Result<PathBuf, Failure> {
+pub(crate) fn default_datadir() -> Result<PathBuf, Failure> {
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
     let home = home.ok_or_else(|| {
         Failure::Fault("the home directory is not known: name the data directory with --datadir".to_owned())

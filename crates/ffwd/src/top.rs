@@ -2,11 +2,12 @@
 //!
 //! One thread reads the events, and connects again when they end; the screen is drawn anew with each of them, and for keys.
 
+mod access;
 mod screen;
 
 use crate::args::service::Top;
 use crate::{Failure, INTERRUPTED};
-use consensus::{Chain, Params};
+use access::Access;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::process::ExitCode;
@@ -33,14 +34,8 @@ enum News {
 ///
 /// There is no terminal, or it fails.
 pub(crate) fn run(given: &Top) -> Result<ExitCode, Failure> {
-    let chain = given.chain.unwrap_or(Chain::Main);
-    let port = given.rpcport.unwrap_or(Params::new(chain).rpc_port);
-    let host = if given.rpcconnect.contains(':') && !given.rpcconnect.starts_with('[') {
-        format!("[{}]", given.rpcconnect)
-    } else {
-        given.rpcconnect.clone()
-    };
-    let url = format!("http://{host}:{port}/events");
+    let access = Access::of(given)?;
+    let url = access.url.clone();
     if !std::io::stdout().is_terminal() {
         return Err(Failure::Fault(format!(
             "ffwd top needs a terminal; without one, read {} or {}",
@@ -49,10 +44,9 @@ pub(crate) fn run(given: &Top) -> Result<ExitCode, Failure> {
         )));
     }
     let (sender, news) = channel();
-    let from = url.clone();
     std::thread::Builder::new()
         .name("events".to_owned())
-        .spawn(move || read_all(&from, &sender))
+        .spawn(move || read_all(&access, &sender))
         .map_err(|why| Failure::Fault(format!("no thread to read events with: {why}")))?;
     let mut terminal = ratatui::init();
     let shown = show(&mut terminal, &url, &news);
@@ -87,9 +81,10 @@ fn show(terminal: &mut ratatui::DefaultTerminal, url: &str, news: &Receiver<News
 }
 
 /// Reads events for ever; ends when nothing takes them.
-fn read_all(url: &str, sender: &Sender<News>) {
+fn read_all(access: &Access, sender: &Sender<News>) {
+    let url = &access.url;
     loop {
-        let why = match read(url, sender) {
+        let why = match read(access, sender) {
             Ok(()) => "the connection ended".to_owned(),
             Err(why) => why,
         };
@@ -101,10 +96,18 @@ fn read_all(url: &str, sender: &Sender<News>) {
     }
 }
 
-/// Reads the events of one connection.
-fn read(url: &str, sender: &Sender<News>) -> Result<(), String> {
+/// Reads the events of one connection, with the password where the server asks for it.
+fn read(access: &Access, sender: &Sender<News>) -> Result<(), String> {
     let agent = ureq::Agent::config_builder().timeout_connect(Some(Duration::from_secs(5))).build().new_agent();
-    let answer = agent.get(url).header("Accept", "text/event-stream").call().map_err(|why| why.to_string())?;
+    let ask = || agent.get(&access.url).header("Accept", "text/event-stream");
+    let answer = match ask().call() {
+        Err(ureq::Error::StatusCode(401)) => match ask().header("Authorization", access.header()?).call() {
+            Err(ureq::Error::StatusCode(401)) => Err("it knows another password".to_owned()),
+            answer => answer.map_err(|why| why.to_string()),
+        },
+        answer => answer.map_err(|why| why.to_string()),
+    };
+    let answer = answer?;
     let mut lines = BufReader::new(answer.into_body().into_reader());
     loop {
         let mut line = String::new();
@@ -127,6 +130,11 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
+    fn access(url: String, password: &str) -> Access {
+        let login = format!("bob:{password}");
+        Access::with_password(url, login)
+    }
+
     #[test]
     fn events_are_read_until_their_end_and_what_is_none_is_named() {
         let view = View { height: 7, ..View::default() };
@@ -136,15 +144,14 @@ mod tests {
         {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}/events", listener.local_addr().unwrap());
-            let answer =
-                format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{body}");
+            let answer = format!("{HEAD}{body}");
             let server = std::thread::spawn(move || {
                 let (mut stream, _) = listener.accept().unwrap();
                 let _ = stream.read(&mut [0; 4096]).unwrap();
                 stream.write_all(answer.as_bytes()).unwrap();
             });
             let (sender, news) = channel();
-            let got = read(&url, &sender);
+            let got = read(&access(url, "word"), &sender);
             server.join().unwrap();
             drop(sender);
             let heights: Vec<u32> = news
@@ -155,6 +162,35 @@ mod tests {
                 Ok(count) => assert_eq!((got, heights), (Ok(()), vec![7; count]), "{row}"),
                 Err(why) => assert!(got.unwrap_err().contains(why), "{row}"),
             }
+        }
+    }
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+
+    /// The server is a socket that knows `bob:word`, and counts requests with a password.
+    #[test]
+    fn the_password_is_sent_to_who_asks_for_it() {
+        for (password, want, sent) in [("word", Ok(()), 1), ("wrong", Err("it knows another password".to_owned()), 1)] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}/events", listener.local_addr().unwrap());
+            let server = std::thread::spawn(move || {
+                let mut passwords = 0;
+                for _ in 0..2 {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let mut bytes = [0; 4096];
+                    let count = stream.read(&mut bytes).unwrap();
+                    let request = String::from_utf8_lossy(&bytes[..count]).to_lowercase();
+                    passwords += request.matches("authorization: basic ").count();
+                    let refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                    // `bob:word` in base 64.
+                    let answer = if request.contains("ym9iondvcmq=") { HEAD } else { refused };
+                    stream.write_all(answer.as_bytes()).unwrap();
+                }
+                passwords
+            });
+            let (sender, _news) = channel();
+            assert_eq!(read(&access(url, password), &sender), want, "{password}");
+            assert_eq!(server.join().unwrap(), sent, "{password}");
         }
     }
 }

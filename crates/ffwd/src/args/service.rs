@@ -33,6 +33,18 @@ pub(crate) struct Top {
     /// Network [default: main]
     #[arg(long, value_parser = chain_parser())]
     pub(crate) chain: Option<Chain>,
+    /// Data directory whose bitcoin.conf and cookie are read [default: Core's]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) datadir: Option<PathBuf>,
+    /// User of --rpcpassword [default: none]
+    #[arg(long, value_name = "USER")]
+    pub(crate) rpcuser: Option<String>,
+    /// Password, sent where the server asks for one; every program of this machine may see it [default: the cookie]
+    #[arg(long, value_name = "PASSWORD")]
+    pub(crate) rpcpassword: Option<String>,
+    /// File of the cookie, relative to the network's directory [default: .cookie]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rpccookiefile: Option<String>,
 }
 
 /// `ffwd manuals`.
