@@ -36,24 +36,24 @@ impl BenchLines {
         };
         let (transactions, inputs) = (block.prepared.txids.len(), block.judged.inputs());
         let each = |time: Duration, count: usize| if count == 0 { 0.0 } else { ms(time) / count as f64 };
-        log.line(&format!("[bench]   - Load block from disk: {:.2}ms", ms(read)));
-        log.line(&format!("[bench]     - Sanity checks: {:.2}ms {}", ms(sanity), sum(0)));
-        log.line(&format!(
+        log.later(&format!("[bench]   - Load block from disk: {:.2}ms", ms(read)));
+        log.later(&format!("[bench]     - Sanity checks: {:.2}ms {}", ms(sanity), sum(0)));
+        log.later(&format!(
             "[bench]       - Connect {transactions} transactions: {:.2}ms ({:.3}ms/tx, {:.3}ms/txin) {}",
             ms(connect),
             each(connect, transactions),
             each(connect, inputs),
             sum(1)
         ));
-        log.line(&format!(
+        log.later(&format!(
             "[bench]     - Verify {inputs} txins: {:.2}ms ({:.3}ms/txin) {}",
             ms(verify),
             each(verify, inputs),
             sum(2)
         ));
-        log.line(&format!("[bench]     - Write undo data: {:.2}ms {}", ms(undo), sum(3)));
-        log.line(&format!("[bench]     - Index writing: {:.2}ms {}", ms(index), sum(4)));
-        log.line(&format!("[bench]   - Connect total: {:.2}ms {}", ms(total), sum(5)));
+        log.later(&format!("[bench]     - Write undo data: {:.2}ms {}", ms(undo), sum(3)));
+        log.later(&format!("[bench]     - Index writing: {:.2}ms {}", ms(index), sum(4)));
+        log.later(&format!("[bench]   - Connect total: {:.2}ms {}", ms(total), sum(5)));
         format!("[bench] - Connect block: {:.2}ms {}", ms(read + total), sum(6))
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct SharedChain {
     pub(crate) clock: Clock,
     pub(crate) tip_age_max_s: u64,
     pub(crate) unserved: Arc<Unserved>,
+    /// Whether the best of what is stored is connected in this part of the work.
+    pub(crate) connects: bool,
     /// The indexes that are kept, and where their files lie.
     pub(crate) indexing: Arc<OnceLock<Indexing>>,
     pub(crate) disk: Arc<dyn Disk>,
@@ -265,6 +267,12 @@ impl ChainView for SharedChain {
 
     fn has_all_blocks(&self) -> bool {
         !self.pruned
+    }
+
+    fn is_connecting(&self) -> bool {
+        let index = self.index.read();
+        let tip = index.tip();
+        self.connects && index.best_candidate(tip, tip) != tip
     }
 
     fn initial_download(&self) -> bool {

@@ -56,6 +56,8 @@ pub(crate) struct Tip {
     pub transactions: u64,
     /// Its time.
     pub time: u32,
+    /// Whether blocks are known above it: then more such lines come at once.
+    pub has_more: bool,
     /// Estimate of how much is done, 0 to 1.
     pub progress: f64,
     /// Bytes of coins in memory.
@@ -78,14 +80,27 @@ impl Log {
         Log { out: Mutex::new(None), clock: || UNIX_EPOCH, micros: false, file: None }
     }
 
-    /// One line, with the time before it.
+    /// One line, with the time before it. It is in the file when this returns.
     pub(crate) fn line(&self, text: &str) {
+        self.write(text, true);
+    }
+
+    /// The same for lines of which many come at a time: they are in the file when the next one by [`Log::line`] is.
+    pub(crate) fn later(&self, text: &str) {
+        self.write(text, false);
+    }
+
+    fn write(&self, text: &str, at_once: bool) {
         let time = if self.micros { date_micros((self.clock)()) } else { date(unix_seconds(self.clock)) };
         let mut log = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         self.reopen_if_asked(&mut log);
         // In one piece: it is there as a whole, or not at all.
         let line = format!("{time} {text}\n");
-        if let Some(Err(why)) = log.as_mut().map(|out| out.write_all(line.as_bytes()))
+        let mut write = |out: &mut Out| {
+            out.write_all(line.as_bytes())?;
+            if at_once { out.flush() } else { Ok(()) }
+        };
+        if let Some(Err(why)) = log.as_mut().map(&mut write)
             && !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
         {
             *log = None;
@@ -107,9 +122,9 @@ impl Log {
         }
     }
 
-    /// Core's line for a new tip.
+    /// Core's line for a new tip. Those of a bulk of blocks are written together.
     pub(crate) fn update_tip(&self, tip: &Tip) {
-        self.line(&format!(
+        let text = format!(
             "UpdateTip: new best={} height={} version=0x{:08x} log2_work={:.6} tx={} date='{}' progress={:.6} cache={:.1}MiB({}txo)",
             tip.hash,
             tip.height,
@@ -120,7 +135,8 @@ impl Log {
             tip.progress,
             tip.cache_bytes as f64 / (1024.0 * 1024.0),
             tip.cache_coins,
-        ));
+        );
+        self.write(&text, !tip.has_more);
     }
 
     /// Hands everything to the system.
@@ -134,6 +150,7 @@ impl Log {
 /// Keeps lines down that anybody who connects to us can cause, as many as they like.
 #[derive(Default)]
 pub(crate) struct LogRateLimit {
+    is_off: bool,
     since: Option<Instant>,
     said: u32,
     left_out: u64,
@@ -143,6 +160,11 @@ pub(crate) struct LogRateLimit {
 const LINES_PER_MINUTE_MAX: u32 = 30;
 
 impl LogRateLimit {
+    /// One that is at its beginning; one that `is_off` keeps nothing down.
+    pub(crate) fn new(is_off: bool) -> LogRateLimit {
+        LogRateLimit { is_off, ..LogRateLimit::default() }
+    }
+
     /// Whether there is room for one more line.
     pub(crate) fn allow(&mut self, log: &Log) -> bool {
         self.allow_at(Instant::now(), log)
@@ -155,7 +177,7 @@ impl LogRateLimit {
             }
             *self = LogRateLimit { since: Some(now), ..LogRateLimit::default() };
         }
-        let may = self.said < LINES_PER_MINUTE_MAX;
+        let may = self.is_off || self.said < LINES_PER_MINUTE_MAX;
         self.said += u32::from(may);
         self.left_out += u64::from(!may);
         may
@@ -197,6 +219,7 @@ mod tests {
             (0..100).filter(|_| crowd.allow_at(at, &log)).count()
         };
         assert_eq!((said(&mut crowd, 0), said(&mut crowd, 59), said(&mut crowd, 61)), (30, 0, 30));
+        assert_eq!(said(&mut LogRateLimit::new(true), 0), 100);
     }
 
     /// Lines longer than the buffer, of which the second meets the accident.

@@ -69,6 +69,8 @@ pub struct Options {
     pub debug_bench: bool,
     /// `-logtimemicros`: times of debug.log in microseconds.
     pub log_time_micros: bool,
+    /// What the user is to know of the settings: written to debug.log.
+    pub warnings: Vec<String>,
     /// Commit and compiler of the program, for the first line of debug.log.
     pub build: &'static str,
     /// Set by the first Ctrl-C: commit what is connected and stop.

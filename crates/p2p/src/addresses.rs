@@ -101,6 +101,9 @@ impl fmt::Display for AddressesError {
 
 impl std::error::Error for AddressesError {}
 
+/// Bytes of a memory without an address: magic, version, key, count, checksum.
+pub const EMPTY_BYTES: usize = 8 + 4 + 8 + 4 + 8;
+
 /// The address memory.
 #[derive(Debug)]
 pub struct Addresses {
@@ -330,6 +333,8 @@ impl Addresses {
     }
 
     /// The memory as bytes of a file.
+    ///
+    /// Of no address: [`EMPTY_BYTES`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&VERSION.to_le_bytes());

@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The name of a connection, never used twice in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,6 +50,9 @@ pub const CONNECTIONS_DEFAULT: usize = 200;
 /// b88bffe, net.h, `m_max_automatic_outbound`.
 pub const OUTBOUND_RESERVED: usize = 11;
 
+/// How long a handshake may take, from the connection on. Source: Bitcoin Core b88bffe, `DEFAULT_PEER_CONNECT_TIMEOUT`.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Settings of the network.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -70,6 +73,8 @@ pub struct Config {
     /// `--onlynet`: peers are sought in these networks alone; in all of them where there is none. Inbound connections and
     /// those that a person names are not restricted.
     pub only_networks: Vec<Reachable>,
+    /// `--peertimeout`: how long a handshake may take, and how long a peer is not taken for dead.
+    pub peer_timeout: Duration,
     /// `--whitelist`: what peers of some networks may do.
     pub whitelist: Vec<PermittedNet>,
     /// `--whitebind`: sockets besides `listen`, and what who connects there may do.
@@ -80,6 +85,8 @@ pub struct Config {
     pub fixed_seeds: bool,
     /// Whether basic block filters are served (`--peerblockfilters`).
     pub compact_filters: bool,
+    /// Whether each message and connection is told of in [`Event::Debug`] (`--debug net`).
+    pub debug_net: bool,
     /// Whether the v2 transport is offered and tried first (`--v2transport`).
     pub v2transport: bool,
     /// Our version for the user agent `/ffwd:VERSION/`.
@@ -112,11 +119,13 @@ impl Config {
             listen: Vec::new(),
             proxy: None,
             only_networks: Vec::new(),
+            peer_timeout: HANDSHAKE_TIMEOUT,
             whitelist: Vec::new(),
             whitebind: Vec::new(),
             dns_seed: true,
             fixed_seeds: true,
             compact_filters: false,
+            debug_net: false,
             v2transport: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             addresses: Vec::new(),
@@ -275,6 +284,8 @@ pub enum Event {
     Addresses(Vec<u8>),
     /// Something that a person may want to read in a log: one line, no offence and no fault.
     Note(String),
+    /// A line for the log alone, with [`Config::debug_net`].
+    Debug(String),
 }
 
 /// How far the network is. All counters are since the start.

@@ -124,14 +124,26 @@ pub struct Ban {
 #[derive(Clone, Debug, Default)]
 pub struct BanList {
     bans: BTreeMap<Subnet, Ban>,
+    /// `-bantime`.
+    seconds_default: Option<i64>,
 }
 
 impl BanList {
-    /// Bans a subnet for `seconds` from `now` on; until then, where that is absolute. Zero, or less, is a day.
+    /// How long a ban lasts of which nothing is said, in seconds.
+    pub fn set_default(&mut self, seconds: i64) {
+        self.seconds_default = Some(seconds);
+    }
+
+    /// The bans of another list in place of these.
+    pub fn replace(&mut self, other: BanList) {
+        self.bans = other.bans;
+    }
+
+    /// Bans a subnet for `seconds` from `now` on; until then, where that is absolute. Zero, or less, is the default: a day.
     /// Says whether that is longer than before.
     pub fn ban(&mut self, subnet: Subnet, seconds: i64, is_absolute: bool, now: i64) -> bool {
         let until = match (seconds, is_absolute) {
-            (..=0, _) => now.saturating_add(BAN_SECONDS_DEFAULT),
+            (..=0, _) => now.saturating_add(self.seconds_default.unwrap_or(BAN_SECONDS_DEFAULT)),
             (_, true) => seconds,
             (_, false) => now.saturating_add(seconds),
         };

@@ -148,6 +148,11 @@ pub trait ChainView: Send + Sync + 'static {
     /// otherwise the last 288 can (NODE_NETWORK_LIMITED).
     fn has_all_blocks(&self) -> bool;
 
+    /// Whether a block with more work than the tip is there and may yet be connected: judging goes on.
+    fn is_connecting(&self) -> bool {
+        false
+    }
+
     /// Core's Initial Block Download state: the tip has less than minimum work, or is older than a day.
     fn initial_download(&self) -> bool;
 }

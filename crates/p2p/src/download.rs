@@ -402,7 +402,22 @@ impl Download {
         }
     }
 
+    /// Whether a block of this peer waits for the node's verdict.
+    pub fn is_judging(&self, peer: PeerId) -> bool {
+        self.unjudged.values().any(|of| *of == peer)
+    }
+
     // What came.
+
+    /// A block that was not asked for goes to the node all the same; `false` where the node has it already.
+    pub fn taken_unasked(&mut self, peer: PeerId, hash: &BlockHash) -> bool {
+        if self.unjudged.contains_key(hash) {
+            return false;
+        }
+        self.unjudged.insert(*hash, peer);
+        self.set_state(hash, State::Arrived);
+        true
+    }
 
     /// A block came from `peer`.
     pub fn arrived(&mut self, peer: PeerId, hash: &BlockHash, bytes: usize, now: Duration) -> Arrival {

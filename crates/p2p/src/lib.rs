@@ -19,6 +19,7 @@
 //! | [`Event::Addresses`] | stores the bytes, for [`Config::addresses`] of the next run |
 //! | [`Event::PeerConnected`], [`Event::PeerGone`], [`Event::Note`] | logs a line |
 
+mod address_bucket;
 pub mod addresses;
 pub mod api;
 pub mod bans;
@@ -30,12 +31,14 @@ pub mod fixed_seeds;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod hub;
+mod journal;
 pub mod low_work;
 pub mod net;
 pub mod params;
 pub mod peer;
 pub mod peer_headers;
 pub mod permissions;
+mod pongs;
 pub mod reason;
 pub mod rng;
 #[doc(hidden)]

@@ -5,27 +5,28 @@
 //!
 //! Absent on purpose: headers and blocks, and the choice of peers ([`crate::hub`]).
 
-use crate::api::{PeerId, PeerInfo};
+mod handshake;
+
+use crate::address_bucket::{ADDRESS_TOKENS_MAX, AddressBucket};
+use crate::api::{HANDSHAKE_TIMEOUT, PeerId, PeerInfo};
 use crate::chain::HeaderInfo;
 use crate::filter_request::FilterRequest;
+use crate::journal::Journal;
 use crate::peer_headers::PeerHeaders;
 use crate::permissions::Permissions;
+use crate::pongs::Pongs;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::transport::{Received, Transport};
-use crate::wire::{
-    AddressEntry, Command, FRAME_BYTES, FilterRange, Inventory, Message, PROTOCOL_VERSION, Target, Version, services,
-};
+use crate::wire::{AddressEntry, Command, FRAME_BYTES, FilterRange, Inventory, Message, Target, Version, services};
 use primitives::{BlockHash, Header};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Peers of before this version are refused. Source: Bitcoin Core b88bffe, `MIN_PEER_PROTO_VERSION`.
 pub const VERSION_MIN: u32 = 31_800;
-/// How long a handshake may take, from the connection on.
-pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection on which nothing comes, or nothing can be sent, for this time is ended. Source: `TIMEOUT_INTERVAL`.
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 /// How often a ping is sent. Source: `PING_INTERVAL`.
@@ -48,6 +49,10 @@ pub enum Kind {
     Manual(usize),
     /// To fetch addresses, and then ended.
     AddressFetch,
+    /// For blocks alone, on a person's wish: no addresses are exchanged.
+    BlockRelay,
+    /// To see whether a peer is there, on a person's wish, and then ended.
+    Feeler,
 }
 
 /// What a peer says that its connection does not deal with alone.
@@ -61,6 +66,8 @@ pub enum Input {
     Block(Received),
     /// `getheaders`
     GetHeaders(Vec<BlockHash>, BlockHash),
+    /// `getblocks`
+    GetBlocks(Vec<BlockHash>, BlockHash),
     /// `inv`, `getdata`, `notfound`: see there.
     Inv(Vec<Inventory>),
     /// `getdata`: queued in [`Peer::serve`] already.
@@ -77,33 +84,10 @@ pub enum Input {
     GetFilterHashes(FilterRange),
     /// `getcfcheckpt`
     GetFilterCheckpoints(u8, BlockHash),
+    /// `ping`
+    Ping(u64),
     /// A message that the connection dealt with alone.
     Answered,
-}
-
-/// Addresses that are taken from a peer. Source: Bitcoin Core b88bffe,
-/// `MAX_ADDR_RATE_PER_SECOND` (0.1), `MAX_ADDR_PROCESSING_TOKEN_BUCKET` (1000).
-#[derive(Debug)]
-struct AddressBucket {
-    tokens: f64,
-    filled_at: Duration,
-}
-
-const ADDRESS_RATE_PER_S: f64 = 0.1;
-const ADDRESS_TOKENS_MAX: f64 = 1000.0;
-
-impl AddressBucket {
-    /// How many of `count` addresses may be looked at now.
-    fn take(&mut self, count: usize, now: Duration) -> usize {
-        if self.tokens < ADDRESS_TOKENS_MAX {
-            let since = now.saturating_sub(self.filled_at).as_secs_f64();
-            self.tokens = (self.tokens + since * ADDRESS_RATE_PER_S).min(ADDRESS_TOKENS_MAX);
-        }
-        self.filled_at = now;
-        let taken = count.min(self.tokens as usize);
-        self.tokens -= taken as f64;
-        taken
-    }
 }
 
 /// What we say of ourselves in a version message.
@@ -133,6 +117,11 @@ pub struct Peer {
     pub ready: bool,
     /// What it may do that others may not.
     pub permissions: Permissions,
+    /// How long its handshake may take, and how long it is not taken for dead: `-peertimeout`.
+    pub timeout: Duration,
+    /// Its pings that wait.
+    pub(crate) pongs: Pongs,
+    pub(crate) journal: Journal,
     /// What this peer told and was asked about headers.
     pub headers: PeerHeaders,
     /// The best block that we know the peer to have.
@@ -204,6 +193,9 @@ impl Peer {
             version: None,
             ready: false,
             permissions: Permissions::NONE,
+            timeout: HANDSHAKE_TIMEOUT,
+            pongs: Pongs::default(),
+            journal: Journal::default(),
             headers: PeerHeaders::default(),
             best_known: None,
             best_given: None,
@@ -231,7 +223,7 @@ impl Peer {
             addresses_processed: 0,
             addresses_limited: 0,
             ping: None,
-            bucket: AddressBucket { tokens: 1.0, filled_at: at },
+            bucket: AddressBucket::new(at),
             getaddr_answered: false,
             asked_for_headers: false,
             other_bytes: 0,
@@ -292,12 +284,13 @@ impl Peer {
     /// Queues a message.
     pub fn send(&mut self, message: &Message) {
         let (command, payload) = message.encode();
+        self.journal.sending(command, payload.len(), self.id);
         self.transport.send(command, &payload);
     }
 
     /// It is known to have this block: it told so, or gave a descendant.
     pub fn note_best_known(&mut self, info: HeaderInfo) {
-        if !info.invalid && self.best_known.is_none_or(|best| info.work > best.work) {
+        if !info.invalid && self.best_known.is_none_or(|best| info.work >= best.work) {
             self.best_known = Some(info);
         }
     }
@@ -334,6 +327,7 @@ impl Peer {
         is_own_nonce: &impl Fn(u64) -> bool,
     ) -> Result<Option<Input>, Reason> {
         let command = received.command;
+        self.journal.received(command, received.payload().len(), self.id);
         if command != Command::Block {
             self.note_other_bytes(received.payload().len());
         } else {
@@ -342,60 +336,14 @@ impl Peer {
         let message = Message::parse(command, received.payload())
             .map_err(|why| Reason::BadMessage { command: command.name(), why: why.to_string() })?;
         if !self.ready {
-            return self.shake_hands(message, now, is_own_nonce);
+            return self.shake_hands(command, message, now, is_own_nonce);
         }
         self.converse(message, now)
     }
 
-    /// Before the handshake is done everything that is not part of it is ignored, as in Core.
-    fn shake_hands(
-        &mut self,
-        message: Message,
-        now: Now,
-        is_own_nonce: &impl Fn(u64) -> bool,
-    ) -> Result<Option<Input>, Reason> {
-        match message {
-            Message::Version(version) if self.version.is_none() => {
-                if version.version < VERSION_MIN {
-                    return Err(Reason::ObsoleteVersion(version.version));
-                }
-                if is_own_nonce(version.nonce) {
-                    return Err(Reason::SelfConnection);
-                }
-                let ours = i64::try_from(now.unix).unwrap_or(i64::MAX);
-                self.time_offset = version.time.saturating_sub(ours);
-                let common = version.version.min(PROTOCOL_VERSION);
-                self.version = Some(version);
-                if !self.is_outbound() {
-                    self.send_version(now);
-                }
-                if common >= PROTOCOL_VERSION {
-                    self.send(&Message::SendAddrV2);
-                }
-                self.send(&Message::Verack);
-                Ok(None)
-            }
-            Message::SendAddrV2 => {
-                self.wants_addrv2 = true;
-                Ok(None)
-            }
-            Message::Verack if self.version.is_some() => {
-                self.ready = true;
-                self.ping(now);
-                Ok(Some(Input::Ready))
-            }
-            _ => Ok(None),
-        }
-    }
-
     fn converse(&mut self, message: Message, now: Now) -> Result<Option<Input>, Reason> {
         Ok(match message {
-            Message::Ping(nonce) => {
-                if let Some(nonce) = nonce {
-                    self.send(&Message::Pong(nonce));
-                }
-                None
-            }
+            Message::Ping(nonce) => nonce.map(Input::Ping),
             Message::Pong(nonce) => {
                 if let Some((_, sent_at)) = self.ping.take_if(|(ours, _)| *ours == nonce) {
                     let took = now.since_start.saturating_sub(sent_at);
@@ -406,9 +354,16 @@ impl Peer {
             }
             Message::Headers(headers) => Some(Input::Headers(headers)),
             Message::GetHeaders(locator, stop) => Some(Input::GetHeaders(locator, stop)),
+            Message::GetBlocks(locator, stop) => Some(Input::GetBlocks(locator, stop)),
             Message::Inv(list) => Some(Input::Inv(list)),
             Message::NotFound(list) => Some(Input::NotFound(list)),
+            // Source: Bitcoin Core b88bffe, `ProcessMessage`, where bloom filters are not offered.
+            Message::OfBloom(command) => return Err(Reason::OfBloom(command.name())),
+            Message::GetData(list) if list.iter().any(Inventory::is_filtered_block) => {
+                return Err(Reason::OfBloom("filtered block request"));
+            }
             Message::GetData(list) => self.queue(list),
+            Message::Addr(_) | Message::AddrV2(_) if self.kind == Kind::BlockRelay => None,
             Message::Addr(entries) | Message::AddrV2(entries) => {
                 let has_room = self.permissions.has(Permissions::ADDR);
                 let taken = if has_room { entries.len() } else { self.bucket.take(entries.len(), now.since_start) };
@@ -429,7 +384,15 @@ impl Peer {
                 None
             }
             Message::SendAddrV2 => return Err(Reason::OutOfTurn("sendaddrv2")),
-            Message::Version(_) | Message::Verack | Message::Ignored => None,
+            Message::Version(_) | Message::Verack => {
+                let (name, id) = (
+                    if message == Message::Verack { "ignoring redundant verack" } else { "redundant version" },
+                    self.id,
+                );
+                self.journal.say(|| format!("{name} message from peer={id}"));
+                None
+            }
+            Message::Ignored => None,
         })
     }
 
@@ -463,7 +426,7 @@ impl Peer {
 
     /// Asks for addresses, and takes as many more as an answer may have. Source: Core's handling of `version`.
     pub fn ask_addresses(&mut self) {
-        self.bucket.tokens += ADDRESS_TOKENS_MAX;
+        self.bucket.add(ADDRESS_TOKENS_MAX);
         self.send(&Message::GetAddr);
     }
 
@@ -475,11 +438,24 @@ impl Peer {
     pub fn tick(&mut self, now: Now, rng: &mut Rng) -> Result<(), Reason> {
         let at = now.since_start;
         if !self.ready {
-            let late = at.saturating_sub(self.connected_at) > HANDSHAKE_TIMEOUT;
-            return if late { Err(Reason::HandshakeTimeout) } else { Ok(()) };
+            let late = at.saturating_sub(self.connected_at) > self.timeout;
+            let (has_received, has_sent) = (self.transport.received_bytes() > 0, self.transport.sent_bytes() > 0);
+            return match self.transport.name() {
+                _ if !late => Ok(()),
+                _ if !has_received || !has_sent => {
+                    Err(Reason::NeverSpoke { time: self.timeout, has_received, has_sent })
+                }
+                "detecting" => Err(Reason::V2HandshakeTimeout),
+                _ => Err(Reason::HandshakeTimeout),
+            };
         }
         // What it says is not read while it takes filters: it is then silent when it takes nothing.
         let is_heard = self.filters.is_none();
+        // Source: Bitcoin Core b88bffe, `ShouldRunInactivityChecks`.
+        if at.saturating_sub(self.connected_at) <= self.timeout {
+            self.ping_if_due(now, rng);
+            return Ok(());
+        }
         if is_heard && at.saturating_sub(self.last_received) > SILENCE_TIMEOUT {
             return Err(Reason::Silent(SILENCE_TIMEOUT));
         }
@@ -494,12 +470,17 @@ impl Peer {
             Some((_, sent_at)) if is_heard && at.saturating_sub(sent_at) > SILENCE_TIMEOUT => {
                 Err(Reason::PingTimeout(SILENCE_TIMEOUT))
             }
-            None if at.saturating_sub(self.last_ping) > PING_INTERVAL => {
-                self.nonce = rng.number();
-                self.ping(now);
+            _ => {
+                self.ping_if_due(now, rng);
                 Ok(())
             }
-            _ => Ok(()),
+        }
+    }
+
+    fn ping_if_due(&mut self, now: Now, rng: &mut Rng) {
+        if self.ping.is_none() && now.since_start.saturating_sub(self.last_ping) > PING_INTERVAL {
+            self.nonce = rng.number();
+            self.ping(now);
         }
     }
 
@@ -551,7 +532,7 @@ impl Peer {
             synced_headers: self.best_known.map(|best| best.height),
             synced_blocks: None,
             in_flight: Vec::new(),
-            relays_addresses: self.ready,
+            relays_addresses: self.ready && self.kind != Kind::BlockRelay,
             addresses_processed: self.addresses_processed,
             addresses_limited: self.addresses_limited,
             permissions: self.permissions.names(),
@@ -562,25 +543,14 @@ impl Peer {
                 Kind::Automatic => "outbound-full-relay",
                 Kind::Manual(_) => "manual",
                 Kind::AddressFetch => "addr-fetch",
+                Kind::BlockRelay => "block-relay-only",
+                Kind::Feeler => "feeler",
             },
             transport: self.transport.name(),
             session_id: self.transport.session_id(),
             bytes_per_s: None,
             stalls: None,
         }
-    }
-
-    fn send_version(&mut self, now: Now) {
-        let version = Version {
-            version: PROTOCOL_VERSION,
-            services: self.greeting.services,
-            time: i64::try_from(now.unix).unwrap_or(i64::MAX),
-            nonce: self.nonce,
-            agent: self.greeting.agent.clone().into_bytes(),
-            height: self.greeting.height,
-            relay: false,
-        };
-        self.send(&Message::Version(version));
     }
 
     /// Whether whole blocks with witnesses may be asked of it, all of them or its last ones.

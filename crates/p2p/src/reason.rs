@@ -20,6 +20,17 @@ pub enum Reason {
     Banned,
     /// The handshake was not done within its limit.
     HandshakeTimeout,
+    /// Which transport it speaks was not clear within that limit.
+    V2HandshakeTimeout,
+    /// It, or we, said nothing at all within that limit.
+    NeverSpoke {
+        /// The limit.
+        time: Duration,
+        /// Whether bytes came.
+        has_received: bool,
+        /// Whether bytes were sent.
+        has_sent: bool,
+    },
     /// Nothing came for this time.
     Silent(Duration),
     /// A ping was not answered for this time.
@@ -34,6 +45,8 @@ pub enum Reason {
     MissingServices(u64),
     /// It gave the addresses that it was asked for; the connection was made for nothing else.
     AddressesFetched,
+    /// It is there; the connection was made for nothing else.
+    FeelerDone,
     /// Its complete header chain has less than minimum work.
     LittleWork,
     /// Its chain stays behind ours.
@@ -71,6 +84,8 @@ pub enum Reason {
         /// At most.
         max: u32,
     },
+    /// It asked for what needs bloom filters, which we do not offer.
+    OfBloom(&'static str),
     /// Its inbound place went to another peer.
     Evicted,
     /// Its unfinished message took this many bytes when memory for them was short.
@@ -166,6 +181,10 @@ impl fmt::Display for Reason {
             Reason::Asked => write!(f, "disconnected on request"),
             Reason::Banned => write!(f, "banned on request"),
             Reason::HandshakeTimeout => write!(f, "handshake not done in time"),
+            Reason::V2HandshakeTimeout => write!(f, "v2 handshake not done in time"),
+            Reason::NeverSpoke { time, .. } => {
+                write!(f, "handshake not done in time: no message for {} s", time.as_secs())
+            }
             Reason::Silent(time) => write!(f, "silent for {} s", time.as_secs()),
             Reason::PingTimeout(time) => write!(f, "ping unanswered for {} s", time.as_secs()),
             Reason::SendTimeout(time) => write!(f, "took no bytes for {} s", time.as_secs()),
@@ -173,6 +192,7 @@ impl fmt::Display for Reason {
             Reason::ObsoleteVersion(version) => write!(f, "obsolete protocol version {version}"),
             Reason::MissingServices(services) => write!(f, "lacks services: offers {services:#x}"),
             Reason::AddressesFetched => write!(f, "addresses fetched"),
+            Reason::FeelerDone => write!(f, "feeler connection completed"),
             Reason::LittleWork => write!(f, "header chain has less than minimum work"),
             Reason::Lagging => write!(f, "its chain stays behind ours"),
             Reason::HeadersStalled => write!(f, "stalls header sync"),
@@ -190,6 +210,7 @@ impl fmt::Display for Reason {
             Reason::FilterCount { count, max } => {
                 write!(f, "asked for {count} filters or filter hashes at once, at most {max}")
             }
+            Reason::OfBloom(what) => write!(f, "{what} received, and bloom filters are not offered"),
             Reason::Unfinished(bytes) => {
                 write!(f, "{bytes} bytes of an unfinished message while memory for them is short")
             }

@@ -12,7 +12,7 @@ use crate::budget::BufferPool;
 use crate::rng::Rng;
 use crate::stats::Traffic;
 use crate::v2::{self, Cipher, Keys};
-use crate::wire::{Command, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, WireError, frame_v1};
+use crate::wire::{COMMAND_BYTES, Command, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, WireError, frame_named, frame_v1};
 use std::collections::VecDeque;
 
 /// Bytes of the staging buffer.
@@ -432,6 +432,32 @@ impl Transport {
             }
             (_, None) => self.waiting.push((command, payload.to_vec())),
         }
+    }
+
+    /// Queues a message of any name, at most [`COMMAND_BYTES`] long: a person's, not the protocol's. `false`: it is too long, or
+    /// the handshake of the transport is not done.
+    pub fn send_named(&mut self, name: &str, payload: &[u8]) -> bool {
+        if name.len() > COMMAND_BYTES || payload.len() > PAYLOAD_BYTES_MAX {
+            return false;
+        }
+        let mut padded = [0; COMMAND_BYTES];
+        padded[..name.len()].copy_from_slice(name.as_bytes());
+        let out = match (&self.state, &mut self.cipher) {
+            (State::V1, _) => frame_named(self.magic, padded, payload),
+            (_, Some(cipher)) => {
+                let mut out = Vec::with_capacity(payload.len() + 64);
+                cipher.seal(&mut out, &[], false, |out| {
+                    out.push(0);
+                    out.extend_from_slice(&padded);
+                    out.extend_from_slice(payload);
+                });
+                out
+            }
+            (_, None) => return false,
+        };
+        self.sent_by_type.add(Command::from_name(name.as_bytes()), out.len());
+        self.push(out);
+        true
     }
 
     /// Queues a message whose checksum is known: in v1 its payload is sent as it is, without a copy.

@@ -143,7 +143,8 @@ impl Layout {
         Ok(true)
     }
 
-    /// Makes the network's directory, blocks/ (the index's too, where that is another) and ffwd/ as far as they are missing.
+    /// Makes the network's directory and blocks/ (the index's too, where that is another) as far as they are missing. In a new
+    /// one wallets/ too, as Core does (common/init.cpp, `InitConfig`): with it Core keeps its wallets apart.
     /// The directory of the index is made when it is opened: where it is there before xor.dat, Core writes a zero key.
     ///
     /// # Errors
@@ -151,7 +152,9 @@ impl Layout {
     /// No space, no permission, or what the system says.
     pub fn create(&self, disk: &dyn Disk) -> Result<()> {
         let roots = [self.datadir.clone(), self.blocksdir_root()];
-        for dir in [self.net_dir.clone(), self.blocks_dir.clone(), self.net_dir.join("blocks"), self.private_dir()] {
+        let wallets = disk.metadata(&self.net_dir)?.is_none().then(|| self.net_dir.join("wallets"));
+        let dirs = [self.net_dir.clone(), self.blocks_dir.clone(), self.net_dir.join("blocks")];
+        for dir in dirs.into_iter().chain(wallets) {
             disk.create_dir_all(&dir)?;
             // All names below what was there before.
             let is_below = |above: &&Path| roots.iter().any(|root| above.starts_with(root));
@@ -286,8 +289,11 @@ mod tests {
         let layout = Layout::new(Path::new("/d"), "regtest", Some(Path::new("/big")));
         layout.create(&sim).unwrap();
         let sim = sim.reopen(Loss::Unsynced);
-        for dir in ["/big/regtest/blocks", "/d/regtest/blocks", "/d/regtest/ffwd"] {
+        for dir in ["/big/regtest/blocks", "/d/regtest/blocks", "/d/regtest/wallets"] {
             assert!(sim.metadata(Path::new(dir)).unwrap().is_some(), "{dir}");
         }
+        sim.remove_dir_all(Path::new("/d/regtest/wallets")).unwrap();
+        layout.create(&sim).unwrap();
+        assert!(sim.metadata(Path::new("/d/regtest/wallets")).unwrap().is_none(), "in a new directory alone");
     }
 }

@@ -271,6 +271,7 @@ impl DataDir<'_> {
             work: tree.work(job.context.node),
             transactions,
             time,
+            has_more: blocks_left > 0,
             progress: self.params.progress(transactions, time, blocks_left, now),
             cache_bytes: block.coins.1 as u64,
             cache_coins: block.coins.0 as u64,

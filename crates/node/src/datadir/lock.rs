@@ -4,8 +4,9 @@ use crate::fault::Fault;
 use crate::log::Log;
 use crate::options::{Events, Options, Prune};
 use crate::report::Reporter;
-use consensus::Params;
+use consensus::{Chain, Params};
 use disk::Disk;
+use primitives::hex;
 use simd::ideas::Idea;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -135,5 +136,9 @@ pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &La
         if let Prune::Target { bytes } = options.prune { format!(" prune={}", bytes >> 20) } else { String::new() },
         if without.is_empty() { String::new() } else { format!(" without={}", without.join(",")) },
     ));
+    if options.params.chain == Chain::Signet {
+        log.line(&format!("Signet derived magic (message start): {}", hex::encode(&options.params.magic)));
+    }
+    options.warnings.iter().for_each(|why| log.line(&format!("[warning] {why}")));
     Reporter::new(events, log, &options.stop)
 }

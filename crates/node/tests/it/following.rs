@@ -54,7 +54,7 @@ impl Running {
     /// Where it listens.
     pub(crate) fn address(&self) -> String {
         self.wait("it listens", |event| match event {
-            Event::Note(text) => text.strip_prefix("Listening on ").map(str::to_owned),
+            Event::Note(text) => text.strip_prefix("Bound to ").map(str::to_owned),
             _ => None,
         })
     }

@@ -10,9 +10,25 @@ use crate::peer::Kind;
 use crate::reason::Reason;
 use crate::stats::PeerStats;
 use crate::time::Now;
-use crate::wire::{AddressEntry, NetAddress, Target};
+use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, services};
 use primitives::Height;
 use std::sync::PoisonError;
+
+/// Connections for blocks alone. Source: Bitcoin Core b88bffe, `MAX_BLOCK_RELAY_ONLY_CONNECTIONS`.
+const BLOCK_RELAY_COUNT_MAX: usize = 2;
+
+/// What a connection is made for on a person's wish. Source: Bitcoin Core b88bffe, `ConnectionType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// As one of those that are sought.
+    Everything,
+    /// Blocks alone.
+    Blocks,
+    /// Addresses, and then it ends.
+    Addresses,
+    /// To see whether the peer is there, and then it ends.
+    Feeler,
+}
 
 /// The place of a peer that is connected to once: there is no such place.
 const ONE_TRY: Kind = Kind::Manual(usize::MAX);
@@ -66,6 +82,49 @@ impl Hub {
         let is_there = self.peers.values().any(|peer| peer.target == target);
         if !is_there {
             self.dial(ONE_TRY, target, v2, now);
+        }
+    }
+
+    /// Connects to this peer for one purpose; `false`: there are as many such connections as there may be.
+    /// Source: Bitcoin Core b88bffe, `CConnman::AddConnection`.
+    pub(crate) fn connect_for(&mut self, purpose: Purpose, target: Target, v2: bool, now: Now) -> bool {
+        let (kind, max) = match purpose {
+            Purpose::Everything => (Kind::Automatic, self.config.outbound_count),
+            Purpose::Blocks => (Kind::BlockRelay, BLOCK_RELAY_COUNT_MAX),
+            Purpose::Addresses => (Kind::AddressFetch, usize::MAX),
+            Purpose::Feeler => (Kind::Feeler, usize::MAX),
+        };
+        let there = self.peers.values().filter(|peer| peer.kind == kind).count();
+        let has_room = there + self.outbound.count_of(kind) < max;
+        if has_room {
+            self.dial(kind, target, v2, now);
+        }
+        has_room
+    }
+
+    /// Takes up the address of a peer, as if the peer had told it; `false`: it is known, or there is no place for it.
+    pub(crate) fn add_address(&mut self, peer: PeerAddress, is_good: bool, now: Now) -> bool {
+        let before = self.addresses.count();
+        let offered = services::NETWORK | services::WITNESS;
+        let entry = AddressEntry { peer, services: offered, time: u32::try_from(now.unix).unwrap_or(u32::MAX) };
+        self.addresses.add(&[entry], peer.address.group(), now.unix);
+        let is_new = self.addresses.count() > before;
+        if is_new && is_good {
+            self.addresses.succeeded(&peer, offered, now.unix);
+        }
+        is_new
+    }
+
+    /// Sends a message of any name and payload; `false`: there is no such peer, or it cannot be sent.
+    pub(crate) fn send_to(&mut self, id: PeerId, name: &str, payload: &[u8]) -> bool {
+        self.peers.get_mut(&id).is_some_and(|peer| peer.transport.send_named(name, payload))
+    }
+
+    /// Ends all connections and makes and takes none, or does so again.
+    pub(crate) fn set_active(&mut self, is_active: bool, now: Now) {
+        self.is_off = !is_active;
+        if self.is_off {
+            self.disconnect_where(&Reason::Asked, now, |_| true);
         }
     }
 

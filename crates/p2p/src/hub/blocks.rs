@@ -2,6 +2,7 @@
 
 use super::Hub;
 use crate::api::{BlockBytes, BlockVerdict, Config, Event, PeerId};
+use crate::chain::HeaderInfo;
 use crate::download::{Arrival, Limits};
 use crate::peer::Peer;
 use crate::reason::Reason;
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 /// Unasked blocks that stand on no known header, from one peer.
 pub const UNASKED_COUNT_MAX: u32 = 16;
+/// An unasked block further above the tip than this is not taken. Source: Bitcoin Core b88bffe, `MIN_BLOCKS_TO_KEEP`.
+pub const UNASKED_AHEAD_MAX: u32 = 288;
 
 /// While the node holds more than this, only the peer that owes the lowest block is read, and only if the node has done
 /// with what came.
@@ -51,28 +54,58 @@ impl Hub {
                 self.progress.blocks_dropped_count += 1;
                 Ok(())
             }
-            Arrival::Unasked => self.on_unasked_block(id, &received, &header, now),
+            Arrival::Unasked => self.on_unasked_block(id, received, &header, now),
         }
     }
 
-    /// On a known header it is dropped; otherwise its header is looked at as an announcement.
-    fn on_unasked_block(&mut self, id: PeerId, received: &Received, header: &Header, now: Now) -> Result<(), Reason> {
-        self.progress.blocks_dropped_count += 1;
+    /// Its header is looked at as an announcement; then the block is taken where Core takes one that it did not ask for.
+    fn on_unasked_block(&mut self, id: PeerId, received: Received, header: &Header, now: Now) -> Result<(), Reason> {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.note_other_bytes(received.payload().len());
         }
-        if self.chain.header(&header.hash()).is_some() {
+        let hash = header.hash();
+        if self.chain.header(&hash).is_none() {
+            if let Some(frame) = received.unchecked {
+                frame.check(received.payload()).map_err(Reason::Wire)?;
+            }
+            let peer = self.peers.get_mut(&id).expect("it just spoke");
+            peer.unasked_count += 1;
+            if peer.unasked_count > UNASKED_COUNT_MAX {
+                return Err(Reason::UnaskedBlocks);
+            }
+            // Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `BLOCK_MISSING_PREV`.
+            if self.chain.header(&header.prev()).is_none() {
+                return Err(Reason::UnaskedBlocks);
+            }
+            self.on_headers(id, std::slice::from_ref(header), now)?;
+            if self.config.debug_net && self.chain.header(&hash).is_none() {
+                let why = "missing anti-dos proof-of-work validation";
+                self.event(Event::Debug(format!("AcceptBlockHeader: not adding new block header {hash}, {why}")));
+            }
+        }
+        let height = self.chain.header(&hash).filter(|info| self.takes_unasked(info)).map(|info| info.height);
+        let Some(height) = height.filter(|_| self.download.taken_unasked(id, &hash)) else {
+            self.progress.blocks_dropped_count += 1;
             return Ok(());
+        };
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.unasked_count = 0;
         }
-        if let Some(frame) = received.unchecked {
-            frame.check(received.payload()).map_err(Reason::Wire)?;
-        }
-        let peer = self.peers.get_mut(&id).expect("it just spoke");
-        peer.unasked_count += 1;
-        if peer.unasked_count > UNASKED_COUNT_MAX {
-            return Err(Reason::UnaskedBlocks);
-        }
-        self.on_headers(id, std::slice::from_ref(header), now)
+        self.note_delivered(id, &hash, now);
+        let held = self.budget.hold(received.payload().len());
+        let bytes = BlockBytes::new(received.bytes, received.start, held);
+        self.event(Event::Block { peer: id, hash, height, bytes });
+        Ok(())
+    }
+
+    /// Whether a block is taken that was not asked for: it can end the best chain, is not far ahead of the tip, and there is
+    /// room. Source: Bitcoin Core b88bffe, `AcceptBlock`.
+    fn takes_unasked(&self, info: &HeaderInfo) -> bool {
+        let tip = self.chain.tip();
+        let is_connected = self.chain.ancestor(&tip.hash, info.height) == Some(info.hash);
+        let has_room = self.budget.held_bytes() <= self.config.window_bytes;
+        let is_near = info.height.to_u32() <= tip.height.to_u32().saturating_add(UNASKED_AHEAD_MAX);
+        has_room && is_near && !is_connected && !info.invalid && info.work >= tip.work.max(self.chain.minimum_work())
     }
 
     pub(super) fn on_verdict(&mut self, hash: BlockHash, verdict: BlockVerdict, now: Now) {
@@ -132,6 +165,8 @@ impl Hub {
         if self.download.wants_more() {
             self.event(Event::WantMore);
         }
+        self.answer_pings(now);
+        self.tell_journals();
     }
 
     pub(super) fn tick_download(&mut self, now: Now) {

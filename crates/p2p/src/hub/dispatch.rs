@@ -76,11 +76,20 @@ impl Hub {
 
     /// One message.
     pub(super) fn handle(&mut self, id: PeerId, input: Input, now: Now) -> Result<(), Reason> {
+        if matches!(input, Input::Headers(_) | Input::Block(_) | Input::Inv(_))
+            && let Some(peer) = self.peers.get_mut(&id)
+        {
+            peer.pongs.unsettle();
+        }
         match input {
             Input::Ready => self.on_ready(id, now),
             Input::Headers(headers) => self.on_headers(id, &headers, now),
             Input::Block(received) => self.on_block(id, received, now),
             Input::GetHeaders(locator, stop) => self.on_get_headers(id, &locator, &stop),
+            Input::GetBlocks(locator, stop) => {
+                self.on_get_blocks(id, &locator, &stop);
+                Ok(())
+            }
             Input::Inv(list) => self.on_inv(id, &list, now),
             Input::GetData => {
                 self.serve_next(id, now);
@@ -97,6 +106,10 @@ impl Hub {
             Input::GetFilters(range) => self.on_get_filters(id, &range, now),
             Input::GetFilterHashes(range) => self.on_get_filter_hashes(id, &range, now),
             Input::GetFilterCheckpoints(kind, stop) => self.on_get_filter_checkpoints(id, kind, &stop, now),
+            Input::Ping(nonce) => {
+                self.on_ping(id, nonce, now);
+                Ok(())
+            }
             Input::Answered => Ok(()),
         }
     }

@@ -33,7 +33,7 @@ impl HeaderQuota {
     fn holder(kind: Kind) -> Holder {
         match kind {
             Kind::Inbound => Holder::Inbound,
-            Kind::Automatic | Kind::AddressFetch => Holder::Automatic,
+            Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay | Kind::Feeler => Holder::Automatic,
             Kind::Manual(place) => Holder::Manual(place),
         }
     }

@@ -19,8 +19,10 @@ pub mod memory;
 pub mod outbound;
 pub mod patience;
 pub mod serve;
+pub mod settled;
 pub mod targets;
 
+pub use asked::Purpose;
 pub use serve::{ReadRequest, Served};
 
 use crate::addresses::Addresses;
@@ -28,6 +30,7 @@ use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
 use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
 use crate::download::{Download, Source, Turn};
+use crate::journal::{self, Journal};
 use crate::peer::{Greeting, Kind, Peer};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
@@ -113,6 +116,8 @@ pub struct Hub {
     saved_at: Duration,
     /// Whether something was not read since speeds were last measured.
     paused: bool,
+    /// A person wants no connections at the moment.
+    is_off: bool,
 }
 
 impl Hub {
@@ -160,6 +165,7 @@ impl Hub {
             progress: Progress::default(),
             saved_at: now.since_start,
             paused: false,
+            is_off: false,
         })
     }
 
@@ -213,8 +219,9 @@ impl Hub {
     }
 
     fn new_id(&mut self) -> PeerId {
+        let id = PeerId(self.next_id);
         self.next_id += 1;
-        PeerId(self.next_id)
+        id
     }
 
     fn greeting(&self) -> Greeting {
@@ -243,9 +250,12 @@ impl Hub {
     pub fn accepted_with(&mut self, given: Permissions, remote: PeerAddress, now: Now) -> Option<PeerId> {
         let permissions = given.and(self.permissions_of(&remote.address, true));
         if self.is_banned(&remote.address, now) && !permissions.has(Permissions::NOBAN) {
+            if self.config.debug_net {
+                self.event(Event::Debug(format!("connection from {remote} dropped (banned)")));
+            }
             return None;
         }
-        if !self.make_place(remote.address, permissions, now) {
+        if self.is_off || !self.make_place(remote.address, permissions, now) {
             return None;
         }
         let id = self.new_id();
@@ -272,6 +282,9 @@ impl Hub {
             Target::Name(..) => Permissions::NONE,
         };
         self.insert(id, dial.kind, dial.target, transport, permissions, now);
+        if let Some(peer) = self.peers.get_mut(&id).filter(|_| dial.v2) {
+            peer.journal.say(|| format!("start sending v2 handshake to peer={id}"));
+        }
     }
 
     fn insert(
@@ -288,6 +301,9 @@ impl Hub {
         let mut peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.rng);
         peer.withholds = self.outbound.withholds(kind);
         peer.permissions = permissions;
+        peer.timeout = self.config.peer_timeout;
+        peer.journal = Journal::new(self.config.debug_net);
+        peer.journal.say(|| format!("Added connection peer={id}"));
         self.peers.insert(id, peer);
     }
 
@@ -306,6 +322,9 @@ impl Hub {
         let (kind, target) = (peer.kind, peer.target.clone());
         self.drop_peer(id, reason, now);
         if retry {
+            if self.config.debug_net {
+                self.event(Event::Debug(format!("retrying with v1 transport protocol for peer={id}")));
+            }
             self.dial(kind, target, false, now);
         }
     }
@@ -322,7 +341,10 @@ impl Hub {
 
     /// Ends a connection.
     fn drop_peer(&mut self, id: PeerId, reason: Reason, now: Now) {
-        let Some(peer) = self.peers.remove(&id) else { return };
+        let Some(mut peer) = self.peers.remove(&id) else { return };
+        peer.journal.say(|| journal::of_end(&reason, id));
+        peer.journal.say(|| format!("Cleared nodestate for peer={id}"));
+        peer.journal.take().into_iter().for_each(|line| self.event(Event::Debug(line)));
         self.download.remove_peer(id);
         if reason.is_offence()
             && let Target::Peer(address) = &peer.target
@@ -412,7 +434,7 @@ impl Hub {
                 Kind::Inbound if peer.is_noban() => Source::Sought,
                 Kind::Inbound => Source::Inbound,
                 Kind::Manual(_) => Source::Named,
-                Kind::Automatic | Kind::AddressFetch => Source::Sought,
+                Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay | Kind::Feeler => Source::Sought,
             };
             self.download.add_peer(id, source, peer.block_bytes(), now.since_start);
         }
@@ -440,7 +462,10 @@ impl Hub {
     /// The node says something.
     pub fn from_node(&mut self, message: NodeMessage, now: Now) {
         match message {
-            NodeMessage::Want(lists) => self.download.want(lists),
+            NodeMessage::Want(lists) => {
+                self.targets.is_told = false;
+                self.download.want(lists);
+            }
             NodeMessage::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
             NodeMessage::NewTip => self.announce_tip(),
         }

@@ -193,7 +193,12 @@ impl Dialer {
     }
 
     fn automatic_count(&self) -> usize {
-        self.dials.values().filter(|dial| dial.kind == Kind::Automatic).count()
+        self.count_of(Kind::Automatic)
+    }
+
+    /// Connections of this kind that are being made.
+    pub(super) fn count_of(&self, kind: Kind) -> usize {
+        self.dials.values().filter(|dial| dial.kind == kind).count()
     }
 }
 
@@ -212,6 +217,9 @@ pub(super) fn offers_enough(offered: u64, initial_download: bool) -> bool {
 impl Hub {
     /// Begins a connection.
     pub(super) fn dial(&mut self, kind: Kind, target: Target, v2: bool, now: Now) {
+        if self.is_off {
+            return;
+        }
         let peer = self.new_id();
         if let Kind::Manual(place) = kind
             && let Some(named) = self.outbound.named.get_mut(place)
@@ -243,6 +251,9 @@ impl Hub {
     }
 
     pub(super) fn tick_outbound(&mut self, now: Now) {
+        if self.is_off {
+            return;
+        }
         for place in 0..self.outbound.named.len() {
             let named = &self.outbound.named[place];
             let is_due = !named.taken && !named.is_removed && named.next_at <= now.since_start;

@@ -34,7 +34,7 @@ impl Waited {
     /// `None`: peers of this kind are heard, and never waited for.
     pub(super) fn of(kind: Kind) -> Option<Waited> {
         match kind {
-            Kind::Inbound | Kind::AddressFetch => None,
+            Kind::Inbound | Kind::AddressFetch | Kind::BlockRelay | Kind::Feeler => None,
             Kind::Automatic => Some(Waited::Automatic),
             Kind::Manual(place) => Some(Waited::Manual(place)),
         }

@@ -15,6 +15,9 @@ use primitives::{BlockHash, Header};
 /// Source: Core's `MAX_BLOCKS_TO_ANNOUNCE`.
 pub const ANNOUNCE_COUNT_MAX: usize = 8;
 
+/// Hashes of an answer to `getblocks`. Source: Core's `nLimit` there.
+pub const GET_BLOCKS_COUNT_MAX: usize = 500;
+
 /// A node with its last blocks only gives them down to this depth: two more than it promises, for races.
 /// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS`.
 pub const LIMITED_DEPTH_MAX: u32 = 290;
@@ -122,6 +125,16 @@ impl Hub {
         peer.best_given = Some(headers.last().map_or(tip.hash, Header::hash));
         peer.send(&Message::Headers(headers));
         Ok(())
+    }
+
+    /// The hashes of the blocks that follow, without `stop`. Source: Bitcoin Core b88bffe, `ProcessMessage`, `getblocks`.
+    pub(super) fn on_get_blocks(&mut self, id: PeerId, locator: &[BlockHash], stop: &BlockHash) {
+        let headers = self.chain.headers_after(locator, stop);
+        let hashes = headers.iter().map(Header::hash).filter(|hash| hash != stop);
+        let list: Vec<_> = hashes.take(GET_BLOCKS_COUNT_MAX).map(Inventory::Block).collect();
+        if !list.is_empty() && !locator.is_empty() {
+            self.peers.get_mut(&id).expect("it just spoke").send(&Message::Inv(list));
+        }
     }
 
     /// Begins to read what a peer asked for next, unless something is being read or much waits to be sent: the blocks, and

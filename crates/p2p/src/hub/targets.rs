@@ -19,6 +19,8 @@ pub const TARGET_COUNT_MAX: usize = 16;
 pub(super) struct Targets {
     list: Vec<BlockHash>,
     made_from: Vec<(PeerId, BlockHash, bool)>,
+    /// Whether the node was told of others, and has not yet said what it wants of them.
+    pub(super) is_told: bool,
 }
 
 impl Hub {
@@ -42,6 +44,7 @@ impl Hub {
         let list = self.distinct(claims.into_iter().map(|(.., best)| best));
         if list != self.targets.list {
             self.targets.list.clone_from(&list);
+            self.targets.is_told = true;
             self.event(Event::Targets(list));
         }
     }

@@ -4,10 +4,10 @@
 use super::{LoopMessage, LoopSender};
 use crate::api::{Config, PeerId, Progress, Reachable};
 use crate::bans::{BanList, Subnet};
-use crate::hub::Hub;
+use crate::hub::{Hub, Purpose};
 use crate::stats::PeerStats;
 use crate::time::Now;
-use crate::wire::{AddressEntry, Target};
+use crate::wire::{AddressEntry, PeerAddress, Target};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,13 +38,16 @@ struct State {
 /// What the network offers and seeks.
 struct Reach {
     v2: bool,
+    is_off: bool,
+    /// Version in the user agent, with comments; empty before the first network.
+    version: String,
     proxy: Option<String>,
     only: Vec<Reachable>,
 }
 
 impl Default for Reach {
     fn default() -> Reach {
-        Reach { v2: true, proxy: None, only: Vec::new() }
+        Reach { v2: true, is_off: false, version: String::new(), proxy: None, only: Vec::new() }
     }
 }
 
@@ -99,7 +102,42 @@ impl Peers {
 
     pub(super) fn note_reach(&self, config: &Config) {
         let (proxy, only) = (config.proxy.clone(), config.only_networks.clone());
-        self.state().reach = Reach { v2: config.v2transport, proxy, only };
+        let mut state = self.state();
+        let (is_off, version) = (state.reach.is_off, config.version.clone());
+        state.reach = Reach { v2: config.v2transport, is_off, version, proxy, only };
+    }
+
+    /// The version in the user agent, with comments; nothing before the first network.
+    pub fn agent_version(&self) -> Option<String> {
+        Some(self.state().reach.version.clone()).filter(|version| !version.is_empty())
+    }
+
+    /// Whether connections are made and taken.
+    pub fn is_active(&self) -> bool {
+        !self.state().reach.is_off
+    }
+
+    /// Ends all connections and makes and takes none, or does so again; the next network keeps to it.
+    pub fn set_active(&self, is_active: bool) {
+        self.state().reach.is_off = !is_active;
+        self.ask(move |hub, now| hub.set_active(is_active, now));
+    }
+
+    /// Connects to an address for one purpose; `false`: it is no address, there is no network, or no room for one more.
+    pub fn connect_for(&self, purpose: Purpose, text: &str, v2: bool) -> bool {
+        let Some(port) = self.state().link.as_ref().map(|link| link.port) else { return false };
+        let Ok(target) = Target::parse(text.trim(), port) else { return false };
+        self.ask(move |hub, now| hub.connect_for(purpose, target, v2, now)).unwrap_or(false)
+    }
+
+    /// Sends a message of any name and payload to the connection with this number; `false`: that cannot be.
+    pub fn send_to(&self, id: u64, name: String, payload: Vec<u8>) -> bool {
+        self.ask(move |hub, _| hub.send_to(PeerId(id), &name, &payload)).unwrap_or(false)
+    }
+
+    /// Takes up the address of a peer, as one that a connection was made to where it `is_good`; `false`: it was not new.
+    pub fn add_address(&self, peer: PeerAddress, is_good: bool) -> bool {
+        self.ask(move |hub, now| hub.add_address(peer, is_good, now)).unwrap_or(false)
     }
 
     /// Whether the v2 transport is offered.
@@ -114,7 +152,14 @@ impl Peers {
     }
 
     pub(super) fn attach(&self, sender: LoopSender, progress: Arc<Mutex<Progress>>, port: u16) {
-        self.state().link = Some(Link { sender, progress, port });
+        let is_off = {
+            let mut state = self.state();
+            state.link = Some(Link { sender, progress, port });
+            state.reach.is_off
+        };
+        if is_off {
+            self.set_active(false);
+        }
     }
 
     /// This network ends.

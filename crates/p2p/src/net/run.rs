@@ -5,6 +5,7 @@ use crate::api::{Config, Event, PeerId, Progress};
 use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
 use crate::hub::{Action, Hub, ReadRequest};
+use crate::params::REGTEST;
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::rng::Rng;
@@ -49,8 +50,7 @@ struct Runner {
     read_jobs: Sender<ReadJob>,
     events: Sender<Event>,
     progress: Arc<Mutex<Progress>>,
-    started: Instant,
-    clock: fn() -> SystemTime,
+    timeline: Timeline,
     ticked_at: Option<Duration>,
 }
 
@@ -74,9 +74,10 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let inbox_sender = LoopSender { sender, waker };
     let progress = Arc::new(Mutex::new(Progress::default()));
 
-    let started = Instant::now();
-    let (proxy, clock) = (config.proxy.clone(), config.clock);
-    let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&budget), Rng::System, time(started, clock))
+    let proxy = config.proxy.clone();
+    // Only there can a person move the clock.
+    let mut timeline = Timeline::new(config.clock, config.network.magic == REGTEST.magic);
+    let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&budget), Rng::System, timeline.now())
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))?;
     let (read_jobs, jobs) = channel();
     let reader = spawn_reader(chain, jobs, inbox_sender.clone())?;
@@ -93,8 +94,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         read_jobs,
         events,
         progress: Arc::clone(&progress),
-        started,
-        clock,
+        timeline,
         ticked_at: None,
     };
     let thread = Builder::new().name("ffwd-net".to_owned()).spawn(move || {
@@ -119,9 +119,40 @@ fn proxy_address(text: &str) -> io::Result<String> {
     Ok(target.to_string())
 }
 
-fn time(started: Instant, clock: fn() -> SystemTime) -> Now {
-    let unix = clock().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    Now { since_start: started.elapsed(), unix }
+/// The time since the start and that of the day. Where the clock of the day is one that a person moves, what it is moved
+/// forward has passed: timeouts follow Core's `-mocktime`.
+struct Timeline {
+    started: Instant,
+    clock: fn() -> SystemTime,
+    counts_jumps: bool,
+    skipped: Duration,
+    /// Of both clocks.
+    last: (Duration, Duration),
+}
+
+/// What two clocks may differ in a moment, without one being moved.
+const JUMP_MIN: Duration = Duration::from_secs(1);
+
+impl Timeline {
+    fn new(clock: fn() -> SystemTime, counts_jumps: bool) -> Timeline {
+        let last = (Duration::ZERO, since_1970(clock));
+        Timeline { started: Instant::now(), clock, counts_jumps, skipped: Duration::ZERO, last }
+    }
+
+    fn now(&mut self) -> Now {
+        let (elapsed, day) = (self.started.elapsed(), since_1970(self.clock));
+        let passed = elapsed.saturating_sub(self.last.0);
+        let jump = day.saturating_sub(self.last.1).saturating_sub(passed);
+        if self.counts_jumps && jump >= JUMP_MIN {
+            self.skipped += jump;
+        }
+        self.last = (elapsed, day);
+        Now { since_start: elapsed + self.skipped, unix: day.as_secs() }
+    }
+}
+
+fn since_1970(clock: fn() -> SystemTime) -> Duration {
+    clock().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn spawn_reader(
@@ -140,12 +171,14 @@ impl Runner {
     fn run(mut self) {
         loop {
             if self.take_messages() {
-                self.hub.stop(self.now());
+                let now = self.now();
+                self.hub.stop(now);
                 self.act();
                 return;
             }
             self.tick();
-            self.hub.schedule(self.now());
+            let now = self.now();
+            self.hub.schedule(now);
             self.act();
             self.write_all();
             self.act();
@@ -153,8 +186,8 @@ impl Runner {
         }
     }
 
-    fn now(&self) -> Now {
-        time(self.started, self.clock)
+    fn now(&mut self) -> Now {
+        self.timeline.now()
     }
 
     /// Whether we are to stop.
@@ -241,12 +274,12 @@ impl Runner {
     fn poll(&mut self) {
         let ids: Vec<(PeerId, PollFlags)> = self.interests();
         let (mut woken, mut accepting, mut ready) = (false, Vec::new(), Vec::new());
+        let wait = self.until_tick();
         {
             let mut fds = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
             let listeners = if self.accept_paused { &[][..] } else { &self.listeners[..] };
             fds.extend(listeners.iter().map(|(l, _)| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
             fds.extend(ids.iter().map(|(id, flags)| PollFd::from_borrowed_fd(self.sockets[id].as_fd(), *flags)));
-            let wait = self.until_tick();
             match poll(&mut fds, Some(&wait)) {
                 Ok(0) | Err(Errno::INTR) => return,
                 Ok(_) => {}
@@ -293,8 +326,8 @@ impl Runner {
         out
     }
 
-    fn until_tick(&self) -> Timespec {
-        let passed = self.started.elapsed().saturating_sub(self.ticked_at.unwrap_or_default());
+    fn until_tick(&mut self) -> Timespec {
+        let passed = self.now().since_start.saturating_sub(self.ticked_at.unwrap_or_default());
         let wait = TICK_INTERVAL.saturating_sub(passed);
         Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() }
     }
@@ -357,5 +390,27 @@ impl Drop for Runner {
     fn drop(&mut self) {
         // Reservations outlive the thread, which waits for room no more.
         self.budget.set_starved(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    static DAY: AtomicU64 = AtomicU64::new(1_000_000);
+
+    fn moved() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(DAY.load(Relaxed))
+    }
+
+    #[test]
+    fn time_that_a_person_skips_has_passed_on_a_network_for_tests() {
+        let (mut counts, mut other) = (Timeline::new(moved, true), Timeline::new(moved, false));
+        DAY.store(1_000_600, Relaxed);
+        assert!((600..601).contains(&counts.now().since_start.as_secs()) && other.now().since_start.as_secs() == 0);
+        DAY.store(1_000_000, Relaxed);
+        let now = counts.now();
+        assert_eq!((now.since_start.as_secs(), now.unix), (600, 1_000_000), "time does not go back");
     }
 }

@@ -33,13 +33,18 @@ pub const CONTENTS_BYTES_MAX: usize = 1 + COMMAND_BYTES + PAYLOAD_BYTES_MAX;
 pub const REKEY_INTERVAL: u32 = 224;
 
 /// The short types that are understood here. Source: BIP324's table.
-const SHORT_TYPES: [(u8, Command); 17] = [
+const SHORT_TYPES: [(u8, Command); 22] = [
     (1, Command::Addr),
     (2, Command::Block),
+    (6, Command::FilterAdd),
+    (7, Command::FilterClear),
+    (8, Command::FilterLoad),
+    (9, Command::GetBlocks),
     (11, Command::GetData),
     (12, Command::GetHeaders),
     (13, Command::Headers),
     (14, Command::Inv),
+    (15, Command::Mempool),
     (17, Command::NotFound),
     (18, Command::Ping),
     (19, Command::Pong),

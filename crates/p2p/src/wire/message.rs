@@ -73,6 +73,7 @@ pub enum Inventory {
 
 impl Inventory {
     const BLOCK: u32 = 2;
+    const FILTERED_BLOCK: u32 = 3;
     const WITNESS_BLOCK: u32 = 0x4000_0002;
 
     fn new(kind: u32, hash: Hash256) -> Inventory {
@@ -89,6 +90,11 @@ impl Inventory {
             Inventory::WitnessBlock(hash) => (Inventory::WITNESS_BLOCK, hash.to_hash256()),
             Inventory::Other { kind, hash } => (kind, hash),
         }
+    }
+
+    /// Whether it asks for a block by a bloom filter. Source: BIP-0037, `MSG_FILTERED_BLOCK`.
+    pub fn is_filtered_block(&self) -> bool {
+        self.kind_and_hash().0 == Inventory::FILTERED_BLOCK
     }
 
     /// The block that it names, if it names one.
@@ -120,6 +126,8 @@ pub enum Message {
     Headers(Vec<Header>),
     /// `getheaders`: locator and stop
     GetHeaders(Vec<BlockHash>, BlockHash),
+    /// `getblocks`: locator and stop
+    GetBlocks(Vec<BlockHash>, BlockHash),
     /// `getdata`
     GetData(Vec<Inventory>),
     /// `inv`
@@ -142,6 +150,8 @@ pub enum Message {
     GetCFHeaders(FilterRange),
     /// `getcfcheckpt`: filter type, last block
     GetCFCheckpt(u8, BlockHash),
+    /// `filteradd`, `filterclear`, `filterload` or `mempool`, for who offers bloom filters.
+    OfBloom(Command),
     /// Anything else.
     Ignored,
 }
@@ -170,7 +180,14 @@ impl Message {
             Command::Ping => Message::Ping(reader.u64().ok()),
             Command::Pong => Message::Pong(reader.u64().unwrap_or(0)),
             Command::Headers => Message::Headers(parse_headers(reader)?),
-            Command::GetHeaders => parse_getheaders(reader)?,
+            Command::GetHeaders => {
+                let (locator, stop) = parse_locator(reader)?;
+                Message::GetHeaders(locator, stop)
+            }
+            Command::GetBlocks => {
+                let (locator, stop) = parse_locator(reader)?;
+                Message::GetBlocks(locator, stop)
+            }
             Command::GetData => Message::GetData(parse_inventory(reader)?),
             Command::Inv => Message::Inv(parse_inventory(reader)?),
             Command::NotFound => Message::NotFound(parse_inventory(reader)?),
@@ -182,6 +199,9 @@ impl Message {
             Command::GetCFilters => Message::GetCFilters(parse_range(reader)?),
             Command::GetCFHeaders => Message::GetCFHeaders(parse_range(reader)?),
             Command::GetCFCheckpt => Message::GetCFCheckpt(reader.u8()?, hash(reader)?),
+            Command::FilterAdd | Command::FilterClear | Command::FilterLoad | Command::Mempool => {
+                Message::OfBloom(command)
+            }
             Command::Block | Command::CFilter | Command::CFHeaders | Command::CFCheckpt | Command::Other => {
                 Message::Ignored
             }
@@ -213,6 +233,10 @@ impl Message {
                 put_getheaders(&mut out, locator, stop);
                 Command::GetHeaders
             }
+            Message::GetBlocks(locator, stop) => {
+                put_getheaders(&mut out, locator, stop);
+                Command::GetBlocks
+            }
             Message::GetData(list) => put_inventory(&mut out, list, Command::GetData),
             Message::Inv(list) => put_inventory(&mut out, list, Command::Inv),
             Message::NotFound(list) => put_inventory(&mut out, list, Command::NotFound),
@@ -237,6 +261,7 @@ impl Message {
                 out.extend_from_slice(stop.as_bytes());
                 Command::GetCFCheckpt
             }
+            Message::OfBloom(command) => *command,
             Message::Ignored => Command::Other,
         };
         (command, out)
@@ -306,11 +331,12 @@ fn put_headers(out: &mut Vec<u8>, headers: &[Header]) {
     }
 }
 
-fn parse_getheaders(reader: &mut Reader<'_>) -> Result<Message, ParseError> {
+/// Locator and stop.
+fn parse_locator(reader: &mut Reader<'_>) -> Result<(Vec<BlockHash>, BlockHash), ParseError> {
     reader.u32()?; // The sender's version.
     let have = count(reader, limits::LOCATOR_COUNT_MAX)?;
     let locator = (0..have).map(|_| hash(reader)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Message::GetHeaders(locator, hash(reader)?))
+    Ok((locator, hash(reader)?))
 }
 
 fn put_getheaders(out: &mut Vec<u8>, locator: &[BlockHash], stop: &BlockHash) {

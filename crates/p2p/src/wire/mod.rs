@@ -127,7 +127,11 @@ commands! {
     CFCheckpt "cfcheckpt",
     CFHeaders "cfheaders",
     CFilter "cfilter",
+    FilterAdd "filteradd",
+    FilterClear "filterclear",
+    FilterLoad "filterload",
     GetAddr "getaddr",
+    GetBlocks "getblocks",
     GetCFCheckpt "getcfcheckpt",
     GetCFHeaders "getcfheaders",
     GetCFilters "getcfilters",
@@ -135,6 +139,7 @@ commands! {
     GetHeaders "getheaders",
     Headers "headers",
     Inv "inv",
+    Mempool "mempool",
     NotFound "notfound",
     Ping "ping",
     Pong "pong",
@@ -232,6 +237,13 @@ pub fn checksum(payload: &[u8]) -> [u8; 4] {
 pub fn frame_v1(magic: [u8; 4], command: Command, payload: &[u8]) -> Vec<u8> {
     let frame = Frame { command, payload_bytes: payload.len(), checksum: checksum(payload) };
     [&frame.to_bytes(magic)[..], payload].concat()
+}
+
+/// A v1 message of any name.
+pub fn frame_named(magic: [u8; 4], name: [u8; COMMAND_BYTES], payload: &[u8]) -> Vec<u8> {
+    let mut out = frame_v1(magic, Command::Other, payload);
+    out[4..4 + COMMAND_BYTES].copy_from_slice(&name);
+    out
 }
 
 /// A block hash of a message.

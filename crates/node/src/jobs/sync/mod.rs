@@ -35,6 +35,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What a block is taken for before one has arrived.
 const BLOCK_BYTES_FIRST: u64 = 1_000_000;
@@ -102,6 +103,12 @@ pub struct PeerSettings {
     pub whitebind: Vec<(SocketAddr, Permissions)>,
     /// `-peerblockfilters`: basic block filters are served, of blockfilterindex.
     pub peer_block_filters: bool,
+    /// `-peertimeout`; the network's default without.
+    pub timeout: Option<Duration>,
+    /// `--debug net`: each message and connection is told of in the log.
+    pub debug_net: bool,
+    /// `-logratelimit=0`: lines about inbound connections are all in the log.
+    pub no_log_rate_limit: bool,
     /// Most inbound connections; the network's default without.
     pub inbound_max: Option<usize>,
     /// How many blocks may be asked for beyond the lowest that has not arrived; Core's number without.
@@ -139,6 +146,11 @@ enum Phase {
 }
 
 impl Phase {
+    /// The chainstate that it works on.
+    fn which(self) -> Which {
+        if self == Phase::Past { Which::Past } else { Which::Active }
+    }
+
     /// In a word or two.
     fn name(self) -> &'static str {
         match self {
@@ -157,6 +169,8 @@ struct Shared<'f, 'e> {
     hinted: Option<HintedRun<'f>>,
     handle: Option<&'f Handle>,
     network: Arc<Network>,
+    /// Lines about inbound connections are all in the log.
+    no_log_rate_limit: bool,
     arrivals: Arc<Arrivals>,
     unserved: Arc<Unserved>,
     /// The last blocks of the chains that peers have, the preferred first.
@@ -214,8 +228,7 @@ fn run(
     hints: Option<&HintsFile>,
     events: Events<'_>,
 ) -> Result<Ended, Fault> {
-    let which = if phase == Phase::Past { Which::Past } else { Which::Active };
-    let mut existing = open_existing(options, events, "sync", Purpose::Work, which)?;
+    let mut existing = open_existing(options, events, "sync", Purpose::Work, phase.which())?;
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
     existing.datadir.feed.arrivals = Some(arrivals.clone());
@@ -242,8 +255,9 @@ fn run(
         _ => Activated::Tip,
     };
     let (sender, receiver) = channel();
-    let unserved = Arc::new(Unserved::default());
-    let network = Arc::new(start_network(datadir, (config, sync.peers.control.clone()), sender, unserved.clone())?);
+    let connects = phase == Phase::Tip && hinted.is_none() && datadir.assumed.is_none();
+    let view = (Arc::new(Unserved::default()), connects);
+    let network = Arc::new(start_network(datadir, (config, sync.peers.control.clone()), sender, view.clone())?);
     live.set_network(network.clone());
     datadir.reporter.ready(phase.name());
     let shared = Shared {
@@ -252,8 +266,9 @@ fn run(
         hinted,
         handle,
         network,
+        no_log_rate_limit: sync.peers.no_log_rate_limit,
         arrivals,
-        unserved,
+        unserved: view.0,
         targets: Mutex::default(),
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
         wanted_to: AtomicHeight::default(),
@@ -374,7 +389,7 @@ fn start_network(
     datadir: &DataDir<'_>,
     (config, peers): (Config, Arc<Peers>),
     sender: Sender<Event>,
-    unserved: Arc<Unserved>,
+    (unserved, connects): (Arc<Unserved>, bool),
 ) -> Result<Network, Fault> {
     let chain = Arc::new(SharedChain {
         params: datadir.params.clone(),
@@ -386,6 +401,7 @@ fn start_network(
         clock: datadir.options.clock,
         tip_age_max_s: datadir.options.sizes.tip_age_max_s,
         unserved,
+        connects,
         indexing: datadir.indexing.clone(),
         disk: datadir.disk.clone(),
         layout: datadir.layout.clone(),
@@ -399,7 +415,7 @@ fn start_network(
         Fault::refused(format!("the network cannot be started: {why}{advice}"))
     })?;
     for address in network.listening() {
-        datadir.reporter.note(format!("Listening on {address}"));
+        datadir.reporter.note(format!("Bound to {address}"));
     }
     Ok(network)
 }
@@ -436,6 +452,9 @@ fn with_threads<'f>(
 
 /// Addresses are an aid: on a full disk they are not waited for.
 fn keep_addresses(datadir: &DataDir<'_>, own: &store::private_files::PrivateDir, bytes: &[u8]) -> Result<(), Fault> {
+    if bytes.len() <= p2p::addresses::EMPTY_BYTES && own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.is_none() {
+        return Ok(()); // There is nothing to keep.
+    }
     datadir.reporter.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
 }
 
@@ -467,6 +486,8 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config.fixed_seeds = !sync.peers.no_fixed_seeds;
     config.outbound_count = sync.outbound;
     config.version = user_agent_version(&sync.peers.user_agent_comments);
+    config.debug_net = sync.peers.debug_net;
+    config.peer_timeout = sync.peers.timeout.unwrap_or(config.peer_timeout);
     config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
     config.addresses = addresses;
     config.clock = options.clock;

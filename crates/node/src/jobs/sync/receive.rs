@@ -77,7 +77,7 @@ fn take_events(
     own: &store::private_files::PrivateDir,
     storers: &[Sender<Arrived>],
 ) -> Result<(), Fault> {
-    let (mut last_index, mut rate_limit) = (Instant::now(), LogRateLimit::default());
+    let (mut last_index, mut rate_limit) = (Instant::now(), LogRateLimit::new(shared.no_log_rate_limit));
     while !shared.done.load(Relaxed) {
         match events.recv_timeout(Duration::from_millis(100)) {
             Ok(event) => take_event(shared, event, own, storers, &mut rate_limit)?,
@@ -118,6 +118,7 @@ fn take_event(
                 reporter.note(format!("Peer {peer}: {address} gone: {reason}"));
             }
         }
+        Event::Debug(text) => reporter.log().line(&format!("[net] {text}")),
         Event::Note(text) => {
             if rate_limit.allow(reporter.log()) {
                 reporter.note(text);

@@ -55,7 +55,8 @@ fn silent_peer_at_each_stage_does_not_stop_sync() {
         assert!(world.run_until(left, |world| world.hub.progress().headers_done), "{row}");
         if row == "from the start" {
             world.run(60 * S);
-            assert_eq!(world.reason(BAD), Some(&Reason::HandshakeTimeout));
+            let never = Reason::NeverSpoke { time: 60 * S, has_received: false, has_sent: true };
+            assert_eq!(world.reason(BAD), Some(&never));
         }
     }
 }

@@ -340,7 +340,7 @@ impl World {
             Event::PeerGone { address, reason, .. } => self.gone.push((address, reason)),
             Event::HeadersDone => self.done_count += 1,
             Event::Note(note) => self.notes.push(note),
-            Event::Headers { .. } | Event::PeerConnected { .. } | Event::Addresses(_) => {}
+            Event::Headers { .. } | Event::PeerConnected { .. } | Event::Addresses(_) | Event::Debug(_) => {}
         }
     }
 
