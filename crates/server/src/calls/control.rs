@@ -48,7 +48,10 @@ fn get_rpc_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
 }
 
 fn help(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    Ok(context.registry.help(args.maybe_text(0)?.unwrap_or_default()).into())
+    match args.maybe_text(0)?.unwrap_or_default() {
+        "dump_all_command_conversions" => Ok(context.registry.conversions()),
+        command => Ok(context.registry.help(command).into()),
+    }
 }
 
 fn stop(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {

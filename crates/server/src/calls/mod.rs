@@ -6,6 +6,7 @@ mod block_template;
 mod chain;
 mod change;
 pub(crate) mod coins;
+mod connect;
 mod control;
 mod deployments;
 mod descriptors;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Call> {
         chain::CALLS,
         change::CALLS,
         coins::CALLS,
+        connect::CALLS,
         control::CALLS,
         deployments::CALLS,
         descriptors::CALLS,

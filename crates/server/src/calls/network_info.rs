@@ -102,16 +102,16 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
     let inbound = all.iter().filter(|peer| peer.inbound).count();
     let mut offsets: Vec<i64> = all.iter().filter(|peer| !peer.inbound).map(|peer| peer.time_offset).collect();
     offsets.sort_unstable();
-    let relay_fee = Json::amount(RELAY_FEE);
+    let (relay_fee, version) = (Json::amount(RELAY_FEE), peers.agent_version());
     Ok(Json::object()
         .put("version", CORE_VERSION)
-        .put("subversion", format!("/ffwd:{}/", env!("CARGO_PKG_VERSION")))
+        .put("subversion", format!("/ffwd:{}/", version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"))))
         .put("protocolversion", PROTOCOL_VERSION)
         .put("localservices", format!("{offered:016x}"))
         .put("localservicesnames", service_names(offered))
         .put("localrelay", false)
         .put("timeoffset", offsets.get(offsets.len() / 2).copied().unwrap_or(0))
-        .put("networkactive", true)
+        .put("networkactive", peers.is_active())
         .put("connections", all.len())
         .put("connections_in", inbound)
         .put("connections_out", all.len() - inbound)

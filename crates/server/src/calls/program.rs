@@ -28,7 +28,10 @@ pub(super) const CALLS: &[Call] = &[
         name: "logging",
         about: "Gets and sets the logging configuration.\n\
                 When called without an argument, returns the list of categories with status that are currently being debug logged or not. \
-                ffwd takes them as Core does, and writes lines of the category bench alone, where it was started with it.",
+                ffwd takes them as Core does, and writes lines of the categories bench and net alone, where it was started with them.\n\
+                The valid logging categories are: addrman, bench, blockstorage, cmpctblock, coindb, estimatefee, http, i2p, ipc, kernel, leveldb, \
+                mempool, mempoolrej, net, privatebroadcast, proxy, prune, qt, rand, reindex, rpc, scan, selectcoins, tor, txpackages, \
+                txreconciliation, validation, walletdb, zmq",
         args: &[
             Arg::optional("include", Kind::Arr, "The categories to add to debug logging"),
             Arg::optional("exclude", Kind::Arr, "The categories to remove from debug logging"),

@@ -289,6 +289,25 @@ impl Registry {
         self.0.values()
     }
 
+    /// Each parameter of each call: call, place, name, and whether bitcoin-cli sends it as text.
+    /// Source: Core's `RPCMethod::GetArgMap`.
+    pub fn conversions(&self) -> Json {
+        let mut rows = Vec::new();
+        for call in self.all() {
+            for (at, arg) in call.args.iter().enumerate() {
+                let inner = if let Kind::NamedParams(inner) = arg.kind { inner } else { &[] };
+                for arg in std::iter::once(arg).chain(inner) {
+                    let is_text = matches!(arg.kind, Kind::Str | Kind::Hex);
+                    let row = |name: &str| {
+                        Json::Arr(vec![call.name.into(), at.into(), name.to_owned().into(), is_text.into()])
+                    };
+                    rows.extend(arg.names.split('|').map(row));
+                }
+            }
+        }
+        Json::Arr(rows)
+    }
+
     /// The help of one call, or the first lines of all by category. Source: Core's `CRPCTable::help`.
     pub fn help(&self, name: &str) -> String {
         if !name.is_empty() {

@@ -1,0 +1,113 @@
+//! Calls that make connections for one purpose, and switch them all off. Source: Bitcoin Core b88bffe, rpc/net.cpp.
+
+use crate::args::Args;
+use crate::context::Context;
+use crate::error::{Code, RpcError};
+use crate::json::Json;
+use crate::registry::{Arg, Call, Kind, Run};
+use consensus::Chain;
+use p2p::hub::Purpose;
+use p2p::wire::{COMMAND_BYTES, NetAddress, PeerAddress};
+use primitives::hex;
+
+/// These calls.
+pub(super) const CALLS: &[Call] = &[
+    Call {
+        category: "hidden",
+        name: "addconnection",
+        about: "Open an outbound connection to a specified node. This RPC is for testing only.",
+        args: &[
+            Arg::needed("address", Kind::Str, "The IP address and port to attempt connecting to."),
+            Arg::needed(
+                "connection_type",
+                Kind::Str,
+                "Type of connection to open (\"outbound-full-relay\", \"block-relay-only\", \"addr-fetch\" or \"feeler\").",
+            ),
+            Arg::needed("v2transport", Kind::Bool, "Attempt to connect using BIP324 v2 transport protocol"),
+        ],
+        run: Run::Now(add_connection),
+    },
+    Call {
+        category: "hidden",
+        name: "addpeeraddress",
+        about: "Add the address of a potential peer to an address manager table. This RPC is for testing only.",
+        args: &[
+            Arg::needed("address", Kind::Str, "The IP address of the peer"),
+            Arg::needed("port", Kind::Num, "The port of the peer"),
+            Arg::optional("tried", Kind::Bool, "If true, attempt to add the peer to the tried addresses table"),
+        ],
+        run: Run::Now(add_peer_address),
+    },
+    Call {
+        category: "hidden",
+        name: "sendmsgtopeer",
+        about: "Send a p2p message to a peer specified by id.\n\
+                The message type and body must be provided, the message header will be generated.\n\
+                This RPC is for testing only.",
+        args: &[
+            Arg::needed("peer_id", Kind::Num, "The peer to send the message to."),
+            Arg::needed("msg_type", Kind::Str, "The message type (maximum length 12)"),
+            Arg::needed("msg", Kind::Hex, "The serialized message body to send, in hex, without a message header"),
+        ],
+        run: Run::Now(send_message),
+    },
+    Call {
+        category: "network",
+        name: "setnetworkactive",
+        about: "Disable/enable all p2p network activity.",
+        args: &[Arg::needed("state", Kind::Bool, "true to enable networking, false to disable")],
+        run: Run::Now(set_network_active),
+    },
+];
+
+fn add_connection(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    if context.live()?.params().chain != Chain::Regtest {
+        return Err(RpcError::misc("addconnection is for regression testing (-regtest mode) only."));
+    }
+    let (address, name, peers) = (args.text(0)?, args.text(1)?.trim(), &context.program.peers);
+    let purpose = match name {
+        "outbound-full-relay" => Purpose::Everything,
+        "block-relay-only" => Purpose::Blocks,
+        "addr-fetch" => Purpose::Addresses,
+        "feeler" => Purpose::Feeler,
+        _ => return Err(RpcError::parameter(context.registry.help("addconnection"))),
+    };
+    let v2 = args.bool(2)?;
+    if v2 && !peers.offers_v2() {
+        let why = "Error: Adding v2transport connections requires -v2transport init flag to be set.";
+        return Err(RpcError::parameter(why));
+    }
+    if !peers.connect_for(purpose, address, v2) {
+        let why = "Error: Already at capacity for specified connection type.";
+        return Err(RpcError::new(Code::NodeCapacityReached, why));
+    }
+    Ok(Json::object().put("address", address).put("connection_type", name).end())
+}
+
+fn add_peer_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let invalid = || RpcError::new(Code::InvalidIpOrSubnet, "Invalid IP address");
+    let address = NetAddress::parse(args.text(0)?).ok_or_else(invalid)?;
+    let port = crate::args::int::<u16>(args.get(1))?;
+    let is_tried = args.bool_or(2, false)?;
+    let is_added = context.program.peers.add_address(PeerAddress { address, port }, is_tried);
+    let error = (!is_added).then_some("failed-adding-to-new");
+    Ok(Json::object().put_some("error", error).put("success", is_added).end())
+}
+
+fn send_message(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let (peer, name) = (args.int64(0)?, args.text(1)?);
+    if name.len() > COMMAND_BYTES {
+        let why = format!("Error: msg_type too long, max length is {COMMAND_BYTES}");
+        return Err(RpcError::parameter(why));
+    }
+    let message = hex::decode(args.text(2)?).ok_or_else(|| RpcError::parameter("Error parsing input for msg"))?;
+    let peers = &context.program.peers;
+    let is_sent = u64::try_from(peer).is_ok_and(|peer| peers.send_to(peer, name.to_owned(), message));
+    if is_sent { Ok(Json::object().end()) } else { Err(RpcError::misc("Error: Could not send message to peer")) }
+}
+
+fn set_network_active(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let is_active = args.bool(0)?;
+    context.program.peers.set_active(is_active);
+    Ok(is_active.into())
+}
