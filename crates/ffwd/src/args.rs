@@ -23,6 +23,7 @@ use node::options::{Prune, SetHash};
 use primitives::{BlockHash, Height, U256, Work, hex};
 use simd::cpu::Cpu;
 use simd::ideas::Idea;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Most worker threads: more than any machine has cores, and few enough for threads to start.
@@ -133,10 +134,10 @@ pub(crate) struct Common {
     #[arg(long, value_name = "HASH|0", value_parser = hash)]
     pub(crate) assumevalid: Option<BlockHash>,
     /// Minimum work of a chain, in hexadecimal [default: Core's]
-    #[arg(long, value_name = "HEX", value_parser = work)]
+    #[arg(long, value_name = "HEX", value_parser = cores(work))]
     pub(crate) minimumchainwork: Option<Work>,
     /// Script that the blocks of a signet satisfy [default: the public signet's]
-    #[arg(long, value_name = "HEX", value_parser = challenge)]
+    #[arg(long, value_name = "HEX", value_parser = cores(challenge))]
     pub(crate) signetchallenge: Option<Challenge>,
     /// Activation height of segwit, bip34, dersig, cltv or csv on regtest (repeatable)
     #[arg(long, value_name = "NAME@H", value_parser = activation)]
@@ -164,7 +165,7 @@ pub(crate) struct Testing {
     #[arg(long, value_name = "0|1", value_parser = zero_or_one, hide = true)]
     pub(crate) fastprune: Option<bool>,
     /// Start, end and activation height of a version bits deployment (repeatable)
-    #[arg(long, value_name = "NAME:START:END[:HEIGHT]", value_parser = version_bits, hide = true)]
+    #[arg(long, value_name = "NAME:START:END[:HEIGHT]", value_parser = cores(version_bits), hide = true)]
     pub(crate) vbparams: Vec<VersionBits>,
 }
 
@@ -199,7 +200,7 @@ pub(crate) struct Writing {
     #[arg(long, value_name = "HEIGHT", value_parser = clap::value_parser!(u32).map(Height::new))]
     pub(crate) stopatheight: Option<Height>,
     /// Target size of block and undo files, at least 550; 0: keep all, 1: manual pruning [default: 0]
-    #[arg(long, value_name = "MiB", allow_negative_numbers = true, value_parser = prune)]
+    #[arg(long, value_name = "MiB", allow_negative_numbers = true, value_parser = cores(prune))]
     pub(crate) prune: Option<Prune>,
     /// Obfuscate the block files of a new data directory [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
@@ -210,6 +211,9 @@ pub(crate) struct Writing {
     /// Times of debug.log in microseconds [default: 0]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) logtimemicros: Option<bool>,
+    /// Progress, notes and warnings on standard error; 0: errors alone, the rest is in debug.log [default: 1]
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) printtoconsole: Option<bool>,
     /// Do without one of the ideas that make ffwd fast, to measure what it gives (repeatable)
     #[arg(long, value_name = "IDEA", value_parser = idea_parser())]
     pub(crate) without: Vec<Idea>,
@@ -238,8 +242,17 @@ pub(crate) struct Sync {
     #[arg(long, value_name = "NET")]
     pub(crate) whitelist: Vec<String>,
     /// Port of --listen and --bind without one [default: the network's]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", value_parser = cores(port))]
     pub(crate) port: Option<u16>,
+    /// Seconds for a peer to end its handshake, and within which it is not yet taken for dead, at least 1 [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = cores(peer_timeout))]
+    pub(crate) peertimeout: Option<u32>,
+    /// Seconds that a ban lasts of which setban says nothing [default: 86400]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) bantime: Option<i64>,
+    /// Leave lines about inbound connections out of debug.log beyond 30 a minute [default: 1]
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) logratelimit: Option<bool>,
     /// Most connections, inbound and outbound; 11 of them are outbound [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) maxconnections: Option<u16>,
@@ -268,7 +281,7 @@ pub(crate) struct Sync {
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) fixedseeds: Option<bool>,
     /// Text added to the user agent (repeatable)
-    #[arg(long, value_name = "TEXT", value_parser = user_agent_comment)]
+    #[arg(long, value_name = "TEXT", value_parser = cores(user_agent_comment))]
     pub(crate) uacomment: Vec<String>,
     /// Begin with this snapshot of the UTXO set: headers, then its coins, the blocks from there to the tip, then validate the past in the same run [default: none]
     #[arg(long, value_name = "FILE")]
@@ -287,9 +300,25 @@ pub(crate) struct Sync {
     #[command(flatten)]
     pub(crate) notify: service::Notify,
     #[command(flatten)]
+    pub(crate) before: Before,
+    #[command(flatten)]
     pub(crate) writing: Writing,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// What a sync does first.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Before {
+    /// Rebuild block index, undo files and UTXO set from the block files first, as `reindex` does
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) reindex: Option<bool>,
+    /// Rebuild the UTXO set alone first, as `reindex --chainstate-only` does
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) reindex_chainstate: Option<bool>,
+    /// Import the blocks of this file first, as `import` does (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) loadblock: Vec<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug, Default)]
@@ -359,13 +388,27 @@ impl From<HashType> for SetHash {
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DebugCategory {
     /// Time of each stage, in debug.log
-    #[value(aliases = ["1", "all"])]
     Bench,
     /// Allocations, in dhat-heap.json beside debug.log; needs feature heap; slow
     Heap,
     /// Drops the categories before it, as Core's `-debug=0`.
     #[value(alias = "0", hide = true)]
     None,
+    /// Each message and connection, in debug.log
+    Net,
+    /// All categories that Core has, but for heap.
+    #[value(name = "1", alias = "all", hide = true)]
+    All,
+    /// A category of Core's of which ffwd has no lines.
+    #[value(
+        name = "addrman",
+        aliases = [ "blockstorage", "cmpctblock", "coindb", "estimatefee", "http", "i2p", "ipc", "kernel", "leveldb",
+            "libevent", "mempool", "mempoolrej", "privatebroadcast", "proxy", "prune", "qt", "rand", "reindex", "rpc",
+            "scan", "selectcoins", "tor", "txpackages", "txreconciliation", "validation", "walletdb", "zmq"
+        ],
+        hide = true
+    )]
+    Other,
 }
 
 /// An option of Core's `-test` that changes a rule.
@@ -400,6 +443,46 @@ fn chain_parser() -> impl TypedValueParser<Value = Chain> {
         .map(|name| Chain::from_name(&name).expect("only names of chains are possible values"))
 }
 
+/// Why a value is wrong, in Core's words: it is said without those of clap around it.
+#[derive(Debug)]
+pub(crate) struct CoresWords(pub(crate) String);
+
+impl fmt::Display for CoresWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CoresWords {}
+
+/// A parser whose errors are Core's words.
+fn cores<T>(
+    parse: fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<T, CoresWords> + Clone + Send + std::marker::Sync + 'static
+where
+    T: 'static,
+{
+    move |text| parse(text).map_err(CoresWords)
+}
+
+/// Core's words for why the command line is wrong, if they are all there is to say.
+pub(crate) fn cores_words(error: &clap::Error) -> Option<String> {
+    use std::error::Error;
+    error.source().and_then(|why| why.downcast_ref::<CoresWords>()).map(ToString::to_string)
+}
+
+/// A port of `-port`. Source: Bitcoin Core b88bffe, init.cpp, `CheckHostPortOptions`.
+fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|&port| port > 0);
+    port.ok_or_else(|| format!("Invalid port specified in -port: '{text}'"))
+}
+
+/// Seconds of `-peertimeout`.
+fn peer_timeout(text: &str) -> Result<u32, String> {
+    let seconds = text.parse().ok().filter(|&seconds| seconds > 0);
+    seconds.ok_or_else(|| "peertimeout must be a positive integer.".to_owned())
+}
+
 /// A hash as Core's options take it: up to 64 hexadecimal digits, with or without 0x before them.
 pub(crate) fn hash(text: &str) -> Result<BlockHash, String> {
     let number = U256::from_hex(text.strip_prefix("0x").unwrap_or(text));
@@ -410,13 +493,11 @@ pub(crate) fn hash(text: &str) -> Result<BlockHash, String> {
 /// Work as Core's options take it: up to 64 hexadecimal digits, with or without 0x before them.
 pub(crate) fn work(text: &str) -> Result<Work, String> {
     let number = U256::from_hex(text.strip_prefix("0x").unwrap_or(text));
-    number.map(Work).ok_or_else(|| format!("{text:?} is not an amount of work: expected up to 64 hexadecimal digits"))
+    number.map(Work).ok_or_else(|| format!("Invalid minimum work specified ({text}), must be up to 64 hex digits"))
 }
 
 pub(crate) fn challenge(text: &str) -> Result<Challenge, String> {
-    hex::decode(text)
-        .map(Challenge)
-        .ok_or_else(|| format!("{text:?} is not a script: expected pairs of hexadecimal digits"))
+    hex::decode(text).map(Challenge).ok_or_else(|| format!("-signetchallenge must be hex, not '{text}'."))
 }
 
 pub(crate) fn activation(text: &str) -> Result<Activation, String> {
@@ -508,14 +589,14 @@ pub(crate) mod tests {
             ("reindex --prune -1", ValueValidation, "Prune cannot be configured with a negative value."),
             ("reindex --prune 99999999999999999999", ValueValidation, "is not a size"),
             ("reindex --assumevalid xyz", ValueValidation, "is not a block hash"),
-            ("reindex --minimumchainwork ''", ValueValidation, "is not an amount of work"),
+            ("reindex --minimumchainwork ''", ValueValidation, "Invalid minimum work specified (''), must be"),
             ("reindex --stopatheight -5", UnknownArgument, "-5"),
             ("reindex --blocksxor yes", ValueValidation, "0 or 1"),
-            ("reindex --signetchallenge 5", ValueValidation, "is not a script"),
+            ("reindex --signetchallenge 5", ValueValidation, "-signetchallenge must be hex, not '5'."),
             ("reindex --testactivationheight csv", ValueValidation, "has no @"),
             ("reindex --testactivationheight csv@high", ValueValidation, "is not a number"),
             ("reindex --test addrman", InvalidValue, "bip94"),
-            ("reindex --debug net", InvalidValue, "bench"),
+            ("reindex --debug nett", InvalidValue, "bench"),
             ("import", MissingRequiredArgument, "FILE"),
             ("verify --level 5", ValueValidation, "0..=4"),
             ("sync --maxoutbound 13", ValueValidation, "8..=12"),

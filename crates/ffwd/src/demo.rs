@@ -43,7 +43,7 @@ pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
     say(&format!("making a chain of {} full blocks with real signatures in {}", given.blocks, folder.display()));
     let made = lab_command::make(&wanted)?;
     let options = options(datadir.clone(), given.par.unwrap_or(0));
-    let reporter = Reporter::new(&options);
+    let reporter = Reporter::new(&options, false);
     let stopping = reporter.clone();
     heed_ctrl_c(&options, &reporter, Hangup::Ends, move || stopping.stopping())?;
     say("reindexing it, with every script verified");
@@ -108,6 +108,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
         indexes: Vec::new(),
         debug_bench: true,
         log_time_micros: true,
+        warnings: Vec::new(),
         build: crate::args::BUILD,
         stop: Arc::new(AtomicBool::new(false)),
         sizes: Sizes::default(),

@@ -9,11 +9,13 @@
 
 mod args;
 mod audit_command;
+mod before_sync;
 #[cfg(feature = "lab")]
 mod block_bar;
 mod clock;
 mod coins_command;
 mod conf;
+mod core_options;
 #[cfg(feature = "lab")]
 mod demo;
 #[cfg(feature = "export")]
@@ -38,7 +40,7 @@ mod spelling;
 mod sync_settings;
 mod top;
 
-use args::{Cli, Command, Common, HashType, Info, Verify, Writing};
+use args::{Cli, Command, Common, HashType, Info, Sync, Verify, Writing};
 use clap::Parser;
 use node::Fault;
 use node::jobs::{self, FromSnapshot};
@@ -90,49 +92,35 @@ const UNREADABLE: &str = "Nothing that was committed is lost: look at the drive 
 
 fn main() -> ExitCode {
     simd::bus_error::end_with_a_message(UNREADABLE);
-    let words = spelling::rewrite(std::env::args_os()).map_err(Failure::Usage);
-    match words.and_then(|words| run(Cli::parse_from(words).command)) {
+    let line = spelling::rewrite(std::env::args_os()).map_err(Failure::Usage);
+    match line.and_then(|line| run(parse(line.words)?.command, &line.unused)) {
         Ok(code) => code,
         Err(failure) => {
-            progress::say(&format!("error: {failure}"));
+            progress::say(&format!("Error: {failure}"));
             ExitCode::from(if matches!(failure, Failure::Usage(_)) { 2 } else { 1 })
         }
     }
 }
 
-fn run(command: Command) -> Result<ExitCode, Failure> {
+/// Reads the command line; help and errors of clap's are printed, and end the program.
+fn parse(words: Vec<std::ffi::OsString>) -> Result<Cli, Failure> {
+    Cli::try_parse_from(words).map_err(|error| match args::cores_words(&error) {
+        Some(words) => Failure::Usage(words),
+        None => error.exit(),
+    })
+}
+
+/// Runs a command; `unused` are warnings about the command line.
+fn run(command: Command, unused: &[String]) -> Result<ExitCode, Failure> {
     match command {
         #[cfg(feature = "lab")]
         Command::Demo(given) => {
             limits::check(settings::workers(given.par.unwrap_or(0)), 0)?;
             demo::run(&given)
         }
-        Command::Sync(given) => {
-            let mut settings = load(&given.common, Some(&given.writing))?;
-            #[cfg_attr(not(feature = "server"), expect(unused_mut, reason = "a server alone changes it"))]
-            let mut sync = settings.sync(&given)?;
-            #[cfg(feature = "server")]
-            let server = serve::Wanted::of(settings.server(&given.server, false)?, false);
-            #[cfg(feature = "server")]
-            {
-                sync.handle = server.handle();
-                sync.peers.control = server.peers();
-            }
-            settings.commands = settings.files.commands(&given.notify);
-            // A sync that follows the chain has no end of its own: stopping it is success.
-            let ends = given.exit_at_tip;
-            let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
-            let from = FromSnapshot { file: given.snapshot.clone(), hash, hints: given.hints.clone() };
-            work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
-                let job = |events: Events<'_>| jobs::sync_from(options, &sync, &from, events);
-                #[cfg(feature = "server")]
-                return server.around(options, events, job);
-                #[cfg(not(feature = "server"))]
-                job(events)
-            })
-        }
+        Command::Sync(given) => sync(&given, unused),
         #[cfg(feature = "server")]
-        Command::Serve(given) => serve::run(&given),
+        Command::Serve(given) => serve::run(&given, unused),
         #[cfg(feature = "server")]
         Command::Stop(given) => serve::stop(&given),
         Command::Reindex(given) => {
@@ -169,16 +157,59 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     }
 }
 
+fn sync(given: &Sync, unused: &[String]) -> Result<ExitCode, Failure> {
+    let mut settings = load_for_sync(&given.common, &given.writing)?;
+    settings.warnings.extend_from_slice(unused);
+    #[cfg_attr(not(feature = "server"), expect(unused_mut, reason = "a server alone changes it"))]
+    let mut sync = settings.sync(given)?;
+    #[cfg(feature = "server")]
+    let server = serve::Wanted::of(settings.server(&given.server, false)?, false);
+    #[cfg(feature = "server")]
+    {
+        sync.handle = server.handle();
+        sync.peers.control = server.peers();
+        let seconds = settings.files.value(given.bantime, "bantime", settings::number)?;
+        seconds.into_iter().for_each(|seconds| sync.peers.control.bans().set_default(seconds));
+    }
+    settings.commands = settings.files.commands(&given.notify);
+    let before = settings.files.before_sync(&given.before)?;
+    // A sync that follows the chain has no end of its own: stopping it is success.
+    let ends = given.exit_at_tip;
+    let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
+    let from = FromSnapshot { file: given.snapshot.clone(), hash, hints: given.hints.clone() };
+    work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
+        let job = |events: Events<'_>| match before.run(options, events)? {
+            Some(stopped) => Ok(stopped),
+            None => jobs::sync_from(options, &sync, &from, events),
+        };
+        #[cfg(feature = "server")]
+        return server.around(options, events, job);
+        #[cfg(not(feature = "server"))]
+        job(events)
+    })
+}
+
+/// As [`load`], for a command that rebuilds and imports as well as it syncs.
+fn load_for_sync(common: &Common, writing: &Writing) -> Result<Settings, Failure> {
+    choose_kernels(common, Some(writing))?;
+    settings::load_for_sync(common, writing, Arc::new(AtomicBool::new(false)))
+}
+
 pub(crate) fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure> {
-    // Before anything is hashed.
+    choose_kernels(common, writing)?;
+    settings::load(common, writing, Arc::new(AtomicBool::new(false)))
+}
+
+/// Before anything is hashed.
+fn choose_kernels(common: &Common, writing: Option<&Writing>) -> Result<(), Failure> {
     cpu::choose(common.cpu.unwrap_or(Cpu::Auto)).map_err(|why| Failure::Fault(format!("--cpu: {why}")))?;
     simd::ideas::turn_off(writing.map_or(&[], |given| &given.without));
-    settings::load(common, writing, Arc::new(AtomicBool::new(false)))
+    Ok(())
 }
 
 /// A reporter that has printed the settings' notes, and the handler for Ctrl-C.
 pub(crate) fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
-    let reporter = Reporter::new(&settings.options);
+    let reporter = Reporter::new(&settings.options, settings.is_quiet);
     let stopping = reporter.clone();
     heed_ctrl_c(&settings.options, &reporter, Hangup::Ends, move || stopping.stopping())?;
     tell_notes(settings, &reporter);
@@ -225,10 +256,12 @@ pub(crate) fn work(
     ends: bool,
     job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
 ) -> Result<ExitCode, Failure> {
-    let options = &settings.options;
+    // As bitcoind: what is made is for who runs it alone. Source: Bitcoin Core b88bffe, `SetupEnvironment`.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let options = &Options { warnings: settings.warnings.clone(), ..settings.options.clone() };
     let heap = heap::record(settings.heap, &options.datadir.join(options.params.chain.net_dir()))?;
     limits::check(options.par, options.dbcache_bytes)?;
-    let reporter = Reporter::new(options);
+    let reporter = Reporter::new(options, settings.is_quiet);
     let services = Services::start(settings, &reporter)?;
     let (told, also) = (reporter.clone(), services.clone());
     heed_ctrl_c(options, &reporter, Hangup::ReopensLog, move || {

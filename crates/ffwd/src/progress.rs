@@ -1,5 +1,7 @@
 //! Progress on standard error: a bar on a terminal, a line every ten seconds elsewhere.
 //!
+//! With `printtoconsole=0` it says nothing: the log has what there is to say.
+//!
 //! Absent on purpose: standard output, which has results alone; rates and the time to go, which are `watch::rates`'.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -63,6 +65,7 @@ struct State {
 /// Shows the events of a job.
 pub(crate) struct Reporter {
     bar: Option<ProgressBar>,
+    is_quiet: bool,
     state: Mutex<State>,
     dbcache_bytes: u64,
     workers: usize,
@@ -70,10 +73,11 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// For a job with these options.
-    pub(crate) fn new(options: &Options) -> Arc<Reporter> {
+    /// For a job with these options; one that `is_quiet` says nothing.
+    pub(crate) fn new(options: &Options, is_quiet: bool) -> Arc<Reporter> {
         Arc::new(Reporter {
-            bar: std::io::stderr().is_terminal().then(bar),
+            bar: (!is_quiet && std::io::stderr().is_terminal()).then(bar),
+            is_quiet,
             state: Mutex::new(State { window: Window::default(), line_at: None, last: None }),
             dbcache_bytes: options.dbcache_bytes as u64,
             workers: options.par,
@@ -107,6 +111,7 @@ impl Reporter {
     /// A line on standard error; above the bar where there is one.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
+            _ if self.is_quiet => {}
             Some(bar) => bar.suspend(|| say(text)),
             None => say(text),
         }
@@ -122,7 +127,7 @@ impl Reporter {
                 bar.set_message(line(&progress, &rates, self.dbcache_bytes));
             }
             None => {
-                let due = state.line_at.get_or_insert_with(Instant::now).elapsed() >= LINE_EVERY;
+                let due = !self.is_quiet && state.line_at.get_or_insert_with(Instant::now).elapsed() >= LINE_EVERY;
                 if due {
                     state.line_at = Some(Instant::now());
                     say(&line(&progress, &rates, self.dbcache_bytes));

@@ -98,7 +98,7 @@ impl Wanted {
         let net_dir = options.datadir.join(options.params.chain.net_dir());
         let file = BanFile::new(PrivateDir::new(options.disk.clone(), net_dir));
         let (bans, why) = file.read();
-        *self.peers.bans() = bans;
+        self.peers.bans().replace(bans);
         why.into_iter().for_each(|why| events(Event::Warning(why)));
         file
     }
@@ -123,8 +123,9 @@ impl Wanted {
 /// # Errors
 ///
 /// [`Failure`].
-pub(crate) fn run(given: &Serve) -> Result<ExitCode, Failure> {
+pub(crate) fn run(given: &Serve, unused: &[String]) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, Some(&given.writing))?;
+    settings.warnings.extend_from_slice(unused);
     let server = Wanted::of(settings.server(&given.server, true)?, true);
     let peers = PeerSettings { control: server.peers(), ..PeerSettings::default() };
     let sync = SyncOptions { handle: server.handle(), peers, ..SyncOptions::alone() };

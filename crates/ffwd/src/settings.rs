@@ -34,6 +34,8 @@ const MANUAL: &str = "prune=1 is Core's manual pruning: ffwd accepts a pruned da
 pub(crate) struct Settings {
     /// For the engine.
     pub(crate) options: Options,
+    /// `-printtoconsole=0`.
+    pub(crate) is_quiet: bool,
     /// Whether allocations are recorded: see `heap`.
     pub(crate) heap: bool,
     /// Settings that were left out, or mean something else here.
@@ -117,6 +119,24 @@ pub(crate) fn number(setting: &Setting) -> Result<i64, String> {
 ///
 /// [`Failure`].
 pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicBool>) -> Result<Settings, Failure> {
+    merge(common, writing, true, stop)
+}
+
+/// The same for a sync, which rebuilds and imports before it begins, where the files or the command line say so.
+///
+/// # Errors
+///
+/// [`Failure`].
+pub(crate) fn load_for_sync(common: &Common, writing: &Writing, stop: Arc<AtomicBool>) -> Result<Settings, Failure> {
+    merge(common, Some(writing), false, stop)
+}
+
+fn merge(
+    common: &Common,
+    writing: Option<&Writing>,
+    refuses_other_work: bool,
+    stop: Arc<AtomicBool>,
+) -> Result<Settings, Failure> {
     let first_datadir = match &common.datadir {
         Some(datadir) => datadir.clone(),
         None => default_datadir()?,
@@ -146,9 +166,12 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicB
     let mut files = Files { conf, chain, taken: Vec::new() };
     let params = params(common, &mut files)?;
     let mut notes = Vec::new();
-    if writing.is_some() {
+    if writing.is_some() && refuses_other_work {
         refuse(&files.conf, chain)?;
     }
+    let console = files
+        .value(writing.and_then(|given| given.printtoconsole), "printtoconsole", |setting| Ok(setting.value.truth()))?;
+    let is_quiet = writing.is_some() && console == Some(false);
     let options = options(common, writing, &mut files, params, datadir, stop)?;
     refuse_with_prune(&options)?;
     if options.prune == Prune::Manual {
@@ -158,7 +181,7 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicB
         notes.push(chosen(&options));
     }
     let heap = writing.is_some_and(|given| debug(given).contains(&DebugCategory::Heap));
-    Ok(Settings { options, heap, notes, warnings, files, commands: Commands::default() })
+    Ok(Settings { options, is_quiet, heap, notes, warnings, files, commands: Commands::default() })
 }
 
 fn options(
@@ -173,6 +196,11 @@ fn options(
     let given = writing.unwrap_or(&none);
     let blocksdir =
         files.value(common.blocksdir.clone(), "blocksdir", |setting| Ok(PathBuf::from(setting.value.text())))?;
+    let blocksdir = blocksdir.filter(|dir: &PathBuf| !dir.as_os_str().is_empty());
+    // Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
+    if let Some(dir) = blocksdir.as_ref().filter(|dir| writing.is_some() && !dir.is_dir()) {
+        return Err(Failure::Fault(format!("Specified blocks directory \"{}\" does not exist.", dir.display())));
+    }
     let dbcache = files.value(common.dbcache, "dbcache", |setting| {
         let mib = number(setting)?.try_into().unwrap_or(0);
         Ok(Dbcache::Mib(mib.clamp(args::DBCACHE_MIB_MIN, args::DBCACHE_MIB_MAX)))
@@ -195,8 +223,7 @@ fn options(
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
         micros = files.value(given.logtimemicros, "logtimemicros", |setting| Ok(setting.value.truth()))?;
         indexes = files.indexes(&given.indexes)?;
-        bench = debug(given).contains(&DebugCategory::Bench)
-            || given.debug.is_empty() && files.conf.list("debug", files.chain).iter().any(|s| is_bench(s.value.text()));
+        bench = is_debugged(given, files, DebugCategory::Bench, "bench");
     }
     Ok(Options {
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
@@ -205,7 +232,7 @@ fn options(
         commit_interval: options::COMMIT_INTERVAL,
         clock: testing.clock,
         datadir,
-        blocksdir: blocksdir.filter(|dir| !dir.as_os_str().is_empty()),
+        blocksdir,
         params,
         dbcache_bytes: dbcache_bytes(dbcache, par),
         par,
@@ -215,6 +242,7 @@ fn options(
         indexes,
         debug_bench: bench,
         log_time_micros: micros.unwrap_or(false),
+        warnings: Vec::new(),
         build: args::BUILD,
         stop,
         sizes: testing.sizes,
@@ -272,9 +300,11 @@ fn debug(given: &Writing) -> &[DebugCategory] {
     &given.debug[after.map_or(0, |last| last + 1)..]
 }
 
-/// Whether Core's `-debug` with this value has the category bench.
-fn is_bench(category: &str) -> bool {
-    matches!(category, "" | "1" | "all" | "bench")
+/// Whether the command line, or else the files, ask for a category.
+pub(crate) fn is_debugged(given: &Writing, files: &Files, category: DebugCategory, name: &str) -> bool {
+    let has = |text: &str| matches!(text, "" | "1" | "all") || text == name;
+    debug(given).iter().any(|one| *one == category || *one == DebugCategory::All)
+        || given.debug.is_empty() && files.conf.list("debug", files.chain).iter().any(|s| has(s.value.text()))
 }
 
 fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {

@@ -8,11 +8,12 @@
 //! Source: facts of Bitcoin Core b88bffe, common/args.cpp: `ParseParameters`, `InterpretKey`, `InterpretValue`, `GetChainArg`.
 //! Absent on purpose: what an option means, and which command has it (`args`).
 
+use crate::core_options::why_unused;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Options that are 1 without a value, and 0 with "no" before them.
-const BOOLS: [&str; 16] = [
+const BOOLS: [&str; 21] = [
     "blockfilterindex",
     "blocksxor",
     "checkblockindex",
@@ -22,7 +23,12 @@ const BOOLS: [&str; 16] = [
     "fastprune",
     "fixedseeds",
     "listen",
+    "logratelimit",
     "logtimemicros",
+    "peerblockfilters",
+    "printtoconsole",
+    "reindex",
+    "reindex-chainstate",
     "rest",
     "rpcwhitelistdefault",
     "server",
@@ -38,14 +44,27 @@ const CHAINS: [(&str, &str); 4] =
     [("regtest", "regtest"), ("signet", "signet"), ("testnet", "test"), ("testnet4", "testnet4")];
 /// Commands with commands of their own.
 const GROUPS: [&str; 2] = ["coins", "lab"];
+/// Commands that stand in for bitcoind: they take its options that ffwd has no use for.
+const INSTEAD_OF_BITCOIND: [&str; 2] = ["serve", "sync"];
+
+/// A command line that was rewritten.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// As clap reads it; the first word is the program's name.
+    pub(crate) words: Vec<OsString>,
+    /// Options of bitcoind's that were left out, in warnings.
+    pub(crate) unused: Vec<String>,
+}
 
 /// The command line as clap reads it; the first word is the program's name.
 ///
 /// # Errors
 ///
 /// Why an option cannot be used so: it names the option.
-pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, String> {
+pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Line, String> {
     let words = command_first(words.into_iter().collect());
+    let is_for_bitcoind = words.get(1).is_some_and(|word| INSTEAD_OF_BITCOIND.iter().any(|name| word == *name));
+    let mut unused: Vec<String> = Vec::new();
     let mut out = Vec::with_capacity(words.len());
     let mut chains: Vec<String> = Vec::new();
     let mut words = words.into_iter().peekable();
@@ -60,6 +79,10 @@ pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Vec<O
             out.push(word);
             continue;
         };
+        if let Some(why) = why_unused(option.name).filter(|_| is_for_bitcoind) {
+            unused.push(format!("-{} is not used: {why}", option.name));
+            continue;
+        }
         // A value of its own: the double dash and a space are ours, not Core's.
         let next_is_value = option.double && words.peek().is_some_and(|next| !next.as_bytes().starts_with(b"-"));
         match option.rewrite(next_is_value)? {
@@ -72,7 +95,7 @@ pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Vec<O
         return Err(why.to_owned());
     }
     out.extend(chains.pop().map(|chain| OsString::from(format!("--chain={chain}"))));
-    Ok(out)
+    Ok(Line { words: out, unused })
 }
 
 fn has_chain(words: &[OsString]) -> bool {
@@ -177,7 +200,7 @@ mod tests {
     use super::*;
 
     fn rewritten(line: &str) -> Result<String, String> {
-        let words = rewrite(line.split_whitespace().map(OsString::from))?;
+        let words = rewrite(line.split_whitespace().map(OsString::from))?.words;
         Ok(words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))
     }
 
@@ -212,6 +235,22 @@ mod tests {
     }
 
     #[test]
+    fn options_of_bitcoind_that_mean_nothing_here_are_left_out_and_said() {
+        let line = |text: &str| rewrite(text.split_whitespace().map(OsString::from)).unwrap();
+        let got = line("ffwd -disablewallet sync -datadir=x -keypool=1 -nodnsseed -nolistenonion");
+        assert_eq!(got.words, ["ffwd", "sync", "--datadir=x", "--dnsseed=0"]);
+        let want = [
+            "-disablewallet is not used: ffwd has no wallet",
+            "-keypool is not used: ffwd has no wallet",
+            "-nolistenonion is not used: ffwd's connections have no such setting",
+        ];
+        assert_eq!(got.unused, want);
+        let other = line("ffwd info -keypool=1");
+        assert_eq!(other.words, ["ffwd", "info", "--keypool=1"], "clap refuses it");
+        assert!(other.unused.is_empty());
+    }
+
+    #[test]
     fn rewrite_refuses_what_it_cannot_mean() {
         for (row, line, want) in [
             ("two networks", "ffwd info -regtest -signet", "Can use at most one."),
@@ -228,7 +267,7 @@ mod tests {
     #[test]
     fn paths_that_are_not_utf8_stay_as_they_are() {
         let path = OsStr::from_bytes(b"-datadir=/\xff").to_owned();
-        let words = rewrite([OsString::from("ffwd"), OsString::from("info"), path]).unwrap();
+        let words = rewrite([OsString::from("ffwd"), OsString::from("info"), path]).unwrap().words;
         assert_eq!(words[2].as_bytes(), b"--datadir=/\xff");
     }
 }

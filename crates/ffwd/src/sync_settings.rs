@@ -5,14 +5,15 @@
 //! Absent on purpose: connecting (`p2p`).
 
 use crate::Failure;
-use crate::args::{self, CONNECTIONS_MAX, Sync};
-use crate::settings::{Files, Settings, number};
+use crate::args::{self, CONNECTIONS_MAX, DebugCategory, Sync};
+use crate::settings::{Files, Settings, is_debugged, number};
 use node::jobs::{
     OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions, check_peer_address,
     parse_whitebind,
 };
 use node::options::IndexKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 /// Port of a proxy without one: Tor's.
 const TOR_PORT: u16 = 9050;
@@ -80,6 +81,11 @@ impl Settings {
             control: std::sync::Arc::default(),
             peer_block_filters,
             window_blocks: given.window.map(|blocks| blocks as usize),
+            timeout: peer_timeout(given, files)?,
+            debug_net: is_debugged(&given.writing, files, DebugCategory::Net, "net"),
+            no_log_rate_limit: files
+                .value(given.logratelimit, "logratelimit", |setting| Ok(setting.value.truth()))?
+                .is_some_and(|is_on| !is_on),
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
         };
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
@@ -217,15 +223,24 @@ fn only_networks(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<Vec
     names.iter().map(|name| network(name).map_err(|why| failure(name, why))).collect()
 }
 
+/// `-peertimeout`. Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
+fn peer_timeout(given: &Sync, files: &mut Files) -> Result<Option<Duration>, Failure> {
+    let seconds = files.value(given.peertimeout.map(u64::from), "peertimeout", |setting| {
+        let seconds = u64::try_from(number(setting)?).ok().filter(|&seconds| seconds > 0);
+        seconds.ok_or_else(|| "peertimeout must be a positive integer.".to_owned())
+    })?;
+    Ok(seconds.map(Duration::from_secs))
+}
+
 fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, Failure> {
     let mut comments = given.uacomment.clone();
     for text in files.list("uacomment") {
         comments.push(args::user_agent_comment(&text).map_err(Failure::Fault)?);
     }
-    let bytes = comments.iter().map(|comment| comment.len() + 2).sum::<usize>();
-    if bytes + "/ffwd:()/".len() + env!("CARGO_PKG_VERSION").len() > USER_AGENT_BYTES_MAX {
+    let bytes = format!("/ffwd:{}({})/", env!("CARGO_PKG_VERSION"), comments.join("; ")).len();
+    if bytes > USER_AGENT_BYTES_MAX {
         return Err(Failure::Usage(format!(
-            "Total length of network version string exceeds maximum length ({USER_AGENT_BYTES_MAX}). Reduce the number or size of uacomments."
+            "Total length of network version string ({bytes}) exceeds maximum length ({USER_AGENT_BYTES_MAX}). Reduce the number or size of uacomments."
         )));
     }
     Ok(comments)
@@ -245,7 +260,9 @@ fn every_address(port: u16) -> Vec<SocketAddr> {
     }
 }
 
+/// Core flags what comes in by `=onion`: such an address is listened on like any other.
 fn listen_address(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let text = text.strip_suffix("=onion").unwrap_or(text);
     let address = text.parse::<SocketAddr>().ok();
     let bare = || text.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
     let why = || format!("cannot listen on {text}: expected IP or IP:PORT, with [] around IPv6");

@@ -1,0 +1,93 @@
+//! What a sync does first where bitcoind's options say so: `-reindex`, `-reindex-chainstate`, `-loadblock`.
+//!
+//! Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`; node/blockstorage.cpp, `ImportBlocks`.
+//! Absent on purpose: how it is done; these are the jobs of `ffwd reindex` and `ffwd import`.
+
+use crate::Failure;
+use crate::args::Before;
+use crate::settings::Files;
+use node::Fault;
+use node::jobs;
+use node::options::{Events, Options, Report};
+use std::path::PathBuf;
+
+/// The jobs before a sync, none by default.
+#[derive(Debug, Default)]
+pub(crate) struct BeforeSync {
+    reindex: bool,
+    chainstate_only: bool,
+    import: Vec<PathBuf>,
+}
+
+impl Files {
+    /// What the command line or the files ask for.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`].
+    pub(crate) fn before_sync(&mut self, given: &Before) -> Result<BeforeSync, Failure> {
+        let reindex = self.value(given.reindex, "reindex", |setting| Ok(setting.value.truth()))?;
+        let coins = self.value(given.reindex_chainstate, "reindex-chainstate", |setting| Ok(setting.value.truth()))?;
+        let of_files = self.list("loadblock").into_iter().map(PathBuf::from);
+        Ok(BeforeSync {
+            reindex: reindex == Some(true),
+            chainstate_only: coins == Some(true),
+            import: given.loadblock.iter().cloned().chain(of_files).collect(),
+        })
+    }
+}
+
+impl BeforeSync {
+    /// Does it. Gives the report of a job that was stopped: then there is no sync.
+    ///
+    /// # Errors
+    ///
+    /// Those of the jobs.
+    pub(crate) fn run(&self, options: &Options, events: Events<'_>) -> Result<Option<Report>, Fault> {
+        if self.reindex || self.chainstate_only {
+            let report = jobs::reindex(options, !self.reindex, events)?;
+            if report.stopped {
+                return Ok(Some(report));
+            }
+        }
+        if !self.import.is_empty() {
+            let report = jobs::import(options, &self.import, events)?;
+            if report.stopped {
+                return Ok(Some(report));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Cli, Command};
+    use crate::settings::load_for_sync;
+    use clap::Parser;
+    use std::fs;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    #[test]
+    fn jobs_before_a_sync_are_of_the_command_line_and_the_files() {
+        for (row, conf, line, want) in [
+            ("none", "", "", (false, false, vec![])),
+            ("of the command line", "", "--reindex 1 --loadblock a", (true, false, vec!["a"])),
+            ("of the file", "reindex-chainstate=1\nloadblock=b", "--loadblock a", (false, true, vec!["a", "b"])),
+            ("off above the file", "reindex=1", "--reindex 0", (false, false, vec![])),
+        ] {
+            let datadir = tempfile::tempdir().unwrap();
+            fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
+            let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
+            let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
+            else {
+                panic!("{line}")
+            };
+            let mut settings = load_for_sync(&given.common, &given.writing, Arc::default()).unwrap();
+            let got = settings.files.before_sync(&given.before).unwrap();
+            let files: Vec<PathBuf> = want.2.into_iter().map(PathBuf::from).collect();
+            assert_eq!((got.reindex, got.chainstate_only, got.import), (want.0, want.1, files), "{row}");
+        }
+    }
+}
