@@ -57,8 +57,9 @@ def make_chain(program, datadir, blocks, utxos):
 class Work:
     """One command that is killed: what it starts from, and what it must leave."""
 
-    def __init__(self, program, name, start, words, is_fresh):
+    def __init__(self, program, name, start, words, is_fresh, assumed):
         self.program, self.name, self.start, self.words, self.is_fresh = program, name, start, words, is_fresh
+        self.assumed = assumed
         self.kills, self.runs, self.at = 0, 0, start(None)
         began = time.monotonic()
         run(program, *words(self.at))
@@ -132,10 +133,10 @@ def works(program, scratch):
         return at
 
     made = [
-        Work(program, "sync", empty("sync"), sync(small, tip), True),
-        Work(program, "reindex", copy("reindex"), reindex(), False),
-        Work(program, "rebuild", indexed, reindex("--chainstate-only"), False),
-        Work(program, "pruned sync", empty("pruned"), sync(large, large_tip, "--prune", 550), True),
+        Work(program, "sync", empty("sync"), sync(small, tip), True, tip),
+        Work(program, "reindex", copy("reindex"), reindex(), False, tip),
+        Work(program, "rebuild", indexed, reindex("--chainstate-only"), False, tip),
+        Work(program, "pruned sync", empty("pruned"), sync(large, large_tip, "--prune", 550), True, large_tip),
     ]
     return made, servers
 
@@ -154,7 +155,7 @@ def main():
             print(f"{counts.total()} of {kills} kills (seed {seed}): {dict(counts)}", flush=True)
         for work in made:
             blocks = () if work.name == "pruned sync" else ("--level", 4, "--blocks", 0)
-            run(program, "verify", "--datadir", work.at, *REGTEST, *blocks)
+            run(program, "verify", "--datadir", work.at, *REGTEST, "--assumevalid", work.assumed, *blocks)
     finally:
         for server in servers:
             server.send_signal(signal.SIGINT)

@@ -175,7 +175,7 @@ impl LogRateLimit {
             if self.left_out > 0 {
                 log.line(&format!("{} more lines about inbound connections were left out", self.left_out));
             }
-            *self = LogRateLimit { since: Some(now), ..LogRateLimit::default() };
+            *self = LogRateLimit { since: Some(now), ..LogRateLimit::new(self.is_off) };
         }
         let may = self.is_off || self.said < LINES_PER_MINUTE_MAX;
         self.said += u32::from(may);

@@ -174,7 +174,7 @@ fn reindex_that_damage_ends_early_exits_with_1() {
         let offset = record["offset"].as_u64().unwrap() as usize;
         assert!((start..=start + 8).contains(&offset), "{row}: {offset} for the record at {start}");
         assert!(got["end_reason"].as_str().unwrap().contains("damaged"), "{row}: {got}");
-        assert!(ran.err.contains("error: the chain ends at height"), "{row}: {ran:?}");
+        assert!(ran.err.contains("Error: the chain ends at height"), "{row}: {ran:?}");
     }
 }
 
@@ -199,7 +199,7 @@ fn unusable_data_directory_is_refused_by_path() {
         let ran = run(folder.path(), line);
         assert!(ran.code == Some(1) && ran.out.is_empty(), "{row}: {ran:?}");
         let last = ran.err.trim_end().lines().last().unwrap_or_default();
-        assert!(last.starts_with("error: ") && last.contains(want), "{row}: {want} in {}", ran.err);
+        assert!(last.starts_with("Error: ") && last.contains(want), "{row}: {want} in {}", ran.err);
     }
 }
 
@@ -244,7 +244,7 @@ fn unreadable_blocks_directory_is_refused_by_path() {
     let err = String::from_utf8(ran.stderr).unwrap();
     assert!(ran.status.code() == Some(1) && ran.stdout.is_empty(), "{err}");
     let last = err.trim_end().lines().last().unwrap_or_default();
-    assert!(last.starts_with("error: ") && last.contains(&blocks.display().to_string()), "{err}");
+    assert!(last.starts_with("Error: ") && last.contains(&blocks.display().to_string()), "{err}");
     assert!(last.contains("ermission"), "{err}");
 }
 

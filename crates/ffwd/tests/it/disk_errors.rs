@@ -154,7 +154,7 @@ impl Bench {
         assert!(!ran.err.contains("panicked"), "{row}");
         if is_fault {
             assert!(failed.is_some(), "nothing failed: {row}");
-            let fault = ran.err.lines().find(|line| line.starts_with("error: ")).unwrap_or_else(|| panic!("{row}"));
+            let fault = ran.err.lines().find(|line| line.starts_with("Error: ")).unwrap_or_else(|| panic!("{row}"));
             assert!(fault.contains(&*folder.path().to_string_lossy()), "it names no path: {row}");
         } else {
             assert_eq!(set(folder.path()), self.want, "{row}");
@@ -221,7 +221,7 @@ fn check_maps(bench: &Bench) {
             bench.run(&line, folder.path(), Error { number: BUS, at: 1, times: u64::from(u32::MAX) });
         assert_eq!(ran.code, Some(1), "{line}: {ran:?}");
         let want = "wanted to read it, found an I/O error of the drive (SIGBUS). Nothing that was committed is lost";
-        let fault = ran.err.lines().find(|line| line.starts_with("error: ")).unwrap();
+        let fault = ran.err.lines().find(|line| line.starts_with("Error: ")).unwrap();
         let path = failed.unwrap_or_default();
         let path = path.strip_prefix("mmap ").unwrap_or_else(|| panic!("{line}: {path}: {ran:?}"));
         assert!(fault.contains(&format!("{path} at byte ")) && fault.contains(want), "{line}: {fault}");

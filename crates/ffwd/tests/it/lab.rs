@@ -112,7 +112,7 @@ fn fake_signatures_pass_below_assumevalid() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let refused = ran.err.split_once("refused: block ").expect("it is named").1.split_once(':').unwrap().0;
     for want in
-        [&format!("error: block {refused} was connected once"), "block-script-verify-flag-failed (", "--assumevalid?"]
+        [&format!("Error: block {refused} was connected once"), "block-script-verify-flag-failed (", "--assumevalid?"]
     {
         assert!(ran.err.contains(want), "{want} in {}", ran.err);
     }
@@ -204,7 +204,7 @@ fn lab_estimate_measures_and_says_how_long() {
     for way in ways {
         let seconds = |key: &str| way[key].as_f64().unwrap();
         // 760 GB at 100 megabits a second take 17 hours at least.
-        assert!(seconds("seconds") > 60_000.0 && seconds("low_seconds") < seconds("high_seconds"), "{way}");
+        assert!(seconds("seconds") > 60_000.0 && seconds("low_seconds") <= seconds("high_seconds"), "{way}");
         assert_eq!(way["parts"].as_array().unwrap().len(), 5, "{way}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");

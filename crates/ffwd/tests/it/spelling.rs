@@ -40,7 +40,6 @@ fn options_without_cores_meaning_exit_with_2_by_name() {
     for (line, want) in [
         ("sync -datadir=@ -regtest -signet", "Can use at most one."),
         ("sync -datadir=@ -regtest=0", "-regtest=0"),
-        ("sync -datadir=@ -wallet=w", "--wallet"),
         ("sync -datadir=@ -rpcport=0", "--rpcport"),
         ("sync -datadir=@ -onlynet=i2p", "-onlynet=i2p"),
         ("sync -datadir=@ -whitelist=1.2.3.4/40", "Invalid netmask specified in -whitelist"),

@@ -65,7 +65,7 @@ fn stop_a_verify(folder: &Path) {
     assert_eq!((ran.code, ran.out.as_str()), (Some(130), ""), "{ran:?}");
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
-    assert!(!rest.contains("error: "), "{rest}");
+    assert!(!rest.contains("Error: "), "{rest}");
 }
 
 /// The height from which a run went on, as it said.
@@ -153,5 +153,5 @@ fn ctrl_c_while_waiting_for_disk_space_exits_with_130() {
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
-    assert!(rest.contains("stopped: ") && !rest.contains("error: "), "{rest}");
+    assert!(rest.contains("stopped: ") && !rest.contains("Error: "), "{rest}");
 }

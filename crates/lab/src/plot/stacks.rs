@@ -72,8 +72,7 @@ impl Stacks {
     /// The flame graph of the cell, coloured by what it has more (red) or less (blue) of than `before`; shares, not counts.
     pub(super) fn draw_against(&self, before: &Stacks, out: &mut dyn Write) -> io::Result<()> {
         let mut difference = Vec::new();
-        let mut compared = differential::Options::default();
-        compared.normalize = true;
+        let compared = differential::Options { normalize: true, ..differential::Options::default() };
         differential::from_readers(compared, before.lines().as_bytes(), self.lines().as_bytes(), &mut difference)?;
         let mut options = flamegraph::Options::default();
         options.title = format!("{}, against {}", self.cell, before.cell);

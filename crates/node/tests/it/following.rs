@@ -131,12 +131,16 @@ fn block_stored_just_now_is_served() {
 fn sync_keeps_the_addresses_file() {
     let (options, peers) = (fresh(), [Far::new(&blocks(5)).listen_at("127.0.0.1:0")]);
     Running::start(options.clone(), sync_options(&peers, Until::Tip)).ends();
-    let own = store::private_files::PrivateDir::new(
-        options.disk.clone(),
-        store::Layout::new(Path::new(FOLDER), "regtest", None).private_dir(),
-    );
+    let own = private_dir(options.disk.clone());
+    assert_eq!(own.read("addresses", 1 << 20).unwrap(), None, "no addresses, no file");
+    own.write("addresses", b"not ours").unwrap();
+    Running::start(options.clone(), sync_options(&peers, Until::Tip)).ends();
     let bytes = own.read("addresses", 1 << 20).unwrap().expect("it is there");
     assert!(bytes.starts_with(b"ffwdaddr"));
+}
+
+fn private_dir(disk: Arc<dyn Disk>) -> store::private_files::PrivateDir {
+    store::private_files::PrivateDir::new(disk, store::Layout::new(Path::new(FOLDER), "regtest", None).private_dir())
 }
 
 /// They are an aid: a full disk costs them, and not the sync.
@@ -159,6 +163,8 @@ fn sync_on_a_full_disk_does_not_wait_for_addresses() {
         let disk = SimDisk::new(0);
         disk.create_dir_all(Path::new(FOLDER)).unwrap();
         run(&disk).unwrap();
+        // A file that is there is written again, even without addresses.
+        private_dir(Arc::new(disk.clone())).write("addresses", b"").unwrap();
         let twin = disk.reopen(Loss::Nothing);
         let (from, twin_from) = (disk.operations(), twin.operations());
         run(&disk).unwrap();

@@ -453,7 +453,7 @@ fn header_ahead_of_the_clock_is_taken_when_it_is_not() {
 /// In the thread that connects, and in the one that takes what arrives.
 #[test]
 fn panic_of_a_thread_ends_the_sync() {
-    for said in ["Enabling script verification", "Peer 1: connected"] {
+    for said in ["Enabling script verification", "Peer 0: connected"] {
         let (done, ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut blocks = genesis();
