@@ -310,10 +310,10 @@ pub(crate) struct Sync {
 /// What a sync does first.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Before {
-    /// Rebuild block index, undo files and UTXO set from the block files first, as `reindex` does
+    /// Rebuild block index, undo files and UTXO set from the block files first, as `reindex` does [default: 0]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) reindex: Option<bool>,
-    /// Rebuild the UTXO set alone first, as `reindex --chainstate-only` does
+    /// Rebuild the UTXO set alone first, as `reindex --chainstate-only` does [default: 0]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) reindex_chainstate: Option<bool>,
     /// Import the blocks of this file first, as `import` does (repeatable)

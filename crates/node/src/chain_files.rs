@@ -176,7 +176,7 @@ impl ChainFiles {
             if !bytes.starts_with(&place.header.0) {
                 let hash = place.hash;
                 return Err(Fault::refused(format!(
-                    "block {hash} at height {height}: another block lies in its place"
+                    "block {hash} at height {height}: its place in the block files has another block"
                 )));
             }
             take(height, bytes)?;

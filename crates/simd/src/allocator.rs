@@ -65,10 +65,10 @@ fn message_into(message: &mut [u8; MESSAGE_BYTES_MAX], bytes: usize, limit: Opti
     let _ = match limit {
         Some(limit) => writeln!(
             rest,
-            "error: out of memory: {bytes} bytes were refused; the limit of address space (ulimit -v, RLIMIT_AS) is {limit} bytes: raise it, or lower --dbcache or --par"
+            "Error: out of memory: {bytes} bytes were refused; the limit of address space (ulimit -v, RLIMIT_AS) is {limit} bytes: raise it, or lower --dbcache or --par"
         ),
         None => {
-            writeln!(rest, "error: out of memory: {bytes} bytes were refused by the system: lower --dbcache or --par")
+            writeln!(rest, "Error: out of memory: {bytes} bytes were refused by the system: lower --dbcache or --par")
         }
     };
     let left = rest.len();

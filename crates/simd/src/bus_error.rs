@@ -143,7 +143,7 @@ impl Found {
         let room = message.len();
         let mut rest = &mut message[..];
         // A message that does not fit is cut.
-        let _ = rest.write_all(if self.is_cut { b"error: ..." } else { b"error: " });
+        let _ = rest.write_all(if self.is_cut { b"Error: ..." } else { b"Error: " });
         let _ = rest.write_all(&self.path[..self.kept]);
         let _ = write!(rest, " at byte {}: wanted to read it, found ", self.offset);
         let _ = match file_bytes {
@@ -296,11 +296,11 @@ mod tests {
             let text = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{case}: {output:?}");
             assert!(text.contains(&format!("{want} (SIGBUS). Look at the drive.\n")), "{case}: {text}");
-            assert_eq!(text.matches("error: ").count(), 1, "{case}: several threads fail, one says so: {text}");
+            assert_eq!(text.matches("Error: ").count(), 1, "{case}: several threads fail, one says so: {text}");
             let start = if case == "a long path" {
-                "error: ...".to_owned()
+                "Error: ...".to_owned()
             } else {
-                format!("error: {}/", dir.path().display())
+                format!("Error: {}/", dir.path().display())
             };
             assert!(text.contains(&start), "{case}: {text}");
         }

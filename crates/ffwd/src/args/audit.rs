@@ -28,7 +28,7 @@ pub(crate) struct AuditPlan {
     /// Height of the last block [default: the tip]
     #[arg(long, value_name = "HEIGHT")]
     pub(crate) to: Option<u32>,
-    /// File to write the plan to: what parts and exports need of the block index, for their --plan
+    /// File to write the plan to: what parts and exports need of the block index, for their --plan [default: none is written]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct AuditPlan {
 /// Who reads the data directory's files.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Files {
-    /// Unix socket of a program that reads the data directory's files, for an object store (docs/cluster.md)
+    /// Unix socket of a program that reads the data directory's files, for an object store (docs/cluster.md) [default: none]
     #[arg(long, value_name = "SOCKET")]
     pub(crate) files: Option<PathBuf>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct AuditPart {
     /// Height of the last block
     #[arg(long, value_name = "HEIGHT")]
     pub(crate) to: u32,
-    /// Plan of the chain (ffwd audit plan --out), which spares reading the block index
+    /// Plan of the chain (ffwd audit plan --out), which spares reading the block index [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
     #[command(flatten)]

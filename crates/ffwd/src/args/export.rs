@@ -36,7 +36,7 @@ pub(crate) struct Export {
     /// Put inputs and outputs into lists of their transaction
     #[arg(long)]
     pub(crate) nested: bool,
-    /// Plan of the chain (ffwd audit plan --out), which spares reading the block index
+    /// Plan of the chain (ffwd audit plan --out), which spares reading the block index [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
     #[command(flatten)]
