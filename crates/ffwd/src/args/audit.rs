@@ -28,7 +28,7 @@ pub(crate) struct AuditPlan {
     /// Height of the last block [default: the tip]
     #[arg(long, value_name = "HEIGHT")]
     pub(crate) to: Option<u32>,
-    /// File to write the plan to: what parts and exports need of the block index, for their --plan [default: none is written]
+    /// File to write the plan to, which parts and exports take instead of the block index [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
