@@ -121,18 +121,24 @@ pub fn expand(text: &str, range: Range, prefixes: &Prefixes) -> Result<Expanded,
 impl Descriptor {
     /// Whether it stands for other scripts at each position.
     pub(super) fn is_ranged(&self) -> bool {
+        self.has_key(Key::is_ranged)
+    }
+
+    /// Whether any of its keys is as asked.
+    pub(super) fn has_key(&self, is: fn(&Key) -> bool) -> bool {
         match self {
             Descriptor::Pk(key)
             | Descriptor::PkX(key)
             | Descriptor::Pkh(key)
             | Descriptor::Combo(key)
             | Descriptor::Wpkh(key)
-            | Descriptor::RawTr(key) => key.is_ranged(),
-            Descriptor::Multi { keys, .. } | Descriptor::MultiA { keys, .. } => keys.iter().any(Key::is_ranged),
-            Descriptor::Sh(inner) | Descriptor::Wsh(inner) => inner.is_ranged(),
-            Descriptor::Tr(key, leaves) => key.is_ranged() || leaves.iter().any(|(_, leaf)| leaf.is_ranged()),
-            Descriptor::Miniscript(script) => script.is_ranged(),
-            Descriptor::Address(_) | Descriptor::Raw(_) | Descriptor::Unused(_) => false,
+            | Descriptor::RawTr(key)
+            | Descriptor::Unused(key) => is(key),
+            Descriptor::Multi { keys, .. } | Descriptor::MultiA { keys, .. } => keys.iter().any(is),
+            Descriptor::Sh(inner) | Descriptor::Wsh(inner) => inner.has_key(is),
+            Descriptor::Tr(key, leaves) => is(key) || leaves.iter().any(|(_, leaf)| leaf.has_key(is)),
+            Descriptor::Miniscript(script) => script.has_key(is),
+            Descriptor::Address(_) | Descriptor::Raw(_) => false,
         }
     }
 

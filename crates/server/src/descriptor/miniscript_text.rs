@@ -109,14 +109,9 @@ pub(super) fn parse(text: &str, place: Place, prefixes: &Prefixes) -> Option<Res
 }
 
 impl WitnessScript {
-    /// Whether a key stands for many.
-    pub(super) fn is_ranged(&self) -> bool {
-        self.keys.values().any(Key::is_ranged)
-    }
-
-    /// Whether private keys were given.
-    pub(super) fn has_private_keys(&self) -> bool {
-        self.keys.values().any(Key::is_private)
+    /// Whether any of its keys is as asked.
+    pub(super) fn has_key(&self, is: fn(&Key) -> bool) -> bool {
+        self.keys.values().any(is)
     }
 
     /// As text without private keys.

@@ -54,20 +54,7 @@ impl Descriptor {
 
     /// Whether private keys were given.
     pub(super) fn has_private_keys(&self) -> bool {
-        match self {
-            Descriptor::Pk(key)
-            | Descriptor::PkX(key)
-            | Descriptor::Pkh(key)
-            | Descriptor::Combo(key)
-            | Descriptor::Wpkh(key)
-            | Descriptor::RawTr(key)
-            | Descriptor::Unused(key) => key.is_private(),
-            Descriptor::Multi { keys, .. } | Descriptor::MultiA { keys, .. } => keys.iter().any(Key::is_private),
-            Descriptor::Sh(inner) | Descriptor::Wsh(inner) => inner.has_private_keys(),
-            Descriptor::Tr(key, leaves) => key.is_private() || leaves.iter().any(|(_, leaf)| leaf.has_private_keys()),
-            Descriptor::Address(_) | Descriptor::Raw(_) => false,
-            Descriptor::Miniscript(script) => script.has_private_keys(),
-        }
+        self.has_key(Key::is_private)
     }
 }
 
