@@ -112,8 +112,8 @@ pub(super) fn room(plan: &Plan, out: &Path, chains: &[Option<Surveyed>]) -> Resu
     Err(vec![Problem { line: Some(plan.chains[at].line), what }])
 }
 
-/// The programs that need a prepared folder of a chain: those that rebuild or verify where index and coins are not there, and
-/// those that serve it.
+/// The programs that make a prepared folder of a chain, for works that rebuild or verify where index and coins are not there, and
+/// for those that serve it.
 pub(super) fn prepared(plan: &Plan, chain: usize, found: &Surveyed) -> Vec<usize> {
     let needs = |cell: &super::plan::PlannedCell| {
         let work = &plan.works[cell.work];
@@ -125,7 +125,8 @@ pub(super) fn prepared(plan: &Plan, chain: usize, found: &Surveyed) -> Vec<usize
             _ => (!found.is_whole).then_some(cell.program),
         }
     };
-    let mut programs: Vec<_> = plan.cells.iter().filter(|cell| cell.chain == chain).filter_map(needs).collect();
+    let needed = plan.cells.iter().filter(|cell| cell.chain == chain).filter_map(needs);
+    let mut programs: Vec<_> = needed.map(|program| plan.preparer(program)).collect();
     programs.sort_unstable();
     programs.dedup();
     programs

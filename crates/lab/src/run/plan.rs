@@ -69,6 +69,19 @@ impl Program {
         let pairs = self.args.windows(2).filter(|pair| pair[0] == "--without");
         pairs.map(|pair| pair[1].clone()).collect()
     }
+
+    /// Its arguments, but for the ideas that they leave out.
+    fn args_with_all_ideas(&self) -> Vec<&str> {
+        let (mut kept, mut args) = (Vec::new(), self.args.iter());
+        while let Some(arg) = args.next() {
+            if arg == "--without" {
+                args.next();
+            } else {
+                kept.push(arg.as_str());
+            }
+        }
+        kept
+    }
 }
 
 /// An ffwd of another commit, or built in another way.
@@ -238,6 +251,20 @@ pub(super) struct Plan {
     pub(super) works: Vec<Work>,
     pub(super) settings: Vec<Settings>,
     pub(super) cells: Vec<PlannedCell>,
+}
+
+impl Plan {
+    /// The program that makes index and coins where `program` needs them made: the same one with all ideas on, where the plan has
+    /// it, because what it leaves does not depend on them.
+    pub(super) fn preparer(&self, program: usize) -> usize {
+        let own = &self.programs[program];
+        let is_same = |other: &Program| {
+            (other.kind, &other.path, &other.build) == (own.kind, &own.path, &own.build)
+                && other.ideas_off().is_empty()
+                && other.args_with_all_ideas() == own.args_with_all_ideas()
+        };
+        self.programs.iter().position(is_same).unwrap_or(program)
+    }
 }
 
 /// Names each cell by what tells it apart; a name that still stands twice gets a number.

@@ -103,6 +103,7 @@ impl Engine<'_> {
 
     /// The folder of a chain with index and coins, made by a program and kept until the plan is done.
     fn prepare(&mut self, chain: usize, program: usize) -> Result<PathBuf, SetUp> {
+        let program = self.plan.preparer(program);
         if let Some(known) = self.prepared.get(&(chain, program)) {
             return known.clone().map_err(SetUp::Failed);
         }

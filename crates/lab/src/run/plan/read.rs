@@ -581,6 +581,10 @@ mod tests {
         assert_eq!(plan.programs[1].args.len(), 2 + 2 * (count - 1));
         assert_eq!(plan.programs[count + 1].args[2..], ["--without", "bulk-reads"]);
         assert_eq!(plan.programs[count + 1].ideas_off(), ["bulk-reads"]);
+        assert!(
+            (0..plan.programs.len()).all(|program| plan.preparer(program) == count),
+            "index and coins are made once"
+        );
     }
 
     #[test]
@@ -591,6 +595,7 @@ mod tests {
         );
         let plan = parse(&text, Path::new("/plans")).unwrap();
         assert_eq!((plan.until_interval, plan.repeats_max), (Some(2.5), REPEATS_UNTIL));
+        assert_eq!((plan.preparer(0), plan.preparer(1)), (0, 1), "another commit makes its own index and coins");
         let build = plan.programs[1].build.clone().unwrap();
         assert_eq!((build.commit.as_str(), build.repository.as_path()), ("v1", Path::new("/plans")));
         assert_eq!(build.rustflags, "-Ctarget-cpu=native");
