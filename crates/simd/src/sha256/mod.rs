@@ -24,6 +24,8 @@ mod reference;
 mod shani;
 mod stage;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod streams;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
 
 use sha2::Digest;
