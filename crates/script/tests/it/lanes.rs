@@ -613,7 +613,8 @@ fn lanes_agree_on_sums_at_infinity_in(lanes: Lanes) {
     assert_eq!(compare(lanes, &checks), (0, 0));
 }
 
-/// A tweak of zero changes nothing: the sum is the key itself.
+/// A tweak of zero changes nothing: the sum is the key itself. No hash is zero; lanes leave it to libsecp256k1, because zero
+/// times the generator has no coordinates.
 #[test]
 fn lanes_agree_on_tweak_of_zero() {
     lanes_of_this_machine().into_iter().for_each(lanes_agree_on_tweak_of_zero_in);
@@ -627,7 +628,7 @@ fn lanes_agree_on_tweak_of_zero_in(lanes: Lanes) {
         Check::Tweak { output: key, odd: false, internal: key, tweak }
     };
     let checks: Vec<Check> = (0..20).map(|_| tweak([0; 32], &mut rng)).collect();
-    assert_eq!(compare(lanes, &checks), (20, 0));
+    assert_eq!(compare(lanes, &checks), (20, 20));
     let checks: Vec<Check> = (0..20).map(|_| tweak(literal(ORDER), &mut rng)).collect();
     assert_eq!(compare(lanes, &checks), (0, 0), "the order is no tweak");
 }
