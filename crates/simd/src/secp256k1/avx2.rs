@@ -6,13 +6,15 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 /// How four lanes multiply.
-pub(super) trait Multiply: Copy {
+pub(super) trait Multiply: Copy + 'static {
     /// See [`Vector::LOW`].
     const LOW: u64;
     /// See [`Vector::HIGH`].
     const HIGH: u64;
     /// See [`Vector::SIGNED`].
     const SIGNED: bool;
+    /// Whether it multiplies the lowest 52 bits and looks at no others.
+    const MASKS: bool;
     /// See [`Vector::Factor`].
     type Factor: Copy;
 
@@ -56,6 +58,7 @@ impl Multiply for Doubles {
     const LOW: u64 = LOW.to_bits();
     const HIGH: u64 = TWO_104.to_bits();
     const SIGNED: bool = true;
+    const MASKS: bool = false;
     type Factor = __m256d;
 
     fn detect() -> bool {
@@ -113,6 +116,7 @@ impl Multiply for Ifma {
     const LOW: u64 = 0;
     const HIGH: u64 = 0;
     const SIGNED: bool = false;
+    const MASKS: bool = true;
     type Factor = __m256i;
 
     fn detect() -> bool {
@@ -333,6 +337,11 @@ impl<M: Multiply> Vector for Four<M> {
     #[inline(always)]
     fn factor(self) -> M::Factor {
         instruction!(M::factor(self.0))
+    }
+
+    #[inline(always)]
+    fn lowest_factor(self) -> M::Factor {
+        if M::MASKS { self.factor() } else { self.and(self.splat((1 << 52) - 1)).factor() }
     }
 
     #[inline(always)]

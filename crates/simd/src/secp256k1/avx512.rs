@@ -130,6 +130,11 @@ impl Vector for Avx512 {
     }
 
     #[inline(always)]
+    fn lowest_factor(self) -> Avx512 {
+        self
+    }
+
+    #[inline(always)]
     fn add_product(low: &mut Avx512, high: &mut Avx512, a: Avx512, b: Avx512) {
         low.0 = instruction!(_mm512_madd52lo_epu64(low.0, a.0, b.0));
         high.0 = instruction!(_mm512_madd52hi_epu64(high.0, a.0, b.0));

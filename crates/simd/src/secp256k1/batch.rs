@@ -1,20 +1,34 @@
 //! From claims to questions about `u1 G + u2 P`, through the lanes, and back.
 //!
-//! What a lane says is "proven" or nothing. A lane proves its claim when the key was found to be a point of the curve, z of
-//! the sum is not zero (so that no formula was used outside its domain: see [`super::point`]), and the sum's x is the one
-//! claimed, and its y's parity where that counts.
+//! A key is told by x and y's parity, but its y is never computed. With g = x^3 + 7, which is y^2, the point (x g, g^2) is P
+//! stretched by y (see [`super::ladder`]), and so u2 P is found but for y, of which its own y has one factor. The equation
+//! that u1 G + u2 P has the claimed x is linear in that factor: it is solved for y, and the claim is true where the solution
+//! is a root of g with the key's parity.
+//!
+//! In detail, with (x1, y1) = u1 G, (X, Y, z) the ladder's result, T = z times the table's stretch, D = T^2 g and r the
+//! claimed x: u2 P = (x2, y2) = (X / D, Y / (D T y)). Three points on a line (one of them negated) say that
+//!
+//! ```text
+//! (y1 - y2)^2 = (r + x1 + x2) (x1 - x2)^2                        where x1 and x2 are different
+//! N = 2 y1 Y T D y    with N = y1^2 D^3 + Y^2 - ((r + x1) D + X) (x1 D - X)^2
+//! ```
+//!
+//! the second being the first times D^3, with y2^2 D^3 = Y^2 and y2 D^3 = Y T D y. So y is N over W = 2 y1 Y T D.
+//!
+//! What a lane says is "proven" or nothing. A lane proves its claim when no sum met an exception, x1 D - X and W are not zero,
+//! N / W is a root of g, of the key's parity or the very y that was given, and where it counts the sum's y has the claimed
+//! parity. A root of g makes (x, N / W) a point of the curve, the key, and all that was computed with it exact; x1 D - X
+//! not zero makes the equation one of x: where it is zero, any r fits.
 
 use super::digits::Recoded;
-use super::field::{Fe, mul, mul_columns, square};
-use super::ladder::{self, Room};
-use super::point::{Point, WAYS};
-use super::power::{self, roots};
+use super::field::{Fe, dot_columns, mul, mul_columns, square};
+use super::ladder::{self, PAIRS, Room, Sums};
+use super::point::{Flat, Point, WAYS, Ways, each};
 use super::reference::{Field, GENERATOR, Scalar, invert_all, words_of};
 use super::vector::{LANES_MAX, Vector};
 use super::{Claim, Y};
-
-/// As many vectors as [`power`] takes are answered together: a bit for each of their questions.
-const _: () = assert!(LANES_MAX * power::WAYS <= 32);
+use std::any::Any;
+use std::cell::Cell;
 
 /// Whether `base G + key P` has this x, and this parity of y.
 #[derive(Clone, Copy, Debug)]
@@ -32,22 +46,30 @@ struct Question {
     sum_odd: Option<bool>,
 }
 
+thread_local! {
+    /// The room of the last call: most of a MiB, which would be asked from the system and given back each time.
+    static ROOM: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+}
+
 /// Which of the claims are proven, in order, in vectors like this one.
 pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
     let mut proven = vec![false; claims.len()];
     let mut questions = questions(claims);
-    // Those that want y's parity cost an inversion: keep them together.
+    // Those that want the sum's y cost more: keep them together.
     questions.sort_by_key(|question| question.sum_odd.is_some());
-    let mut room = Room::new();
-    for chunk in questions.chunks(V::LANES * power::WAYS) {
+    let kept = ROOM.take().and_then(|room| room.downcast::<Room<V>>().ok());
+    let mut room = kept.unwrap_or_else(|| Box::new(Room::new(like)));
+    for chunk in questions.chunks(V::LANES * WAYS * PAIRS) {
         let answers = like.run(
             #[inline(always)]
             || answers(like, chunk, &mut room),
         );
         for (at, question) in chunk.iter().enumerate() {
-            proven[question.claim] = answers >> at & 1 == 1;
+            let (vector, lane) = (at / V::LANES, at % V::LANES);
+            proven[question.claim] = answers[vector / WAYS][vector % WAYS] >> lane & 1 == 1;
         }
     }
+    ROOM.set(Some(room));
     proven
 }
 
@@ -148,78 +170,135 @@ fn tweaked(x: &[u8; 32], tweak: &[u8; 32], sum: &[u8; 32], odd: bool) -> Option<
     })
 }
 
-/// A bit for each question whose answer is yes.
+/// A bit for each question whose answer is yes, in the mask of its vector.
 #[inline(always)]
-fn answers<V: Vector>(like: V, questions: &[Question], room: &mut Room<V>) -> u32 {
-    let (keys, mut proven) = lift(like, questions);
-    let mut sums = [[Fe::small(like, 1); 3]; power::WAYS];
-    for (at, part) in questions.chunks(V::LANES * WAYS).enumerate() {
-        let first = at * WAYS;
-        let mut digits = [const { Recoded::ONES }; WAYS];
+fn answers<V: Vector>(like: V, questions: &[Question], room: &mut Room<V>) -> Vec<Ways<u8>> {
+    let parts: Vec<&[Question]> = questions.chunks(V::LANES * WAYS).collect();
+    let mut digits = vec![[const { Recoded::ONES }; WAYS]; parts.len()];
+    let mut keys = Vec::with_capacity(parts.len());
+    for (part, digits) in parts.iter().zip(&mut digits) {
         for (lane, question) in part.iter().enumerate() {
             digits[lane / V::LANES].set(lane % V::LANES, question.base, question.key);
         }
-        let points = ladder::sums(&[keys[first], keys[first + 1]], &digits, room);
+        keys.push(each!(i, stretched(like, part, i)));
+    }
+    let sums = ladder::sums(&keys, &digits, room);
+    solve(like, &parts, &sums, room)
+}
+
+/// The keys' points, stretched by their y: x g and g^2.
+#[inline(always)]
+fn stretched<V: Vector>(like: V, part: &[Question], way: usize) -> [Fe<V>; 2] {
+    let x = lanes(like, part, way, |question| question.x);
+    let g = right_side(&x);
+    [mul(&x, &g), square(&g)]
+}
+
+/// g, the square of the y of a point with this x.
+#[inline(always)]
+fn right_side<V: Vector>(x: &Fe<V>) -> Fe<V> {
+    mul_columns(&square(x), x).plus(&Fe::small(x.like(), 7)).carry()
+}
+
+/// The answers, from the sums: see above.
+#[inline(always)]
+fn solve<V: Vector>(like: V, parts: &[&[Question]], sums: &Sums<V>, room: &mut Room<V>) -> Vec<Ways<u8>> {
+    let inversions = room.inversions();
+    let mut proven: Vec<Ways<u8>> = sums.unknown.iter().map(|unknown| unknown.map(|unknown| !unknown)).collect();
+    inversions.begin(parts.len());
+    let mut equations: Vec<Ways<Equation<V>>> = Vec::with_capacity(parts.len());
+    for (at, part) in parts.iter().enumerate() {
+        let equation = each!(i, Equation::of(&sums.base[at][i], &sums.key[at][i], like, part, i));
+        inversions.put(&each!(i, mul(&equation[i].w, &equation[i].h)));
+        equations.push(equation);
+    }
+    if !inversions.invert() {
+        inversions.leave_out(|at, zeros| {
+            for way in 0..WAYS {
+                proven[at][way] &= !zeros[way];
+            }
+        });
+        assert!(inversions.invert(), "no product of numbers without zero is zero");
+    }
+    for (at, part) in parts.iter().enumerate().rev() {
+        let inverse = inversions.take();
+        let holds = each!(i, equations[at][i].holds(&sums.base[at][i], &sums.key[at][i], &inverse[i], part, i));
         for way in 0..WAYS {
-            let Point { x, y, z } = points[way];
-            sums[first + way] = [x, y, z];
+            proven[at][way] &= holds[way];
         }
     }
-    let mut equal = 0;
-    for (way, [x, _, z]) in sums.iter().enumerate() {
-        let want = mul(&lanes(like, questions, way, |question| question.sum_x), &square(z));
-        equal |= u32::from(!z.is_zero() & x.equals(&want)) << (way * V::LANES);
-    }
-    proven &= equal;
-    if questions.iter().any(|question| question.sum_odd.is_some()) {
-        proven &= parities(questions, &sums);
-    }
-    proven & mask(questions, |_| true)
+    proven
 }
 
-/// The keys' points, and the lanes where they are points, and those that were meant.
-#[inline(always)]
-fn lift<V: Vector>(like: V, questions: &[Question]) -> ([[Fe<V>; 2]; power::WAYS], u32) {
-    let mut squares = [Fe::small(like, 1); power::WAYS];
-    let mut keys = [[Fe::small(like, 1); 2]; power::WAYS];
-    for way in 0..power::WAYS {
-        let x = lanes(like, questions, way, |question| question.x);
-        squares[way] = mul_columns(&square(&x), &x).plus(&Fe::small(like, 7)).carry();
-        keys[way][0] = x;
-    }
-    let roots = roots(&squares);
-    let odd = mask(questions, |question| question.odd);
-    let given = mask(questions, |question| question.y.is_some());
-    let mut points = 0;
-    for way in 0..power::WAYS {
-        let shift = way * V::LANES;
-        let root = roots[way];
-        let is_point = square(&root).equals(&squares[way]);
-        let y = root.negative_where(root.is_odd() ^ (odd >> shift) as u8);
-        let wanted = lanes(like, questions, way, |question| question.y.unwrap_or(Field::ONE));
-        let is_meant = y.equals(&wanted) | !(given >> shift) as u8;
-        keys[way][1] = y;
-        points |= u32::from(is_point & is_meant) << shift;
-    }
-    (keys, points)
+/// What of the equation is wanted once more: numbers as above.
+#[derive(Clone, Copy)]
+struct Equation<V> {
+    /// y^2.
+    g: Fe<V>,
+    r: Fe<V>,
+    d: Fe<V>,
+    /// 2 y1 Y T.
+    v: Fe<V>,
+    /// W, v D.
+    w: Fe<V>,
+    /// x1 D - X.
+    h: Fe<V>,
+    n: Fe<V>,
 }
 
-/// The lanes where the parity of the sum's y is as wanted, or of no matter.
-#[inline(always)]
-fn parities<V: Vector>(questions: &[Question], sums: &[[Fe<V>; 3]; power::WAYS]) -> u32 {
-    let mut inverses = [sums[0][2]; power::WAYS];
-    for way in 1..power::WAYS {
-        inverses[way] = sums[way][2];
+impl<V: Vector> Equation<V> {
+    /// Bounds of what is carried, in units of 2^52: 24 for 2 y1 Y, -1 to 12 for h, 2 for r + x1, 13 for q, -12 to 21 for n;
+    /// where lower halves are signed, -8, -5, -4 and -18 are the lowest.
+    #[inline(always)]
+    fn of(base: &Flat<V>, key: &Point<V>, like: V, part: &[Question], way: usize) -> Equation<V> {
+        let g = right_side(&lanes(like, part, way, |question| question.x));
+        let r = lanes(like, part, way, |question| question.sum_x);
+        let (t, d) = (&key.z, mul(&square(&key.z), &g));
+        let v = mul(&mul_columns(&base.y, &key.y).twice().carry(), t);
+        let h = mul_columns(&base.x, &d).minus(&key.x).carry();
+        let q = mul_columns(&r.columns().plus(&base.x).carry(), &d).plus(&key.x).carry();
+        let ddd = mul(&square(&d), &d);
+        let squares = dot_columns(&square(&base.y), &ddd, &key.y, &key.y);
+        let n = squares.minus_columns(mul_columns(&q, &square(&h))).carry();
+        Equation { g, r, d, v, w: mul(&v, &d), h, n }
     }
-    let inverses = power::inverses(&inverses);
-    let mut odd = 0;
-    for way in 0..power::WAYS {
-        let inverse = &inverses[way];
-        let y = mul(&sums[way][1], &mul(&square(inverse), inverse));
-        odd |= u32::from(y.is_odd()) << (way * V::LANES);
+
+    /// The lanes where it holds, with `inverse` 1 / (W h).
+    #[inline(always)]
+    fn holds(&self, base: &Flat<V>, key: &Point<V>, inverse: &Fe<V>, part: &[Question], way: usize) -> u8 {
+        let of_part = |at: usize| part.get(way * V::LANES + at);
+        let mask = |is_so: fn(&Question) -> bool| {
+            (0..V::LANES).fold(0, |mask, at| mask | u8::from(of_part(at).is_some_and(is_so)) << at)
+        };
+        let y = mul(&mul(&self.n, &self.h), inverse);
+        let is_root = square(&y).equals(&self.g);
+        let is_key = !(y.is_odd() ^ mask(|question| question.odd));
+        let mut holds = is_root & is_key & mask(|_| true);
+        let given = mask(|question| question.y.is_some());
+        if given != 0 {
+            holds &= y.equals(&lanes(y.like(), part, way, |question| question.y.unwrap_or(Field::ONE))) | !given;
+        }
+        let wants = mask(|question| question.sum_odd.is_some());
+        if wants != 0 {
+            let is_odd = self.sum_y(base, key, inverse, &y).is_odd();
+            holds &= !(is_odd ^ mask(|question| question.sum_odd == Some(true))) | !wants;
+        }
+        holds
     }
-    let wanted = mask(questions, |question| question.sum_odd == Some(true));
-    !(odd ^ wanted) | mask(questions, |question| question.sum_odd.is_none())
+
+    /// The sum's y, where its x is r: on the line through both points, negated.
+    ///
+    /// 1 / (x1 - x2) is D / h, and y2 is Y T y / D^2.
+    /// Bounds of what is carried, in units of 2^52: -1 to 1 for y1 - y2 and x1 - r, -1 to 12 for y3, or -5.
+    #[inline(always)]
+    fn sum_y(&self, base: &Flat<V>, key: &Point<V>, inverse: &Fe<V>, y: &Fe<V>) -> Fe<V> {
+        let by_d = mul(&mul(inverse, &self.v), &self.h);
+        let y2 = mul(&mul(&mul(&key.y, &key.z), y), &square(&by_d));
+        let height = base.y.columns().minus(&y2).carry();
+        let slope = mul(&mul(&height, &self.d), &mul(inverse, &self.w));
+        let back = base.x.columns().minus(&self.r).carry();
+        mul_columns(&slope, &back).minus(&base.y).carry()
+    }
 }
 
 /// A number of each question of a vector; of lanes without a question, the generator's x.
@@ -230,9 +309,4 @@ fn lanes<V: Vector>(like: V, questions: &[Question], way: usize, number: impl Fn
         *to = number(question).words();
     }
     Fe::from_lanes(like, &numbers)
-}
-
-/// A bit for each question of which something is so.
-fn mask(questions: &[Question], is_so: impl Fn(&Question) -> bool) -> u32 {
-    questions.iter().enumerate().fold(0, |mask, (at, question)| mask | u32::from(is_so(question)) << at)
 }

@@ -5,7 +5,7 @@
 //! 1, 3, .. of a point; a digit is a place in the table and a sign.
 //!
 //! The generator's scalar u is any number below the order n, and 2 is invertible: v = (u - 1) / 2 + 2^255 modulo n, 256
-//! bits, in two halves with tables of their own (G and 2^128 G).
+//! bits, in windows with tables of their own (G, 2^8 G and so on): nothing is doubled.
 //!
 //! The key's scalar is cut in two short ones first (GLV): for the curve's lambda, lambda (x, y) = (beta x, y).
 //! (u - 1 - lambda) / 2 = r1 + lambda r2 with |r1|, |r2| < 2^128, and u = (2 r1 + 1) + lambda (2 r2 + 1): odd numbers
@@ -21,11 +21,12 @@ use super::vector::LANES_MAX;
 pub(super) const KEY_BITS: usize = 5;
 /// Windows of each of them: 130 bits hold 129 and a sign.
 pub(super) const KEY_WINDOWS: usize = 129usize.div_ceil(KEY_BITS);
-/// Bits of a window of the generator's scalar. Measured, with 10 to 14 bits: 4.23, 4.17, 4.18, 4.03 and 3.98 us a signature.
-/// With 12 the tables have 256 KiB and leave room for the rest of a program in a cache of 1 MiB.
-pub(super) const BASE_BITS: usize = 12;
-/// Windows of each half of it.
-pub(super) const BASE_WINDOWS: usize = 128usize.div_ceil(BASE_BITS);
+/// Bits of a window of the generator's scalar: with 8 bits the tables have 256 KiB and leave room for the rest of a program
+/// in a cache of 1 MiB.
+pub(super) const BASE_BITS: usize = 8;
+/// Its windows.
+pub(super) const BASE_WINDOWS: usize = 256 / BASE_BITS;
+const _: () = assert!(BASE_BITS == 8, "a window is a byte");
 
 const KEY_SCALAR_BITS: usize = KEY_BITS * KEY_WINDOWS;
 const _: () = assert!(KEY_SCALAR_BITS >= 130, "129 bits, of which one is the sign, and the sum's last carry");
@@ -63,11 +64,11 @@ impl Digits {
     }
 }
 
-/// The digits of both scalars of a vector's lanes, the lowest window first; of each the two halves.
+/// The digits of both scalars of a vector's lanes, the lowest window first; of the key's the two halves.
 #[derive(Clone, Debug)]
 pub(super) struct Recoded {
-    /// For G and 2^128 G.
-    pub(super) base: [[Digits; BASE_WINDOWS]; 2],
+    /// For G, 2^8 G and so on.
+    pub(super) base: [Digits; BASE_WINDOWS],
     /// For the key's point and lambda times it.
     pub(super) key: [[Digits; KEY_WINDOWS]; 2],
 }
@@ -75,17 +76,13 @@ pub(super) struct Recoded {
 impl Recoded {
     /// Every digit one, for lanes with nothing to do.
     pub(super) const ONES: Recoded =
-        Recoded { base: [[Digits::ONES; BASE_WINDOWS]; 2], key: [[Digits::ONES; KEY_WINDOWS]; 2] };
+        Recoded { base: [Digits::ONES; BASE_WINDOWS], key: [[Digits::ONES; KEY_WINDOWS]; 2] };
 
     /// Sets a lane to `base` times the generator plus `key` times the key's point.
     pub(super) fn set(&mut self, lane: usize, base: Scalar, key: Scalar) {
         let bits = base_bits(base);
-        for (half, bits) in bits.as_chunks::<2>().0.iter().enumerate() {
-            let wide = [bits[0], bits[1], 0];
-            for (window, digits) in self.base[half].iter_mut().enumerate() {
-                let count = window_bits(window, BASE_BITS, 128);
-                digits.set(lane, window_of(&wide, window * BASE_BITS, count), count);
-            }
+        for (window, digits) in self.base.iter_mut().enumerate() {
+            digits.set(lane, bits[window / 8] >> (window % 8 * 8) & 0xff, BASE_BITS);
         }
         for (half, bits) in key_bits(key).iter().enumerate() {
             for (window, digits) in self.key[half].iter_mut().enumerate() {
@@ -93,11 +90,6 @@ impl Recoded {
             }
         }
     }
-}
-
-/// Bits of a window of `bits` bits, where all windows together have `total`.
-fn window_bits(window: usize, bits: usize, total: usize) -> usize {
-    bits.min(total - window * bits)
 }
 
 /// The `count` bits from bit `first` on.

@@ -123,37 +123,73 @@ impl<V: Vector> Halves<V> {
     }
 }
 
-/// Brings the upper columns down.
+/// Brings the upper columns down; what is then above limb 4, of weight 2^260, comes beside.
 ///
 /// A column of one product sums at most five lower halves (below 2^52, in magnitude 2^51 where they are signed) and four
 /// upper ones (below 2^52), of two products twice that: eighteen numbers below 2^52. Limb 4 of each factor is below 2^50,
 /// so column 9 is below 2 * 2^48 and takes a carry of less than 2^6: after carrying, columns 5 to 9 are below 2^52. They
 /// are not negative either: they and the upper halves of column 4 sum numbers of which none is.
-/// The result's columns are below (18 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52; where lower halves
-/// are signed, above -12 * 2^51, of a single product -7 * 2^51 > -4 * 2^52.
+/// The columns are below (18 + 2) * 2^52 then, and what is above limb 4 below 2^(52 + 37 - 52).
 #[inline(always)]
-fn fold<V: Vector>(mut t: Wide<V>) -> Columns<V> {
+fn bring_down<V: Vector>(mut t: Wide<V>) -> ([V; 5], V) {
     let zero = t[0].splat(0);
-    let (limb, c16) = (zero.splat(LIMB), zero.splat(C << 4).factor());
+    let c16 = zero.splat(C << 4).factor();
     for i in 5..9 {
         debug_assert!(within(t[i], 0, 1 << 58), "what is shifted is not negative");
         t[i + 1] = t[i + 1].plus(t[i].down::<52>());
-        t[i] = t[i].and(limb);
     }
     let [mut t0, mut t1, mut t2, mut t3, mut t4, t5, t6, t7, t8, t9] = t;
-    for factor in [t5, t6, t7, t8, t9] {
-        debug_assert!(within(factor, 0, LIMB.cast_signed()));
-    }
-    V::add_product(&mut t0, &mut t1, t5.factor(), c16);
-    V::add_product(&mut t1, &mut t2, t6.factor(), c16);
-    V::add_product(&mut t2, &mut t3, t7.factor(), c16);
-    V::add_product(&mut t3, &mut t4, t8.factor(), c16);
-    // What is above limb 4 now: at most 2^(52 + 37 - 52), once more 2^260 each.
+    debug_assert!(within(t9, 0, LIMB.cast_signed()), "nothing is left above column 9");
+    V::add_product(&mut t0, &mut t1, t5.lowest_factor(), c16);
+    V::add_product(&mut t1, &mut t2, t6.lowest_factor(), c16);
+    V::add_product(&mut t2, &mut t3, t7.lowest_factor(), c16);
+    V::add_product(&mut t3, &mut t4, t8.lowest_factor(), c16);
     let mut above = zero.splat(0u64.wrapping_sub(V::HIGH));
     V::add_product(&mut t4, &mut above, t9.factor(), c16);
     debug_assert!(within(above, 0, 1 << 37));
+    ([t0, t1, t2, t3, t4], above)
+}
+
+/// Folds a product, which is not carried then.
+///
+/// The result's columns are below (18 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52; where lower halves
+/// are signed, above -12 * 2^51, of a single product -7 * 2^51 > -4 * 2^52.
+#[inline(always)]
+fn fold<V: Vector>(t: Wide<V>) -> Columns<V> {
+    let ([mut t0, mut t1, t2, t3, t4], above) = bring_down(t);
+    let c16 = t0.splat(C << 4).factor();
     V::add_product(&mut t0, &mut t1, above.factor(), c16);
     Columns([t0, t1, t2, t3, t4])
+}
+
+/// Folds a product of one pair and carries it: as [`fold`] and [`Columns::carry`], in fewer steps where no column can be
+/// negative.
+///
+/// Columns are below 11 * 2^52 before the last step. What limb 4 has above 2^256 is below 2^8 and has the weight of C, what
+/// is above limb 4 sixteen times that: together below 2^42, whose halves times C are below 2^52 and 2^23. So columns are
+/// below 12 * 2^52, carries at most 12, and limb 4 ends below 2^48 + 12.
+#[inline(always)]
+fn fold_carried<V: Vector>(t: Wide<V>) -> Fe<V> {
+    if V::SIGNED {
+        return fold(t).carry();
+    }
+    let ([mut t0, mut t1, t2, t3, t4], above) = bring_down(t);
+    debug_assert!(within(t4, 0, 11 << 52));
+    let above = above.up::<4>().plus(t4.down::<48>());
+    debug_assert!(within(above, 0, 1 << 42));
+    let c = t0.splat(C).factor();
+    V::add_product(&mut t0, &mut t1, above.factor(), c);
+    let folded = Fe(carry_up([t0, t1, t2, t3, t4.and(t4.splat(TOP))]));
+    debug_assert!(folded.is_valid());
+    folded
+}
+
+/// The product, not folded.
+#[inline(always)]
+fn mul_wide<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Wide<V> {
+    let mut halves = Halves::begin(a.0[0], const { begin::<V>(1) });
+    halves.add_elements(a, b);
+    halves.sum()
 }
 
 /// The product, not carried.
@@ -161,11 +197,7 @@ fn fold<V: Vector>(mut t: Wide<V>) -> Columns<V> {
 pub(super) fn mul_columns<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Columns<V> {
     a.like().call(
         #[inline(always)]
-        || {
-            let mut halves = Halves::begin(a.0[0], const { begin::<V>(1) });
-            halves.add_elements(a, b);
-            fold(halves.sum())
-        },
+        || fold(mul_wide(a, b)),
     )
 }
 
@@ -183,31 +215,35 @@ pub(super) fn dot_columns<V: Vector>(a: &Fe<V>, b: &Fe<V>, c: &Fe<V>, d: &Fe<V>)
     )
 }
 
-/// The square, not carried: the products of different limbs are made once and doubled.
+/// The square, not folded: the products of different limbs are made once and doubled, when their halves were summed.
+#[inline(always)]
+fn square_wide<V: Vector>(a: &Fe<V>) -> Wide<V> {
+    debug_assert!(a.is_valid());
+    let f = a.factors();
+    let mut halves = Halves::begin(a.0[0], const { begin_square::<V>() });
+    for i in 0..5 {
+        for j in i + 1..5 {
+            halves.add(i + j, f[i], f[j]);
+        }
+    }
+    let mut t = halves.sum();
+    for i in 1..9 {
+        t[i] = t[i].plus(t[i]);
+    }
+    for i in 0..5 {
+        let (mut low, mut high) = (t[2 * i], t[2 * i + 1]);
+        V::add_product(&mut low, &mut high, f[i], f[i]);
+        (t[2 * i], t[2 * i + 1]) = (low, high);
+    }
+    t
+}
+
+/// The square, not carried.
 #[inline(always)]
 pub(super) fn square_columns<V: Vector>(a: &Fe<V>) -> Columns<V> {
     a.like().call(
         #[inline(always)]
-        || {
-            debug_assert!(a.is_valid());
-            let f = a.factors();
-            let mut halves = Halves::begin(a.0[0], const { begin_square::<V>() });
-            for i in 0..5 {
-                for j in i + 1..5 {
-                    halves.add(i + j, f[i], f[j]);
-                }
-            }
-            for i in 1..9 {
-                halves.low[i] = halves.low[i].plus(halves.low[i]);
-                if V::APART {
-                    halves.high[i] = halves.high[i].plus(halves.high[i]);
-                }
-            }
-            for i in 0..5 {
-                halves.add(2 * i, f[i], f[i]);
-            }
-            fold(halves.sum())
-        },
+        || fold(square_wide(a)),
     )
 }
 
@@ -226,13 +262,19 @@ const fn begin_square<V: Vector>() -> [u64; 10] {
 /// The product.
 #[inline(always)]
 pub(super) fn mul<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Fe<V> {
-    mul_columns(a, b).carry()
+    a.like().call(
+        #[inline(always)]
+        || fold_carried(mul_wide(a, b)),
+    )
 }
 
 /// The square.
 #[inline(always)]
 pub(super) fn square<V: Vector>(a: &Fe<V>) -> Fe<V> {
-    square_columns(a).carry()
+    a.like().call(
+        #[inline(always)]
+        || fold_carried(square_wide(a)),
+    )
 }
 
 impl<V: Vector> Columns<V> {
@@ -261,7 +303,9 @@ impl<V: Vector> Columns<V> {
         let (bias, back) = (V::CARRY_BIAS, V::CARRY_BIAS >> 52);
         let top = t[4].plus(like.splat(PRIMES_ADDED << 48));
         let above = top.down::<48>();
-        t[4] = top.and(like.splat(TOP)).plus(like.splat(TOP + 1 - back));
+        t[4] = top.and(like.splat(TOP));
+        // Bit 48 is not set: where nothing is taken back both steps are one instruction on some processors.
+        t[4] = if bias == 0 { t[4].or(like.splat(TOP + 1)) } else { t[4].plus(like.splat(TOP + 1 - back)) };
         t[0] = t[0].plus(like.splat(bias.wrapping_sub((PRIMES_ADDED + 1) * C)));
         t[0] = t[0].plus_c_times(above);
         for i in 0..4 {

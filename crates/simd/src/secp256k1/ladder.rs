@@ -1,16 +1,34 @@
-//! `u1 G + u2 P` in lanes: one ladder of doublings, digits of all scalars added as they come by.
+//! `u1 G` and `u2 P` in lanes, apart: sums of a table's points, and one ladder of doublings for the key alone.
 //!
-//! The table of a key's odd multiples has points with z = 1, without an inversion: they lie on another curve, which is
-//! ours stretched. For any z, (x, y) -> (x z^2, y z^3) leads from ours to y^2 = x^3 + 7 z^6; the formulas for sums and
-//! doublings do not contain the 7. A point (X, Y, Z) there is (X, Y, Z z) here, in Jacobian coordinates. So all multiples
-//! are brought to the same z, and z is given to the result in the end.
-//! The generator's points are of our curve: there [`add`] takes `Z z` for its scale.
+//! All points but those on the ladder have z = 1, and are added by one inversion for all: [`super::inversions`]. Some pairs of
+//! vectors ([`PAIRS`]) go through it together, so that an inversion serves many.
+//!
+//! - `u1 G` has a table for each window of u1: its windows are added as a tree.
+//! - `u2 P` has a table of the key's odd multiples, a point for each window (a multiple of P plus one of lambda P), and the
+//!   ladder adds one point a window.
+//!
+//! The table has points with z = 1 without an inversion: they lie on another curve, which is the key's stretched. For any z,
+//! (x, y) -> (x z^2, y z^3) leads from y^2 = x^3 + b to y^2 = x^3 + b z^6; the formulas for sums and doublings do not contain
+//! b. A point (X, Y, Z) there is (X, Y, Z z) here, in Jacobian coordinates. So all multiples are brought to the same z, and
+//! z is given to the result in the end. For the same reason the key's own curve need not be ours: [`super::batch`] stretches
+//! it first.
+//!
+//! What the sums leave out (equal and opposite points) is told of each lane: `unknown`, or z = 0.
 
-use super::digits::{BASE_BITS, BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
+use super::digits::{BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
 use super::field::{Fe, mul, square};
-use super::point::{Flat, Point, WAYS, Ways, add, double, each};
+use super::inversions::{Inversions, difference, sum};
+use super::point::{Flat, Point, WAYS, Ways, add, add_beside, double, each};
 use super::tables::{BASES, look_up};
 use super::vector::{LANES_MAX, Vector};
+
+/// Pairs of vectors that share inversions, at most. Their tables and the points of a [`PART`] have some 500 KiB in lanes of
+/// AVX-512.
+pub(super) const PAIRS: usize = 8;
+/// Windows of the key's scalar whose points are made at a time.
+const PART: usize = 13;
+const PARTS: usize = KEY_WINDOWS / PART;
+const _: () = assert!(KEY_WINDOWS == PARTS * PART && BASE_WINDOWS.is_power_of_two());
 
 /// Odd multiples in a key's table.
 const MULTIPLES: usize = 1 << (KEY_BITS - 1);
@@ -31,50 +49,76 @@ struct Line([u64; 8]);
 /// place is compared and blended, a signature takes 5 % longer.
 type KeyTable = [[[Line; 2]; MULTIPLES]; LANES_MAX];
 
-/// Memory for the keys' tables, and for making them.
+/// A point in each lane of two vectors: x and y.
+type Coordinates<V> = Ways<[Fe<V>; 2]>;
+
+/// Sums of some pairs of vectors.
+pub(super) struct Sums<V> {
+    /// The multiples of the generator.
+    pub(super) base: Vec<Ways<Flat<V>>>,
+    /// The multiples of the keys, on the keys' curves.
+    pub(super) key: Vec<Ways<Point<V>>>,
+    /// The lanes of which nothing is known.
+    pub(super) unknown: Vec<Ways<u8>>,
+}
+
+/// Memory for the keys' tables, and for all that is made on the way.
 pub(super) struct Room<V> {
-    tables: Box<Ways<KeyTable>>,
-    points: Vec<Ways<Point<V>>>,
+    tables: Vec<Ways<KeyTable>>,
+    points: Vec<Coordinates<V>>,
     /// From each point's z to the next one's.
     ratios: Vec<Ways<Fe<V>>>,
+    inversions: Inversions<V>,
+    sums: Vec<Ways<Flat<V>>>,
+    next: Vec<Ways<Flat<V>>>,
 }
 
 impl<V: Vector> Room<V> {
-    pub(super) fn new() -> Room<V> {
-        let tables = Box::new([[[[Line([0; 8]); 2]; MULTIPLES]; LANES_MAX]; WAYS]);
-        Room { tables, points: Vec::with_capacity(MULTIPLES), ratios: Vec::with_capacity(MULTIPLES) }
+    pub(super) fn new(like: V) -> Room<V> {
+        Room {
+            tables: Vec::new(),
+            points: Vec::with_capacity(MULTIPLES),
+            ratios: Vec::with_capacity(MULTIPLES),
+            inversions: Inversions::new(like),
+            sums: Vec::new(),
+            next: Vec::new(),
+        }
     }
 
-    /// Makes the tables, and returns how far each way's curve is stretched.
+    /// Numbers to invert.
+    pub(super) fn inversions(&mut self) -> &mut Inversions<V> {
+        &mut self.inversions
+    }
+
+    /// Makes the tables of pair `at`, and returns how far each way's curve is stretched.
     #[inline(always)]
-    fn fill(&mut self, keys: &Ways<[Fe<V>; 2]>) -> Ways<Fe<V>> {
+    fn fill(&mut self, at: usize, keys: &Coordinates<V>) -> Ways<Fe<V>> {
         let one = Fe::small(keys[0][0].like(), 1);
         let mut twice = each!(i, Point { x: keys[i][0], y: keys[i][1], z: one });
         double(&mut twice);
         // On the curve that is stretched by twice.z, 2 P has z = 1.
-        let step = each!(i, Flat { x: twice[i].x, y: twice[i].y, negative: 0 });
+        let mut step = each!(i, [twice[i].x, twice[i].y]);
         let zz = each!(i, square(&twice[i].z));
         let zzz = each!(i, mul(&zz[i], &twice[i].z));
-        let mut point = each!(i, Point { x: mul(&keys[i][0], &zz[i]), y: mul(&keys[i][1], &zzz[i]), z: one });
+        let mut point = each!(i, [mul(&keys[i][0], &zz[i]), mul(&keys[i][1], &zzz[i])]);
         self.points.clear();
         self.ratios.clear();
         self.points.push(point);
         for _ in 1..MULTIPLES {
-            let z = each!(i, point[i].z);
-            self.ratios.push(add(&mut point, &z, &step));
+            self.ratios.push(add_beside(&mut point, &mut step));
             self.points.push(point);
         }
-        self.stretch(one);
-        each!(i, mul(&point[i].z, &twice[i].z))
+        let stretch = self.stretch(at, one);
+        each!(i, mul(&stretch[i], &twice[i].z))
     }
 
-    /// Brings all multiples to the z of the last, and writes the tables.
+    /// Brings all multiples to the z of the last, writes the tables, and returns the factor from the first z to that.
     #[inline(always)]
-    fn stretch(&mut self, one: Fe<V>) {
+    fn stretch(&mut self, pair: usize, one: Fe<V>) -> Ways<Fe<V>> {
         let beta = Fe::splat(one.like(), BETA);
         let mut factor = [one; WAYS];
         for (at, points) in self.points.iter().enumerate().rev() {
-            let [mut x, mut y] = [each!(i, points[i].x), each!(i, points[i].y)];
+            let [mut x, mut y] = [each!(i, points[i][0]), each!(i, points[i][1])];
             if let Some(ratios) = self.ratios.get(at) {
                 factor = each!(i, mul(&factor[i], &ratios[i]));
                 let squared = each!(i, square(&factor[i]));
@@ -83,10 +127,144 @@ impl<V: Vector> Room<V> {
                 y = each!(i, mul(&y[i], &cubed[i]));
             }
             let x_lambda = each!(i, mul(&x[i], &beta));
-            for (way, table) in self.tables.iter_mut().enumerate() {
+            for (way, table) in self.tables[pair].iter_mut().enumerate() {
                 write(table, at, x[way], x_lambda[way], y[way]);
             }
         }
+        factor
+    }
+
+    /// The generator's multiples.
+    #[inline(always)]
+    fn base_sums(&mut self, like: V, digits: &[Ways<Recoded>], unknown: &mut [Ways<u8>]) -> Vec<Ways<Flat<V>>> {
+        let mut windows = BASE_WINDOWS / 2;
+        add_all(
+            &mut self.inversions,
+            windows,
+            #[inline(always)]
+            |at| [of_tables(like, digits, 2 * at), of_tables(like, digits, 2 * at + 1)],
+            &mut self.sums,
+            unknown,
+        );
+        while windows > 1 {
+            windows /= 2;
+            let sums = &self.sums;
+            add_all(
+                &mut self.inversions,
+                windows,
+                #[inline(always)]
+                |at| [sums[2 * at], sums[2 * at + 1]],
+                &mut self.next,
+                unknown,
+            );
+            std::mem::swap(&mut self.sums, &mut self.next);
+        }
+        self.sums[..digits.len()].to_vec()
+    }
+
+    /// The keys' multiples.
+    #[inline(always)]
+    fn key_sums(
+        &mut self,
+        keys: &[Coordinates<V>],
+        digits: &[Ways<Recoded>],
+        unknown: &mut [Ways<u8>],
+    ) -> Vec<Ways<Point<V>>> {
+        let (like, one) = (keys[0][0][0].like(), Fe::small(keys[0][0][0].like(), 1));
+        while self.tables.len() < keys.len() {
+            self.tables.push([[[[Line([0; 8]); 2]; MULTIPLES]; LANES_MAX]; WAYS]);
+        }
+        let mut stretches = [[one; WAYS]; PAIRS];
+        for (at, key) in keys.iter().enumerate() {
+            stretches[at] = self.fill(at, key);
+        }
+        let mut sums = vec![[Point { x: one, y: one, z: one }; WAYS]; keys.len()];
+        let tables = &self.tables;
+        for part in (0..PARTS).rev() {
+            add_all(
+                &mut self.inversions,
+                PART,
+                #[inline(always)]
+                |at| {
+                    let (pair, window) = (at / PART, part * PART + at % PART);
+                    let (tables, digits) = (&tables[pair], &digits[pair]);
+                    [
+                        each!(i, multiples(like, &tables[i], &digits[i].key[0][window], false)),
+                        each!(i, multiples(like, &tables[i], &digits[i].key[1][window], true)),
+                    ]
+                },
+                &mut self.sums,
+                unknown,
+            );
+            for (sum, windows) in sums.iter_mut().zip(self.sums.chunks(PART)) {
+                climb(sum, windows, part == PARTS - 1);
+            }
+        }
+        for (sum, stretch) in sums.iter_mut().zip(&stretches) {
+            for way in 0..WAYS {
+                sum[way].z = mul(&sum[way].z, &stretch[way]);
+            }
+        }
+        sums
+    }
+}
+
+/// The points that the generator's windows name: number `at` of all pairs of vectors together.
+#[inline(always)]
+fn of_tables<V: Vector>(like: V, digits: &[Ways<Recoded>], at: usize) -> Ways<Flat<V>> {
+    let (digits, window) = (&digits[at / BASE_WINDOWS], at % BASE_WINDOWS);
+    let table = &BASES[window];
+    each!(i, look_up(like, table, &digits[i].base[window]))
+}
+
+/// Goes on with the ladder by some windows; with `start` from the last of them on.
+#[inline(always)]
+fn climb<V: Vector>(sum: &mut Ways<Point<V>>, windows: &[Ways<Flat<V>>], start: bool) {
+    for (at, window) in windows.iter().enumerate().rev() {
+        if start && at + 1 == windows.len() {
+            *sum = each!(i, Point { x: window[i].x, y: window[i].y, z: sum[i].z });
+            continue;
+        }
+        for _ in 0..KEY_BITS {
+            double(sum);
+        }
+        let z = each!(i, sum[i].z);
+        add(sum, &z, window);
+    }
+}
+
+/// The sums of pairs of points with z = 1, by one inversion: `each` for each pair of vectors. In `unknown` the lanes are
+/// noted that have equal or opposite points.
+#[inline(always)]
+fn add_all<V: Vector>(
+    inversions: &mut Inversions<V>,
+    each: usize,
+    pair: impl Fn(usize) -> [Ways<Flat<V>>; 2],
+    sums: &mut Vec<Ways<Flat<V>>>,
+    unknown: &mut [Ways<u8>],
+) {
+    let count = each * unknown.len();
+    inversions.begin(count);
+    for at in 0..count {
+        let [a, b] = pair(at);
+        inversions.put(&each!(i, difference(&a[i], &b[i])));
+    }
+    if !inversions.invert() {
+        inversions.leave_out(|at, zeros| {
+            for way in 0..WAYS {
+                unknown[at / each][way] |= zeros[way];
+            }
+        });
+        assert!(inversions.invert(), "no product of numbers without zero is zero");
+    }
+    if sums.len() < count {
+        let [a, _] = pair(0);
+        sums.resize(count, a);
+    }
+    for at in (0..count).rev() {
+        let inverse = inversions.take();
+        let [a, b] = pair(at);
+        sums[at] = each!(i, sum(&a[i], &b[i], &inverse[i]));
     }
 }
 
@@ -119,39 +297,14 @@ fn multiples<V: Vector>(like: V, table: &KeyTable, digits: &Digits, lambda: bool
     Flat { x: Fe::from_vectors(x), y: Fe::from_vectors([y0, y1, y2, y3, y4]), negative: digits.negative }
 }
 
-/// The sums of the lanes' multiples of the generator and of their keys (x and y).
+/// The multiples of the generator, and of the keys (x and y), of at most [`PAIRS`] pairs of vectors.
 ///
-/// Where z is zero nothing is known (see [`super::point`]); so it is, too, where the key is no point of the curve and yet
-/// z is not zero: whoever calls has to look.
+/// Where a lane is unknown or z is zero nothing is known (see [`super::point`]). So it is, too, where the key is no point of
+/// a curve of prime order: whoever calls has to look.
 #[inline(always)]
-pub(super) fn sums<V: Vector>(keys: &Ways<[Fe<V>; 2]>, digits: &Ways<Recoded>, room: &mut Room<V>) -> Ways<Point<V>> {
-    let like = keys[0][0].like();
-    let bases = &*BASES;
-    let stretch = room.fill(keys);
-    let tables = &room.tables;
-    let last = KEY_WINDOWS - 1;
-    let first = each!(i, multiples(like, &tables[i], &digits[i].key[0][last], false));
-    let mut sum =
-        each!(i, Point { x: first[i].x, y: first[i].y.negative_where(first[i].negative), z: Fe::small(like, 1) });
-    for bit in (0..=last * KEY_BITS).rev() {
-        if bit != last * KEY_BITS {
-            double(&mut sum);
-        }
-        if bit % KEY_BITS == 0 {
-            let window = bit / KEY_BITS;
-            for half in usize::from(window == last)..2 {
-                let multiple = each!(i, multiples(like, &tables[i], &digits[i].key[half][window], half == 1));
-                let z = each!(i, sum[i].z);
-                add(&mut sum, &z, &multiple);
-            }
-        }
-        if bit % BASE_BITS == 0 && bit / BASE_BITS < BASE_WINDOWS {
-            for (half, base) in bases.iter().enumerate() {
-                let multiple = each!(i, look_up(like, base, &digits[i].base[half][bit / BASE_BITS]));
-                let scale = each!(i, mul(&sum[i].z, &stretch[i]));
-                add(&mut sum, &scale, &multiple);
-            }
-        }
-    }
-    each!(i, Point { z: mul(&sum[i].z, &stretch[i]), ..sum[i] })
+pub(super) fn sums<V: Vector>(keys: &[Coordinates<V>], digits: &[Ways<Recoded>], room: &mut Room<V>) -> Sums<V> {
+    let mut unknown = vec![[0; WAYS]; keys.len()];
+    let base = room.base_sums(keys[0][0][0].like(), digits, &mut unknown);
+    let key = room.key_sums(keys, digits, &mut unknown);
+    Sums { base, key, unknown }
 }

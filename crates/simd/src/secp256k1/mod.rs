@@ -4,14 +4,16 @@
 //! the lanes met a case that their formulas leave out, or it has a form that they do not take. Whoever wants to know asks
 //! a complete implementation. So nothing here can refuse what is good, and all care goes to one direction.
 //!
-//! Every claim comes down to one question: are x, and where that counts y's parity, of `u1 G + u2 P` as claimed? Two
-//! vectors of them take one way through the ladder, lane beside lane, doing the same steps:
+//! Every claim comes down to one question: are x, and where that counts y's parity, of `u1 G + u2 P` as claimed? Vectors of
+//! them take one way through the ladder, lane beside lane, doing the same steps:
 //!
-//! - `reference`: numbers modulo the prime and the order, one at a time, and the reference implementation of it all.
+//! - `reference`: numbers modulo the prime and the order, one at a time, and the reference implementation of it all;
+//!   `divsteps`: their inverses.
 //! - `vector`: what all below asks of a processor; `avx512`, `avx2`, `neon` and `portable` give it.
 //! - `crate::doubles`: products of 52 bits where the processor has none.
-//! - `field`, `power`: the field in lanes. `point`: doubling and adding. `digits`: scalars, cut into odd digits.
-//! - `tables`: the generator's multiples. `ladder`: the sum. `batch`: from claims to questions and back.
+//! - `field`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by one inversion, and
+//!   sums of points with z = 1. `digits`: scalars, cut into odd digits.
+//! - `tables`: the generator's multiples. `ladder`: both multiples. `batch`: from claims to questions and back.
 //!
 //! Schnorr signatures and tweaks can be proven by one sum for all of them instead ([`Lanes::prove_together`]):
 //!
@@ -27,7 +29,9 @@ mod avx512;
 mod batch;
 mod buckets;
 mod digits;
+mod divsteps;
 mod field;
+mod inversions;
 mod ladder;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -61,7 +65,7 @@ pub enum Y {
 /// Something about points of the curve that may be true. All numbers have 32 bytes, big endian, and any value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// An ECDSA signature holds. Never proven: those with `s` above half the order.
+    /// An ECDSA signature holds. Never proven: those with `s` above half the order, nor those with a message of zero.
     /// Source: SEC 1, 4.1.4.
     Ecdsa {
         /// The key's x.

@@ -1,19 +1,19 @@
 //! Sums of pairs of points in lanes, with z = 1 before and after: a whole list of pairs shares one inversion.
 //!
-//! The slope of the line through two points wants 1 / (x2 - x1). The differences of all pairs are multiplied up, the
-//! product is inverted, and on the way back each step gives one inverse (Montgomery's trick): a sum takes five products
-//! and a square, of which an addition of [`super::point`] takes eight and three.
+//! How one inversion does for all: [`super::inversions`]. A sum takes five products and a square, of which an addition of
+//! [`super::point`] takes eight and three.
 //!
-//! The formulas leave out pairs of equal and of opposite points, whose difference is zero. So is the product then, and
-//! nothing is said of any pair: [`Pairs::settle`] returns false.
+//! The formulas leave out pairs of equal and of opposite points. Where a list has one, nothing is said of any pair:
+//! [`Pairs::settle`] returns false.
 //!
 //! Absent on purpose: which points are to be added, and why.
 
 #![expect(clippy::needless_range_loop, reason = "as in the field: loops over numbers are unrolled")]
 
-use super::field::{Fe, mul, mul_columns, square_columns};
-use super::point::{WAYS, Ways, each};
-use super::reference::{Affine, Field, invert_all};
+use super::field::Fe;
+use super::inversions::{Inversions, difference, sum};
+use super::point::{Flat, WAYS, each};
+use super::reference::{Affine, Field};
 use super::tables::{BASES, Entry};
 use super::vector::{LANES_MAX, Vector};
 
@@ -58,22 +58,13 @@ impl Bucket {
     }
 }
 
-/// What the way back wants of a vector of pairs.
-#[derive(Clone, Copy)]
-struct Step<V> {
-    /// The differences x2 - x1.
-    difference: Fe<V>,
-    /// The product of those before.
-    before: Fe<V>,
-}
-
 /// A list of points, and of pairs of them whose sums it is to have. Coordinates are below 2^256.
 pub(super) struct Pairs<V> {
     like: V,
     /// The first two stand in where pairs do not fill a vector: they are not equal nor opposite.
     points: Vec<Entry>,
     pairs: Vec<[Term; 2]>,
-    steps: Vec<Ways<Step<V>>>,
+    inversions: Inversions<V>,
 }
 
 /// The pair of the first two points.
@@ -83,8 +74,8 @@ impl<V: Vector> Pairs<V> {
     /// An empty list, with room for some points.
     pub(super) fn new(like: V, points: usize) -> Pairs<V> {
         let mut list = Vec::with_capacity(points + 2 + 2 * LANES_MAX);
-        list.extend(BASES.each_ref().map(|base| base[0]));
-        Pairs { like, points: list, pairs: Vec::new(), steps: Vec::new() }
+        list.extend(BASES[..2].iter().map(|base| base[0]));
+        Pairs { like, points: list, pairs: Vec::new(), inversions: Inversions::new(like) }
     }
 
     /// Appends a point of the curve, with coordinates below 2^256.
@@ -166,36 +157,22 @@ impl<V: Vector> Pairs<V> {
     /// Appends the sums, with one inversion.
     #[inline(always)]
     fn add(&mut self, pairs: &[[Term; 2]]) -> bool {
-        let one = Fe::small(self.like, 1);
-        let mut product = [one; WAYS];
-        let count = pairs.len().div_ceil(V::LANES * WAYS);
-        if self.steps.len() < count {
-            self.steps.resize(count, [Step { difference: one, before: one }; WAYS]);
+        self.inversions.begin(pairs.len().div_ceil(V::LANES * WAYS));
+        for pairs in pairs.chunks(V::LANES * WAYS) {
+            let differences = each!(i, difference(&self.coordinates(pairs, i, 0), &self.coordinates(pairs, i, 1)));
+            self.inversions.put(&differences);
         }
-        for (at, pairs) in pairs.chunks(V::LANES * WAYS).enumerate() {
-            let difference = each!(i, {
-                let (first, second) = (self.coordinates(pairs, i, 0), self.coordinates(pairs, i, 1));
-                second.x.columns().minus(&first.x).carry()
-            });
-            // Not pushed: a step has 1,280 bytes, which would be copied once more.
-            let step = &mut self.steps[at];
-            for way in 0..WAYS {
-                step[way].difference = difference[way];
-                step[way].before = product[way];
-            }
-            product = each!(i, mul(&product[i], &difference[i]));
+        if !self.inversions.invert() {
+            return false;
         }
-        let Some(mut inverse) = inverses(&product) else { return false };
         let first = self.points.len();
         // Whole vectors are written, and what is too much is cut off.
         self.points.resize(first + pairs.len() + WAYS * LANES_MAX, Entry([0; 8]));
-        for (at, (pairs, step)) in pairs.chunks(V::LANES * WAYS).zip(&self.steps).enumerate().rev() {
-            let of_this = each!(i, mul(&inverse[i], &step[i].before));
-            inverse = each!(i, mul(&inverse[i], &step[i].difference));
+        for (at, pairs) in pairs.chunks(V::LANES * WAYS).enumerate().rev() {
+            let inverse = self.inversions.take();
             let sums = each!(i, {
-                let (first, second) = (self.coordinates(pairs, i, 0), self.coordinates(pairs, i, 1));
-                let [x, y] = sum(&first, &second, &of_this[i]);
-                [x.to_words(), y.to_words()]
+                let sum = sum(&self.coordinates(pairs, i, 0), &self.coordinates(pairs, i, 1), &inverse[i]);
+                [sum.x.to_words(), sum.y.to_words()]
             });
             for way in 0..WAYS {
                 let [[x0, x1, x2, x3], [y0, y1, y2, y3]] = sums[way];
@@ -210,7 +187,7 @@ impl<V: Vector> Pairs<V> {
 
     /// The first or the second points of a vector of pairs.
     #[inline(always)]
-    fn coordinates(&self, pairs: &[[Term; 2]], way: usize, which: usize) -> Coordinates<V> {
+    fn coordinates(&self, pairs: &[[Term; 2]], way: usize, which: usize) -> Flat<V> {
         let mut rows = [&self.points[0].0; LANES_MAX];
         let mut negative = 0;
         for lane in 0..V::LANES {
@@ -219,50 +196,6 @@ impl<V: Vector> Pairs<V> {
             negative |= (term.0 as u8 & 1) << lane;
         }
         let [x0, x1, x2, x3, y0, y1, y2, y3] = self.like.gather(rows);
-        Coordinates { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative }
+        Flat { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative }
     }
-}
-
-/// Points with z = 1, and the lanes where y is to be its negative.
-struct Coordinates<V> {
-    x: Fe<V>,
-    y: Fe<V>,
-    negative: u8,
-}
-
-/// x and y of the sums, where `inverse` is 1 / (b.x - a.x).
-///
-/// With k = (b.y - a.y) / (b.x - a.x): x3 = k^2 - a.x - b.x, y3 = k (a.x - x3) - a.y.
-/// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): -2 to 2 for b.y - a.y, -2 to 12
-/// for x3, -1 to 1 for a.x - x3, -1 to 13 for y3. Where lower halves are signed a product may be as low as -4: -6 and -5.
-#[inline(always)]
-fn sum<V: Vector>(a: &Coordinates<V>, b: &Coordinates<V>, inverse: &Fe<V>) -> [Fe<V>; 2] {
-    let a_y = a.y.columns().negative_where(a.negative);
-    let height = b.y.columns().negative_where(b.negative).minus_columns(a_y).carry();
-    let slope = mul(&height, inverse);
-    let x = square_columns(&slope).minus(&a.x).minus(&b.x).carry();
-    let back = a.x.columns().minus(&x).carry();
-    [x, mul_columns(&slope, &back).minus_columns(a_y).carry()]
-}
-
-/// The inverses in all lanes, by a single inversion; nothing where one is zero.
-#[inline(always)]
-fn inverses<V: Vector>(numbers: &Ways<Fe<V>>) -> Option<Ways<Fe<V>>> {
-    let like = numbers[0].like();
-    let [[a0, a1, a2, a3], [b0, b1, b2, b3]] = numbers.map(Fe::to_words);
-    let mut rows = [[0; 8]; LANES_MAX];
-    V::scatter([a0, a1, a2, a3, b0, b1, b2, b3], rows.each_mut());
-    let mut all = Vec::with_capacity(WAYS * LANES_MAX);
-    for &[a0, a1, a2, a3, b0, b1, b2, b3] in &rows[..V::LANES] {
-        all.extend([Field::reduced([a0, a1, a2, a3]), Field::reduced([b0, b1, b2, b3])]);
-    }
-    if all.iter().any(|number| number.is_zero()) {
-        return None;
-    }
-    invert_all(&mut all);
-    for (row, pair) in rows.iter_mut().zip(all.as_chunks::<2>().0) {
-        *row = *pair.map(|number| number.words()).as_flattened().first_chunk().expect("two times four words");
-    }
-    let [a0, a1, a2, a3, b0, b1, b2, b3] = like.gather(rows.each_ref());
-    Some([Fe::from_words([a0, a1, a2, a3]), Fe::from_words([b0, b1, b2, b3])])
 }

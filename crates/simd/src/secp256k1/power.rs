@@ -1,6 +1,6 @@
-//! Square roots and inverses in lanes: powers with a fixed exponent, several vectors side by side.
+//! Square roots in lanes: powers with a fixed exponent, several vectors side by side.
 //!
-//! Both exponents are, in binary, almost only ones: runs of 2, 22 and 223 ones are made first.
+//! The exponent is, in binary, almost only ones: runs of 2, 22 and 223 ones are made first.
 //! A power is one long chain of squarings, each waiting for the last; chains side by side fill the waiting.
 
 use super::field::{Fe, mul, square};
@@ -53,11 +53,4 @@ pub(super) fn roots<V: Vector>(numbers: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
     let [x2, x22, x223] = runs_of_ones(numbers);
     let head = shift(&shift(&x223, 23, &x22), 6, &x2);
     shift(&head, 2, &[Fe::small(numbers[0].like(), 1); WAYS])
-}
-
-/// The inverse of each number, its power to p - 2; zero for zero.
-pub(super) fn inverses<V: Vector>(numbers: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
-    let [x2, x22, x223] = runs_of_ones(numbers);
-    let head = shift(&shift(&x223, 23, &x22), 5, numbers);
-    shift(&shift(&head, 3, &x2), 2, numbers)
 }

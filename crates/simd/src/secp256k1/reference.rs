@@ -7,6 +7,7 @@
 //! the lanes are tested against.
 //! Absent on purpose: constant time. Nothing here is secret.
 
+use super::divsteps;
 use std::marker::PhantomData;
 use std::ops::{Add, Mul, Neg, Sub};
 
@@ -148,9 +149,32 @@ impl<M: Modulus> Residue<M> {
         Residue(half, PhantomData)
     }
 
+    /// Reduces a product, where C has one word of at most 33 bits.
+    #[inline]
+    fn fold_by_word(wide: [u64; 8]) -> Self {
+        let [mut low, high] = [[wide[0], wide[1], wide[2], wide[3]], [wide[4], wide[5], wide[6], wide[7]]];
+        let mut carry = 0;
+        for i in 0..4 {
+            (low[i], carry) = high[i].carrying_mul_add(M::C[0], low[i], carry);
+        }
+        // Below 2^34, so times C below 2^67.
+        (low[0], carry) = carry.carrying_mul_add(M::C[0], low[0], 0);
+        let mut over = false;
+        for word in &mut low[1..] {
+            (*word, over) = word.carrying_add(carry, over);
+            carry = 0;
+        }
+        // What is left of 2^256 and less than 2^67 is far below 2^256 - C.
+        let (sum, _) = add_words(low, [if over { M::C[0] } else { 0 }, 0, 0, 0]);
+        Self::reduced(sum)
+    }
+
     /// Reduces a product.
     #[inline]
     fn fold(wide: [u64; 8]) -> Self {
+        if M::C_WORDS == 1 {
+            return Self::fold_by_word(wide);
+        }
         let [mut low, mut high] = [[wide[0], wide[1], wide[2], wide[3]], [wide[4], wide[5], wide[6], wide[7]]];
         while high != [0; 4] {
             let mut folded = [0; 8];
@@ -191,8 +215,15 @@ impl<M: Modulus> Residue<M> {
         result
     }
 
-    /// The inverse, by Fermat; zero for zero.
+    /// The inverse; zero for zero.
     pub(super) fn inverse(self) -> Self {
+        let found = divsteps::inverse(self.0, M::MODULUS).map(|words| Residue(words, PhantomData));
+        // Trusted no further than a product.
+        found.filter(|&found| (found * self).0 == Self::ONE.0).unwrap_or_else(|| self.inverse_by_power())
+    }
+
+    /// The inverse by Fermat; zero for zero: what the other way is tested against.
+    pub(super) fn inverse_by_power(self) -> Self {
         let mut exponent = M::MODULUS;
         exponent[0] -= 2;
         self.power(exponent)

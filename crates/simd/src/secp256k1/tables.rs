@@ -1,8 +1,8 @@
-//! The generator's odd multiples, made once, and the way from a table into lanes.
+//! Odd multiples of the generator, a table for each window of its scalar, made once, and the way from a table into lanes.
 //!
 //! Entry: x and y, four 64-bit words each, the lowest first: one cache line. Place `i` holds `2 i + 1` times the base.
 
-use super::digits::{BASE_BITS, Digits};
+use super::digits::{BASE_BITS, BASE_WINDOWS, Digits};
 use super::field::Fe;
 use super::point::Flat;
 use super::reference::{Affine, GENERATOR, Jacobian, to_affine};
@@ -17,17 +17,19 @@ pub(super) struct Entry(pub(super) [u64; 8]);
 /// Entries of a table.
 const ENTRIES: usize = 1 << (BASE_BITS - 1);
 
-/// The tables of G and of 2^128 G.
-pub(super) static BASES: LazyLock<[Box<[Entry; ENTRIES]>; 2]> = LazyLock::new(|| {
-    let mut high = GENERATOR.jacobian();
-    for _ in 0..128 {
-        high = high.double();
-    }
-    [GENERATOR, to_affine(&[high])[0]].map(odd_multiples)
+/// A table.
+pub(super) type Table = [Entry; ENTRIES];
+
+/// The tables of G, 2^8 G and so on: what a window of the scalar at that bit is multiplied with.
+pub(super) static BASES: LazyLock<Box<[Table; BASE_WINDOWS]>> = LazyLock::new(|| {
+    let next = |base: &Jacobian| Some((0..BASE_BITS).fold(*base, |base, _| base.double()));
+    let bases: Vec<Jacobian> = std::iter::successors(Some(GENERATOR.jacobian()), next).take(BASE_WINDOWS).collect();
+    let tables: Vec<Table> = to_affine(&bases).into_iter().map(odd_multiples).collect();
+    tables.try_into().expect("as many as were taken")
 });
 
 /// The odd multiples of `base`, from one on.
-fn odd_multiples(base: Affine) -> Box<[Entry; ENTRIES]> {
+fn odd_multiples(base: Affine) -> Table {
     let twice = to_affine(&[base.jacobian().double()])[0];
     let multiples: Vec<Jacobian> =
         std::iter::successors(Some(base.jacobian()), |point| Some(point.add(twice))).take(ENTRIES).collect();
@@ -42,7 +44,7 @@ pub(super) fn entry(point: Affine) -> Entry {
 
 /// The entries that the lanes' digits name.
 #[inline(always)]
-pub(super) fn look_up<V: Vector>(like: V, table: &[Entry; ENTRIES], digits: &Digits) -> Flat<V> {
+pub(super) fn look_up<V: Vector>(like: V, table: &Table, digits: &Digits) -> Flat<V> {
     let mut rows = [&table[0].0; LANES_MAX];
     for lane in 0..V::LANES {
         rows[lane] = &table[usize::from(digits.places[lane])].0;

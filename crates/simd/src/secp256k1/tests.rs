@@ -5,12 +5,14 @@ mod steps;
 mod together;
 
 use super::batch::is_high;
-use super::digits::{BASE_BITS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
+use super::digits::{BASE_BITS, BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
+use super::divsteps;
 use super::field::{Columns, Fe, dot_columns, mul, mul_columns, square, square_columns};
-use super::ladder::{BETA, Room, sums};
+use super::inversions::{self, Inversions};
+use super::ladder::{BETA, PAIRS, Room, sums};
 use super::point::{self, Flat, Point, Ways, each};
 use super::portable::Portable;
-use super::power::{inverses, roots};
+use super::power::roots;
 use super::reference::{
     Affine, Field, GENERATOR, Jacobian, Modulus, Order, Prime, Residue, Scalar, invert_all, to_affine,
 };
@@ -130,6 +132,24 @@ fn reference_numbers_obey_their_laws() {
     let mut rng = Rng::new(1);
     laws::<Prime>(&mut rng);
     laws::<Order>(&mut rng);
+}
+
+#[test]
+fn inverses_by_steps_are_those_by_powers() {
+    fn compare<M: Modulus + PartialEq + std::fmt::Debug>(rng: &mut Rng) {
+        let mut numbers: Vec<Residue<M>> = edges::<M>().into_iter().map(Residue::reduced).collect();
+        numbers.extend((0..rounds(3000)).map(|_| Residue::reduced(words(rng))));
+        for number in numbers {
+            let want = number.inverse_by_power();
+            let have = divsteps::inverse(number.words(), M::MODULUS).map(Residue::constant);
+            assert_eq!(have, (!number.is_zero()).then_some(want), "{number:?}");
+            assert_eq!(number.inverse(), want);
+        }
+    }
+    let mut rng = Rng::new(41);
+    compare::<Prime>(&mut rng);
+    compare::<Order>(&mut rng);
+    assert_eq!(divsteps::inverse([15, 0, 0, 0], [45, 0, 0, 0]), None, "no inverse");
 }
 
 #[test]
@@ -310,16 +330,63 @@ fn vectors_agree_with_the_portable_one() {
 fn powers_agree_with_the_reference() {
     fn compare<V: Vector>(like: V, rng: &mut Rng) {
         let numbers = [(); super::power::WAYS].map(|()| elements(like, rng));
-        let (inverses, squares) = (inverses(&numbers), [0, 1, 2, 3].map(|way| square(&numbers[way])));
+        let squares = [0, 1, 2, 3].map(|way| square(&numbers[way]));
         let roots = roots(&squares);
         for way in 0..numbers.len() {
-            let want = values(numbers[way]).map(Field::inverse);
-            assert_eq!(values(inverses[way])[..V::LANES], want[..V::LANES]);
             assert_eq!(square(&roots[way]).equals(&squares[way]), V::ALL);
         }
     }
     for round in 0..20 {
         each_kind!(compare(&mut Rng::new(round)));
+    }
+}
+
+/// Numbers and their inverses; zeros among them are told, and the others inverted all the same.
+#[test]
+fn inversions_agree_with_the_reference() {
+    fn compare<V: Vector>(like: V, count: usize, zeros: usize, rng: &mut Rng) {
+        let zero = Fe::small(like, 0);
+        let places: Vec<(usize, usize, u8)> =
+            (0..zeros).map(|_| (rng.below(count), rng.below(2), 1 << rng.below(V::LANES))).collect();
+        let mut numbers: Vec<Ways<Fe<V>>> = Vec::new();
+        let mut want_zeros = vec![[0; 2]; count];
+        for (at, want_zeros) in want_zeros.iter_mut().enumerate() {
+            numbers.push(each!(way, {
+                let mut number = elements(like, rng);
+                // None is zero but those that are meant.
+                number = Fe::small(like, 5).where_else(number.is_zero(), &number);
+                for &(_, _, lane) in places.iter().filter(|place| (place.0, place.1) == (at, way)) {
+                    number = zero.where_else(lane, &number);
+                    want_zeros[way] |= lane;
+                }
+                number
+            }));
+        }
+        let mut inversions = Inversions::new(like);
+        for _again in 0..2 {
+            inversions.begin(count);
+            numbers.iter().for_each(|numbers| inversions.put(numbers));
+            let mut have = vec![[0; 2]; count];
+            assert_eq!(inversions.invert(), zeros == 0);
+            if zeros > 0 {
+                inversions.leave_out(|at, zeros| have[at] = zeros);
+                assert!(inversions.invert());
+            }
+            assert_eq!(have, want_zeros);
+            for (numbers, zeros) in numbers.iter().zip(&have).rev() {
+                let inverses = inversions.take();
+                for way in 0..2 {
+                    let (numbers, inverses) = (values(numbers[way]), values(inverses[way]));
+                    for lane in (0..V::LANES).filter(|lane| zeros[way] >> lane & 1 == 0) {
+                        assert_eq!(numbers[lane] * inverses[lane], Field::ONE);
+                    }
+                }
+            }
+        }
+    }
+    let mut rng = Rng::new(31);
+    for (count, zeros) in [(1, 0), (1, 1), (2, 0), (3, 1), (9, 0), (9, 2), (9, 40)] {
+        each_kind!(compare(count, zeros, &mut rng));
     }
 }
 
@@ -366,6 +433,22 @@ fn points_in_lanes<V: Vector>(like: V, rng: &mut Rng) {
     let z = each!(i, after[i].z);
     point::add(&mut after, &z, &flat);
     point::double(&mut after);
+    let (mut beside, mut step) = (each!(i, [flat[i].x, flat[i].y]), each!(i, [points[i].x, points[i].y]));
+    // The added points, brought to the same z.
+    for way in 0..2 {
+        let zz = square(&points[way].z);
+        beside[way] = [mul(&beside[way][0], &zz), mul(&beside[way][1], &mul(&zz, &points[way].z))];
+    }
+    let ratio_beside = point::add_beside(&mut beside, &mut step);
+    for way in 0..2 {
+        let z = mul(&points[way].z, &ratio_beside[way]);
+        let [beside, step] = [beside[way], step[way]].map(|[x, y]| out_of_lanes(&Point { x, y, z }));
+        for lane in 0..V::LANES {
+            let (p, q) = (p[way * LANES_MAX + lane], q[way * LANES_MAX + lane]);
+            assert_eq!(beside[lane], if p.x == q.x { None } else { plus(Some(p), Some(q)) });
+            assert_eq!(step[lane], (p.x != q.x).then_some(p), "the same point, with the z of the sum");
+        }
+    }
     for way in 0..2 {
         let (doubled, sum_of) = (out_of_lanes(&doubled[way]), out_of_lanes(&sum[way]));
         let after = out_of_lanes(&after[way]);
@@ -400,13 +483,21 @@ fn tables_hold_odd_multiples() {
         let got = Affine { x: values(flat.x)[at], y: values(flat.y)[at] };
         assert_eq!(got, want, "base {base}, place {place}");
     }
-    let high = multiple(GENERATOR, Scalar::constant([0, 0, 1, 0])).unwrap();
-    for (base, point) in [GENERATOR, high].into_iter().enumerate() {
+    let mut point = GENERATOR;
+    for base in 0..BASE_WINDOWS {
         let twice = plus(Some(point), Some(point));
         let mut want = point;
         for place in 0..1 << (BASE_BITS - 1) {
-            each_kind!(entries(base, place, want));
+            // Every entry with the reference, and some through the lanes.
+            let words: [u64; 8] = [want.x.words(), want.y.words()].as_flattened().try_into().unwrap();
+            assert_eq!(BASES[base][place].0, words, "base {base}, place {place}");
+            if place % 16 == base % 16 {
+                each_kind!(entries(base, place, want));
+            }
             want = plus(Some(want), twice).unwrap();
+        }
+        for _ in 0..BASE_BITS {
+            point = plus(Some(point), Some(point)).unwrap();
         }
     }
 }
@@ -429,41 +520,48 @@ fn digits_stand_for_their_scalars() {
     all.extend(all.clone().into_iter().map(|scalar| scalar + LAMBDA + Scalar::ONE));
     all.extend(all.clone().into_iter().map(Scalar::half));
     all.extend((0..rounds(5000)).map(|_| scalar(&mut rng)));
-    let two_to_128 = Scalar::constant([0, 0, 1, 0]);
     let mut recoded = Recoded::ONES;
     for (at, &number) in all.iter().enumerate() {
         let (lane, other) = (at % LANES_MAX, all[rng.below(all.len())]);
         recoded.set(lane, number, other);
-        let [low, high] = &recoded.base;
-        assert_eq!(sum_of(low, lane, BASE_BITS) + two_to_128 * sum_of(high, lane, BASE_BITS), number);
+        assert_eq!(sum_of(&recoded.base, lane, BASE_BITS), number);
         let [one, lambda] = &recoded.key;
         assert_eq!(sum_of(one, lane, KEY_BITS) + LAMBDA * sum_of(lambda, lane, KEY_BITS), other);
         assert_eq!(one.len(), KEY_WINDOWS);
     }
 }
 
+/// Multiples of the generator and of a key.
+type Multiples = [Affine; 2];
+
 /// What the ladder says, where it knows.
 fn known_sums<V: Vector>(
     like: V,
     keys: &[Affine; 2 * LANES_MAX],
     digits: &Ways<Recoded>,
-) -> [Option<Affine>; 2 * LANES_MAX] {
+) -> [Option<Multiples>; 2 * LANES_MAX] {
     let lanes = |way: usize, number: fn(&Affine) -> Field| {
         Fe::from_lanes(like, &std::array::from_fn(|lane| number(&keys[way * LANES_MAX + lane]).words()))
     };
     let keys = each!(i, [lanes(i, |key| key.x), lanes(i, |key| key.y)]);
-    let sums = sums(&keys, digits, &mut Room::new());
-    let sums = each!(i, out_of_lanes(&sums[i]));
-    std::array::from_fn(|at| sums[at / LANES_MAX][at % LANES_MAX].filter(|_| at % LANES_MAX < V::LANES))
+    let sums = sums(&[keys], std::slice::from_ref(digits), &mut Room::new(like));
+    let key = each!(i, out_of_lanes(&sums.key[0][i]));
+    let base = each!(i, [values(sums.base[0][i].x), values(sums.base[0][i].y)]);
+    std::array::from_fn(|at| {
+        let (way, lane) = (at / LANES_MAX, at % LANES_MAX);
+        let is_known = lane < V::LANES && sums.unknown[0][way] >> lane & 1 == 0;
+        let [x, y] = base[way];
+        key[way][lane].filter(|_| is_known).map(|key| [Affine { x: x[lane], y: y[lane] }, key])
+    })
 }
 
 /// What each kind's ladder says; of lanes that a kind has not, nothing.
-fn all_sums(keys: &[Affine; 2 * LANES_MAX], digits: &Ways<Recoded>) -> Vec<Vec<(usize, Option<Affine>)>> {
+fn all_sums(keys: &[Affine; 2 * LANES_MAX], digits: &Ways<Recoded>) -> Vec<Vec<(usize, Option<Multiples>)>> {
     fn push<V: Vector>(
         like: V,
         keys: &[Affine; 2 * LANES_MAX],
         digits: &Ways<Recoded>,
-        all: &mut Vec<Vec<(usize, Option<Affine>)>>,
+        all: &mut Vec<Vec<(usize, Option<Multiples>)>>,
     ) {
         let sums = known_sums(like, keys, digits).into_iter().enumerate();
         all.push(sums.filter(|(at, _)| at % LANES_MAX < V::LANES).collect());
@@ -488,7 +586,7 @@ fn sums_agree_with_the_reference_or_are_unknown() {
             let secret = if secret.is_zero() { small(3) } else { secret };
             keys[at] = multiple(GENERATOR, secret).unwrap();
             digits[at / LANES_MAX].set(at % LANES_MAX, base, key);
-            want[at] = multiple(GENERATOR, base + key * secret);
+            want[at] = multiple(GENERATOR, base).zip(multiple(keys[at], key)).map(|(base, key)| [base, key]);
         }
         for (at, got) in all_sums(&keys, &digits).into_iter().flatten() {
             assert!(got.is_none() || got == want[at], "round {round}, lane {at}");
@@ -613,14 +711,16 @@ fn parities_are_looked_at() {
     }
 }
 
-/// What was signed may be any 32 bytes, and so may a challenge; a tweak is below the order.
+/// What was signed may be any 32 bytes, and so may a challenge; a tweak is below the order. Zero times a point has no
+/// coordinates: nothing is proven with it.
 #[test]
 fn messages_are_reduced() {
     for lanes in Lanes::available() {
         let mut rng = Rng::new(8);
         for message in [0, 1, 2, 1 << 60] {
             let mut claims = claims_about(small(message), &mut rng);
-            assert_eq!(lanes.prove(&claims), [true; 4], "{message}");
+            let reduced = message != 0;
+            assert_eq!(lanes.prove(&claims), [reduced; 4], "{message}");
             let mut above = Order::MODULUS;
             above[0] += message;
             let above = bytes(Residue::<Order>::constant(above));
@@ -630,48 +730,81 @@ fn messages_are_reduced() {
                 | Claim::Tweak { tweak: message, .. }) = claim;
                 *message = above;
             }
-            assert_eq!(lanes.prove(&claims), [true, true, true, false], "{message} and the order");
+            assert_eq!(lanes.prove(&claims), [reduced, reduced, reduced, false], "{message} and the order");
         }
     }
 }
 
-/// A key's x with no point: the ladder adds nonsense, and signatures are made to fit what it says.
+/// A key's x with no point: what the equation has for its y is no root, whatever r is claimed.
 #[test]
 fn keys_off_the_curve_prove_nothing() {
     let (mut rng, mut claims) = (Rng::new(6), Vec::new());
     let root = [0xffff_ffff_bfff_ff0c, u64::MAX, u64::MAX, u64::MAX >> 2];
-    while claims.len() < rounds(200) {
-        let mut digits = [Recoded::ONES, Recoded::ONES];
-        let (mut keys, mut scalars) = ([GENERATOR; 2 * LANES_MAX], Vec::new());
-        for (at, key) in keys.iter_mut().enumerate() {
-            *key = loop {
-                let x = Field::reduced(words(&mut rng));
-                let square = x.square() * x + small(7);
-                let y = square.power(root);
-                if y.square() != square {
-                    assert_eq!(y.square(), -square, "it has no root");
-                    break Affine { x, y: if y.is_odd() { -y } else { y } };
-                }
-            };
-            let (base, key) = (scalar(&mut rng), if at % 2 == 0 { Scalar::ONE } else { scalar(&mut rng) });
-            digits[at / LANES_MAX].set(at % LANES_MAX, base, key);
-            scalars.push((base, key));
+    while claims.len() < rounds(400) {
+        let x = Field::reduced(words(&mut rng));
+        let square = x.square() * x + small(7);
+        let y = square.power(root);
+        if y.square() == square {
+            continue;
         }
-        for (at, sum) in all_sums(&keys, &digits).into_iter().flatten() {
-            let (key, (base, times)) = (keys[at], scalars[at]);
-            let sum = sum.expect("z is not zero by chance");
-            let (r, x) = (Scalar::from_words(sum.x.words()).expect("nearly all are below the order"), bytes(key.x));
-            let s = r * times.inverse();
-            if times == Scalar::ONE {
-                let (tweak, odd) = (bytes(base), sum.y.is_odd());
-                claims.push(Claim::Tweak { x, tweak, sum: bytes(sum.x), odd });
-            } else if !is_high(s) {
-                let (r, s, message) = (bytes(r), bytes(s), bytes(base * s));
-                claims.push(Claim::Ecdsa { x, y: Y::Even, r, s, message });
-            }
-        }
+        assert_eq!(y.square(), -square, "it has no root");
+        let (x, r, s) = (bytes(x), bytes(scalar(&mut rng)), scalar(&mut rng));
+        let s = bytes(if is_high(s) { -s } else { s });
+        let message = bytes(scalar(&mut rng));
+        claims.push(match rng.below(4) {
+            0 => Claim::Tweak { x, tweak: message, sum: r, odd: rng.below(2) == 0 },
+            1 => Claim::Schnorr { x, r, s, challenge: message },
+            _ => Claim::Ecdsa { x, y: [Y::Even, Y::Odd, Y::Given(bytes(y))][rng.below(3)], r, s, message },
+        });
     }
     for lanes in Lanes::available() {
         assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{lanes:?}");
+    }
+}
+
+/// With x = 0 there is no key, but a point of order three on the curve that the ladder takes: it meets itself everywhere.
+/// What stands beside it is proven all the same, at every place of some pairs of vectors.
+#[test]
+fn exceptions_leave_other_lanes_alone() {
+    let mut rng = Rng::new(11);
+    let zero = |claim: Claim| match claim {
+        Claim::Ecdsa { r, s, message, .. } => Claim::Ecdsa { x: [0; 32], y: Y::Odd, r, s, message },
+        other => other,
+    };
+    for lanes in Lanes::available() {
+        let four = claims(&mut rng);
+        let good: Vec<Claim> = (0..lanes.width() * 2).map(|at| four[at % 2]).collect();
+        for bad in (0..good.len()).step_by(if cfg!(debug_assertions) { 5 } else { 1 }) {
+            let mut all = good.clone();
+            all[bad] = zero(all[bad]);
+            let want: Vec<bool> = (0..all.len()).map(|at| at != bad).collect();
+            assert_eq!(lanes.prove(&all), want, "{lanes:?}, {bad}");
+        }
+        let all: Vec<Claim> = good.into_iter().map(zero).collect();
+        assert_eq!(lanes.prove(&all), vec![false; all.len()], "{lanes:?}");
+    }
+}
+
+/// More claims than share inversions, and one that is false at each place.
+#[test]
+fn places_are_kept() {
+    let mut rng = Rng::new(12);
+    for lanes in Lanes::available() {
+        let count = lanes.width() * PAIRS + 3;
+        let four = [claims(&mut rng), claims(&mut rng)];
+        let good: Vec<Claim> = (0..count).map(|at| four[at / 4 % 2][at % 4]).collect();
+        assert_eq!(lanes.prove(&good), vec![true; count], "{lanes:?}");
+        let false_at = |at: usize| at % 7 == 3;
+        let mixed: Vec<Claim> = (0..count)
+            .map(|at| {
+                let mut claim = good[at];
+                if false_at(at) {
+                    numbers(&mut claim)[0][31] ^= 1;
+                }
+                claim
+            })
+            .collect();
+        let want: Vec<bool> = (0..count).map(|at| !false_at(at)).collect();
+        assert_eq!(lanes.prove(&mixed), want, "{lanes:?}");
     }
 }

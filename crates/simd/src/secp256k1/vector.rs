@@ -21,7 +21,7 @@ pub(super) const C: u64 = 0x1_0000_03d1;
 
 /// Some lanes of 64 bits. Sums, differences and shifts wrap. Of a mask, bit `i` is for lane `i`; bits beyond the lanes are
 /// ignored where one is taken and zero where one is returned.
-pub(super) trait Vector: Copy {
+pub(super) trait Vector: Copy + 'static {
     /// Lanes of a vector; at most [`LANES_MAX`].
     const LANES: usize;
     /// A mask of all lanes.
@@ -89,6 +89,12 @@ pub(super) trait Vector: Copy {
 
     /// Made ready to be multiplied; below 2^52.
     fn factor(self) -> Self::Factor;
+
+    /// Its lowest 52 bits, made ready to be multiplied. Instructions that multiply 52 bits look at no others.
+    #[inline(always)]
+    fn lowest_factor(self) -> Self::Factor {
+        self.and(self.splat((1 << 52) - 1)).factor()
+    }
 
     /// Adds the halves of a product, and [`Vector::LOW`] and [`Vector::HIGH`].
     fn add_product(low: &mut Self, high: &mut Self, a: Self::Factor, b: Self::Factor);

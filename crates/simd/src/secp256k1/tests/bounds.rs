@@ -23,6 +23,8 @@ fn formulas_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
     let (mut doubled, mut sums) = (points, points);
     point::double(&mut doubled);
     let ratios = point::add(&mut sums, &scale, &added);
+    beside_at_the_bounds(like, rng);
+    flat_at_the_bounds(like, rng);
     for way in 0..points.len() {
         let numbers = |point: &Point<V>| [point.x, point.y, point.z].map(values);
         let ([x, y, z], ratios) = (numbers(&points[way]), values(ratios[way]));
@@ -40,6 +42,44 @@ fn formulas_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
             assert_eq!(sums.map(|number| number[lane]), [sum.x, sum.y, point.z * ratio], "lane {lane}");
             assert_eq!(ratios[lane], ratio, "lane {lane}");
         }
+    }
+}
+
+/// The same of sums of points with the same z.
+fn beside_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
+    let before = each!(_i, [extremes(like, rng), extremes(like, rng)]);
+    let steps = each!(_i, [extremes(like, rng), extremes(like, rng)]);
+    let (mut sums, mut moved) = (before, steps);
+    let ratios = point::add_beside(&mut sums, &mut moved);
+    for way in 0..before.len() {
+        let [[x, y], [x1, y1]] = [before[way], steps[way]].map(|point| point.map(values));
+        let [[x3, y3], [w1, v1]] = [sums[way], moved[way]].map(|point| point.map(values));
+        for lane in 0..V::LANES {
+            let (h, r) = (x[lane] - x1[lane], y[lane] - y1[lane]);
+            let w = x1[lane] * h.square();
+            let want_x = r.square() - w - x[lane] * h.square();
+            let want_v = y1[lane] * h * h.square();
+            assert_eq!([x3[lane], y3[lane]], [want_x, r * (w - want_x) - want_v], "lane {lane}");
+            assert_eq!([w1[lane], v1[lane], values(ratios[way])[lane]], [w, want_v, h], "lane {lane}");
+        }
+    }
+}
+
+/// The same of sums of points with z = 1.
+fn flat_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
+    let [a, b] = [(); 2].map(|()| Flat { x: extremes(like, rng), y: extremes(like, rng), negative: rng.u64() as u8 });
+    let inverse = extremes(like, rng);
+    let (sum, difference) = (inversions::sum(&a, &b, &inverse), values(inversions::difference(&a, &b)));
+    let [sum_x, sum_y, inverse] = [sum.x, sum.y, inverse].map(values);
+    assert_eq!(sum.negative, 0);
+    for lane in 0..V::LANES {
+        let [[ax, ay], [bx, by]] = [&a, &b].map(|point| {
+            let (x, y) = (values(point.x)[lane], values(point.y)[lane]);
+            [x, if point.negative >> lane & 1 == 1 { -y } else { y }]
+        });
+        let slope = (by - ay) * inverse[lane];
+        let x = slope.square() - ax - bx;
+        assert_eq!([sum_x[lane], sum_y[lane], difference[lane]], [x, slope * (ax - x) - ay, bx - ax], "lane {lane}");
     }
 }
 

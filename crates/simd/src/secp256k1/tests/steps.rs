@@ -1,66 +1,11 @@
-//! Sums that meet a point of their own at one step of the ladder: each addition, with its own point and its negative.
+//! Sums that meet an exception: multiples of zero, and points that are equal or opposite where they are added.
+//!
+//! On the way to `u1 G` that can be in the last addition alone: sums of fewer windows are apart as numbers. On the way to
+//! `u2 P`, likewise, it takes a multiple of the order. Where both are added a key can be made for every pair of multiples.
 
-use super::super::digits::BASE_WINDOWS;
 use super::*;
 
-/// How many times the generator and how many times the key a point is.
-#[derive(Clone, Copy, Debug)]
-struct Multiple {
-    base: Scalar,
-    key: Scalar,
-}
-
-impl Multiple {
-    fn plus(self, other: Multiple) -> Multiple {
-        Multiple { base: self.base + other.base, key: self.key + other.key }
-    }
-}
-
-/// What a lane's digit stands for.
-fn digit(digits: &Digits, lane: usize) -> Scalar {
-    let digit = small(2 * u64::from(digits.places[lane]) + 1);
-    if digits.negative >> lane & 1 == 1 { -digit } else { digit }
-}
-
-/// Every addition of the ladder: what is there before it, and what is added.
-fn additions(recoded: &Recoded, lane: usize) -> Vec<[Multiple; 2]> {
-    let two_to_128 = Scalar::constant([0, 0, 1, 0]);
-    let key = |half: usize, window: usize| {
-        let digit = digit(&recoded.key[half][window], lane);
-        Multiple { base: Scalar::ZERO, key: if half == 1 { LAMBDA * digit } else { digit } }
-    };
-    let base = |half: usize, window: usize| {
-        let digit = digit(&recoded.base[half][window], lane);
-        Multiple { base: if half == 1 { two_to_128 * digit } else { digit }, key: Scalar::ZERO }
-    };
-    let last = KEY_WINDOWS - 1;
-    let (mut sum, mut additions) = (key(0, last), Vec::new());
-    let mut add = |sum: &mut Multiple, added: Multiple| {
-        additions.push([*sum, added]);
-        *sum = sum.plus(added);
-    };
-    add(&mut sum, key(1, last));
-    for bit in (0..KEY_BITS * last).rev() {
-        sum = sum.plus(sum);
-        if bit % KEY_BITS == 0 {
-            add(&mut sum, key(0, bit / KEY_BITS));
-            add(&mut sum, key(1, bit / KEY_BITS));
-        }
-        if bit % BASE_BITS == 0 && bit / BASE_BITS < BASE_WINDOWS {
-            add(&mut sum, base(0, bit / BASE_BITS));
-            add(&mut sum, base(1, bit / BASE_BITS));
-        }
-    }
-    additions
-}
-
-/// The secret of the key with which `a` and `b` are the same point.
-fn secret_where_equal(a: Multiple, b: Multiple) -> Option<Scalar> {
-    let (base, key) = (b.base - a.base, a.key - b.key);
-    (!base.is_zero() && !key.is_zero()).then(|| base * key.inverse())
-}
-
-/// An input for the ladder, and whether it is to meet an exception.
+/// An input for the lanes, and whether it is to meet an exception.
 struct Meeting {
     base: Scalar,
     key: Scalar,
@@ -68,63 +13,82 @@ struct Meeting {
     meets: bool,
 }
 
-/// One for each addition and each sign, with others that meet nothing in between.
+/// Both multiples equal, opposite, or not, and multiples of zero.
 fn meetings(rng: &mut Rng) -> Vec<Meeting> {
-    let (mut meetings, mut recoded) = (Vec::new(), Recoded::ONES);
-    let count = additions(&recoded, 0).len();
-    assert_eq!(count, 2 * KEY_WINDOWS - 1 + 2 * BASE_WINDOWS, "as many as there are digits, less the first");
-    for step in 0..count {
-        for opposite in [false, true] {
-            let (base, key) = (scalar(rng), scalar(rng));
-            recoded.set(3, base, key);
-            let [before, mut added] = additions(&recoded, 3)[step];
-            if opposite {
-                added = Multiple { base: -added.base, key: -added.key };
-            }
-            // Before the generator's first digit there are multiples of the key only: they do not meet.
-            if let Some(secret) = secret_where_equal(before, added) {
-                meetings.push(Meeting { base, key, secret, meets: true });
-            }
-            if rng.below(4) == 0 {
-                meetings.push(Meeting { base, key, secret: scalar(rng), meets: false });
-            }
+    let mut meetings = Vec::new();
+    for _ in 0..rounds(30) {
+        let (base, key, secret) = (scalar(rng), scalar(rng), scalar(rng));
+        if [base, key, secret].iter().any(|number| number.is_zero()) {
+            continue;
+        }
+        let equal = base * key.inverse();
+        for (base, key, secret, meets) in [
+            (base, key, equal, true),
+            (base, key, -equal, true),
+            (base, key, secret, false),
+            (Scalar::ZERO, key, secret, true),
+            (small(1), key, small(1), key == small(1) || key == -small::<Order>(1)),
+        ] {
+            meetings.push(Meeting { base, key, secret, meets });
         }
     }
     meetings
 }
 
-/// A claim that is false, and leads the ladder the way of `meeting`. Where the points are equal, x and z of the sum are
-/// zero both, so that x fits any r.
+/// A claim that is false, and leads the lanes the way of `meeting`. Where both multiples are equal the equation holds for
+/// any r.
 fn false_claim(meeting: &Meeting, point: Affine, rng: &mut Rng) -> Claim {
     let mut r_and_s = std::iter::repeat_with(|| scalar(rng)).map(|r| (r, r * meeting.key.inverse()));
-    let (r, s) = r_and_s.find(|&(_, s)| !is_high(s)).expect("every other one is low");
+    let (r, s) = r_and_s.find(|&(r, s)| !r.is_zero() && !is_high(s)).expect("every other one is low");
     let y = Y::Given(bytes(point.y));
     Claim::Ecdsa { x: bytes(point.x), y, r: bytes(r), s: bytes(s), message: bytes(meeting.base * s) }
 }
 
 #[test]
-fn every_addition_may_meet_its_point() {
+fn multiples_may_meet() {
     let mut rng = Rng::new(22);
     let (mut met, mut missed) = (0, 0);
     for chunk in meetings(&mut rng).chunks(2 * LANES_MAX) {
-        let mut digits = [Recoded::ONES, Recoded::ONES];
-        let (mut keys, mut want) = ([GENERATOR; 2 * LANES_MAX], [None; 2 * LANES_MAX]);
-        for (at, Meeting { base, key, secret, meets }) in chunk.iter().enumerate() {
-            keys[at] = multiple(GENERATOR, *secret).unwrap();
-            digits[at / LANES_MAX].set(at % LANES_MAX, *base, *key);
-            want[at] = multiple(GENERATOR, *base + *key * *secret).filter(|_| !meets);
+        let (mut good, mut want) = (Vec::new(), Vec::new());
+        let mut claims = Vec::new();
+        for meeting in chunk {
+            let Meeting { base, key, secret, meets } = meeting;
+            let point = multiple(GENERATOR, *secret).unwrap();
+            claims.push(false_claim(meeting, point, &mut rng));
+            // A true one of the same multiples, where the sum has an x: r is that, and s is r / u2.
+            let Some(sum) = multiple(GENERATOR, *base + *key * *secret) else { continue };
+            let r = Scalar::reduced(sum.x.words());
+            let s = r * key.inverse();
+            if !is_high(s) {
+                let (r, message) = (bytes(r), bytes(*base * s));
+                let y = if point.y.is_odd() { Y::Odd } else { Y::Even };
+                good.push(Claim::Ecdsa { x: bytes(point.x), y, r, s: bytes(s), message });
+                want.push(!meets);
+                (met, missed) = (met + usize::from(*meets), missed + usize::from(!*meets));
+            }
         }
-        for (at, got) in all_sums(&keys, &digits).into_iter().flatten().filter(|(at, _)| *at < chunk.len()) {
-            assert_eq!(got, want[at], "lane {at}");
-        }
-        for Meeting { meets, .. } in chunk {
-            (met, missed) = (met + usize::from(*meets), missed + usize::from(!*meets));
-        }
-        let claims: Vec<Claim> =
-            chunk.iter().zip(keys).map(|(meeting, key)| false_claim(meeting, key, &mut rng)).collect();
         for lanes in Lanes::available() {
             assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{lanes:?}");
+            assert_eq!(lanes.prove(&good), want, "{lanes:?}");
         }
     }
-    assert!(met > 2 * (KEY_WINDOWS + BASE_WINDOWS) && missed > 10 || cfg!(miri), "{met} met, {missed} did not");
+    assert!((met > 15 && missed > 15) || cfg!(miri), "{met} met, {missed} did not");
+}
+
+/// Zero times a point is no point, on both ways; nothing is said of such a lane, and the others are known.
+#[test]
+fn multiples_of_zero_are_unknown() {
+    let mut digits = [Recoded::ONES, Recoded::ONES];
+    let keys = [GENERATOR; 2 * LANES_MAX];
+    let few = [Scalar::ZERO, small(5), -Scalar::ONE];
+    let pair = |at: usize| (few[at % 3], few[at / 3 % 3]);
+    for at in 0..keys.len() {
+        let (base, key) = pair(at);
+        digits[at / LANES_MAX].set(at % LANES_MAX, base, key);
+    }
+    for (at, got) in all_sums(&keys, &digits).into_iter().flatten() {
+        let (base, key) = pair(at);
+        let want = multiple(GENERATOR, base).zip(multiple(GENERATOR, key)).map(|(base, key)| [base, key]);
+        assert_eq!(got, want, "{at}");
+    }
 }

@@ -1,0 +1,144 @@
+//! Many numbers inverted with a single inversion, in lanes (Montgomery's trick), and what it is for: sums of points with
+//! z = 1.
+//!
+//! Numbers are multiplied up as they come, the product of all lanes is inverted, and on the way back each gives its
+//! inverse: three products each. Two points with z = 1 want one inverse, of the difference of their x; their sum takes two
+//! products and a square then, and has z = 1 again.
+//!
+//! Zero has no inverse, and with one zero the product is zero: [`Inversions::invert`] says so, and
+//! [`Inversions::leave_out`] finds the lanes and takes them out.
+//!
+//! Absent on purpose: what the numbers and points are.
+
+use super::field::{Fe, mul, mul_columns, square_columns};
+use super::point::{Flat, WAYS, Ways, each};
+use super::reference::{Field, invert_all};
+use super::vector::{LANES_MAX, Vector};
+
+/// What the way back wants of a vector of numbers.
+#[derive(Clone, Copy)]
+struct Step<V> {
+    number: Fe<V>,
+    /// The product of those before.
+    before: Fe<V>,
+}
+
+/// Numbers to invert: first all are put in, then all inverses are taken out, the last one first.
+pub(super) struct Inversions<V> {
+    steps: Vec<Ways<Step<V>>>,
+    /// Of the steps, those that count.
+    count: usize,
+    /// The product of all numbers put in; while they are taken out, its inverse.
+    product: Ways<Fe<V>>,
+}
+
+impl<V: Vector> Inversions<V> {
+    pub(super) fn new(like: V) -> Inversions<V> {
+        Inversions { steps: Vec::new(), count: 0, product: [Fe::small(like, 1); WAYS] }
+    }
+
+    /// Makes room for `count` pairs of vectors, and forgets all numbers.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, count: usize) {
+        let one = Fe::small(self.product[0].like(), 1);
+        if self.steps.len() < count {
+            self.steps.resize(count, [Step { number: one, before: one }; WAYS]);
+        }
+        (self.count, self.product) = (0, [one; WAYS]);
+    }
+
+    /// Puts numbers in.
+    #[inline(always)]
+    pub(super) fn put(&mut self, numbers: &Ways<Fe<V>>) {
+        // Not pushed: a step has 1,280 bytes, which would be copied once more.
+        let step = &mut self.steps[self.count];
+        for way in 0..WAYS {
+            step[way].number = numbers[way];
+            step[way].before = self.product[way];
+        }
+        self.product = each!(i, mul(&self.product[i], &numbers[i]));
+        self.count += 1;
+    }
+
+    /// Inverts; false, and nothing is done, where a number is zero.
+    #[inline(always)]
+    pub(super) fn invert(&mut self) -> bool {
+        match inverses(&self.product) {
+            Some(inverse) => {
+                self.product = inverse;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Makes one of each number that is zero, and tells `zeros` its place and lanes.
+    #[inline(always)]
+    pub(super) fn leave_out(&mut self, mut zeros: impl FnMut(usize, Ways<u8>)) {
+        let one = Fe::small(self.product[0].like(), 1);
+        self.product = [one; WAYS];
+        for (at, step) in self.steps[..self.count].iter_mut().enumerate() {
+            let found = each!(i, step[i].number.is_zero());
+            zeros(at, found);
+            for way in 0..WAYS {
+                step[way].number = one.where_else(found[way], &step[way].number);
+                step[way].before = self.product[way];
+            }
+            self.product = each!(i, mul(&self.product[i], &step[i].number));
+        }
+    }
+
+    /// The inverses of the numbers that were put in last and not taken yet.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Ways<Fe<V>> {
+        self.count -= 1;
+        let step = &self.steps[self.count];
+        let taken = each!(i, mul(&self.product[i], &step[i].before));
+        self.product = each!(i, mul(&self.product[i], &step[i].number));
+        taken
+    }
+}
+
+/// The inverses in all lanes, by a single inversion; nothing where one is zero.
+#[inline(always)]
+fn inverses<V: Vector>(numbers: &Ways<Fe<V>>) -> Option<Ways<Fe<V>>> {
+    let like = numbers[0].like();
+    let [[a0, a1, a2, a3], [b0, b1, b2, b3]] = numbers.map(Fe::to_words);
+    let mut rows = [[0; 8]; LANES_MAX];
+    V::scatter([a0, a1, a2, a3, b0, b1, b2, b3], rows.each_mut());
+    let mut all = [[Field::ONE; WAYS]; LANES_MAX];
+    for (pair, &[a0, a1, a2, a3, b0, b1, b2, b3]) in all.iter_mut().zip(&rows).take(V::LANES) {
+        *pair = [Field::reduced([a0, a1, a2, a3]), Field::reduced([b0, b1, b2, b3])];
+    }
+    let all = &mut all[..V::LANES];
+    if all.as_flattened().iter().any(|number| number.is_zero()) {
+        return None;
+    }
+    invert_all(all.as_flattened_mut());
+    for (row, pair) in rows.iter_mut().zip(all) {
+        *row = *pair.map(|number| number.words()).as_flattened().first_chunk().expect("two times four words");
+    }
+    let [a0, a1, a2, a3, b0, b1, b2, b3] = like.gather(rows.each_ref());
+    Some([Fe::from_words([a0, a1, a2, a3]), Fe::from_words([b0, b1, b2, b3])])
+}
+
+/// What [`sum`] wants the inverse of: zero where the points are equal or opposite.
+#[inline(always)]
+pub(super) fn difference<V: Vector>(a: &Flat<V>, b: &Flat<V>) -> Fe<V> {
+    b.x.columns().minus(&a.x).carry()
+}
+
+/// The sum of different points that are not opposite, where `inverse` is 1 / (b.x - a.x).
+///
+/// With k = (b.y - a.y) / (b.x - a.x): x3 = k^2 - a.x - b.x, y3 = k (a.x - x3) - a.y.
+/// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): -2 to 2 for b.y - a.y, -2 to 12
+/// for x3, -1 to 1 for a.x - x3, -1 to 13 for y3. Where lower halves are signed a product may be as low as -4: -6 and -5.
+#[inline(always)]
+pub(super) fn sum<V: Vector>(a: &Flat<V>, b: &Flat<V>, inverse: &Fe<V>) -> Flat<V> {
+    let a_y = a.y.columns().negative_where(a.negative);
+    let height = b.y.columns().negative_where(b.negative).minus_columns(a_y).carry();
+    let slope = mul(&height, inverse);
+    let x = square_columns(&slope).minus(&a.x).minus(&b.x).carry();
+    let back = a.x.columns().minus(&x).carry();
+    Flat { x, y: mul_columns(&slope, &back).minus_columns(a_y).carry(), negative: 0 }
+}
