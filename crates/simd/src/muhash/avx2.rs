@@ -9,7 +9,7 @@
 //! The columns from 60 on have the weight 2^3120 = 2^48 * 1103717 modulo the prime: 5 * 2^48 and 68982 * 2^52, by which
 //! whole numbers of 26 bits are multiplied.
 
-use super::reference::{from_52, multiply};
+use super::reference::{from_limbs, multiply};
 use super::{KEYS_AT_ONCE, LIMBS, LIMBS52, Number, ONE, PRIME_DIFF, TOP_BITS};
 use crate::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
 use std::arch::x86_64::*;
@@ -110,7 +110,7 @@ impl Accumulators {
         }
         // SAFETY: `detect` made this, so that the processor has the features.
         let limbs = self.product.0.map(|limb| unsafe { words(limb) });
-        let lane = |lane: usize| from_52(limbs.iter().map(|limb| limb[lane]));
+        let lane = |lane: usize| from_limbs::<52>(limbs.iter().map(|limb| limb[lane]));
         (0..LANES).map(lane).fold(ONE, |all, one| multiply(&all, &one))
     }
 }

@@ -1,42 +1,44 @@
-//! Eight products at a time (AVX-512 F and IFMA), of numbers that sixteen lanes of ChaCha20 make.
+//! Eight accumulators (AVX-512 F and IFMA), and the numbers that sixteen lanes of ChaCha20 make for them.
 //!
-//! Layout: vector `i` holds limb `i`, of 52 bits and weight 2^(52 i), of eight numbers. A number has 60 limbs, 3120 bits.
-//! Invariant of [`Fe`]: every limb is below 2^52, the highest at most 16: the number is at most a little above 2^3072.
-//!
-//! Product: 120 columns, each a sum of at most 120 halves of products, below 2^59. The columns from 60 on have the weight
-//! 2^3120 = 2^48 * 1103717 modulo the prime, which is a multiplier of two parts: 5 * 2^48, and 68982 * 2^52.
+//! Numbers are multiplied by [`super::karatsuba`]. Of sixteen keys the first eight are in the even lanes of 32 bits, the
+//! others in the odd ones: each pair of lanes is one lane of 64 bits, of one number and of another.
 
-use super::reference::{from_52, multiply};
-use super::{KEYS_AT_ONCE, LIMBS, LIMBS52, Number, ONE, PRIME_DIFF, TOP_BITS};
+use super::karatsuba::{BITS, Fe, LIMBS48, Scratch, splat, zero, zeros};
+use super::reference::from_limbs;
+use super::{KEYS_AT_ONCE, LIMBS, Number, ONE};
 use std::arch::x86_64::*;
 
 /// Numbers side by side.
 const LANES: usize = 8;
-/// Limbs of each factor that are multiplied with each other in registers: twelve columns, six limbs of one, and one of
-/// the other at a time.
-const TILE: usize = 6;
-const MASK: i64 = (1 << 52) - 1;
-const _: () = assert!(LIMBS52.is_multiple_of(TILE) && PRIME_DIFF % 16 == 5);
-
-/// Eight numbers, one in each lane.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Fe([__m512i; LIMBS52]);
+/// Words of a number's key stream.
+const WORDS: usize = 2 * LIMBS;
+const _: () = assert!(KEYS_AT_ONCE == 2 * LANES && WORDS.is_multiple_of(16) && WORDS / 3 * 2 == LIMBS48);
 
 /// Eight products.
 #[derive(Clone, Debug)]
 pub(super) struct Accumulators {
     product: Fe,
-    /// Nothing was multiplied yet.
-    is_one: bool,
+    /// The lanes from here on are still ones; with 0 the product is not set.
+    used: usize,
+    room: Room,
+}
+
+/// Where numbers and products are made; what it holds is of no meaning.
+#[derive(Clone, Debug)]
+struct Room {
+    words: [__m512i; WORDS],
+    numbers: [Fe; 2],
+    scratch: Scratch,
 }
 
 impl Accumulators {
     /// Eight ones, where the processor can multiply them.
     pub(super) fn detect() -> Option<Accumulators> {
         let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma");
-        // SAFETY: all zeros is a vector.
-        has.then(|| Accumulators { product: Fe([unsafe { std::mem::zeroed() }; LIMBS52]), is_one: true })
+        has.then(|| {
+            let room = Room { words: zeros(), numbers: [Fe::zeros(); 2], scratch: Scratch::new() };
+            Accumulators { product: Fe::zeros(), used: 0, room }
+        })
     }
 
     /// Multiplies by the numbers of the first `count` keys.
@@ -47,15 +49,20 @@ impl Accumulators {
 
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn multiply_keys(&mut self, keys: &[[u8; 32]; KEYS_AT_ONCE], count: usize) {
-        let mut numbers = [[zero(); LIMBS]; 2];
-        key_streams(keys, &mut numbers);
+        let Accumulators { product, used, room: Room { words, numbers, scratch } } = self;
+        key_streams(keys, words);
+        join_words(words, numbers);
         for (half, number) in numbers.iter_mut().enumerate() {
-            let used = count.saturating_sub(half * LANES).min(LANES);
-            if used == 0 {
-                break;
+            let lanes = count.saturating_sub(half * LANES).min(LANES);
+            if lanes > 0 {
+                keep_lanes(number, lanes);
+                if *used == 0 {
+                    *product = *number
+                } else {
+                    product.multiply(number, scratch)
+                }
+                *used = lanes.max(*used);
             }
-            keep_lanes(number, used);
-            self.multiply_limbs(number);
         }
     }
 
@@ -63,178 +70,104 @@ impl Accumulators {
     #[cfg(test)]
     pub(super) fn multiply_numbers(&mut self, numbers: &[Number; LANES]) {
         // SAFETY: as in `multiply`.
-        unsafe {
-            let limbs = std::array::from_fn(|i| load(&std::array::from_fn(|lane| numbers[lane][i])));
-            self.multiply_limbs(&limbs);
+        let number = unsafe { Fe::of_numbers(numbers) };
+        if self.used == 0 {
+            self.product = number;
+        } else {
+            // SAFETY: as in `multiply`.
+            unsafe { self.product.multiply(&number, &mut self.room.scratch) };
         }
-    }
-
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn multiply_limbs(&mut self, number: &[__m512i; LIMBS]) {
-        let number = split(number);
-        self.product = if self.is_one { number } else { product(&self.product, &number) };
-        self.is_one = false;
+        self.used = LANES;
     }
 
     /// The product of all lanes.
     pub(super) fn product(&self) -> Number {
-        if self.is_one {
+        if self.used == 0 {
             return ONE;
         }
-        let mut lanes = [[0u64; LANES]; LIMBS52];
-        for (words, vector) in lanes.iter_mut().zip(&self.product.0) {
-            // SAFETY: writes the 64 bytes of `words`, no alignment needed; `detect` found the feature.
-            unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), *vector) };
+        // SAFETY: as in `multiply`.
+        unsafe { self.lanes_product() }
+    }
+
+    /// Half of the lanes times the other half, as long as both have other numbers than ones.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn lanes_product(&self) -> Number {
+        let (mut all, mut scratch) = (self.product, self.room.scratch.clone());
+        for half in [4, 2, 1] {
+            if self.used > half {
+                let index = _mm512_add_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), splat(half as i64));
+                let mut other = all;
+                for limb in &mut other.0 {
+                    *limb = _mm512_permutexvar_epi64(index, *limb);
+                }
+                all.multiply(&other, &mut scratch);
+            }
         }
-        let lane = |lane: usize| from_52(lanes.iter().map(|limb| limb[lane]));
-        (0..LANES).map(lane).fold(ONE, |all, one| multiply(&all, &one))
+        all.first_lane()
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn zero() -> __m512i {
-    _mm512_setzero_si512()
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn splat(word: i64) -> __m512i {
-    _mm512_set1_epi64(word)
-}
-
-#[cfg(test)]
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(words: &[u64; LANES]) -> __m512i {
-    // SAFETY: reads the 64 bytes of `words`; no alignment needed.
-    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+impl Fe {
+    #[target_feature(enable = "avx512f")]
+    fn first_lane(&self) -> Number {
+        let mut limbs = [0; LIMBS48];
+        for (limb, vector) in limbs.iter_mut().zip(&self.0) {
+            *limb = _mm_cvtsi128_si64(_mm512_castsi512_si128(*vector)).cast_unsigned();
+        }
+        from_limbs::<BITS>(limbs.into_iter())
+    }
 }
 
 /// Makes the lanes from `used` on ones.
 #[target_feature(enable = "avx512f")]
-fn keep_lanes(number: &mut [__m512i; LIMBS], used: usize) {
+fn keep_lanes(number: &mut Fe, used: usize) {
     if used < LANES {
         let kept = (1u8 << used) - 1;
-        for (index, limb) in number.iter_mut().enumerate() {
+        for (index, limb) in number.0.iter_mut().enumerate() {
             *limb = _mm512_mask_mov_epi64(splat(i64::from(index == 0)), kept, *limb);
         }
     }
 }
 
-/// Limbs of 64 bits as limbs of 52.
+/// The first 384 bytes of the key streams of sixteen keys.
 #[target_feature(enable = "avx512f")]
-fn split(number: &[__m512i; LIMBS]) -> Fe {
-    let mut out = Fe([zero(); LIMBS52]);
-    for (index, limb) in out.0.iter_mut().enumerate() {
-        let (word, shift) = (index * 52 / 64, (index * 52 % 64) as i64);
-        let low = _mm512_srlv_epi64(number[word], splat(shift));
-        // A shift by 64 or more gives zeros.
-        let high = number.get(word + 1).map_or(zero(), |next| _mm512_sllv_epi64(*next, splat(64 - shift)));
-        *limb = _mm512_and_si512(_mm512_or_si512(low, high), splat(MASK));
-    }
-    out
-}
-
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn product(a: &Fe, b: &Fe) -> Fe {
-    let mut columns = [zero(); 2 * LIMBS52];
-    for i in (0..LIMBS52).step_by(TILE) {
-        for j in (0..LIMBS52).step_by(TILE) {
-            let tile = columns[i + j..].first_chunk_mut().expect("twelve columns");
-            multiply_tile(a.0[i..].first_chunk().expect("six limbs"), b.0[j..].first_chunk().expect("six limbs"), tile);
-        }
-    }
-    folded(&mut columns)
-}
-
-/// Adds the products of six limbs and six limbs to their twelve columns.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn multiply_tile(a: &[__m512i; TILE], b: &[__m512i; TILE], columns: &mut [__m512i; 2 * TILE]) {
-    let mut sums = *columns;
-    for i in 0..TILE {
-        // First all lower halves, then all upper ones: no sum waits for the one before.
-        for j in 0..TILE {
-            sums[i + j] = _mm512_madd52lo_epu64(sums[i + j], a[i], b[j]);
-        }
-        for j in 0..TILE {
-            sums[i + j + 1] = _mm512_madd52hi_epu64(sums[i + j + 1], a[i], b[j]);
-        }
-    }
-    *columns = sums;
-}
-
-/// Brings the upper columns down.
-///
-/// The factors are below 2^3073, so that the product is below 2^6146: carried, column 118 is below 2^11, and column 119 is
-/// zero. What they add reaches no column beyond 59: 2^11 * 68982 is below 2^52. The sum of all is below 2^3121, so that what
-/// is above 2^3072 is below 2^49; brought down, it makes limbs 0 and 1 too large by a little, which the last carry evens out.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn folded(columns: &mut [__m512i; 2 * LIMBS52]) -> Fe {
-    carry(columns);
-    let (lower, upper) = columns.split_at_mut(LIMBS52);
-    let (low, high) = (splat(5 << 48), splat((PRIME_DIFF >> 4).cast_signed()));
-    for k in 0..LIMBS52 {
-        lower[k] = _mm512_madd52lo_epu64(lower[k], upper[k], low);
-        if k + 1 < LIMBS52 {
-            lower[k + 1] = _mm512_madd52hi_epu64(lower[k + 1], upper[k], low);
-            lower[k + 1] = _mm512_madd52lo_epu64(lower[k + 1], upper[k], high);
-        }
-        if k + 2 < LIMBS52 {
-            lower[k + 2] = _mm512_madd52hi_epu64(lower[k + 2], upper[k], high);
-        }
-    }
-    carry(lower);
-    let above = _mm512_srli_epi64::<TOP_BITS>(lower[LIMBS52 - 1]);
-    lower[LIMBS52 - 1] = _mm512_and_si512(lower[LIMBS52 - 1], splat((1 << TOP_BITS) - 1));
-    let diff = splat(PRIME_DIFF.cast_signed());
-    lower[0] = _mm512_madd52lo_epu64(lower[0], above, diff);
-    lower[1] = _mm512_madd52hi_epu64(lower[1], above, diff);
-    carry(lower);
-    Fe(*lower.first_chunk().expect("sixty limbs"))
-}
-
-/// Makes all limbs but the highest smaller than 2^52.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn carry(limbs: &mut [__m512i]) {
-    let mask = splat(MASK);
-    let mut over = zero();
-    let (last, rest) = limbs.split_last_mut().expect("there are limbs");
-    for limb in rest {
-        let sum = _mm512_add_epi64(*limb, over);
-        over = _mm512_srli_epi64::<52>(sum);
-        *limb = _mm512_and_si512(sum, mask);
-    }
-    *last = _mm512_add_epi64(*last, over);
-}
-
-/// The first 384 bytes of the key streams of sixteen keys: of the first eight, and of the others.
-#[target_feature(enable = "avx512f")]
-fn key_streams(keys: &[[u8; 32]; KEYS_AT_ONCE], out: &mut [[__m512i; LIMBS]; 2]) {
-    let word = |key: &[u8; 32], at: usize| i32::from_le_bytes(*key[at * 4..].first_chunk().expect("four bytes"));
-    let constant = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+fn key_streams(keys: &[[u8; 32]; KEYS_AT_ONCE], out: &mut [__m512i; WORDS]) {
     let mut start = [zero(); 16];
-    for (to, constant) in start.iter_mut().zip(constant) {
+    for (to, constant) in start.iter_mut().zip([0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]) {
         *to = _mm512_set1_epi32(constant);
     }
     for (at, to) in start[4..12].iter_mut().enumerate() {
-        let words: [i32; 16] = std::array::from_fn(|lane| word(&keys[lane], at));
+        let mut words = [0i32; KEYS_AT_ONCE];
+        for (lane, word) in words.iter_mut().enumerate() {
+            let key = &keys[lane % 2 * LANES + lane / 2];
+            *word = i32::from_le_bytes(*key[at * 4..].first_chunk().expect("four bytes"));
+        }
         // SAFETY: reads the 64 bytes of `words`; no alignment needed.
         *to = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
     }
-    for block in 0..LIMBS / 8 {
+    for (block, words) in out.as_chunks_mut().0.iter_mut().enumerate() {
         start[12] = _mm512_set1_epi32(block as i32);
-        let words = chacha_block(&start);
-        for (pair, two) in words.chunks_exact(2).enumerate() {
-            let at = block * 8 + pair;
-            let wide = |half: __m256i| _mm512_cvtepu32_epi64(half);
-            let (low, high) = (_mm512_castsi512_si256(two[0]), _mm512_castsi512_si256(two[1]));
-            out[0][at] = _mm512_or_si512(wide(low), _mm512_slli_epi64::<32>(wide(high)));
-            let upper = |all: __m512i| _mm512_extracti64x4_epi64::<1>(all);
-            out[1][at] = _mm512_or_si512(wide(upper(two[0])), _mm512_slli_epi64::<32>(wide(upper(two[1]))));
-        }
+        *words = chacha_block(&start);
+    }
+}
+
+/// The numbers of the keys in the even lanes, and of those in the odd ones.
+///
+/// Three words are two limbs: 32 bits and 16 of the next one, its other 16 and 32 bits.
+#[target_feature(enable = "avx512f")]
+fn join_words(words: &[__m512i; WORDS], numbers: &mut [Fe; 2]) {
+    let (low, middle, high) = (splat(0xffff_ffff), splat(0xffff_0000_0000), splat(0xffff_ffff_0000));
+    let [even, odd] = numbers;
+    for (at, [a, b, c]) in words.as_chunks().0.iter().enumerate() {
+        even.0[2 * at] =
+            _mm512_or_si512(_mm512_and_si512(*a, low), _mm512_and_si512(_mm512_slli_epi64::<32>(*b), middle));
+        even.0[2 * at + 1] = _mm512_or_si512(
+            _mm512_srli_epi64::<16>(_mm512_and_si512(*b, low)),
+            _mm512_and_si512(_mm512_slli_epi64::<16>(*c), high),
+        );
+        odd.0[2 * at] = _mm512_or_si512(_mm512_srli_epi64::<32>(*a), _mm512_and_si512(*b, middle));
+        odd.0[2 * at + 1] =
+            _mm512_or_si512(_mm512_srli_epi64::<48>(*b), _mm512_and_si512(_mm512_srli_epi64::<16>(*c), high));
     }
 }
 
@@ -242,26 +175,23 @@ fn key_streams(keys: &[[u8; 32]; KEYS_AT_ONCE], out: &mut [[__m512i; LIMBS]; 2])
 #[target_feature(enable = "avx512f")]
 fn chacha_block(start: &[__m512i; 16]) -> [__m512i; 16] {
     let mut x = *start;
+    // Written out, for with indices that are known the words stay in registers; four quarter rounds step by step, for none
+    // of them waits for another.
+    macro_rules! quarters {
+        ($([$a:literal, $b:literal, $c:literal, $d:literal]),*) => {
+            $(x[$a] = _mm512_add_epi32(x[$a], x[$b]);)*
+            $(x[$d] = _mm512_rol_epi32::<16>(_mm512_xor_si512(x[$d], x[$a]));)*
+            $(x[$c] = _mm512_add_epi32(x[$c], x[$d]);)*
+            $(x[$b] = _mm512_rol_epi32::<12>(_mm512_xor_si512(x[$b], x[$c]));)*
+            $(x[$a] = _mm512_add_epi32(x[$a], x[$b]);)*
+            $(x[$d] = _mm512_rol_epi32::<8>(_mm512_xor_si512(x[$d], x[$a]));)*
+            $(x[$c] = _mm512_add_epi32(x[$c], x[$d]);)*
+            $(x[$b] = _mm512_rol_epi32::<7>(_mm512_xor_si512(x[$b], x[$c]));)*
+        };
+    }
     for _ in 0..10 {
-        for (a, b, c, d) in [
-            (0, 4, 8, 12),
-            (1, 5, 9, 13),
-            (2, 6, 10, 14),
-            (3, 7, 11, 15),
-            (0, 5, 10, 15),
-            (1, 6, 11, 12),
-            (2, 7, 8, 13),
-            (3, 4, 9, 14),
-        ] {
-            x[a] = _mm512_add_epi32(x[a], x[b]);
-            x[d] = _mm512_rol_epi32::<16>(_mm512_xor_si512(x[d], x[a]));
-            x[c] = _mm512_add_epi32(x[c], x[d]);
-            x[b] = _mm512_rol_epi32::<12>(_mm512_xor_si512(x[b], x[c]));
-            x[a] = _mm512_add_epi32(x[a], x[b]);
-            x[d] = _mm512_rol_epi32::<8>(_mm512_xor_si512(x[d], x[a]));
-            x[c] = _mm512_add_epi32(x[c], x[d]);
-            x[b] = _mm512_rol_epi32::<7>(_mm512_xor_si512(x[b], x[c]));
-        }
+        quarters!([0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]);
+        quarters!([0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]);
     }
     for (word, start) in x.iter_mut().zip(start) {
         *word = _mm512_add_epi32(*word, *start);

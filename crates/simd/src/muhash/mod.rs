@@ -2,7 +2,8 @@
 //!
 //! A key of 32 bytes stands for the first 384 bytes of its ChaCha20 stream, little endian. [`Accumulator`] multiplies them,
 //! sixteen keys at a time where the processor has AVX-512 IFMA: key streams in sixteen lanes, products in eight, each lane
-//! an accumulator of its own. With AVX2 and FMA key streams are made in eight lanes, products in four.
+//! an accumulator of its own. With AVX2 and FMA key streams are made in eight lanes, products in four, of limbs of 52 bits
+//! and without Karatsuba's method.
 //!
 //! Absent on purpose: what is hashed to a key. Source: Bitcoin Core b88bffe, crypto/muhash.cpp.
 
@@ -10,6 +11,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod karatsuba;
 mod reference;
 
 #[cfg(target_arch = "x86_64")]

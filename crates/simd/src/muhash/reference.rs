@@ -60,13 +60,13 @@ pub(super) fn fold(out: &mut Number, mut above: u128) {
     }
 }
 
-/// A number given by its sixty limbs of 52 bits, the lowest first.
+/// A number given by limbs of so many bits, 3,072 or more in all, the lowest first; limbs may be larger, below 2^62.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn from_52(limbs: impl Iterator<Item = u64>) -> Number {
+pub(super) fn from_limbs<const BITS: u32>(limbs: impl Iterator<Item = u64>) -> Number {
     let (mut out, mut held, mut bits, mut at) = ([0; LIMBS], 0u128, 0, 0);
     for limb in limbs {
-        held |= u128::from(limb) << bits;
-        bits += 52;
+        held += u128::from(limb) << bits;
+        bits += BITS;
         if bits >= 64 && at < LIMBS {
             out[at] = held as u64;
             (held, bits, at) = (held >> 64, bits - 64, at + 1);
