@@ -25,7 +25,6 @@ pub(crate) struct Part {
     product: Option<Product>,
     stats: Option<SetStats>,
     hash: SetHash,
-    element: Vec<u8>,
 }
 
 impl Part {
@@ -33,8 +32,8 @@ impl Part {
     pub(crate) fn new(hash: SetHash, wants_stats: bool) -> Part {
         let product = (hash == SetHash::Muhash).then(Product::new);
         let stats = wants_stats.then(SetStats::default);
-        let (hashed, element) = (HashedCoins::default(), Vec::new());
-        Part { transactions: 0, last: None, txouts: 0, bogosize: 0, total: 0, hashed, product, stats, hash, element }
+        let hashed = HashedCoins::default();
+        Part { transactions: 0, last: None, txouts: 0, bogosize: 0, total: 0, hashed, product, stats, hash }
     }
 
     /// Counts a coin; coins come in the order of their keys.
@@ -48,9 +47,8 @@ impl Part {
         match self.hash {
             SetHash::None => {}
             SetHash::Muhash => {
-                self.element.clear();
-                put_coin_hashed(&mut self.element, outpoint, coin);
-                self.product.as_mut().expect("it is wanted").push(&self.element);
+                let product = self.product.as_mut().expect("it is wanted");
+                product.push_with(|waiting| put_coin_hashed(waiting, outpoint, coin));
             }
             SetHash::Serialized => self.hashed.push(outpoint, coin),
         }

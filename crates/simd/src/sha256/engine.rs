@@ -1,7 +1,7 @@
 //! What every kernel can do, and how many messages are led through its lanes.
 //!
 //! A lane is one message on its way: it takes the next message when it has finished one, so that few
-//! lanes are idle. Digests of finished messages are collected and hashed again a full set at a time.
+//! lanes are idle. Digests of finished messages are collected and, where the hash is double, hashed again a full set at a time.
 //!
 //! Absent on purpose: instructions (see the engines), padding (see [`super::stage`]).
 
@@ -78,6 +78,15 @@ pub(super) fn bytes_of(message: &Pieces<'_>) -> usize {
     message[0].len() + message[1].len() + message[2].len()
 }
 
+/// How many times a message is hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Times {
+    /// SHA-256.
+    Once,
+    /// SHA-256 of the SHA-256.
+    Twice,
+}
+
 /// A message that is hashed up to a block.
 #[derive(Clone, Copy)]
 pub(super) struct Job {
@@ -88,13 +97,13 @@ pub(super) struct Job {
     state: Words,
 }
 
-/// Double SHA-256 of the messages that `order` names and of those that `jobs` began, into their
-/// places of `out`.
+/// The hashes of the messages that `order` names and of those that `jobs` began, into their places of
+/// `out`.
 ///
 /// Returns the jobs that are left as soon as fewer than `busy_min` lanes (at least 1) have work: for
 /// another engine.
 pub(super) fn drive<E: Engine<N>, const N: usize>(
-    engine: E,
+    (engine, times): (E, Times),
     jobs: Vec<Job>,
     order: &[usize],
     messages: &[Pieces<'_>],
@@ -102,7 +111,7 @@ pub(super) fn drive<E: Engine<N>, const N: usize>(
     busy_min: usize,
 ) -> Vec<Job> {
     let mut stages = [const { Stage::new() }; N];
-    let mut lanes = LaneSet::<E, N>::new(engine, jobs, order);
+    let mut lanes = LaneSet::<E, N>::new((engine, times), jobs, order);
     loop {
         lanes.finish(out);
         let busy = lanes.refill(messages, &mut stages);
@@ -142,6 +151,7 @@ impl Lane<'_> {
 
 struct LaneSet<'a, 'o, E: Engine<N>, const N: usize> {
     engine: E,
+    times: Times,
     /// What waits for a lane: messages that were begun, then fresh ones.
     jobs: Vec<Job>,
     order: std::slice::Iter<'o, usize>,
@@ -149,16 +159,17 @@ struct LaneSet<'a, 'o, E: Engine<N>, const N: usize> {
     state: E::State,
     /// Whether every idle lane's state is that of a fresh message.
     clean: bool,
-    /// First digests that wait for their second hash, and whose they are.
+    /// Digests that wait for their second hash, or for being written, and whose they are.
     digests: E::State,
     owners: [usize; N],
     waiting: usize,
 }
 
 impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
-    fn new(engine: E, jobs: Vec<Job>, order: &'o [usize]) -> Self {
+    fn new((engine, times): (E, Times), jobs: Vec<Job>, order: &'o [usize]) -> Self {
         LaneSet {
             engine,
+            times,
             jobs,
             order: order.iter(),
             lanes: [Lane::IDLE; N],
@@ -193,11 +204,13 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         }
     }
 
-    /// Hashes all states again and writes the digests of the `ended` lanes that have ended.
+    /// Hashes all states again, where that is wanted, and writes the digests of the `ended` lanes that have ended.
     fn write_ended(&mut self, ended: usize, out: &mut [[u8; 32]]) {
         let mut state = self.state.clone();
         let mut digests = [[0; 32]; N];
-        self.engine.again(&mut state);
+        if self.times == Times::Twice {
+            self.engine.again(&mut state);
+        }
         self.engine.digests(&state, &mut digests);
         for (lane, digest) in self.lanes.iter_mut().zip(&digests) {
             if lane.done == lane.total && lane.total > 0 {
@@ -211,10 +224,12 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         }
     }
 
-    /// Hashes the waiting digests again and writes them to their places.
+    /// Hashes the waiting digests again, where that is wanted, and writes them to their places.
     fn flush(&mut self, out: &mut [[u8; 32]]) {
         if self.waiting > 0 {
-            self.engine.again(&mut self.digests);
+            if self.times == Times::Twice {
+                self.engine.again(&mut self.digests);
+            }
             let mut digests = [[0; 32]; N];
             self.engine.digests(&self.digests, &mut digests);
             for (digest, owner) in digests.iter().zip(&self.owners[..self.waiting]) {

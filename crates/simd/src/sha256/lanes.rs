@@ -7,7 +7,7 @@ use crate::cpu::{self, Cpu};
 use crate::ideas::Idea;
 
 use super::Pieces;
-use super::engine::{self, Engine, Job, block_count, bytes_of, drive};
+use super::engine::{self, Engine, Job, Times, block_count, bytes_of, drive};
 use super::reference::{Portable, Reference};
 #[cfg(target_arch = "aarch64")]
 use super::{armsha::ArmSha, neon::Neon};
@@ -57,7 +57,7 @@ struct Step {
 }
 
 /// [`engine::drive`] of a known engine.
-type Drive = fn(Vec<Job>, &[usize], &[Pieces<'_>], &mut [[u8; 32]], usize) -> Vec<Job>;
+type Drive = fn(Times, Vec<Job>, &[usize], &[Pieces<'_>], &mut [[u8; 32]], usize) -> Vec<Job>;
 
 /// One or more engines, from the widest to the one that finishes what is left.
 pub(super) struct Kernel {
@@ -65,8 +65,8 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Double SHA-256 of messages of any lengths.
-    pub(super) fn many(&self, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+    /// Hashes of messages of any lengths.
+    pub(super) fn many(&self, times: Times, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
         let sorted;
         let mut order = &AS_THEY_COME[..messages.len().min(AS_THEY_COME.len())];
         if messages.len() > order.len() {
@@ -76,7 +76,7 @@ impl Kernel {
         let mut jobs = Vec::new();
         for step in &self.steps {
             if jobs.len() + order.len() >= step.busy_min {
-                jobs = (step.drive)(jobs, order, messages, out, step.busy_min);
+                jobs = (step.drive)(times, jobs, order, messages, out, step.busy_min);
                 order = &[];
             }
         }
@@ -273,7 +273,9 @@ fn step<E: Engine<N>, const N: usize>(busy_min: usize) -> Option<Step> {
     Some(Step {
         lanes: N,
         busy_min,
-        drive: |jobs, order, messages, out, busy_min| drive(detect::<E, N>(), jobs, order, messages, out, busy_min),
+        drive: |times, jobs, order, messages, out, busy_min| {
+            drive((detect::<E, N>(), times), jobs, order, messages, out, busy_min)
+        },
         pairs: |pairs, out| engine::pairs(detect::<E, N>(), pairs, out),
         headers: |headers, out| engine::headers(detect::<E, N>(), headers, out),
     })
@@ -347,13 +349,14 @@ mod tests {
         let reference = Lanes::REFERENCE.kernel();
         let long = data.len();
         for count in (0..rounds(70)).chain([rounds(900), rounds(400)]) {
+            let times = [Times::Once, Times::Twice][count % 2];
             let messages: Vec<Pieces<'_>> = (0..count)
                 .map(|at| &data[..if at % 9 == 4 { rng.below(long) } else { rng.below(400) }])
                 .map(|bytes| [&bytes[..bytes.len() / 50], &bytes[bytes.len() / 50..], &[]])
                 .collect();
             let pairs: Vec<[u8; 64]> = (0..count).map(|at| [at as u8; 64]).collect();
             let mut want = (vec![[0; 32]; count], vec![[0; 32]; count]);
-            reference.many(&messages, &mut want.0);
+            reference.many(times, &messages, &mut want.0);
             reference.pairs(&pairs, &mut want.1);
             for allowed in [
                 &[][..],
@@ -366,7 +369,7 @@ mod tests {
             ] {
                 let chain = chain(allowed);
                 let mut have = (vec![[1; 32]; count], vec![[1; 32]; count]);
-                chain.many(&messages, &mut have.0);
+                chain.many(times, &messages, &mut have.0);
                 chain.pairs(&pairs, &mut have.1);
                 assert!(have == want, "{count} messages, {allowed:?}");
             }

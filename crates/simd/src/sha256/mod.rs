@@ -2,7 +2,7 @@
 //!
 //! Double SHA-256 makes Bitcoin's ids, merkle trees and header hashes. One message alone cannot use a
 //! vector; sixteen at a time can, for two to four times the speed. [`sha256d_many`] takes messages of
-//! any lengths, [`sha256d_64`] a merkle level, [`sha256d_80`] headers. What the processor has decides
+//! any lengths ([`sha256_many`] hashes them once), [`sha256d_64`] a merkle level, [`sha256d_80`] headers. What the processor has decides
 //! once which kernel runs; the `_with` functions take a kernel by name, to test and to measure.
 //!
 //! Absent on purpose: constant time (nothing here is secret), other hashes, threads.
@@ -28,6 +28,7 @@ mod streams;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
 
+use engine::Times;
 use sha2::Digest;
 
 pub use lanes::Lanes;
@@ -56,7 +57,7 @@ pub fn sha256d(data: &[u8]) -> [u8; 32] {
 /// Where there are not as many places as messages.
 pub fn sha256d_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     assert_eq!(messages.len(), out.len(), "a place for each message");
-    lanes::best().many(messages, out);
+    lanes::best().many(Times::Twice, messages, out);
 }
 
 /// [`sha256d_many`] by a kernel of your choice.
@@ -66,7 +67,27 @@ pub fn sha256d_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
 /// As [`sha256d_many`].
 pub fn sha256d_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     assert_eq!(messages.len(), out.len(), "a place for each message");
-    lanes.kernel().many(messages, out);
+    lanes.kernel().many(Times::Twice, messages, out);
+}
+
+/// SHA-256, once, of each message, of any lengths, into the same place of `out`.
+///
+/// # Panics
+///
+/// Where there are not as many places as messages.
+pub fn sha256_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+    assert_eq!(messages.len(), out.len(), "a place for each message");
+    lanes::best().many(Times::Once, messages, out);
+}
+
+/// [`sha256_many`] by a kernel of your choice.
+///
+/// # Panics
+///
+/// As [`sha256_many`].
+pub fn sha256_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+    assert_eq!(messages.len(), out.len(), "a place for each message");
+    lanes.kernel().many(Times::Once, messages, out);
 }
 
 /// Double SHA-256 of each pair of hashes: one level of a merkle tree.
@@ -147,19 +168,28 @@ mod tests {
 
     /// The oracle: the `sha2` crate on the message in one piece.
     fn want(message: &Pieces<'_>) -> [u8; 32] {
-        sha2::Sha256::digest(sha2::Sha256::digest(message.concat())).into()
+        sha2::Sha256::digest(once(message)).into()
+    }
+
+    fn once(message: &Pieces<'_>) -> [u8; 32] {
+        sha2::Sha256::digest(message.concat()).into()
     }
 
     /// Checks every kernel, and the mixed one, on the same messages.
     fn check_many(row: &str, messages: &[Pieces<'_>]) {
         let want: Vec<_> = messages.iter().map(want).collect();
+        let want_once: Vec<_> = messages.iter().map(once).collect();
         let mut out = vec![[0; 32]; messages.len()];
         sha256d_many(messages, &mut out);
         assert!(out == want, "{row}: {} messages, best kernel", messages.len());
+        sha256_many(messages, &mut out);
+        assert!(out == want_once, "{row}: {} messages once, best kernel", messages.len());
         for lanes in Lanes::available() {
             out.fill([0; 32]);
             sha256d_many_with(lanes, messages, &mut out);
             assert!(out == want, "{row}: {} messages, {lanes:?}", messages.len());
+            sha256_many_with(lanes, messages, &mut out);
+            assert!(out == want_once, "{row}: {} messages once, {lanes:?}", messages.len());
         }
     }
 
