@@ -194,42 +194,120 @@ fn stats_of(
     if kind == CoinbaseKind::Genesis {
         return stats;
     }
-    let (mut created, mut gone) = (Product::new(), Product::new());
-    let mut element = Vec::new();
+    let mut passing = Passing::of(place.height, block, spent);
+    add_created(&mut stats, place, block, txids, &mut passing);
+    let mut gone = Product::new();
+    for (index, (coin, script)) in spent.iter().zip(scripts.iter()).enumerate() {
+        stats.prevouts += i128::from(coin.value.0);
+        stats.outputs.1 += 1;
+        stats.bogosize.1 += bogosize(script.len());
+        if !passing.is_made(index) {
+            gone.push_with(|element| {
+                element.extend_from_slice(block.input(index + 1).prevout_bytes());
+                element.extend_from_slice(&coin.code().to_le_bytes());
+                element.extend_from_slice(&coin.value.0.to_le_bytes());
+                put_compact_size(element, script.len() as u64);
+                element.extend_from_slice(script);
+            });
+        }
+    }
+    stats.spent = gone.finish();
+    stats
+}
+
+/// What a block makes; the coins among these that it spends itself are found.
+fn add_created(
+    stats: &mut BlockStats,
+    place: &BlockPlace,
+    block: &Block<'_>,
+    txids: &[Txid],
+    passing: &mut Passing<'_>,
+) {
+    let mut created = Product::new();
     for (index, (tx, txid)) in block.transactions().zip(txids).enumerate() {
-        if index == 0 && kind == CoinbaseKind::Repeated {
+        if index == 0 && stats.kind == CoinbaseKind::Repeated {
             continue;
         }
         let code = code(place.height, index == 0).to_le_bytes();
+        let may_pass = passing.may_have(txid);
+        let mut name = [0; 36];
+        name[..32].copy_from_slice(txid.as_bytes());
         for (vout, output) in tx.outputs().enumerate() {
             let value = i128::from(output.value().0);
             if is_unspendable(output.script()) {
                 stats.unspendable += value;
                 continue;
             }
-            element.clear();
-            element.extend_from_slice(txid.as_bytes());
-            element.extend_from_slice(&(vout as u32).to_le_bytes());
-            element.extend_from_slice(&code);
-            element.extend_from_slice(output.serialized());
-            created.push(&element);
             *(if index == 0 { &mut stats.coinbase } else { &mut stats.new_outputs }) += value;
             stats.outputs.0 += 1;
             stats.bogosize.0 += bogosize(output.script().len());
+            name[32..].copy_from_slice(&(vout as u32).to_le_bytes());
+            if may_pass && passing.make(&name) {
+                continue;
+            }
+            created.push_with(|element| {
+                element.extend_from_slice(&name);
+                element.extend_from_slice(&code);
+                element.extend_from_slice(output.serialized());
+            });
         }
     }
-    for (index, (coin, script)) in spent.iter().zip(scripts.iter()).enumerate() {
-        element.clear();
-        element.extend_from_slice(block.input(index + 1).prevout_bytes());
-        element.extend_from_slice(&coin.code().to_le_bytes());
-        element.extend_from_slice(&coin.value.0.to_le_bytes());
-        put_compact_size(&mut element, script.len() as u64);
-        element.extend_from_slice(script);
-        gone.push(&element);
-        stats.prevouts += i128::from(coin.value.0);
-        stats.outputs.1 += 1;
-        stats.bogosize.1 += bogosize(script.len());
+    stats.created = created.finish();
+}
+
+/// Coins that a block makes and spends: of both products each would be a factor, so that they are left out of both.
+struct Passing<'a> {
+    /// The beginnings of their names, the names, and the number of the spend; sorted.
+    spends: Vec<(u64, &'a [u8; 36], usize)>,
+    /// A bit for each value that some first bits of their txids have.
+    bits: Vec<u64>,
+    /// Of each spend of the block, whether its coin was found among those made.
+    made: Vec<bool>,
+}
+
+/// Values of the first bits of a txid that are told apart.
+const PASSING_BITS: usize = 1 << 14;
+
+impl<'a> Passing<'a> {
+    /// Those that are spent: the coins that have the block's own height.
+    fn of(height: Height, block: &Block<'a>, spent: &[CoinRef<'_>]) -> Passing<'a> {
+        let own = spent.iter().enumerate().filter(|(_, coin)| coin.height == height);
+        let mut spends: Vec<_> = own
+            .map(|(spend, _)| {
+                let name = block.input(spend + 1).prevout_bytes();
+                (Passing::beginning(name), name, spend)
+            })
+            .collect();
+        spends.sort_unstable();
+        let mut bits = vec![0; if spends.is_empty() { 0 } else { PASSING_BITS / 64 }];
+        for (beginning, ..) in &spends {
+            let bit = *beginning as usize % PASSING_BITS;
+            bits[bit / 64] |= 1 << (bit % 64);
+        }
+        Passing { spends, bits, made: vec![false; spent.len()] }
     }
-    (stats.created, stats.spent) = (created.finish(), gone.finish());
-    stats
+
+    fn beginning(name: &[u8]) -> u64 {
+        u64::from_le_bytes(*name.first_chunk().expect("a txid has more"))
+    }
+
+    /// Whether a coin of this transaction may be one of them.
+    #[inline]
+    fn may_have(&self, txid: &Txid) -> bool {
+        let bit = Passing::beginning(txid.as_bytes()) as usize % PASSING_BITS;
+        self.bits.get(bit / 64).is_some_and(|bits| bits >> (bit % 64) & 1 == 1)
+    }
+
+    /// Takes a coin that is made; says whether it is one of them.
+    fn make(&mut self, name: &[u8; 36]) -> bool {
+        let wanted = (Passing::beginning(name), name);
+        let found = self.spends.binary_search_by(|&(beginning, name, _)| (beginning, name).cmp(&wanted));
+        let Ok(at) = found else { return false };
+        !std::mem::replace(&mut self.made[self.spends[at].2], true)
+    }
+
+    /// Whether the coin of this spend was made.
+    fn is_made(&self, spend: usize) -> bool {
+        self.made[spend]
+    }
 }

@@ -27,9 +27,9 @@ const BOGO_BYTES: u64 = 50;
 /// What a block does to the UTXO set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockStats {
-    /// Product of the coins that it makes.
+    /// Product of the coins that it makes, but for those that it spends itself.
     pub created: MuHash,
-    /// Product of the coins that it spends.
+    /// Product of the coins that it spends, but for those that it makes.
     pub spent: MuHash,
     /// How many it makes, and spends.
     pub outputs: (u64, u64),
@@ -230,24 +230,29 @@ pub fn decode_muhash(bytes: &[u8]) -> Result<MuHash, DecodeError> {
 
 /// The set after each step (coins put in, coins taken out), from `start` on: the hashes, and the set in the end.
 ///
-/// Montgomery's trick: the products of all that is taken out are inverted once.
+/// Montgomery's trick: the products of all that is taken out are inverted once. Blocks without transactions take nothing out.
 pub fn finalize_all(start: &MuHash, steps: &[(&MuHash, &MuHash)]) -> (Vec<Hash256>, MuHash) {
     let mut hashes = Vec::with_capacity(steps.len());
     let mut set = start.clone();
     for steps in steps.chunks(SHARED_BLOCKS_MAX) {
         let mut taken = MuHash::new();
         let mut put = Vec::with_capacity(steps.len());
+        let none = MuHash::new();
         for (created, spent) in steps {
             set.combine(created);
-            taken.combine(spent);
+            if **spent != none {
+                taken.combine(spent);
+            }
             put.push(set.clone());
         }
-        let mut inverse = taken.inverse();
+        let mut inverse = if taken == none { none.clone() } else { taken.inverse() };
         let from = hashes.len();
         for (index, (_, spent)) in steps.iter().enumerate().rev() {
             put[index].combine(&inverse);
             hashes.push(Hash256(put[index].finalize()));
-            inverse.combine(spent);
+            if **spent != none {
+                inverse.combine(spent);
+            }
         }
         hashes[from..].reverse();
         set = put.pop().expect("a chunk has a step").reduced();
@@ -318,14 +323,18 @@ mod tests {
             set.insert(&[n]);
             set
         };
-        let steps: Vec<(MuHash, MuHash)> = (0..5).map(|n| (part(n), part(n + 100))).collect();
+        // The one in the middle takes nothing out.
+        let gone = |n: u8| if n == 2 { MuHash::new() } else { part(n + 100) };
+        let steps: Vec<(MuHash, MuHash)> = (0..5).map(|n| (part(n), gone(n))).collect();
         let borrowed: Vec<(&MuHash, &MuHash)> = steps.iter().map(|(a, b)| (a, b)).collect();
         let start = part(200);
         let (hashes, end) = finalize_all(&start, &borrowed);
         let mut set = start.clone();
         for (n, hash) in hashes.iter().enumerate() {
             set.insert(&[n as u8]);
-            set.remove(&[n as u8 + 100]);
+            if n != 2 {
+                set.remove(&[n as u8 + 100]);
+            }
             assert_eq!(hash.0, set.finalize(), "step {n}");
         }
         assert_eq!((hashes.len(), end.finalize()), (5, set.finalize()));

@@ -1,6 +1,7 @@
-//! Core's and the BIPs' vectors.
+//! Core's and the BIPs' vectors, and statistics beside plain products.
 
 #![allow(clippy::unwrap_used)]
 
 mod bip158;
 mod chains;
+mod passing;
