@@ -10,7 +10,7 @@
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::{Key, NO_KEY};
 use disk::Disk;
-use leveldb::{Db, Error, Options, TableWriter};
+use leveldb::{Db, Error, Options, Run, TableWriter};
 use simd::xor::xor;
 use std::path::Path;
 use std::sync::Arc;
@@ -117,14 +117,24 @@ impl Obfuscated {
 
     /// Commits what `fill` writes, which is about `bytes` of tables. Compacts first if it must.
     pub(crate) fn commit(&self, bytes: u64, fill: impl FnOnce(&mut RecordWriter) -> Result<()>) -> Result<()> {
+        let run = self.begin(bytes)?;
+        let mut writer = self.writer(&run);
+        fill(&mut writer)?;
+        writer.finish()?;
+        Ok(self.db.commit(run)?)
+    }
+
+    /// Begins a commit of about `bytes` of tables. Compacts first if it must.
+    pub(crate) fn begin(&self, bytes: u64) -> Result<Run> {
         while !self.db.has_room(bytes) {
             self.db.compact_now()?;
         }
-        let run = self.db.begin_run(bytes)?;
-        let mut writer = RecordWriter { table: run.table(), key: self.key, value: Vec::new() };
-        fill(&mut writer)?;
-        writer.table.finish()?;
-        Ok(self.db.commit(run)?)
+        Ok(self.db.begin_run(bytes)?)
+    }
+
+    /// A writer for one range of keys; those of one run do not overlap.
+    pub(crate) fn writer(&self, run: &Run) -> RecordWriter {
+        RecordWriter { table: run.table(), key: self.key, value: Vec::new() }
     }
 
     /// A record that is not what Core would have written.
@@ -152,6 +162,11 @@ impl RecordWriter {
 
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<()> {
         Ok(self.table.delete(key)?)
+    }
+
+    /// Writes what is left. A commit with a writer that was dropped without it cannot be finished.
+    pub(crate) fn finish(self) -> Result<()> {
+        Ok(self.table.finish()?)
     }
 }
 

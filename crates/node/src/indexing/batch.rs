@@ -1,5 +1,6 @@
-//! What one commit of one index writes: the few records in a map, the many sorted by their keys.
+//! What one commit of one index writes: the few records in a map, the many sorted by their keys, by several threads.
 
+use super::entries::{Entry, KEY_BYTES, Parts, Share, SpenderEntry, TxEntry};
 use super::event::{Due, IndexedBlock, Payload};
 use super::part::{Part, PartState, best_block_record};
 use crate::fault::Fault;
@@ -13,33 +14,30 @@ use indexes::{spender, txindex};
 use primitives::BlockHash;
 use primitives::muhash::MuHash;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::btree_map;
 use std::sync::Mutex;
-use store::indexes::{IndexDb, IndexWriter, RECORD_OVERHEAD_BYTES};
+use store::indexes::{IndexCommit, IndexDb, IndexWriter, RECORD_OVERHEAD_BYTES};
 
-/// Bytes of a key of the many, at most.
-const KEY_BYTES: usize = 24;
+/// Keys with their values; `None`: the record goes.
+type Few = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// The records of one commit.
 #[derive(Default)]
 struct Batch {
-    /// `None`: the record goes.
-    few: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    few: Few,
     many: Many,
     /// The state behind it.
     next_sequence: u32,
     muhash: Option<MuHash>,
 }
 
-/// Keys without values, sorted.
+/// Keys without values.
 #[derive(Default)]
 enum Many {
     #[default]
     None,
-    /// Place, and sequence number of the block.
-    Tx(Vec<(u64, u32)>),
-    /// Order of the outpoint, place of its transaction, and whether the entry comes.
-    Spenders(Vec<(u64, DiskTxPos, bool)>),
+    Tx(Parts<TxEntry>),
+    Spenders(Parts<SpenderEntry>),
 }
 
 /// Commits what is due, and where the index stands with it; waits while the disk is full.
@@ -59,7 +57,7 @@ pub(super) fn write(
         (part.db.clone(), part.start(), flush)
     };
     // Not under the lock: more blocks come meanwhile.
-    let batch = Batch::new(&db, &start, due, locator)?;
+    let mut batch = Batch::new(&db, &start, due, locator)?;
     // The filters are durable before rows name them.
     if let Some(flush) = flush {
         flush.run()?;
@@ -70,7 +68,7 @@ pub(super) fn write(
             break;
         }
     }
-    reporter.with_room(|| db.commit(bytes, |records| batch.put(records)))?;
+    reporter.with_room(|| batch.commit(&db, par))?;
     match &mut lock(part).state {
         PartState::Tx { next } => *next = batch.next_sequence,
         PartState::Stats { muhash, .. } => **muhash = batch.muhash.unwrap_or_default(),
@@ -138,15 +136,9 @@ fn tx_batch(db: &IndexDb, due: &Due, mut next: u32) -> Result<Batch, Fault> {
         };
         next = behind;
     }
-    let entries = || blocks.iter().flat_map(|&(places, next)| places.iter().map(move |&place| (place, next)));
-    let mut many = sorted_by_parts(entries, |&(place, _)| place, <[_]>::sort_unstable);
-    // Of one prefix the numbers of blocks come before the offsets, in the order of their VARINT bytes.
-    let bytes = |&(place, sequence): &(u64, u32)| {
-        let mut key = Vec::with_capacity(KEY_BYTES);
-        txindex::put_key(&mut key, place, sequence);
-        key
-    };
-    sort_equal(&mut many, |a, b| a.0 >> 24 == b.0 >> 24, bytes);
+    let many = Parts::of(|| {
+        blocks.iter().flat_map(|&(places, sequence)| places.iter().map(move |&place| TxEntry { place, sequence }))
+    });
     if next > 0 {
         batch.few.insert(txindex::NEXT_SEQUENCE.to_vec(), Some(next.to_le_bytes().to_vec()));
     }
@@ -155,69 +147,15 @@ fn tx_batch(db: &IndexDb, due: &Due, mut next: u32) -> Result<Batch, Fault> {
 }
 
 fn spender_batch(due: &Due) -> Batch {
-    let entries = || {
+    let many = Parts::of(|| {
         due.events.iter().flat_map(|event| {
             let entries = if let Payload::Spenders(entries) = &event.payload { &entries[..] } else { &[] };
             let (pos, comes) = (event.block.pos, event.is_connected);
             let place = move |tx| DiskTxPos { file: pos.file, block: pos.offset, tx };
-            entries.iter().map(move |&(order, tx)| (order, place(tx), comes))
+            entries.iter().map(move |&(order, tx)| SpenderEntry { order, pos: place(tx), comes })
         })
-    };
-    // Stable: of one entry that comes and goes the last word is last.
-    let order = |&(order, _, _): &(u64, DiskTxPos, bool)| order;
-    let mut many = sorted_by_parts(entries, order, |part| part.sort_by_key(order));
-    sort_equal(&mut many, |a, b| a.0 == b.0, spender_key);
-    many.dedup_by(|later, kept| {
-        let is_same = (later.0, later.1) == (kept.0, kept.1);
-        if is_same {
-            *kept = *later;
-        }
-        is_same
     });
     Batch { many: Many::Spenders(many), ..Batch::default() }
-}
-
-/// Sorts entries whose orders are evenly spread hashes: first into 256 parts by their highest bits, in the order in which
-/// they come, then each part, which finds room in the processor's caches.
-fn sorted_by_parts<T: Copy, I: Iterator<Item = T>>(
-    entries: impl Fn() -> I,
-    order: impl Fn(&T) -> u64,
-    sort: impl Fn(&mut [T]),
-) -> Vec<T> {
-    let Some(first) = entries().next() else { return Vec::new() };
-    let part = |entry: &T| (order(entry) >> 56) as usize;
-    let mut starts = [0; 257];
-    entries().for_each(|entry| starts[part(&entry) + 1] += 1);
-    for at in 1..starts.len() {
-        starts[at] += starts[at - 1];
-    }
-    let (mut sorted, mut next) = (vec![first; starts[256]], starts);
-    for entry in entries() {
-        let place = &mut next[part(&entry)];
-        sorted[*place] = entry;
-        *place += 1;
-    }
-    starts.windows(2).for_each(|ends| sort(&mut sorted[ends[0]..ends[1]]));
-    sorted
-}
-
-fn spender_key(&(order, pos, _): &(u64, DiskTxPos, bool)) -> Vec<u8> {
-    let mut key = Vec::with_capacity(KEY_BYTES);
-    spender::put_key(&mut key, order, pos);
-    key
-}
-
-/// Sorts each stretch of neighbours that are `equal` by their keys; equal keys stay in their order.
-fn sort_equal<T>(items: &mut [T], equal: impl Fn(&T, &T) -> bool, key: impl Fn(&T) -> Vec<u8>) {
-    let mut start = 0;
-    for end in 1..=items.len() {
-        if end == items.len() || !equal(&items[start], &items[end]) {
-            if end - start > 1 {
-                items[start..end].sort_by_cached_key(&key);
-            }
-            start = end;
-        }
-    }
 }
 
 fn filter_batch(db: &IndexDb, due: &Due) -> Result<Batch, Fault> {
@@ -273,8 +211,8 @@ fn put_row(batch: &mut Batch, block: &IndexedBlock, row: &[u8]) {
 fn move_row(batch: &mut Batch, db: &IndexDb, block: &IndexedBlock) -> Result<(), Fault> {
     let key = heights::height_key(block.height).to_vec();
     let value = match batch.few.entry(key.clone()) {
-        Entry::Occupied(there) => there.get().clone(),
-        Entry::Vacant(_) => db.get(&key)?,
+        btree_map::Entry::Occupied(there) => there.get().clone(),
+        btree_map::Entry::Vacant(_) => db.get(&key)?,
     };
     let value = value.unwrap_or_default();
     match heights::split_value(&value) {
@@ -306,69 +244,115 @@ impl Batch {
         let few = few.map(|bytes| bytes + RECORD_OVERHEAD_BYTES).sum::<usize>();
         let many = match &self.many {
             Many::None => 0,
-            Many::Tx(entries) => entries.len(),
-            Many::Spenders(entries) => entries.len(),
+            Many::Tx(parts) => parts.len(),
+            Many::Spenders(parts) => parts.len(),
         };
         (few + many * (KEY_BYTES + RECORD_OVERHEAD_BYTES)) as u64
     }
 
-    /// Writes all records in the order of their keys.
-    fn put(&self, records: &mut IndexWriter<'_>) -> Result<(), store::Fault> {
-        let first = match self.many {
-            Many::None => return self.put_few(records, |_| true),
-            Many::Tx(_) => txindex::HASHED,
-            Many::Spenders(_) => spender::SPENDER,
-        };
-        self.put_few(records, |key| key[0] < first)?;
-        let mut key = Vec::with_capacity(KEY_BYTES);
-        match &self.many {
-            Many::None => {}
-            Many::Tx(entries) => {
-                for &(place, sequence) in entries {
-                    key.clear();
-                    txindex::put_key(&mut key, place, sequence);
-                    records.put(&key, &[])?;
-                }
+    /// Writes all records, and makes them count; the many by up to `par` threads.
+    fn commit(&mut self, db: &IndexDb, par: usize) -> Result<(), Fault> {
+        let commit = db.begin_commit(self.bytes())?;
+        match &mut self.many {
+            Many::None => {
+                let mut records = commit.writer();
+                put_few(&self.few, &mut records, |_| true)?;
+                records.finish()?;
             }
-            Many::Spenders(entries) => {
-                for &(order, pos, comes) in entries {
-                    key.clear();
-                    spender::put_key(&mut key, order, pos);
-                    if comes { records.put(&key, &[])? } else { records.delete(&key)? }
-                }
-            }
+            Many::Tx(parts) => put_all(&commit, &self.few, txindex::HASHED, parts.shares(par))?,
+            Many::Spenders(parts) => put_all(&commit, &self.few, spender::SPENDER, parts.shares(par))?,
         }
-        self.put_few(records, |key| key[0] > first)
+        Ok(commit.finish()?)
     }
+}
 
-    fn put_few(&self, records: &mut IndexWriter<'_>, wanted: impl Fn(&[u8]) -> bool) -> Result<(), store::Fault> {
-        for (key, value) in self.few.iter().filter(|(key, _)| wanted(key)) {
-            match value {
-                Some(value) => records.put(key, value)?,
-                None => records.delete(key)?,
+/// Writes the few and the many in the order of their keys; keys of the many begin with `first`. Each share has a thread.
+fn put_all<T: Entry>(commit: &IndexCommit, few: &Few, first: u8, shares: Vec<Share<'_, T>>) -> Result<(), Fault> {
+    let last = shares.len() - 1;
+    let write = |place: usize, share: Share<'_, T>| -> Result<(), store::Fault> {
+        let mut records = commit.writer();
+        if place == 0 {
+            put_few(few, &mut records, |key| key[0] < first)?;
+        }
+        let mut key = Vec::with_capacity(KEY_BYTES);
+        share.each(|entry| {
+            key.clear();
+            entry.put_key(&mut key);
+            if entry.comes() { records.put(&key, &[]) } else { records.delete(&key) }
+        })?;
+        if place == last {
+            put_few(few, &mut records, |key| key[0] > first)?;
+        }
+        records.finish()?;
+        // By this thread, while others still write.
+        if last > 0 { commit.sync() } else { Ok(()) }
+    };
+    std::thread::scope(|scope| {
+        let (mut threads, mut own) = (Vec::new(), Ok(()));
+        for (place, share) in shares.into_iter().enumerate() {
+            if place == last {
+                own = write(place, share);
+            } else {
+                threads.push(threads::spawn(scope, "index", move || write(place, share))?);
             }
         }
-        Ok(())
+        for thread in threads {
+            thread.join().expect("a panic is passed on")?;
+        }
+        Ok(own?)
+    })
+}
+
+fn put_few(few: &Few, records: &mut IndexWriter, wanted: impl Fn(&[u8]) -> bool) -> Result<(), store::Fault> {
+    for (key, value) in few.iter().filter(|(key, _)| wanted(key)) {
+        match value {
+            Some(value) => records.put(key, value)?,
+            None => records.delete(key)?,
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use disk::{Disk, SimDisk};
+    use indexes::IndexKind;
+    use std::path::Path;
+    use std::sync::Arc;
+    use store::Layout;
     use testkit::Rng;
 
+    /// Many entries, some of which come and go, written by three threads between few records: all are there, in order.
     #[test]
-    fn sorted_by_parts_is_a_stable_sort() {
-        let mut rng = Rng::new(256);
-        for count in [0, 1, 2, 1000, 5000] {
-            // Few orders, so that many are equal; all kinds of highest bits.
-            let entries: Vec<(u64, usize)> =
-                (0..count).map(|number| (rng.u64() & 0xff00_0000_0000_0003, number)).collect();
-            let got =
-                sorted_by_parts(|| entries.iter().copied(), |entry| entry.0, |part| part.sort_by_key(|entry| entry.0));
-            let mut want = entries;
-            want.sort_by_key(|entry| entry.0);
-            assert_eq!(got, want, "{count} entries");
+    fn several_threads_write_one_index() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1));
+        let layout = Layout::new(Path::new("/d"), "regtest", None);
+        let db = IndexDb::open(disk, &layout, IndexKind::TxoSpender).unwrap();
+        let mut rng = Rng::new(9);
+        let entries: Vec<SpenderEntry> = (0..200_000)
+            .map(|number| {
+                let pos = DiskTxPos { file: 0, block: 8, tx: rng.below(2) as u32 };
+                SpenderEntry { order: rng.u64() & 0xff00_ff00_0000_01ff, pos, comes: number < 150_000 || rng.one_in(2) }
+            })
+            .collect();
+        let mut want = BTreeMap::new();
+        for entry in &entries {
+            let mut key = Vec::new();
+            entry.put_key(&mut key);
+            want.insert(key, entry.comes);
         }
+        let few = [(b"B".to_vec(), Some(vec![1])), (b"t".to_vec(), Some(vec![2]))];
+        let many = Parts::of(|| entries.iter().copied());
+        let mut batch = Batch { few: few.into(), many: Many::Spenders(many), ..Batch::default() };
+        batch.commit(&db, 3).unwrap();
+        let mut want: Vec<Vec<u8>> = want.into_iter().filter(|(_, comes)| *comes).map(|(key, _)| key).collect();
+        want.insert(0, b"B".to_vec());
+        want.push(b"t".to_vec());
+        let (mut records, mut got) = (db.with_prefix(&[]).unwrap(), Vec::new());
+        while let Some((key, _)) = records.next_record().unwrap() {
+            got.push(key);
+        }
+        assert!(got == want, "{} of {} records", got.len(), want.len());
     }
 }

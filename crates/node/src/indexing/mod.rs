@@ -11,6 +11,7 @@
 //! Absent on purpose: formats (`store::indexes`, crate `indexes`), and which chain.
 
 mod batch;
+mod entries;
 mod event;
 mod part;
 mod read;

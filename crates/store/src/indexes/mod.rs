@@ -20,7 +20,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::Layout;
 use ::indexes::{IndexKind, heights, locator, txindex};
 use disk::Disk;
-use leveldb::{Compaction, Db, Iter};
+use leveldb::{Compaction, Db, Iter, Run};
 use primitives::BlockHash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -198,8 +198,27 @@ impl IndexDb {
     /// # Errors
     ///
     /// No space, or what the system says: nothing is changed then, and the same can be committed again.
-    pub fn commit(&self, bytes: u64, fill: impl FnOnce(&mut IndexWriter<'_>) -> Result<()>) -> Result<()> {
-        self.store.commit(bytes + 4096, |records| fill(&mut IndexWriter(records))).map_err(|fault| self.advised(fault))
+    pub fn commit(&self, bytes: u64, fill: impl FnOnce(&mut IndexWriter) -> Result<()>) -> Result<()> {
+        let commit = self.begin_commit(bytes)?;
+        let mut records = commit.writer();
+        fill(&mut records).map_err(|fault| self.advised(fault))?;
+        records.finish().map_err(|fault| self.advised(fault))?;
+        commit.finish()
+    }
+
+    /// Begins a commit of about `bytes` of records, which several threads may write. There is one at a time. Dropped before
+    /// [`IndexCommit::finish`], it leaves nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// As [`IndexDb::commit`].
+    ///
+    /// # Panics
+    ///
+    /// When another commit is under way.
+    pub fn begin_commit(&self, bytes: u64) -> Result<IndexCommit> {
+        let run = self.store.begin(bytes + 4096).map_err(|fault| self.advised(fault))?;
+        Ok(IndexCommit { db: self.clone(), run })
     }
 
     /// Begins the compaction that is wanted most; `None` if none is wanted.
@@ -239,10 +258,47 @@ fn advised(fault: Fault, kind: IndexKind, root: &Path) -> Fault {
     }
 }
 
-/// Takes records in rising order of their keys.
-pub struct IndexWriter<'w>(&'w mut RecordWriter);
+/// A commit under way.
+#[derive(Debug)]
+pub struct IndexCommit {
+    db: IndexDb,
+    run: Run,
+}
 
-impl IndexWriter<'_> {
+impl IndexCommit {
+    /// A writer for one range of keys. Ranges of different writers do not overlap; their order in time is free.
+    pub fn writer(&self) -> IndexWriter {
+        IndexWriter(self.db.store.writer(&self.run))
+    }
+
+    /// Makes the tables durable that are whole so far: for a thread that sleeps in the disk while others write.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; the commit is to be dropped then, and made again.
+    pub fn sync(&self) -> Result<()> {
+        Ok(self.run.sync()?)
+    }
+
+    /// Makes it count: when this returns all records are durable, and found.
+    ///
+    /// # Errors
+    ///
+    /// As [`IndexDb::commit`].
+    ///
+    /// # Panics
+    ///
+    /// When a writer is not finished, or two overlap.
+    pub fn finish(self) -> Result<()> {
+        let IndexCommit { db, run } = self;
+        db.store.db.commit(run).map_err(|why| db.advised(why.into()))
+    }
+}
+
+/// Takes records in rising order of their keys.
+pub struct IndexWriter(RecordWriter);
+
+impl IndexWriter {
     /// Adds or replaces a record.
     ///
     /// # Errors
@@ -269,6 +325,14 @@ impl IndexWriter<'_> {
     #[inline]
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.0.delete(key)
+    }
+    /// Writes what is left. A commit with a writer that was dropped without it cannot be finished.
+    ///
+    /// # Errors
+    ///
+    /// As [`IndexWriter::put`].
+    pub fn finish(self) -> Result<()> {
+        self.0.finish()
     }
 }
 
