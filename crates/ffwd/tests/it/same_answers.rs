@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// User `u`, password `p`: as Core's share/rpcauth writes it, and as a request has it.
 const RPCAUTH: &str = "u:aabb$75337cd533210e41bf890a347c538743537c3d57270809c393a01eb2bb4ab040";
 const BASIC: &str = "dTpw";
-const INDEXES: [&str; 3] = ["txindex", "blockfilterindex", "coinstatsindex"];
+const INDEXES: [&str; 4] = ["txindex", "blockfilterindex", "coinstatsindex", "txospenderindex"];
 /// Nothing that is asked here takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -37,6 +37,10 @@ fn http(port: u16, method: &str, path: &str, body: &str) -> Option<(String, Vec<
 
 fn rpc(port: u16, method: &str, params: &Value) -> Option<(String, Vec<u8>)> {
     http(port, "POST", "/", &json!({ "method": method, "params": params, "id": 1 }).to_string())
+}
+
+fn text(reply: Option<(String, Vec<u8>)>) -> Option<(String, String)> {
+    reply.map(|(status, body)| (status, String::from_utf8(body).unwrap()))
 }
 
 fn result(port: u16, method: &str, params: &Value) -> Value {
@@ -105,6 +109,33 @@ fn paths(block: &Value) -> Vec<String> {
     paths
 }
 
+/// What is asked about a mempool that is empty, and about who spent which of these outputs.
+fn about_spenders(outputs: &[Value]) -> Vec<(&'static str, Value)> {
+    let (one, id) = (&outputs[1], "11".repeat(32));
+    let mut calls: Vec<(&str, Value)> =
+        ["getmempoolentry", "getmempoolancestors", "getmempooldescendants"].map(|name| (name, json!([id]))).into();
+    calls.push(("getmempoolentry", json!(["11"])));
+    for params in [
+        json!([outputs]),
+        json!([outputs, { "return_spending_tx": true }]),
+        json!([[one], { "mempool_only": true }]),
+        json!([[one], { "mempool_only": null }]),
+        json!([[one], { "mempool_only": 1 }]),
+        json!([[one], { "other": true }]),
+        json!([[]]),
+        json!([[7]]),
+        json!([[{ "txid": id }]]),
+        json!([[{ "txid": "zz", "vout": 0 }]]),
+        json!([[{ "txid": id, "vout": -1 }]]),
+        json!([[{ "txid": id, "vout": 0, "n": 0 }]]),
+        json!([[{ "vout": 4_294_967_296_u64, "txid": id }]]),
+        json!([[{ "vout": 4_000_000, "txid": id.to_uppercase() }, one]]),
+    ] {
+        calls.push(("gettxspendingprevout", params));
+    }
+    calls
+}
+
 #[test]
 fn blocks_are_answered_as_by_bitcoind() {
     let Some(dir) = data::real("regtest", "regtest_1_206").filter(|_| is_there()) else { return };
@@ -136,9 +167,6 @@ fn blocks_are_answered_as_by_bitcoind() {
         let block = result(core.rpc_port(), "getblock", &json!([hash, 2]));
         for (method, params) in calls(&block) {
             let (ours, theirs) = (rpc(port, method, &params), rpc(core.rpc_port(), method, &params));
-            let text = |reply: Option<(String, Vec<u8>)>| {
-                reply.map(|(status, body)| (status, String::from_utf8(body).unwrap()))
-            };
             assert_eq!(text(ours), text(theirs), "{method} {params}");
         }
         for path in paths(&block) {
@@ -146,6 +174,18 @@ fn blocks_are_answered_as_by_bitcoind() {
             assert!(get(port) == get(core.rpc_port()), "{path}: {:?} instead of {:?}", get(port), get(core.rpc_port()));
         }
     }
+    let outputs = (1..=206).map(|height| {
+        let hash = result(port, "getblockhash", &json!([height]));
+        json!({ "txid": result(port, "getblock", &json!([hash]))["tx"][0], "vout": 0 })
+    });
+    let outputs: Vec<Value> = outputs.collect();
+    for (method, params) in about_spenders(&outputs) {
+        let (ours, theirs) = (rpc(port, method, &params), rpc(core.rpc_port(), method, &params));
+        assert_eq!(text(ours), text(theirs), "{method} {params}");
+    }
+    let found = result(port, "gettxspendingprevout", &json!([outputs]));
+    let spent = found.as_array().unwrap().iter().filter(|entry| entry.get("spendingtxid").is_some()).count();
+    assert!(0 < spent && spent < outputs.len(), "{spent} of {} are spent", outputs.len());
     served.signal("INT");
     assert_eq!(served.ended().code, Some(0));
     core.stop();

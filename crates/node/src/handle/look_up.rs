@@ -1,11 +1,12 @@
 //! Look-ups in the optional indexes and in the coins, for other threads while a job works.
 //!
 //! An index answers for what was committed of it: who wants the last blocks asks the job to commit first (`Quiet::flush`).
-//! Source: Bitcoin Core b88bffe, index/txindex.cpp (`FindTx`), index/blockfilterindex.cpp, index/coinstatsindex.cpp.
+//! Source: Bitcoin Core b88bffe, index/txindex.cpp (`FindTx`), index/txospenderindex.cpp (`FindSpender`),
+//! index/blockfilterindex.cpp, index/coinstatsindex.cpp.
 
 use super::Live;
 use crate::fault::Fault;
-use crate::indexing::{stored_row, tx_places};
+use crate::indexing::{outpoint_bytes, spender_places, stored_row, tx_places};
 use crate::options::{SetHash, SetInfo};
 use crate::tree::NodeId;
 use indexes::IndexKind;
@@ -69,6 +70,31 @@ impl Live {
         let id = block.first_chunk().and_then(|header| self.index.headers().find(&Header(*header).hash()));
         let bytes = transaction_at(&block, HEADER_BYTES.saturating_add(pos.tx as usize), txid);
         Ok(bytes.zip(id))
+    }
+
+    /// The transaction of the active chain that spends an output, and its block, by txospenderindex.
+    ///
+    /// # Errors
+    ///
+    /// As [`Live::transaction`].
+    pub fn spender(&self, outpoint: &OutPoint) -> Result<Option<(Vec<u8>, NodeId)>, Fault> {
+        let Some(db) = self.index_db(IndexKind::TxoSpender) else { return Ok(None) };
+        let (places, name) = (spender_places(&db, outpoint)?, outpoint_bytes(outpoint));
+        if !places.is_empty() {
+            self.writer.write_out_blocks()?;
+        }
+        for pos in places {
+            let block = self.files.read_block(FilePos { file: pos.file, offset: pos.block })?;
+            let id = block.first_chunk().and_then(|header| self.index.headers().find(&Header(*header).hash()));
+            let Some(id) = id.filter(|id| self.index.read().is_active(*id)) else { continue };
+            let mut tables = Tables::new();
+            let from = HEADER_BYTES.saturating_add(pos.tx as usize);
+            let tx = block.get(from..).and_then(|bytes| tables.parse_transaction(bytes).ok());
+            if let Some(tx) = tx.filter(|tx| tx.inputs().any(|input| *input.prevout_bytes() == name)) {
+                return Ok(Some((tx.bytes().to_vec(), id)));
+            }
+        }
+        Ok(None)
     }
 
     /// The filter of a block, and its filter header; `None` where the index has none of it.

@@ -1,9 +1,11 @@
-//! What txindex says of a transaction: the places where it may lie. Whether it does is the reader's to see.
+//! What txindex says of a transaction, and txospenderindex of an output: the places where a transaction may lie. Whether it does
+//! is the reader's to see.
 
 use super::stored_secret;
 use crate::fault::Fault;
+use indexes::spender;
 use indexes::txindex::{self, DiskTxPos};
-use primitives::{BlockHash, Txid};
+use primitives::{BlockHash, OutPoint, Txid};
 use store::indexes::IndexDb;
 
 /// Where a transaction may lie: of different ids the first bits may be the same.
@@ -40,4 +42,29 @@ pub(crate) fn tx_places(db: &IndexDb, txid: &Txid) -> Result<(Vec<TxPlace>, Opti
         DiskTxPos::decode(&value).map_err(|why| db.bad_record(&key, "the place of the transaction", why.to_string()))
     });
     Ok((places, legacy.transpose()?))
+}
+
+/// An outpoint as inputs have it.
+pub(crate) fn outpoint_bytes(outpoint: &OutPoint) -> [u8; 36] {
+    let mut bytes = [0; 36];
+    bytes[..32].copy_from_slice(outpoint.txid.as_bytes());
+    bytes[32..].copy_from_slice(&outpoint.vout.to_le_bytes());
+    bytes
+}
+
+/// Where transactions lie that may spend an output: of different outpoints the hashes may be the same.
+///
+/// # Errors
+///
+/// A damaged record or table, or what the system says.
+pub(crate) fn spender_places(db: &IndexDb, outpoint: &OutPoint) -> Result<Vec<DiskTxPos>, Fault> {
+    let mut places = Vec::new();
+    if let Some(key) = stored_secret(db, spender::SIPHASH_KEY, db.best_block()?.is_some())? {
+        let mut records = db.with_prefix(&spender::key_prefix(key, &outpoint_bytes(outpoint)))?;
+        while let Some((key, _)) = records.next_record()? {
+            let bad = |why: String| Fault::from(db.bad_record(&key, "the place of a transaction", why));
+            places.push(spender::decode_key(&key).map_err(|why| bad(why.to_string()))?);
+        }
+    }
+    Ok(places)
 }

@@ -5,12 +5,12 @@
 
 use crate::datadir::lock::{self, Locked};
 use crate::fault::Fault;
-use crate::indexing::{stored_row, stored_secret, tx_places};
+use crate::indexing::{outpoint_bytes, spender_places, stored_row, tx_places};
 use crate::options::{Events, Options};
 use indexes::coinstats::StatsRow;
 use indexes::heights::{self, FilterRow};
 use indexes::txindex::DiskTxPos;
-use indexes::{IndexKind, spender as spender_format, txindex};
+use indexes::{IndexKind, txindex};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, CoinRef, Hash256, Header, Height, OutPoint, Tables, Txid, coin};
 use std::cell::{OnceCell, RefCell};
@@ -369,24 +369,16 @@ impl View {
 pub fn spender(options: &Options, outpoint: OutPoint, events: Events<'_>) -> Result<Spender, Fault> {
     let view = View::open(options, events)?;
     let db = view.db(IndexKind::TxoSpender)?;
-    let mut name = [0; 36];
-    name[..32].copy_from_slice(outpoint.txid.as_bytes());
-    name[32..].copy_from_slice(&outpoint.vout.to_le_bytes());
-    if let Some(key) = stored_secret(&db, spender_format::SIPHASH_KEY, db.best_block()?.is_some())? {
-        let mut records = db.with_prefix(&spender_format::key_prefix(key, &name))?;
-        while let Some((key, _)) = records.next_record()? {
-            let pos = spender_format::decode_key(&key)
-                .map_err(|why| db.bad_record(&key, "the place of a transaction", why.to_string()))?;
-            let place = FilePos { file: pos.file, offset: pos.block };
-            let (txid, bytes, hash) = view.read_tx(&db, place, HEADER_BYTES + pos.tx as usize)?;
-            let entry = view.entry(&hash)?;
-            let is_active = entry.map_or(Ok(false), |entry| view.is_active(&entry))?;
-            let mut tables = Tables::new();
-            let spends =
-                tables.parse_transaction(&bytes).is_ok_and(|tx| tx.inputs().any(|i| *i.prevout_bytes() == name));
-            if is_active && spends {
-                return Ok(Spender { outpoint, spent_by: Some((txid, hash)) });
-            }
+    let name = outpoint_bytes(&outpoint);
+    for pos in spender_places(&db, &outpoint)? {
+        let place = FilePos { file: pos.file, offset: pos.block };
+        let (txid, bytes, hash) = view.read_tx(&db, place, HEADER_BYTES + pos.tx as usize)?;
+        let entry = view.entry(&hash)?;
+        let is_active = entry.map_or(Ok(false), |entry| view.is_active(&entry))?;
+        let mut tables = Tables::new();
+        let spends = tables.parse_transaction(&bytes).is_ok_and(|tx| tx.inputs().any(|i| *i.prevout_bytes() == name));
+        if is_active && spends {
+            return Ok(Spender { outpoint, spent_by: Some((txid, hash)) });
         }
     }
     view.check_synced(&db)?;

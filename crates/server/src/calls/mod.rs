@@ -14,6 +14,7 @@ mod generate;
 mod hidden;
 pub(crate) mod indexed;
 mod info;
+mod mempool;
 mod mining;
 mod network;
 mod network_info;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Call> {
         generate::CALLS,
         hidden::CALLS,
         info::CALLS,
+        mempool::CALLS,
         mining::CALLS,
         network::CALLS,
         network_info::CALLS,

@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""How fast the server is, and what it costs a sync: for a quiet machine, about five minutes with a chain of 200 full blocks.
+
+    BITCOIND_EXE=... interop/server_speed.py target/release/ffwd CHAIN [--rounds 5] [--only rate,block,rest,sync]
+
+CHAIN is a data directory of regtest with full blocks that ffwd reindexed; it is copied, not changed. Where it is not there it
+is made: `ffwd lab chain --out CHAIN --blocks 200 --seed 1 --utxos 500000 --tail 110 --signatures real`.
+
+rate    getblockhash from one client on one connection, one call after the other, without batches
+block   getblock 2 of full blocks, ffwd and bitcoind in turn
+rest    full blocks by REST, from the page cache
+sync    a sync from a peer on this machine with all scripts: without a server, and with one that is scraped each second, has a
+        reader of the page's events and is asked getblockchaininfo 100 times a second; in turn
+
+Without BITCOIND_EXE there is no comparison with bitcoind. Ends with 1 where a bound of the last column does not hold.
+"""
+import argparse
+import base64
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+USER, PASSWORD = "reader", "word"
+LOGIN = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+TICK = os.sysconf("SC_CLK_TCK")
+MADE = "--blocks 200 --seed 1 --utxos 500000 --tail 110 --signatures real".split()
+QUIET = "-listen=0 -connect=0 -dnsseed=0 -fixedseeds=0 -printtoconsole=0 -disablewallet -checkblocks=1 -checklevel=0".split()
+table = []
+
+
+def row(what, found, bound="", holds=None):
+    table.append((what, found, bound, {None: "", True: "yes", False: "NO"}[holds]))
+    print(f"{what}: {found}", flush=True)
+
+
+def spread(values, form="{:.2f}"):
+    """Median, least and most."""
+    return f"{form} ({form} to {form})".format(statistics.median(values), min(values), max(values))
+
+
+def port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def processor_time(pid):
+    """User and system seconds of a process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return int(fields[11]) / TICK, int(fields[12]) / TICK
+
+
+class Keep:
+    """A connection that stays, and a client of few instructions: what is measured is to be the server."""
+
+    def __init__(self, at):
+        self.socket = socket.create_connection(("127.0.0.1", at), timeout=120)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = bytearray(1 << 24)
+
+    def post(self, method, *params):
+        body = json.dumps({"method": method, "params": params, "id": 1})
+        return (f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic {LOGIN}\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode()
+
+    def ask(self, request):
+        """Sends a request; status and number of bytes of the body, which lies in the buffer from `self.start` on."""
+        self.socket.sendall(request)
+        have, start, end = 0, 0, -1
+        while end < 0 or have < end:
+            if have == len(self.buffer):
+                self.buffer += bytes(len(self.buffer))
+            with memoryview(self.buffer) as view:
+                count = self.socket.recv_into(view[have:])
+            if not count:
+                raise OSError("the server closed")
+            have += count
+            if end < 0 and (at := self.buffer.find(b"\r\n\r\n", 0, have)) >= 0:
+                head = bytes(self.buffer[:at]).lower()
+                start = at + 4
+                end = start + int(head.split(b"content-length:")[1].split(b"\r")[0])
+        self.start = start
+        return int(self.buffer[9:12]), end - start
+
+    def result(self, method, *params):
+        status, size = self.ask(self.post(method, *params))
+        said = json.loads(bytes(self.buffer[self.start:self.start + size]))
+        if status != 200:
+            sys.exit(f"{method}: {said}")
+        return said["result"]
+
+
+class Program:
+    """A program that answers on a port."""
+
+    def __init__(self, name, words):
+        self.name, self.at = name, port()
+        self.process = subprocess.Popen([str(word).replace("RPC", str(self.at)) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        end = time.time() + 120
+        while True:
+            try:
+                self.keep = Keep(self.at)
+                self.tip = self.keep.result("getblockcount")
+                return
+            except (OSError, SystemExit):
+                if self.process.poll() is not None or time.time() > end:
+                    sys.exit(f"{name} does not answer; exit code {self.process.poll()}")
+                time.sleep(0.2)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(120)
+
+
+def serve(ffwd, datadir):
+    return Program("ffwd", [ffwd, "serve", "--rest", "--datadir", datadir, "--chain", "regtest", "--rpcport", "RPC", "--rpcuser", USER, "--rpcpassword", PASSWORD])
+
+
+def bitcoind(datadir):
+    words = [os.environ["BITCOIND_EXE"], "-regtest", f"-datadir={datadir}", "-rpcport=RPC", f"-rpcuser={USER}", f"-rpcpassword={PASSWORD}", "-rest", *QUIET]
+    return Program("bitcoind", words)
+
+
+def rate(both, rounds):
+    """Calls a second of one client."""
+    count, found = 20_000, {}
+    for _ in range(rounds):
+        for program in both:
+            keep = program.keep
+            requests = [keep.post("getblockhash", height) for height in range(100)]
+            before, began = processor_time(program.process.pid), time.perf_counter()
+            for at in range(count):
+                keep.ask(requests[at % 100])
+            took, after = time.perf_counter() - began, processor_time(program.process.pid)
+            found.setdefault(program.name, []).append((count / took, *(1e6 * (b - a) / count for a, b in zip(before, after))))
+    for name, values in found.items():
+        rates = [value[0] for value in values]
+        bound = ("10,000", statistics.median(rates) >= 10_000) if name == "ffwd" else ()
+        row(f"getblockhash a second, {name}", spread(rates, "{:,.0f}"), *bound)
+        row(f"its user + system time a call, {name}", " + ".join(f"{statistics.median(value[part] for value in values):.0f}" for part in (1, 2)) + " us")
+
+
+def full_blocks(program, count):
+    """Hashes of the largest blocks."""
+    keep, sizes = program.keep, []
+    for height in range(program.tip + 1):
+        hash = keep.result("getblockhash", height)
+        sizes.append((keep.result("getblock", hash, 1)["size"], hash))
+    return [hash for _, hash in sorted(sizes, reverse=True)[:count]]
+
+
+def block(both, rounds, hashes):
+    found = {}
+    for _ in range(rounds):
+        for hash in hashes[:4]:
+            for program in both:
+                keep = program.keep
+                before, began = processor_time(program.process.pid), time.perf_counter()
+                status, size = keep.ask(keep.post("getblock", hash, 2))
+                took, after = time.perf_counter() - began, processor_time(program.process.pid)
+                if status != 200:
+                    sys.exit(f"getblock 2 of {program.name}: {status}")
+                found.setdefault(program.name, []).append((1000 * took, size, 1000 * (sum(after) - sum(before))))
+    medians = {name: statistics.median(value[0] for value in values) for name, values in found.items()}
+    for name, values in found.items():
+        row(f"getblock 2 of a full block, {name}, ms", spread([value[0] for value in values], "{:.1f}"))
+        row(f"its processor time, {name}, ms; bytes", f"{statistics.mean(value[2] for value in values):.1f}; {values[0][1]:,}")
+    if "bitcoind" in medians:
+        part = medians["ffwd"] / medians["bitcoind"]
+        row("ffwd's time beside bitcoind's", f"{part:.2f}", "0.50", part <= 0.5)
+
+
+def rest(both, rounds, hashes):
+    found = {}
+    for _ in range(rounds):
+        for program in both:
+            requests = [f"GET /rest/block/{hash}.bin HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() for hash in hashes]
+            began, size = time.perf_counter(), 0
+            for request in requests * 10:
+                status, got = program.keep.ask(request)
+                size += got
+                if status != 200:
+                    sys.exit(f"REST of {program.name}: {status}")
+            found.setdefault(program.name, []).append(size / (time.perf_counter() - began) / 1e9)
+    for name, values in found.items():
+        bound = ("1.00", statistics.median(values) >= 1) if name == "ffwd" else ()
+        row(f"REST blocks, GB a second, {name}", spread(values), *bound)
+
+
+class Clients:
+    """What looks at a sync: a scrape a second, the page's events, and getblockchaininfo 100 times a second."""
+
+    def __init__(self, at):
+        self.at, self.end, self.counts, self.late = at, threading.Event(), {"scrapes": 0, "events": 0, "calls": 0}, []
+        self.threads = [threading.Thread(target=self.until_end, args=(run,), daemon=True) for run in (self.scrape, self.events, self.calls)]
+        for thread in self.threads:
+            thread.start()
+
+    def until_end(self, run):
+        while not self.end.is_set():
+            try:
+                run()
+            except (OSError, ValueError, IndexError):
+                # It starts, or it ends.
+                time.sleep(0.05)
+
+    def scrape(self):
+        keep = Keep(self.at)
+        while not self.end.wait(1):
+            keep.ask(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            self.counts["scrapes"] += 1
+
+    def events(self):
+        with socket.create_connection(("127.0.0.1", self.at), timeout=5) as stream:
+            stream.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            while not self.end.is_set():
+                said = stream.recv(1 << 16)
+                if not said:
+                    raise OSError("closed")
+                self.counts["events"] += said.count(b"\ndata:") + said.startswith(b"data:")
+
+    def calls(self):
+        keep = Keep(self.at)
+        request, due = keep.post("getblockchaininfo"), time.perf_counter()
+        while not self.end.is_set():
+            began = time.perf_counter()
+            status, _ = keep.ask(request)
+            self.late.append(time.perf_counter() - began)
+            self.counts["calls"] += status == 200
+            due = max(due + 0.01, time.perf_counter() - 0.1)
+            time.sleep(max(0, due - time.perf_counter()))
+
+    def stop(self):
+        self.end.set()
+        for thread in self.threads:
+            thread.join(6)
+
+
+def one_sync(ffwd, work, peer, has_server):
+    """Seconds of the clock, user + system seconds of the sync, and what its clients took."""
+    datadir, at = work / "synced", port()
+    datadir.mkdir()
+    words = [ffwd, "sync", "--datadir", datadir, "--chain", "regtest", "--connect", peer, "--dbcache", 1000, "--assumevalid", 0, "--exit-at-tip"]
+    if has_server:
+        words += ["--server", "--rpcport", at, "--rpcuser", USER, "--rpcpassword", PASSWORD]
+    own, began = os.times(), time.perf_counter()
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    clients = Clients(at) if has_server else None
+    _, status, usage = os.wait4(process.pid, 0)
+    took = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if clients:
+        clients.stop()
+    if process.returncode:
+        sys.exit(f"the sync ended with {process.returncode}")
+    shutil.rmtree(datadir)
+    after = os.times()
+    return took, usage.ru_utime + usage.ru_stime, after[0] + after[1] - own[0] - own[1], clients
+
+
+def sync(ffwd, work, chain, rounds):
+    at = port()
+    words = [ffwd, "sync", "--datadir", chain, "--chain", "regtest", "--connect", "0", "--listen", f"127.0.0.1:{at}"]
+    peer = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.time() + 60
+        while time.time() < end:
+            try:
+                socket.create_connection(("127.0.0.1", at), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        one_sync(ffwd, work, f"127.0.0.1:{at}", False)
+        pairs = []
+        for turn in range(rounds):
+            order = (False, True) if turn % 2 == 0 else (True, False)
+            runs = {has: one_sync(ffwd, work, f"127.0.0.1:{at}", has) for has in order}
+            pairs.append((runs[False], runs[True]))
+            clients = runs[True][3]
+            print(f"  {runs[False][0]:.2f} s without, {runs[True][0]:.2f} s with; {clients.counts}", flush=True)
+    finally:
+        peer.send_signal(signal.SIGINT)
+        peer.wait(60)
+    for at, what in ((0, "clock"), (1, "processor")):
+        without, with_server = ([pair[has][at] for pair in pairs] for has in (0, 1))
+        row(f"sync, {what} s, without a server", spread(without))
+        row(f"sync, {what} s, with it", spread(with_server))
+        more = 100 * (statistics.median(b / a for a, b in zip(without, with_server)) - 1)
+        row(f"more by the {what}, median of pairs", f"{more:+.1f} %", "2 %", more <= 2)
+    runs = [pair[1] for pair in pairs]
+    asked = {name: sum(run[3].counts[name] for run in runs) / sum(run[0] for run in runs) for name in runs[0][3].counts}
+    row("a second of a sync", ", ".join(f"{value:.1f} {name}" for name, value in asked.items()))
+    row("the clients' own processor s a run", spread([run[2] for run in runs]))
+    late = sorted(value for run in runs for value in run[3].late)
+    row("getblockchaininfo beside the sync, ms: median, 99 %", f"{1000 * late[len(late) // 2]:.2f}, {1000 * late[len(late) * 99 // 100]:.2f}")
+
+
+def main():
+    read = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    read.add_argument("ffwd", type=pathlib.Path)
+    read.add_argument("chain", type=pathlib.Path)
+    read.add_argument("--rounds", type=int, default=5)
+    read.add_argument("--only", default="rate,block,rest,sync")
+    options = read.parse_args()
+    ffwd, wanted = options.ffwd.resolve(), options.only.split(",")
+    if not (options.chain / "regtest").exists():
+        for words in (["lab", "chain", "--out", options.chain, *MADE], ["reindex", "--datadir", options.chain, "--chain", "regtest"]):
+            subprocess.run([ffwd, *map(str, words)], check=True)
+    work = pathlib.Path(tempfile.mkdtemp(prefix="ffwd-speed-"))
+    try:
+        copy = work / "own"
+        shutil.copytree(options.chain, copy)
+        if set(wanted) & {"rate", "block", "rest"}:
+            both = [serve(ffwd, copy)]
+            if "BITCOIND_EXE" in os.environ:
+                shutil.copytree(options.chain, work / "core")
+                both.append(bitcoind(work / "core"))
+            if "rate" in wanted:
+                rate(both, options.rounds)
+            hashes = full_blocks(both[0], 20)
+            if "block" in wanted:
+                block(both, options.rounds, hashes)
+            if "rest" in wanted:
+                rest(both, options.rounds, hashes)
+            for program in both:
+                program.stop()
+        if "sync" in wanted:
+            sync(ffwd, work, copy, options.rounds)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print("\n| what | found: median (least to most) | bound | holds |\n|:---|:---|:---|:---|")
+    for line in table:
+        print("| " + " | ".join(line) + " |")
+    sys.exit(any(line[3] == "NO" for line in table))
+
+
+if __name__ == "__main__":
+    main()
