@@ -71,7 +71,7 @@ impl Lanes {
 
     /// Which checks the lanes prove, however few they are.
     pub fn prove(self, checks: &[Check]) -> Vec<bool> {
-        self.prove_with(checks, |lanes, claims| lanes.prove_claims(claims))
+        self.prove_with(checks, true)
     }
 
     /// Whether they are faster than libsecp256k1.
@@ -90,30 +90,32 @@ impl Lanes {
     /// As [`Lanes::prove`], each check by its own: what that is measured and tested beside.
     #[doc(hidden)]
     pub fn prove_each(self, checks: &[Check]) -> Vec<bool> {
-        self.prove_with(checks, |lanes, claims| lanes.0.prove(claims))
+        self.prove_with(checks, false)
     }
 
-    fn prove_with(self, checks: &[Check], prove: impl Fn(Lanes, &[Claim]) -> Vec<bool>) -> Vec<bool> {
-        let mut proven = Vec::with_capacity(checks.len());
-        for checks in checks.chunks(CLAIMS_MAX) {
-            let claims: Vec<Option<Claim>> = checks.iter().map(claim).collect();
-            let taken: Vec<Claim> = claims.iter().flatten().copied().collect();
-            let mut answers = prove(self, &taken).into_iter();
-            proven
-                .extend(claims.iter().map(|claim| claim.is_some() && answers.next().expect("an answer to each claim")));
+    /// Those that are sums of points all at once, if that is wanted and comes out; all others each by its own.
+    fn prove_with(self, checks: &[Check], by_sum: bool) -> Vec<bool> {
+        let mut proven = vec![false; checks.len()];
+        for (checks, proven) in checks.chunks(CLAIMS_MAX).zip(proven.chunks_mut(CLAIMS_MAX)) {
+            let (mut claims, mut places) = (Vec::with_capacity(checks.len()), Vec::with_capacity(checks.len()));
+            let (mut sums, mut sums_places) = (Vec::new(), Vec::new());
+            for (place, claim) in checks.iter().enumerate().filter_map(|(place, check)| Some((place, claim(check)?))) {
+                let is_sum = !matches!(claim, Claim::Ecdsa { .. });
+                let (claims, places) = if is_sum { (&mut sums, &mut sums_places) } else { (&mut claims, &mut places) };
+                claims.push(claim);
+                places.push(place);
+            }
+            if by_sum && self.hold_together(&sums) {
+                sums_places.into_iter().for_each(|place| proven[place] = true);
+            } else {
+                claims.append(&mut sums);
+                places.append(&mut sums_places);
+            }
+            for (place, is_proven) in places.into_iter().zip(self.0.prove(&claims)) {
+                proven[place] = is_proven;
+            }
         }
         proven
-    }
-
-    /// Which claims are proven: those that are sums of points all at once, if that comes out.
-    fn prove_claims(self, claims: &[Claim]) -> Vec<bool> {
-        let is_ecdsa = |claim: &Claim| matches!(claim, Claim::Ecdsa { .. });
-        let (ecdsa, sums): (Vec<Claim>, Vec<Claim>) = claims.iter().partition(|claim| is_ecdsa(claim));
-        if !self.hold_together(&sums) {
-            return self.0.prove(claims);
-        }
-        let mut answers = self.0.prove(&ecdsa).into_iter();
-        claims.iter().map(|claim| !is_ecdsa(claim) || answers.next().expect("an answer to each claim")).collect()
     }
 
     /// Whether all hold, and they are enough to ask for that.

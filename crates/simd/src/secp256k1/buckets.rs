@@ -77,6 +77,7 @@ pub(super) fn is_zero<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple]) -
 /// The same, with windows of a known number of bits.
 pub(super) fn is_zero_in<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple], bits: usize) -> bool {
     let windows = &windows(bits);
+    pairs.reserve(windows.iter().map(|window| multiples.len() + 2 * window.buckets()).sum());
     let mut at_bits = [None; BITS];
     fill(pairs, multiples, windows)
         .and_then(|buckets| reduce(pairs, windows, &buckets, &mut at_bits))

@@ -71,11 +71,23 @@ pub(super) struct Pairs<V> {
 const STAND_IN: [Term; 2] = [Term(0), Term(2)];
 
 impl<V: Vector> Pairs<V> {
-    /// An empty list, with room for some points.
-    pub(super) fn new(like: V, points: usize) -> Pairs<V> {
-        let mut list = Vec::with_capacity(points + 2 + 2 * LANES_MAX);
-        list.extend(BASES[..2].iter().map(|base| base[0]));
-        Pairs { like, points: list, pairs: Vec::new(), inversions: Inversions::new(like) }
+    /// An empty list.
+    pub(super) fn new(like: V) -> Pairs<V> {
+        let mut list = Pairs { like, points: Vec::new(), pairs: Vec::new(), inversions: Inversions::new(like) };
+        list.clear();
+        list
+    }
+
+    /// Makes it an empty list again, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.pairs.clear();
+        self.points.clear();
+        self.points.extend(BASES[..2].iter().map(|base| base[0]));
+    }
+
+    /// Makes room for more points, pushed or summed: a list that grows step by step is copied each time.
+    pub(super) fn reserve(&mut self, points: usize) {
+        self.points.reserve(points + WAYS * LANES_MAX);
     }
 
     /// Appends a point of the curve, with coordinates below 2^256.

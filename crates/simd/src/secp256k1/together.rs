@@ -26,6 +26,8 @@ use super::tables::Entry;
 use super::vector::{LANES_MAX, Vector};
 use crate::chacha20;
 use crate::sha256::Sha256;
+use std::any::Any;
+use std::cell::Cell;
 
 /// A random odd number between -(2^128 - 1) and 2^128 - 1, by its bits of weight 1 or -1: 2 v - (2^128 - 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,15 +98,29 @@ struct Part {
     multiplier: Multiplier,
 }
 
+thread_local! {
+    /// The list of the last call: some MiB, which would be asked from the system and given back each time.
+    static PAIRS: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+}
+
 /// Whether all claims hold: nothing is known of any where they do not, or where the answer is false for another reason.
 /// ECDSA is never proven.
 pub(super) fn all_hold<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32]) -> bool {
+    let kept = PAIRS.take().and_then(|pairs| pairs.downcast::<Pairs<V>>().ok());
+    let mut pairs = kept.unwrap_or_else(|| Box::new(Pairs::new(like)));
+    pairs.clear();
+    let hold = all_hold_in(like, claims, secret, &mut pairs);
+    PAIRS.set(Some(pairs));
+    hold
+}
+
+/// See [`all_hold`].
+fn all_hold_in<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32], pairs: &mut Pairs<V>) -> bool {
     let Some(mut parts) = parts(claims, &coefficients(claims, secret)) else { return false };
     merge(&mut parts);
     // Full multipliers first: their points are wanted times lambda, too.
     parts.sort_by_key(|part| matches!(part.multiplier, Multiplier::Short(..)));
     let full = parts.iter().take_while(|part| matches!(part.multiplier, Multiplier::Full(_))).count();
-    let mut pairs = Pairs::new(like, parts.len() * 26);
     let Some(points) = like.run(
         #[inline(always)]
         || lift(like, &parts, full),
@@ -125,7 +141,7 @@ pub(super) fn all_hold<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32]) 
             }
         }
     }
-    is_zero(&mut pairs, &multiples)
+    is_zero(pairs, &multiples)
 }
 
 /// The parts of the sum; nothing where a number is too large.

@@ -19,7 +19,7 @@ fn of_sign(point: Affine, is_negative: bool) -> Affine {
 
 /// Rounds of pairs of points and of sums of the rounds before.
 fn pairs_beside_the_reference<V: Vector>(like: V, rng: &mut Rng) {
-    let mut pairs = Pairs::new(like, 0);
+    let mut pairs = Pairs::new(like);
     let mut terms: Vec<(Term, Affine)> = Vec::new();
     for _ in 0..24 {
         let point = point(rng);
@@ -57,7 +57,7 @@ fn pairs_agree_with_the_reference() {
 fn exceptional_pairs<V: Vector>(like: V, rng: &mut Rng) {
     for opposite in [false, true] {
         for bad in 0..20 {
-            let mut pairs = Pairs::new(like, 0);
+            let mut pairs = Pairs::new(like);
             let points = [point(rng), point(rng)];
             let terms = points.map(|point| pairs.push(entry(point)));
             // The same point at another place, so that no list of places could tell.
@@ -78,7 +78,7 @@ fn equal_and_opposite_pairs_say_nothing() {
 
 /// Coordinates that are not reduced, and those at the bounds of 256 bits.
 fn unreduced_coordinates<V: Vector>(like: V, rng: &mut Rng) {
-    let mut pairs = Pairs::new(like, 0);
+    let mut pairs = Pairs::new(like);
     // x = 1 is on the curve, and so is 1 + p, which has 256 bits.
     let x = Field::ONE;
     let y = (x + small(7)).power([0xffff_ffff_bfff_ff0c, u64::MAX, u64::MAX, 0x3fff_ffff_ffff_ffff]);
@@ -194,7 +194,7 @@ fn coefficients_depend_on_secret_and_claims() {
 
 /// Random multiples of random points, with what multiplies the generator to make their sum zero.
 fn sums_to_zero_or_not<V: Vector>(like: V, count: usize, bits: usize, rng: &mut Rng) {
-    let mut lists: Vec<Pairs<V>> = (0..3).map(|_| Pairs::new(like, 0)).collect();
+    let mut lists: Vec<Pairs<V>> = (0..3).map(|_| Pairs::new(like)).collect();
     let (mut multiples, mut sum) = (Vec::new(), Scalar::ZERO);
     let mut push = |point: Affine| {
         let [first, ..] = [0, 1, 2].map(|list: usize| lists[list].push(entry(point)));
