@@ -286,6 +286,15 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// are there. Nothing that is read or synced changes by it.
     fn drop_page_cache(&self, offset: u64, len: u64);
 
+    /// Says that reads will jump about: nothing is read ahead of them.
+    fn advise_random(&self) {}
+
+    /// The open file as the system knows it, for a queue of reads (`simd::ring`); `None` where there is none, as of a
+    /// simulated disk.
+    fn system_file(&self) -> Option<&std::fs::File> {
+        None
+    }
+
     /// Whether the name that it was opened by still leads to this file: it was neither removed, moved nor replaced.
     ///
     /// # Errors

@@ -179,6 +179,16 @@ impl DiskFile for RealFile {
         let _ = (offset, len);
     }
 
+    fn advise_random(&self) {
+        // Advice, too.
+        #[cfg(not(target_vendor = "apple"))]
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::Random);
+    }
+
+    fn system_file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
+
     fn is_in_place(&self) -> DiskResult<bool> {
         let own = wrap("look at", &self.path, self.file.metadata())?;
         match std::fs::metadata(&self.path) {

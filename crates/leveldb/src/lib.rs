@@ -19,6 +19,7 @@ mod coding;
 mod compaction;
 mod cursor;
 mod db;
+mod disk_look_up;
 mod edit;
 mod error;
 mod format;

@@ -16,26 +16,26 @@ use crate::version::{SortedRun, Version};
 pub struct Snapshot(pub(crate) Arc<Version>);
 
 /// How many look-ups of a batch are under way at once: enough that the memory's answers overlap.
-const GROUP: usize = 32;
+pub(crate) const GROUP: usize = 32;
 /// Runs that a single look-up asks at once: as many as there are, but for directories of other programs.
 const RUNS_AT_ONCE: usize = 9;
 
 /// A key of a batch that no run has answered yet.
 #[derive(Clone, Copy, Debug)]
-struct PendingKey {
-    index: usize,
-    hash: u32,
+pub(crate) struct PendingKey {
+    pub(crate) index: usize,
+    pub(crate) hash: u32,
 }
 
 /// Where a run may hold a key.
 #[derive(Clone, Copy)]
-struct BlockRef<'a> {
-    table: &'a Table,
-    block: usize,
+pub(crate) struct BlockRef<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) block: usize,
 }
 
 impl<'a> BlockRef<'a> {
-    fn is_same(&self, other: &BlockRef<'_>) -> bool {
+    pub(crate) fn is_same(&self, other: &BlockRef<'_>) -> bool {
         std::ptr::eq(self.table, other.table) && self.block == other.block
     }
 
@@ -79,7 +79,7 @@ impl Snapshot {
             // The filters of all runs are asked for before the first is read.
             let mut blocks = [const { None }; RUNS_AT_ONCE];
             for (run, block_ref) in runs.iter().zip(&mut blocks) {
-                *block_ref = RunWalk { run, file: 0 }.find_block(key)?;
+                *block_ref = RunWalk::new(run).find_block(key)?;
                 if let Some(BlockRef { table, block }) = block_ref {
                     table.prefetch_filter_place(*block);
                 }
@@ -138,7 +138,7 @@ impl Snapshot {
         Ok(missing.len())
     }
 
-    fn read_ahead_state(&self) -> Option<&AdaptiveReadAhead> {
+    pub(crate) fn read_ahead_state(&self) -> Option<&AdaptiveReadAhead> {
         self.0.runs.first().and_then(|run| run.files.first()).map(|file| file.read_ahead())
     }
 
@@ -148,7 +148,7 @@ impl Snapshot {
     fn ask_for_blocks<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<BlockRef<'_>>> {
         let mut missing = Vec::new();
         for run in &self.0.runs {
-            let mut walk = RunWalk { run, file: 0 };
+            let mut walk = RunWalk::new(run);
             let mut last: Option<BlockRef<'_>> = None;
             for key in keys {
                 let key = key.as_ref();
@@ -184,7 +184,7 @@ impl Snapshot {
             if pending.is_empty() {
                 break;
             }
-            let mut walk = RunWalk { run, file: 0 };
+            let mut walk = RunWalk::new(run);
             let mut kept = 0;
             let mut probe = (pending.len() >= PROBE_MIN).then(simd::faults::major_faults);
             for start in (0..pending.len()).step_by(GROUP) {
@@ -272,23 +272,31 @@ pub struct RunInfo {
 
 /// Walks through one run with the keys of a batch.
 #[derive(Clone)]
-struct RunWalk<'a> {
+pub(crate) struct RunWalk<'a> {
     run: &'a SortedRun,
     /// No later key lies before this file.
     file: usize,
 }
 
 impl<'a> RunWalk<'a> {
+    pub(crate) fn new(run: &'a SortedRun) -> RunWalk<'a> {
+        RunWalk { run, file: 0 }
+    }
+
     /// Finds the blocks that may hold the keys of one group; each step asks the memory for what the
-    /// next one reads.
-    fn group<K: AsRef<[u8]>>(&mut self, keys: &[K], pending: &[PendingKey]) -> Result<[Option<SeekPos<'a>>; GROUP]> {
+    /// next one reads. No data block is read.
+    pub(crate) fn blocks<K: AsRef<[u8]>>(
+        &mut self,
+        keys: &[K],
+        pending: &[PendingKey],
+    ) -> Result<[Option<BlockRef<'a>>; GROUP]> {
         let mut searches = [const { None }; GROUP];
         for (pending_key, search) in pending.iter().zip(&mut searches) {
             let key = keys[pending_key.index].as_ref();
             *search = self.find_table(key)?.map(|table| (table, table.begin_search(key)));
         }
-        let mut blocks = [const { None }; GROUP];
-        let blocks = &mut blocks[..pending.len()];
+        let mut found = [const { None }; GROUP];
+        let blocks = &mut found[..pending.len()];
         for ((pending_key, search), block_ref) in pending.iter().zip(searches).zip(blocks.iter_mut()) {
             let Some((table, search)) = search else { continue };
             let block = table.end_search(keys[pending_key.index].as_ref(), search);
@@ -301,13 +309,16 @@ impl<'a> RunWalk<'a> {
             table.prefetch_filter(*block);
         }
         for (pending_key, block_ref) in pending.iter().zip(blocks.iter_mut()) {
-            if let Some(BlockRef { table, block }) = *block_ref {
-                if table.may_hold(block, pending_key.hash) {
-                    table.prefetch_restarts(block);
-                } else {
-                    *block_ref = None;
-                }
-            }
+            *block_ref = block_ref.filter(|BlockRef { table, block }| table.may_hold(*block, pending_key.hash));
+        }
+        Ok(found)
+    }
+
+    /// Finds where in their blocks the keys of one group would be, as [`RunWalk::blocks`] does.
+    fn group<K: AsRef<[u8]>>(&mut self, keys: &[K], pending: &[PendingKey]) -> Result<[Option<SeekPos<'a>>; GROUP]> {
+        let blocks = self.blocks(keys, pending)?;
+        for BlockRef { table, block } in blocks.iter().flatten() {
+            table.prefetch_restarts(*block);
         }
         for BlockRef { table, block } in blocks.iter().flatten() {
             table.prefetch_entries(*block);
@@ -336,7 +347,7 @@ impl<'a> RunWalk<'a> {
         }
     }
 
-    fn find_block(&mut self, key: &[u8]) -> Result<Option<BlockRef<'a>>> {
+    pub(crate) fn find_block(&mut self, key: &[u8]) -> Result<Option<BlockRef<'a>>> {
         let Some(table) = self.find_table(key)? else {
             return Ok(None);
         };

@@ -5,13 +5,15 @@
 //! data blocks alone. A checksum is looked at when a block is first read, and again by each scan of the table from end
 //! to end.
 //!
-//! A disk that fails under a map ends the process with the signal SIGBUS, as it does LevelDB.
+//! A disk that fails under a map ends the process with the signal SIGBUS, as it does LevelDB. Blocks that are not in memory
+//! are read through a file beside the map, where there is one (`disk_look_up`).
 //!
 //! Absent on purpose: compression; a cache of blocks (the system has one).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::block::{Block, extend_key};
 use crate::bloom::{FILTER_KEY, FilterBlock, FilterFrame};
@@ -19,11 +21,13 @@ use crate::coding::{Reader, fixed32, fixed64, mask, user_key};
 use crate::error::{Damage, Error, Result};
 use crate::format::{FOOTER_BYTES, Handle, MAGIC, TRAILER_BYTES};
 use crate::index::{BlockIndex, IndexEntries, IndexSearch};
-use disk::Bytes;
+use disk::{Bytes, DiskFile};
 use simd::memory::Buffer;
 
 /// Pages of the system are this long, or a multiple of it.
 const PAGE_BYTES: usize = 4096;
+/// Of what is to be read in one go the system is asked for pieces of this size: of larger ones it may read the start alone.
+const ASK_BYTES: usize = 128 << 10;
 
 /// The contents of a block, its frame and checksum checked.
 fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
@@ -32,9 +36,14 @@ fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Dama
         let wanted = format!("a block within the file's {} bytes", file.len());
         return Err(Damage::new(handle.offset, wanted, found));
     };
-    let trailer = &file[range.end..range.end + TRAILER_BYTES];
+    checked_contents(&file[range.start..range.end + TRAILER_BYTES], handle)
+}
+
+/// The contents of a block that was read with its trailer, checked.
+fn checked_contents(block: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
+    let (contents, trailer) = block.split_at(block.len() - TRAILER_BYTES);
     let wanted = fixed32(&trailer[1..]);
-    let found = mask(simd::crc32c::crc32c(&file[range.start..=range.end]));
+    let found = mask(simd::crc32c::crc32c(&block[..=contents.len()]));
     if wanted != found {
         let wanted = format!("a block of {} bytes with checksum {wanted:08x}", handle.bytes);
         return Err(Damage::new(handle.offset, wanted, format!("checksum {found:08x}")));
@@ -43,7 +52,7 @@ fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Dama
         let found = format!("compression {}", trailer[0]);
         return Err(Damage::new(handle.offset, "a block without compression", found));
     }
-    Ok(&file[range])
+    Ok(contents)
 }
 
 /// The index block: as it lies in the file, or a copy in which every entry is a restart.
@@ -73,6 +82,8 @@ pub(crate) struct Table {
     filters: Option<Filters>,
     /// A bit for each block whose checksum was right.
     verified: Vec<AtomicU64>,
+    /// The file beside its map, opened when it is first asked for; `None` where it cannot be.
+    file: OnceLock<Option<Arc<dyn DiskFile>>>,
 }
 
 impl Table {
@@ -88,7 +99,12 @@ impl Table {
 
     fn read(path: &Path, bytes: Bytes, filter_bytes_max: u64) -> std::result::Result<Table, Damage> {
         let (metaindex, index) = footer(&bytes)?;
-        let filters = find_filter(&bytes, metaindex)?.map(|(range, frame)| {
+        // Index and filters are read as a whole, here and now: then the disk brings them in large pieces, not page by page.
+        let will_need = |range: Range<usize>| {
+            range.clone().step_by(ASK_BYTES).for_each(|at| bytes.advise_will_need(at..range.end.min(at + ASK_BYTES)));
+        };
+        index.range(&bytes).into_iter().for_each(will_need);
+        let filters = find_filter(&bytes, metaindex, will_need)?.map(|(range, frame)| {
             let fits = bytes.is_mapped() && range.len() as u64 <= filter_bytes_max;
             let copy = fits.then(|| {
                 let mut copy = Buffer::cut(range.len());
@@ -106,7 +122,15 @@ impl Table {
             None => IndexBlock::InFile(start..start + contents.len()),
         };
         let verified = (0..entries.index.block_count().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(Table { path: path.to_path_buf(), index_block, index: entries.index, filters, verified, bytes })
+        Ok(Table {
+            path: path.to_path_buf(),
+            index_block,
+            index: entries.index,
+            filters,
+            verified,
+            bytes,
+            file: OnceLock::new(),
+        })
     }
 
     /// Memory that is not the system's page cache, in bytes.
@@ -212,7 +236,7 @@ impl Table {
     }
 
     /// A block with its trailer, in the file.
-    fn block_range(&self, index: usize) -> Option<Range<usize>> {
+    pub(crate) fn block_range(&self, index: usize) -> Option<Range<usize>> {
         let range = self.handle(index).range(&self.bytes)?;
         Some(range.start..range.end + TRAILER_BYTES)
     }
@@ -258,6 +282,29 @@ impl Table {
         self.end_search(key, self.begin_search(key))
     }
 
+    /// The file beside its map; `open` opens it when it is first asked for.
+    pub(crate) fn file(&self, open: impl FnOnce(&Path) -> Option<Arc<dyn DiskFile>>) -> Option<&dyn DiskFile> {
+        self.file.get_or_init(|| open(&self.path)).as_deref()
+    }
+
+    /// Whether the file is open beside its map.
+    pub(crate) fn has_open_file(&self) -> bool {
+        matches!(self.file.get(), Some(Some(_)))
+    }
+
+    /// Data block `index` out of bytes that were read from the file, its trailer included; checked as [`Table::block`] does.
+    pub(crate) fn block_of<'b>(&self, index: usize, bytes: &'b [u8]) -> Result<Block<'b>> {
+        let (word, bit) = (&self.verified[index / 64], 1 << (index % 64));
+        let contents = if word.load(Ordering::Relaxed) & bit == 0 {
+            let contents = checked_contents(bytes, self.handle(index)).map_err(|why| why.of(&self.path))?;
+            word.fetch_or(bit, Ordering::Relaxed);
+            contents
+        } else {
+            &bytes[..bytes.len() - TRAILER_BYTES]
+        };
+        Block::parse(contents).ok_or_else(|| self.not_a_block(index))
+    }
+
     /// The contents of data block `index`, checked when it is first asked for.
     pub(crate) fn block(&self, index: usize) -> Result<Block<'_>> {
         let handle = self.handle(index);
@@ -301,8 +348,13 @@ fn footer(file: &[u8]) -> std::result::Result<(Handle, Handle), Damage> {
     handles.ok_or_else(|| Damage::new(start, "the places of two blocks", "numbers without end"))
 }
 
-/// Where the filter block's contents lie, if the table has one of the known kind.
-fn find_filter(file: &[u8], metaindex: Handle) -> std::result::Result<Option<(Range<usize>, FilterFrame)>, Damage> {
+/// Where the filter block's contents lie, if the table has one of the known kind. `will_need` is told before all of it is
+/// read.
+fn find_filter(
+    file: &[u8],
+    metaindex: Handle,
+    will_need: impl Fn(Range<usize>),
+) -> std::result::Result<Option<(Range<usize>, FilterFrame)>, Damage> {
     let contents = checked_block(file, metaindex)?;
     let broken = || Damage::new(metaindex.offset, "a metaindex block", "malformed bytes");
     let block = Block::parse(contents).ok_or_else(broken)?;
@@ -312,6 +364,7 @@ fn find_filter(file: &[u8], metaindex: Handle) -> std::result::Result<Option<(Ra
         extend_key(&mut key, &entry).ok_or_else(broken)?;
         if key == FILTER_KEY {
             let handle = Handle::read(&mut Reader(entry.value)).ok_or_else(broken)?;
+            handle.range(file).into_iter().for_each(&will_need);
             let filter = checked_block(file, handle)?;
             // A malformed frame counts as no filter, as in LevelDB: look-ups read the blocks.
             let start = usize::try_from(handle.offset).expect("checked with the block");
@@ -345,7 +398,7 @@ mod tests {
         finish(&sink, &[part]).unwrap();
         let good = sink.file.bytes().unwrap().to_vec();
         let (metaindex, index) = footer(&good).unwrap();
-        let filter = find_filter(&good, metaindex).unwrap().unwrap().0;
+        let filter = find_filter(&good, metaindex, |_| {}).unwrap().unwrap().0;
         let mut opened = 0;
         for range in [metaindex.range(&good).unwrap(), index.range(&good).unwrap(), filter] {
             for at in range.clone() {

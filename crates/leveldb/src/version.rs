@@ -12,7 +12,7 @@ use crate::error::{Damage, Result};
 use crate::levels::RunSize;
 use crate::read_ahead::AdaptiveReadAhead;
 use crate::table::Table;
-use disk::{Bytes, Disk};
+use disk::{Bytes, Disk, DiskFile};
 
 /// What all parts of an open database share.
 #[derive(Debug)]
@@ -29,7 +29,13 @@ pub(crate) struct Shared {
     filter_bytes: AtomicU64,
     pub(crate) filter_bytes_max: AtomicU64,
     pub(crate) read_ahead: AdaptiveReadAhead,
+    /// Tables whose files are kept open, to be read beside their maps.
+    open_files: AtomicU64,
 }
+
+/// Tables whose files are kept open, at most: a third of the descriptors that a program usually may have, and as many as
+/// 12 GB of coins take. Of the others the maps are read.
+const OPEN_FILES_MAX: u64 = 384;
 
 impl Shared {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path) -> Shared {
@@ -42,6 +48,7 @@ impl Shared {
             filter_bytes: AtomicU64::new(0),
             filter_bytes_max: AtomicU64::new(0),
             read_ahead: AdaptiveReadAhead::default(),
+            open_files: AtomicU64::new(0),
         }
     }
 
@@ -55,9 +62,28 @@ impl Shared {
         self.filter_bytes.load(Ordering::Relaxed)
     }
 
+    /// Tables whose files are open beside their maps.
+    #[cfg(test)]
+    pub(crate) fn open_files(&self) -> u64 {
+        self.open_files.load(Ordering::Relaxed)
+    }
+
     /// Bytes of filters that may still be copied.
     fn filter_room(&self) -> u64 {
         self.filter_bytes_max.load(Ordering::Relaxed).saturating_sub(self.filter_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Opens the file of a table to read it beside its map; `None` where the system has no descriptor for it.
+    pub(crate) fn open_file(&self, path: &Path) -> Option<Arc<dyn DiskFile>> {
+        if self.open_files.fetch_add(1, Ordering::Relaxed) < OPEN_FILES_MAX
+            && let Ok(file) = self.disk.open(path)
+            && file.system_file().is_some()
+        {
+            file.advise_random();
+            return Some(file);
+        }
+        self.open_files.fetch_sub(1, Ordering::Relaxed);
+        None
     }
 
     /// Removes files that no version holds. What cannot be removed goes when the directory is opened next.
@@ -141,6 +167,11 @@ impl TableFile {
         &self.shared.read_ahead
     }
 
+    /// What all tables share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// The bytes for one who reads all of them: a map of its own, read ahead; `None` if the table
     /// has them in memory.
     pub(crate) fn scan_bytes(&self) -> Result<Option<Bytes>> {
@@ -171,6 +202,7 @@ impl Drop for TableFile {
         if let Some(table) = self.table.get() {
             self.shared.index_bytes.fetch_sub(table.memory_bytes(), Ordering::Relaxed);
             self.shared.filter_bytes.fetch_sub(table.filter_bytes(), Ordering::Relaxed);
+            self.shared.open_files.fetch_sub(u64::from(table.has_open_file()), Ordering::Relaxed);
         }
         if *self.is_obsolete.get_mut() {
             let mut garbage = self.shared.garbage.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,7 +286,23 @@ impl Version {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::SimDisk;
+    use disk::{RealDisk, SimDisk};
+
+    #[test]
+    fn no_more_files_are_opened_than_are_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table");
+        std::fs::write(&path, b"table").unwrap();
+        let shared = Shared::new(RealDisk::shared(), folder.path());
+        let open: Vec<_> = std::iter::from_fn(|| shared.open_file(&path)).collect();
+        assert_eq!((open.len() as u64, shared.open_files()), (OPEN_FILES_MAX, OPEN_FILES_MAX));
+        let shared = Shared::new(RealDisk::shared(), folder.path());
+        assert!(shared.open_file(Path::new("/absent")).is_none() && shared.open_files() == 0);
+        let sim = SimDisk::new(0).shared();
+        drop(sim.create(Path::new("table")).unwrap());
+        let shared = Shared::new(sim, folder.path());
+        assert!(shared.open_file(Path::new("table")).is_none(), "nothing that the system's queue can read");
+    }
 
     #[test]
     fn version_with_contradictory_tables_is_refused() {

@@ -81,13 +81,15 @@ impl CoinsIo {
         self.chainstate.view().wants_read_ahead()
     }
 
-    /// Brings what a look-up reads into memory: see [`crate::pipeline::Backend::read_ahead`].
+    /// Looks up coins that are most likely not in memory: see [`crate::pipeline::Backend::look_up_from_disk`].
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
-    pub(crate) fn read_ahead(&self, keys: &[CoinKey]) -> Result<(), Fault> {
-        Ok(self.chainstate.view().read_ahead(keys)?)
+    /// As [`CoinsIo::look_up`].
+    pub(crate) fn look_up_from_disk(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+        let mut damaged = None;
+        self.chainstate.view().look_up_from_disk(keys, |index, coin| take(index, coin, found, &mut damaged))?;
+        self.check(keys, damaged)
     }
 
     /// Looks up coins in the tables: see [`crate::pipeline::Backend::look_up`].
@@ -100,13 +102,13 @@ impl CoinsIo {
         let batch = if Idea::BatchLookUps.is_on() { keys.len().max(1) } else { 1 };
         let view = self.chainstate.view();
         for (first, keys) in (0..).step_by(batch).zip(keys.chunks(batch)) {
-            view.look_up(keys, |index, coin| match coin {
-                // Everything later takes a stored coin for one.
-                Some(coin) if CoinRef::decode(coin).is_err() => damaged = Some(first + index),
-                Some(coin) => found(first + index, coin),
-                None => {}
-            })?;
+            view.look_up(keys, |index, coin| take(first + index, coin, found, &mut damaged))?;
         }
+        self.check(keys, damaged)
+    }
+
+    /// Says no where the look-up of a key found something else than a coin.
+    fn check(&self, keys: &[CoinKey], damaged: Option<usize>) -> Result<(), Fault> {
         match damaged {
             None => Ok(()),
             Some(index) => {
@@ -285,6 +287,15 @@ impl CoinsIo {
     /// What the system says, a full disk included.
     pub(crate) fn settle(&self) -> store::Result<()> {
         self.chainstate.settle()
+    }
+}
+
+/// Passes on what a look-up found, if it is a coin: everything later takes it for one.
+fn take(index: usize, coin: Option<&[u8]>, found: &mut dyn FnMut(usize, &[u8]), damaged: &mut Option<usize>) {
+    match coin {
+        Some(coin) if CoinRef::decode(coin).is_err() => *damaged = Some(index),
+        Some(coin) => found(index, coin),
+        None => {}
     }
 }
 

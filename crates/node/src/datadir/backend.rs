@@ -55,8 +55,8 @@ impl Backend for DataDir<'_> {
         self.coins.wants_read_ahead()
     }
 
-    fn read_ahead(&self, keys: &[CoinKey]) -> Result<(), Fault> {
-        self.coins.read_ahead(keys)
+    fn look_up_from_disk(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+        self.coins.look_up_from_disk(keys, found)
     }
 
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {

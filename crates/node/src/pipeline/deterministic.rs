@@ -75,7 +75,7 @@ impl Pipeline<'_> {
                 Some(Step::Read(seq)) => {
                     let flight = scheduler.take_read(seq);
                     drop(scheduler);
-                    if let Err(fault) = self.read_ahead(seq, &flight) {
+                    if let Err(fault) = self.look_up_from_disk(seq, &flight) {
                         self.fail(fault);
                     }
                 }

@@ -28,6 +28,14 @@ pub(super) struct Misses {
     pub(super) names: Vec<CoinKey>,
 }
 
+impl Misses {
+    /// The tables have this coin under the key of this index.
+    pub(super) fn fill(&self, flight: &Flight, index: usize, coin: &[u8]) {
+        let (group, ordinal) = self.places[index];
+        flight.answers_mut(group as usize).fill(ordinal as usize, coin);
+    }
+}
+
 /// A block in flight. Tasks of several threads work on it; the scheduler decides which of them when.
 pub(super) struct Flight {
     job: Job,

@@ -100,20 +100,19 @@ pub trait Backend: Sync {
         None
     }
 
-    /// Whether look-ups wait for the disk in these times: then [`Backend::read_ahead`] comes before [`Backend::look_up`], in
-    /// a thread that has nothing else to do. Each answer counts.
+    /// Whether look-ups wait for the disk in these times: then [`Backend::look_up_from_disk`] comes in place of
+    /// [`Backend::look_up`], in a thread that has nothing else to do. Each answer counts.
     fn wants_read_ahead(&self) -> bool {
         false
     }
 
-    /// Waits until the disk has brought what a look-up of these keys reads.
+    /// As [`Backend::look_up`], and waits for the disk meanwhile.
     ///
     /// # Errors
     ///
-    /// The tables cannot be read.
-    fn read_ahead(&self, keys: &[CoinKey]) -> Result<(), Fault> {
-        let _ = keys;
-        Ok(())
+    /// As [`Backend::look_up`].
+    fn look_up_from_disk(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+        self.look_up(keys, found)
     }
 
     /// Takes a block that is good, in order.

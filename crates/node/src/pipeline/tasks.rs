@@ -148,21 +148,24 @@ impl Pipeline<'_> {
         if misses.keys.is_empty() {
             return Ok(());
         }
-        self.backend.look_up(&misses.keys, &mut |index, coin| {
-            let (group, ordinal) = misses.places[index];
-            flight.answers_mut(group as usize).fill(ordinal as usize, coin);
-        })
+        self.backend.look_up(&misses.keys, &mut |index, coin| misses.fill(flight, index, coin))
     }
 
-    /// Waits until the disk has brought what a block's look-up reads.
-    pub(super) fn read_ahead(&self, seq: Seq, flight: &Flight) -> Result<usize, Fault> {
-        let misses = flight.misses();
-        let keys = misses.as_ref().map_or(&[][..], |misses| &misses.keys);
-        let result = self.backend.read_ahead(keys);
-        drop(misses);
+    /// Looks up a block's misses where that waits for the disk; the worker that goes on with the block has the names left.
+    pub(super) fn look_up_from_disk(&self, seq: Seq, flight: &Flight) -> Result<usize, Fault> {
+        let begun = Instant::now();
+        let mut waiting = flight.misses();
+        let mut result = Ok(());
+        if let Some(misses) = waiting.as_mut() {
+            result = self.backend.look_up_from_disk(&misses.keys, &mut |index, coin| misses.fill(flight, index, coin));
+            (misses.keys, misses.places) = (Vec::new(), Vec::new());
+        }
+        drop(waiting);
+        let now = Instant::now();
+        flight.times().add(Stage::LookUp, now - begun);
         let mut scheduler = self.scheduler();
         match result {
-            Ok(()) => Ok(scheduler.read(seq, Instant::now())),
+            Ok(()) => Ok(scheduler.read(seq, now)),
             Err(fault) => {
                 scheduler.read_failed();
                 Err(fault)

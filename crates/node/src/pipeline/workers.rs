@@ -26,7 +26,7 @@ impl Drop for AbortOnPanic<'_, '_> {
     }
 }
 
-/// Threads that wait for the disk: each asks for all blocks of a batch at once, so that few keep a disk busy.
+/// Threads that look up coins where that waits for the disk: each has many reads under way, so that few keep a disk busy.
 const READERS: usize = 4;
 
 /// The pipeline's lock, taken.
@@ -208,7 +208,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Waits for the disk, for look-ups: with nothing to do for most of its life, and no work on blocks at all.
+    /// Looks up coins where that waits for the disk: with nothing to do for most of its life.
     fn reader(&self) {
         let _abort = AbortOnPanic(self);
         let mut scheduler = self.scheduler();
@@ -218,7 +218,7 @@ impl Pipeline<'_> {
                 continue;
             };
             drop(scheduler);
-            match self.read_ahead(seq, &flight) {
+            match self.look_up_from_disk(seq, &flight) {
                 Ok(ready) => self.wake(ready),
                 Err(fault) => self.fail(fault),
             }

@@ -35,20 +35,10 @@ impl CoinsView {
         Ok(value)
     }
 
-    /// Whether look-ups wait for the disk in these times: then [`CoinsView::read_ahead`] should come before
+    /// Whether look-ups wait for the disk in these times: then [`CoinsView::look_up_from_disk`] should come in place of
     /// [`CoinsView::look_up`]. Each answer counts.
     pub fn wants_read_ahead(&self) -> bool {
         self.snapshot.wants_read_ahead()
-    }
-
-    /// Waits until all that a look-up of these keys reads is in memory: for a thread that has nothing else to do.
-    ///
-    /// # Errors
-    ///
-    /// A damaged table, or what the system says.
-    pub fn read_ahead(&self, keys: &[CoinKey]) -> Result<()> {
-        self.snapshot.read_ahead(keys)?;
-        Ok(())
     }
 
     /// Looks up many coins. `keys` are in rising order (equal ones may come); `answer` gets
@@ -61,18 +51,37 @@ impl CoinsView {
     /// # Panics
     ///
     /// When the keys are not in order.
-    pub fn look_up(&self, keys: &[CoinKey], mut answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        let mut plain = Vec::with_capacity(128);
-        self.snapshot.get_sorted_batch_now(keys, |at, value| match value {
+    pub fn look_up(&self, keys: &[CoinKey], answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        Ok(self.snapshot.get_sorted_batch_now(keys, self.plain(answer))?)
+    }
+
+    /// The same for coins that are most likely not in memory: for a thread that has nothing else to do than to wait for the
+    /// disk, which is asked for many at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`CoinsView::look_up`].
+    ///
+    /// # Panics
+    ///
+    /// As [`CoinsView::look_up`].
+    pub fn look_up_from_disk(&self, keys: &[CoinKey], answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.snapshot.look_up_from_disk(keys, self.plain(answer))?;
+        Ok(())
+    }
+
+    /// Undoes the obfuscation of what is looked up.
+    fn plain(&self, mut answer: impl FnMut(usize, Option<&[u8]>)) -> impl FnMut(usize, Option<&[u8]>) {
+        let (mut plain, key) = (Vec::with_capacity(128), self.key);
+        move |at, value| match value {
             None => answer(at, None),
             Some(value) => {
                 plain.clear();
                 plain.extend_from_slice(value);
-                xor(&mut plain, self.key, 0);
+                xor(&mut plain, key, 0);
                 answer(at, Some(&plain));
             }
-        })?;
-        Ok(())
+        }
     }
 
     /// All coins, in order of their keys.

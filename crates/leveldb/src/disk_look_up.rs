@@ -1,0 +1,392 @@
+//! Look-ups of keys whose blocks are most likely not in memory: for a thread that has nothing else to do.
+//!
+//! The block of each key is read through a queue of the system's, many at a time, and searched when it comes: the disk has
+//! always something to do, no page is mapped, and what was read once is in the page cache. Filters and indexes say which
+//! block; where a filter was wrong, the next run's block is read, so that a key costs one read but for that.
+//!
+//! Where the system has no such queue, or the disk is a simulated one, all blocks are asked for through their maps
+//! ([`Snapshot::read_ahead`]), and then looked up as if they were there: the reference implementation.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+
+use crate::block::{Block, Found};
+use crate::bloom::hash;
+use crate::error::Result;
+use crate::lookup::{BlockRef, GROUP, PendingKey, RunWalk, Snapshot};
+use crate::version::{Shared, Version};
+use disk::{DiskError, DiskFile};
+use simd::ring::Ring;
+
+/// Reads that one thread has under way at once: with a few threads more than a disk does side by side.
+const READS: usize = 128;
+/// Bytes of a block, with its trailer, that are read through the queue: blocks are closed at 4,096. One with a larger record
+/// is read by itself.
+const READ_BYTES_MAX: usize = 5 << 10;
+/// This share of the reads under way is waited for at once: the others keep the disk busy meanwhile.
+const WAIT_SHARE: usize = 4;
+
+thread_local! {
+    /// This thread's queue: not tried yet, or refused by the system, or made and not in use.
+    static RING: Cell<Queue> = const { Cell::new(Queue::Untried) };
+}
+
+#[derive(Default)]
+enum Queue {
+    Untried,
+    #[default]
+    Absent,
+    Idle(Box<Ring>),
+}
+
+/// Takes this thread's queue of reads; none where the system has none.
+fn take_ring() -> Option<Box<Ring>> {
+    match RING.take() {
+        Queue::Untried => Ring::new(READS, READ_BYTES_MAX).ok().map(Box::new),
+        Queue::Absent => None,
+        Queue::Idle(ring) => Some(ring),
+    }
+}
+
+impl Snapshot {
+    /// Looks up many keys in ascending order (equal ones may come), most of whose blocks are not in memory, and answers each
+    /// once, by its index in `keys`, in no particular order. Says how many reads the disk had to do. For a thread that has
+    /// nothing else to do.
+    ///
+    /// # Errors
+    /// A table that cannot be read or is damaged; some keys may have been answered.
+    ///
+    /// # Panics
+    /// If the keys are not in order.
+    pub fn look_up_from_disk<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut answer: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<usize> {
+        assert!(keys.is_sorted_by_key(AsRef::as_ref), "the keys of a batch rise");
+        let Some(mut ring) = take_ring() else {
+            let missing = self.read_ahead(keys)?;
+            return self.get_sorted_batch_now(keys, answer).map(|()| missing);
+        };
+        // After a fault the ring is dropped, which waits for what is under way; the next look-up makes another.
+        let result = Search::new(&self.0, keys).run(&mut ring, &mut answer);
+        RING.set(if result.is_ok() { Queue::Idle(ring) } else { Queue::Untried });
+        if let (Ok(missing), Some(read_ahead)) = (&result, self.read_ahead_state()) {
+            read_ahead.note_missing(*missing);
+        }
+        result
+    }
+}
+
+/// A block that is to be read, or is being read, and the keys that it may hold.
+struct Read<'s> {
+    at: BlockRef<'s>,
+    /// The number of its run.
+    run: usize,
+    /// Indexes of the keys.
+    keys: Range<usize>,
+}
+
+/// A look-up under way.
+struct Search<'s, 'k, K> {
+    version: &'s Version,
+    shared: Option<&'s Shared>,
+    /// One for each run.
+    walks: Vec<RunWalk<'s>>,
+    keys: &'k [K],
+    /// Keys below this index have a read, or an answer.
+    next: usize,
+    /// All reads so far; the tag of one is its index.
+    reads: Vec<Read<'s>>,
+    /// Those that were not asked for yet.
+    waiting: VecDeque<usize>,
+}
+
+impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
+    fn new(version: &'s Version, keys: &'k [K]) -> Search<'s, 'k, K> {
+        let shared = version.files().next().map(|(_, file)| file.shared());
+        let walks = version.runs.iter().map(RunWalk::new).collect();
+        let reads = Vec::with_capacity(keys.len());
+        Search { version, shared, walks, keys, next: 0, reads, waiting: VecDeque::new() }
+    }
+
+    /// Reads and answers until every key is answered; says how many reads were not answered at once.
+    fn run(mut self, ring: &mut Ring, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<usize> {
+        let mut missing = 0;
+        loop {
+            while ring.room() > 0 && self.has_waiting(answer)? {
+                if let Some(read) = self.waiting.pop_front() {
+                    self.begin(ring, read, answer)?;
+                }
+            }
+            if ring.in_flight() == 0 {
+                return Ok(missing);
+            }
+            ring.submit().map_err(|why| self.fault(why))?;
+            // What is there already was in the page cache.
+            if self.take_answers(ring, answer)? == 0 {
+                ring.wait(ring.in_flight().div_ceil(WAIT_SHARE)).map_err(|why| self.fault(why))?;
+                missing += self.take_answers(ring, answer)?;
+            }
+        }
+    }
+
+    /// Whether a read waits; finds the blocks of the next keys where none does.
+    fn has_waiting(&mut self, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<bool> {
+        while self.waiting.is_empty() && self.next < self.keys.len() {
+            let end = self.keys.len().min(self.next + GROUP);
+            let pending_key = |index| PendingKey { index, hash: hash(self.keys[index].as_ref()) };
+            let mut pending: Vec<PendingKey> = (self.next..end).map(pending_key).collect();
+            for run in 0..self.walks.len() {
+                let blocks = self.walks[run].blocks(self.keys, &pending)?;
+                let mut kept = 0;
+                for index in 0..pending.len() {
+                    let key = pending[index];
+                    match blocks[index] {
+                        Some(at) => self.add_read(at, run, key.index),
+                        None => {
+                            pending[kept] = key;
+                            kept += 1;
+                        }
+                    }
+                }
+                pending.truncate(kept);
+                if pending.is_empty() {
+                    break;
+                }
+            }
+            pending.iter().for_each(|key| answer(key.index, None));
+            self.next = end;
+        }
+        Ok(!self.waiting.is_empty())
+    }
+
+    /// A key may lie in a block: neighbours in one block are one read.
+    fn add_read(&mut self, at: BlockRef<'s>, run: usize, key: usize) {
+        if let Some(&last) = self.waiting.back()
+            && let last = &mut self.reads[last]
+            && last.at.is_same(&at)
+            && last.keys.end == key
+        {
+            last.keys.end = key + 1;
+            return;
+        }
+        self.waiting.push_back(self.reads.len());
+        self.reads.push(Read { at, run, keys: key..key + 1 });
+    }
+
+    /// Asks for a block; one that the queue cannot read is read here and now.
+    fn begin(&mut self, ring: &mut Ring, read: usize, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let at = self.reads[read].at;
+        let range = at.table.block_range(at.block).filter(|range| range.len() <= READ_BYTES_MAX);
+        if let (Some(range), Some(file)) = (range, self.file(at))
+            && let Some(file) = file.system_file()
+        {
+            ring.ask(file, range.start as u64, range.len(), read as u64);
+            return Ok(());
+        }
+        self.search(read, &at.table.block(at.block)?, answer)
+    }
+
+    /// The open file of a table, beside its map.
+    fn file(&self, at: BlockRef<'s>) -> Option<&'s dyn DiskFile> {
+        at.table.file(|path| self.shared.and_then(|shared| shared.open_file(path)))
+    }
+
+    /// Searches what was read; returns how many reads that were.
+    fn take_answers(&mut self, ring: &mut Ring, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<usize> {
+        let mut result = Ok(());
+        let count = ring.answers(|tag, bytes| {
+            if result.is_ok() {
+                let read = usize::try_from(tag).expect("the index of a read");
+                result = self.answered(read, bytes, answer);
+            }
+        });
+        result.map(|()| count)
+    }
+
+    fn answered(
+        &mut self,
+        read: usize,
+        bytes: io::Result<&[u8]>,
+        answer: &mut impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let at = self.reads[read].at;
+        let range = at.table.block_range(at.block).expect("checked when it was asked for");
+        let again;
+        let bytes = match bytes {
+            Ok(bytes) if bytes.len() == range.len() => bytes,
+            // Once more by itself: then the system says where, and what is wrong.
+            _ => {
+                let mut own = vec![0; range.len()];
+                let file = self.file(at).expect("open when it was asked for");
+                file.read_exact_at(range.start as u64, &mut own)?;
+                again = own;
+                &again
+            }
+        };
+        self.search(read, &at.table.block_of(at.block, bytes)?, answer)
+    }
+
+    /// Answers the keys of a read from its block; those that it does not hold may lie in older runs.
+    fn search(&mut self, read: usize, block: &Block<'_>, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let Read { at, run, ref keys } = self.reads[read];
+        for key in keys.clone() {
+            match block.find(self.keys[key].as_ref()).ok_or_else(|| at.table.not_a_block(at.block))? {
+                Found::Value(value) => answer(key, Some(value)),
+                Found::Deleted => answer(key, None),
+                Found::Absent => {
+                    if !self.look_further(key, run + 1)? {
+                        answer(key, None);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a run from `from` on may hold the key, and will be read.
+    fn look_further(&mut self, key: usize, from: usize) -> Result<bool> {
+        let bytes = self.keys[key].as_ref();
+        for (run, tables) in self.version.runs.iter().enumerate().skip(from) {
+            if let Some(at) = RunWalk::new(tables).find_block(bytes)?
+                && at.table.may_hold(at.block, hash(bytes))
+            {
+                self.add_read(at, run, key);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The queue itself failed.
+    fn fault(&self, why: io::Error) -> crate::error::Error {
+        let dir = self.shared.map_or(std::path::Path::new(""), |shared| &shared.dir);
+        DiskError::new("read tables in", dir, why).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Options};
+    use disk::RealDisk;
+    use std::path::{Path, PathBuf};
+
+    fn key(n: u32) -> [u8; 4] {
+        n.wrapping_mul(0x9e37_79b9).to_be_bytes()
+    }
+
+    /// Several runs of many small tables, values of all sizes, tombstones; one record larger than what the queue reads.
+    fn database(dir: &Path) -> Db {
+        let options = Options { table_bytes: 60_000, ..Options::default() };
+        let db = Db::create(RealDisk::shared(), dir, options).unwrap();
+        for run in 0..4_u32 {
+            let value = |n: u32| vec![n.to_le_bytes()[0]; if n % 500 == 3 { 9000 } else { (n % 90) as usize }];
+            let mut records: Vec<_> = (run * 1000..run * 1000 + 5000).map(|n| (key(n), Some(value(n + run)))).collect();
+            records.extend((0..500).map(|n| (key(n * 7 + run), None)));
+            records.sort_by_key(|record| record.0);
+            records.dedup_by_key(|record| record.0);
+            db.write(&records).unwrap();
+        }
+        db
+    }
+
+    fn from_disk<K: AsRef<[u8]>>(snapshot: &Snapshot, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut answers = vec![None; keys.len()];
+        let mut count = 0;
+        snapshot.look_up_from_disk(keys, |index, value| {
+            answers[index] = value.map(<[u8]>::to_vec);
+            count += 1;
+        })?;
+        assert_eq!(count, keys.len(), "each is answered once");
+        Ok(answers)
+    }
+
+    /// Through the queue, without one, and by single look-ups: the same answers.
+    #[test]
+    #[cfg_attr(miri, ignore = "maps of files")]
+    fn look_up_from_disk_answers_as_single_look_ups() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = database(&folder.path().join("db"));
+        let snapshot = db.snapshot();
+        for step in [1, 3, 40] {
+            let mut keys: Vec<_> = (0..11_000).step_by(step).map(key).collect();
+            keys.extend(keys.clone().iter().take(50));
+            keys.sort_unstable();
+            let plain: Vec<_> = keys.iter().map(|key| snapshot.get(key).unwrap()).collect();
+            assert!(plain.contains(&None) && plain.iter().flatten().any(|value| value.len() == 9000));
+            assert_eq!(from_disk(&snapshot, &keys).unwrap(), plain, "every {step}th");
+            RING.set(Queue::Absent);
+            assert_eq!(from_disk(&snapshot, &keys).unwrap(), plain, "every {step}th, without a queue");
+            RING.set(Queue::Untried);
+        }
+        assert_eq!(from_disk::<[u8; 4]>(&snapshot, &[]).unwrap(), []);
+        let empty = Db::create(RealDisk::shared(), &folder.path().join("empty"), Options::default()).unwrap();
+        assert_eq!(from_disk(&empty.snapshot(), &[key(1)]).unwrap(), [None]);
+    }
+
+    /// A read-only database whose tables are open and mapped, but for their data blocks, which were not read; and one table's
+    /// path.
+    fn mapped(path: &Path, keys: &[[u8; 4]]) -> (Db, PathBuf) {
+        let db = Db::open_read_only(RealDisk::shared(), path).unwrap();
+        let snapshot = db.snapshot();
+        for run in &snapshot.0.runs {
+            let mut walk = RunWalk::new(run);
+            keys.iter().for_each(|key| assert!(walk.find_block(key).is_ok()));
+        }
+        let table = snapshot.0.runs[0].files[1].path.clone();
+        (db, table)
+    }
+
+    /// Blocks that were changed, and files that are shorter than their maps: faults that name the file; after them the next
+    /// look-up goes well.
+    #[test]
+    #[cfg_attr(miri, ignore = "maps of files")]
+    fn look_up_from_disk_names_the_file_that_it_cannot_read() {
+        if Ring::new(1, 1).is_err() {
+            println!("skipped: no queue of reads here");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        drop(database(&path));
+        let disk = RealDisk::shared();
+        let mut keys: Vec<_> = (0..9000).map(key).collect();
+        keys.sort_unstable();
+        let (db, table) = mapped(&path, &keys);
+        let name = table.file_name().unwrap().to_string_lossy().into_owned();
+        let file = disk.modify(&table).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(100, &mut byte).unwrap();
+        file.write_at(100, &[byte[0] ^ 1]).unwrap();
+        let why = from_disk(&db.snapshot(), &keys).unwrap_err().to_string();
+        assert!(why.contains(&name) && why.contains("checksum"), "{why}");
+        file.write_at(100, &byte).unwrap();
+        let plain: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
+        assert_eq!(from_disk(&db.snapshot(), &keys).unwrap(), plain);
+
+        let (db, table) = mapped(&path, &keys);
+        disk.rename(&table, &path.join("moved")).unwrap();
+        disk.create(&table).unwrap().write_at(0, &[0; 50]).unwrap();
+        let why = from_disk(&db.snapshot(), &keys).unwrap_err().to_string();
+        assert!(why.contains(&name) && why.contains("the file ends"), "{why}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "maps of files")]
+    fn open_files_are_closed_with_their_tables() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = database(&folder.path().join("db"));
+        let (shared, snapshot) = (db.0.shared.clone(), db.snapshot());
+        let mut keys: Vec<_> = (0..9000).map(key).collect();
+        keys.sort_unstable();
+        from_disk(&snapshot, &keys).unwrap();
+        let open = if Ring::new(1, 1).is_ok() { snapshot.0.files().count() as u64 } else { 0 };
+        assert_eq!(shared.open_files(), open);
+        drop((snapshot, db));
+        assert_eq!(shared.open_files(), 0);
+    }
+}
