@@ -1,10 +1,12 @@
-//! Building tables: records in key order become blocks, filters and an index, byte for byte as
-//! LevelDB writes them.
+//! Building tables: records in key order become blocks, filters and an index, as LevelDB reads them.
+//!
+//! In a table with filters, which serves look-ups of single keys, a block lies within one page of the file, so that a
+//! look-up reads one page: a block ends where the next record would cross the page's end, and zeros follow it up to there.
+//! In a table without filters blocks end at 4,096 bytes and follow each other, as LevelDB writes them.
 //!
 //! A [`Part`] takes records of one range of keys and writes blocks in large pieces; [`finish`] puts
 //! filters, index and footer behind the blocks of one part, or of several parts that share a file.
-//! In a shared file each piece begins at a multiple of what a filter covers, so that no two parts
-//! meet in one filter; blocks are found by their handles, so their order in the file is free.
+//! In a shared file each piece begins with a page, so that no two parts meet in a page, or in one filter; blocks are found by their handles, so their order in the file is free.
 //!
 //! Absent on purpose: fsync, names, numbers (`run`).
 
@@ -13,11 +15,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bloom::{FILTER_BASE_LOG2, FILTER_KEY, hash, put_filter};
 use crate::coding::{KIND_VALUE, SEQUENCE_MAX, TAG_BYTES, mask, put_varint, shared_prefix};
-use crate::format::{BLOCK_BYTES, FOOTER_BYTES, Handle, MAGIC};
+use crate::format::{BLOCK_BYTES, FOOTER_BYTES, Handle, MAGIC, TRAILER_BYTES};
 use disk::{DiskFile, DiskResult};
 
 /// Entries from one restart to the next.
 const RESTART_INTERVAL: usize = 16;
+/// Bytes of a record in a block beside key and value, where all lengths are below 128: these, the tag, a restart.
+const RECORD_OVERHEAD: usize = 3 + TAG_BYTES + 4;
+/// What more it takes at most where a length is greater.
+const LENGTHS_MAX: usize = 12;
+/// A page of a file. Source: the page cache of Linux on x86-64; elsewhere pages are a multiple of it.
+const PAGE_BYTES: usize = 4096;
+const _: () = assert!(PAGE_BYTES.is_multiple_of(1 << FILTER_BASE_LOG2));
 /// Blocks are written in pieces of about this many bytes.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
@@ -41,7 +50,7 @@ impl Sink {
     }
 
     fn take(&self, bytes: u64) -> u64 {
-        let taken = if self.is_shared { bytes.next_multiple_of(1 << FILTER_BASE_LOG2) } else { bytes };
+        let taken = if self.is_shared { bytes.next_multiple_of(PAGE_BYTES as u64) } else { bytes };
         self.end.fetch_add(taken, Ordering::Relaxed)
     }
 }
@@ -122,6 +131,7 @@ impl Part {
     /// # Panics
     /// If `key` does not lie behind the one before: no table could hold it.
     pub(crate) fn add(&mut self, key: &[u8], tag: u64, value: &[u8]) {
+        self.make_room(key.len(), value.len());
         let mut shared = shared_prefix(&self.last_key, key);
         if self.record_count == 0 {
             self.first_key.extend_from_slice(key);
@@ -161,9 +171,28 @@ impl Part {
         self.last_key.extend_from_slice(&key[shared..]);
         self.last_tag = tag;
         self.record_count += 1;
-        if self.piece.len() - self.block_start + self.restarts.len() * 4 + 4 >= BLOCK_BYTES {
+        if !self.has_filters && self.block_bytes() >= BLOCK_BYTES {
             self.close_block();
         }
+    }
+
+    /// Closes the open block, where a record of these lengths would make it reach beyond the end of its page.
+    #[inline]
+    pub(crate) fn make_room(&mut self, key_bytes: usize, value_bytes: usize) {
+        let are_short = (key_bytes + TAG_BYTES) | value_bytes < 0x80;
+        let overhead = if are_short { RECORD_OVERHEAD } else { RECORD_OVERHEAD + LENGTHS_MAX };
+        let taken = self.block_bytes() + TRAILER_BYTES + key_bytes + value_bytes + overhead;
+        if self.has_filters && taken > PAGE_BYTES && !self.is_between_blocks() {
+            self.close_block();
+            self.piece.resize(self.piece.len().next_multiple_of(PAGE_BYTES), 0);
+            self.block_start = self.piece.len();
+        }
+    }
+
+    /// Bytes of the open block, were it closed now, without its trailer.
+    #[inline]
+    fn block_bytes(&self) -> usize {
+        self.piece.len() - self.block_start + self.restarts.len() * 4 + 4
     }
 
     #[inline]
@@ -478,6 +507,48 @@ mod tests {
         }
     }
 
+    /// Through the index of LevelDB's own form: no block that fits into a page crosses one's end, in one part or several,
+    /// however long the records are; one that does not fit begins with a page.
+    #[test]
+    fn blocks_of_a_table_with_filters_lie_within_pages() {
+        for value_bytes in [0, 1, 29, 50, 127, 128, 1000, 2040, 2100, 4000, 4050, 5000, 20_000] {
+            let disk = SimDisk::new(0);
+            let sink = Sink::new(disk.create(Path::new("t")).unwrap(), true);
+            let mut parts = Vec::new();
+            for part_index in 0..3_u32 {
+                let mut part = Part::new(true);
+                for number in 0..300 {
+                    let bytes = value_bytes + number as usize * 7 % 13;
+                    part.add(&key(part_index * 1000 + number), 1 << 8 | KIND_VALUE, &vec![3; bytes]);
+                    if number == 200 {
+                        part.write_piece(&sink).unwrap();
+                    }
+                }
+                part.close();
+                part.write_piece(&sink).unwrap();
+                parts.push(part);
+            }
+            finish(&sink, &parts).unwrap();
+            let table = Table::open(Path::new("t"), sink.file.bytes().unwrap(), 0).unwrap();
+            let mut used = 0;
+            for index in 0..table.block_count() {
+                let Handle { offset, bytes } = table.handle(index);
+                let (page, bytes) = (PAGE_BYTES as u64, bytes + TRAILER_BYTES as u64);
+                assert_eq!(offset % page, 0, "{value_bytes}: block {index}");
+                assert!(bytes <= page || value_bytes > 4000, "{value_bytes}: block {index} of {bytes} bytes");
+                used += bytes;
+            }
+            let records = 900 * (value_bytes as u64 + 6 + 19);
+            assert!(used < records * 11 / 10 + 40_000, "{value_bytes}: {used} bytes of blocks for {records}");
+            for number in [0, 250, 299, 1000, 1150, 2299] {
+                let block = table.find_block(&key(number));
+                assert!(table.may_hold(block, hash(&key(number))));
+                let found = table.block(block).unwrap().find(&key(number));
+                assert!(matches!(found, Some(Found::Value(value)) if value.len() >= value_bytes), "{number}");
+            }
+        }
+    }
+
     /// As LevelDB writes it without a filter policy: no filter block, and a metaindex that names none.
     #[test]
     fn table_without_filters_finds_every_record() {
@@ -485,7 +556,8 @@ mod tests {
             let [with, without] = [true, false].map(|has_filters| table_with(count, part_count, has_filters));
             let has_name = |bytes: &[u8]| bytes.windows(FILTER_KEY.len()).any(|window| window == FILTER_KEY);
             assert_eq!((has_name(&with), has_name(&without)), (true, false));
-            assert!(without.len() < with.len(), "{} and {} bytes", without.len(), with.len());
+            // Pieces of several parts begin with pages.
+            assert!(part_count > 1 || without.len() < with.len(), "{} and {} bytes", without.len(), with.len());
             let table = Table::open(Path::new("t"), without.into(), 0).unwrap();
             check(&table, count).unwrap();
         }

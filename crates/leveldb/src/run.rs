@@ -188,10 +188,11 @@ impl Writer {
         if bytes > bytes_max {
             return Err(Error::TooLarge { bytes, bytes_max });
         }
-        self.part.add(key, tag, value);
+        self.part.make_room(key.len(), value.len());
         if self.part.is_between_blocks() && self.part.piece_bytes() >= self.limit {
             self.write()?;
         }
+        self.part.add(key, tag, value);
         Ok(())
     }
 
