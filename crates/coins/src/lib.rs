@@ -11,8 +11,10 @@ pub mod ops;
 mod record;
 pub mod shard_group;
 pub mod table;
+mod totals;
 
 pub use answers::{Answer, Answers, Origin};
 pub use ops::{GroupOps, Op, Ops, SHARD_GROUPS};
 pub use shard_group::{Generation, ShardGroup};
 pub use table::{Change, Table};
+pub use totals::Totals;

@@ -5,6 +5,7 @@
 //!
 //! Never an operation: the coinbase's input, an output that can never be spent.
 
+use crate::totals::Totals;
 use primitives::coin::{code, coin_bytes_max, is_unspendable, write_coin};
 use primitives::{Block, Height, Txid};
 
@@ -65,6 +66,7 @@ pub struct Ops {
     ordinals: Vec<u32>,
     /// How many spends each shard group has.
     spends: [u32; SHARD_GROUPS],
+    made: Totals,
 }
 
 /// The operations of one block in one shard group.
@@ -105,6 +107,7 @@ impl Ops {
             starts,
             ordinals: vec![0; block.input_count()],
             spends: [0; SHARD_GROUPS],
+            made: coins.totals,
         };
         each(block, txids, &coins, |item| ops.add(&mut places[item.shard], &item));
         ops.number_spends();
@@ -157,6 +160,11 @@ impl Ops {
     #[inline]
     pub fn ordinal(&self, input: usize) -> usize {
         self.ordinals[input] as usize
+    }
+
+    /// What the coins that it makes add up to.
+    pub fn made(&self) -> Totals {
+        self.made
     }
 
     /// Bytes held.
@@ -215,12 +223,14 @@ struct NewCoins {
     bytes: Vec<u8>,
     /// Where each output's coin ends; one that can never be spent has none.
     ends: Vec<u32>,
+    totals: Totals,
 }
 
 impl NewCoins {
     fn encode(block: &Block<'_>, height: Height) -> NewCoins {
         let mut bytes = vec![0; block.output_count() * COIN_BYTES];
         let (mut ends, mut end) = (Vec::with_capacity(block.output_count()), 0);
+        let mut totals = Totals::default();
         for (index, tx) in block.transactions().enumerate() {
             let code = code(height, index == 0);
             for output in tx.outputs() {
@@ -229,12 +239,13 @@ impl NewCoins {
                     if bytes.len() < end_max {
                         bytes.resize(end_max.max(bytes.len() * 2), 0);
                     }
+                    totals.count(output.script().len(), output.value().0);
                     end += write_coin(&mut bytes[end..], code, output.value(), output.script());
                 }
                 ends.push(end as u32);
             }
         }
-        NewCoins { bytes, ends }
+        NewCoins { bytes, ends, totals }
     }
 
     /// The coin of an output; empty where it has none.

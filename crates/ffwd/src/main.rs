@@ -288,7 +288,7 @@ pub(crate) fn work(
         done => done?,
     };
     reporter.commits_nothing();
-    let set = if report.stopped { None } else { Some(jobs::set_info(options, hash.into(), &events)?) };
+    let set = if report.stopped { None } else { Some(jobs::set_after(options, hash.into(), &events)?) };
     let chain = options.params.chain.name();
     output::print(&if common.json {
         output::job_json(chain, &report, set.as_ref())

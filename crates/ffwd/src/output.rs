@@ -530,7 +530,7 @@ mod tests {
         SetInfo {
             height: Height::new(206),
             best: BlockHash::from_bytes([7; 32]),
-            transactions: 1,
+            transactions: Some(1),
             txouts: 207,
             bogosize: 15_318,
             total_amount: 875_000_000_001,

@@ -182,6 +182,8 @@ pub struct Judged {
     pub(crate) scripts: Vec<u8>,
     /// The whole undo record (see `store::undofiles`), where it is wanted.
     pub undo: Option<Vec<u8>>,
+    /// By how much it changes what the coins of the set add up to.
+    pub change: coins::Totals,
     /// Fees and cost of signature operations.
     pub totals: consensus::spend::Totals,
     /// What it adds to the optional indexes, until that is taken.

@@ -82,6 +82,7 @@ mod recheck;
 mod report;
 mod scratch;
 mod set_files;
+mod set_totals;
 mod setinfo;
 mod setstats;
 mod shares;

@@ -2,6 +2,7 @@
 
 pub use crate::setstats::{SetStats, Tally};
 use crate::stats::Snapshot;
+use coins::Totals;
 use consensus::Params;
 use disk::{Disk, RealDisk};
 pub use indexes::IndexKind;
@@ -139,6 +140,9 @@ pub enum SetHash {
     Muhash,
 }
 
+/// Bytes of a coin beside its script, in gettxoutsetinfo's `bogosize`.
+pub(crate) const BOGO_BYTES: u64 = 50;
+
 /// What gettxoutsetinfo says of a set.
 #[derive(Clone, Debug, Default)]
 pub struct SetInfo {
@@ -146,8 +150,8 @@ pub struct SetInfo {
     pub height: Height,
     /// Hash of it.
     pub best: BlockHash,
-    /// Transactions that have coins in the set.
-    pub transactions: u64,
+    /// Transactions that have coins in the set, where the coins were counted.
+    pub transactions: Option<u64>,
     /// Coins.
     pub txouts: u64,
     /// Sum over coins of 50 + script length.
@@ -160,6 +164,24 @@ pub struct SetInfo {
     pub disk_size: u64,
     /// What the set is made of, where that was asked for.
     pub stats: Option<SetStats>,
+}
+
+impl SetInfo {
+    /// A set whose coins add up to this; height, best block and bytes on disk are the caller's to fill in.
+    pub(crate) fn of(totals: Totals) -> SetInfo {
+        SetInfo {
+            txouts: totals.coins,
+            bogosize: totals.coins.wrapping_mul(BOGO_BYTES).wrapping_add(totals.script_bytes),
+            total_amount: totals.amount as i64,
+            ..SetInfo::default()
+        }
+    }
+
+    /// What its coins add up to.
+    pub(crate) fn totals(&self) -> Totals {
+        let script_bytes = self.bogosize.wrapping_sub(self.txouts.wrapping_mul(BOGO_BYTES));
+        Totals { coins: self.txouts, script_bytes, amount: self.total_amount as u64 }
+    }
 }
 
 /// What a reindex, rebuild, import or sync did.

@@ -5,7 +5,7 @@
 
 use crate::fault::Fault;
 use crate::hashed::{self, HashedCoins};
-use crate::options::{SetHash, SetInfo};
+use crate::options::{BOGO_BYTES, SetHash, SetInfo};
 use crate::setstats::SetStats;
 use crate::shares::{Shares, in_order};
 use primitives::coin::{CoinRef, put_coin_hashed};
@@ -42,7 +42,7 @@ impl Part {
         self.transactions += u64::from(self.last != Some(outpoint.txid));
         self.last = Some(outpoint.txid);
         self.txouts += 1;
-        self.bogosize += 50 + coin.script.script_bytes() as u64;
+        self.bogosize += BOGO_BYTES + coin.script.script_bytes() as u64;
         self.total = self.total.saturating_add(coin.value.0);
         match self.hash {
             SetHash::None => {}
@@ -81,7 +81,7 @@ impl Whole {
     /// Adds the next part.
     pub(crate) fn add(&mut self, mut part: Part) {
         // No share begins within a transaction.
-        self.info.transactions += part.transactions;
+        *self.info.transactions.get_or_insert_default() += part.transactions;
         self.info.txouts += part.txouts;
         self.info.bogosize += part.bogosize;
         self.info.total_amount = self.info.total_amount.saturating_add(part.total);

@@ -13,7 +13,7 @@ use consensus::spend::{Totals, subsidy};
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use indexes::block::BlockPlace;
 use indexes::{BlockRecords, Wanted};
-use primitives::coin::CoinRef;
+use primitives::coin::{CoinRef, is_unspendable};
 use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, undo};
 use script::Flags;
 use std::ops::Range;
@@ -138,9 +138,10 @@ pub(crate) fn judge(
     let runs = context.scripts().is_some();
     let (mut spent, mut scripts) =
         (Vec::with_capacity(block.input_count()), Vec::with_capacity(block.input_count() * 26));
+    let mut taken = coins::Totals::default();
     for index in 1..block.input_count() {
         let coin = answer(prepared, block, index, answers);
-        spent.push(gather(coin, runs, &mut scripts));
+        spent.push(gather(coin, runs, &mut scripts, &mut taken));
     }
     let time_at = |height: Height| times[height.to_usize()];
     let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
@@ -149,7 +150,19 @@ pub(crate) fn judge(
     if !runs {
         scripts = Vec::new();
     }
-    Ok(Judged { spent, scripts, undo, totals, records: Default::default() })
+    let change = made(context, prepared, block).minus(taken);
+    Ok(Judged { spent, scripts, undo, change, totals, records: Default::default() })
+}
+
+/// What the coins add up to that a block adds to the set: those of a coinbase that repeats an earlier one take the place of
+/// the same coins.
+fn made(context: &BlockContext, prepared: &Prepared, block: &Block<'_>) -> coins::Totals {
+    let mut repeated = coins::Totals::default();
+    if context.overwrites {
+        let outputs = block.transaction(0).outputs().filter(|output| !is_unspendable(output.script()));
+        outputs.for_each(|output| repeated.count(output.script().len(), output.value().0));
+    }
+    prepared.ops.made().minus(repeated)
 }
 
 /// The same where undo data says what each input spends: `coins`, in the order of the inputs, the coinbase's left out.
@@ -164,7 +177,8 @@ pub(crate) fn judge_coins(
     let mut scripts = Vec::with_capacity(coins.len() * 26);
     let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
     let totals = spend(params, context, (checked, block), (&spent, &scripts), time_at)?;
-    Ok(Judged { spent, scripts, undo: None, totals, records: Default::default() })
+    let change = coins::Totals::default();
+    Ok(Judged { spent, scripts, undo: None, change, totals, records: Default::default() })
 }
 
 /// Every rule that needs the coins, but for scripts.
@@ -224,7 +238,7 @@ fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &Co
 /// Takes a stored coin apart. Where scripts do not run, only those are put together whose spending costs signature
 /// operations: the key of an old output is not decompressed.
 #[inline]
-fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
+fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>, taken: &mut coins::Totals) -> Spent {
     let start = scripts.len() as u32;
     let missing = Spent {
         value: Amount(0),
@@ -235,7 +249,9 @@ fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
         found: false,
     };
     let Some(bytes) = coin else { return missing };
-    gather_coin(&CoinRef::decode(bytes).expect("coins are checked where they come from"), runs, scripts)
+    let coin = CoinRef::decode(bytes).expect("coins are checked where they come from");
+    taken.count(coin.script.script_bytes(), coin.value.0);
+    gather_coin(&coin, runs, scripts)
 }
 
 /// The same of a coin that is there.

@@ -132,7 +132,8 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
             return Err(Wrong::Data("it is not the genesis block of this network".to_owned()));
         }
         let totals = Totals { fees: Amount(0), sigop_cost: 0 };
-        let judged = Judged { spent: Vec::new(), scripts: Vec::new(), undo: None, totals, records: Default::default() };
+        let (change, records) = Default::default();
+        let judged = Judged { spent: Vec::new(), scripts: Vec::new(), undo: None, change, totals, records };
         return Ok(JudgedBlock { context, bytes, checked, judged });
     }
     let undo = chain.read_undo(height)?;

@@ -68,6 +68,9 @@ impl Backend for DataDir<'_> {
         }
         let undo_done = Instant::now();
         self.index.write().connected(node, block.prepared.txids.len() as u32, undo);
+        if let Some(parent) = self.headers().parent(node) {
+            lock(&self.totals).connected(parent, node, block.judged.change);
+        }
         if let Some(indexing) = self.indexing.get()
             && let Some(records) = lock(&block.judged.records).take()
         {
@@ -176,6 +179,7 @@ impl EngineBackend for DataDir<'_> {
     fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
         let (height, hash) = self.height_and_hash(node);
         self.index.write().disconnected();
+        lock(&self.totals).disconnected(node);
         if let Some(indexing) = self.indexing.get() {
             self.disconnect_indexed(indexing, node)?;
         }

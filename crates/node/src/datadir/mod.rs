@@ -23,6 +23,7 @@ use crate::index::{BlockIndex, Headers, SharedIndex};
 use crate::indexing::Indexing;
 use crate::options::Options;
 use crate::report::Reporter;
+use crate::set_totals::TotalsAlong;
 use crate::tree::NodeId;
 use crate::turn::Turn;
 use crate::writer::{BlockFileSetup, Writer};
@@ -31,7 +32,7 @@ use lock::Locked;
 use primitives::{BlockHash, Height};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use store::blockfiles::{BlockAt, BlockFiles};
 use store::locks::DataDirLocks;
 use store::undofiles::UndoFiles;
@@ -81,6 +82,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) coins: CoinsIo,
     /// Of the last block that was connected: records of coins in memory.
     pub(crate) cached_coins: AtomicU64,
+    /// What the coins add up to.
+    pub(crate) totals: Mutex<TotalsAlong>,
     pub(crate) feed: BlockFeed,
     /// Block files, for reading.
     pub(crate) files: Arc<BlockFiles>,
@@ -122,6 +125,7 @@ impl<'e> DataDir<'e> {
             index,
             coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             cached_coins: AtomicU64::new(0),
+            totals: Mutex::default(),
             feed: BlockFeed::new(files.clone(), options.dbcache_bytes, options.par),
             undo_files: Arc::new(UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key)),
             pruning: prune::Pruning::default(),

@@ -3,9 +3,13 @@
 use super::DataDir;
 use crate::engine::Engine;
 use crate::fault::Fault;
+use crate::locks::lock;
 use crate::options::unix_seconds;
-use crate::tree::{NodeId, Tree};
+use crate::set_totals;
+use crate::tree::{GENESIS, NodeId, Tree};
+use coins::Totals;
 use std::sync::atomic::Ordering::Relaxed;
+use store::private_files::PrivateDir;
 
 impl DataDir<'_> {
     /// Core's Initial Block Download state, were `tip` the last connected block.
@@ -25,6 +29,29 @@ impl DataDir<'_> {
             index.complete_active();
         }
         self.reporter.height.store(index.headers().height(tip), Relaxed);
+        let best = index.headers().hash(tip);
+        drop(index);
+        // The genesis block's coinbase is no coin.
+        let totals =
+            if tip == GENESIS { Some(Totals::default()) } else { set_totals::read(&self.private_dir(), &best) };
+        lock(&self.totals).begin(tip, totals);
+    }
+
+    /// Writes down what the coins add up to at `tip`, where they were committed last. A full disk is not waited for.
+    ///
+    /// # Errors
+    ///
+    /// What the system says but for that.
+    pub(crate) fn keep_totals(&self, tip: NodeId) -> Result<(), Fault> {
+        let Some(totals) = lock(&self.totals).at(tip) else { return Ok(()) };
+        let (own, best) = (self.private_dir(), self.height_and_hash(tip).1);
+        let consequence = "What the coins add up to is not kept: they are counted";
+        self.reporter.if_room(consequence, || set_totals::write(&own, &best, totals))
+    }
+
+    /// ffwd's private files.
+    fn private_dir(&self) -> PrivateDir {
+        PrivateDir::new(self.disk.clone(), self.layout.private_dir())
     }
 
     /// Commits what is in memory when that is due by time or memory, or makes room on the disk.

@@ -29,6 +29,7 @@ pub use sync::{
 pub use verify::{VerifyReport, verify};
 
 use self::cache::FollowingCache;
+use crate::datadir::lock::Locked;
 use crate::datadir::{self, Assumed, DataDir};
 use crate::engine::{Activated, Aim, Engine, Setup};
 use crate::fault::Fault;
@@ -36,13 +37,15 @@ use crate::headers::AssumeValid;
 use crate::options::{Events, Options, Report, SetHash, SetInfo, unix_seconds};
 use crate::pipeline::Settings;
 use crate::read_only::apart;
+use crate::set_totals;
 use crate::threads;
 use crate::tree::NodeId;
 use coins::table::HashKey;
 use primitives::{BlockHash, Height};
 use std::sync::atomic::Ordering::Relaxed;
-use store::chainstate::Chainstate;
+use store::chainstate::{Chainstate, CoinsView};
 use store::index::{BlockIndex, LoadedIndex};
+use store::private_files::PrivateDir;
 
 /// Rebuilds index, undo data and coins from the block files, or the coins alone.
 ///
@@ -80,7 +83,38 @@ pub fn set_details(options: &Options, hash: SetHash, events: Events<'_>) -> Resu
     count_set(options, hash, true, events)
 }
 
+/// As [`set_info`], for the data directory of a job that has just ended. Without a hash nothing but the block index is read,
+/// where the job knew what the coins add up to; else they are counted, and that is written down for the next job.
+///
+/// # Errors
+///
+/// As [`set_info`].
+pub fn set_after(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
+    let count = |locked: &Locked, view: &CoinsView, best: &BlockHash| {
+        let own = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
+        if hash == SetHash::None
+            && let Some(totals) = set_totals::read(&own, best)
+        {
+            return Ok(SetInfo { disk_size: view.table_bytes(), ..SetInfo::of(totals) });
+        }
+        let info = crate::setinfo::set_info(view, hash, false, options.par)?;
+        // Dispensable.
+        let _ = set_totals::write(&own, best, info.totals());
+        Ok(info)
+    };
+    look_at_set(options, events, count)
+}
+
 fn count_set(options: &Options, hash: SetHash, wants_stats: bool, events: Events<'_>) -> Result<SetInfo, Fault> {
+    look_at_set(options, events, |_, view, _| crate::setinfo::set_info(view, hash, wants_stats, options.par))
+}
+
+/// Opens the coins, has `count` say what they are, and adds where they stand.
+fn look_at_set(
+    options: &Options,
+    events: Events<'_>,
+    count: impl FnOnce(&Locked, &CoinsView, &BlockHash) -> Result<SetInfo, Fault>,
+) -> Result<SetInfo, Fault> {
     if datadir::lock::is_unused(options)? {
         return Err(no_coins(&datadir::lock::layout(options).chainstate_dir()));
     }
@@ -94,7 +128,7 @@ fn count_set(options: &Options, hash: SetHash, wants_stats: bool, events: Events
     }
     let coins = Chainstate::open_read_only(locked.disk.clone(), &dir)?;
     let best = complete_best(&coins, &dir)?;
-    let mut info = crate::setinfo::set_info(&coins.view(), hash, wants_stats, options.par)?;
+    let mut info = count(&locked, &coins.view(), &best.unwrap_or_default())?;
     if let Some(best) = best {
         let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
         let loaded = index.load(&datadir::lock::network(&options.params))?;
@@ -207,9 +241,15 @@ fn telling<'f, T>(
     })
 }
 
+/// Commits everything, and writes down what the coins add up to.
+fn flush(datadir: &DataDir<'_>, engine: &Engine<'_>) -> Result<(), Fault> {
+    engine.pipeline.flush(engine.tip_and_hash())?;
+    datadir.keep_totals(engine.tip())
+}
+
 /// Commits everything, and leaves nothing for LevelDB to do.
 fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
-    engine.pipeline.flush(engine.tip_and_hash())?;
+    flush(datadir, engine)?;
     datadir.write_index(None)?;
     datadir.with_room(|| datadir.coins.settle())?;
     datadir.with_room(|| datadir.writer.settle())?;

@@ -1,6 +1,6 @@
 //! `reindex --chainstate-only`: the coins from the blocks that the index knows, beside the old ones, swapped in when whole.
 
-use super::{activate, engine, reindex_preflight, report};
+use super::{activate, engine, flush, reindex_preflight, report};
 use crate::datadir::{DataDir, Mode, lock, start_of};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
@@ -63,7 +63,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let (done, stopped) = {
         let mut engine = engine(&datadir, start);
         let stopped = activate(&datadir, &mut engine)? == Activated::Stopped;
-        engine.pipeline.flush(engine.tip_and_hash())?;
+        flush(&datadir, &engine)?;
         datadir.write_index(None)?;
         if !stopped {
             check_height(&datadir, &engine, height_before)?;

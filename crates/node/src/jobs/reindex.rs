@@ -4,7 +4,7 @@
 //! The flag `R` stands in the index from before anything is removed until every block of the files is listed.
 
 use super::reindex_preflight::Before;
-use super::{activate, engine, report};
+use super::{activate, engine, flush, report};
 use crate::datadir::DataDir;
 use crate::datadir::{lock, prune, scan, start_of};
 use crate::engine::Activated;
@@ -101,7 +101,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
             stopped = engine.check_stale_blocks()?;
         }
     }
-    engine.pipeline.flush(engine.tip_and_hash())?;
+    flush(datadir, &engine)?;
     if !stopped {
         datadir.writer.recount_files();
         datadir.write_index(Some(false))?;

@@ -29,6 +29,7 @@ mod rebuild;
 mod same_files;
 mod schedule;
 mod served;
+mod set_totals;
 mod snapshot;
 mod snapshot_sync;
 mod traps;

@@ -41,6 +41,8 @@ pub(crate) struct Memory {
     pub(crate) look_ups: AtomicU32,
     merges_left: AtomicU32,
     syncs: AtomicU32,
+    /// By how much each connected block changed what the coins add up to.
+    pub(crate) changes: Mutex<Vec<coins::Totals>>,
     /// Bytes of coins when there were most.
     pub(crate) coin_bytes_max: AtomicUsize,
     plans: Mutex<VecDeque<BlockContext>>,
@@ -129,6 +131,7 @@ impl Backend for Memory {
 
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
         self.coin_bytes_max.fetch_max(block.coins.1, Ordering::Relaxed);
+        self.changes.lock().unwrap().push(block.judged.change);
         // Magic and size before the payload, a checksum behind it.
         let undo = block.judged.undo.as_ref().map(|record| record[8..record.len() - 32].to_vec());
         self.undo.lock().unwrap().extend(undo.clone().map(|undo| (block.job.context.node, undo)));

@@ -154,7 +154,7 @@ fn get_tx_out_set_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
     let fields = fields.put_some(info.hash.map_or("", |(name, _)| name), info.hash.map(|(_, hash)| hash));
     Ok(fields
         .put("total_amount", Json::amount(info.total_amount))
-        .put("transactions", info.transactions)
+        .put_some("transactions", info.transactions)
         .put("disk_size", info.disk_size)
         .end())
 }
