@@ -75,6 +75,7 @@ impl DataDir<'_> {
     ///
     /// A block that does not lie where the index says, or a block file that cannot be read.
     pub(crate) fn take_index(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
+        self.index.write().reserve(loaded.entries.len());
         for entry in &loaded.entries {
             let Some(id) = self.index.write().load(entry) else { continue };
             if let Some(at) = entry.data() {

@@ -68,7 +68,7 @@ impl BlockIndex {
         for id in self.headers.descendants(&[base]) {
             if self.body(id).validity() > Validity::Transactions || self.body(id).undo().is_some() {
                 let body = self.change(id);
-                body.validity = body.validity.min(Validity::Transactions);
+                body.set_validity(body.validity().min(Validity::Transactions));
                 body.set_undo(0);
             }
         }

@@ -15,7 +15,7 @@ impl BlockIndex {
         for (id, transactions) in blocks {
             self.list(id);
             let body = self.change(id);
-            (body.validity, body.transactions) = (Validity::Scripts, transactions);
+            body.set_checked(Validity::Scripts, transactions);
         }
     }
 }

@@ -48,8 +48,9 @@ impl BlockIndex {
     pub fn list(&mut self, id: NodeId) {
         let mut next = Some(id);
         while let Some(id) = next
-            && !std::mem::replace(&mut self.bodies[id.index()].is_listed, true)
+            && !self.bodies[id.index()].is_listed()
         {
+            self.bodies[id.index()].set_listed(true);
             self.change(id);
             next = self.headers.parent(id);
         }
@@ -83,7 +84,7 @@ impl BlockIndex {
 
     /// The body of a loaded entry is where the entry says, and of this size.
     pub fn loaded_body(&mut self, id: NodeId, size: u32) {
-        self.bodies[id.index()].size = size;
+        self.bodies[id.index()].set_size(size);
         self.add_candidate(id);
     }
 
@@ -93,17 +94,17 @@ impl BlockIndex {
             self.invalid(id);
         }
         let body = &mut self.bodies[id.index()];
-        (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
-        body.is_listed = true;
+        body.set_checked(Validity::of_level(entry.status.level()), entry.tx_count);
+        body.set_listed(true);
         self.clean(id);
     }
 
     /// What an entry says of a block that lies where the entry says.
     pub fn load_checked(&mut self, id: NodeId, entry: &IndexEntry) {
         let body = &mut self.bodies[id.index()];
-        (body.transactions, body.validity) = (entry.tx_count, Validity::of_level(entry.status.level()));
+        body.set_checked(Validity::of_level(entry.status.level()), entry.tx_count);
         body.set_undo(entry.undo_offset);
-        body.is_listed = true;
+        body.set_listed(true);
         self.clean(id);
     }
 

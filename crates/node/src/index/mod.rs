@@ -98,6 +98,12 @@ impl BlockIndex {
         index
     }
 
+    /// Makes room for this number of headers more, which are about to come.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.headers.reserve(more);
+        self.bodies.reserve_exact(more);
+    }
+
     /// Every known header.
     pub fn headers(&self) -> &Tree {
         &self.headers
@@ -116,7 +122,8 @@ impl BlockIndex {
     /// Where a block lies.
     pub fn place(&self, id: NodeId) -> Option<BlockAt> {
         let body = self.body(id);
-        let named = body.location().map(|at| BlockAt { file: at.file, offset: u64::from(at.offset), size: body.size });
+        let named =
+            body.location().map(|at| BlockAt { file: at.file, offset: u64::from(at.offset), size: body.size() });
         named.or_else(|| self.copies.get(&id)?.front().copied())
     }
 
@@ -159,7 +166,7 @@ impl BlockIndex {
     /// one.
     pub fn unchecked_stale_blocks(&self, tip: NodeId) -> Vec<NodeId> {
         let headers = &self.headers;
-        let is_waiting = |&id: &NodeId| self.body(id).validity < Validity::Transactions && self.has_body(id);
+        let is_waiting = |&id: &NodeId| self.body(id).validity() < Validity::Transactions && self.has_body(id);
         let waiting = headers.ids().filter(is_waiting);
         waiting.filter(|&id| id != GENESIS && !headers.is_ancestor(id, tip)).collect()
     }
@@ -169,7 +176,7 @@ impl BlockIndex {
     /// Source: Bitcoin Core b88bffe, `AcceptBlockHeader` ("bad-prevblk").
     pub fn is_acceptable(&self, id: NodeId) -> bool {
         let parent = self.headers.parent(id);
-        let is_parent_whole = |parent: NodeId| self.body(parent).validity >= Validity::Transactions;
+        let is_parent_whole = |parent: NodeId| self.body(parent).validity() >= Validity::Transactions;
         match self.headers.fate(id) {
             Fate::Open => true,
             Fate::Failed => false,
@@ -196,26 +203,26 @@ impl BlockIndex {
     pub fn is_shown(&self, id: NodeId) -> bool {
         let headers = &self.headers;
         let is_near = headers.height(id) + STALE_DEPTH_MAX > headers.height(self.tip());
-        let was_connected = headers.fate(id) == Fate::Open && self.body(id).validity >= Validity::Scripts;
+        let was_connected = headers.fate(id) == Fate::Open && self.body(id).validity() >= Validity::Scripts;
         self.is_active(id) || (was_connected && is_near)
     }
 
     /// Where a block lies that peers may be given.
     pub fn serve(&self, hash: &BlockHash) -> Option<(FilePos, u32)> {
         let body = self.body(self.headers.find(hash).filter(|&id| self.is_shown(id))?);
-        Some((body.location()?, body.size))
+        Some((body.location()?, body.size()))
     }
 
     /// Transactions of the chain up to a block, genesis and itself included.
     pub fn transactions_up_to(&self, id: NodeId) -> u64 {
         let chain = std::iter::successors(Some(id), |&id| self.headers.parent(id));
-        chain.map(|id| u64::from(self.body(id).transactions)).sum()
+        chain.map(|id| u64::from(self.body(id).transactions())).sum()
     }
 
     /// The lowest block up to `tip` that was not connected, as the index says.
     pub fn first_unconnected(&self, tip: NodeId) -> Option<NodeId> {
         let path = self.headers.path(GENESIS, tip);
-        path.into_iter().find(|&id| self.body(id).validity < Validity::Scripts)
+        path.into_iter().find(|&id| self.body(id).validity() < Validity::Scripts)
     }
 
     /// Lowest height from which on all blocks of the connected chain are there.
@@ -226,17 +233,17 @@ impl BlockIndex {
 
     /// Every place in use that an entry can name, with its block.
     pub fn places(&self) -> impl Iterator<Item = (NodeId, FilePos, u32)> + '_ {
-        self.headers.ids().filter_map(|id| Some((id, self.body(id).location()?, self.body(id).size)))
+        self.headers.ids().filter_map(|id| Some((id, self.body(id).location()?, self.body(id).size())))
     }
 
     /// What the index on disk says of a block.
     pub(crate) fn entry(&self, id: NodeId) -> IndexEntry {
         let (headers, body) = (&self.headers, self.body(id));
         let height = headers.height(id);
-        let is_checked = body.validity >= Validity::Transactions;
+        let is_checked = body.validity() >= Validity::Transactions;
         let data = body.location().filter(|_| is_checked);
         let undo = body.undo().filter(|_| data.is_some());
-        let mut status = Status(body.validity.level());
+        let mut status = Status(body.validity().level());
         if data.is_some() {
             status = status.with(Status::HAVE_DATA);
         }
@@ -254,7 +261,7 @@ impl BlockIndex {
             header: headers.header(id),
             height,
             status,
-            tx_count: body.transactions,
+            tx_count: body.transactions(),
             file: data.map_or(0, |at| at.file),
             data_offset: data.map_or(0, |at| at.offset),
             undo_offset: undo.map_or(0, |at| at.offset),
@@ -304,13 +311,13 @@ impl BlockIndex {
     pub fn checked(&mut self, id: NodeId, transactions: u32) {
         self.list(id);
         let body = self.change(id);
-        (body.validity, body.transactions) = (body.validity.max(Validity::Transactions), transactions);
+        body.set_checked(body.validity().max(Validity::Transactions), transactions);
     }
 
     /// The genesis block is never connected, and has no undo data.
     pub fn checked_genesis(&mut self) {
         let body = self.change(GENESIS);
-        (body.validity, body.transactions) = (Validity::Transactions, 1);
+        body.set_checked(Validity::Transactions, 1);
         body.set_undo(0);
     }
 
@@ -318,9 +325,9 @@ impl BlockIndex {
     pub fn connected(&mut self, id: NodeId, transactions: u32, undo: Option<u32>) {
         let known = *self.body(id);
         self.list(id);
-        if known.validity != Validity::Scripts || known.transactions != transactions || undo.is_some() {
+        if known.validity() != Validity::Scripts || known.transactions() != transactions || undo.is_some() {
             let body = self.change(id);
-            (body.validity, body.transactions) = (Validity::Scripts, transactions);
+            body.set_checked(Validity::Scripts, transactions);
             undo.into_iter().for_each(|offset| body.set_undo(offset));
         }
         self.active.push(id);
@@ -371,8 +378,8 @@ impl BlockIndex {
             self.change(id).clear();
             let above = self.headers.descendants(&[id]);
             for &other in &above {
-                if self.body(other).validity > Validity::Transactions {
-                    self.change(other).validity = Validity::Transactions;
+                if self.body(other).validity() > Validity::Transactions {
+                    self.change(other).set_validity(Validity::Transactions);
                 }
             }
             self.candidates.remove(&self.headers, &[id], &above);
@@ -408,7 +415,12 @@ impl BlockIndex {
     pub fn take_dirty(&mut self) -> Vec<IndexEntry> {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
-        dirty.retain(|id| std::mem::take(&mut self.bodies[id.index()].is_dirty));
+        dirty.retain(|id| {
+            let body = &mut self.bodies[id.index()];
+            let was_dirty = body.is_dirty();
+            body.set_dirty(false);
+            was_dirty
+        });
         dirty.into_iter().map(|id| self.entry(id)).collect()
     }
 
@@ -440,7 +452,8 @@ impl BlockIndex {
 
     fn change(&mut self, id: NodeId) -> &mut Body {
         let body = &mut self.bodies[id.index()];
-        if body.is_listed && !std::mem::replace(&mut body.is_dirty, true) {
+        if body.is_listed() && !body.is_dirty() {
+            body.set_dirty(true);
             self.dirty.push(id);
         }
         body
@@ -448,7 +461,7 @@ impl BlockIndex {
 
     /// The index on disk says the same.
     fn clean(&mut self, id: NodeId) {
-        self.bodies[id.index()].is_dirty = false;
+        self.bodies[id.index()].set_dirty(false);
         self.dirty.pop_if(|last| *last == id);
     }
 }
@@ -493,7 +506,7 @@ impl BlockIndex {
             assert!(has_place <= self.has_body(id), "what has a place is there");
             let is_kept = self.is_active(id) && (self.body(id).is_pruned() || self.is_assumed(id));
             assert!(self.has_body(id) <= (has_place || is_kept), "what is there has a place, or was pruned");
-            assert!(self.body(id).is_dirty <= dirty.contains(&id), "what is dirty is written");
+            assert!(self.body(id).is_dirty() <= dirty.contains(&id), "what is dirty is written");
             let is_named = self.body(id).location().is_some();
             let copies = self.copies.get(&id);
             assert!(copies.is_none_or(

@@ -215,7 +215,7 @@ fn body_lost_without_a_copy_lowers_what_stands_on_it() {
     index.disconnected();
     index.take_dirty();
     assert_eq!(index.body_lost(b, &[]), Replacement::default());
-    let of = |id: NodeId| (index.body(id).validity, index.body(id).transactions, index.place(id).is_some());
+    let of = |id: NodeId| (index.body(id).validity(), index.body(id).transactions(), index.place(id).is_some());
     let want = [(Validity::Scripts, 1, true), (Validity::Tree, 0, false), (Validity::Transactions, 1, true)];
     assert_eq!([a, b, c].map(of), want);
     assert_eq!(of(other), (Validity::Tree, 0, true));

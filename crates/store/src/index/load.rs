@@ -4,7 +4,7 @@
 //! there at the height below; the genesis block is this network's.
 //! Source: facts of Bitcoin Core b88bffe, `LoadBlockIndexGuts`, `BlockManager::LoadBlockIndex`, node/chainstate.cpp.
 
-use super::{BlockIndex, ENTRY, FILE, IndexEntry, LAST_FILE, Status};
+use super::{BLOCK_TRANSACTIONS_MAX, BlockIndex, ENTRY, FILE, IndexEntry, LAST_FILE, Status};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::layout::{FILE_NUMBER_MAX, Network};
@@ -71,6 +71,10 @@ impl BlockIndex {
         if entry.file > FILE_NUMBER_MAX {
             let wanted = format!("a file number of at most {FILE_NUMBER_MAX}");
             return Err(self.store.bad_record(key, wanted, entry.file.to_string()));
+        }
+        if entry.tx_count > BLOCK_TRANSACTIONS_MAX {
+            let wanted = format!("at most {BLOCK_TRANSACTIONS_MAX} transactions in a block");
+            return Err(self.store.bad_record(key, wanted, entry.tx_count.to_string()));
         }
         Ok(entry)
     }

@@ -27,6 +27,9 @@ use std::sync::Arc;
 pub use load::LoadedIndex;
 pub use record::{IndexEntry, Status};
 
+/// Transactions of a block, at most: it has 4,000,000 weight units, and each of them takes 240 at least.
+pub const BLOCK_TRANSACTIONS_MAX: u32 = 4_000_000 / 240;
+
 /// Bytes of an entry and of a file info in a table, about.
 const ENTRY_BYTES: usize = 160;
 const FILE_BYTES: usize = 64;

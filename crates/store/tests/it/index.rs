@@ -137,13 +137,16 @@ fn malformed_index_record_is_named() {
     IndexEntry { status: Status(64 | 2), ..entries[2] }.encode(&mut failed_child);
     let mut far_file = Vec::new();
     IndexEntry { file: 1_000_000, ..entries[2] }.encode(&mut far_file);
+    let mut many = Vec::new();
+    IndexEntry { tx_count: 16_667, ..entries[2] }.encode(&mut many);
     type Row<'a> = (&'static str, Vec<u8>, &'a [u8], Result<usize, &'static str>);
-    let rows: [Row<'_>; 10] = [
+    let rows: [Row<'_>; 11] = [
         ("good", key(&entries[2]), &good, Ok(0)),
         ("an old mark", key(&entries[2]), &failed_child, Ok(1)),
         ("a short entry", key(&entries[2]), &good[..90], Err("a block index entry")),
         ("an empty entry", key(&entries[2]), &[], Err("cut short")),
         ("a file number beyond all bounds", key(&entries[2]), &far_file, Err("at most 999999")),
+        ("more transactions than a block can have", key(&entries[2]), &many, Err("at most 16666 transactions")),
         ("a short file info", b"f\0\0\0\0".to_vec(), &[1, 2], Err("a block file info")),
         ("a file info of a file beyond all bounds", b"f\xff\xff\xff\x7f".to_vec(), &[0; 7], Err("at most 999999")),
         ("a last file beyond all bounds", b"l".to_vec(), &[0xff; 4], Err("the last file's number")),
