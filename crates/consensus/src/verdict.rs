@@ -307,7 +307,7 @@ impl fmt::Display for BlockError {
             Place::Block => Ok(()),
             Place::Transaction { index, txid, input: None } => write!(f, " in transaction {txid} (number {index})"),
             Place::Transaction { index, txid, input: Some(input) } => {
-                write!(f, " in input {input} of transaction {txid} (number {index})")
+                write!(f, " in transaction {txid} (number {index}, input {input})")
             }
         }
     }

@@ -83,9 +83,9 @@ impl Rule {
             Rule::UnexpectedWitness => f.write_str("unexpected witness data found"),
             Rule::BadBlkWeight { weight } => write!(f, "weight limit failed: {weight}, 4000000 are allowed"),
             Rule::BadTxnsBip30 => f.write_str("tried to overwrite transaction"),
-            Rule::BadTxnsInputsMissingorspent => f.write_str("inputs missing/spent"),
+            Rule::BadTxnsInputsMissingorspent => f.write_str("CheckTxInputs: inputs missing/spent"),
             Rule::BadTxnsPrematureSpendOfCoinbase { depth } => {
-                write!(f, "tried to spend coinbase at depth {depth}, 100 are wanted")
+                write!(f, "tried to spend coinbase at depth {depth}")
             }
             Rule::BadTxnsInputvaluesOutofrange => write!(f, "inputs above {} together", Money(Amount::MAX)),
             Rule::BadTxnsInBelowout { value_in, value_out } => {

@@ -437,7 +437,7 @@ fn verdict_names_transaction_and_input() {
     assert_eq!((error.class(), error.mutated()), (Class::Consensus, false));
     let text = error.to_string();
     let want = format!(
-        "bad-txns-premature-spend-of-coinbase, tried to spend coinbase at depth 41, 100 are wanted in input 1 of transaction {} (number 1)",
+        "bad-txns-premature-spend-of-coinbase, tried to spend coinbase at depth 41 in transaction {} (number 1, input 1)",
         tx.txid()
     );
     assert_eq!(text, want);

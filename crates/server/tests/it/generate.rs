@@ -88,7 +88,7 @@ fn blocks_are_made_of_given_transactions_or_refused_in_cores_words() {
         (
             "generateblock",
             format!("[\"raw(51)\", [\"{tx}\", \"{tx}\"]]"),
-            "-25 TestBlockValidity failed: bad-txns-inputs-missingorspent, ",
+            "-25 TestBlockValidity failed: bad-txns-inputs-missingorspent, CheckTxInputs: inputs missing/spent in transaction ",
         ),
         ("generateblock", format!("[\"raw({sigops})\", []]"), "-1 TestBlockValidity failed: bad-blk-sigops, "),
         ("getblockcount", "[]".to_owned(), "102"),
