@@ -213,6 +213,17 @@ impl ChainView for SharedChain {
         verdict
     }
 
+    fn missing_up_to(&self, last: &BlockHash, count_max: usize) -> Vec<BlockHash> {
+        let index = self.index.read();
+        let tree = index.headers();
+        let Some(last) = tree.find(last) else { return Vec::new() };
+        let (fork, height) = (tree.fork(index.tip(), last), tree.height(last));
+        if height.blocks_above(tree.height(fork)) as usize > count_max {
+            return Vec::new();
+        }
+        index.missing_from(fork, last, height, count_max).into_iter().map(|id| tree.hash(id)).collect()
+    }
+
     fn headers_after(&self, locator: &[BlockHash], stop: &BlockHash) -> Vec<Header> {
         let index = self.index.read();
         let tree = index.headers();

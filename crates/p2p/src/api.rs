@@ -154,6 +154,8 @@ pub enum BlockVerdict {
     /// Its bytes are not a body of its header, or CheckBlock refuses them: the peer that sent them goes,
     /// the block is asked for from another. The header is not marked.
     BadBody(String),
+    /// Its bytes are no block at all: it is asked for again, of another peer or later. Who sends such again and again goes.
+    Unreadable(String),
     /// The block is refused for ever, its header marked by the node *before* this is said: the peer that
     /// sent it goes, and so do all whose best chain has it.
     Invalid(String),

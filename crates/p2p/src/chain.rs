@@ -117,6 +117,11 @@ pub trait ChainView: Send + Sync + 'static {
     /// is enough to be stored. `unix_time` is the local clock in seconds. Known ones are no error.
     fn accept_headers(&self, headers: &[Header], hashes: &[BlockHash], unix_time: u64) -> HeadersVerdict;
 
+    /// Blocks that are not stored, from the connected chain up to `last`, lowest first.
+    ///
+    /// None where `last` is unknown, or the chains part more than `count_max` blocks below it.
+    fn missing_up_to(&self, last: &BlockHash, count_max: usize) -> Vec<BlockHash>;
+
     /// The headers of the connected chain after the last hash of `locator` that is on it, up to and
     /// including `stop` (zero: no stop), at most [`HEADERS_COUNT_MAX`].
     ///

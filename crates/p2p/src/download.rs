@@ -118,8 +118,10 @@ pub struct Reach {
 pub enum Arrival {
     /// Asked for and wanted: it goes to the node.
     Wanted(Want),
-    /// Asked of this peer once, and there or wanted no more.
+    /// Asked of this peer, and given by another.
     Twice,
+    /// Asked of this peer, and on no chain that is wanted now: another may build on it.
+    Late,
     /// Never asked of this peer.
     Unasked,
 }
@@ -323,6 +325,11 @@ impl Download {
         asked
     }
 
+    /// Whether a peer was asked for this block and has not delivered it, or the node has it and has not judged it.
+    pub fn is_asked(&self, hash: &BlockHash) -> bool {
+        self.requests.contains_key(hash) || self.unjudged.contains_key(hash)
+    }
+
     /// Whether the node has done with every block that came.
     pub fn node_waits(&self) -> bool {
         self.unjudged.is_empty()
@@ -429,7 +436,7 @@ impl Download {
         self.block_bytes += (bytes as f64 - self.block_bytes) / 16.0;
         let Some(request) = self.requests.remove(hash) else { return Arrival::Twice };
         if !self.lists.iter().any(|list| list.contains(hash)) {
-            return Arrival::Twice;
+            return Arrival::Late;
         }
         self.unjudged.insert(*hash, peer);
         self.set_state(hash, State::Arrived);
@@ -532,6 +539,13 @@ impl Download {
     /// Blocks of the preferred list that have not arrived.
     pub fn open_count(&self) -> usize {
         self.lists.first().map_or(0, List::open_count)
+    }
+
+    /// Height up to which the preferred list has arrived without a gap; `None` where there is no list.
+    pub fn arrived_to(&self) -> Option<Height> {
+        let list = self.lists.first()?;
+        let last = || list.at(list.len().checked_sub(1)?).map(|want| want.height);
+        list.head().map(|want| want.height.saturating_sub(1)).or_else(last)
     }
 
     /// Peers that can serve the lowest block of their list that has not arrived.

@@ -57,8 +57,8 @@ pub(crate) fn of_end(reason: &Reason, peer: PeerId) -> String {
         Reason::PingTimeout(time) => format!("ping timeout: {:.6}s", time.as_secs_f64()),
         Reason::ObsoleteVersion(version) => format!("peer using obsolete version {version}"),
         Reason::SelfConnection => "connected to self".to_owned(),
-        Reason::MissingServices(offered) => {
-            format!("peer does not offer the expected services ({offered:08x} offered)")
+        Reason::MissingServices { offered, expected } => {
+            format!("peer does not offer the expected services ({offered:08x} offered, {expected:08x} expected)")
         }
         Reason::AddressesFetched => "addrfetch connection completed".to_owned(),
         Reason::LittleWork => "outbound peer headers chain has insufficient work".to_owned(),
@@ -68,6 +68,10 @@ pub(crate) fn of_end(reason: &Reason, peer: PeerId) -> String {
         Reason::BeyondOffer(_) => "Ignore block request below NODE_NETWORK_LIMITED threshold".to_owned(),
         Reason::FilterType(kind) => format!("peer requested unsupported block filter type: {kind}"),
         Reason::FilterStop(hash) => format!("peer requested invalid block hash: {hash}"),
+        Reason::FilterRange { start, stop } => format!(
+            "peer sent invalid getcfilters/getcfheaders with start height {start} and stop height {stop}"
+        ),
+        Reason::FilterCount { count, max } => format!("peer requested too many cfilters/cfheaders: {count} / {max}"),
         Reason::OfBloom(what @ "filtered block request") => format!("{what} received when NODE_BLOOM service disabled"),
         Reason::OfBloom("mempool") => "mempool request with bloom filters disabled".to_owned(),
         Reason::OfBloom(what) => format!("{what} received despite not offering bloom services"),
@@ -91,6 +95,9 @@ fn misbehaving(why: &str, peer: PeerId) -> String {
 fn of_wire(error: &WireError, peer: PeerId) -> String {
     let why = match error {
         WireError::Magic { have, .. } => format!("Header error: Wrong MessageStart {} received", hex::encode(have)),
+        WireError::MagicOfV1 { have, .. } => {
+            format!("V2 transport error: V1 peer with wrong MessageStart {}", hex::encode(have))
+        }
         WireError::Command(_) => "Header error: Invalid message type".to_owned(),
         WireError::Oversized { bytes } => format!("Header error: Size too large ({bytes} bytes)"),
         WireError::Checksum { command, want, have } => {

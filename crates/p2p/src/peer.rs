@@ -142,6 +142,10 @@ pub struct Peer {
     pub round_trip: Option<Duration>,
     /// Unrequested blocks on unknown headers.
     pub unasked_count: u32,
+    /// Messages that were to be a block and did not deserialize.
+    pub(crate) unreadable_count: u32,
+    /// Blocks that it was asked for because it announced them, in order: see [`crate::hub`].
+    pub(crate) direct: VecDeque<BlockHash>,
     /// For which lists and best block the scheduler knows what this peer has.
     pub(crate) reach_of: Option<(u64, Option<BlockHash>)>,
     /// When it last gave a block that was wanted.
@@ -206,6 +210,8 @@ impl Peer {
             serving: false,
             round_trip: None,
             unasked_count: 0,
+            unreadable_count: 0,
+            direct: VecDeque::new(),
             reach_of: None,
             withholds: false,
             last_block_at: None,
@@ -368,7 +374,12 @@ impl Peer {
                 let has_room = self.permissions.has(Permissions::ADDR);
                 let taken = if has_room { entries.len() } else { self.bucket.take(entries.len(), now.since_start) };
                 self.addresses_processed += taken as u64;
-                self.addresses_limited += (entries.len() - taken) as u64;
+                let limited = entries.len() - taken;
+                self.addresses_limited += limited as u64;
+                let (count, id) = (entries.len(), self.id);
+                self.journal.say(|| {
+                    format!("Received addr: {count} addresses ({taken} processed, {limited} rate-limited) from peer={id}")
+                });
                 let entries: Vec<_> = entries.into_iter().take(taken).collect();
                 (!entries.is_empty()).then_some(Input::Addresses(entries))
             }

@@ -42,7 +42,12 @@ pub enum Reason {
     /// Its protocol version is too old.
     ObsoleteVersion(u32),
     /// It lacks services that an automatic connection is made for.
-    MissingServices(u64),
+    MissingServices {
+        /// Those that it offers.
+        offered: u64,
+        /// Those that it had to.
+        expected: u64,
+    },
     /// It gave the addresses that it was asked for; the connection was made for nothing else.
     AddressesFetched,
     /// It is there; the connection was made for nothing else.
@@ -190,7 +195,9 @@ impl fmt::Display for Reason {
             Reason::SendTimeout(time) => write!(f, "took no bytes for {} s", time.as_secs()),
             Reason::SelfConnection => write!(f, "connected to ourselves"),
             Reason::ObsoleteVersion(version) => write!(f, "obsolete protocol version {version}"),
-            Reason::MissingServices(services) => write!(f, "lacks services: offers {services:#x}"),
+            Reason::MissingServices { offered, expected } => {
+                write!(f, "lacks services: offers {offered:#x}, expected {expected:#x}")
+            }
             Reason::AddressesFetched => write!(f, "addresses fetched"),
             Reason::FeelerDone => write!(f, "feeler connection completed"),
             Reason::LittleWork => write!(f, "header chain has less than minimum work"),

@@ -426,6 +426,24 @@ impl ChainView for Chain {
         verdict
     }
 
+    fn missing_up_to(&self, last: &BlockHash, count_max: usize) -> Vec<BlockHash> {
+        let mut at = self.header(last);
+        let tip = self.tip().hash;
+        let mut missing = Vec::new();
+        for _ in 0..=count_max {
+            let Some(info) = at else { break };
+            if self.ancestor(&tip, info.height) == Some(info.hash) {
+                missing.reverse();
+                return missing;
+            }
+            if self.lock().nodes[&info.hash].body.is_none() {
+                missing.push(info.hash);
+            }
+            at = self.header(&info.header.prev());
+        }
+        Vec::new()
+    }
+
     fn headers_after(&self, locator: &[BlockHash], stop: &BlockHash) -> Vec<Header> {
         let tip = self.tip();
         if locator.is_empty() {

@@ -336,13 +336,13 @@ impl Transport {
     }
 
     fn step_key(&mut self) -> Result<Step, WireError> {
+        // A v1 peer of another network would be taken for a key: name it. Source: Core's `ProcessReceivedKeyBytes`.
+        if let [m0, m1, m2, m3, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0, 0, 0, 0, 0, ..] = *self.staged() {
+            return Err(WireError::MagicOfV1 { want: self.magic, have: [m0, m1, m2, m3] });
+        }
         let Some(theirs) = self.staged().first_chunk::<{ v2::KEY_BYTES }>() else {
             return Ok(Step::Wait);
         };
-        // A v1 peer of another network would be taken for a key: name it.
-        if let [m0, m1, m2, m3, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0, 0, 0, 0, 0, ..] = *theirs {
-            return Err(WireError::Magic { want: self.magic, have: [m0, m1, m2, m3] });
-        }
         let State::Key(handshake) = &self.state else { unreachable!("called in this state only") };
         let mut cipher = handshake.keys.agree(theirs, handshake.initiator, self.magic);
         let mut bytes = cipher.send_terminator().to_vec();

@@ -7,6 +7,7 @@ use crate::recheck::{self, Check};
 use crate::tree::{Fate, NodeId};
 use crate::{headers, scratch, stages};
 use consensus::{BlockError, Rule};
+use primitives::DecodeError;
 use std::sync::Arc;
 use store::blockfiles::BlockAt;
 
@@ -25,6 +26,8 @@ pub enum Source {
 pub enum NotStored {
     /// This body cannot be used; another one of the same header may be valid.
     Body(String),
+    /// These bytes are no block.
+    Unreadable(String),
     /// The block is invalid, and was before.
     Known(BlockError),
     /// The block is invalid: it is marked in the index now.
@@ -34,7 +37,7 @@ pub enum NotStored {
 impl std::fmt::Display for NotStored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NotStored::Body(why) => write!(f, "{why} (this body only: its header is not marked)"),
+            NotStored::Body(why) | NotStored::Unreadable(why) => write!(f, "{why} (this body only: its header is not marked)"),
             NotStored::Known(error) | NotStored::Invalid(error) => error.fmt(f),
         }
     }
@@ -109,7 +112,10 @@ impl DataDir<'_> {
     ) -> Result<NotStored, Fault> {
         let first = match refusal {
             Refusal::Unparsable(why) => {
-                return Ok(NotStored::Body(format!("{} bytes do not deserialize as a block: {why}", bytes.len())));
+                // Core's words, where it has some.
+                let cores = if matches!(why, DecodeError::NonMinimal { .. }) { "non-canonical ReadCompactSize(): " } else { "" };
+                let bytes = bytes.len();
+                return Ok(NotStored::Unreadable(format!("{cores}{bytes} bytes do not deserialize as a block: {why}")));
             }
             Refusal::WrongBody => {
                 return Ok(NotStored::Body("record contains a different block than the index says".to_owned()));

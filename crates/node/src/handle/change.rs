@@ -80,7 +80,7 @@ impl Quiet<'_, '_, '_> {
         }
         match self.datadir.store_block(id, bytes, Source::Peer, |_| {})? {
             Ok(()) => {}
-            Err(NotStored::Body(why)) => return Ok(Submitted::Refused(reason(&why))),
+            Err(NotStored::Body(why) | NotStored::Unreadable(why)) => return Ok(Submitted::Refused(reason(&why))),
             Err(NotStored::Known(error)) => return Ok(Submitted::Refused(error.reject_reason().into_owned())),
             Err(NotStored::Invalid(error)) => {
                 let (height, hash) = self.datadir.height_and_hash(id);

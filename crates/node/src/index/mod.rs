@@ -25,13 +25,26 @@ use crate::best_chain::CandidateSet;
 use crate::headers;
 use crate::tree::{Fate, GENESIS, NodeId, Tree};
 use consensus::Params;
-use primitives::{BlockHash, Height};
+use primitives::{BlockHash, Height, Work};
 use std::collections::{HashMap, HashSet, VecDeque};
 use store::blockfiles::{BlockAt, FoundBlock};
 use store::{FilePos, IndexEntry, Status};
 
-/// Blocks off the chain that are shown to peers: not deeper than Core shows them by age, about a month of blocks.
-const STALE_DEPTH_MAX: u32 = 4320;
+/// Blocks off the chain that are shown to peers are younger than this in seconds, by their time and by the work above them: a
+/// month. Source: Bitcoin Core b88bffe, `STALE_RELAY_AGE_LIMIT`.
+const STALE_AGE_MAX_S: u32 = 30 * 24 * 60 * 60;
+/// Seconds between two blocks. Source: Core's `nPowTargetSpacing`.
+const SPACING_S: u64 = 600;
+
+/// Whether a block is less than a month below the best header, by its time and by the work between them.
+/// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`, `GetBlockProofEquivalentTime`.
+fn is_recent(headers: &Tree, id: NodeId) -> bool {
+    let best = headers.best();
+    let age = i64::from(headers.time(best)) - i64::from(headers.time(id));
+    let apart = headers.work(best).saturating_sub(headers.work(id)).0.wrapping_mul_u64(SPACING_S);
+    let worth = apart.quotient(Work::of_bits(headers.bits(best)).0).saturating_u128();
+    age < i64::from(STALE_AGE_MAX_S) && worth < u128::from(STALE_AGE_MAX_S)
+}
 
 /// Every known block.
 #[derive(Debug)]
@@ -202,9 +215,8 @@ impl BlockIndex {
     /// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`.
     pub fn is_shown(&self, id: NodeId) -> bool {
         let headers = &self.headers;
-        let is_near = headers.height(id) + STALE_DEPTH_MAX > headers.height(self.tip());
         let was_connected = headers.fate(id) == Fate::Open && self.body(id).validity() >= Validity::Scripts;
-        self.is_active(id) || (was_connected && is_near)
+        self.is_active(id) || (was_connected && is_recent(headers, id))
     }
 
     /// Where a block lies that peers may be given.

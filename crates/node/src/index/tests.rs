@@ -281,6 +281,33 @@ fn serve_gives_the_chain_and_what_was_connected_near_it() {
     assert_eq!(served(&index, a), None);
 }
 
+/// As Core's p2p_fingerprint.py has it, and what that leaves out: a month's worth of work.
+#[test]
+fn stale_block_is_shown_for_a_month_by_time_and_by_work() {
+    let month = STALE_AGE_MAX_S;
+    for (row, time_apart, blocks_above, want) in [
+        ("younger", month - 1, 1, true),
+        ("a month by time", month, 1, false),
+        ("a month less a block by work", 0, month / SPACING_S as u32 - 1, true),
+        ("a month by work", 0, month / SPACING_S as u32, false),
+    ] {
+        let mut index = regtest();
+        let stale = header(&mut index, GENESIS, 1);
+        index.found(stale, at(0, 8));
+        index.connected(stale, 1, None);
+        index.disconnected();
+        let mut tip = GENESIS;
+        // The best header has one block more than the distance in work, as the stale one stands on genesis, too.
+        for n in 0..=blocks_above {
+            let time = if n == blocks_above { 1 + time_apart } else { 1 };
+            let next = Header::new(4, index.headers.hash(tip), Hash256::ZERO, time, 0x207f_ffff, 2 + n);
+            tip = index.headers.insert(&next, next.hash(), tip);
+        }
+        index.add_bodies(true);
+        assert_eq!(index.is_shown(stale), want, "{row}");
+    }
+}
+
 /// A header on `parent`, met in a block file.
 fn in_file(index: &mut BlockIndex, parent: NodeId, nonce: u32) -> NodeId {
     let header = Header::new(4, index.headers.hash(parent), Hash256::ZERO, 1, 0x207f_ffff, nonce);

@@ -10,11 +10,13 @@ use crate::time::Now;
 use crate::transport::Received;
 use crate::wire::{Command, Inventory, Message};
 use primitives::header::HEADER_BYTES;
-use primitives::{BlockHash, Header};
+use primitives::{BlockHash, Header, Height};
 use std::time::Duration;
 
 /// Unasked blocks that stand on no known header, from one peer.
 pub const UNASKED_COUNT_MAX: u32 = 16;
+/// Messages that are to be a block and do not deserialize, from one peer.
+pub const UNREADABLE_COUNT_MAX: u32 = 3;
 /// An unasked block further above the tip than this is not taken. Source: Bitcoin Core b88bffe, `MIN_BLOCKS_TO_KEEP`.
 pub const UNASKED_AHEAD_MAX: u32 = 288;
 
@@ -54,8 +56,29 @@ impl Hub {
                 self.progress.blocks_dropped_count += 1;
                 Ok(())
             }
+            // As in Core, what was asked for is kept.
+            Arrival::Late => {
+                let height = self.chain.header(&hash).filter(|info| !info.invalid).map(|info| info.height);
+                self.hand_over(id, received, (hash, height), now);
+                Ok(())
+            }
             Arrival::Unasked => self.on_unasked_block(id, received, &header, now),
         }
+    }
+
+    /// Gives a block that no list has to the node, where it has a height and is not there.
+    fn hand_over(&mut self, id: PeerId, received: Received, (hash, height): (BlockHash, Option<Height>), now: Now) {
+        let Some(height) = height.filter(|_| self.download.taken_unasked(id, &hash)) else {
+            self.progress.blocks_dropped_count += 1;
+            return;
+        };
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.unasked_count = 0;
+        }
+        self.note_delivered(id, &hash, now);
+        let held = self.budget.hold(received.payload().len());
+        let bytes = BlockBytes::new(received.bytes, received.start, held);
+        self.event(Event::Block { peer: id, hash, height, bytes });
     }
 
     /// Its header is looked at as an announcement; then the block is taken where Core takes one that it did not ask for.
@@ -73,6 +96,12 @@ impl Hub {
             if peer.unasked_count > UNASKED_COUNT_MAX {
                 return Err(Reason::UnaskedBlocks);
             }
+            if !self.chain.check_proof_of_work(std::slice::from_ref(header), std::slice::from_ref(&hash)) {
+                peer.journal.say(|| {
+                    "ProcessNewBlock: AcceptBlock FAILED (high-hash, proof of work failed)".to_owned()
+                });
+                return Err(Reason::HeaderWork);
+            }
             // Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `BLOCK_MISSING_PREV`.
             if self.chain.header(&header.prev()).is_none() {
                 return Err(Reason::UnaskedBlocks);
@@ -83,29 +112,23 @@ impl Hub {
                 self.event(Event::Debug(format!("AcceptBlockHeader: not adding new block header {hash}, {why}")));
             }
         }
-        let height = self.chain.header(&hash).filter(|info| self.takes_unasked(info)).map(|info| info.height);
-        let Some(height) = height.filter(|_| self.download.taken_unasked(id, &hash)) else {
-            self.progress.blocks_dropped_count += 1;
-            return Ok(());
-        };
-        if let Some(peer) = self.peers.get_mut(&id) {
-            peer.unasked_count = 0;
-        }
-        self.note_delivered(id, &hash, now);
-        let held = self.budget.hold(received.payload().len());
-        let bytes = BlockBytes::new(received.bytes, received.start, held);
-        self.event(Event::Block { peer: id, hash, height, bytes });
+        let is_direct = self.take_direct(id, &hash);
+        let has_room = self.budget.held_bytes() <= self.config.window_bytes;
+        let is_taken = |info: &HeaderInfo| has_room && !info.invalid && (is_direct || self.takes_unasked(info));
+        let height = self.chain.header(&hash).filter(is_taken).map(|info| info.height);
+        self.hand_over(id, received, (hash, height), now);
         Ok(())
     }
 
-    /// Whether a block is taken that was not asked for: it can end the best chain, is not far ahead of the tip, and there is
-    /// room. Source: Bitcoin Core b88bffe, `AcceptBlock`.
+    /// Whether a block is taken that was not asked for: it can end the best chain, and is not far ahead of the tip.
+    /// Source: Bitcoin Core b88bffe, `AcceptBlock`.
     fn takes_unasked(&self, info: &HeaderInfo) -> bool {
         let tip = self.chain.tip();
         let is_connected = self.chain.ancestor(&tip.hash, info.height) == Some(info.hash);
-        let has_room = self.budget.held_bytes() <= self.config.window_bytes;
-        let is_near = info.height.to_u32() <= tip.height.to_u32().saturating_add(UNASKED_AHEAD_MAX);
-        has_room && is_near && !is_connected && !info.invalid && info.work >= tip.work.max(self.chain.minimum_work())
+        // What arrived without a gap is connected in moments: it counts as the tip, where Core's is there already.
+        let reached = self.download.arrived_to().unwrap_or(tip.height).max(tip.height);
+        let is_near = info.height.to_u32() <= reached.to_u32().saturating_add(UNASKED_AHEAD_MAX);
+        is_near && !is_connected && info.work >= tip.work.max(self.chain.minimum_work())
     }
 
     pub(super) fn on_verdict(&mut self, hash: BlockHash, verdict: BlockVerdict, now: Now) {
@@ -122,6 +145,7 @@ impl Hub {
                     self.punish(peer, Reason::BadBody { hash, reason }, now);
                 }
             }
+            BlockVerdict::Unreadable(reason) => self.on_unreadable(hash, reason, now),
             BlockVerdict::Invalid(reason) => {
                 if let Some(peer) = self.download.judged(&hash) {
                     self.punish(peer, Reason::InvalidBlock { hash, reason }, now);
@@ -129,6 +153,21 @@ impl Hub {
                 self.drop_those_on(hash, now);
                 self.ask_all_again();
             }
+        }
+    }
+
+    /// As in Core, a message that does not deserialize is dropped, and its sender kept; here a few times.
+    /// Source: Bitcoin Core b88bffe, `PeerManagerImpl::ProcessMessages`.
+    fn on_unreadable(&mut self, hash: BlockHash, reason: String, now: Now) {
+        let Some(id) = self.download.bad_body(&hash) else { return };
+        if let Some(info) = self.chain.header(&hash) {
+            self.download.lacks(id, info.height, now.since_start);
+        }
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.unreadable_count += 1;
+        peer.journal.say(|| format!("ProcessMessages(block): Exception '{reason}' caught, peer={id}"));
+        if peer.unreadable_count > UNREADABLE_COUNT_MAX {
+            self.punish(id, Reason::BadBody { hash, reason }, now);
         }
     }
 

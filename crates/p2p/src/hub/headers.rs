@@ -208,6 +208,9 @@ impl Hub {
         }
         if !full {
             self.headers_of(id).at_end = true;
+            let height = parent.height.to_usize() + headers.len();
+            let peer = self.peers.get_mut(&id).expect("it just spoke");
+            peer.journal.say(|| format!("Ignoring low-work chain (height={height}) from peer={id}"));
             return self.require_minimum_work(id).map(|()| false);
         }
         if self.headers_of(id).is_backing_off(now) {
@@ -253,6 +256,7 @@ impl Hub {
         }
         if let Some(last) = verdict.last {
             self.note_best_known(id, last);
+            self.fetch_announced(id, &last, now);
             if !self.headers_of(id).note_progress(last.work, full, now) {
                 return Err(Reason::HeadersRepeated);
             }
@@ -260,9 +264,12 @@ impl Hub {
         self.headers_of(id).too_new = matches!(verdict.refused, Some(HeaderRefusal::TooNew { .. }));
         match verdict.refused {
             Some(HeaderRefusal::Invalid { hash, reason, .. }) => {
+                self.say_refused_header(hash, &reason);
                 return Err(Reason::HeaderInvalid { hash, reason });
             }
             Some(HeaderRefusal::TooNew { index, time }) => {
+                let why = "time-too-new, block timestamp too far in the future";
+                hashes.get(index).into_iter().for_each(|hash| self.say_refused_header(*hash, why));
                 self.keep_future(id, headers.get(index..).unwrap_or(&[]), time, now);
                 self.headers_of(id).at_end = true;
                 return Ok(());
@@ -289,6 +296,14 @@ impl Hub {
             self.headers_of(id).deferred = true;
         }
         Ok(())
+    }
+
+    /// Source: Bitcoin Core b88bffe, `AcceptBlockHeader`.
+    fn say_refused_header(&mut self, hash: BlockHash, why: &str) {
+        if self.config.debug_net {
+            let text = format!("AcceptBlockHeader: Consensus::ContextualCheckBlockHeader: {hash}, {why}");
+            self.event(Event::Debug(text));
+        }
     }
 
     /// A locator for a peer that told headers up to `last`, all of them known: where they are of our best chain, it need not

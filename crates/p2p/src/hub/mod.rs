@@ -4,6 +4,7 @@
 //! In: bytes (through [`Hub::peer_mut`] and [`Hub::received`]), connections made and lost, commands, the time.
 //! Out: bytes (in each peer's transport), and [`Action`]s.
 
+mod announced;
 mod asked;
 pub mod blocks;
 pub mod delivery;
@@ -214,6 +215,11 @@ impl Hub {
         }
     }
 
+    /// Bytes received and sent.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.progress.received_bytes, self.progress.sent_bytes)
+    }
+
     fn event(&mut self, event: Event) {
         self.actions.push_back(Action::Event(event));
     }
@@ -255,7 +261,14 @@ impl Hub {
             }
             return None;
         }
-        if self.is_off || !self.make_place(remote.address, permissions, now) {
+        if self.is_off {
+            return None;
+        }
+        if !self.make_place(remote.address, permissions, now) {
+            if self.config.debug_net {
+                let why = "failed to find an eviction candidate - connection dropped (full)";
+                self.event(Event::Debug(why.to_owned()));
+            }
             return None;
         }
         let id = self.new_id();
@@ -418,8 +431,10 @@ impl Hub {
         let peer = self.peers.get_mut(&id).expect("it just spoke");
         let info = peer.info();
         let offered = peer.services();
-        if peer.kind == Kind::Automatic && !outbound::offers_enough(offered, initial) {
-            return Err(Reason::MissingServices(offered));
+        let expected = outbound::expected_services(offered, initial);
+        let is_chosen = matches!(peer.kind, Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay);
+        if is_chosen && offered & expected != expected {
+            return Err(Reason::MissingServices { offered, expected });
         }
         if matches!(peer.kind, Kind::Automatic | Kind::AddressFetch) {
             peer.ask_addresses();

@@ -208,10 +208,17 @@ pub(super) fn is_fetched(peer: &Peer, now: Now) -> bool {
     peer.kind == Kind::AddressFetch && age > ADDRESS_FETCH_TIMEOUT
 }
 
-/// Whether an automatic peer is of use: witnesses, and every block, or after the initial download the last ones.
-pub(super) fn offers_enough(offered: u64, initial_download: bool) -> bool {
-    let blocks = if initial_download { services::NETWORK } else { services::NETWORK | services::NETWORK_LIMITED };
-    offered & services::WITNESS != 0 && offered & blocks != 0
+/// Whether an automatic peer is of use.
+fn offers_enough(offered: u64, initial_download: bool) -> bool {
+    let expected = expected_services(offered, initial_download);
+    offered & expected == expected
+}
+
+/// What a peer that we chose has to offer: witnesses, and every block, or after the initial download the last ones.
+/// Source: Bitcoin Core b88bffe, `GetDesirableServiceFlags`.
+pub(super) fn expected_services(offered: u64, initial_download: bool) -> u64 {
+    let is_limited = offered & services::NETWORK_LIMITED != 0 && !initial_download;
+    services::WITNESS | if is_limited { services::NETWORK_LIMITED } else { services::NETWORK }
 }
 
 impl Hub {

@@ -40,8 +40,17 @@ pub(super) fn resolve(name: String, port: u16, inbox_sender: &LoopSender) {
     }
 }
 
+/// Whether a proxy is for this target: in Core it is for the networks, and not for addresses of this machine or a local network.
+/// Source: Bitcoin Core b88bffe, netbase.cpp, `GetProxy` of `NET_UNROUTABLE`.
+fn is_proxied(target: &Target) -> bool {
+    match target {
+        Target::Peer(peer) => peer.address.to_ip().is_none() || peer.address.is_routable(),
+        Target::Name(..) => true,
+    }
+}
+
 fn connect(target: &Target, proxy: Option<&str>) -> Result<TcpStream, Box<dyn std::error::Error>> {
-    let stream = match proxy {
+    let stream = match proxy.filter(|_| is_proxied(target)) {
         Some(proxy) => through_proxy(target, proxy)?,
         None => match target {
             Target::Peer(peer) => {

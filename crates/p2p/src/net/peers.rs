@@ -8,6 +8,7 @@ use crate::hub::{Hub, Purpose};
 use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::wire::{AddressEntry, PeerAddress, Target};
+use primitives::BlockHash;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,6 +39,7 @@ struct State {
 /// What the network offers and seeks.
 struct Reach {
     v2: bool,
+    filters: bool,
     is_off: bool,
     /// Version in the user agent, with comments; empty before the first network.
     version: String,
@@ -47,7 +49,7 @@ struct Reach {
 
 impl Default for Reach {
     fn default() -> Reach {
-        Reach { v2: true, is_off: false, version: String::new(), proxy: None, only: Vec::new() }
+        Reach { v2: true, filters: false, is_off: false, version: String::new(), proxy: None, only: Vec::new() }
     }
 }
 
@@ -104,7 +106,7 @@ impl Peers {
         let (proxy, only) = (config.proxy.clone(), config.only_networks.clone());
         let mut state = self.state();
         let (is_off, version) = (state.reach.is_off, config.version.clone());
-        state.reach = Reach { v2: config.v2transport, is_off, version, proxy, only };
+        state.reach = Reach { v2: config.v2transport, filters: config.compact_filters, is_off, version, proxy, only };
     }
 
     /// The version in the user agent, with comments; nothing before the first network.
@@ -135,9 +137,23 @@ impl Peers {
         self.ask(move |hub, _| hub.send_to(PeerId(id), &name, &payload)).unwrap_or(false)
     }
 
+    /// Asks the connection with this number for a block.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be, in Core's words.
+    pub fn fetch_block(&self, id: u64, hash: BlockHash) -> Result<(), &'static str> {
+        self.ask(move |hub, _| hub.fetch_from(PeerId(id), hash)).unwrap_or(Err("Peer does not exist"))
+    }
+
     /// Takes up the address of a peer, as one that a connection was made to where it `is_good`; `false`: it was not new.
     pub fn add_address(&self, peer: PeerAddress, is_good: bool) -> bool {
         self.ask(move |hub, now| hub.add_address(peer, is_good, now)).unwrap_or(false)
+    }
+
+    /// Whether filters are offered.
+    pub fn offers_filters(&self) -> bool {
+        self.state().reach.filters
     }
 
     /// Whether the v2 transport is offered.
@@ -198,13 +214,20 @@ impl Peers {
         Some(progress)
     }
 
-    /// Bytes received and sent since the start.
+    /// Bytes received and sent since the start, a tenth of a second old at most.
     pub fn totals(&self) -> (u64, u64) {
         let state = self.state();
         let (received, sent) = state.before;
         let Some(link) = &state.link else { return (received, sent) };
         let now = link.progress.lock().unwrap_or_else(PoisonError::into_inner);
         (received + now.received_bytes, sent + now.sent_bytes)
+    }
+
+    /// The same at this moment: it waits for the network's thread.
+    pub fn totals_now(&self) -> (u64, u64) {
+        let Some((received, sent)) = self.ask(|hub, _| hub.totals()) else { return self.totals() };
+        let before = self.state().before;
+        (received + before.0, sent + before.1)
     }
 
     /// Adds a peer to the list of those to which connections are kept up; `false`: it is there already.

@@ -105,8 +105,12 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
 }
 
 fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)
-        .map_err(|why| io::Error::new(why.kind(), format!("cannot listen on {address}: {why}")))?;
+    // Source of the words: Bitcoin Core b88bffe, `CConnman::BindListenPort`.
+    let why = |why: io::Error| {
+        let text = format!("Unable to bind to {address} on this computer (bind returned error {why})");
+        io::Error::new(why.kind(), text)
+    };
+    let listener = TcpListener::bind(address).map_err(why)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

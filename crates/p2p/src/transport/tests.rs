@@ -109,7 +109,7 @@ fn responder_detects_v1_and_v2() {
 
     let mut b = Transport::responder(MAIN.magic, &mut rng);
     b.feed(&frame_v1(TEST.magic, Command::Version, &[0; 86]));
-    assert_eq!(b.next(), Err(WireError::Magic { want: MAIN.magic, have: TEST.magic }));
+    assert_eq!(b.next(), Err(WireError::MagicOfV1 { want: MAIN.magic, have: TEST.magic }));
 }
 
 #[test]

@@ -462,7 +462,7 @@ mod tests {
         let mut payload = vec![0; 4];
         put_compact_size(&mut payload, 102);
         let why = Message::parse(Command::GetHeaders, &payload).unwrap_err().to_string();
-        assert!(why.contains("102 entries, at most 101"), "{why}");
+        assert!(why.contains("size = 102, at most 101"), "{why}");
         let mut version = Message::Version(Version {
             version: 70016,
             services: 0,

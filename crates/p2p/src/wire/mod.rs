@@ -42,6 +42,13 @@ pub enum WireError {
         /// What came.
         have: [u8; 4],
     },
+    /// v2: a peer that speaks v1, with another magic.
+    MagicOfV1 {
+        /// This network's.
+        want: [u8; 4],
+        /// What came.
+        have: [u8; 4],
+    },
     /// A command that is not printable text followed by zeros.
     Command([u8; COMMAND_BYTES]),
     /// A message that announces more than [`PAYLOAD_BYTES_MAX`].
@@ -69,7 +76,7 @@ pub enum WireError {
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WireError::Magic { want, have } => {
+            WireError::Magic { want, have } | WireError::MagicOfV1 { want, have } => {
                 write!(f, "message starts {have:02x?}, not {want:02x?}: another network?")
             }
             WireError::Command(bytes) => write!(f, "command {bytes:02x?} is not text padded with zeros"),

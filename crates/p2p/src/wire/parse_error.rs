@@ -34,7 +34,7 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ParseError::Decode(error) => write!(f, "{error}"),
-            ParseError::Count { have, max } => write!(f, "{have} entries, at most {max}"),
+            ParseError::Count { have, max } => write!(f, "size = {have}, at most {max}"),
             ParseError::AddressBytes { network, have } => {
                 write!(f, "address of network {network} with {have} bytes")
             }

@@ -175,7 +175,7 @@ fn invalid_settings_are_reported() {
         ("connect", Config { outbound: Outbound::Only(vec!["a b".into()]), ..config() }, "\"a b\" is no address"),
         ("addnode", Config { add_nodes: vec![":".into()], ..config() }, "is no address"),
         ("proxy", Config { proxy: Some("x:y".into()), ..config() }, "--proxy: \"x:y\""),
-        ("listen", Config { listen: vec![busy.local_addr().unwrap()], ..config() }, "cannot listen on 127.0.0.1:"),
+        ("listen", Config { listen: vec![busy.local_addr().unwrap()], ..config() }, "Unable to bind to 127.0.0.1:"),
     ] {
         let (events, _inbox) = std::sync::mpsc::channel();
         let why = p2p::Network::start(config, Arc::new(Chain::new()), events).map(|_| ()).unwrap_err().to_string();

@@ -132,7 +132,8 @@ fn take_event(
             shared.arrivals.arrived();
         }
         Event::WantMore => want(shared),
-        Event::Headers { .. } | Event::HeadersDone => {}
+        Event::Headers { .. } => shared.datadir.say_headers(),
+        Event::HeadersDone => {}
         Event::Addresses(bytes) => keep_addresses(shared.datadir, own, &bytes)?,
         Event::Block { hash, bytes, .. } => {
             let arrived = Arrived { hash, bytes };
@@ -182,6 +183,7 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
             datadir.reporter.refused(height, hash, &why, false);
             shared.network.verdict(hash, BlockVerdict::BadBody(error));
         }
+        Err(NotStored::Unreadable(why)) => shared.network.verdict(hash, BlockVerdict::Unreadable(why)),
         Err(NotStored::Known(error)) => shared.network.verdict(hash, BlockVerdict::Invalid(error.to_string())),
         Err(NotStored::Invalid(error)) => {
             if let Some(hinted) = &shared.hinted {

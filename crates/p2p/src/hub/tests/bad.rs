@@ -323,7 +323,7 @@ fn malformed_messages_disconnect_with_their_reason() {
         ("garbage", vec![0x5a; 4000], "another network"),
         ("gigantic length", oversized, "oversized message: 4294967295"),
         ("checksum", checksum, "wrong checksum"),
-        ("gigantic count", count, "entries, at most 2000"),
+        ("gigantic count", count, ", at most 2000"),
         ("a block of 50 bytes", short, "do not deserialize"),
         ("sendaddrv2 too late", frame_v1(NETWORK.magic, Command::SendAddrV2, &[]), "out of turn"),
     ] {

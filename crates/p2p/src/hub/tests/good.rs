@@ -4,7 +4,7 @@ use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::ChainView as _;
 use crate::reason::Reason;
-use crate::sim::{Chain, made_on};
+use crate::sim::{Chain, Made, made_on, mine};
 use crate::wire::{Message, services};
 use primitives::Height;
 use std::cell::RefCell;
@@ -151,6 +151,66 @@ fn limited_peer_is_asked_for_its_last_blocks_only() {
     let mut world = World::new(Chain::new(), &["1.2.1.1"]);
     world.honest("1.2.1.1:18444", &served);
     world.sync_to(served.tip().hash, 5 * S);
+}
+
+/// A peer that withholds a body of its best chain is asked for what it announces beside it, near the tip alone.
+#[test]
+fn announced_fork_is_fetched_though_a_better_chain_lacks_a_body() {
+    for (row, tip_age_s, is_fetched) in [("near the tip", 0, true), ("far behind", 4 * 3600, false)] {
+        let genesis = Chain::new().best_header();
+        let header = mine(&genesis, b"recent", START_UNIX as u32 - tip_age_s);
+        let base = Made { headers: vec![header], bodies: vec![b"recent".to_vec()] };
+        let chain = Chain::having(&base);
+        let (better, fork) = (made_on(&chain.tip(), 2, 7, 10), made_on(&chain.tip(), 1, 8, 10));
+        let served = Arc::new(Chain::having(&base));
+        served.extend(&fork);
+        let told = [better.headers, fork.headers.clone(), fork.headers];
+        let asked = Rc::new(RefCell::new(Vec::new()));
+        let mut world = World::new(chain, &["1.1.1.1"]);
+        let (chain, log) = (Arc::clone(&served), Rc::clone(&asked));
+        world.place("1.1.1.1:18444", move || {
+            let (log, told) = (Rc::clone(&log), told.clone());
+            let bend: Bend = Box::new(move |server, message, _| match message {
+                Message::GetHeaders(..) => {
+                    told.iter().for_each(|headers| server.send(&Message::Headers(headers.clone())));
+                    true
+                }
+                Message::GetData(list) => {
+                    log.borrow_mut().extend(list.iter().filter_map(crate::wire::Inventory::block));
+                    false
+                }
+                _ => false,
+            });
+            Box::new(Server::bent(Arc::clone(&chain), bend))
+        });
+        world.run(3 * S);
+        let tip = served.tip().hash;
+        assert_eq!(world.chain.tip().hash == tip, is_fetched, "{row}");
+        assert_eq!(asked.borrow().iter().filter(|hash| **hash == tip).count(), usize::from(is_fetched), "{row}: once");
+        assert_eq!(world.gone, [], "{row}");
+    }
+}
+
+/// A block that no chain needs: on a person's wish it is fetched, once, of a peer that can have it.
+#[test]
+fn block_is_fetched_from_a_peer_on_a_persons_wish() {
+    let base = made_on(&Chain::new().best_header(), 3, 1, 10);
+    let served = Arc::new(Chain::having(&base));
+    let fork = made_on(&Chain::new().best_header(), 1, 9, 10);
+    served.extend(&fork);
+    let mut world = World::new(Chain::having(&base), &["1.1.1.1"]);
+    world.honest("1.1.1.1:18444", &served);
+    let hash = fork.headers[0].hash();
+    world.chain.accept_headers(&fork.headers, &[hash], START_UNIX);
+    world.run(2 * S);
+    assert_eq!(world.chain.missing_up_to(&hash, 5), [hash]);
+    let (id, now) = (world.hub.peer_ids()[0], world.now());
+    assert_eq!(world.hub.fetch_from(crate::api::PeerId(99), hash), Err("Peer does not exist"));
+    assert_eq!(world.hub.fetch_from(id, hash), Ok(()));
+    assert_eq!(world.hub.fetch_from(id, hash), Err("Already requested from this peer"));
+    world.hub.schedule(now);
+    world.run(2 * S);
+    assert_eq!(world.chain.missing_up_to(&hash, 5), []);
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn useless_peers_are_replaced_and_liars_discouraged() {
     assert!(have.iter().filter(|peer| useless(peer)).count() == 0, "{have:?}");
     assert!(have.len() >= 8, "{} peers", have.len());
     for (gone, reason) in &world.gone {
-        let named = matches!(reason, Reason::BadBody { .. } | Reason::MissingServices(1));
+        let named = matches!(reason, Reason::BadBody { .. } | Reason::MissingServices { offered: 1, .. });
         assert!(named, "{gone}: {reason}");
     }
     for liar in &peers[..4] {

@@ -1,0 +1,85 @@
+//! Direct fetch: near the tip, a peer that announces a chain beside the best one that it has is asked for those blocks at once.
+//!
+//! The download ([`crate::download`]) follows each peer's chain of most work. Where a body of that chain never comes, a peer
+//! may announce another chain that ends with at least our tip's work: its blocks are asked of that peer alone, at most
+//! [`DIRECT_COUNT_MAX`], and taken as blocks that were not asked for are. Nothing waits for them. The same is asked of a peer
+//! that offers no blocks (`NODE_NETWORK`), of which the download asks nothing.
+//!
+//! Source: Bitcoin Core b88bffe, `HeadersDirectFetchBlocks`, `CanDirectFetch`.
+
+use super::Hub;
+use crate::api::PeerId;
+use crate::chain::HeaderInfo;
+use crate::peer::Peer;
+use crate::time::Now;
+use crate::wire::{Inventory, Message, services};
+use primitives::BlockHash;
+
+/// Blocks that are asked of a peer so, and not forgotten. Source: Core's `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
+const DIRECT_COUNT_MAX: usize = 16;
+/// Age of the tip in seconds above which nothing is fetched so: 20 blocks of 10 minutes. Source: Core's `CanDirectFetch`.
+const TIP_AGE_MAX_S: u64 = 20 * 600;
+
+impl Hub {
+    /// A peer's message of headers ended with `last`.
+    pub(super) fn fetch_announced(&mut self, id: PeerId, last: &HeaderInfo, now: Now) {
+        let has_witnesses = |peer: &&Peer| peer.ready && peer.services() & services::WITNESS != 0;
+        let Some(peer) = self.peers.get(&id).filter(has_witnesses) else { return };
+        let tip = self.chain.tip();
+        let is_fresh = now.unix.saturating_sub(u64::from(tip.header.time())) < TIP_AGE_MAX_S;
+        if last.invalid || last.work < tip.work || !is_fresh || self.is_on_best_of(peer, last) {
+            return;
+        }
+        let missing = self.chain.missing_up_to(&last.hash, DIRECT_COUNT_MAX);
+        let is_asked = |hash: &BlockHash| self.peers.values().any(|peer| peer.direct.contains(hash));
+        let wanted: Vec<_> = missing.into_iter().filter(|hash| !is_asked(hash) && !self.download.is_asked(hash)).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.direct.extend(wanted.iter().copied());
+        let over = peer.direct.len().saturating_sub(DIRECT_COUNT_MAX);
+        peer.direct.drain(..over);
+        for hash in &wanted {
+            peer.journal.say(|| format!("Requesting block {hash} from peer={id}"));
+        }
+        peer.send(&Message::GetData(wanted.into_iter().map(Inventory::WitnessBlock).collect()));
+    }
+
+    /// Asks a peer for a block on a person's wish, whatever is known of its chain. It is taken when it comes.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be, in Core's words. Source: Bitcoin Core b88bffe, `PeerManagerImpl::FetchBlock`.
+    pub(crate) fn fetch_from(&mut self, id: PeerId, hash: BlockHash) -> Result<(), &'static str> {
+        let Some(peer) = self.peers.get_mut(&id) else { return Err("Peer does not exist") };
+        if peer.services() & services::WITNESS == 0 {
+            return Err("Pre-SegWit peer");
+        }
+        if !peer.ready {
+            return Err("Peer not fully connected");
+        }
+        if peer.direct.contains(&hash) {
+            return Err("Already requested from this peer");
+        }
+        if peer.direct.len() >= DIRECT_COUNT_MAX {
+            peer.direct.pop_front();
+        }
+        peer.direct.push_back(hash);
+        peer.journal.say(|| format!("Requesting block {hash} from peer={id}"));
+        peer.send(&Message::GetData(vec![Inventory::WitnessBlock(hash)]));
+        Ok(())
+    }
+
+    /// Whether a peer was asked for this block because it announced it, or a person wanted it; it is not from then on.
+    pub(super) fn take_direct(&mut self, id: PeerId, hash: &BlockHash) -> bool {
+        let Some(peer) = self.peers.get_mut(&id) else { return false };
+        let place = peer.direct.iter().position(|asked| asked == hash);
+        place.is_some_and(|place| peer.direct.remove(place).is_some())
+    }
+
+    /// Whether the download asks this peer for blocks of this chain in any case.
+    fn is_on_best_of(&self, peer: &Peer, last: &HeaderInfo) -> bool {
+        peer.serves_blocks() && peer.best_known.is_some_and(|best| self.chain.ancestor(&best.hash, last.height) == Some(last.hash))
+    }
+}
