@@ -17,6 +17,7 @@ pub mod params;
 pub mod spend;
 pub mod transaction;
 pub mod verdict;
+pub mod version_bits;
 
 pub use assume_valid::{ScriptCheckReason, script_check_reason};
 #[doc(hidden)]

@@ -17,6 +17,7 @@ pub(crate) mod service;
 pub(crate) use coins::{Coins, CoinsInfo};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::Chain;
 use node::options::{Prune, SetHash};
@@ -140,7 +141,7 @@ pub(crate) struct Common {
     #[arg(long, value_name = "HEX", value_parser = cores(challenge))]
     pub(crate) signetchallenge: Option<Challenge>,
     /// Activation height of segwit, bip34, dersig, cltv or csv on regtest (repeatable)
-    #[arg(long, value_name = "NAME@H", value_parser = activation)]
+    #[arg(long, value_name = "NAME@H", value_parser = cores(activation))]
     pub(crate) testactivationheight: Vec<Activation>,
     /// Test option on regtest; bip94: enforce BIP 94 (repeatable)
     #[arg(long, value_name = "OPTION")]
@@ -297,6 +298,8 @@ pub(crate) struct Sync {
     #[cfg(feature = "server")]
     #[command(flatten)]
     pub(crate) server: server::Server,
+    #[command(flatten)]
+    pub(crate) own_files: service::OwnFiles,
     #[command(flatten)]
     pub(crate) notify: service::Notify,
     #[command(flatten)]
@@ -468,6 +471,12 @@ where
 /// Core's words for why the command line is wrong, if they are all there is to say.
 pub(crate) fn cores_words(error: &clap::Error) -> Option<String> {
     use std::error::Error;
+    let named = |kind| error.get(kind).map(ToString::to_string);
+    let is_category = named(ContextKind::InvalidArg).is_some_and(|arg| arg.starts_with("--debug "));
+    if error.kind() == ErrorKind::InvalidValue && is_category {
+        let value = named(ContextKind::InvalidValue).unwrap_or_default();
+        return Some(format!("Unsupported logging category -debug={value}."));
+    }
     error.source().and_then(|why| why.downcast_ref::<CoresWords>()).map(ToString::to_string)
 }
 
@@ -501,8 +510,13 @@ pub(crate) fn challenge(text: &str) -> Result<Challenge, String> {
 }
 
 pub(crate) fn activation(text: &str) -> Result<Activation, String> {
-    let (name, height) = text.split_once('@').ok_or_else(|| format!("{text:?} has no @: expected NAME@HEIGHT"))?;
-    let height = height.parse().map_err(|why| format!("the height of {text:?} is not a number: {why}"))?;
+    let wrong = |what| format!("Invalid {what} ({text}) for -testactivationheight=name@height.");
+    let (name, height) = text.split_once('@').ok_or_else(|| wrong("format"))?;
+    if !["segwit", "bip34", "dersig", "cltv", "csv"].contains(&name) {
+        return Err(wrong("name"));
+    }
+    let height = height.parse::<i32>().ok().and_then(|height| u32::try_from(height).ok());
+    let height = height.map(Height::new).ok_or_else(|| wrong("height value"))?;
     Ok(Activation { name: name.to_owned(), height })
 }
 
@@ -561,7 +575,6 @@ pub(crate) fn zero_or_one(text: &str) -> Result<bool, String> {
 pub(crate) mod tests {
     use super::*;
     use clap::CommandFactory;
-    use clap::error::ErrorKind;
 
     pub(crate) fn parse(line: &str) -> Result<Command, clap::Error> {
         Cli::try_parse_from(std::iter::once("ffwd").chain(line.split_whitespace())).map(|cli| cli.command)
@@ -593,8 +606,9 @@ pub(crate) mod tests {
             ("reindex --stopatheight -5", UnknownArgument, "-5"),
             ("reindex --blocksxor yes", ValueValidation, "0 or 1"),
             ("reindex --signetchallenge 5", ValueValidation, "-signetchallenge must be hex, not '5'."),
-            ("reindex --testactivationheight csv", ValueValidation, "has no @"),
-            ("reindex --testactivationheight csv@high", ValueValidation, "is not a number"),
+            ("reindex --testactivationheight csv", ValueValidation, "Invalid format (csv) for -testactivationheight=name@height."),
+            ("reindex --testactivationheight taproot@1", ValueValidation, "Invalid name (taproot@1) for"),
+            ("reindex --testactivationheight csv@high", ValueValidation, "Invalid height value (csv@high) for"),
             ("reindex --test addrman", InvalidValue, "bip94"),
             ("reindex --debug nett", InvalidValue, "bench"),
             ("import", MissingRequiredArgument, "FILE"),

@@ -108,6 +108,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
         indexes: Vec::new(),
         debug_bench: true,
         log_time_micros: true,
+        own_files: node::options::OwnFiles::default(),
         warnings: Vec::new(),
         build: crate::args::BUILD,
         stop: Arc::new(AtomicBool::new(false)),

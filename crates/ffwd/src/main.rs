@@ -96,7 +96,9 @@ fn main() -> ExitCode {
     match line.and_then(|line| run(parse(line.words)?.command, &line.unused)) {
         Ok(code) => code,
         Err(failure) => {
-            progress::say(&format!("Error: {failure}"));
+            let text = failure.to_string();
+            let is_cores = text.ends_with(node::REBUILD_ADVICE);
+            progress::say(&if is_cores { text } else { format!("Error: {text}") });
             ExitCode::from(if matches!(failure, Failure::Usage(_)) { 2 } else { 1 })
         }
     }
@@ -171,6 +173,7 @@ fn sync(given: &Sync, unused: &[String]) -> Result<ExitCode, Failure> {
         let seconds = settings.files.value(given.bantime, "bantime", settings::number)?;
         seconds.into_iter().for_each(|seconds| sync.peers.control.bans().set_default(seconds));
     }
+    settings.own_files(&given.own_files)?;
     settings.commands = settings.files.commands(&given.notify);
     let before = settings.files.before_sync(&given.before)?;
     // A sync that follows the chain has no end of its own: stopping it is success.
@@ -178,14 +181,14 @@ fn sync(given: &Sync, unused: &[String]) -> Result<ExitCode, Failure> {
     let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
     let from = FromSnapshot { file: given.snapshot.clone(), hash, hints: given.hints.clone() };
     work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
-        let job = |events: Events<'_>| match before.run(options, events)? {
+        let job = |options: &Options, events: Events<'_>| match before.run(options, events)? {
             Some(stopped) => Ok(stopped),
             None => jobs::sync_from(options, &sync, &from, events),
         };
         #[cfg(feature = "server")]
         return server.around(options, events, job);
         #[cfg(not(feature = "server"))]
-        job(events)
+        job(options, events)
     })
 }
 
@@ -276,6 +279,7 @@ pub(crate) fn work(
     let done = job(options, &events);
     services.stopping();
     reporter.finish();
+    services.ended();
     if let Some(heap) = heap {
         heap.end();
     }

@@ -53,13 +53,18 @@ impl Wanted {
         &self,
         options: &Options,
         events: Events<'_>,
-        job: impl FnOnce(Events<'_>) -> Result<Report, Fault>,
+        job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
     ) -> Result<Report, Fault> {
-        let bans = self.read_bans(options, events);
-        let Some((settings, handle)) = &self.server else { return job(events) };
+        let (bans, is_there) = self.read_bans(options, events);
+        let Some((settings, handle)) = &self.server else { return job(options, events) };
         // Another program's cookie is not to be replaced.
         jobs::check_free(options, events)?;
-        let board = Arc::new(self.board(options));
+        let mut options = options.clone();
+        if !is_there {
+            options.own_files.first_lines.push("Recreating the banlist database".to_owned());
+            bans.write(&[]).err().into_iter().for_each(|why| events(Event::Warning(why.to_string())));
+        }
+        let board = Arc::new(self.board(&options));
         let seen = |event: Event| {
             board.event(&event);
             events(event);
@@ -69,7 +74,7 @@ impl Wanted {
         let program = Program {
             stop: Box::new(move || stop.store(true, Ordering::SeqCst)),
             set_mock_time: clock::setter(&options.params),
-            log_path: options.datadir.join(options.params.chain.net_dir()).join("debug.log"),
+            log_path: options.log_path().unwrap_or_default(),
             is_served: self.is_served,
             board: board.clone(),
             peers: self.peers.clone(),
@@ -84,7 +89,7 @@ impl Wanted {
         for address in server.addresses() {
             events(Event::Note(format!("Answering RPC calls on {address}")));
         }
-        let done = job(events);
+        let done = job(&options, events);
         board.stopping();
         handle.opening("Shutting down");
         server.stop();
@@ -93,14 +98,16 @@ impl Wanted {
 }
 
 impl Wanted {
-    /// The bans that were set in earlier runs, by bitcoind or ffwd.
-    fn read_bans(&self, options: &Options, events: Events<'_>) -> BanFile {
+    /// The bans that were set in earlier runs, by bitcoind or ffwd, and whether there is a list.
+    fn read_bans(&self, options: &Options, events: Events<'_>) -> (BanFile, bool) {
         let net_dir = options.datadir.join(options.params.chain.net_dir());
         let file = BanFile::new(PrivateDir::new(options.disk.clone(), net_dir));
-        let (bans, why) = file.read();
+        let read = file.read();
+        let is_there = read.is_some();
+        let (bans, why) = read.unwrap_or_default();
         self.peers.bans().replace(bans);
         why.into_iter().for_each(|why| events(Event::Warning(why)));
-        file
+        (file, is_there)
     }
 
     fn board(&self, options: &Options) -> Board {
@@ -130,7 +137,9 @@ pub(crate) fn run(given: &Serve, unused: &[String]) -> Result<ExitCode, Failure>
     let peers = PeerSettings { control: server.peers(), ..PeerSettings::default() };
     let sync = SyncOptions { handle: server.handle(), peers, ..SyncOptions::alone() };
     work("serve", &settings, &given.common, HashType::None, false, |options, events| {
-        server.around(options, events, |events| jobs::sync_from(options, &sync, &FromSnapshot::default(), events))
+        server.around(options, events, |options, events| {
+            jobs::sync_from(options, &sync, &FromSnapshot::default(), events)
+        })
     })
 }
 

@@ -68,6 +68,9 @@ impl Settings {
         let port = files.port(given.rpcport, "rpcport")?;
         let port = port.unwrap_or(self.options.params.rpc_port);
         let bind = list(&given.rpcbind, "rpcbind", files);
+        if let Some(text) = bind.iter().find(|text| !has_good_port(text)) {
+            return Err(Failure::Usage(format!("Invalid port specified in -rpcbind: '{text}'")));
+        }
         if bind.is_empty() || !has_allowed {
             if has_allowed {
                 let why = "Option -rpcallowip was specified without -rpcbind; this doesn't usually make sense";
@@ -88,6 +91,14 @@ impl Settings {
     }
 }
 
+/// Whether an address has no port, or one from 1 on. Source: Bitcoin Core b88bffe, `CheckHostPortOptions`, `SplitHostPort`.
+fn has_good_port(text: &str) -> bool {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => port.parse::<u16>().is_ok_and(|port| port > 0),
+        _ => true, // None, or IPv6 without brackets.
+    }
+}
+
 /// IP, IP:PORT or a name of this machine.
 fn addresses_of(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if let Ok(ip) = text.trim_matches(['[', ']']).parse() {
@@ -104,7 +115,10 @@ fn addresses_of(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 }
 
 fn allowed(texts: &[String]) -> Result<Vec<Subnet>, Failure> {
-    texts.iter().map(|text| Subnet::parse(text).map_err(Failure::Usage)).collect()
+    // One address may stand in brackets, as in -rpcbind.
+    let inner = |text: &str| text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).map(str::to_owned);
+    let parse = |text: &String| Subnet::parse(inner(text).as_ref().unwrap_or(text));
+    texts.iter().map(|text| parse(text).map_err(Failure::Usage)).collect()
 }
 
 fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<std::path::PathBuf>, Failure> {
@@ -173,6 +187,21 @@ mod tests {
         let (_, warnings, _) = server("server=1", "--rpcbind 0.0.0.0").unwrap();
         assert!(warnings[0].contains("refusing to allow everyone"), "{warnings:?}");
         assert!(server("server=1", "--rpcallowip x").is_err());
+        for (text, is_good) in [
+            ("127.0.0.1", true),
+            ("127.0.0.1:1", true),
+            ("[::1]", true),
+            ("::1", true),
+            ("[::1]:65535", true),
+            ("127.0.0.1:notaport", false),
+            ("127.0.0.1:-18443", false),
+            ("127.0.0.1:0", false),
+            ("[::1]:65536", false),
+        ] {
+            assert_eq!(has_good_port(text), is_good, "{text}");
+        }
+        let why = server("server=1", "--rpcbind 127.0.0.1:0").unwrap_err().to_string();
+        assert_eq!(why, "Invalid port specified in -rpcbind: '127.0.0.1:0'");
         assert!(server("server=1", "--rpccookieperms x").is_err());
     }
 }

@@ -1,10 +1,12 @@
 //! Who is told of a job beside the terminal: the service manager, and a person's own commands.
 
 use crate::Failure;
-use crate::args::service::Notify;
+use crate::args::service::{Notify, OwnFiles};
 use crate::progress::Reporter;
 use crate::settings::{Files, Settings};
 use node::options::Event;
+use std::fs::OpenOptions;
+use std::path::PathBuf;
 use std::sync::Arc;
 use watch::notify::{Commands, Notifier};
 use watch::service::Service;
@@ -20,7 +22,36 @@ impl Files {
             block: all(&given.blocknotify, "blocknotify"),
             alert: all(&given.alertnotify, "alertnotify"),
             startup: all(&given.startupnotify, "startupnotify"),
+            shutdown: all(&given.shutdownnotify, "shutdownnotify"),
         }
+    }
+}
+
+impl Settings {
+    /// The files of the program that the command line or the files name: for a job that stands in for bitcoind.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be opened.
+    pub(crate) fn own_files(&mut self, given: &OwnFiles) -> Result<(), Failure> {
+        let mut file = |given: &Option<PathBuf>, name| {
+            self.files.value(given.clone(), name, |setting| Ok(PathBuf::from(setting.value.text())))
+        };
+        let off = |path: PathBuf| if path.as_os_str() == "0" { PathBuf::new() } else { path };
+        let (log, pid) = (file(&given.debuglogfile, "debuglogfile")?.map(off), file(&given.pid, "pid")?.map(off));
+        let pid = pid.unwrap_or_else(|| PathBuf::from(node::pid_file::FILE));
+        let pid = Some(pid).filter(|path| !path.as_os_str().is_empty());
+        self.options.own_files = node::options::OwnFiles { log, pid, first_lines: Vec::new() };
+        if self.options.own_files.log.is_none() {
+            return Ok(());
+        }
+        let Some(path) = self.options.log_path() else { return Ok(()) };
+        // The network's directory is made by who takes its locks.
+        let is_early = path.parent().is_some_and(|dir| dir.ends_with(self.options.params.chain.net_dir()) && !dir.exists());
+        let opened = OpenOptions::new().append(true).create(true).open(&path);
+        opened.map(drop).or_else(|why| if is_early { Ok(()) } else { Err(why) }).map_err(|why| {
+            Failure::Fault(format!("Could not open debug log file {}: {why}", path.display()))
+        })
     }
 }
 
@@ -60,8 +91,15 @@ impl Services {
         }
     }
 
+    /// The program ends: what was asked for then is waited for.
+    pub(crate) fn ended(&self) {
+        let failed = self.notifier.as_ref().map(Notifier::shut_down).unwrap_or_default();
+        failed.into_iter().for_each(|why| self.reporter.say(&format!("warning: {why}")));
+    }
+
     /// The job is to stop.
     pub(crate) fn stopping(&self) {
+        self.notifier.iter().for_each(Notifier::shutting_down);
         if let Some(service) = &self.service {
             service.stopping();
         }

@@ -37,8 +37,19 @@ const BOOLS: [&str; 21] = [
     "v2transport",
 ];
 /// Options whose negation is the value 0, in Core too.
-const ZERO_IS_OFF: [&str; 9] =
-    ["assumevalid", "connect", "maxconnections", "mocktime", "par", "proxy", "prune", "rpccookiefile", "stopatheight"];
+const ZERO_IS_OFF: [&str; 11] = [
+    "assumevalid",
+    "connect",
+    "debuglogfile",
+    "maxconnections",
+    "mocktime",
+    "par",
+    "pid",
+    "proxy",
+    "prune",
+    "rpccookiefile",
+    "stopatheight",
+];
 /// Options that name a network, and the network.
 const CHAINS: [(&str, &str); 4] =
     [("regtest", "regtest"), ("signet", "signet"), ("testnet", "test"), ("testnet4", "testnet4")];
@@ -67,6 +78,7 @@ pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Line,
     let mut unused: Vec<String> = Vec::new();
     let mut out = Vec::with_capacity(words.len());
     let mut chains: Vec<String> = Vec::new();
+    let mut challenge_count = 0;
     let mut words = words.into_iter().peekable();
     out.extend(words.next());
     while let Some(word) = words.next() {
@@ -79,9 +91,24 @@ pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Line,
             out.push(word);
             continue;
         };
+        if is_for_bitcoind && option.name == "version" {
+            let name = out.into_iter().next().unwrap_or_default();
+            return Ok(Line { words: vec![name, OsString::from("--version")], unused });
+        }
+        if option.is_include()? {
+            continue;
+        }
+        challenge_count += usize::from(option.name == "signetchallenge");
+        if challenge_count > 1 {
+            return Err("-signetchallenge cannot be multiple values.".to_owned());
+        }
         if let Some(why) = why_unused(option.name).filter(|_| is_for_bitcoind) {
             unused.push(format!("-{} is not used: {why}", option.name));
             continue;
+        }
+        if option.name.starts_with("no") && option.value.is_some() && option.truth().is_ok_and(|truth| !truth) {
+            let name = option.name.strip_prefix("no").unwrap_or_default();
+            unused.push(format!("Parsed potentially confusing double-negative -{name}=0"));
         }
         // A value of its own: the double dash and a space are ours, not Core's.
         let next_is_value = option.double && words.peek().is_some_and(|next| !next.as_bytes().starts_with(b"-"));
@@ -154,6 +181,19 @@ impl Written<'_> {
         Some(Written { name, value: end.map(|end| OsStr::from_bytes(&rest[end + 1..])), double })
     }
 
+    /// Whether it is `-noincludeconf`, which means nothing there. Source: Core's `ArgsManager::ParseParameters`.
+    fn is_include(&self) -> Result<bool, String> {
+        let shown = match self.name {
+            "noincludeconf" if self.truth()? => return Ok(true),
+            "noincludeconf" => "true".to_owned(),
+            "includeconf" => format!("\"{}\"", self.value.unwrap_or_default().display()),
+            _ => return Ok(false),
+        };
+        Err(format!(
+            "Error parsing command line arguments: -includeconf cannot be used from commandline; -includeconf={shown}"
+        ))
+    }
+
     /// As a yes or no: no text is yes, otherwise a number that is not 0 is.
     fn truth(&self) -> Result<bool, String> {
         let Some(value) = self.value.filter(|value| !value.is_empty()) else { return Ok(true) };
@@ -214,6 +254,7 @@ mod tests {
             ("an empty bool", "ffwd sync -dnsseed=", "ffwd sync --dnsseed=1"),
             ("a bare bool, then a file", "ffwd import -blocksxor a", "ffwd import --blocksxor=1 a"),
             ("negated", "ffwd sync -nolisten --nodnsseed -noconnect", "ffwd sync --listen=0 --dnsseed=0 --connect=0"),
+            ("files negated", "ffwd sync -nopid -nodebuglogfile", "ffwd sync --pid=0 --debuglogfile=0"),
             ("negated twice", "ffwd sync -nolisten=0", "ffwd sync --listen=1"),
             ("a network", "ffwd info -testnet", "ffwd info --chain=test"),
             ("a network twice", "ffwd info -regtest -regtest=1", "ffwd info --chain=regtest"),
@@ -228,6 +269,8 @@ mod tests {
             ("help of one", "ffwd help sync", "ffwd help sync"),
             ("behind two dashes", "ffwd import -- -regtest", "ffwd import -- -regtest"),
             ("a file that is a dash", "ffwd import -", "ffwd import -"),
+            ("the version", "ffwd sync -server=1 -version", "ffwd --version"),
+            ("no file included", "ffwd sync -noincludeconf -par=1", "ffwd sync --par=1"),
             ("unknown", "ffwd info -rpcport=1", "ffwd info --rpcport=1"),
         ] {
             assert_eq!(rewritten(line).as_deref(), Ok(want), "{row}");
@@ -245,6 +288,8 @@ mod tests {
             "-nolistenonion is not used: ffwd's connections have no such setting",
         ];
         assert_eq!(got.unused, want);
+        let twice = line("ffwd sync -nolisten=0").unused;
+        assert_eq!(twice, ["Parsed potentially confusing double-negative -listen=0"]);
         let other = line("ffwd info -keypool=1");
         assert_eq!(other.words, ["ffwd", "info", "--keypool=1"], "clap refuses it");
         assert!(other.unused.is_empty());
@@ -256,6 +301,9 @@ mod tests {
             ("two networks", "ffwd info -regtest -signet", "Can use at most one."),
             ("a network and -chain", "ffwd info -regtest -chain=main", "Can use at most one."),
             ("a network off", "ffwd info -regtest=0", "-regtest=0: name the network"),
+            ("a file included", "ffwd sync -includeconf=a", "-includeconf cannot be used from commandline; -includeconf=\"a\""),
+            ("one not excluded", "ffwd sync -noincludeconf=0", "from commandline; -includeconf=true"),
+            ("two challenges", "ffwd sync -signetchallenge=51 -signetchallenge=51", "cannot be multiple values."),
             ("a bool that is neither", "ffwd sync -nolisten=x", "-nolisten=x: expected 0 or 1"),
             ("a size on", "ffwd sync -noprune=0", "-noprune=0: give -prune a value"),
         ] {

@@ -12,6 +12,7 @@ use node::jobs::{
     parse_whitebind,
 };
 use node::options::IndexKind;
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -55,6 +56,7 @@ impl Settings {
         let whitebind = permitted(&given.whitebind, self.files.list("whitebind"), parse_whitebind)?;
         let whitelist = permitted(&given.whitelist, self.files.list("whitelist"), PermittedNet::parse)?;
         let listen = self.listen(given, &whitebind)?;
+        check_no_duplicate(&listen, &whitebind)?;
         let files = &mut self.files;
         if let Some(proxy) = given.proxy.as_ref().filter(|proxy| !proxy.is_empty() && *proxy != "0") {
             check_peer_address(proxy, TOR_PORT).map_err(|why| Failure::Usage(format!("--proxy {proxy}: {why}")))?;
@@ -192,6 +194,18 @@ fn check_peers(given: &Sync, connect: &[String], addnode: &[String], port: u16) 
         }
     }
     Ok(())
+}
+
+/// Refuses an address that is to be listened on twice. Source: Bitcoin Core b88bffe, init.cpp, `CheckBindingConflicts`.
+fn check_no_duplicate(listen: &[SocketAddr], whitebind: &[(SocketAddr, Permissions)]) -> Result<(), Failure> {
+    let mut seen = HashSet::new();
+    let mut all = listen.iter().chain(whitebind.iter().map(|(address, _)| address));
+    all.find(|address| !seen.insert(**address)).map_or(Ok(()), |address| {
+        Err(Failure::Usage(format!(
+            "Duplicate binding configuration for address {address}. Please check your -bind, -bind=...=onion and -whitebind \
+             settings."
+        )))
+    })
 }
 
 /// What is permitted by an option of the command line and the files, one as the other.
@@ -346,6 +360,8 @@ mod tests {
             ("the command line's port", "bind=127.0.0.1\nport=6", "--port 5", Ok(moved.clone())),
             ("bind above the file", "bind=127.0.0.2", "--bind 127.0.0.1:5", Ok(moved)),
             ("bind, and off", "listen=0", "--bind 127.0.0.1", Err("Cannot set -bind")),
+            ("twice", "", "--bind 127.0.0.1 --bind 127.0.0.1:8333", Err("Duplicate binding configuration for address 127")),
+            ("twice, with permissions", "", "--bind [::1]:5 --whitebind noban@[::1]:5", Err("Duplicate binding")),
             ("a port for nothing", "", "--port 5", Err("--port 5 is the port of")),
             ("a wrong port", "port=0\nlisten=1", "", Err("expected a port")),
             ("a name", "bind=here", "", Err("bind=here in the configuration")),

@@ -13,7 +13,7 @@ use crate::scratch;
 use crate::stages;
 use crate::tree::NodeId;
 use coins::table::HashKey;
-use consensus::{BlockError, Params, ScriptCheckReason, bip30};
+use consensus::{BlockError, Params, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
@@ -59,9 +59,6 @@ pub trait EngineBackend: Backend {
     fn is_asked(&self) -> bool {
         false
     }
-
-    /// From here on scripts are run, for this reason, or not.
-    fn scripts_change(&self, at: &BlockContext, reason: Option<ScriptCheckReason>);
 }
 
 /// How bringing the chain up to date ended.
@@ -88,7 +85,6 @@ pub struct Engine<'w> {
     /// Where the chain last came to rest.
     last_active: NodeId,
     aim: Aim,
-    script_reason: Option<Option<ScriptCheckReason>>,
     times: headers::Times,
     /// Coins in memory, and who works on them.
     pub pipeline: Pipeline<'w>,
@@ -125,10 +121,10 @@ impl<'w> Engine<'w> {
     /// An engine on top of what the world's tables hold.
     pub fn new(params: &'w Params, world: &'w dyn EngineBackend, index: &'w SharedIndex, setup: Setup) -> Engine<'w> {
         let (pipeline, tip) = (Pipeline::new(world, params, setup.pipeline, setup.secret), setup.tip);
-        let (assume, stop_at, script_reason) = (setup.assume, setup.stop_at, None);
+        let (assume, stop_at) = (setup.assume, setup.stop_at);
         let times = headers::Times::default();
         let aim = Aim::default();
-        Engine { params, world, index, assume, stop_at, tip, last_active: tip, aim, script_reason, times, pipeline }
+        Engine { params, world, index, assume, stop_at, tip, last_active: tip, aim, times, pipeline }
     }
 
     /// From now on this chain is wanted.
@@ -252,16 +248,7 @@ impl<'w> Engine<'w> {
         let tree = self.headers();
         let context = ChainContext::new(&tree, self.params, &self.assume, target);
         self.pipeline.set_times(self.times.to(&tree, target));
-        let mut plans = Vec::new();
-        for node in tree.path(self.tip, target) {
-            let block = context.block(node);
-            if self.script_reason != Some(block.script_reason) {
-                self.world.scripts_change(&block, block.script_reason);
-                self.script_reason = Some(block.script_reason);
-            }
-            plans.push(block);
-        }
-        plans
+        tree.path(self.tip, target).into_iter().map(|node| context.block(node)).collect()
     }
 
     /// Judges a refused block again, alone, and marks it.

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// The last line of a fault that a rebuild mends, in Core's words. Such a fault is shown as Core shows it.
+/// Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
+pub const REBUILD_ADVICE: &str = "Please restart with -reindex or -reindex-chainstate to recover.";
+
 /// What keeps the engine from going on.
 #[derive(Debug)]
 pub enum Fault {

@@ -41,6 +41,7 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+pub mod alerts;
 mod arrivals;
 mod atomic_height;
 mod bench_lines;
@@ -75,6 +76,7 @@ mod locks;
 mod log;
 pub mod machine_memory;
 pub mod options;
+pub mod pid_file;
 #[doc(hidden)]
 pub mod pipeline;
 mod read_only;
@@ -97,5 +99,5 @@ mod turn;
 mod undo_judge;
 mod writer;
 
-pub use fault::Fault;
+pub use fault::{Fault, REBUILD_ADVICE};
 pub use log::reopen_logs;

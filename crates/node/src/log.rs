@@ -8,7 +8,7 @@ use crate::options::{Clock, unix_seconds};
 use disk::Disk;
 use primitives::{BlockHash, Height, Work};
 use std::io::{BufWriter, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -67,9 +67,9 @@ pub(crate) struct Tip {
 }
 
 impl Log {
-    /// Appends to debug.log in a directory of `disk`; `clock` gives the times of its lines, in seconds or in microseconds.
-    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, clock: Clock, micros: bool) -> Log {
-        let path = dir.join("debug.log");
+    /// Appends to the file `path` of `disk`, or writes none; `clock` gives the times of its lines, in seconds or in microseconds.
+    pub(crate) fn open(disk: Arc<dyn Disk>, path: Option<PathBuf>, clock: Clock, micros: bool) -> Log {
+        let Some(path) = path else { return Log::none() };
         let out = disk.append(&path).ok().map(BufWriter::new);
         let file = LogFile { disk, path, opened: AtomicU32::new(REOPENED.load(Relaxed)) };
         Log { out: Mutex::new(out), clock, micros, file: Some(file) }
@@ -210,6 +210,7 @@ fn date_micros(time: SystemTime) -> String {
 mod tests {
     use super::*;
     use disk::{Fault, SimDisk};
+    use std::path::Path;
 
     #[test]
     fn rate_limit_allows_30_lines_a_minute() {
@@ -231,7 +232,7 @@ mod tests {
             [("full", Fault::NoSpace, vec!["first", "third"]), ("broken", Fault::Io, vec!["first"])]
         {
             let disk = SimDisk::new(1);
-            let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH, false);
+            let log = Log::open(Arc::new(disk.clone()), Some("/debug.log".into()), || UNIX_EPOCH, false);
             log.line(&long("first"));
             disk.fail_at(disk.operations(), 1, fault);
             log.line(&long("second"));
@@ -246,7 +247,7 @@ mod tests {
     #[test]
     fn log_that_was_renamed_is_opened_again_when_asked() {
         let disk = SimDisk::new(1);
-        let log = Log::open(Arc::new(disk.clone()), Path::new("/"), || UNIX_EPOCH, false);
+        let log = Log::open(Arc::new(disk.clone()), Some("/debug.log".into()), || UNIX_EPOCH, false);
         log.line("first");
         log.flush();
         disk.rename(Path::new("/debug.log"), Path::new("/debug.log.1")).unwrap();
@@ -269,7 +270,7 @@ mod tests {
         let disk = SimDisk::new(1);
         let log = Log::open(
             Arc::new(disk.clone()),
-            Path::new("/"),
+            Some("/debug.log".into()),
             || UNIX_EPOCH + Duration::from_micros(951_782_400_000_070),
             true,
         );

@@ -70,6 +70,8 @@ pub struct Options {
     pub debug_bench: bool,
     /// `-logtimemicros`: times of debug.log in microseconds.
     pub log_time_micros: bool,
+    /// Where the program's own files lie.
+    pub own_files: OwnFiles,
     /// What the user is to know of the settings: written to debug.log.
     pub warnings: Vec<String>,
     /// Commit and compiler of the program, for the first line of debug.log.
@@ -78,6 +80,26 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// How files grow.
     pub sizes: Sizes,
+}
+
+/// Files of the program, beside those of the chain. Names are relative to the network's directory.
+#[derive(Clone, Debug, Default)]
+pub struct OwnFiles {
+    /// `-debuglogfile`; empty: none is written. None: debug.log.
+    pub log: Option<PathBuf>,
+    /// `-pid`; none is written where it is none.
+    pub pid: Option<PathBuf>,
+    /// What the log says first: what happened before it was opened.
+    pub first_lines: Vec<String>,
+}
+
+impl Options {
+    /// Where debug.log lies; `None` where none is written.
+    pub fn log_path(&self) -> Option<PathBuf> {
+        let name = self.own_files.log.clone().unwrap_or_else(|| PathBuf::from("debug.log"));
+        let is_wanted = !name.as_os_str().is_empty();
+        is_wanted.then(|| self.datadir.join(self.params.chain.net_dir()).join(name))
+    }
 }
 
 /// `-prune`: whether block files may go.

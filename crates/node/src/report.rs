@@ -2,7 +2,9 @@
 //!
 //! Counters are atomics; no lock of this file is held while another is taken.
 
+use crate::alerts::{AlertKind, Alerts};
 use crate::bench_lines::BenchLines;
+use crate::block::BlockContext;
 use crate::counters::{Counters, NO_NETWORK};
 use crate::fault::Fault;
 use crate::locks::lock;
@@ -11,6 +13,7 @@ use crate::options::{Event, Events, Progress, RecentBlock};
 use crate::pipeline::Connected;
 use crate::shortfall::Shortfall;
 use crate::stats::Snapshot;
+use consensus::ScriptCheckReason;
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -40,6 +43,8 @@ pub(crate) struct Reporter<'e> {
     recent: Mutex<VecDeque<RecentBlock>>,
     /// What this part of the work does, in a word or two.
     phase: Mutex<&'static str>,
+    /// Why scripts are run, or that they are not, as it was last said.
+    scripts: Mutex<Option<Option<ScriptCheckReason>>>,
     /// Why the chain may end below the best one.
     pub(crate) shortfall: Shortfall,
     /// Changes of the chain since the start, for `-checkblockindex`.
@@ -47,6 +52,7 @@ pub(crate) struct Reporter<'e> {
     /// Set once stopping was logged.
     is_stop_logged: AtomicBool,
     counters: Arc<Counters>,
+    alerts: Arc<Alerts>,
 }
 
 /// The counters are read and written through the reporter.
@@ -71,16 +77,32 @@ impl<'e> Reporter<'e> {
             refused: Mutex::default(),
             recent: Mutex::default(),
             phase: Mutex::new("connecting blocks"),
+            scripts: Mutex::default(),
             shortfall: Shortfall::default(),
             changes: AtomicU32::new(0),
             is_stop_logged: AtomicBool::new(false),
             counters: Arc::default(),
+            alerts: Arc::default(),
         }
     }
 
     /// The counters, to be read elsewhere.
     pub(crate) fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
+    }
+
+    /// The alerts that hold, to be read elsewhere.
+    pub(crate) fn alerts(&self) -> Arc<Alerts> {
+        Arc::clone(&self.alerts)
+    }
+
+    /// An alert holds, or no longer does. It is a warning when it begins.
+    pub(crate) fn alert(&self, kind: AlertKind, text: Option<&str>) {
+        if self.alerts.set(kind, text)
+            && let Some(text) = text
+        {
+            self.warn(text);
+        }
     }
 
     /// Something that happens.
@@ -122,6 +144,20 @@ impl<'e> Reporter<'e> {
     /// What a block was refused for, of those that were not taken.
     pub(crate) fn reason_of(&self, hash: BlockHash) -> Option<String> {
         lock(&self.refused).iter().find(|(of, _)| *of == hash).map(|(_, why)| why.clone())
+    }
+
+    /// A block is about to be connected: says where scripts are run from then on, and why, or are not.
+    /// Source: Bitcoin Core b88bffe, `ConnectBlock`, `m_last_script_check_reason_logged`.
+    pub(crate) fn scripts(&self, block: &BlockContext) {
+        let reason = block.script_reason;
+        if lock(&self.scripts).replace(reason) == Some(reason) {
+            return;
+        }
+        let (height, hash) = (block.height, block.hash);
+        self.note(match reason {
+            Some(reason) => format!("Enabling script verification at block #{height} ({hash}): {reason}."),
+            None => format!("Disabling script verification at block #{height} ({hash})."),
+        });
     }
 
     /// The log alone.

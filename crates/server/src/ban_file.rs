@@ -31,25 +31,14 @@ impl BanFile {
         BanFile { dir }
     }
 
-    /// The bans in it, none where it is missing; and what of it is not understood.
-    pub fn read(&self) -> (BanList, Option<String>) {
-        let bytes = match self.dir.read(NAME, BYTES_MAX) {
-            Ok(None) => return Default::default(),
-            Ok(Some(bytes)) => bytes,
-            Err(why) => return (BanList::default(), Some(format!("The list of banned addresses is not read: {why}"))),
-        };
-        let json = Json::parse(&bytes).ok();
-        let Some(Json::Arr(entries)) = json.as_ref().and_then(|json| json.field("banned_nets")) else {
-            return (BanList::default(), Some(format!("{NAME} is no list of banned addresses: none is banned")));
-        };
-        let (mut bans, mut ignored) = (BanList::default(), 0_usize);
-        for entry in entries {
-            match ban(entry) {
-                Some((subnet, ban)) => drop(bans.put(subnet, ban)),
-                None => ignored += 1,
+    /// The bans in it, and what of it is not understood; nothing where it is missing.
+    pub fn read(&self) -> Option<(BanList, Option<String>)> {
+        match self.dir.read(NAME, BYTES_MAX) {
+            Ok(bytes) => Some(parse(&bytes?)),
+            Err(why) => {
+                Some((BanList::default(), Some(format!("The list of banned addresses is not read: {why}"))))
             }
         }
-        (bans, (ignored > 0).then(|| format!("{NAME}: {ignored} entries are not understood, and ignored")))
     }
 
     /// Replaces the bans in it.
@@ -62,6 +51,21 @@ impl BanFile {
         let json = Json::object().put("_warning_", WARNING).put("banned_nets", entries).end();
         self.dir.write(NAME, format!("{}\n", json.pretty()).as_bytes())
     }
+}
+
+fn parse(bytes: &[u8]) -> (BanList, Option<String>) {
+    let json = Json::parse(bytes).ok();
+    let Some(Json::Arr(entries)) = json.as_ref().and_then(|json| json.field("banned_nets")) else {
+        return (BanList::default(), Some(format!("{NAME} is no list of banned addresses: none is banned")));
+    };
+    let (mut bans, mut ignored) = (BanList::default(), 0_usize);
+    for entry in entries {
+        match ban(entry) {
+            Some((subnet, ban)) => drop(bans.put(subnet, ban)),
+            None => ignored += 1,
+        }
+    }
+    (bans, (ignored > 0).then(|| format!("{NAME}: {ignored} entries are not understood, and ignored")))
 }
 
 fn entry(subnet: &Subnet, ban: &Ban) -> Json {
@@ -122,7 +126,7 @@ mod tests {
     #[test]
     fn cores_file_is_read_and_written_byte_by_byte() {
         let (disk, from) = file(Some(CORES));
-        let (mut bans, why) = from.read();
+        let (mut bans, why) = from.read().unwrap();
         assert_eq!(why, None);
         from.write(&[]).unwrap();
         from.write(&bans.list(0)).unwrap();
@@ -131,9 +135,13 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_file_is_none() {
+        assert!(file(None).1.read().is_none());
+    }
+
+    #[test]
     fn what_is_no_ban_is_named_and_ignored() {
         for (row, text, bans, want) in [
-            ("missing", None, 0, None),
             ("not JSON", Some("{"), 0, Some("no list")),
             ("another thing", Some("[]"), 0, Some("no list")),
             (
@@ -144,7 +152,7 @@ mod tests {
             ),
             ("no address", Some(&*CORES.replace("10.0.0.0/24", "here")), 1, Some("1 entries")),
         ] {
-            let (mut list, why) = file(text).1.read();
+            let (mut list, why) = file(text).1.read().unwrap();
             assert_eq!(list.list(0).len(), bans, "{row}");
             assert!(
                 want.map_or(why.is_none(), |want| why.as_ref().is_some_and(|why| why.contains(want))),

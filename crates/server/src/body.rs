@@ -1,7 +1,7 @@
 //! The body of a request: within its bounds, in the time that there is for it.
 
 use crate::app::App;
-use crate::plain::{no_store, plain};
+use crate::plain::{no_store, plain, too_large};
 use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
@@ -15,7 +15,6 @@ const BODY_BYTES_SHORT: usize = 1 << 20;
 
 /// The body, in the time that there is for it.
 pub(crate) async fn read_body(app: &App, request: Request) -> Result<Vec<u8>, Response> {
-    let too_large = || no_store(plain(StatusCode::PAYLOAD_TOO_LARGE, ""));
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if length.is_some_and(|length| length > BODY_BYTES_MAX) {

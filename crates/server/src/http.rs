@@ -9,10 +9,12 @@
 use crate::app::Peer;
 use crate::connections::Connections;
 use crate::context::Context;
+use crate::plain::plain;
 use crate::routes;
 use crate::settings::Settings;
 use axum::Router;
 use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io;
@@ -28,6 +30,11 @@ use tower::ServiceExt as _;
 
 /// Bytes of a request's headers. Source: Core's `MAX_HEADERS_SIZE`.
 const HEADERS_BYTES_MAX: usize = 8192;
+/// Bytes of headers that are read at most: what is beyond [`HEADERS_BYTES_MAX`] is refused in Core's words, what is beyond this
+/// by hyper's.
+const HEADERS_BYTES_READ: usize = 8 * HEADERS_BYTES_MAX;
+/// Lines of headers that are read at most.
+const HEADERS_COUNT_MAX: usize = 512;
 /// Time that requests have to end when the server does.
 const END_TIME: Duration = Duration::from_secs(2);
 /// Pause after a connection that could not be taken: there may be no file descriptors.
@@ -152,6 +159,14 @@ async fn accept(
     }
 }
 
+/// What a request line and headers take, about.
+fn header_bytes(uri: &Uri, headers: &HeaderMap) -> usize {
+    const AROUND_LINE: usize = "GET  HTTP/1.1\r\n".len();
+    let line = AROUND_LINE + uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let lines = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    line + lines.sum::<usize>()
+}
+
 /// Serves one connection.
 async fn serve(
     stream: TcpStream,
@@ -168,6 +183,11 @@ async fn serve(
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let (router, busy, seat) = (router.clone(), seat.clone().busy(), seat.clone());
         async move {
+            if header_bytes(request.uri(), request.headers()) > HEADERS_BYTES_MAX {
+                let mut response = plain(StatusCode::BAD_REQUEST, "");
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                return Ok(response);
+            }
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
             request.extensions_mut().insert(seat);
@@ -180,7 +200,8 @@ async fn serve(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(timeout)
-        .max_buf_size(HEADERS_BYTES_MAX)
+        .max_buf_size(HEADERS_BYTES_READ)
+        .max_headers(HEADERS_COUNT_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let has_ended = tokio::select! {

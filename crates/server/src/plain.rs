@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use hyper::ext::ReasonPhrase;
 use std::time::Duration;
 
 /// What a wrong password costs. Source: Core's `HTTPReq_JSONRPC`.
@@ -19,6 +20,13 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Body>) -> Response {
 /// The same, not to be kept.
 pub(crate) fn no_store(mut response: Response) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// A body that is too large, in Core's words.
+pub(crate) fn too_large() -> Response {
+    let mut response = no_store(plain(StatusCode::PAYLOAD_TOO_LARGE, ""));
+    response.extensions_mut().insert(ReasonPhrase::from_static(b"Content too large"));
     response
 }
 

@@ -1,15 +1,18 @@
-//! Commands that a person wants to be run when something happens: `-blocknotify`, `-alertnotify`, `-startupnotify`.
+//! Commands that a person wants to be run when something happens: `-blocknotify`, `-alertnotify`, `-startupnotify`,
+//! `-shutdownnotify`.
 //!
 //! They run one after the other in a thread of their own, by `sh -c`, as in Core; the job never waits for them. What one
 //! prints goes where the program's own output goes.
 //!
-//! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`), node/kernel_notifications.cpp (`AlertNotify`),
+//! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`, `ShutdownNotify`), node/kernel_notifications.cpp (`AlertNotify`),
 //! common/system.cpp (`runCommand`).
 
 use node::options::Event;
 use primitives::BlockHash;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 /// Commands that wait at most: what would be one more is left out, and said.
 const WAITING_MAX: usize = 256;
@@ -26,12 +29,14 @@ pub struct Commands {
     pub alert: Vec<String>,
     /// `-startupnotify`: when the program is ready.
     pub startup: Vec<String>,
+    /// `-shutdownnotify`: when the program is to end. They are waited for.
+    pub shutdown: Vec<String>,
 }
 
 impl Commands {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.block.is_empty() && self.alert.is_empty() && self.startup.is_empty()
+        [&self.block, &self.alert, &self.startup, &self.shutdown].iter().all(|commands| commands.is_empty())
     }
 }
 
@@ -39,6 +44,8 @@ impl Commands {
 pub struct Notifier {
     commands: Commands,
     sender: SyncSender<String>,
+    /// The commands of the end, once they are begun.
+    shutdown: Mutex<Option<Vec<JoinHandle<Option<String>>>>>,
 }
 
 impl Notifier {
@@ -56,7 +63,23 @@ impl Notifier {
                 }
             }
         })?;
-        Ok(Notifier { commands, sender })
+        Ok(Notifier { commands, sender, shutdown: Mutex::default() })
+    }
+
+    /// The program is to end: begins those that are for it, all at a time, once.
+    pub fn shutting_down(&self) {
+        let mut running = self.shutdown.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_none() {
+            let commands = self.commands.shutdown.iter().cloned();
+            *running = Some(commands.map(|command| std::thread::spawn(move || run(&command))).collect());
+        }
+    }
+
+    /// Waits for those commands. Gives why some failed.
+    pub fn shut_down(&self) -> Vec<String> {
+        self.shutting_down();
+        let running = self.shutdown.lock().unwrap_or_else(PoisonError::into_inner).replace(Vec::new());
+        running.into_iter().flatten().filter_map(|command| command.join().ok().flatten()).collect()
     }
 
     /// The job says something. Gives what could not be done about it.
@@ -103,7 +126,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let to = |name: &str| vec![format!("echo {name} %s >> {}", out.display())];
-        let commands = Commands { block: to("block"), alert: to("alert"), startup: to("startup") };
+        let commands = Commands { block: to("block"), alert: to("alert"), startup: to("startup"), shutdown: to("shutdown") };
         let (failed, failures) = channel();
         let notifier = Notifier::start(commands, move |why| drop(failed.send(why))).unwrap();
         let tip = |initial_download| Event::Tip { height: Height::new(1), hash: BlockHash::ZERO, initial_download };
@@ -118,6 +141,9 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(std::fs::read_to_string(&out).unwrap(), want);
+        notifier.shutting_down();
+        assert_eq!(notifier.shut_down(), Vec::<String>::new());
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), format!("{want}shutdown %s\n"), "once, and waited for");
         drop(notifier);
         assert_eq!(failures.recv().ok(), None);
     }

@@ -15,7 +15,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) txindex: Option<bool>,
     /// Maintain an index of compact filters by block; basic is the one type [default: 0]
-    #[arg(long, value_name = "TYPE|0|1", value_parser = filter_type)]
+    #[arg(long, value_name = "TYPE|0|1", value_parser = super::cores(filter_type))]
     pub(crate) blockfilterindex: Option<bool>,
     /// Maintain an index of the spenders of transaction outputs [default: 0]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]

@@ -19,6 +19,21 @@ pub(crate) struct Notify {
     /// Run this command when the program is ready (repeatable)
     #[arg(long, value_name = "COMMAND")]
     pub(crate) startupnotify: Vec<String>,
+    /// Run this command when the program is to end, and wait for it (repeatable)
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) shutdownnotify: Vec<String>,
+}
+
+/// Files of the program, with Core's names.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Files of the program")]
+pub(crate) struct OwnFiles {
+    /// Log, relative to the network's directory; 0: write none [default: debug.log]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) debuglogfile: Option<PathBuf>,
+    /// File with the number of the process, relative to the network's directory; 0: write none [default: bitcoind.pid]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pid: Option<PathBuf>,
 }
 
 /// `ffwd top`.

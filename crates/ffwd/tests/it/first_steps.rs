@@ -43,6 +43,7 @@ fn options(disk: &SimDisk) -> Options {
         indexes: Vec::new(),
         debug_bench: false,
         log_time_micros: false,
+        own_files: node::options::OwnFiles::default(),
         warnings: Vec::new(),
         build: "test",
         stop: Arc::new(AtomicBool::new(false)),

@@ -241,6 +241,7 @@ impl Lab<'_> {
             indexes: Vec::new(),
             debug_bench: false,
             log_time_micros: false,
+            own_files: node::options::OwnFiles::default(),
             warnings: Vec::new(),
             build: "ffwd lab estimate",
             stop: self.options.stop.clone(),

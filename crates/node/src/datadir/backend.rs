@@ -13,7 +13,7 @@ use crate::options::{RecentBlock, unix_seconds};
 use crate::pipeline::{Backend, Connected};
 use crate::tree::NodeId;
 use coins::Generation;
-use consensus::{BlockError, ScriptCheckReason};
+use consensus::BlockError;
 use indexes::Wanted;
 use primitives::{BlockHash, CoinKey};
 use simd::memory::Buffer;
@@ -36,6 +36,7 @@ impl Backend for DataDir<'_> {
         let Some(next) = self.feed.next(&self.index, write_out, || self.turn.is_due(), is_wanted, waited)? else {
             return Ok(None);
         };
+        self.reporter.scripts(&next.context);
         // Undo data that is there is never written again, as in Core.
         let has_undo = self.index.read().body(next.context.node).undo().is_some();
         let undo = (!has_undo).then_some(self.params.magic);
@@ -220,14 +221,6 @@ impl EngineBackend for DataDir<'_> {
         let replacement = self.writer.body_lost(node, &inside);
         self.reporter.lost.fetch_add(u64::from(!replacement.has_copy), Relaxed);
         Ok(replacement.has_copy)
-    }
-
-    fn scripts_change(&self, at: &BlockContext, reason: Option<ScriptCheckReason>) {
-        let (height, hash) = (at.height, at.hash);
-        self.reporter.note(match reason {
-            Some(reason) => format!("Enabling script verification at block #{height} ({hash}): {reason}."),
-            None => format!("Disabling script verification at block #{height} ({hash})."),
-        });
     }
 }
 

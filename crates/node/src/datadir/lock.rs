@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::options::{Events, Options, Prune};
+use crate::pid_file::PidFile;
 use crate::report::Reporter;
 use consensus::{Chain, Params};
 use disk::Disk;
@@ -31,6 +32,7 @@ pub(crate) struct Locked {
     pub(crate) locks: DataDirLocks,
     pub(crate) key: xor::Key,
     pub(crate) files: Arc<BlockFiles>,
+    pub(crate) pid: Option<PidFile>,
 }
 
 /// Seconds since 1970.
@@ -86,12 +88,14 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
             drop(disk.lock(&dir.join("LOCK")).map_err(store::Fault::from)?);
         }
     }
+    let pid = options.own_files.pid.as_ref();
+    let pid = pid.map(|file| PidFile::write(&disk, layout.net_dir(), file)).transpose()?;
     let key = xor::open_key(&*disk, layout.blocks_dir(), options.blocksxor)?;
     let files = Arc::new(BlockFiles::new(disk.clone(), layout.blocks_dir(), &net, key));
     if needs_blocks && files.numbers()?.there.is_empty() {
         return Err(no_blocks(&layout));
     }
-    Ok(Locked { disk, layout, locks, key, files })
+    Ok(Locked { disk, layout, locks, key, files, pid })
 }
 
 fn no_blocks(layout: &Layout) -> Fault {
@@ -117,8 +121,8 @@ pub(crate) fn layout(options: &Options) -> Layout {
 }
 
 /// A teller with the log of this folder.
-pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &Layout, job: &str) -> Reporter<'e> {
-    let log = Log::open(options.disk.clone(), layout.net_dir(), options.clock, options.log_time_micros);
+pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, job: &str) -> Reporter<'e> {
+    let log = Log::open(options.disk.clone(), options.log_path(), options.clock, options.log_time_micros);
     log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));
     // The widest is the last; few messages at a time are left to narrower ones.
     if let Some(sha256) = simd::sha256::Lanes::allowed().last() {
@@ -139,6 +143,7 @@ pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, layout: &La
     if options.params.chain == Chain::Signet {
         log.line(&format!("Signet derived magic (message start): {}", hex::encode(&options.params.magic)));
     }
+    options.own_files.first_lines.iter().for_each(|text| log.line(text));
     options.warnings.iter().for_each(|why| log.line(&format!("[warning] {why}")));
     Reporter::new(events, log, &options.stop)
 }

@@ -4,6 +4,7 @@
 //! order stands at the head of the crate. Order of durability, always: block and undo data, then the index, then the coins.
 //! Absent on purpose: formats (`store`), which chain (`engine`).
 
+mod alerts;
 mod backend;
 mod catch_up;
 mod load;
@@ -22,6 +23,7 @@ use crate::feed::BlockFeed;
 use crate::index::{BlockIndex, Headers, SharedIndex};
 use crate::indexing::Indexing;
 use crate::options::Options;
+use crate::pid_file::PidFile;
 use crate::report::Reporter;
 use crate::set_totals::TotalsAlong;
 use crate::tree::NodeId;
@@ -91,6 +93,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) pruning: prune::Pruning,
     /// The optional indexes that are kept, once they are open.
     pub(crate) indexing: Arc<OnceLock<Indexing>>,
+    /// Before the locks, as what is dropped first.
+    _pid: Option<PidFile>,
     pub(crate) locks: DataDirLocks,
     /// When others are to be answered.
     pub(crate) turn: Arc<Turn>,
@@ -110,7 +114,7 @@ impl<'e> DataDir<'e> {
         chainstate: Chainstate,
         infos: FileInfos,
     ) -> Result<DataDir<'e>, Fault> {
-        let Locked { disk, layout, locks, key, files } = locked;
+        let Locked { disk, layout, locks, key, files, pid } = locked;
         let (params, network) = (&options.params, lock::network(&options.params));
         let (blocks_dir, limits) = (layout.blocks_dir().to_path_buf(), options.sizes.limits);
         let index = Arc::new(SharedIndex::new(BlockIndex::new(params)));
@@ -134,6 +138,7 @@ impl<'e> DataDir<'e> {
             files,
             disk,
             layout,
+            _pid: pid,
             locks,
         })
     }

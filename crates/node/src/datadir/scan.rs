@@ -15,6 +15,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock};
 
+/// Lines at most about blocks that lie before their parents. Source of their words: Bitcoin Core b88bffe,
+/// `LoadExternalBlockFile`, which has one for each of them with `-debug=reindex`.
+const OUT_OF_ORDER_LINES_MAX: usize = 20;
+
 /// Everything that scanning the block files gave.
 pub(crate) struct Scan {
     /// Blocks in the order of the files.
@@ -122,6 +126,14 @@ impl DataDir<'_> {
         let mut waiting: HashMap<BlockHash, Vec<FoundBlock>> = HashMap::new();
         let mut order = Vec::with_capacity(found.len());
         let mut ahead: Vec<(FoundBlock, consensus::BlockError)> = Vec::new();
+        let mut said = 0_usize;
+        // Bounded: blocks lie in the order in which peers gave them.
+        let mut say = |line: &dyn Fn() -> String| {
+            said += 1;
+            if said <= OUT_OF_ORDER_LINES_MAX {
+                self.reporter.log().later(&line());
+            }
+        };
         for block in found {
             let mut queue = std::collections::VecDeque::from([block]);
             while let Some(block) = queue.pop_front() {
@@ -129,9 +141,15 @@ impl DataDir<'_> {
                 match accepted {
                     Ok(id) => {
                         order.push((id, block.location));
-                        queue.extend(waiting.remove(&block.hash).unwrap_or_default());
+                        for child in waiting.remove(&block.hash).unwrap_or_default() {
+                            let (hash, parent) = (child.hash, block.hash);
+                            say(&|| format!("LoadExternalBlockFile: Processing out of order child {hash} of {parent}"));
+                            queue.push_back(child);
+                        }
                     }
                     Err(error) if error.class() == Class::MissingPrev => {
+                        let (hash, parent) = (block.hash, block.header.prev());
+                        say(&|| format!("LoadExternalBlockFile: Out of order block {hash}, parent {parent} not known"));
                         waiting.entry(block.header.prev()).or_default().push(block);
                     }
                     // No verdict: the clock may be wrong, or it will be right later.

@@ -11,12 +11,49 @@ use coins::Totals;
 use std::sync::atomic::Ordering::Relaxed;
 use store::private_files::PrivateDir;
 
+/// Blocks that are told of at most where several were connected in one go.
+const TOLD_TIPS_MAX: usize = 144;
+
 impl DataDir<'_> {
     /// Core's Initial Block Download state, were `tip` the last connected block.
     pub(crate) fn is_initial(&self, tree: &Tree, tip: NodeId) -> bool {
         let (options, now) = (self.options, unix_seconds(self.options.clock));
         let (work, time) = (tree.work(tip), tree.time(tip));
         crate::headers::is_initial(work, time, options.minimum_chain_work, options.sizes.tip_age_max_s, now)
+    }
+
+    /// New headers came: says how far they are, while the initial download goes on.
+    /// Source: Bitcoin Core b88bffe, `ProcessNewBlockHeaders`.
+    pub(crate) fn say_headers(&self) {
+        let line = {
+            let index = self.index.read();
+            let (tree, best) = (index.headers(), index.headers().best());
+            if !self.is_initial(tree, index.tip()) {
+                return;
+            }
+            let height = tree.height(best).to_u32();
+            let behind_s = unix_seconds(self.options.clock).saturating_sub(u64::from(tree.time(best)));
+            let left = behind_s / u64::from(self.params.pow_target_spacing.max(1));
+            let done = 100.0 * f64::from(height) / (f64::from(height) + left as f64).max(1.0);
+            format!("Synchronizing blockheaders, height: {height} (~{done:.2}%)")
+        };
+        self.reporter.log().line(&line);
+    }
+
+    /// The chain has come to rest at `tip`, and was at `last` before: tells of it, and after the initial download of the blocks
+    /// that led to it, as Core does. Source: Bitcoin Core b88bffe, `ActivateBestChainStep`, one block at a time there.
+    pub(crate) fn tell_tips(&self, last: NodeId, tip: NodeId) {
+        let tips: Vec<_> = {
+            let tree = self.headers();
+            let path = tree.path(tree.fork(last, tip), tip);
+            let skipped = path.len().saturating_sub(TOLD_TIPS_MAX);
+            let is_told = |id: &NodeId| *id == tip || !self.is_initial(&tree, *id);
+            // After a block was refused the tip may stand below the last one.
+            let lower = path.is_empty().then_some(tip);
+            let told = path.into_iter().skip(skipped).chain(lower).filter(is_told);
+            told.map(|id| (tree.height(id), tree.hash(id), self.is_initial(&tree, id))).collect()
+        };
+        tips.into_iter().for_each(|(height, hash, is_initial)| self.reporter.tip(height, hash, is_initial));
     }
 
     /// The chain up to `tip` is connected, and counts as complete: its bodies there or pruned.

@@ -1,5 +1,6 @@
 //! What any thread may read of a job while it works.
 
+use crate::alerts::Alerts;
 use crate::arrivals::Arrivals;
 use crate::counters::Counters;
 use crate::datadir::{Assumed, DataDir};
@@ -29,6 +30,8 @@ pub struct Live {
     pub index: Arc<SharedIndex>,
     /// How far the job is.
     pub counters: Arc<Counters>,
+    /// What is wrong with the chain.
+    pub alerts: Arc<Alerts>,
     /// Where the time goes.
     pub stats: Arc<Stats>,
     /// The options of the job.
@@ -52,6 +55,7 @@ impl Live {
         Live {
             index: datadir.index.clone(),
             counters: datadir.reporter.counters(),
+            alerts: datadir.reporter.alerts(),
             stats,
             options: datadir.options.clone(),
             net_dir: datadir.layout.net_dir().to_path_buf(),

@@ -3,14 +3,17 @@
 use super::replay::replay;
 use crate::datadir::lock::{self, Locked};
 use crate::datadir::{Assumed, DataDir, prune, start_of};
-use crate::fault::Fault;
+use crate::fault::{Fault, REBUILD_ADVICE};
 use crate::options::{Events, Options, Prune};
 use crate::tree::NodeId;
-use primitives::BlockHash;
+use primitives::{BlockHash, Height};
 use std::path::Path;
 use store::chainstate::{self, Chainstate};
-use store::index::{self, BlockIndex};
-use store::{FaultKind, FileInfos};
+use store::index::{self, BlockIndex, LoadedIndex};
+use store::{FaultKind, FileInfos, Status};
+
+/// How far a block may be ahead of the clock. Source: Bitcoin Core b88bffe, `MAX_FUTURE_BLOCK_TIME`.
+const MAX_FUTURE_BLOCK_TIME_S: i64 = 2 * 60 * 60;
 
 /// A data directory, and the block that its coins stand at.
 pub(super) struct Existing<'e> {
@@ -49,7 +52,7 @@ pub(super) fn open_existing<'e>(
     }
     let locked = lock::lock(options, events, false)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
-    let reporter = lock::reporter(events, options, &layout, job);
+    let reporter = lock::reporter(events, options, job);
     if purpose == Purpose::Work {
         reporter.with_room(|| chainstate::finish_snapshot(&*disk, &layout))?;
     }
@@ -102,9 +105,42 @@ pub(super) fn open_existing<'e>(
     }
     datadir.set_active(tip);
     if purpose == Purpose::Work {
+        check_tip_time(&datadir, tip)?;
+        if base.is_none() {
+            check_witnesses(&datadir, &loaded)?;
+        }
         datadir.prune(tip)?;
     }
     Ok(Existing { datadir, tip })
+}
+
+/// Says no where a connected block was stored without its witnesses, which its height asks for: by a program that knew none,
+/// or on a test network whose height was moved. Source: Bitcoin Core b88bffe, `Chainstate::NeedsRedownload`.
+fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fault> {
+    let from = datadir.params.segwit_height;
+    let mut lacking = loaded.entries.iter().filter(|entry| {
+        entry.height >= from && entry.height > Height::GENESIS && !entry.status.has(Status::OPT_WITNESS)
+    });
+    let index = datadir.index.read();
+    let is_active = |hash: &BlockHash| index.headers().find(hash).is_some_and(|id| index.is_active(id));
+    lacking.find(|entry| is_active(&entry.hash)).map_or(Ok(()), |entry| {
+        datadir.reporter.log().line(&format!("Block {} at height {} has no witnesses", entry.hash, entry.height));
+        let why = format!("Witness data for blocks after height {from} requires validation. Please restart with -reindex.");
+        Err(Fault::refused(format!("{why}.\n{REBUILD_ADVICE}")))
+    })
+}
+
+/// Says no where the tip is further ahead of the clock than a block may be: the clock is wrong.
+/// Source: Bitcoin Core b88bffe, `VerifyLoadedChainstate`.
+fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
+    let time = i64::from(datadir.headers().time(tip));
+    if time <= lock::clock(datadir.options)?.saturating_add(MAX_FUTURE_BLOCK_TIME_S) {
+        return Ok(());
+    }
+    let why = "The block database contains a block which appears to be from the future. This may be due to your computer's date \
+               and time being set incorrectly. Only rebuild the block database if you are sure that your computer's date and \
+               time are correct";
+    Err(Fault::refused(format!("{why}.\n{REBUILD_ADVICE}")))
 }
 
 /// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before

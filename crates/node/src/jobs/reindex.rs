@@ -23,7 +23,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let now = lock::clock(options)?;
     let locked = lock::lock(options, events, true)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
-    let reporter = lock::reporter(events, options, &layout, "reindex");
+    let reporter = lock::reporter(events, options, "reindex");
     let before = Before::look(&locked, options, &reporter)?;
     prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
     let scan = match &before.loaded {
@@ -106,6 +106,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
         datadir.writer.recount_files();
         datadir.write_index(Some(false))?;
         datadir.with_room(|| store::reindex::forget(&datadir.disk, &datadir.layout))?;
+        datadir.reporter.log().line("Reindexing finished");
         datadir.with_room(|| datadir.coins.settle())?;
         datadir.with_room(|| datadir.writer.settle())?;
         datadir.finish_indexes(engine.tip())?;

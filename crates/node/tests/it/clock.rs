@@ -52,6 +52,18 @@ fn disk(path: &Path) -> (SimDisk, Vec<Vec<u8>>) {
     (disk, blocks)
 }
 
+/// As Core refuses it: the tip was checked by a clock that was right, and this one is behind.
+#[test]
+fn tip_from_the_future_is_refused_and_changes_nothing() {
+    let (disk, _) = disk(&Path::new(FOLDER).join(BLOCK_FILE));
+    reindex(&options(&disk, false), &|_| ()).unwrap();
+    let (result, _) = run(sync, &Options { clock: IN_THE_MIDDLE, ..options(&disk, false) });
+    let why = result.unwrap_err();
+    assert!(why.contains("appears to be from the future") && why.ends_with(node::REBUILD_ADVICE), "{why}");
+    let again = sync(&options(&disk, false), &|_| ());
+    assert_eq!(again.unwrap().height, Height::new(BLOCKS));
+}
+
 #[test]
 fn impossible_clock_is_refused_by_every_job() {
     for (row, clock, want) in

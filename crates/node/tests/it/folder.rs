@@ -33,6 +33,7 @@ pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
         indexes: Vec::new(),
         debug_bench: false,
         log_time_micros: false,
+        own_files: node::options::OwnFiles::default(),
         warnings: Vec::new(),
         build: "test",
         stop: Arc::new(AtomicBool::new(false)),

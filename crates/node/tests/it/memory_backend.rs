@@ -2,7 +2,7 @@
 
 use coins::Generation;
 use coins::table::Change;
-use consensus::{BlockError, Params, ScriptCheckReason};
+use consensus::{BlockError, Params};
 use node::Fault;
 use node::block::{BlockContext, Job};
 use node::engine::EngineBackend;
@@ -85,8 +85,6 @@ impl EngineBackend for Memory {
         assert_eq!(replacement.has_copy, !copies.is_empty());
         Ok(replacement.has_copy)
     }
-
-    fn scripts_change(&self, _: &BlockContext, _: Option<ScriptCheckReason>) {}
 }
 
 impl Backend for Memory {

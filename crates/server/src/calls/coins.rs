@@ -55,7 +55,8 @@ pub(super) const CALLS: &[Call] = &[
                 \"start\" starts a scan, \"abort\" ends one that runs, \"status\" says how far one is.",
         args: &[
             Arg::needed("action", Kind::Str, "start, abort or status"),
-            Arg::optional("scanobjects", Kind::Arr, "Descriptors, or objects with desc and range"),
+            Arg::optional("scanobjects", Kind::Arr, "Descriptors, or objects with desc and range")
+                .shown_as("[scanobjects,...]"),
         ],
         run: Run::Now(scan_tx_out_set),
     },

@@ -6,6 +6,7 @@ use crate::error::{Code, RpcError};
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::Chain;
+use node::options::Prune;
 use p2p::hub::Purpose;
 use p2p::wire::{COMMAND_BYTES, NetAddress, PeerAddress};
 use primitives::hex;
@@ -37,6 +38,21 @@ pub(super) const CALLS: &[Call] = &[
             Arg::optional("tried", Kind::Bool, "If true, attempt to add the peer to the tried addresses table"),
         ],
         run: Run::Now(add_peer_address),
+    },
+    Call {
+        category: "blockchain",
+        name: "getblockfrompeer",
+        about: "Attempt to fetch block from a given peer.\n\n\
+                We must have the header for this block, e.g. using submitheader.\n\
+                The block will not have any undo data which can limit the usage of the block data in a context where the undo data is needed.\n\
+                Peers generally ignore requests for a stale block that they never fully verified, or one that is more than a month old.\n\
+                Note: The block could be re-pruned as soon as it is received.\n\n\
+                Returns an empty JSON object if the request was successfully scheduled.",
+        args: &[
+            Arg::needed("blockhash", Kind::Hex, "The block hash to try to fetch"),
+            Arg::needed("peer_id", Kind::Num, "The peer to fetch it from (see getpeerinfo for peer IDs)"),
+        ],
+        run: Run::Now(get_block_from_peer),
     },
     Call {
         category: "hidden",
@@ -92,6 +108,26 @@ fn add_peer_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
     let is_added = context.program.peers.add_address(PeerAddress { address, port }, is_tried);
     let error = (!is_added).then_some("failed-adding-to-new");
     Ok(Json::object().put_some("error", error).put("success", is_added).end())
+}
+
+fn get_block_from_peer(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let (hash, peer, live) = (args.block_hash(0, "blockhash")?, args.int64(1)?, context.live()?);
+    {
+        let index = live.index.read();
+        let tree = index.headers();
+        let id = tree.find(&hash).ok_or_else(|| RpcError::misc("Block header missing"))?;
+        if live.options.prune != Prune::Off && tree.height(id) > tree.height(index.tip()) {
+            let why =
+                "In prune mode, only blocks that the node has already synced previously can be fetched from a peer";
+            return Err(RpcError::misc(why));
+        }
+        if index.body(id).location().is_some() {
+            return Err(RpcError::misc("Block already downloaded"));
+        }
+    }
+    let peer = u64::try_from(peer).map_err(|_| RpcError::misc("Peer does not exist"))?;
+    context.program.peers.fetch_block(peer, hash).map_err(RpcError::misc)?;
+    Ok(Json::object().end())
 }
 
 fn send_message(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {

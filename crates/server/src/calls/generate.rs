@@ -1,7 +1,7 @@
-//! Calls that make blocks, on regtest.
+//! Calls that make blocks.
 //!
-//! A block is made, mined, tried and connected in one turn of the job, so that no other block comes between. It has the
-//! coinbase that Core's has, byte for byte: only time and nonce differ.
+//! On regtest a block is made, mined, tried and connected in one turn of the job, so that no other block comes between;
+//! elsewhere its nonce is sought beside the job. It has the coinbase that Core's has, byte for byte: only time and nonce differ.
 //! Source: Bitcoin Core b88bffe, rpc/mining.cpp; node/miner.cpp, `CreateNewBlock`.
 
 use super::deployments::next_version;
@@ -15,6 +15,7 @@ use crate::output::Prefixes;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::header::check_proof_of_work;
 use consensus::{Chain, Params, block, spend};
+use node::Fault;
 use node::handle::{Live, Quiet, Submitted};
 use node::tree::{NodeId, Tree};
 use primitives::encode::put_compact_size;
@@ -160,10 +161,11 @@ impl Template {
         bytes
     }
 
-    /// Finds a nonce, and takes one of `tries` for each that is not one; says whether it did. Source: Core's `GenerateBlock`.
+    /// Finds a nonce from the last one on, and takes one of `tries` for each that is not one; says whether it did.
+    /// Source: Core's `GenerateBlock`.
     fn mine(&mut self, params: &Params, tries: &mut u64) -> bool {
         let old = self.header;
-        for nonce in 0..u32::MAX {
+        for nonce in old.nonce()..u32::MAX {
             if *tries == 0 {
                 return false;
             }
@@ -249,13 +251,12 @@ fn put_output(out: &mut Vec<u8>, value: i64, script: &[u8]) {
     out.extend_from_slice(script);
 }
 
-/// These calls are of regtest.
+/// This call is of regtest: elsewhere the job would wait for the nonce.
 fn check_regtest(context: &Context) -> Result<Arc<Live>, RpcError> {
     let live = context.live()?;
     match live.params().chain {
         Chain::Regtest => Ok(live),
-        // Elsewhere no processor finds a block.
-        _ => Err(RpcError::misc("ffwd makes blocks on regtest alone")),
+        _ => Err(RpcError::misc("ffwd makes such blocks on regtest alone")),
     }
 }
 
@@ -274,28 +275,66 @@ fn generate(context: &Context, count: i32, tries: u64, script: &[u8]) -> Result<
         if context.is_stopping() {
             break;
         }
-        let (script, handle, given) = (script.to_vec(), context.handle.clone(), tries);
-        let (made, left) = context.ask(move |quiet| {
-            let mut tries = given;
-            let mut block = Template::on_tip(quiet, &script, Vec::new());
-            handle.set_last_made(RESERVED_WEIGHT, 0);
-            if !block.mine(quiet.params(), &mut tries) {
-                return Ok((None, 0));
-            }
-            let bytes = block.bytes();
-            if let Some(why) = quiet.test_block(&bytes)? {
-                return Ok((Some(Err(RpcError::misc(test_failed(&why)))), tries));
-            }
-            let made = not_accepted(&quiet.submit_block(&bytes)?).map_or_else(|| Ok(block.header.hash()), Err);
-            Ok((Some(made), tries))
-        })?;
-        tries = left;
+        // Elsewhere than on regtest a nonce takes its time, for which the job does not wait.
+        let made = match context.live()?.params().chain {
+            Chain::Regtest => made_at_once(context, &mut tries, script)?,
+            _ => made_aside(context, &mut tries, script)?,
+        };
         match made {
             None => break,
-            Some(made) => hashes.push(made?.into()),
+            Some(hash) => hashes.push(hash.into()),
         }
     }
     Ok(hashes.into())
+}
+
+/// One block, while the job waits; none where the tries were too few.
+fn made_at_once(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Option<BlockHash>, RpcError> {
+    let (script, handle, given) = (script.to_vec(), context.handle.clone(), *tries);
+    let (made, left) = context.ask(move |quiet| {
+        let mut tries = given;
+        let mut block = Template::on_tip(quiet, &script, Vec::new());
+        handle.set_last_made(RESERVED_WEIGHT, 0);
+        if !block.mine(quiet.params(), &mut tries) {
+            return Ok((None, 0));
+        }
+        Ok((Some(take(quiet, &block)?), tries))
+    })?;
+    *tries = left;
+    made.transpose()
+}
+
+/// One block, whose nonce is sought on this thread.
+fn made_aside(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Option<BlockHash>, RpcError> {
+    /// Tries between two looks at whether the program is to end.
+    const TRIES_AT_ONCE: u64 = 1 << 16;
+    let (script, handle, live) = (script.to_vec(), context.handle.clone(), context.live()?);
+    let mut block = context.ask(move |quiet| {
+        handle.set_last_made(RESERVED_WEIGHT, 0);
+        Ok(Template::on_tip(quiet, &script, Vec::new()))
+    })?;
+    loop {
+        let mut some = (*tries).min(TRIES_AT_ONCE);
+        *tries -= some;
+        let is_found = block.mine(live.params(), &mut some);
+        *tries += some;
+        if is_found {
+            break;
+        }
+        if *tries == 0 || block.header.nonce() == u32::MAX - 1 || context.is_stopping() {
+            return Ok(None);
+        }
+    }
+    context.ask(move |quiet| take(quiet, &block))?.map(Some)
+}
+
+/// Takes a block in that was made here.
+fn take(quiet: &mut Quiet<'_, '_, '_>, block: &Template) -> Result<Result<BlockHash, RpcError>, Fault> {
+    let bytes = block.bytes();
+    if let Some(why) = quiet.test_block(&bytes)? {
+        return Ok(Err(RpcError::misc(test_failed(&why))));
+    }
+    Ok(not_accepted(&quiet.submit_block(&bytes)?).map_or_else(|| Ok(block.header.hash()), Err))
 }
 
 fn not_accepted(submitted: &Submitted) -> Option<RpcError> {
@@ -306,7 +345,7 @@ fn not_accepted(submitted: &Submitted) -> Option<RpcError> {
 }
 
 fn generate_to_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let live = check_regtest(context)?;
+    let live = context.live()?;
     let count = args.int(0)?;
     // A number below 0 becomes a large one, as in Core.
     let tries = if args.is_given(2) { i64::from(args.int(2)?).cast_unsigned() } else { TRIES_MAX };
@@ -316,7 +355,7 @@ fn generate_to_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
 }
 
 fn generate_to_descriptor(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let live = check_regtest(context)?;
+    let live = context.live()?;
     let count = args.int(0)?;
     let tries = if args.is_given(2) { int::<u64>(args.get(2))? } else { TRIES_MAX };
     let script = script_of_descriptor(live.params(), args.text(1)?)?;

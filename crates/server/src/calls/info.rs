@@ -55,12 +55,10 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
-/// What a pre-release of ffwd says of itself, as Core's of itself.
-pub(super) fn warnings() -> Vec<Json> {
-    vec![
-        "This is a pre-release test build - use at your own risk - do not use for mining or merchant applications"
-            .into(),
-    ]
+/// The alerts that hold, and what a pre-release of ffwd says of itself, as Core's of itself.
+pub(super) fn warnings(live: &Live) -> Vec<Json> {
+    let own = "This is a pre-release test build - use at your own risk - do not use for mining or merchant applications";
+    live.alerts.texts().into_iter().chain([own.to_owned()]).map(Json::from).collect()
 }
 
 /// How much of the chain is done with the tip.
@@ -102,7 +100,7 @@ pub(crate) fn blockchain_info(context: &Context, live: &Live) -> Json {
     let fields = if is_pruned { pruned(live, fields) } else { fields };
     fields
         .put_some("signet_challenge", params.signet_challenge.as_ref().map(|script| hex::encode(script)))
-        .put("warnings", warnings())
+        .put("warnings", warnings(live))
         .end()
 }
 

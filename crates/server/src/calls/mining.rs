@@ -143,7 +143,7 @@ fn get_mining_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
         .put("chain", params.chain.name())
         .put("next", next)
         .put_some("signet_challenge", params.signet_challenge.as_ref().map(|script| hex::encode(script)))
-        .put("warnings", warnings())
+        .put("warnings", warnings(&live))
         .end())
 }
 

@@ -61,7 +61,7 @@ fn get_connection_count(context: &Context, _args: &Args<'_>) -> Result<Json, Rpc
 }
 
 fn get_net_totals(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
-    let (received, sent) = context.program.peers.totals();
+    let (received, sent) = context.program.peers.totals_now();
     let since = (context.live()?.clock())().duration_since(UNIX_EPOCH).unwrap_or_default();
     // There is no -maxuploadtarget.
     let target = Json::object()
@@ -97,7 +97,8 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
         _ => services::NETWORK_LIMITED,
     };
     let v2 = if peers.offers_v2() { services::P2P_V2 } else { 0 };
-    let offered = blocks | services::WITNESS | v2;
+    let filters = if peers.offers_filters() { services::COMPACT_FILTERS } else { 0 };
+    let offered = blocks | services::WITNESS | filters | v2;
     let all = peers.peers();
     let inbound = all.iter().filter(|peer| peer.inbound).count();
     let mut offsets: Vec<i64> = all.iter().filter(|peer| !peer.inbound).map(|peer| peer.time_offset).collect();
@@ -119,7 +120,7 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
         .put("relayfee", relay_fee.clone())
         .put("incrementalfee", relay_fee)
         .put("localaddresses", Vec::<Json>::new())
-        .put("warnings", warnings())
+        .put("warnings", warnings(&live))
         .end())
 }
 

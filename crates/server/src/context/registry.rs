@@ -63,6 +63,8 @@ pub struct Arg {
     pub is_checked: bool,
     /// Whether the help does not show it.
     pub is_hidden: bool,
+    /// How the first line of the help shows it, where that is not by its kind. Source: Core's `oneline_description`.
+    pub line: Option<&'static str>,
     /// What it means.
     pub about: &'static str,
 }
@@ -70,7 +72,7 @@ pub struct Arg {
 impl Arg {
     /// One that must be given.
     pub const fn needed(names: &'static str, kind: Kind, about: &'static str) -> Arg {
-        Arg { names, kind, is_optional: false, is_checked: true, is_hidden: false, about }
+        Arg { names, kind, is_optional: false, is_checked: true, is_hidden: false, line: None, about }
     }
 
     /// One that may be left out.
@@ -90,6 +92,12 @@ impl Arg {
         Arg { is_hidden: true, ..self }
     }
 
+    /// The first line of the help shows it so.
+    #[must_use]
+    pub const fn shown_as(self, line: &'static str) -> Arg {
+        Arg { line: Some(line), ..self }
+    }
+
     /// The first of its names.
     pub fn name(&self) -> &'static str {
         self.names.split('|').next().unwrap_or_default()
@@ -104,6 +112,9 @@ impl Arg {
 
     /// As the first line of the help has it. Source: Core's `RPCArg::ToString`.
     pub fn shown(&self) -> String {
+        if let Some(line) = self.line {
+            return line.to_owned();
+        }
         match self.kind {
             Kind::Str | Kind::Hex => format!("\"{}\"", self.name()),
             Kind::Arr => "[...]".to_owned(),

@@ -56,6 +56,7 @@ fn options(dir: &std::path::Path, clock: Clock, stop: Arc<AtomicBool>) -> Option
         indexes: Vec::new(),
         debug_bench: false,
         log_time_micros: false,
+        own_files: node::options::OwnFiles::default(),
         warnings: Vec::new(),
         build: "test",
         stop,

@@ -571,16 +571,14 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
                 shared.network.verdict(hash, BlockVerdict::Invalid(why));
             }
             request::want(shared);
+            datadir.look_for_alerts(engine.tip());
         }
         if engine.tip() != told {
-            told = engine.tip();
+            let last = std::mem::replace(&mut told, engine.tip());
             datadir.check_index();
             shared.network.new_tip();
-            let (height, hash, is_initial) = {
-                let tree = datadir.headers();
-                (tree.height(told), tree.hash(told), datadir.is_initial(&tree, told))
-            };
-            datadir.reporter.tip(height, hash, is_initial);
+            datadir.tell_tips(last, told);
+            datadir.look_for_alerts(told);
         }
         if is_done(shared, engine, sync.exit_at_tip) {
             return Ok(Activated::Tip);

@@ -1,0 +1,45 @@
+//! Looks for what an operator must know of the chain, after it changed and while it is not in the initial download.
+//!
+//! Source: Bitcoin Core b88bffe, validation.cpp, `UpdateTip`, `CheckForkWarningConditions`.
+
+use super::DataDir;
+use crate::alerts::AlertKind;
+use crate::index::BlockIndex;
+use crate::tree::{Fate, NodeId};
+use consensus::version_bits::unknown_activations;
+use primitives::{Height, Work};
+
+/// Blocks of work that an invalid chain must have more than the active one to be told of.
+const LONGER_COUNT: u64 = 6;
+/// Core's words for such a chain.
+const INVALID_CHAIN: &str = "Warning: Found invalid chain more than 6 blocks longer than our best chain. This could be due to database corruption or consensus incompatibility with peers.";
+
+impl DataDir<'_> {
+    /// Sets the alerts that hold for the chain up to `tip`, and ends the others. In the initial download nothing is known.
+    pub(crate) fn look_for_alerts(&self, tip: NodeId) {
+        let (rules, is_longer) = {
+            let index = self.index.read();
+            if self.is_initial(index.headers(), tip) {
+                return;
+            }
+            (self.unknown_rules(&index, tip), has_longer_invalid_chain(&index, tip))
+        };
+        self.reporter.alert(AlertKind::UnknownRules, rules.as_deref());
+        self.reporter.alert(AlertKind::InvalidChain, is_longer.then_some(INVALID_CHAIN));
+    }
+
+    fn unknown_rules(&self, index: &BlockIndex, tip: NodeId) -> Option<String> {
+        let (tree, active) = (index.headers(), index.active());
+        let version = |height: Height| active.get(height.to_usize()).map_or(0, |&id| tree.version(id));
+        let announced = unknown_activations(self.params, tree.height(tip), version);
+        let first = announced.into_iter().find(|rules| rules.is_active)?;
+        Some(format!("Unknown new rules activated (versionbit {})", first.bit))
+    }
+}
+
+fn has_longer_invalid_chain(index: &BlockIndex, tip: NodeId) -> bool {
+    let tree = index.headers();
+    let refused = tree.ids().filter(|&id| tree.fate(id) != Fate::Open).map(|id| tree.work(id)).max();
+    let more = Work::of_bits(tree.bits(tip)).0.wrapping_mul_u64(LONGER_COUNT);
+    refused.is_some_and(|work| work > tree.work(tip).saturating_add(Work(more)))
+}
