@@ -606,7 +606,11 @@ pub(crate) mod tests {
             ("reindex --stopatheight -5", UnknownArgument, "-5"),
             ("reindex --blocksxor yes", ValueValidation, "0 or 1"),
             ("reindex --signetchallenge 5", ValueValidation, "-signetchallenge must be hex, not '5'."),
-            ("reindex --testactivationheight csv", ValueValidation, "Invalid format (csv) for -testactivationheight=name@height."),
+            (
+                "reindex --testactivationheight csv",
+                ValueValidation,
+                "Invalid format (csv) for -testactivationheight=name@height.",
+            ),
             ("reindex --testactivationheight taproot@1", ValueValidation, "Invalid name (taproot@1) for"),
             ("reindex --testactivationheight csv@high", ValueValidation, "Invalid height value (csv@high) for"),
             ("reindex --test addrman", InvalidValue, "bip94"),

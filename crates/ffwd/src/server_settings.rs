@@ -94,7 +94,9 @@ impl Settings {
 /// Whether an address has no port, or one from 1 on. Source: Bitcoin Core b88bffe, `CheckHostPortOptions`, `SplitHostPort`.
 fn has_good_port(text: &str) -> bool {
     match text.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => port.parse::<u16>().is_ok_and(|port| port > 0),
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            port.parse::<u16>().is_ok_and(|port| port > 0)
+        }
         _ => true, // None, or IPv6 without brackets.
     }
 }

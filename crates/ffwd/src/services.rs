@@ -47,11 +47,13 @@ impl Settings {
         }
         let Some(path) = self.options.log_path() else { return Ok(()) };
         // The network's directory is made by who takes its locks.
-        let is_early = path.parent().is_some_and(|dir| dir.ends_with(self.options.params.chain.net_dir()) && !dir.exists());
+        let is_early =
+            path.parent().is_some_and(|dir| dir.ends_with(self.options.params.chain.net_dir()) && !dir.exists());
         let opened = OpenOptions::new().append(true).create(true).open(&path);
-        opened.map(drop).or_else(|why| if is_early { Ok(()) } else { Err(why) }).map_err(|why| {
-            Failure::Fault(format!("Could not open debug log file {}: {why}", path.display()))
-        })
+        opened
+            .map(drop)
+            .or_else(|why| if is_early { Ok(()) } else { Err(why) })
+            .map_err(|why| Failure::Fault(format!("Could not open debug log file {}: {why}", path.display())))
     }
 }
 

@@ -301,7 +301,11 @@ mod tests {
             ("two networks", "ffwd info -regtest -signet", "Can use at most one."),
             ("a network and -chain", "ffwd info -regtest -chain=main", "Can use at most one."),
             ("a network off", "ffwd info -regtest=0", "-regtest=0: name the network"),
-            ("a file included", "ffwd sync -includeconf=a", "-includeconf cannot be used from commandline; -includeconf=\"a\""),
+            (
+                "a file included",
+                "ffwd sync -includeconf=a",
+                "-includeconf cannot be used from commandline; -includeconf=\"a\"",
+            ),
             ("one not excluded", "ffwd sync -noincludeconf=0", "from commandline; -includeconf=true"),
             ("two challenges", "ffwd sync -signetchallenge=51 -signetchallenge=51", "cannot be multiple values."),
             ("a bool that is neither", "ffwd sync -nolisten=x", "-nolisten=x: expected 0 or 1"),

@@ -360,7 +360,12 @@ mod tests {
             ("the command line's port", "bind=127.0.0.1\nport=6", "--port 5", Ok(moved.clone())),
             ("bind above the file", "bind=127.0.0.2", "--bind 127.0.0.1:5", Ok(moved)),
             ("bind, and off", "listen=0", "--bind 127.0.0.1", Err("Cannot set -bind")),
-            ("twice", "", "--bind 127.0.0.1 --bind 127.0.0.1:8333", Err("Duplicate binding configuration for address 127")),
+            (
+                "twice",
+                "",
+                "--bind 127.0.0.1 --bind 127.0.0.1:8333",
+                Err("Duplicate binding configuration for address 127"),
+            ),
             ("twice, with permissions", "", "--bind [::1]:5 --whitebind noban@[::1]:5", Err("Duplicate binding")),
             ("a port for nothing", "", "--port 5", Err("--port 5 is the port of")),
             ("a wrong port", "port=0\nlisten=1", "", Err("expected a port")),

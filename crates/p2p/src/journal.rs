@@ -68,9 +68,9 @@ pub(crate) fn of_end(reason: &Reason, peer: PeerId) -> String {
         Reason::BeyondOffer(_) => "Ignore block request below NODE_NETWORK_LIMITED threshold".to_owned(),
         Reason::FilterType(kind) => format!("peer requested unsupported block filter type: {kind}"),
         Reason::FilterStop(hash) => format!("peer requested invalid block hash: {hash}"),
-        Reason::FilterRange { start, stop } => format!(
-            "peer sent invalid getcfilters/getcfheaders with start height {start} and stop height {stop}"
-        ),
+        Reason::FilterRange { start, stop } => {
+            format!("peer sent invalid getcfilters/getcfheaders with start height {start} and stop height {stop}")
+        }
         Reason::FilterCount { count, max } => format!("peer requested too many cfilters/cfheaders: {count} / {max}"),
         Reason::OfBloom(what @ "filtered block request") => format!("{what} received when NODE_BLOOM service disabled"),
         Reason::OfBloom("mempool") => "mempool request with bloom filters disabled".to_owned(),

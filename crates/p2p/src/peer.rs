@@ -378,7 +378,9 @@ impl Peer {
                 self.addresses_limited += limited as u64;
                 let (count, id) = (entries.len(), self.id);
                 self.journal.say(|| {
-                    format!("Received addr: {count} addresses ({taken} processed, {limited} rate-limited) from peer={id}")
+                    format!(
+                        "Received addr: {count} addresses ({taken} processed, {limited} rate-limited) from peer={id}"
+                    )
                 });
                 let entries: Vec<_> = entries.into_iter().take(taken).collect();
                 (!entries.is_empty()).then_some(Input::Addresses(entries))

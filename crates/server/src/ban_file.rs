@@ -35,9 +35,7 @@ impl BanFile {
     pub fn read(&self) -> Option<(BanList, Option<String>)> {
         match self.dir.read(NAME, BYTES_MAX) {
             Ok(bytes) => Some(parse(&bytes?)),
-            Err(why) => {
-                Some((BanList::default(), Some(format!("The list of banned addresses is not read: {why}"))))
-            }
+            Err(why) => Some((BanList::default(), Some(format!("The list of banned addresses is not read: {why}")))),
         }
     }
 

@@ -126,7 +126,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let to = |name: &str| vec![format!("echo {name} %s >> {}", out.display())];
-        let commands = Commands { block: to("block"), alert: to("alert"), startup: to("startup"), shutdown: to("shutdown") };
+        let commands =
+            Commands { block: to("block"), alert: to("alert"), startup: to("startup"), shutdown: to("shutdown") };
         let (failed, failures) = channel();
         let notifier = Notifier::start(commands, move |why| drop(failed.send(why))).unwrap();
         let tip = |initial_download| Event::Tip { height: Height::new(1), hash: BlockHash::ZERO, initial_download };

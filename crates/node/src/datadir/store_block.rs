@@ -37,7 +37,9 @@ pub enum NotStored {
 impl std::fmt::Display for NotStored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NotStored::Body(why) | NotStored::Unreadable(why) => write!(f, "{why} (this body only: its header is not marked)"),
+            NotStored::Body(why) | NotStored::Unreadable(why) => {
+                write!(f, "{why} (this body only: its header is not marked)")
+            }
             NotStored::Known(error) | NotStored::Invalid(error) => error.fmt(f),
         }
     }
@@ -113,7 +115,11 @@ impl DataDir<'_> {
         let first = match refusal {
             Refusal::Unparsable(why) => {
                 // Core's words, where it has some.
-                let cores = if matches!(why, DecodeError::NonMinimal { .. }) { "non-canonical ReadCompactSize(): " } else { "" };
+                let cores = if matches!(why, DecodeError::NonMinimal { .. }) {
+                    "non-canonical ReadCompactSize(): "
+                } else {
+                    ""
+                };
                 let bytes = bytes.len();
                 return Ok(NotStored::Unreadable(format!("{cores}{bytes} bytes do not deserialize as a block: {why}")));
             }

@@ -125,7 +125,8 @@ fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fa
     let is_active = |hash: &BlockHash| index.headers().find(hash).is_some_and(|id| index.is_active(id));
     lacking.find(|entry| is_active(&entry.hash)).map_or(Ok(()), |entry| {
         datadir.reporter.log().line(&format!("Block {} at height {} has no witnesses", entry.hash, entry.height));
-        let why = format!("Witness data for blocks after height {from} requires validation. Please restart with -reindex.");
+        let why =
+            format!("Witness data for blocks after height {from} requires validation. Please restart with -reindex.");
         Err(Fault::refused(format!("{why}.\n{REBUILD_ADVICE}")))
     })
 }

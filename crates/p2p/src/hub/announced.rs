@@ -32,7 +32,8 @@ impl Hub {
         }
         let missing = self.chain.missing_up_to(&last.hash, DIRECT_COUNT_MAX);
         let is_asked = |hash: &BlockHash| self.peers.values().any(|peer| peer.direct.contains(hash));
-        let wanted: Vec<_> = missing.into_iter().filter(|hash| !is_asked(hash) && !self.download.is_asked(hash)).collect();
+        let wanted: Vec<_> =
+            missing.into_iter().filter(|hash| !is_asked(hash) && !self.download.is_asked(hash)).collect();
         if wanted.is_empty() {
             return;
         }
@@ -80,6 +81,7 @@ impl Hub {
 
     /// Whether the download asks this peer for blocks of this chain in any case.
     fn is_on_best_of(&self, peer: &Peer, last: &HeaderInfo) -> bool {
-        peer.serves_blocks() && peer.best_known.is_some_and(|best| self.chain.ancestor(&best.hash, last.height) == Some(last.hash))
+        peer.serves_blocks()
+            && peer.best_known.is_some_and(|best| self.chain.ancestor(&best.hash, last.height) == Some(last.hash))
     }
 }

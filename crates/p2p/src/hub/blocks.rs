@@ -97,9 +97,7 @@ impl Hub {
                 return Err(Reason::UnaskedBlocks);
             }
             if !self.chain.check_proof_of_work(std::slice::from_ref(header), std::slice::from_ref(&hash)) {
-                peer.journal.say(|| {
-                    "ProcessNewBlock: AcceptBlock FAILED (high-hash, proof of work failed)".to_owned()
-                });
+                peer.journal.say(|| "ProcessNewBlock: AcceptBlock FAILED (high-hash, proof of work failed)".to_owned());
                 return Err(Reason::HeaderWork);
             }
             // Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `BLOCK_MISSING_PREV`.

@@ -57,7 +57,8 @@ pub(super) const CALLS: &[Call] = &[
 
 /// The alerts that hold, and what a pre-release of ffwd says of itself, as Core's of itself.
 pub(super) fn warnings(live: &Live) -> Vec<Json> {
-    let own = "This is a pre-release test build - use at your own risk - do not use for mining or merchant applications";
+    let own =
+        "This is a pre-release test build - use at your own risk - do not use for mining or merchant applications";
     live.alerts.texts().into_iter().chain([own.to_owned()]).map(Json::from).collect()
 }
 
