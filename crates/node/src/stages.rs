@@ -17,7 +17,7 @@ use primitives::coin::{CoinRef, is_unspendable};
 use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, undo};
 use script::Flags;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Memory for checking blocks, used again for each.
 #[derive(Default)]
@@ -125,33 +125,33 @@ pub(crate) struct CoinAnswers<'a> {
 /// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.
 ///
 /// `times` are median times past by height along the block's chain; `undo` is the magic of undo records, where one is
-/// wanted.
+/// wanted, `wanted` what the optional indexes want of a block that is good.
 pub(crate) fn judge(
     params: &Params,
     context: &BlockContext,
     (prepared, block): (&Prepared, &Block<'_>),
     answers: &CoinAnswers<'_>,
     times: &[MedianTime],
-    undo: Option<[u8; 4]>,
+    (undo, wanted): (Option<[u8; 4]>, Option<&Wanted>),
 ) -> Result<Judged, BlockError> {
     bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
     let runs = context.scripts().is_some();
     let (mut spent, mut scripts) =
         (Vec::with_capacity(block.input_count()), Vec::with_capacity(block.input_count() * 26));
     let mut taken = coins::Totals::default();
-    for index in 1..block.input_count() {
-        let coin = answer(prepared, block, index, answers);
-        spent.push(gather(coin, runs, &mut scripts, &mut taken));
-    }
+    // Found once, for each answer lies elsewhere in memory.
+    let coins: Vec<Option<&[u8]>> =
+        (1..block.input_count()).map(|input| answer(prepared, block, input, answers)).collect();
+    spent.extend(coins.iter().map(|coin| gather(*coin, runs, &mut scripts, &mut taken)));
     let time_at = |height: Height| times[height.to_usize()];
     let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
-    let undo = undo
-        .map(|magic| store::undofiles::undo_record(magic, &context.header.prev(), &undo_of(prepared, block, answers)));
+    let undo = undo.map(|magic| store::undofiles::undo_record(magic, &context.header.prev(), &undo_of(block, &coins)));
     if !runs {
         scripts = Vec::new();
     }
     let change = made(context, prepared, block).minus(taken);
-    Ok(Judged { spent, scripts, undo, change, totals, records: Default::default() })
+    let records = wanted.map(|wanted| records(params, context, (prepared, block), &coins, wanted));
+    Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records) })
 }
 
 /// What the coins add up to that a block adds to the set: those of a coinbase that repeats an earlier one take the place of
@@ -205,19 +205,18 @@ fn spend(
     spend.finish(&block.transaction(0))
 }
 
-/// What a block that was judged good adds to the optional indexes.
-pub(crate) fn records(
+/// What a block that was judged good, and spends these coins, adds to the optional indexes.
+fn records(
     params: &Params,
     context: &BlockContext,
     (prepared, block): (&Prepared, &Block<'_>),
-    answers: &CoinAnswers<'_>,
+    coins: &[Option<&[u8]>],
     wanted: &Wanted,
 ) -> BlockRecords {
-    let coin = |input: usize| {
-        let bytes = answer(prepared, block, input, answers).expect("every coin was found");
-        CoinRef::decode(bytes).expect("coins are checked where they come from")
-    };
-    let spent: Vec<CoinRef<'_>> = (1..block.input_count()).map(coin).collect();
+    // The other indexes do not look at them.
+    let coins = if wanted.filter || wanted.stats { coins } else { &[] };
+    let coin = |stored| CoinRef::decode(stored).expect("coins are checked where they come from");
+    let spent: Vec<CoinRef<'_>> = coins.iter().map(|stored| coin(stored.expect("every coin was found"))).collect();
     let place = block_place(params, context.height, context.hash);
     BlockRecords::build(wanted, &place, block, &prepared.txids, &spent)
 }
@@ -265,15 +264,14 @@ fn gather_coin(coin: &CoinRef<'_>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
     Spent { value: coin.value, height: coin.height, script: start, script_bytes, coinbase: coin.coinbase, found: true }
 }
 
-/// The undo data of a block whose coins were all found.
-fn undo_of(prepared: &Prepared, block: &Block<'_>, answers: &CoinAnswers<'_>) -> Vec<u8> {
+/// The undo data of a block whose coins, of all inputs but the coinbase's, were all found.
+fn undo_of(block: &Block<'_>, coins: &[Option<&[u8]>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(block.input_count() * 40);
     undo::put_count(&mut out, block.transaction_count() - 1);
     for tx in block.transactions().skip(1) {
         undo::put_count(&mut out, tx.input_count());
-        for input in 0..tx.input_count() {
-            let coin = answer(prepared, block, tx.first_input() + input, answers).expect("every coin was found");
-            undo::put_entry(&mut out, coin).expect("a stored coin starts with its code");
+        for coin in &coins[tx.first_input() - 1..][..tx.input_count()] {
+            undo::put_entry(&mut out, coin.expect("every coin was found")).expect("a stored coin starts with its code");
         }
     }
     out

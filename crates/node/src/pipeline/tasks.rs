@@ -194,11 +194,7 @@ impl Pipeline<'_> {
         let answers = CoinAnswers { spends: std::array::from_fn(|group| &*answers[group]), exists };
         let Job { context, undo, .. } = flight.job();
         let block = (flight.prepared(), &flight.block());
-        let judged = stages::judge(self.params, context, block, &answers, times, *undo)?;
-        if let Some(wanted) = self.backend.wanted_records() {
-            *lock(&judged.records) = Some(stages::records(self.params, context, block, &answers, wanted));
-        }
-        Ok(judged)
+        stages::judge(self.params, context, block, &answers, times, (*undo, self.backend.wanted_records()))
     }
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {
