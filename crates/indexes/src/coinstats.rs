@@ -20,7 +20,7 @@ pub const MUHASH: &[u8] = b"M";
 /// Bytes of a row.
 const ROW_BYTES: usize = 192;
 /// Blocks that share an inverse: what is held for each is 384 bytes.
-const SHARED_BLOCKS_MAX: usize = 1024;
+const SHARED_BLOCKS_MAX: usize = 4096;
 /// Bytes of a coin beside its script in Core's "bogosize".
 const BOGO_BYTES: u64 = 50;
 

@@ -81,11 +81,14 @@ fn number(element: &[u8]) -> Number {
 
 /// Elements that are hashed side by side.
 const ELEMENTS_AT_ONCE: usize = 128;
+/// So few in all are inserted one by one: the coinbase of a block without other transactions.
+const ALONE_MAX: usize = 2;
 
 /// A set of many elements, in vector lanes where the processor has them: hashed some at a time, then multiplied.
 #[derive(Clone, Debug, Default)]
 pub struct Product {
-    numbers: Accumulator,
+    /// Made with the first elements that are worked off: lanes are dear to begin.
+    numbers: Option<Accumulator>,
     /// Elements that wait, one after the other, and where each ends.
     waiting: Vec<u8>,
     ends: Vec<usize>,
@@ -122,17 +125,26 @@ impl Product {
         let count = self.ends.len();
         let mut keys = [[0; 32]; ELEMENTS_AT_ONCE];
         simd::sha256::sha256_many(&elements[..count], &mut keys[..count]);
-        keys[..count].iter().for_each(|key| self.numbers.push(key));
+        let numbers = self.numbers.get_or_insert_default();
+        keys[..count].iter().for_each(|key| numbers.push(key));
         self.waiting.clear();
         self.ends.clear();
     }
 
     /// The set.
     pub fn finish(mut self) -> MuHash {
+        if self.numbers.is_none() && self.ends.len() <= ALONE_MAX {
+            let (mut set, mut start) = (MuHash::new(), 0);
+            for end in self.ends {
+                set.insert(&self.waiting[start..end]);
+                start = end;
+            }
+            return set;
+        }
         if !self.ends.is_empty() {
             self.work_off();
         }
-        MuHash(self.numbers.finish())
+        MuHash(self.numbers.unwrap_or_default().finish())
     }
 }
 
@@ -179,7 +191,7 @@ mod tests {
     #[test]
     fn product_is_one_element_after_the_other() {
         let bytes: Vec<u8> = (0..400u32).map(|n| (n * 31) as u8).collect();
-        for count in [0, 1, 2, 15, 17, 127, 128, 129, 300] {
+        for count in [0, 1, 2, 3, 15, 17, 127, 128, 129, 300] {
             let (mut product, mut set) = (Product::new(), MuHash::new());
             for n in 0..count {
                 let element = &bytes[n..n + n % 101];
