@@ -55,8 +55,7 @@ impl Settings {
         self.check_unused()?;
         let whitebind = permitted(&given.whitebind, self.files.list("whitebind"), parse_whitebind)?;
         let whitelist = permitted(&given.whitelist, self.files.list("whitelist"), PermittedNet::parse)?;
-        let listen = self.listen(given, &whitebind)?;
-        check_no_duplicate(&listen, &whitebind)?;
+        let listen = without_duplicate(self.listen(given, &whitebind)?, &whitebind)?;
         let files = &mut self.files;
         if let Some(proxy) = given.proxy.as_ref().filter(|proxy| !proxy.is_empty() && *proxy != "0") {
             check_peer_address(proxy, TOR_PORT).map_err(|why| Failure::Usage(format!("--proxy {proxy}: {why}")))?;
@@ -197,15 +196,19 @@ fn check_peers(given: &Sync, connect: &[String], addnode: &[String], port: u16) 
 }
 
 /// Refuses an address that is to be listened on twice. Source: Bitcoin Core b88bffe, init.cpp, `CheckBindingConflicts`.
-fn check_no_duplicate(listen: &[SocketAddr], whitebind: &[(SocketAddr, Permissions)]) -> Result<(), Failure> {
+fn without_duplicate(
+    listen: Vec<SocketAddr>,
+    whitebind: &[(SocketAddr, Permissions)],
+) -> Result<Vec<SocketAddr>, Failure> {
     let mut seen = HashSet::new();
     let mut all = listen.iter().chain(whitebind.iter().map(|(address, _)| address));
-    all.find(|address| !seen.insert(**address)).map_or(Ok(()), |address| {
-        Err(Failure::Usage(format!(
+    match all.find(|address| !seen.insert(**address)) {
+        None => Ok(listen),
+        Some(address) => Err(Failure::Usage(format!(
             "Duplicate binding configuration for address {address}. Please check your -bind, -bind=...=onion and -whitebind \
              settings."
-        )))
-    })
+        ))),
+    }
 }
 
 /// What is permitted by an option of the command line and the files, one as the other.

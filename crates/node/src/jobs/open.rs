@@ -81,13 +81,7 @@ pub(super) fn open_existing<'e>(
     let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;
     datadir.writer.set_pruned(loaded.is_pruned);
     datadir.take_index(&loaded)?;
-    if let Some(base) = base {
-        let base = datadir.headers().find(&base).ok_or_else(|| super::apart(base))?;
-        datadir.assumed = Some(Assumed { base, is_past });
-        let mut index = datadir.index.write();
-        index.assume(base);
-        index.reopen_above(base);
-    }
+    base.map_or(Ok(()), |base| assume(&mut datadir, base, is_past))?;
     if purpose == Purpose::Look && loaded.entries.is_empty() {
         return Err(nothing_to_look_at(&datadir.layout.index_dir(), "a block index", "an empty one"));
     }
@@ -142,6 +136,16 @@ fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
                and time being set incorrectly. Only rebuild the block database if you are sure that your computer's date and \
                time are correct";
     Err(Fault::refused(format!("{why}.\n{REBUILD_ADVICE}")))
+}
+
+/// The blocks up to the base of a snapshot that is not validated count as connected.
+fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) -> Result<(), Fault> {
+    let base = datadir.headers().find(&base).ok_or_else(|| super::apart(base))?;
+    datadir.assumed = Some(Assumed { base, is_past });
+    let mut index = datadir.index.write();
+    index.assume(base);
+    index.reopen_above(base);
+    Ok(())
 }
 
 /// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before
