@@ -554,7 +554,7 @@ mod tests {
             ("not a height", "stopatheight=-4", "", false, "expected a height"),
             ("not a hash", "assumevalid=tip", "", false, "is not a block hash"),
             ("activation", "regtest=1\ntestactivationheight=csv", "", false, "Invalid format (csv) for"),
-            ("deployment", "regtest=1\ntestactivationheight=taproot@4", "", false, "one of segwit"),
+            ("deployment", "regtest=1\ntestactivationheight=taproot@4", "", false, "Invalid name (taproot@4)"),
             ("challenge elsewhere", "", "--signetchallenge 51", true, "for signet"),
             ("bip94 elsewhere", "", "--test bip94", true, "for regtest"),
             ("activation elsewhere", "", "--chain test --testactivationheight csv@5", true, "for regtest"),
