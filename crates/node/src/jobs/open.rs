@@ -5,7 +5,7 @@ use crate::datadir::lock::{self, Locked};
 use crate::datadir::{Assumed, DataDir, prune, start_of};
 use crate::fault::{Fault, REBUILD_ADVICE};
 use crate::options::{Events, Options, Prune};
-use crate::tree::NodeId;
+use crate::tree::{GENESIS, NodeId};
 use primitives::{BlockHash, Height};
 use std::path::Path;
 use store::chainstate::{self, Chainstate};
@@ -129,7 +129,8 @@ fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fa
 /// Source: Bitcoin Core b88bffe, `VerifyLoadedChainstate`.
 fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
     let time = i64::from(datadir.headers().time(tip));
-    if time <= lock::clock(datadir.options)?.saturating_add(MAX_FUTURE_BLOCK_TIME_S) {
+    // Genesis was checked by no clock.
+    if tip == GENESIS || time <= lock::clock(datadir.options)?.saturating_add(MAX_FUTURE_BLOCK_TIME_S) {
         return Ok(());
     }
     let why = "The block database contains a block which appears to be from the future. This may be due to your computer's date \

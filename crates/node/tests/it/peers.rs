@@ -332,7 +332,8 @@ pub(crate) fn committed(prev: BlockHash, height: u32) -> [Vec<u8>; 3] {
     [with(reserved), stripped.clone(), with([6; 32])]
 }
 
-/// Whatever the body is that comes first: the peer goes, the header is not marked, and the good body connects.
+/// Whatever the body is that comes first: the header is not marked, and the good body connects. The peer goes, but for bytes
+/// that are no block at all: as in Core it is kept then.
 #[test]
 fn mutated_body_is_refused_without_marking_the_header() {
     let mut blocks = genesis();
@@ -375,7 +376,8 @@ fn mutated_body_is_refused_without_marking_the_header() {
         let [refused] = refused[..] else { panic!("{row}: once in {said:#?}") };
         assert!(refused.contains(want) && refused.contains("its header is not marked"), "{row}: {want} in {refused}");
         let gone = said.iter().filter(|text| text.contains(" gone: ") && text.contains(&hash.to_string()));
-        assert_eq!(gone.count(), 1, "{row}: who gave it is let go: {said:#?}");
+        let gone_count = usize::from(row != "a cut one");
+        assert_eq!(gone.count(), gone_count, "{row}: who gave it is let go: {said:#?}");
     }
 }
 

@@ -183,7 +183,11 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
             datadir.reporter.refused(height, hash, &why, false);
             shared.network.verdict(hash, BlockVerdict::BadBody(error));
         }
-        Err(NotStored::Unreadable(why)) => shared.network.verdict(hash, BlockVerdict::Unreadable(why)),
+        Err(NotStored::Unreadable(why)) => {
+            let text = format!("{why} (this body only, from a peer: its header is not marked)");
+            datadir.reporter.refused(height, hash, &text, false);
+            shared.network.verdict(hash, BlockVerdict::Unreadable(why));
+        }
         Err(NotStored::Known(error)) => shared.network.verdict(hash, BlockVerdict::Invalid(error.to_string())),
         Err(NotStored::Invalid(error)) => {
             if let Some(hinted) = &shared.hinted {
