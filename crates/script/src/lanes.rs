@@ -63,7 +63,7 @@ impl Lanes {
         self.0.name()
     }
 
-    /// The fewest checks for the lanes: a way through the ladder, and four square roots, take as long as two one by one
+    /// The fewest checks for the lanes: a way through the ladder takes as long as two one by one
     /// with sixteen lanes, as long as four with eight (and fewer).
     fn checks_min(self) -> usize {
         if self.0.width() >= 16 { 3 } else { 5 }

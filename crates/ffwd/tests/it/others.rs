@@ -27,7 +27,6 @@ const FILES: [&str; 31] = [
     "onion_v3_private_key",
     "i2p_private_key",
     ".cookie",
-    "bitcoind.pid",
     "chainstate_todelete/CURRENT",
     "chainstate_todelete/000007.ldb",
     "temp_utxo_100/CURRENT",

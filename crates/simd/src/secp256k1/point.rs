@@ -5,7 +5,7 @@
 //!
 //! - The sum of a point and itself, or its negative: h = 0, and z3 = z h.
 //! - Whatever is added to z = 0: z3 = z h.
-//! - Doubling z = 0: z3 = 2 y z. (No point has y = 0: the order is odd.)
+//! - Doubling z = 0: z3 = 2 y z. (No point of the curve has y = 0: its order is odd.)
 //! - The same sum where both have the same z ([`add_beside`]): h = 0, too.
 //!
 //! So where z is not zero in the end, no case was met, and the result is exact. Where it is, nothing is known.

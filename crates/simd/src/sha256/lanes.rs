@@ -225,7 +225,7 @@ pub(super) fn best() -> &'static Kernel {
 }
 
 /// The fastest chain of those of `allowed` that the processor can run. Where a wide engine is no
-/// longer faster than the next was measured by `cargo bench` (Zen 5).
+/// longer faster than the next was measured by `cargo bench`.
 #[cfg(target_arch = "x86_64")]
 fn chain(allowed: &[Kind]) -> Kernel {
     let sha = allowed.contains(&Kind::ShaNi3);
