@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Files of Core, of its wallets, indexes and crashes, and of the user. Names of folders of the network, from Core b88bffe.
-const FILES: [&str; 31] = [
+const FILES: [&str; 30] = [
     "indexes/txindex/CURRENT",
     "indexes/txindex/MANIFEST-000004",
     "indexes/txindex/000005.ldb",
