@@ -172,7 +172,7 @@ def etl(chain):
                 if core.poll() is not None or time.time() > end:
                     sys.exit("bitcoind does not answer")
                 time.sleep(0.2)
-        first, last = full_range(call, chain.height, 15)
+        first, last = full_range(call, chain.height, 60)
         files = [chain.work / f"etl-{what}.json" for what in ("blocks", "transactions")]
         code = "from bitcoinetl.cli import cli; cli()"
         words = [python, "-c", code, "export_blocks_and_transactions", "-s", first, "-e", last, "-b", 1, "-w", 2, "-p", f"http://{USER}:{PASSWORD}@127.0.0.1:{port}"]

@@ -1,4 +1,4 @@
-//! What is done to a block: each stage a function from values to values.
+//! What is done to a block, stage by stage: each takes what the one before made, and reads no files.
 //!
 //! `check`: bytes to tables and ids, or the first rule of the block alone that is broken.
 //! `prepare`: those to the operations on the UTXO set.
