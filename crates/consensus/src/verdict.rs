@@ -302,12 +302,18 @@ impl BlockError {
 impl fmt::Display for BlockError {
     /// Core's form, "reason, debug message", and then where.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", self.reject_reason(), self.rule)?;
-        match self.place {
-            Place::Block => Ok(()),
-            Place::Transaction { index, txid, input: None } => write!(f, " in transaction {txid} (number {index})"),
-            Place::Transaction { index, txid, input: Some(input) } => {
-                write!(f, " in transaction {txid} (number {index}, input {input})")
+        write!(f, "{}, ", self.reject_reason())?;
+        match (self.place, self.rule) {
+            // Source: Bitcoin Core b88bffe, `CScriptCheck::operator()`, which says the wtxid and the coin as well.
+            (Place::Transaction { index, txid, input: Some(input) }, Rule::BlockScriptVerifyFlagFailed { .. }) => {
+                write!(f, "input {input} of {txid} (number {index})")
+            }
+            (Place::Block, rule) => write!(f, "{rule}"),
+            (Place::Transaction { index, txid, input: None }, rule) => {
+                write!(f, "{rule} in transaction {txid} (number {index})")
+            }
+            (Place::Transaction { index, txid, input: Some(input) }, rule) => {
+                write!(f, "{rule} in transaction {txid} (number {index}, input {input})")
             }
         }
     }

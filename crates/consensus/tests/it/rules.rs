@@ -5,6 +5,7 @@
 use crate::ledger::{Coin, Ledger, Refused};
 use consensus::{BlockError, Chain, Class, Params, Place, Rule, transaction};
 use primitives::{Amount, Hash256, Header, Height, OutPoint, Tables, Txid};
+use script::ScriptError;
 use testkit::blocks::{ANYONE, COIN, In, Tx, block, commit, meets_easiest, mine, with_body};
 
 /// The block on which the cases stand.
@@ -435,12 +436,12 @@ fn verdict_names_transaction_and_input() {
     let error = judged(&bench.ledger, &bench.plus(std::slice::from_ref(&tx))).unwrap();
     assert_eq!(error.place, Place::Transaction { index: 1, txid: tx.txid(), input: Some(1) });
     assert_eq!((error.class(), error.mutated()), (Class::Consensus, false));
-    let text = error.to_string();
-    let want = format!(
-        "bad-txns-premature-spend-of-coinbase, tried to spend coinbase at depth 41 in transaction {} (number 1, input 1)",
-        tx.txid()
-    );
-    assert_eq!(text, want);
+    let place = |words: &str| format!("{words} {} (number 1", tx.txid());
+    let want = place("bad-txns-premature-spend-of-coinbase, tried to spend coinbase at depth 41 in transaction")
+        + ", input 1)";
+    assert_eq!(error.to_string(), want);
+    let script = BlockError { rule: Rule::BlockScriptVerifyFlagFailed { error: ScriptError::EvalFalse }, ..error };
+    assert_eq!(script.to_string(), place(&format!("{}, input 1 of", script.reject_reason())) + ")");
 }
 
 /// A body without coinbase: only a transaction of 64 bytes makes it another's.
