@@ -14,9 +14,6 @@ sync    a sync from a peer on this machine with all scripts: without a server, a
 
 Without BITCOIND_EXE there is no comparison with bitcoind. Ends with 1 where a bound of the last column does not hold.
 """
-import argparse
-import base64
-import json
 import os
 import pathlib
 import shutil
@@ -29,28 +26,10 @@ import tempfile
 import threading
 import time
 
-USER, PASSWORD = "reader", "word"
-LOGIN = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+from figures import arguments, bitcoind, finish, Keep, make, PASSWORD, port, Program, row, spread, USER
+
 TICK = os.sysconf("SC_CLK_TCK")
 MADE = "--blocks 200 --seed 1 --utxos 500000 --tail 2100 --signatures real".split()
-QUIET = "-listen=0 -connect=0 -dnsseed=0 -fixedseeds=0 -printtoconsole=0 -disablewallet -checkblocks=1 -checklevel=0".split()
-table = []
-
-
-def row(what, found, bound="", holds=None):
-    table.append((what, found, bound, {None: "", True: "yes", False: "NO"}[holds]))
-    print(f"{what}: {found}", flush=True)
-
-
-def spread(values, form="{:.2f}"):
-    """Median, least and most."""
-    return f"{form} ({form} to {form})".format(statistics.median(values), min(values), max(values))
-
-
-def port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def processor_time(pid):
@@ -59,74 +38,8 @@ def processor_time(pid):
     return int(fields[11]) / TICK, int(fields[12]) / TICK
 
 
-class Keep:
-    """A connection that stays, and a client of few instructions: what is measured is to be the server."""
-
-    def __init__(self, at):
-        self.socket = socket.create_connection(("127.0.0.1", at), timeout=120)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.buffer = bytearray(1 << 24)
-
-    def post(self, method, *params):
-        body = json.dumps({"method": method, "params": params, "id": 1})
-        return (f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic {LOGIN}\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode()
-
-    def ask(self, request):
-        """Sends a request; status and number of bytes of the body, which lies in the buffer from `self.start` on."""
-        self.socket.sendall(request)
-        have, start, end = 0, 0, -1
-        while end < 0 or have < end:
-            if have == len(self.buffer):
-                self.buffer += bytes(len(self.buffer))
-            with memoryview(self.buffer) as view:
-                count = self.socket.recv_into(view[have:])
-            if not count:
-                raise OSError("the server closed")
-            have += count
-            if end < 0 and (at := self.buffer.find(b"\r\n\r\n", 0, have)) >= 0:
-                head = bytes(self.buffer[:at]).lower()
-                start = at + 4
-                end = start + int(head.split(b"content-length:")[1].split(b"\r")[0])
-        self.start = start
-        return int(self.buffer[9:12]), end - start
-
-    def result(self, method, *params):
-        status, size = self.ask(self.post(method, *params))
-        said = json.loads(bytes(self.buffer[self.start:self.start + size]))
-        if status != 200:
-            sys.exit(f"{method}: {said}")
-        return said["result"]
-
-
-class Program:
-    """A program that answers on a port."""
-
-    def __init__(self, name, words):
-        self.name, self.at = name, port()
-        self.process = subprocess.Popen([str(word).replace("RPC", str(self.at)) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.time() + 120
-        while True:
-            try:
-                self.keep = Keep(self.at)
-                self.tip = self.keep.result("getblockcount")
-                return
-            except (OSError, SystemExit):
-                if self.process.poll() is not None or time.time() > end:
-                    sys.exit(f"{name} does not answer; exit code {self.process.poll()}")
-                time.sleep(0.2)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait(120)
-
-
 def serve(ffwd, datadir):
     return Program("ffwd", [ffwd, "serve", "--rest", "--datadir", datadir, "--chain", "regtest", "--rpcport", "RPC", "--rpcuser", USER, "--rpcpassword", PASSWORD])
-
-
-def bitcoind(datadir):
-    words = [os.environ["BITCOIND_EXE"], "-regtest", f"-datadir={datadir}", "-rpcport=RPC", f"-rpcuser={USER}", f"-rpcpassword={PASSWORD}", "-rest", *QUIET]
-    return Program("bitcoind", words)
 
 
 def rate(both, rounds):
@@ -306,16 +219,9 @@ def sync(ffwd, work, chain, rounds):
 
 
 def main():
-    read = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    read.add_argument("ffwd", type=pathlib.Path)
-    read.add_argument("chain", type=pathlib.Path)
-    read.add_argument("--rounds", type=int, default=5)
-    read.add_argument("--only", default="rate,block,rest,sync")
-    options = read.parse_args()
-    ffwd, wanted = options.ffwd.resolve(), options.only.split(",")
-    if not (options.chain / "regtest").exists():
-        for words in (["lab", "chain", "--out", options.chain, *MADE], ["reindex", "--datadir", options.chain, "--chain", "regtest"]):
-            subprocess.run([ffwd, *map(str, words)], check=True)
+    options = arguments(__doc__, 5, "rate,block,rest,sync")
+    ffwd, wanted = options.ffwd, options.only
+    make(ffwd, options.chain, MADE)
     work = pathlib.Path(tempfile.mkdtemp(prefix="ffwd-speed-"))
     try:
         copy = work / "own"
@@ -338,10 +244,7 @@ def main():
             sync(ffwd, work, copy, options.rounds)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print("\n| what | found: median (least to most) | bound | holds |\n|:---|:---|:---|:---|")
-    for line in table:
-        print("| " + " | ".join(line) + " |")
-    sys.exit(any(line[3] == "NO" for line in table))
+    finish()
 
 
 if __name__ == "__main__":

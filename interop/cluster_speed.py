@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What audits, exports and Spark cost: for a quiet machine of two cores or more, about eight minutes with 200 full blocks.
 
-    target/ffwd-spark/bin/python python/speed.py target/release/ffwd CHAIN [--rounds 3] [--only audit,workers,export,etl,spark]
+    target/ffwd-spark/bin/python interop/cluster_speed.py target/release/ffwd CHAIN [--rounds 3] [--only audit,workers,export,etl,spark]
 
 CHAIN is a data directory of regtest with full blocks that ffwd reindexed; a copy of its chainstate is rebuilt. Where it is not
 there it is made: `ffwd lab chain --out CHAIN --blocks 40 --seed 1 --utxos 100000 --tail 2100 --signatures real`. Without the 2,100 empty
@@ -16,37 +16,21 @@ spark    tasks that wait ten seconds and do nothing, in a session of local[2]: w
 
 Ends with 1 where a bound of the last column does not hold.
 """
-import argparse
-import base64
 import json
 import os
 import pathlib
 import secrets
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
-USER, PASSWORD = "reader", "word"
+from figures import arguments, bitcoind, finish, make, PASSWORD, row, spread, USER
+
 MADE = "--blocks 40 --seed 1 --utxos 100000 --tail 2100 --signatures real".split()
-QUIET = "-listen=0 -connect=0 -dnsseed=0 -fixedseeds=0 -printtoconsole=0 -disablewallet -checkblocks=1 -checklevel=0".split()
 WAIT_S, TASKS = 10, 8
-table = []
-
-
-def row(what, found, bound="", holds=None):
-    table.append((what, found, bound, {None: "", True: "yes", False: "NO"}[holds]))
-    print(f"{what}: {found}", flush=True)
-
-
-def spread(values, form="{:.2f}"):
-    """Median, least and most."""
-    return f"{form} ({form} to {form})".format(statistics.median(values), min(values), max(values))
 
 
 class Done:
@@ -149,38 +133,16 @@ def etl(chain):
     python = os.environ.get("BITCOIN_ETL", sys.executable)
     if "BITCOIND_EXE" not in os.environ or subprocess.run([python, "-c", "import bitcoinetl"], capture_output=True, check=False).returncode:
         return print("SKIPPED: bitcoin-etl: wants BITCOIND_EXE, and the package", flush=True)
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-
-    def call(method, *params):
-        body = json.dumps({"method": method, "params": params, "id": 1}).encode()
-        asked = urllib.request.Request(f"http://127.0.0.1:{port}/", body, {"Authorization": f"Basic {login}"})
-        with urllib.request.urlopen(asked, timeout=120) as answer:
-            return json.load(answer)["result"]
-
-    words = [os.environ["BITCOIND_EXE"], "-regtest", f"-datadir={chain.copy}", f"-rpcport={port}", f"-rpcuser={USER}", f"-rpcpassword={PASSWORD}", *QUIET]
-    core = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    core = bitcoind(chain.copy)
     try:
-        end = time.time() + 120
-        while True:
-            try:
-                call("getblockcount")
-                break
-            except OSError:
-                if core.poll() is not None or time.time() > end:
-                    sys.exit("bitcoind does not answer")
-                time.sleep(0.2)
-        first, last = full_range(call, chain.height, 60)
+        first, last = full_range(core.keep.result, chain.height, 60)
         files = [chain.work / f"etl-{what}.json" for what in ("blocks", "transactions")]
         code = "from bitcoinetl.cli import cli; cli()"
-        words = [python, "-c", code, "export_blocks_and_transactions", "-s", first, "-e", last, "-b", 1, "-w", 2, "-p", f"http://{USER}:{PASSWORD}@127.0.0.1:{port}"]
+        words = [python, "-c", code, "export_blocks_and_transactions", "-s", first, "-e", last, "-b", 1, "-w", 2, "-p", f"http://{USER}:{PASSWORD}@127.0.0.1:{core.at}"]
         theirs = Done(*words, "--blocks-output", files[0], "--transactions-output", files[1])
         lines = sum(1 for _ in files[1].open(encoding="utf-8"))
     finally:
-        core.send_signal(signal.SIGINT)
-        core.wait(120)
+        core.stop()
     ours = [chain.export(first, last, 2) for _ in range(3)]
     size, wall = ours[0].json()["bytes_in"] / 1e6, statistics.median(run.wall for run in ours)
     if ours[0].json()["transactions"] != lines:
@@ -226,7 +188,7 @@ def spark(work):
         from pyspark.sql import SparkSession  # pylint: disable=import-outside-toplevel
     except ImportError:
         return print("SKIPPED: Spark: Python has no pyspark", flush=True)
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
     import ffwd_spark  # pylint: disable=import-outside-toplevel
     program = work / "sleeper"
     program.write_text(SLEEPER)
@@ -250,19 +212,12 @@ def spark(work):
 
 
 def main():
-    read = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    read.add_argument("ffwd", type=pathlib.Path)
-    read.add_argument("chain", type=pathlib.Path)
-    read.add_argument("--rounds", type=int, default=3)
-    read.add_argument("--only", default="audit,workers,export,etl,spark")
-    options = read.parse_args()
-    ffwd, wanted = options.ffwd.resolve(), options.only.split(",")
+    options = arguments(__doc__, 3, "audit,workers,export,etl,spark")
+    ffwd, wanted = options.ffwd, options.only
     work = pathlib.Path(tempfile.mkdtemp(prefix="ffwd-cluster-"))
     try:
         if set(wanted) - {"spark"}:
-            if not (options.chain / "regtest").exists():
-                Done(ffwd, "lab", "chain", "--out", options.chain, *MADE)
-                Done(ffwd, "reindex", "--datadir", options.chain, "--chain", "regtest")
+            make(ffwd, options.chain, MADE)
             chain = Chain(ffwd, options.chain, work)
             row("blocks; MB of them", f"{chain.height + 1:,}; {chain.export(0, chain.height, 2).json()['bytes_in'] / 1e6:.1f}")
         if "audit" in wanted:
@@ -278,10 +233,7 @@ def main():
             spark(work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print("\n| what | found: median (least to most) | bound | holds |\n|:---|:---|:---|:---|")
-    for line in table:
-        print("| " + " | ".join(line) + " |")
-    sys.exit(any(line[3] == "NO" for line in table))
+    finish()
 
 
 if __name__ == "__main__":
