@@ -197,6 +197,9 @@ pub enum ParamsError {
     Height(Height),
 }
 
+/// The names that [`Params::with_activation_height`] takes. Source: deploymentinfo.cpp, `GetBuriedDeployment`.
+pub const BURIED_DEPLOYMENTS: [&str; 5] = ["segwit", "bip34", "dersig", "cltv", "csv"];
+
 impl fmt::Display for ParamsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -204,7 +207,7 @@ impl fmt::Display for ParamsError {
                 write!(f, "{what} is for {want}, this is {have}: choose -chain={want} or leave it out")
             }
             ParamsError::UnknownDeployment(name) => {
-                write!(f, "no deployment is named {name:?}: it is one of segwit, bip34, dersig, cltv, csv")
+                write!(f, "no deployment is named {name:?}: it is one of {}", BURIED_DEPLOYMENTS.join(", "))
             }
             ParamsError::Height(height) => write!(f, "activation height {height} is not below {HEIGHT_END}"),
         }
@@ -414,7 +417,7 @@ mod tests {
     fn regtest_activation_heights_move() {
         let heights = |p: &Params| [p.segwit_height, p.bip34_height, p.bip66_height, p.bip65_height, p.csv_height];
         assert_eq!(heights(&Params::new(Chain::Regtest)), [0, 1, 1, 1, 1].map(Height::new));
-        for (at, name) in ["segwit", "bip34", "dersig", "cltv", "csv"].into_iter().enumerate() {
+        for (at, name) in BURIED_DEPLOYMENTS.into_iter().enumerate() {
             let moved = Params::new(Chain::Regtest).with_activation_height(name, Height::new(432)).unwrap();
             let mut want = [0, 1, 1, 1, 1];
             want[at] = 432;

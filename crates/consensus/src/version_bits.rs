@@ -8,11 +8,18 @@ use crate::params::{Chain, Params};
 use primitives::Height;
 
 /// Bits of a version that deployments may use. Source: Core's `VERSIONBITS_NUM_BITS`.
-pub const BIT_COUNT: usize = 29;
-/// Which bits say that the version is one of bits, and what they are then.
-const TOP: (u32, u32) = (0xe000_0000, 0x2000_0000);
+const BIT_COUNT: usize = 29;
+/// What the top bits of a version of bits are. Source: Core's `VERSIONBITS_TOP_BITS`.
+pub const TOP_BITS: u32 = 0x2000_0000;
+const TOP_MASK: u32 = 0xe000_0000;
 /// Bit of the one deployment that Core knows, which changes no rule: in signalling for good on regtest, nowhere else.
-const TESTDUMMY_BIT: usize = 28;
+pub const TESTDUMMY_BIT: u32 = 28;
+
+/// The bits of a version, where it is one of bits.
+pub fn bits(version: i32) -> Option<u32> {
+    let bits = version.cast_unsigned();
+    (bits & TOP_MASK == TOP_BITS).then_some(bits)
+}
 
 /// Rules that are not known, by the bit that announced them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,13 +42,12 @@ pub fn unknown_activations(params: &Params, tip: Height, version: impl Fn(Height
     for number in (least / period).max(1)..complete_count {
         let mut counts = [0_u32; BIT_COUNT];
         for height in (number * period).max(least)..(number + 1) * period {
-            let version = version(Height::new(height)).cast_unsigned();
-            if version & TOP.0 == TOP.1 {
-                counts.iter_mut().enumerate().for_each(|(bit, count)| *count += version >> bit & 1);
+            if let Some(bits) = bits(version(Height::new(height))) {
+                counts.iter_mut().enumerate().for_each(|(bit, count)| *count += bits >> bit & 1);
             }
         }
         for (bit, first) in locked_in.iter_mut().enumerate() {
-            let is_known = bit == TESTDUMMY_BIT && params.chain == Chain::Regtest;
+            let is_known = bit == TESTDUMMY_BIT as usize && params.chain == Chain::Regtest;
             if first.is_none() && counts[bit] >= threshold && !is_known {
                 *first = Some(number);
             }

@@ -512,7 +512,7 @@ pub(crate) fn challenge(text: &str) -> Result<Challenge, String> {
 pub(crate) fn activation(text: &str) -> Result<Activation, String> {
     let wrong = |what| format!("Invalid {what} ({text}) for -testactivationheight=name@height.");
     let (name, height) = text.split_once('@').ok_or_else(|| wrong("format"))?;
-    if !["segwit", "bip34", "dersig", "cltv", "csv"].contains(&name) {
+    if !consensus::params::BURIED_DEPLOYMENTS.contains(&name) {
         return Err(wrong("name"));
     }
     let height = height.parse::<i32>().ok().and_then(|height| u32::try_from(height).ok());

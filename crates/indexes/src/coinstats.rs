@@ -237,22 +237,17 @@ pub fn finalize_all(start: &MuHash, steps: &[(&MuHash, &MuHash)]) -> (Vec<Hash25
     for steps in steps.chunks(SHARED_BLOCKS_MAX) {
         let mut taken = MuHash::new();
         let mut put = Vec::with_capacity(steps.len());
-        let none = MuHash::new();
         for (created, spent) in steps {
             set.combine(created);
-            if **spent != none {
-                taken.combine(spent);
-            }
+            taken.combine(spent);
             put.push(set.clone());
         }
-        let mut inverse = if taken == none { none.clone() } else { taken.inverse() };
+        let mut inverse = taken.inverse();
         let from = hashes.len();
         for (index, (_, spent)) in steps.iter().enumerate().rev() {
             put[index].combine(&inverse);
             hashes.push(Hash256(put[index].finalize()));
-            if **spent != none {
-                inverse.combine(spent);
-            }
+            inverse.combine(spent);
         }
         hashes[from..].reverse();
         set = put.pop().expect("a chunk has a step").reduced();

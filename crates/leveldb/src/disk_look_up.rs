@@ -22,8 +22,8 @@ use simd::ring::Ring;
 
 /// Reads that one thread has under way at once: with a few threads more than a disk does side by side.
 const READS: usize = 128;
-/// Bytes of a block, with its trailer, that are read through the queue: blocks are closed at 4,096. One with a larger record
-/// is read by itself.
+/// Bytes of a block, with its trailer, that are read through the queue: ours lie within a page, LevelDB closes them at 4,096.
+/// One with a larger record is read by itself.
 const READ_BYTES_MAX: usize = 5 << 10;
 /// This share of the reads under way is waited for at once: the others keep the disk busy meanwhile.
 const WAIT_SHARE: usize = 4;

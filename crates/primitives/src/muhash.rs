@@ -40,13 +40,15 @@ impl MuHash {
 
     /// Adds all elements of another set.
     pub fn combine(&mut self, other: &MuHash) {
-        self.0 = muhash::multiply(&self.0, &other.0);
+        if other.0 != ONE {
+            self.0 = muhash::multiply(&self.0, &other.0);
+        }
     }
 
     /// The set that combined with this one is empty.
     #[must_use]
     pub fn inverse(&self) -> MuHash {
-        MuHash(muhash::inverse(&self.0))
+        if self.0 == ONE { MuHash::new() } else { MuHash(muhash::inverse(&self.0)) }
     }
 
     /// The same set, its number below the prime, as Core stores it.

@@ -146,7 +146,9 @@ impl Deferred {
                 group.others(&results, &mut places);
             }
         }
-        self.ask(batch, &places, &mut results);
+        if !places.is_empty() {
+            self.ask(batch, &places, &mut results);
+        }
         results
     }
 

@@ -14,6 +14,10 @@ mod system {
     use std::fs::File;
     use std::io;
     use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
+    /// How often the kernel is asked again that has no memory for a request, a millisecond apart.
+    const TRIES_MAX: u32 = 1000;
 
     /// A queue of reads. It belongs to the thread that made it.
     pub struct Ring {
@@ -97,9 +101,15 @@ mod system {
         /// For more answers than reads are under way: they would never come.
         pub fn wait(&mut self, count: usize) -> io::Result<()> {
             assert!(count <= self.in_flight(), "{count} answers of {} reads", self.in_flight());
+            let mut tries = 0;
             loop {
                 match self.queue.submit_and_wait(count) {
                     Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                    // The kernel has no memory for a request at this moment; what was not handed over stays in the queue.
+                    Err(why) if why.kind() == io::ErrorKind::WouldBlock && tries < TRIES_MAX => {
+                        tries += 1;
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                     done => return done.map(drop),
                 }
             }

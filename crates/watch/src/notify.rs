@@ -1,8 +1,8 @@
 //! Commands that a person wants to be run when something happens: `-blocknotify`, `-alertnotify`, `-startupnotify`,
 //! `-shutdownnotify`.
 //!
-//! They run one after the other in a thread of their own, by `sh -c`, as in Core; the job never waits for them. What one
-//! prints goes where the program's own output goes.
+//! They run one after the other in a thread of their own, by `sh -c`, as in Core; the job never waits for them. Those of the end
+//! run side by side, and the program waits for them. What one prints goes where the program's own output goes.
 //!
 //! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`, `ShutdownNotify`), node/kernel_notifications.cpp (`AlertNotify`),
 //! common/system.cpp (`runCommand`).

@@ -258,10 +258,9 @@ impl Plan {
     /// it, because what it leaves does not depend on them.
     pub(super) fn preparer(&self, program: usize) -> usize {
         let own = &self.programs[program];
+        let wanted = own.args_with_all_ideas();
         let is_same = |other: &Program| {
-            (other.kind, &other.path, &other.build) == (own.kind, &own.path, &own.build)
-                && other.ideas_off().is_empty()
-                && other.args_with_all_ideas() == own.args_with_all_ideas()
+            (other.kind, &other.path, &other.build) == (own.kind, &own.path, &own.build) && other.args == wanted
         };
         self.programs.iter().position(is_same).unwrap_or(program)
     }

@@ -5,6 +5,7 @@
 use super::DataDir;
 use crate::alerts::AlertKind;
 use crate::index::BlockIndex;
+use crate::locks::lock;
 use crate::tree::{Fate, NodeId};
 use consensus::version_bits::unknown_activations;
 use primitives::{Height, Work};
@@ -28,12 +29,22 @@ impl DataDir<'_> {
         self.reporter.alert(AlertKind::InvalidChain, is_longer.then_some(INVALID_CHAIN));
     }
 
+    /// It is the same up to the end of a period, and looked for again behind another last block of one alone.
     fn unknown_rules(&self, index: &BlockIndex, tip: NodeId) -> Option<String> {
         let (tree, active) = (index.headers(), index.active());
+        let complete = (tree.height(tip).to_u32() + 1) / self.params.difficulty_adjustment_interval();
+        let last = (complete * self.params.difficulty_adjustment_interval()).checked_sub(1)?;
+        let last = *active.get(Height::new(last).to_usize())?;
+        let mut known = lock(&self.unknown_rules);
+        if let Some((_, rules)) = known.as_ref().filter(|(at, _)| *at == last) {
+            return rules.clone();
+        }
         let version = |height: Height| active.get(height.to_usize()).map_or(0, |&id| tree.version(id));
         let announced = unknown_activations(self.params, tree.height(tip), version);
-        let first = announced.into_iter().find(|rules| rules.is_active)?;
-        Some(format!("Unknown new rules activated (versionbit {})", first.bit))
+        let first = announced.into_iter().find(|rules| rules.is_active);
+        let rules = first.map(|rules| format!("Unknown new rules activated (versionbit {})", rules.bit));
+        *known = Some((last, rules.clone()));
+        rules
     }
 }
 

@@ -75,7 +75,9 @@ impl DataDir<'_> {
     ///
     /// A block that does not lie where the index says, or a block file that cannot be read.
     pub(crate) fn take_index(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
-        self.index.write().reserve(loaded.entries.len());
+        let count = loaded.entries.len();
+        // And for those of the next weeks: with no room at all the first one would double everything.
+        self.index.write().reserve(count + count / 64);
         for entry in &loaded.entries {
             let Some(id) = self.index.write().load(entry) else { continue };
             if let Some(at) = entry.data() {

@@ -29,10 +29,11 @@ pub fn network(params: &Params) -> Network {
 pub(crate) struct Locked {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
+    /// Before the locks, as what is dropped first: the next process writes its own once it has them.
+    pub(crate) pid: Option<PidFile>,
     pub(crate) locks: DataDirLocks,
     pub(crate) key: xor::Key,
     pub(crate) files: Arc<BlockFiles>,
-    pub(crate) pid: Option<PidFile>,
 }
 
 /// Seconds since 1970.

@@ -93,6 +93,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) pruning: prune::Pruning,
     /// The optional indexes that are kept, once they are open.
     pub(crate) indexing: Arc<OnceLock<Indexing>>,
+    /// What miners activated that is not known, by the last block of the period behind which it was looked for.
+    unknown_rules: Mutex<Option<(NodeId, Option<String>)>>,
     /// Before the locks, as what is dropped first.
     _pid: Option<PidFile>,
     pub(crate) locks: DataDirLocks,
@@ -133,6 +135,7 @@ impl<'e> DataDir<'e> {
             feed: BlockFeed::new(files.clone(), options.dbcache_bytes, options.par),
             undo_files: Arc::new(UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key)),
             pruning: prune::Pruning::default(),
+            unknown_rules: Mutex::default(),
             indexing: Arc::default(),
             turn: Arc::default(),
             files,

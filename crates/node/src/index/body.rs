@@ -136,12 +136,7 @@ impl Body {
 
     /// How far it was checked.
     pub fn validity(&self) -> Validity {
-        match bits(self.marks, 0, DIRTY_SHIFT) {
-            0 => Validity::Tree,
-            1 => Validity::Transactions,
-            2 => Validity::Chain,
-            _ => Validity::Scripts,
-        }
+        Validity::of_level(bits(self.marks, 0, DIRTY_SHIFT) + Validity::Tree.level())
     }
 
     pub(super) fn set_validity(&mut self, validity: Validity) {

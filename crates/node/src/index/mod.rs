@@ -25,25 +25,25 @@ use crate::best_chain::CandidateSet;
 use crate::headers;
 use crate::tree::{Fate, GENESIS, NodeId, Tree};
 use consensus::Params;
-use primitives::{BlockHash, Height, Work};
+use consensus::assume_valid::proof_equivalent_time_s;
+use primitives::{BlockHash, Height};
 use std::collections::{HashMap, HashSet, VecDeque};
 use store::blockfiles::{BlockAt, FoundBlock};
 use store::{FilePos, IndexEntry, Status};
 
 /// Blocks off the chain that are shown to peers are younger than this in seconds, by their time and by the work above them: a
 /// month. Source: Bitcoin Core b88bffe, `STALE_RELAY_AGE_LIMIT`.
-const STALE_AGE_MAX_S: u32 = 30 * 24 * 60 * 60;
+const STALE_AGE_MAX_S: i64 = 30 * 24 * 60 * 60;
 /// Seconds between two blocks. Source: Core's `nPowTargetSpacing`.
-const SPACING_S: u64 = 600;
+const SPACING_S: u32 = 600;
 
 /// Whether a block is less than a month below the best header, by its time and by the work between them.
 /// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`, `GetBlockProofEquivalentTime`.
 fn is_recent(headers: &Tree, id: NodeId) -> bool {
     let best = headers.best();
     let age = i64::from(headers.time(best)) - i64::from(headers.time(id));
-    let apart = headers.work(best).saturating_sub(headers.work(id)).0.wrapping_mul_u64(SPACING_S);
-    let worth = apart.quotient(Work::of_bits(headers.bits(best)).0).saturating_u128();
-    age < i64::from(STALE_AGE_MAX_S) && worth < u128::from(STALE_AGE_MAX_S)
+    let worth = proof_equivalent_time_s(headers.work(best), headers.work(id), headers.bits(best), SPACING_S);
+    age < STALE_AGE_MAX_S && worth < STALE_AGE_MAX_S
 }
 
 /// Every known block.

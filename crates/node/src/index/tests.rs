@@ -284,12 +284,12 @@ fn serve_gives_the_chain_and_what_was_connected_near_it() {
 /// As Core's p2p_fingerprint.py has it, and what that leaves out: a month's worth of work.
 #[test]
 fn stale_block_is_shown_for_a_month_by_time_and_by_work() {
-    let month = STALE_AGE_MAX_S;
+    let month = u32::try_from(STALE_AGE_MAX_S).unwrap();
     for (row, time_apart, blocks_above, want) in [
         ("younger", month - 1, 1, true),
         ("a month by time", month, 1, false),
-        ("a month less a block by work", 0, month / SPACING_S as u32 - 1, true),
-        ("a month by work", 0, month / SPACING_S as u32, false),
+        ("a month less a block by work", 0, month / SPACING_S - 1, true),
+        ("a month by work", 0, month / SPACING_S, false),
     ] {
         let mut index = regtest();
         let stale = header(&mut index, GENESIS, 1);

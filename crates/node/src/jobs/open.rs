@@ -6,14 +6,12 @@ use crate::datadir::{Assumed, DataDir, prune, start_of};
 use crate::fault::{Fault, REBUILD_ADVICE};
 use crate::options::{Events, Options, Prune};
 use crate::tree::{GENESIS, NodeId};
+use consensus::header::MAX_FUTURE_BLOCK_TIME_S;
 use primitives::{BlockHash, Height};
 use std::path::Path;
 use store::chainstate::{self, Chainstate};
 use store::index::{self, BlockIndex, LoadedIndex};
-use store::{FaultKind, FileInfos, Status};
-
-/// How far a block may be ahead of the clock. Source: Bitcoin Core b88bffe, `MAX_FUTURE_BLOCK_TIME`.
-const MAX_FUTURE_BLOCK_TIME_S: i64 = 2 * 60 * 60;
+use store::{FaultKind, FileInfos, IndexEntry, Status};
 
 /// A data directory, and the block that its coins stand at.
 pub(super) struct Existing<'e> {
@@ -112,12 +110,15 @@ pub(super) fn open_existing<'e>(
 /// or on a test network whose height was moved. Source: Bitcoin Core b88bffe, `Chainstate::NeedsRedownload`.
 fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fault> {
     let from = datadir.params.segwit_height;
-    let mut lacking = loaded.entries.iter().filter(|entry| {
-        entry.height >= from && entry.height > Height::GENESIS && !entry.status.has(Status::OPT_WITNESS)
-    });
     let index = datadir.index.read();
-    let is_active = |hash: &BlockHash| index.headers().find(hash).is_some_and(|id| index.is_active(id));
-    lacking.find(|entry| is_active(&entry.hash)).map_or(Ok(()), |entry| {
+    let lacks = |entry: &&IndexEntry| {
+        let active = || index.active().get(entry.height.to_usize()).map(|&id| index.headers().hash(id));
+        entry.height >= from
+            && entry.height > Height::GENESIS
+            && !entry.status.has(Status::OPT_WITNESS)
+            && active() == Some(entry.hash)
+    };
+    loaded.entries.iter().find(lacks).map_or(Ok(()), |entry| {
         datadir.reporter.log().line(&format!("Block {} at height {} has no witnesses", entry.hash, entry.height));
         let why =
             format!("Witness data for blocks after height {from} requires validation. Please restart with -reindex.");

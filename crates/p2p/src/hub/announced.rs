@@ -38,13 +38,7 @@ impl Hub {
             return;
         }
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        peer.direct.extend(wanted.iter().copied());
-        let over = peer.direct.len().saturating_sub(DIRECT_COUNT_MAX);
-        peer.direct.drain(..over);
-        for hash in &wanted {
-            peer.journal.say(|| format!("Requesting block {hash} from peer={id}"));
-        }
-        peer.send(&Message::GetData(wanted.into_iter().map(Inventory::WitnessBlock).collect()));
+        ask_direct(peer, id, wanted);
     }
 
     /// Asks a peer for a block on a person's wish, whatever is known of its chain. It is taken when it comes.
@@ -63,12 +57,7 @@ impl Hub {
         if peer.direct.contains(&hash) {
             return Err("Already requested from this peer");
         }
-        if peer.direct.len() >= DIRECT_COUNT_MAX {
-            peer.direct.pop_front();
-        }
-        peer.direct.push_back(hash);
-        peer.journal.say(|| format!("Requesting block {hash} from peer={id}"));
-        peer.send(&Message::GetData(vec![Inventory::WitnessBlock(hash)]));
+        ask_direct(peer, id, vec![hash]);
         Ok(())
     }
 
@@ -84,4 +73,15 @@ impl Hub {
         peer.serves_blocks()
             && peer.best_known.is_some_and(|best| self.chain.ancestor(&best.hash, last.height) == Some(last.hash))
     }
+}
+
+/// Asks a peer for these blocks, whatever the download wants; of earlier ones the oldest are no longer expected.
+fn ask_direct(peer: &mut Peer, id: PeerId, hashes: Vec<BlockHash>) {
+    peer.direct.extend(hashes.iter().copied());
+    let over = peer.direct.len().saturating_sub(DIRECT_COUNT_MAX);
+    peer.direct.drain(..over);
+    for hash in &hashes {
+        peer.journal.say(|| format!("Requesting block {hash} from peer={id}"));
+    }
+    peer.send(&Message::GetData(hashes.into_iter().map(Inventory::WitnessBlock).collect()));
 }

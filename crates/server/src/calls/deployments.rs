@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
+use consensus::version_bits::{TESTDUMMY_BIT as BIT, TOP_BITS, bits};
 use consensus::{Chain, Params, flags};
 use node::tree::{NodeId, Tree};
 use primitives::Height;
@@ -61,13 +62,9 @@ pub(crate) fn deployment_info(params: &Params, tree: &Tree, id: NodeId) -> Json 
         .end()
 }
 
-/// Core's deployment for tests, of regtest alone; elsewhere it never starts, and is not shown.
-const BIT: u32 = 28;
+// Core's deployment for tests, of regtest alone; elsewhere it never starts, and is not shown.
 const PERIOD: u32 = 144;
 const THRESHOLD: u32 = 108;
-/// Top bits of versions that signal, and the mask for them. Source: Core's versionbits.h.
-const TOP_BITS: u32 = 0x2000_0000;
-const TOP_MASK: u32 = 0xe000_0000;
 
 /// Source: Core's `ThresholdState`. It has no end: it never fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,8 +87,7 @@ impl State {
 }
 
 fn signals(tree: &Tree, id: NodeId) -> bool {
-    let version = tree.version(id).cast_unsigned();
-    version & TOP_MASK == TOP_BITS && version >> BIT & 1 == 1
+    bits(tree.version(id)).is_some_and(|bits| bits >> BIT & 1 == 1)
 }
 
 /// The state of each period of the chain up to `id`, by number: that of its blocks. The last is the one after the period of

@@ -142,8 +142,7 @@ fn with_spender(live: &Live, output: &Json, outpoint: &OutPoint, with_tx: bool) 
     let Json::Obj(mut fields) = output.clone() else { return Ok(output.clone()) };
     let Some((bytes, id)) = live.spender(outpoint)? else { return Ok(Json::Obj(fields)) };
     let mut tables = Tables::new();
-    let tx = tables.parse_transaction(&bytes);
-    let tx = tx.map_err(|_| RpcError::new(Code::Internal, "a stored transaction does not deserialize"))?;
+    let tx = super::transaction::stored(&mut tables, &bytes)?;
     let mut put = |name: &'static str, value: Json| fields.push((name.into(), value));
     put("spendingtxid", tx.txid().into());
     if with_tx {

@@ -17,7 +17,7 @@ use crate::tx_json::{Details, Show, TxHead, put_parsed};
 use indexes::IndexKind;
 use node::handle::Live;
 use node::tree::NodeId;
-use primitives::{CoinRef, OutPoint, Tables, Txid, hex};
+use primitives::{CoinRef, OutPoint, Tables, Transaction, Txid, hex};
 use std::collections::BTreeSet;
 
 /// These calls.
@@ -198,6 +198,16 @@ fn get_raw_transaction(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
     Ok(json.into_json())
 }
 
+/// A transaction of a block file, as its fields.
+///
+/// # Errors
+///
+/// A damaged file.
+pub(super) fn stored<'t>(tables: &'t mut Tables, bytes: &'t [u8]) -> Result<Transaction<'t>, RpcError> {
+    let wrong = |_| RpcError::new(Code::Internal, "a stored transaction does not deserialize");
+    tables.parse_transaction(bytes).map_err(wrong)
+}
+
 /// Puts a transaction and what its block says of it. Source: Core's `TxToJSON`.
 fn put_found(
     json: &mut JsonText,
@@ -209,7 +219,7 @@ fn put_found(
 ) -> Result<(), RpcError> {
     let mut tables = Tables::new();
     let internal = |why: &str| RpcError::new(Code::Internal, why);
-    let tx = tables.parse_transaction(bytes).map_err(|_| internal("a stored transaction does not deserialize"))?;
+    let tx = stored(&mut tables, bytes)?;
     let undo = match verbosity > 1 && !tx.is_coinbase() {
         true => Some(undo_where_there(live, id)?.ok_or_else(|| internal(UNDO_UNREADABLE))?),
         false => None,

@@ -222,7 +222,7 @@ impl<M: Modulus> Residue<M> {
         found.filter(|&found| (found * self).0 == Self::ONE.0).unwrap_or_else(|| self.inverse_by_power())
     }
 
-    /// The inverse by Fermat; zero for zero: what the other way is tested against.
+    /// The inverse by Fermat; zero for zero: where division steps give none, and what they are tested against.
     pub(super) fn inverse_by_power(self) -> Self {
         let mut exponent = M::MODULUS;
         exponent[0] -= 2;

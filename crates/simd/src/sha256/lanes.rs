@@ -66,7 +66,12 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// Hashes of messages of any lengths.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not as many places as messages.
     pub(super) fn many(&self, times: Times, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+        assert_eq!(messages.len(), out.len(), "a place for each message");
         let sorted;
         let mut order = &AS_THEY_COME[..messages.len().min(AS_THEY_COME.len())];
         if messages.len() > order.len() {

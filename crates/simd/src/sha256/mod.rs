@@ -56,7 +56,6 @@ pub fn sha256d(data: &[u8]) -> [u8; 32] {
 ///
 /// Where there are not as many places as messages.
 pub fn sha256d_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
-    assert_eq!(messages.len(), out.len(), "a place for each message");
     lanes::best().many(Times::Twice, messages, out);
 }
 
@@ -66,7 +65,6 @@ pub fn sha256d_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
 ///
 /// As [`sha256d_many`].
 pub fn sha256d_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
-    assert_eq!(messages.len(), out.len(), "a place for each message");
     lanes.kernel().many(Times::Twice, messages, out);
 }
 
@@ -76,7 +74,6 @@ pub fn sha256d_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 
 ///
 /// Where there are not as many places as messages.
 pub fn sha256_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
-    assert_eq!(messages.len(), out.len(), "a place for each message");
     lanes::best().many(Times::Once, messages, out);
 }
 
@@ -86,7 +83,6 @@ pub fn sha256_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
 ///
 /// As [`sha256_many`].
 pub fn sha256_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
-    assert_eq!(messages.len(), out.len(), "a place for each message");
     lanes.kernel().many(Times::Once, messages, out);
 }
 

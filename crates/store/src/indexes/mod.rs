@@ -326,6 +326,7 @@ impl IndexWriter {
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.0.delete(key)
     }
+
     /// Writes what is left. A commit with a writer that was dropped without it cannot be finished.
     ///
     /// # Errors

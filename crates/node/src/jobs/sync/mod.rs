@@ -564,21 +564,23 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
                 return Ok(Activated::Stopped);
             }
         }
-        if seen != count() {
+        let (has_news, has_moved) = (seen != count(), engine.tip() != told);
+        if has_news {
             seen = count();
             shared.arrivals.clear();
             for (hash, why) in datadir.reporter.take_invalid() {
                 shared.network.verdict(hash, BlockVerdict::Invalid(why));
             }
             request::want(shared);
-            datadir.look_for_alerts(engine.tip());
         }
-        if engine.tip() != told {
+        if has_moved {
             let last = std::mem::replace(&mut told, engine.tip());
             datadir.check_index();
             shared.network.new_tip();
             datadir.tell_tips(last, told);
-            datadir.look_for_alerts(told);
+        }
+        if has_news || has_moved {
+            datadir.look_for_alerts(engine.tip());
         }
         if is_done(shared, engine, sync.exit_at_tip) {
             return Ok(Activated::Tip);
