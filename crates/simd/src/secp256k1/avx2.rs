@@ -13,7 +13,7 @@ pub(super) trait Multiply: Copy + 'static {
     const HIGH: u64;
     /// See [`Vector::SIGNED`].
     const SIGNED: bool;
-    /// Whether it multiplies the lowest 52 bits and looks at no others.
+    /// See [`Vector::MASKS`].
     const MASKS: bool;
     /// See [`Vector::Factor`].
     type Factor: Copy;
@@ -236,6 +236,7 @@ impl<M: Multiply> Vector for Four<M> {
     const APART: bool = false;
     // There is no shift to the right that keeps the sign: what is shifted, within 2^61 of zero, is made positive first.
     const CARRY_BIAS: u64 = 1 << 62;
+    const MASKS: bool = M::MASKS;
     type Factor = M::Factor;
 
     fn detect() -> Option<Four<M>> {
@@ -337,11 +338,6 @@ impl<M: Multiply> Vector for Four<M> {
     #[inline(always)]
     fn factor(self) -> M::Factor {
         instruction!(M::factor(self.0))
-    }
-
-    #[inline(always)]
-    fn lowest_factor(self) -> M::Factor {
-        if M::MASKS { self.factor() } else { self.and(self.splat((1 << 52) - 1)).factor() }
     }
 
     #[inline(always)]

@@ -23,6 +23,7 @@ impl Vector for Avx512 {
     const SIGNED: bool = false;
     const APART: bool = true;
     const CARRY_BIAS: u64 = 0;
+    const MASKS: bool = true;
     type Factor = Avx512;
 
     fn detect() -> Option<Avx512> {
@@ -126,11 +127,6 @@ impl Vector for Avx512 {
 
     #[inline(always)]
     fn factor(self) -> Avx512 {
-        self
-    }
-
-    #[inline(always)]
-    fn lowest_factor(self) -> Avx512 {
         self
     }
 

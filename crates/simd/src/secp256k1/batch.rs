@@ -22,33 +22,32 @@
 
 use super::digits::Recoded;
 use super::field::{Fe, dot_columns, mul, mul_columns, square};
+use super::kept::{Kept, with_kept};
 use super::ladder::{self, PAIRS, Room, Sums};
 use super::point::{Flat, Point, WAYS, Ways, each};
 use super::reference::{Field, GENERATOR, Scalar, invert_all, words_of};
 use super::vector::{LANES_MAX, Vector};
 use super::{Claim, Y};
-use std::any::Any;
-use std::cell::Cell;
 
 /// Whether `base G + key P` has this x, and this parity of y.
 #[derive(Clone, Copy, Debug)]
-struct Question {
+pub(super) struct Question {
     /// Of which claim.
-    claim: usize,
-    x: Field,
+    pub(super) claim: usize,
+    pub(super) x: Field,
     /// Whether the key's y is odd.
-    odd: bool,
+    pub(super) odd: bool,
     /// The key's y, where it was given.
-    y: Option<Field>,
-    base: Scalar,
-    key: Scalar,
-    sum_x: Field,
-    sum_odd: Option<bool>,
+    pub(super) y: Option<Field>,
+    pub(super) base: Scalar,
+    pub(super) key: Scalar,
+    pub(super) sum_x: Field,
+    pub(super) sum_odd: Option<bool>,
 }
 
 thread_local! {
     /// The room of the last call: most of a MiB, which would be asked from the system and given back each time.
-    static ROOM: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+    static ROOM: Kept = const { Kept::new(None) };
 }
 
 /// Which of the claims are proven, in order, in vectors like this one.
@@ -57,19 +56,19 @@ pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
     let mut questions = questions(claims);
     // Those that want the sum's y cost more: keep them together.
     questions.sort_by_key(|question| question.sum_odd.is_some());
-    let kept = ROOM.take().and_then(|room| room.downcast::<Room<V>>().ok());
-    let mut room = kept.unwrap_or_else(|| Box::new(Room::new(like)));
-    for chunk in questions.chunks(V::LANES * WAYS * PAIRS) {
-        let answers = like.run(
-            #[inline(always)]
-            || answers(like, chunk, &mut room),
-        );
-        for (at, question) in chunk.iter().enumerate() {
-            let (vector, lane) = (at / V::LANES, at % V::LANES);
-            proven[question.claim] = answers[vector / WAYS][vector % WAYS] >> lane & 1 == 1;
+    let new = || Room::new(like);
+    with_kept(&ROOM, new, |room| {
+        for chunk in questions.chunks(V::LANES * WAYS * PAIRS) {
+            let answers = like.run(
+                #[inline(always)]
+                || answers(like, chunk, room),
+            );
+            for (at, question) in chunk.iter().enumerate() {
+                let (vector, lane) = (at / V::LANES, at % V::LANES);
+                proven[question.claim] = answers[vector / WAYS][vector % WAYS] >> lane & 1 == 1;
+            }
         }
-    }
-    ROOM.set(Some(room));
+    });
     proven
 }
 
@@ -212,14 +211,11 @@ fn solve<V: Vector>(like: V, parts: &[&[Question]], sums: &Sums<V>, room: &mut R
         inversions.put(&each!(i, mul(&equation[i].w, &equation[i].h)));
         equations.push(equation);
     }
-    if !inversions.invert() {
-        inversions.leave_out(|at, zeros| {
-            for way in 0..WAYS {
-                proven[at][way] &= !zeros[way];
-            }
-        });
-        assert!(inversions.invert(), "no product of numbers without zero is zero");
-    }
+    inversions.invert_others(|at, zeros| {
+        for way in 0..WAYS {
+            proven[at][way] &= !zeros[way];
+        }
+    });
     for (at, part) in parts.iter().enumerate().rev() {
         let inverse = inversions.take();
         let holds = each!(i, equations[at][i].holds(&sums.base[at][i], &sums.key[at][i], &inverse[i], part, i));
@@ -232,25 +228,26 @@ fn solve<V: Vector>(like: V, parts: &[&[Question]], sums: &Sums<V>, room: &mut R
 
 /// What of the equation is wanted once more: numbers as above.
 #[derive(Clone, Copy)]
-struct Equation<V> {
+pub(super) struct Equation<V> {
     /// y^2.
-    g: Fe<V>,
-    r: Fe<V>,
-    d: Fe<V>,
+    pub(super) g: Fe<V>,
+    pub(super) r: Fe<V>,
+    pub(super) d: Fe<V>,
     /// 2 y1 Y T.
-    v: Fe<V>,
+    pub(super) v: Fe<V>,
     /// W, v D.
-    w: Fe<V>,
+    pub(super) w: Fe<V>,
     /// x1 D - X.
-    h: Fe<V>,
-    n: Fe<V>,
+    pub(super) h: Fe<V>,
+    pub(super) n: Fe<V>,
 }
 
 impl<V: Vector> Equation<V> {
     /// Bounds of what is carried, in units of 2^52: 24 for 2 y1 Y, -1 to 12 for h, 2 for r + x1, 13 for q, -12 to 21 for n;
     /// where lower halves are signed, -8, -5, -4 and -18 are the lowest.
     #[inline(always)]
-    fn of(base: &Flat<V>, key: &Point<V>, like: V, part: &[Question], way: usize) -> Equation<V> {
+    pub(super) fn of(base: &Flat<V>, key: &Point<V>, like: V, part: &[Question], way: usize) -> Equation<V> {
+        debug_assert!(base.negative == 0, "a sum has its own y, which is taken as it is");
         let g = right_side(&lanes(like, part, way, |question| question.x));
         let r = lanes(like, part, way, |question| question.sum_x);
         let (t, d) = (&key.z, mul(&square(&key.z), &g));
@@ -265,7 +262,7 @@ impl<V: Vector> Equation<V> {
 
     /// The lanes where it holds, with `inverse` 1 / (W h).
     #[inline(always)]
-    fn holds(&self, base: &Flat<V>, key: &Point<V>, inverse: &Fe<V>, part: &[Question], way: usize) -> u8 {
+    pub(super) fn holds(&self, base: &Flat<V>, key: &Point<V>, inverse: &Fe<V>, part: &[Question], way: usize) -> u8 {
         let of_part = |at: usize| part.get(way * V::LANES + at);
         let mask = |is_so: fn(&Question) -> bool| {
             (0..V::LANES).fold(0, |mask, at| mask | u8::from(of_part(at).is_some_and(is_so)) << at)
@@ -291,7 +288,7 @@ impl<V: Vector> Equation<V> {
     /// 1 / (x1 - x2) is D / h, and y2 is Y T y / D^2.
     /// Bounds of what is carried, in units of 2^52: -1 to 1 for y1 - y2 and x1 - r, -1 to 12 for y3, or -5.
     #[inline(always)]
-    fn sum_y(&self, base: &Flat<V>, key: &Point<V>, inverse: &Fe<V>, y: &Fe<V>) -> Fe<V> {
+    pub(super) fn sum_y(&self, base: &Flat<V>, key: &Point<V>, inverse: &Fe<V>, y: &Fe<V>) -> Fe<V> {
         let by_d = mul(&mul(inverse, &self.v), &self.h);
         let y2 = mul(&mul(&mul(&key.y, &key.z), y), &square(&by_d));
         let height = base.y.columns().minus(&y2).carry();

@@ -6,7 +6,7 @@
 //! products and a square then, and has z = 1 again.
 //!
 //! Zero has no inverse, and with one zero the product is zero: [`Inversions::invert`] says so, and
-//! [`Inversions::leave_out`] finds the lanes and takes them out.
+//! [`Inversions::invert_others`] finds the lanes and leaves them out.
 //!
 //! Absent on purpose: what the numbers and points are.
 
@@ -60,6 +60,15 @@ impl<V: Vector> Inversions<V> {
         self.count += 1;
     }
 
+    /// Inverts; where numbers are zero it tells `zeros` their places and lanes, and inverts all others.
+    #[inline(always)]
+    pub(super) fn invert_others(&mut self, zeros: impl FnMut(usize, Ways<u8>)) {
+        if !self.invert() {
+            self.leave_out(zeros);
+            assert!(self.invert(), "no product of numbers without zero is zero");
+        }
+    }
+
     /// Inverts; false, and nothing is done, where a number is zero.
     #[inline(always)]
     pub(super) fn invert(&mut self) -> bool {
@@ -74,7 +83,7 @@ impl<V: Vector> Inversions<V> {
 
     /// Makes one of each number that is zero, and tells `zeros` its place and lanes.
     #[inline(always)]
-    pub(super) fn leave_out(&mut self, mut zeros: impl FnMut(usize, Ways<u8>)) {
+    fn leave_out(&mut self, mut zeros: impl FnMut(usize, Ways<u8>)) {
         let one = Fe::small(self.product[0].like(), 1);
         self.product = [one; WAYS];
         for (at, step) in self.steps[..self.count].iter_mut().enumerate() {

@@ -222,6 +222,7 @@ fn of_tables<V: Vector>(like: V, digits: &[Ways<Recoded>], at: usize) -> Ways<Fl
 fn climb<V: Vector>(sum: &mut Ways<Point<V>>, windows: &[Ways<Flat<V>>], start: bool) {
     for (at, window) in windows.iter().enumerate().rev() {
         if start && at + 1 == windows.len() {
+            debug_assert!(window.iter().all(|point| point.negative == 0), "sums have their own y");
             *sum = each!(i, Point { x: window[i].x, y: window[i].y, z: sum[i].z });
             continue;
         }
@@ -249,14 +250,11 @@ fn add_all<V: Vector>(
         let [a, b] = pair(at);
         inversions.put(&each!(i, difference(&a[i], &b[i])));
     }
-    if !inversions.invert() {
-        inversions.leave_out(|at, zeros| {
-            for way in 0..WAYS {
-                unknown[at / each][way] |= zeros[way];
-            }
-        });
-        assert!(inversions.invert(), "no product of numbers without zero is zero");
-    }
+    inversions.invert_others(|at, zeros| {
+        for way in 0..WAYS {
+            unknown[at / each][way] |= zeros[way];
+        }
+    });
     if sums.len() < count {
         let [a, _] = pair(0);
         sums.resize(count, a);

@@ -14,6 +14,7 @@
 //! - `field`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by one inversion, and
 //!   sums of points with z = 1. `digits`: scalars, cut into odd digits.
 //! - `tables`: the generator's multiples. `ladder`: both multiples. `batch`: from claims to questions and back.
+//! - `kept`: memory from one call to the next.
 //!
 //! Schnorr signatures and tweaks can be proven by one sum for all of them instead ([`Lanes::prove_together`]):
 //!
@@ -32,6 +33,7 @@ mod digits;
 mod divsteps;
 mod field;
 mod inversions;
+mod kept;
 mod ladder;
 #[cfg(target_arch = "aarch64")]
 mod neon;

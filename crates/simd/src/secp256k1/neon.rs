@@ -55,6 +55,7 @@ impl Vector for Neon {
     const SIGNED: bool = true;
     const APART: bool = false;
     const CARRY_BIAS: u64 = 0;
+    const MASKS: bool = false;
     type Factor = float64x2_t;
 
     fn detect() -> Option<Neon> {

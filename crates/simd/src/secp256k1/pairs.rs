@@ -184,6 +184,7 @@ impl<V: Vector> Pairs<V> {
             let inverse = self.inversions.take();
             let sums = each!(i, {
                 let sum = sum(&self.coordinates(pairs, i, 0), &self.coordinates(pairs, i, 1), &inverse[i]);
+                debug_assert!(sum.negative == 0, "a sum has its own y");
                 [sum.x.to_words(), sum.y.to_words()]
             });
             for way in 0..WAYS {

@@ -31,6 +31,7 @@ impl Vector for Portable {
     const SIGNED: bool = false;
     const APART: bool = false;
     const CARRY_BIAS: u64 = 0;
+    const MASKS: bool = false;
     type Factor = Portable;
 
     fn detect() -> Option<Portable> {

@@ -18,6 +18,7 @@ use super::Claim;
 use super::buckets::{BITS, Multiple, is_zero};
 use super::digits::short_bits;
 use super::field::{Fe, mul, mul_columns, square};
+use super::kept::{Kept, with_kept};
 use super::ladder::BETA;
 use super::pairs::{Pairs, Term};
 use super::power::{self, roots};
@@ -26,8 +27,6 @@ use super::tables::Entry;
 use super::vector::{LANES_MAX, Vector};
 use crate::chacha20;
 use crate::sha256::Sha256;
-use std::any::Any;
-use std::cell::Cell;
 
 /// A random odd number between -(2^128 - 1) and 2^128 - 1, by its bits of weight 1 or -1: 2 v - (2^128 - 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,18 +99,17 @@ struct Part {
 
 thread_local! {
     /// The list of the last call: some MiB, which would be asked from the system and given back each time.
-    static PAIRS: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+    static PAIRS: Kept = const { Kept::new(None) };
 }
 
 /// Whether all claims hold: nothing is known of any where they do not, or where the answer is false for another reason.
 /// ECDSA is never proven.
 pub(super) fn all_hold<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32]) -> bool {
-    let kept = PAIRS.take().and_then(|pairs| pairs.downcast::<Pairs<V>>().ok());
-    let mut pairs = kept.unwrap_or_else(|| Box::new(Pairs::new(like)));
-    pairs.clear();
-    let hold = all_hold_in(like, claims, secret, &mut pairs);
-    PAIRS.set(Some(pairs));
-    hold
+    let new = || Pairs::new(like);
+    with_kept(&PAIRS, new, |pairs| {
+        pairs.clear();
+        all_hold_in(like, claims, secret, pairs)
+    })
 }
 
 /// See [`all_hold`].

@@ -38,6 +38,8 @@ pub(super) trait Vector: Copy + 'static {
     /// What is added to a column before [`Vector::carried`], and 2^-52 times that is taken from the next: zero where that
     /// shift keeps the sign.
     const CARRY_BIAS: u64;
+    /// Whether instructions that multiply look at the lowest 52 bits alone.
+    const MASKS: bool;
     /// A number below 2^52, ready to be multiplied.
     type Factor: Copy;
 
@@ -90,10 +92,10 @@ pub(super) trait Vector: Copy + 'static {
     /// Made ready to be multiplied; below 2^52.
     fn factor(self) -> Self::Factor;
 
-    /// Its lowest 52 bits, made ready to be multiplied. Instructions that multiply 52 bits look at no others.
+    /// Its lowest 52 bits, made ready to be multiplied.
     #[inline(always)]
     fn lowest_factor(self) -> Self::Factor {
-        self.and(self.splat((1 << 52) - 1)).factor()
+        if Self::MASKS { self.factor() } else { self.and(self.splat((1 << 52) - 1)).factor() }
     }
 
     /// Adds the halves of a product, and [`Vector::LOW`] and [`Vector::HIGH`].

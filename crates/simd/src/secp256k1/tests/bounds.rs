@@ -7,6 +7,9 @@ const FULL: [u64; 5] = [(1 << 52) - 1, (1 << 52) - 1, (1 << 52) - 1, (1 << 52) -
 /// The prime's limbs.
 const PRIME: [u64; 5] = [0xf_fffe_ffff_fc2f, FULL[0], FULL[0], FULL[0], (1 << 48) - 1];
 
+/// (p + 1) / 4, the power that is a root where there is one.
+pub(super) const ROOT: [u64; 4] = [0xffff_ffff_bfff_ff0c, u64::MAX, u64::MAX, u64::MAX >> 2];
+
 /// Elements whose limbs are none, full or random, full more often than not.
 fn extremes<V: Vector>(like: V, rng: &mut Rng) -> Fe<V> {
     let limbs = FULL.map(|full| [(); LANES_MAX].map(|()| [full, full, 0, rng.u64() & full][rng.below(4)]));
@@ -89,6 +92,109 @@ fn formulas_hold_for_the_largest_limbs() {
     for _ in 0..rounds(2000) {
         each_kind!(formulas_at_the_bounds(&mut rng));
     }
+}
+
+/// The key's y by the equation, and all that is made of it, as [`super::super::batch`] says it.
+struct Solution {
+    /// g, r, D, v, W, h and N.
+    numbers: [Field; 7],
+    y: Field,
+    sum_y: Field,
+}
+
+fn solution(question: &Question, base: Affine, key: Jacobian, inverse: Field) -> Solution {
+    let (x, r) = (question.x, question.sum_x);
+    let g = x.square() * x + small(7);
+    let d = key.z.square() * g;
+    let v = small::<Prime>(2) * base.y * key.y * key.z;
+    let (w, h) = (v * d, base.x * d - key.x);
+    let left = base.y.square() * d * d.square() + key.y.square();
+    let n = left - ((r + base.x) * d + key.x) * h.square();
+    let y = n * h * inverse;
+    // Where `inverse` is 1 / (W h), v h times it is 1 / D, and D W times it is D / h.
+    let y2 = key.y * key.z * y * (inverse * v * h).square();
+    let slope = (base.y - y2) * d * inverse * w;
+    Solution { numbers: [g, r, d, v, w, h, n], y, sum_y: slope * (base.x - r) - base.y }
+}
+
+/// An element that stands for these numbers, each more by zero to three times the prime.
+fn unreduced<V: Vector>(like: V, numbers: [Field; LANES_MAX], rng: &mut Rng) -> Fe<V> {
+    let lanes = numbers.map(|number| {
+        let w = number.words();
+        let low = [w[0], w[0] >> 52 | w[1] << 12, w[1] >> 40 | w[2] << 24, w[2] >> 28 | w[3] << 36, w[3] >> 16];
+        let (times, mut carry) = (rng.u64() & 3, 0);
+        [0, 1, 2, 3, 4].map(|i| {
+            carry += u128::from(low[i] & FULL[0]) + u128::from(times * PRIME[i]);
+            let limb = carry as u64 & FULL[0];
+            carry >>= 52;
+            limb
+        })
+    });
+    Fe::from_limbs(like, &std::array::from_fn(|i| lanes.map(|limbs| limbs[i])))
+}
+
+/// A question about the y of an x, on the curve or not.
+fn question(claim: usize, edges: &[[u64; 4]], rng: &mut Rng) -> Question {
+    let mut number = || Field::reduced(if rng.below(2) == 0 { edges[rng.below(edges.len())] } else { words(rng) });
+    let (x, sum_x) = (number(), number());
+    Question { claim, x, odd: false, y: None, base: Scalar::ONE, key: Scalar::ONE, sum_x, sum_odd: None }
+}
+
+/// The equation is a polynomial in all its numbers, `inverse` among them. Of every kind of answer: the lanes in which it
+/// holds, those in which it does not, and how many questions are answered.
+fn equations_at_the_bounds<V: Vector>(like: V, edges: &[[u64; 4]], rng: &mut Rng, answers: &mut [usize; 2]) {
+    let mut questions: Vec<Question> = (0..1 + rng.below(2 * V::LANES)).map(|at| question(at, edges, rng)).collect();
+    for way in 0..2 {
+        let base = Flat { x: extremes(like, rng), y: extremes(like, rng), negative: 0 };
+        let key = Point { x: extremes(like, rng), y: extremes(like, rng), z: extremes(like, rng) };
+        let equation = Equation::of(&base, &key, like, &questions, way);
+        let numbers = [equation.g, equation.r, equation.d, equation.v, equation.w, equation.h, equation.n].map(values);
+        let [bx, by, kx, ky, kz] = [base.x, base.y, key.x, key.y, key.z].map(values);
+        let solve = |lane: usize, question: &Question, inverse: Field| {
+            let key = Jacobian { x: kx[lane], y: ky[lane], z: kz[lane] };
+            solution(question, Affine { x: bx[lane], y: by[lane] }, key, inverse)
+        };
+        // Most lanes have an inverse that makes y a root of g, or its negative.
+        let mut inverses = values(extremes(like, rng));
+        let mut want = 0;
+        for (lane, question) in questions.iter_mut().skip(way * V::LANES).take(V::LANES).enumerate() {
+            let [g, .., h, n] = solve(lane, question, Field::ZERO).numbers;
+            if rng.below(4) > 0 {
+                let root = g.power(ROOT);
+                inverses[lane] = (if rng.below(2) == 0 { root } else { -root }) * (n * h).inverse();
+            }
+            let Solution { numbers: wanted, y, sum_y } = solve(lane, question, inverses[lane]);
+            assert_eq!(numbers.map(|number| number[lane]), wanted, "lane {lane}");
+            question.odd = y.is_odd() ^ (rng.below(4) == 0);
+            question.y = [None, Some(y), Some(-y)][rng.below(3)];
+            question.sum_odd = [None, Some(sum_y.is_odd()), Some(!sum_y.is_odd())][rng.below(3)];
+            let is_key = y.is_odd() == question.odd && question.y.is_none_or(|given| given == y);
+            let is_sum = question.sum_odd.is_none_or(|odd| odd == sum_y.is_odd());
+            let holds = y.square() == g && is_key && is_sum;
+            want |= u8::from(holds) << lane;
+            answers[usize::from(holds)] += 1;
+        }
+        let inverse = unreduced(like, inverses, rng);
+        assert_eq!(equation.holds(&base, &key, &inverse, &questions, way), want, "{questions:?}");
+        // The largest limbs, whatever they stand for.
+        let (inverse, y) = (extremes(like, rng), extremes(like, rng));
+        let (sums, inverses, ys) = (values(equation.sum_y(&base, &key, &inverse, &y)), values(inverse), values(y));
+        for (lane, question) in questions.iter().skip(way * V::LANES).take(V::LANES).enumerate() {
+            let [_, r, d, v, w, h, _] = solve(lane, question, inverses[lane]).numbers;
+            let y2 = ky[lane] * kz[lane] * ys[lane] * (inverses[lane] * v * h).square();
+            let slope = (by[lane] - y2) * d * inverses[lane] * w;
+            assert_eq!(sums[lane], slope * (bx[lane] - r) - by[lane], "lane {lane}");
+        }
+    }
+}
+
+#[test]
+fn equations_hold_for_the_largest_limbs() {
+    let (mut rng, edges, mut answers) = (Rng::new(23), edges::<Prime>(), [0; 2]);
+    for _ in 0..rounds(300) {
+        each_kind!(equations_at_the_bounds(&edges, &mut rng, &mut answers));
+    }
+    assert!(answers.iter().all(|&count| count > 200) || cfg!(miri), "{answers:?}: both answers are given");
 }
 
 /// `times` times the prime, more by `offset`, carried into limbs.
