@@ -126,12 +126,12 @@ impl Part {
         &self.last_key
     }
 
-    /// Appends a record. The keys of a part rise; a key comes once.
+    /// Appends a record, for which [`Part::make_room`] was called. The keys of a part rise; a key comes once.
     ///
     /// # Panics
     /// If `key` does not lie behind the one before: no table could hold it.
     pub(crate) fn add(&mut self, key: &[u8], tag: u64, value: &[u8]) {
-        self.make_room(key.len(), value.len());
+        debug_assert!(self.has_room(key.len(), value.len()), "room is made for a record before it is added");
         let mut shared = shared_prefix(&self.last_key, key);
         if self.record_count == 0 {
             self.first_key.extend_from_slice(key);
@@ -176,13 +176,25 @@ impl Part {
         }
     }
 
-    /// Closes the open block, where a record of these lengths would make it reach beyond the end of its page.
+    /// Makes room and appends a record, as [`Part::add`] does.
+    pub(crate) fn put(&mut self, key: &[u8], tag: u64, value: &[u8]) {
+        self.make_room(key.len(), value.len());
+        self.add(key, tag, value);
+    }
+
+    /// Whether a record of these lengths keeps the open block within its page; one that does not fit begins a block.
     #[inline]
-    pub(crate) fn make_room(&mut self, key_bytes: usize, value_bytes: usize) {
+    fn has_room(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let are_short = (key_bytes + TAG_BYTES) | value_bytes < 0x80;
         let overhead = if are_short { RECORD_OVERHEAD } else { RECORD_OVERHEAD + LENGTHS_MAX };
         let taken = self.block_bytes() + TRAILER_BYTES + key_bytes + value_bytes + overhead;
-        if self.has_filters && taken > PAGE_BYTES && !self.is_between_blocks() {
+        !self.has_filters || taken <= PAGE_BYTES || self.is_between_blocks()
+    }
+
+    /// Closes the open block, where a record of these lengths would make it reach beyond the end of its page.
+    #[inline]
+    pub(crate) fn make_room(&mut self, key_bytes: usize, value_bytes: usize) {
+        if !self.has_room(key_bytes, value_bytes) {
             self.close_block();
             self.piece.resize(self.piece.len().next_multiple_of(PAGE_BYTES), 0);
             self.block_start = self.piece.len();
@@ -464,7 +476,7 @@ mod tests {
                 let mut part = Part::new(has_filters);
                 for number in index * per_part..count.min((index + 1) * per_part) {
                     let kind = if number % 3 == 0 { KIND_DELETED } else { KIND_VALUE };
-                    part.add(&key(number * 2), 7 << 8 | kind, &value(number));
+                    part.put(&key(number * 2), 7 << 8 | kind, &value(number));
                     if number % 1000 == 999 {
                         part.write_piece(&sink).unwrap();
                     }
@@ -519,7 +531,7 @@ mod tests {
                 let mut part = Part::new(true);
                 for number in 0..300 {
                     let bytes = value_bytes + number as usize * 7 % 13;
-                    part.add(&key(part_index * 1000 + number), 1 << 8 | KIND_VALUE, &vec![3; bytes]);
+                    part.put(&key(part_index * 1000 + number), 1 << 8 | KIND_VALUE, &vec![3; bytes]);
                     if number == 200 {
                         part.write_piece(&sink).unwrap();
                     }
@@ -603,7 +615,7 @@ mod tests {
     #[should_panic(expected = "the keys of a run rise")]
     fn part_refuses_descending_keys() {
         let mut part = Part::new(true);
-        part.add(b"b", 0, b"");
-        part.add(b"ab", 0, b"");
+        part.put(b"b", 0, b"");
+        part.put(b"ab", 0, b"");
     }
 }

@@ -183,7 +183,7 @@ fn table_of(shared: &Shared, memory: &Memory<'_>, has_filters: bool) -> Result<M
     let sink = Sink::new(disk.create(Path::new("table"))?, false);
     let mut part = Part::new(has_filters);
     for (key, (tag, value)) in memory {
-        part.add(key, *tag, value);
+        part.put(key, *tag, value);
     }
     part.close();
     part.write_piece(&sink)?;

@@ -29,14 +29,19 @@ const PAGE_BYTES: usize = 4096;
 /// Of what is to be read in one go the system is asked for pieces of this size: of larger ones it may read the start alone.
 const ASK_BYTES: usize = 128 << 10;
 
-/// The contents of a block, its frame and checksum checked.
-fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
-    let Some(range) = handle.range(file) else {
+/// A block with its trailer, which must lie within the file.
+fn framed_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
+    let range = handle.range(file).ok_or_else(|| {
         let found = format!("{} bytes at {}", handle.bytes, handle.offset);
         let wanted = format!("a block within the file's {} bytes", file.len());
-        return Err(Damage::new(handle.offset, wanted, found));
-    };
-    checked_contents(&file[range.start..range.end + TRAILER_BYTES], handle)
+        Damage::new(handle.offset, wanted, found)
+    })?;
+    Ok(&file[range.start..range.end + TRAILER_BYTES])
+}
+
+/// The contents of a block, its frame and checksum checked.
+fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
+    checked_contents(framed_block(file, handle)?, handle)
 }
 
 /// The contents of a block that was read with its trailer, checked.
@@ -292,7 +297,8 @@ impl Table {
         matches!(self.file.get(), Some(Some(_)))
     }
 
-    /// Data block `index` out of bytes that were read from the file, its trailer included; checked as [`Table::block`] does.
+    /// Data block `index` out of bytes that were read from the file, its trailer included; its checksum is looked at when
+    /// the block is first asked for.
     pub(crate) fn block_of<'b>(&self, index: usize, bytes: &'b [u8]) -> Result<Block<'b>> {
         let (word, bit) = (&self.verified[index / 64], 1 << (index % 64));
         let contents = if word.load(Ordering::Relaxed) & bit == 0 {
@@ -305,19 +311,10 @@ impl Table {
         Block::parse(contents).ok_or_else(|| self.not_a_block(index))
     }
 
-    /// The contents of data block `index`, checked when it is first asked for.
+    /// Data block `index` out of the table's own bytes, checked as [`Table::block_of`] does.
     pub(crate) fn block(&self, index: usize) -> Result<Block<'_>> {
-        let handle = self.handle(index);
-        let (word, bit) = (&self.verified[index / 64], 1 << (index % 64));
-        let contents = if word.load(Ordering::Relaxed) & bit == 0 {
-            let contents = checked_block(&self.bytes, handle).map_err(|why| why.of(&self.path))?;
-            word.fetch_or(bit, Ordering::Relaxed);
-            contents
-        } else {
-            let range = handle.range(&self.bytes).expect("checked when the table was opened");
-            &self.bytes[range]
-        };
-        Block::parse(contents).ok_or_else(|| self.not_a_block(index))
+        let bytes = framed_block(&self.bytes, self.handle(index)).map_err(|why| why.of(&self.path))?;
+        self.block_of(index, bytes)
     }
 
     /// The fault of a block whose checksum is right and whose contents are malformed.
@@ -391,7 +388,7 @@ mod tests {
         let mut part = Part::new(true);
         let key = |number: u16| [&b"key"[..], &number.to_be_bytes(), &[b'.'; 20]].concat();
         for number in 0..600 {
-            part.add(&key(number), 1 << 8 | 1, &[9; 40]);
+            part.put(&key(number), 1 << 8 | 1, &[9; 40]);
         }
         part.close();
         part.write_piece(&sink).unwrap();
