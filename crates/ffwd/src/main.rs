@@ -65,18 +65,23 @@ pub(crate) enum Failure {
     Usage(String),
     /// A fault of disk, network, data or a file: exit code 1.
     Fault(String),
+    /// The same, shown without "Error: ", as Core shows it.
+    Plain(String),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Failure::Usage(why) | Failure::Fault(why)) = self;
+        let (Failure::Usage(why) | Failure::Fault(why) | Failure::Plain(why)) = self;
         f.write_str(why)
     }
 }
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Failure {
-        Failure::Fault(fault.to_string())
+        match fault {
+            Fault::Rebuild(_) => Failure::Plain(fault.to_string()),
+            _ => Failure::Fault(fault.to_string()),
+        }
     }
 }
 
@@ -96,9 +101,8 @@ fn main() -> ExitCode {
     match line.and_then(|line| run(parse(line.words)?.command, &line.unused)) {
         Ok(code) => code,
         Err(failure) => {
-            let text = failure.to_string();
-            let is_cores = text.ends_with(node::REBUILD_ADVICE);
-            progress::say(&if is_cores { text } else { format!("Error: {text}") });
+            let prefix = if matches!(failure, Failure::Plain(_)) { "" } else { "Error: " };
+            progress::say(&format!("{prefix}{failure}"));
             ExitCode::from(if matches!(failure, Failure::Usage(_)) { 2 } else { 1 })
         }
     }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// The last line of a fault that a rebuild mends, in Core's words. Such a fault is shown as Core shows it.
-/// Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
+/// The last line of [`Fault::Rebuild`], in Core's words. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
 pub const REBUILD_ADVICE: &str = "Please restart with -reindex or -reindex-chainstate to recover.";
 
 /// What keeps the engine from going on.
@@ -13,6 +12,8 @@ pub enum Fault {
     Store(store::fault::Fault),
     /// Something between programs or options: what was wanted, what was found, what to do.
     Refused(String),
+    /// What is there cannot be gone on with, and a rebuild mends it: why, in Core's words. Core shows it without a prefix.
+    Rebuild(String),
     /// Two computations that must agree do not: failing hardware, or a mistake of this program.
     Internal(String),
 }
@@ -39,6 +40,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Store(fault) => fmt::Display::fmt(fault, f),
             Fault::Refused(why) => f.write_str(why),
+            Fault::Rebuild(why) => write!(f, "{why}.\n{REBUILD_ADVICE}"),
             Fault::Internal(what) => write!(
                 f,
                 "{what}: this is a fault of the machine or of this program, not of a block; nothing was marked, what was committed stands"

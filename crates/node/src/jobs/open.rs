@@ -3,7 +3,7 @@
 use super::replay::replay;
 use crate::datadir::lock::{self, Locked};
 use crate::datadir::{Assumed, DataDir, prune, start_of};
-use crate::fault::{Fault, REBUILD_ADVICE};
+use crate::fault::Fault;
 use crate::options::{Events, Options, Prune};
 use crate::tree::{GENESIS, NodeId};
 use consensus::header::MAX_FUTURE_BLOCK_TIME_S;
@@ -120,9 +120,8 @@ fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fa
     };
     loaded.entries.iter().find(lacks).map_or(Ok(()), |entry| {
         datadir.reporter.log().line(&format!("Block {} at height {} has no witnesses", entry.hash, entry.height));
-        let why =
-            format!("Witness data for blocks after height {from} requires validation. Please restart with -reindex.");
-        Err(Fault::refused(format!("{why}.\n{REBUILD_ADVICE}")))
+        let why = "requires validation. Please restart with -reindex.";
+        Err(Fault::Rebuild(format!("Witness data for blocks after height {from} {why}")))
     })
 }
 
@@ -137,7 +136,7 @@ fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
     let why = "The block database contains a block which appears to be from the future. This may be due to your computer's date \
                and time being set incorrectly. Only rebuild the block database if you are sure that your computer's date and \
                time are correct";
-    Err(Fault::refused(format!("{why}.\n{REBUILD_ADVICE}")))
+    Err(Fault::Rebuild(why.to_owned()))
 }
 
 /// The blocks up to the base of a snapshot that is not validated count as connected.
