@@ -130,9 +130,7 @@ fn look_at_set(
     let best = complete_best(&coins, &dir)?;
     let mut info = count(&locked, &coins.view(), &best.unwrap_or_default())?;
     if let Some(best) = best {
-        let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
-        let loaded = index.load(&datadir::lock::network(&options.params))?;
-        (info.best, info.height) = (best, height_of(&loaded, best)?);
+        (info.best, info.height) = (best, stored_height(&locked, options, best)?);
     }
     Ok(info)
 }
@@ -152,9 +150,18 @@ fn complete_best(coins: &Chainstate, dir: &std::path::Path) -> Result<Option<Blo
     Ok(coins.best_block()?)
 }
 
-/// Height of the block that the coins stand at.
+/// Height of a block that coins stand at.
 fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height, Fault> {
     let entry = loaded.entries.iter().find(|entry| entry.hash == best);
+    entry.map(|entry| entry.height).ok_or_else(|| apart(best))
+}
+
+/// The same, where of the index nothing else is read.
+fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<Height, Fault> {
+    let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
+    let network = datadir::lock::network(&options.params);
+    index.check_genesis(&network)?;
+    let entry = index.find(&network, &best)?;
     entry.map(|entry| entry.height).ok_or_else(|| apart(best))
 }
 
