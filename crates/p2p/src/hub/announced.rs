@@ -68,6 +68,12 @@ impl Hub {
         place.is_some_and(|place| peer.direct.remove(place).is_some())
     }
 
+    /// A block is there: no peer that was asked for it owes it any more.
+    /// Source: Bitcoin Core b88bffe, `PeerManagerImpl::BlockConnected`, `RemoveBlockRequest`.
+    pub(super) fn drop_direct(&mut self, hash: &BlockHash) {
+        self.peers.values_mut().for_each(|peer| peer.direct.retain(|asked| asked != hash));
+    }
+
     /// Whether the download asks this peer for blocks of this chain in any case.
     fn is_on_best_of(&self, peer: &Peer, last: &HeaderInfo) -> bool {
         peer.serves_blocks()

@@ -133,6 +133,7 @@ impl Hub {
         match verdict {
             BlockVerdict::Stored => {
                 self.download.judged(&hash);
+                self.drop_direct(&hash);
             }
             BlockVerdict::BadBody(reason) => {
                 if let Some(peer) = self.download.bad_body(&hash) {
@@ -145,6 +146,7 @@ impl Hub {
             }
             BlockVerdict::Unreadable(reason) => self.on_unreadable(hash, reason, now),
             BlockVerdict::Invalid(reason) => {
+                self.drop_direct(&hash);
                 if let Some(peer) = self.download.judged(&hash) {
                     self.punish(peer, Reason::InvalidBlock { hash, reason }, now);
                 }

@@ -213,6 +213,32 @@ fn block_is_fetched_from_a_peer_on_a_persons_wish() {
     assert_eq!(world.chain.missing_up_to(&hash, 5), []);
 }
 
+/// One of two peers never answers: what the other one gave is not owed any longer, and may be asked for again.
+#[test]
+fn block_from_another_peer_ends_a_persons_wish() {
+    let base = made_on(&Chain::new().best_header(), 3, 1, 10);
+    let served = Arc::new(Chain::having(&base));
+    let fork = made_on(&Chain::new().best_header(), 1, 9, 10);
+    served.extend(&fork);
+    let mut world = World::new(Chain::having(&base), &["1.1.1.1", "1.2.1.1"]);
+    world.honest("1.1.1.1:18444", &served);
+    let chain = Arc::clone(&served);
+    world.place("1.2.1.1:18444", move || {
+        let mute: Bend = Box::new(|_, message, _| matches!(message, Message::GetData(_)));
+        Box::new(Server::bent(Arc::clone(&chain), mute))
+    });
+    let hash = fork.headers[0].hash();
+    world.chain.accept_headers(&fork.headers, &[hash], START_UNIX);
+    world.run(2 * S);
+    let (ids, now) = (world.hub.peer_ids(), world.now());
+    assert_eq!(ids.len(), 2);
+    ids.iter().for_each(|&id| assert_eq!(world.hub.fetch_from(id, hash), Ok(())));
+    world.hub.schedule(now);
+    world.run(2 * S);
+    assert_eq!(world.chain.missing_up_to(&hash, 5), []);
+    ids.iter().for_each(|&id| assert_eq!(world.hub.fetch_from(id, hash), Ok(()), "{id:?} owes nothing"));
+}
+
 #[test]
 fn peer_without_witness_service_is_not_asked_for_blocks() {
     let served = chain_of(50, 10);
