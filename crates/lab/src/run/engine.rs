@@ -136,7 +136,8 @@ impl Engine<'_> {
         };
         let program = &plan.programs[cell.program];
         let exe = &self.programs.exes[cell.program];
-        let loaded = work.stopatheight.and_then(|height| self.loads.get(&(cell.chain, cell.program, height)));
+        let preparer = plan.preparer(cell.program);
+        let loaded = work.stopatheight.and_then(|height| self.loads.get(&(cell.chain, preparer, height)));
         let loaded = loaded.filter(|_| work.kind == WorkKind::Load).cloned().and_then(Result::ok);
         let driver = self.driver(cell, &datadir, loaded.as_ref())?;
         let job = Job {

@@ -177,6 +177,7 @@ impl Engine<'_> {
 
     /// What a load works on, made once and kept until the plan is done.
     fn load_of(&mut self, chain: usize, program: usize, height: Option<u32>) -> Result<Prepared, SetUp> {
+        let program = self.plan.preparer(program);
         let height = height.unwrap_or(self.chains[chain].facts.height);
         let key = (chain, program, height);
         if let Some(known) = self.loads.get(&key) {

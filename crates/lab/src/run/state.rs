@@ -33,7 +33,7 @@ pub(super) struct Engine<'a> {
     pub(super) records: Vec<RunRecord>,
     /// Directories made for works that need index and coins, by chain and program; or why one is missing.
     pub(super) prepared: BTreeMap<(usize, usize), Result<PathBuf, String>>,
-    /// What is loaded, by chain, program and height; or why it is missing.
+    /// What is loaded, by chain, program that prepares it and height; or why it is missing.
     pub(super) loads: BTreeMap<(usize, usize, u32), Result<Prepared, String>>,
     pub(super) page_cache: &'static str,
     /// Only cells with one of these words in their name are run; without any, all.
