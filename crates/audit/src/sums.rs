@@ -212,8 +212,7 @@ impl Adder {
 
 /// Bytes of a coin for its hash: as MuHash takes them.
 fn put_coin(out: &mut Vec<u8>, outpoint: &OutPoint, code: u32, value: Amount, script: &[u8]) {
-    out.extend_from_slice(outpoint.txid.as_bytes());
-    out.extend_from_slice(&outpoint.vout.to_le_bytes());
+    out.extend_from_slice(&outpoint.to_bytes());
     out.extend_from_slice(&code.to_le_bytes());
     out.extend_from_slice(&value.0.to_le_bytes());
     put_compact_size(out, script.len() as u64);

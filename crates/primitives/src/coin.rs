@@ -334,8 +334,7 @@ pub fn decode_coin_key(key: &[u8]) -> Result<OutPoint, DecodeError> {
 ///
 /// txid 32 | vout u32 | code u32 | value i64 | CompactSize length, script. Source: Bitcoin Core b88bffe, `TxOutSer`.
 pub fn put_coin_hashed(out: &mut Vec<u8>, outpoint: &OutPoint, coin: &CoinRef<'_>) {
-    out.extend_from_slice(outpoint.txid.as_bytes());
-    out.extend_from_slice(&outpoint.vout.to_le_bytes());
+    out.extend_from_slice(&outpoint.to_bytes());
     out.extend_from_slice(&coin.code().to_le_bytes());
     out.extend_from_slice(&coin.value.0.to_le_bytes());
     crate::encode::put_compact_size(out, coin.script.script_bytes() as u64);

@@ -136,20 +136,31 @@ pub struct OutPoint {
     pub vout: u32,
 }
 
-const _: () = assert!(size_of::<OutPoint>() == 36, "as many bytes as in an input");
+const _: () = assert!(size_of::<OutPoint>() == OutPoint::BYTES);
 
 impl OutPoint {
+    /// Bytes of an outpoint in an input.
+    pub const BYTES: usize = 36;
     /// What a coinbase input names: a null id and the greatest number.
     pub const NULL: OutPoint = OutPoint { txid: Txid::ZERO, vout: u32::MAX };
 
     /// Reads the 36 bytes of an input: txid, then vout little endian.
     #[inline]
-    pub fn from_bytes(bytes: &[u8; 36]) -> OutPoint {
+    pub fn from_bytes(bytes: &[u8; OutPoint::BYTES]) -> OutPoint {
         let (txid, vout) = bytes.split_at(32);
         OutPoint {
             txid: Txid::from_bytes(txid.try_into().expect("32 of 36 bytes")),
             vout: u32::from_le_bytes(vout.try_into().expect("4 of 36 bytes")),
         }
+    }
+
+    /// The 36 bytes of an input, as [`OutPoint::from_bytes`] reads them.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; OutPoint::BYTES] {
+        let mut bytes = [0; OutPoint::BYTES];
+        bytes[..32].copy_from_slice(self.txid.as_bytes());
+        bytes[32..].copy_from_slice(&self.vout.to_le_bytes());
+        bytes
     }
 
     /// Core's null prevout. Source: Bitcoin Core b88bffe, `COutPoint::IsNull`.
@@ -183,5 +194,12 @@ mod tests {
         assert!(OutPoint::NULL.is_null());
         assert!(!OutPoint { vout: 0, ..OutPoint::NULL }.is_null());
         assert!(!OutPoint { txid: Txid::from_bytes([1; 32]), ..OutPoint::NULL }.is_null());
+    }
+
+    #[test]
+    fn outpoint_bytes_are_txid_then_vout_little_endian() {
+        let outpoint = OutPoint { txid: Txid::from_bytes([7; 32]), vout: 0x0403_0201 };
+        assert_eq!(outpoint.to_bytes()[..], [&[7; 32][..], &[1, 2, 3, 4]].concat());
+        assert_eq!(OutPoint::from_bytes(&outpoint.to_bytes()), outpoint);
     }
 }

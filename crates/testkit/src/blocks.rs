@@ -85,8 +85,7 @@ impl Tx {
             return out;
         }
         for input in &self.inputs {
-            out.extend_from_slice(input.prevout.txid.as_bytes());
-            out.extend_from_slice(&input.prevout.vout.to_le_bytes());
+            out.extend_from_slice(&input.prevout.to_bytes());
             put_bytes(&mut out, &input.script_sig);
             out.extend_from_slice(&input.sequence.to_le_bytes());
         }

@@ -6,7 +6,7 @@
 
 use super::Live;
 use crate::fault::Fault;
-use crate::indexing::{outpoint_bytes, spender_places, stored_row, tx_places};
+use crate::indexing::{spender_places, stored_row, tx_places};
 use crate::options::{SetHash, SetInfo};
 use crate::tree::NodeId;
 use indexes::IndexKind;
@@ -79,7 +79,7 @@ impl Live {
     /// As [`Live::transaction`].
     pub fn spender(&self, outpoint: &OutPoint) -> Result<Option<(Vec<u8>, NodeId)>, Fault> {
         let Some(db) = self.index_db(IndexKind::TxoSpender) else { return Ok(None) };
-        let (places, name) = (spender_places(&db, outpoint)?, outpoint_bytes(outpoint));
+        let (places, name) = (spender_places(&db, outpoint)?, outpoint.to_bytes());
         if !places.is_empty() {
             self.writer.write_out_blocks()?;
         }

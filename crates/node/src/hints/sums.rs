@@ -14,8 +14,6 @@
 use indexes::siphash::{SipKey, siphash24};
 use primitives::OutPoint;
 
-/// Bytes of an outpoint: txid, then the number of the output, little endian.
-pub(crate) const OUTPOINT_BYTES: usize = 36;
 /// Bytes of the keys.
 pub(crate) const SALT_BYTES: usize = 32;
 
@@ -40,7 +38,7 @@ impl Salt {
 
     /// Hash of an outpoint as it stands in an input.
     #[inline]
-    fn hash(&self, outpoint: &[u8; OUTPOINT_BYTES]) -> u128 {
+    fn hash(&self, outpoint: &[u8; OutPoint::BYTES]) -> u128 {
         let [low, high] = self.0.map(|key| siphash24(key, outpoint));
         u128::from(high) << 64 | u128::from(low)
     }
@@ -59,15 +57,12 @@ impl Sums {
     /// An output that will be spent.
     #[inline]
     pub(crate) fn create(&mut self, salt: &Salt, outpoint: &OutPoint) {
-        let mut bytes = [0; OUTPOINT_BYTES];
-        bytes[..32].copy_from_slice(outpoint.txid.as_bytes());
-        bytes[32..].copy_from_slice(&outpoint.vout.to_le_bytes());
-        self.created = self.created.wrapping_add(salt.hash(&bytes));
+        self.created = self.created.wrapping_add(salt.hash(&outpoint.to_bytes()));
     }
 
     /// An input that spends this.
     #[inline]
-    pub(crate) fn spend(&mut self, salt: &Salt, outpoint: &[u8; OUTPOINT_BYTES]) {
+    pub(crate) fn spend(&mut self, salt: &Salt, outpoint: &[u8; OutPoint::BYTES]) {
         self.spent = self.spent.wrapping_add(salt.hash(outpoint));
     }
 
@@ -88,10 +83,6 @@ mod tests {
     use super::*;
     use primitives::Txid;
 
-    fn bytes(outpoint: &OutPoint) -> [u8; OUTPOINT_BYTES] {
-        [outpoint.txid.as_bytes().as_slice(), &outpoint.vout.to_le_bytes()].concat().try_into().unwrap()
-    }
-
     /// In any order, in any parts; and every difference of one outpoint shows.
     #[test]
     fn sums_agree_for_the_same_outpoints_alone() {
@@ -108,7 +99,7 @@ mod tests {
             sums[place % 2].create(&salt, outpoint);
         }
         for (place, outpoint) in all.iter().rev().enumerate() {
-            sums[usize::from(place < 9)].spend(&salt, &bytes(outpoint));
+            sums[usize::from(place < 9)].spend(&salt, &outpoint.to_bytes());
         }
         let mut whole = Sums::default();
         sums.iter().for_each(|part| whole.add(part));
@@ -116,10 +107,10 @@ mod tests {
         let other = OutPoint { vout: all[7].vout + 1, ..all[7] };
         for (row, change) in [
             ("one more created", &(|sums: &mut Sums| sums.create(&salt, &all[3])) as &dyn Fn(&mut Sums)),
-            ("one spent twice", &|sums| sums.spend(&salt, &bytes(&all[3]))),
+            ("one spent twice", &|sums| sums.spend(&salt, &all[3].to_bytes())),
             ("another output of the same transaction", &|sums| {
                 sums.create(&salt, &all[7]);
-                sums.spend(&salt, &bytes(&other));
+                sums.spend(&salt, &other.to_bytes());
             }),
         ] {
             let mut sums = whole;
@@ -127,7 +118,7 @@ mod tests {
             assert!(!sums.agree(), "{row}");
         }
         let another = Salt::from_bytes(&[1; SALT_BYTES]);
-        assert_ne!(another.hash(&bytes(&other)), salt.hash(&bytes(&other)));
-        assert_ne!(salt.hash(&bytes(&other)) >> 64, salt.hash(&bytes(&other)) & u128::from(u64::MAX));
+        assert_ne!(another.hash(&other.to_bytes()), salt.hash(&other.to_bytes()));
+        assert_ne!(salt.hash(&other.to_bytes()) >> 64, salt.hash(&other.to_bytes()) & u128::from(u64::MAX));
     }
 }

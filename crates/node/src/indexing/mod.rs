@@ -28,7 +28,7 @@ use indexes::{BlockRecords, IndexKind, Wanted};
 use part::Part;
 pub(crate) use part::{stored_row, stored_secret};
 use primitives::{BlockHash, Height};
-pub(crate) use read::{outpoint_bytes, spender_places, tx_places};
+pub(crate) use read::{spender_places, tx_places};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

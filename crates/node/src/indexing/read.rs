@@ -44,14 +44,6 @@ pub(crate) fn tx_places(db: &IndexDb, txid: &Txid) -> Result<(Vec<TxPlace>, Opti
     Ok((places, legacy.transpose()?))
 }
 
-/// An outpoint as inputs have it.
-pub(crate) fn outpoint_bytes(outpoint: &OutPoint) -> [u8; 36] {
-    let mut bytes = [0; 36];
-    bytes[..32].copy_from_slice(outpoint.txid.as_bytes());
-    bytes[32..].copy_from_slice(&outpoint.vout.to_le_bytes());
-    bytes
-}
-
 /// Where transactions lie that may spend an output: of different outpoints the hashes may be the same.
 ///
 /// # Errors
@@ -60,7 +52,7 @@ pub(crate) fn outpoint_bytes(outpoint: &OutPoint) -> [u8; 36] {
 pub(crate) fn spender_places(db: &IndexDb, outpoint: &OutPoint) -> Result<Vec<DiskTxPos>, Fault> {
     let mut places = Vec::new();
     if let Some(key) = stored_secret(db, spender::SIPHASH_KEY, db.best_block()?.is_some())? {
-        let mut records = db.with_prefix(&spender::key_prefix(key, &outpoint_bytes(outpoint)))?;
+        let mut records = db.with_prefix(&spender::key_prefix(key, &outpoint.to_bytes()))?;
         while let Some((key, _)) = records.next_record()? {
             let bad = |why: String| Fault::from(db.bad_record(&key, "the place of a transaction", why));
             places.push(spender::decode_key(&key).map_err(|why| bad(why.to_string()))?);

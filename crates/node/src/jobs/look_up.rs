@@ -5,7 +5,7 @@
 
 use crate::datadir::lock::{self, Locked};
 use crate::fault::Fault;
-use crate::indexing::{outpoint_bytes, spender_places, stored_row, tx_places};
+use crate::indexing::{spender_places, stored_row, tx_places};
 use crate::options::{Events, Options};
 use indexes::coinstats::StatsRow;
 use indexes::heights::{self, FilterRow};
@@ -369,7 +369,7 @@ impl View {
 pub fn spender(options: &Options, outpoint: OutPoint, events: Events<'_>) -> Result<Spender, Fault> {
     let view = View::open(options, events)?;
     let db = view.db(IndexKind::TxoSpender)?;
-    let name = outpoint_bytes(&outpoint);
+    let name = outpoint.to_bytes();
     for pos in spender_places(&db, &outpoint)? {
         let place = FilePos { file: pos.file, offset: pos.block };
         let (txid, bytes, hash) = view.read_tx(&db, place, HEADER_BYTES + pos.tx as usize)?;

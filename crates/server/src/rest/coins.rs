@@ -100,15 +100,12 @@ fn read_outpoints(body: &[u8]) -> Result<Vec<OutPoint>, DecodeError> {
     stream.extend_from_slice(body);
     let mut reader = Reader::at(&stream, 1);
     let count = reader.compact_size()?;
-    let mut outpoints = Vec::with_capacity(count.min(reader.remaining() / OUTPOINT_BYTES));
+    let mut outpoints = Vec::with_capacity(count.min(reader.remaining() / OutPoint::BYTES));
     for _ in 0..count {
         outpoints.push(OutPoint::from_bytes(reader.array()?));
     }
     Ok(outpoints)
 }
-
-/// Bytes of an outpoint.
-const OUTPOINT_BYTES: usize = 36;
 
 /// Coins of the tip.
 pub(super) fn outputs(context: &Context, live: &Live, query: &Query<'_>) -> Answer {
