@@ -80,30 +80,29 @@ impl Accumulators {
         self.used = LANES;
     }
 
-    /// The product of all lanes.
-    pub(super) fn product(&self) -> Number {
-        if self.used == 0 {
-            return ONE;
+    /// The product of all lanes, which begin again with ones.
+    pub(super) fn product(&mut self) -> Number {
+        match std::mem::take(&mut self.used) {
+            0 => ONE,
+            // SAFETY: as in `multiply`.
+            used => unsafe { self.lanes_product(used) },
         }
-        // SAFETY: as in `multiply`.
-        unsafe { self.lanes_product() }
     }
 
     /// Half of the lanes times the other half, as long as both have other numbers than ones.
     #[target_feature(enable = "avx512f,avx512ifma")]
-    fn lanes_product(&self) -> Number {
-        let (mut all, mut scratch) = (self.product, self.room.scratch.clone());
+    fn lanes_product(&mut self, used: usize) -> Number {
+        let Accumulators { product, room: Room { numbers: [other, _], scratch, .. }, .. } = self;
         for half in [4, 2, 1] {
-            if self.used > half {
+            if used > half {
                 let index = _mm512_add_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), splat(half as i64));
-                let mut other = all;
-                for limb in &mut other.0 {
-                    *limb = _mm512_permutexvar_epi64(index, *limb);
+                for (to, from) in other.0.iter_mut().zip(&product.0) {
+                    *to = _mm512_permutexvar_epi64(index, *from);
                 }
-                all.multiply(&other, &mut scratch);
+                product.multiply(other, scratch);
             }
         }
-        all.first_lane()
+        product.first_lane()
     }
 }
 
