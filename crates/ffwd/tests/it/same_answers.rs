@@ -16,7 +16,7 @@ const INDEXES: [&str; 4] = ["txindex", "blockfilterindex", "coinstatsindex", "tx
 /// Nothing that is asked here takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Status and body of a request; the outer none: nobody listens.
+/// Status and body of a request; `None` where no server listens.
 fn http(port: u16, method: &str, path: &str, body: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -115,6 +115,8 @@ fn about_spenders(outputs: &[Value]) -> Vec<(&'static str, Value)> {
     let mut calls: Vec<(&str, Value)> =
         ["getmempoolentry", "getmempoolancestors", "getmempooldescendants"].map(|name| (name, json!([id]))).into();
     calls.push(("getmempoolentry", json!(["11"])));
+    calls.push(("getmempoolancestors", json!([id, true])));
+    calls.push(("getmempooldescendants", json!([id, 5])));
     for params in [
         json!([outputs]),
         json!([outputs, { "return_spending_tx": true }]),
