@@ -5,6 +5,7 @@
 
 mod circles;
 mod layers;
+mod links;
 mod references;
 mod source;
 mod text;
@@ -79,6 +80,11 @@ fn time_is_a_value() {
 #[test]
 fn references_resolve() {
     none("what a comment or a page names is there", &references::broken(&root()));
+}
+
+#[test]
+fn links_resolve() {
+    none("a link of a page leads to a file, and to a heading of it", &links::broken(&root()));
 }
 
 #[test]
