@@ -112,7 +112,7 @@ def arguments(text, rounds, parts):
 
 
 def make(ffwd, chain, made):
-    """A reindexed chain of `lab chain` with these arguments, where there is none."""
+    """A reindexed chain of `lab chain` with these arguments, if it is not there yet."""
     if not (chain / "regtest").exists():
         for words in (["lab", "chain", "--out", chain, *made], ["reindex", "--datadir", chain, "--chain", "regtest"]):
             subprocess.run([ffwd, *map(str, words)], check=True)

@@ -231,7 +231,7 @@ class Block:
             data = compact(len(body)) + b"".join(body)
         if self.spoil_bytes:
             data = self.spoil_bytes(data)
-        # Anew: a defect may have changed what was there.
+        # Again: a defect may have changed what was there.
         coins = dict(self.parent.coins)
         for transaction in self.transactions:
             self.apply(transaction, coins)

@@ -242,7 +242,7 @@ class V2:
 
 
 def responder(read, write, v2=True):
-    """The transport that whoever connects to us begins with; v1 alone where that is said."""
+    """The transport that a peer which connects to us begins with; v1 alone where `v2` is false."""
     if not v2:
         return V1(read, write)
     first = b""

@@ -84,9 +84,9 @@ def audit(
     ``source`` is a data directory: at a path that every worker sees, or a URL that fsspec reads, such as ``s3://bucket/bitcoin``,
     with ``storage_options`` for it; no program may write to it meanwhile. ``ranges`` is a number of ranges, cut by bytes, or
     the ranges. ``hash`` is ``muhash`` or ``hash_serialized_3``: of the UTXO set.
-    ``salt`` is the audit's secret, 64 hexadecimal digits: chosen anew by default, and told to nobody but the workers.
+    ``salt`` is the audit's secret, 64 hexadecimal digits: a new one by default, and told to the workers alone.
     ``coin_parts`` is the number of parts of the UTXO set, a few by default, more from an object store.
-    With ``copies`` each part runs so many times, and all its records must be the same: for workers that are not trusted.
+    With ``copies`` each part runs that number of times, and all its records must be the same: for workers that are not trusted.
     ``args`` are more options of ffwd, ``progress`` is called with the number of tasks done and their count.
     """
     program = local_binary(binary)

@@ -147,7 +147,7 @@ class _Asked(socketserver.BaseRequestHandler):
             self.request.sendall(self._answer(kind, below, *place))
 
     def _bytes(self, count: int) -> bytes:
-        """So many bytes; none where the connection ends before the first."""
+        """``count`` bytes; none where the connection ends before the first."""
         out = bytearray()
         while len(out) < count:
             try:

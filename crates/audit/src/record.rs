@@ -4,7 +4,7 @@
 //! {"part":"blocks" or "coins", .. ,"checksum":"sha256d of the object without this field, 64 hexadecimal digits"}
 //! ```
 //!
-//! The checksum finds what was cut or damaged on the way, not what was forged: whoever knows the salt can make any record.
+//! The checksum finds what was cut or damaged on the way, not what was forged: with the salt any record can be made.
 
 use crate::field::Number;
 use crate::sums::{POWERS, Sums};

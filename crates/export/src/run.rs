@@ -59,7 +59,7 @@ struct Chunk {
     file: usize,
 }
 
-/// Cuts files into groups of at most so many bytes, a block at least; `bytes` are those of the blocks from `from` on.
+/// Cuts files into groups of at most `most` bytes, a block at least; `bytes` are those of the blocks from `from` on.
 fn chunks(files: &[(u32, u32)], from: u32, bytes: &[u64], most: u64) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     for (file, (first, last)) in files.iter().enumerate() {

@@ -460,7 +460,7 @@ mod tests {
             ("off", "regtest=0", "-"),
             ("the last flag", "regtest=0\nregtest=1", "regtest"),
             ("the first name", "chain=signet\nchain=main", "signet"),
-            ("in a section it is none", "[main]\nregtest=1", "-"),
+            ("in a section it has no effect", "[main]\nregtest=1", "-"),
         ] {
             let conf = read(&[("bitcoin.conf", file)], None).unwrap();
             assert_eq!(conf.chain().unwrap().map_or("-", Chain::name), want, "{row}");

@@ -368,7 +368,7 @@ pub(crate) fn set_lines(chain: &str, set: &SetInfo) -> String {
     lines.join("\n")
 }
 
-/// Rows of tables that are cut after so many lengths of scripts.
+/// Rows of the table of script lengths, at most.
 const LENGTHS_MAX: usize = 12;
 
 /// Script types, ages and lengths of scripts, each with its share of the coins.

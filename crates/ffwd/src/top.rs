@@ -1,6 +1,6 @@
 //! `ffwd top`: a running sync on a full screen, from the events of its page.
 //!
-//! One thread reads the events, and connects again when they end; the screen is drawn anew with each of them, and for keys.
+//! One thread reads the events, and connects again when they end; the screen is drawn with each of them, and for keys.
 
 mod access;
 mod screen;

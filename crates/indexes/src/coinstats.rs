@@ -78,7 +78,7 @@ impl BlockStats {
     }
 }
 
-/// Bogosize of a coin with a script of so many bytes.
+/// Bogosize of a coin by the length of its script.
 pub fn bogosize(script_bytes: usize) -> u64 {
     BOGO_BYTES + script_bytes as u64
 }

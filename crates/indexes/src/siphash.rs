@@ -114,7 +114,7 @@ pub fn siphash24_many(key: SipKey, messages: &[&[u8]], out: &mut [u64]) {
     }
 }
 
-/// [`siphash24`] of messages of so many whole words each.
+/// [`siphash24`] of messages of `words` whole words each.
 #[inline]
 fn side_by_side(key: SipKey, words: usize, messages: [&[u8]; LANES]) -> [u64; LANES] {
     let mut states: [State; LANES] = std::array::from_fn(|_| State::new(key));

@@ -116,7 +116,7 @@ fn build(keys: &[Key], dir: &Path) {
     std::fs::remove_dir_all(dir).expect("our own folder");
 }
 
-/// Look-ups when the records lie in so many runs.
+/// Look-ups by the number of runs in which the records lie.
 fn look_up(keys: &[Key], run_count: usize, dir: &Path) {
     let db = create(dir);
     for run in 0..run_count {

@@ -278,7 +278,7 @@ mod tests {
             }
         }
         let unknown = block(&[(b"a", 5 << 8 | 2, b"")], 1);
-        assert_eq!(Block::parse(&unknown).unwrap().find(b"a"), None, "a kind that is none");
+        assert_eq!(Block::parse(&unknown).unwrap().find(b"a"), None, "an unknown kind");
         assert!(Block::parse(&[1, 0, 0, 0]).is_none(), "a restart that is not there");
         assert!(Block::parse(&[]).is_none());
         let empty = [0, 0, 0, 0, 1, 0, 0, 0];

@@ -224,7 +224,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Takes the count of major faults before some look-ups; says whether they met so many that it is worth to read ahead.
+    /// Takes the count of major faults before some look-ups; says whether they met enough to make reading ahead worth it.
     fn note_faults(&self, before: u64) -> bool {
         let faults = simd::faults::major_faults() - before;
         self.read_ahead_state().is_some_and(|read_ahead| read_ahead.note_faults(faults))

@@ -64,7 +64,7 @@ impl Other {
 ///
 /// # Errors
 ///
-/// As [`crate::run`]; [`Error::Compare`]: a saved run that is none; a program that fails.
+/// As [`crate::run`]; [`Error::Compare`]: a file that is no saved run; a program that fails.
 pub fn run_beside(options: &Options, other: &Other, progress: impl FnMut(Progress<'_>)) -> Result<Report, Error> {
     let (report, rows) = match other {
         Other::Saved(path) => {

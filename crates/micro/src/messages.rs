@@ -2,7 +2,7 @@
 //!
 //! Core compares the checksum of the message, then the merkle root. The roots say as much of a block as the checksum does,
 //! and more: ffwd leaves the checksum of a block out, and compares it where a block proves damaged. A v2 packet
-//! is sealed anew for each time it is opened: both are in its row. The other way round, a block is served from its file.
+//! is sealed for each time it is opened: both are in its row. The other way round, a block is served from its file.
 
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Sample};

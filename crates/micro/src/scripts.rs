@@ -14,7 +14,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[OLD, NEW], run 
 
 const OLD: &str = "scripts in the coin: mostly P2PKH, as before 2017";
 const NEW: &str = "scripts in the coin: mostly P2WPKH and P2TR, as in 2025";
-/// The smallest chunk of records of a shard: none holds fewer bytes, so there are at most so many as this says.
+/// The smallest chunk of records of a shard: none holds fewer bytes, so their number is bounded.
 const CHUNK_BYTES: usize = 8 * 1024;
 const SECRET: HashKey = HashKey([1, 2, 3, 4]);
 

@@ -115,7 +115,7 @@ impl Arrivals {
     }
 
     /// Takes the block that is connected next, if it is here: its bytes, and what checking them gave. What lies below it
-    /// is nobody's next one any more.
+    /// is not connected next any more.
     pub(crate) fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
         let mut state = self.lock();
         while let Some((&key, _)) = state.kept.first_key_value()

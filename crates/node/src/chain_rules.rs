@@ -1,7 +1,7 @@
 //! The rules of a range of headers, by what is known of the blocks below it: their times and nBits.
 //!
-//! A header's rules ask for nothing else of the blocks below its parent. Whoever checks a range apart from those below it
-//! takes these for granted, and names what it took by [`digest`]: the range below has the same one at its end, or has other
+//! A header's rules ask for nothing else of the blocks below its parent. A range that is checked apart from those below it
+//! takes these for granted, and names them by [`digest`]: the range below has the same one at its end, or has other
 //! headers.
 
 use crate::chain_source::Place;
@@ -169,7 +169,7 @@ mod tests {
                 let range = (Height::from_index(from), &places[from..=to]);
                 let found = check_headers(&params, &ancestors[..=to], range, now).map_err(|bad| bad.0.to_usize());
                 let want = first_bad.filter(|at| (from..=to).contains(at));
-                // The parent of a range's first header is what join compares; its child is none.
+                // The parent of a range's first header is compared by join; that of the next one is not its hash.
                 let want = match (row, from) {
                     ("another parent", 40) => (to > 40).then_some(41),
                     _ => want,

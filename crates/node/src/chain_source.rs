@@ -32,7 +32,7 @@ pub(crate) trait ChainSource {
     /// Height and hash of the last block.
     fn tip(&self) -> (Height, BlockHash);
 
-    /// Times and nBits of so many blocks, from the genesis block on. `count` is at most that of the chain's blocks.
+    /// Times and nBits of `count` blocks, from the genesis block on; the chain has at least as many.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ pub(crate) struct CoinsIo {
 #[derive(Debug, Default)]
 struct State {
     commit: Option<Arc<CoinsCommit>>,
-    /// Records of the commit, and when it was begun; a full disk does not begin it anew.
+    /// Records of the commit, and when it was begun; after a full disk it is not begun again.
     begun: Option<(u64, Instant)>,
     compaction: Option<Arc<CoinsCompaction>>,
 }

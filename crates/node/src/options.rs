@@ -87,7 +87,7 @@ pub struct Options {
 pub struct OwnFiles {
     /// `-debuglogfile`; empty: none is written. None: debug.log.
     pub log: Option<PathBuf>,
-    /// `-pid`; none is written where it is none.
+    /// `-pid`; with `None` no file is written.
     pub pid: Option<PathBuf>,
     /// What the log says first: what happened before it was opened.
     pub first_lines: Vec<String>,
@@ -130,7 +130,7 @@ pub struct Sizes {
     pub arrival_patience: Duration,
     /// Whether [`Options::dbcache_bytes`] was chosen by [`crate::machine_memory`], and follows what is left from then on.
     pub dbcache_follows: bool,
-    /// `-checkblockindex`: the block index is checked after every so many changes of the chain; 0: never.
+    /// `-checkblockindex`: the number of changes of the chain after which the block index is checked; 0: never.
     pub check_block_index: u32,
     /// `-maxtipage`: age of the tip, in seconds, above which the initial block download goes on.
     pub tip_age_max_s: u64,
@@ -235,7 +235,7 @@ pub struct Report {
     pub stats: Snapshot,
 }
 
-/// A record of a block file that is none, or whose body is not its header's.
+/// A record of a block file that is no block, or whose body is not its header's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DamagedRecord {
     /// The file.

@@ -2,7 +2,7 @@
 //! a job.
 //!
 //! What it was when a job ended stands in a private file, with the block that the set stood at. A block has one UTXO set,
-//! whoever made it: a file that names another block is of no use, one that names this block is right.
+//! whatever program made it: a file that names another block is of no use, one that names this block is right.
 //!
 //! ```text
 //! hash of the block 32 | coins u64 LE | bytes of their scripts u64 LE | satoshis u64 LE | SHA-256 of all before 32

@@ -22,7 +22,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// For a set whose tables have so many bytes.
+    /// For a UTXO set by the bytes of its tables.
     pub(crate) fn of(table_bytes: u64) -> Shares {
         Shares { bits: (table_bytes / SHARE_BYTES).checked_ilog2().unwrap_or(0).clamp(8, 16) }
     }

@@ -17,7 +17,7 @@ impl NodeId {
     ///
     /// # Panics
     ///
-    /// For 2^32 and more: no tree has so many headers.
+    /// For 2^32 and more: no tree has as many headers.
     pub fn new(index: usize) -> NodeId {
         NodeId(u32::try_from(index).expect("fewer than 2^32 headers"))
     }
@@ -100,7 +100,7 @@ impl PackedWork {
 #[derive(Clone, Copy, Debug)]
 struct Place(u32);
 
-/// Heights are below 2^30: so many headers need 100 GB.
+/// Heights are below 2^30: that number of headers needs 100 GB.
 const FATE_SHIFT: u32 = 30;
 
 impl Place {
@@ -245,7 +245,7 @@ impl Tree {
         id
     }
 
-    /// Links all headers anew, over this number of slots.
+    /// Links all headers again, over `count` slots.
     fn set_slots(&mut self, count: usize) {
         self.slots = vec![NONE; count];
         (0..self.nodes.len()).for_each(|index| self.link(NodeId::new(index)));
@@ -435,8 +435,8 @@ impl Tree {
         reopened
     }
 
-    /// Takes the marks off a block, its ancestors and what stands on it, and off nothing else: what only a mark of an ancestor
-    /// held back, and is none of these, bears one of its own. Gives the blocks whose marks changed.
+    /// Takes the marks off a block, its ancestors and what stands on it, and off nothing else: a block that only a mark of an
+    /// ancestor held back, and that is none of these, bears a mark of its own. Gives the blocks whose marks changed.
     ///
     /// Source: Bitcoin Core b88bffe, `Chainstate::ResetBlockFailureFlags`.
     pub fn reconsider(&mut self, id: NodeId) -> Vec<NodeId> {

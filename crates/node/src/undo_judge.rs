@@ -94,7 +94,7 @@ impl JudgedBlock {
     ///
     /// # Panics
     ///
-    /// When there are not so many.
+    /// If the block has no such input.
     pub fn spent(&self, input: usize) -> SpentCoin<'_> {
         let spent = &self.judged.spent[input];
         let script = spent.script_in(&self.judged.scripts);

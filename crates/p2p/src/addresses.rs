@@ -486,7 +486,7 @@ mod tests {
         book.discourage(b.address, NOW);
         assert!(book.is_discouraged(&b.address, NOW + DISCOURAGED_S - 1));
         assert_eq!(choose(&book, &mut rng, NOW + REST_S + 1), Some(a), "all that is left, once rested");
-        assert_eq!(book.choose(|_, offered| offered & 2 != 0, NOW, &mut rng), None, "nobody offers that");
+        assert_eq!(book.choose(|_, offered| offered & 2 != 0, NOW, &mut rng), None, "no address offers that");
         for i in 0..3 {
             book.tried(&a, NOW + 1000 * i);
         }

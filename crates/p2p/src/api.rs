@@ -70,7 +70,7 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// `--proxy`: a SOCKS5 proxy (host:port) through which every connection and name goes.
     pub proxy: Option<String>,
-    /// `--onlynet`: peers are sought in these networks alone; in all of them where there is none. Inbound connections and
+    /// `--onlynet`: peers are sought in these networks alone; in all of them where the list is empty. Inbound connections and
     /// those that a person names are not restricted.
     pub only_networks: Vec<Reachable>,
     /// `--peertimeout`: how long a handshake may take, and how long a peer is not taken for dead.

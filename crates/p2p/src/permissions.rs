@@ -41,7 +41,7 @@ impl Permissions {
         all.into_iter().filter(|(these, _)| self.has(*these)).map(|(_, name)| name).collect()
     }
 
-    /// One by its name; those without a meaning here are none.
+    /// One by its name; [`Permissions::NONE`] for those that have no effect here.
     fn of_name(name: &str) -> Result<Permissions, String> {
         match name {
             "noban" => Ok(Permissions::NOBAN),

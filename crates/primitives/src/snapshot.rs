@@ -52,7 +52,7 @@ pub enum HeaderError {
     Magic,
     /// A version that is not read.
     Version(u16),
-    /// The file ends inside the header, after so many bytes.
+    /// The file ends inside the header, after this number of bytes.
     Cut(usize),
 }
 
@@ -153,7 +153,7 @@ pub enum CoinsError {
         /// Of the script's length.
         offset: u64,
     },
-    /// The file ends, or a number is none.
+    /// The file ends, or a number is malformed.
     Format {
         /// Coins before it.
         after: u64,

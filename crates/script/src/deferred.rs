@@ -235,7 +235,7 @@ impl Checker for Deferred {
     }
 }
 
-/// Checks that [`verify_all`] gives to a batch as soon as there are so many: enough to fill it, and a bound on memory
+/// At this number of checks [`verify_all`] gives them to a batch: enough to fill it, and a bound on memory
 /// where scripts ask for many pairs.
 const CHECKS_MAX: usize = 1024;
 

@@ -92,7 +92,7 @@ fn commitment_index(coinbase: Transaction<'_>) -> Option<usize> {
 }
 
 /// The script with the solution cut out of its push, and the solution. Without a solution the script stays as it is;
-/// with one, every push is written anew, an opcode without bytes stands for itself, and what is cut short at the end
+/// with one, every push is written again, an opcode without bytes stands for itself, and what is cut short at the end
 /// is gone.
 ///
 /// Source: Bitcoin Core b88bffe, `FetchAndClearCommitmentSection`.
@@ -216,8 +216,8 @@ mod tests {
             ("no header", "6a02abcd", "6a02abcd", None),
             ("the header alone is none", "6a04ecc7daa2", "6a04ecc7daa2", None),
             ("one byte more", "6a05ecc7daa2ff", "6a04ecc7daa2", Some("ff")),
-            ("by a longer opcode, written anew", "6a4c05ecc7daa2ff", "6a04ecc7daa2", Some("ff")),
-            ("others are written anew, too", "6a4c02abcd05ecc7daa2ff", "6a02abcd04ecc7daa2", Some("ff")),
+            ("by a longer opcode, written again", "6a4c05ecc7daa2ff", "6a04ecc7daa2", Some("ff")),
+            ("others are written again, too", "6a4c02abcd05ecc7daa2ff", "6a02abcd04ecc7daa2", Some("ff")),
             ("the second one stays", "05ecc7daa2ff05ecc7daa2ee", "04ecc7daa205ecc7daa2ee", Some("ff")),
             ("an empty push is its opcode", "4c0005ecc7daa2ff", "4c04ecc7daa2", Some("ff")),
             ("what is cut short is gone", "05ecc7daa2ff05ab", "04ecc7daa2", Some("ff")),

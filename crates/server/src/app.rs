@@ -35,7 +35,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// It cannot be written; a line of `-rpcauth` is none.
+    /// It cannot be written; a line of `-rpcauth` is malformed.
     pub(crate) fn new(context: Arc<Context>, settings: Arc<Settings>) -> io::Result<App> {
         let users = Users::new(&settings)?;
         let publisher = Arc::new(Publisher::new(context.program.board.clone()));

@@ -76,7 +76,7 @@ impl Users {
     ///
     /// # Errors
     ///
-    /// A line of `-rpcauth` that is none; the cookie cannot be written.
+    /// A malformed line of `-rpcauth`; the cookie cannot be written.
     pub(crate) fn new(settings: &Settings) -> io::Result<Users> {
         let (mut users, mut cookie) = (Vec::new(), None);
         if settings.password.is_empty() {

@@ -23,7 +23,7 @@ struct Table {
 struct Open {
     /// Requests that are being answered.
     busy: usize,
-    /// Since when there is none.
+    /// Since when no request is being answered.
     idle_since: Instant,
     task: Option<AbortHandle>,
 }

@@ -73,7 +73,7 @@ impl Context {
         }
     }
 
-    /// At most so many calls run and wait.
+    /// At most `threads` calls run, and `work_queue` calls wait.
     #[must_use]
     pub fn with_room(self, threads: usize, work_queue: usize) -> Context {
         Context { room: Semaphore::new(threads.max(1) + work_queue.max(1)), ..self }

@@ -91,7 +91,7 @@ pub fn has_valid_ops(script: &[u8]) -> bool {
     known && !instructions.is_cut()
 }
 
-/// Puts the fields of a transaction; `None` where `bytes` are none in these forms.
+/// Puts the fields of a transaction; `None` where `bytes` are no transaction in these forms.
 pub fn put_decoded(json: &mut JsonText, bytes: &[u8], forms: Forms, prefixes: &Prefixes) -> Option<()> {
     let show = Show { prefixes, spent: None, details: Details::Plain };
     let mut tables = Tables::new();

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-/// Most values of one text: a value takes more memory than its text, and no call takes so many.
+/// Most values of one text: a value takes more memory than its text, and no call takes as many.
 pub const VALUES_MAX: usize = 1_000_000;
 
 /// A value.

@@ -9,7 +9,7 @@ use std::io::Write;
 
 /// Exit code of a program without memory.
 const EXIT_CODE: i32 = 1;
-/// The message is made without an allocation, in so many bytes at most.
+/// Bytes of the message, at most: it is made without an allocation.
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// To be named as `#[global_allocator]`.

@@ -22,10 +22,11 @@ const RESIDENT_PAGES: usize = 16;
 
 /// The first bytes of a file, in memory as long as this value lives, the file open or not.
 ///
-/// Whoever cuts the file under a map makes the next access to a page past the new end fail with the
-/// signal SIGBUS, which ends the process; LevelDB, which maps its tables too, dies the same way. So
-/// may a failing disk. A program that asks for it ends with a message instead: [`crate::bus_error`]. Whoever writes into the file in place changes the slice under its readers: a
-/// caller maps only what is never rewritten (and is removed, if at all, by its name).
+/// Where the file is cut under a map, the next access to a page past the new end fails with the
+/// signal SIGBUS, which ends the process, as it ends LevelDB, which maps its tables too. So does a
+/// failing disk. A program that asks for it ends with a message instead: [`crate::bus_error`].
+/// A write into the file in place changes the slice under its readers: a caller maps only what is
+/// never rewritten (and is removed, if at all, by its name).
 pub struct Map {
     /// Goes before the map.
     _named: Option<Named>,

@@ -169,11 +169,11 @@ mod system {
     use std::fs::File;
     use std::io;
 
-    /// There is none.
+    /// Never made: this system has no io_uring.
     pub struct Ring(Infallible);
 
     impl Ring {
-        /// Says that there is none.
+        /// Says that this system has no io_uring.
         ///
         /// # Errors
         ///

@@ -32,7 +32,7 @@ impl Per {
         Per { count, unit, bytes: 0 }
     }
 
-    /// It reads or writes so many bytes, so that a row has a rate as well.
+    /// The bytes that it reads or writes, so that a row has a rate as well.
     #[must_use]
     pub fn bytes(self, bytes: usize) -> Per {
         Per { bytes, ..self }

@@ -107,7 +107,7 @@ impl Board {
     fn progress(&self, progress: &Progress) {
         let mut said = lock(&self.said);
         if progress.seconds < said.progress.seconds {
-            // Another part of the work has begun, whose counters begin anew.
+            // Another part of the work has begun, whose counters begin at 0.
             (said.window, said.recent) = (Window::default(), VecDeque::new());
         }
         said.rates = said.window.add(progress, self.settings.workers);

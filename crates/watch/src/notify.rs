@@ -34,7 +34,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Whether there are none.
+    /// Whether no command is given.
     pub fn is_empty(&self) -> bool {
         [&self.block, &self.alert, &self.startup, &self.shutdown].iter().all(|commands| commands.is_empty())
     }

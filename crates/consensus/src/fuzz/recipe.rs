@@ -24,7 +24,7 @@ const MAX_MONEY: i64 = 2_100_000_000_000_000;
 /// Bytes without witnesses that are too many, and bytes of a witness. Source: consensus/consensus.h.
 const LONG_BYTES: usize = 1_000_000;
 const HEAVY_BYTES: usize = 4_000_000;
-/// One choice in so many is each of the rare ones: large blocks take long to hash.
+/// One choice in 64 is a rare one, of each kind: large blocks take long to hash.
 const RARE: usize = 64;
 
 /// The choices that are left.

@@ -137,7 +137,7 @@ fn lab_run_checks_its_plan_first() {
     assert!(example.code == Some(0) && example.out.contains("@CHAIN@"), "{example:?}");
     for (row, plan, want) in [
         ("no plan", None, "plan.toml"),
-        ("no TOML", Some("this is none"), "plan.toml"),
+        ("no TOML", Some("this is no TOML"), "plan.toml"),
         ("a chain that is not there", Some(example.out.as_str()), "@CHAIN@"),
     ] {
         if let Some(plan) = plan {

@@ -121,7 +121,7 @@ impl Applied {
         }
         if !group.join(file).exists() {
             if is_new {
-                let _ = fs::remove_dir(&group); // An empty group harms nobody.
+                let _ = fs::remove_dir(&group); // An empty group does no harm.
             }
             return Err(format!("{} does not give the controller {controller}", parent.display()));
         }

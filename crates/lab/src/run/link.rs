@@ -2,7 +2,7 @@
 //!
 //! A proxy: it takes connections for the server, passes bytes on both ways, and lets them wait. The rate is that of the line, all
 //! connections together, each way; half of the round trip is on each way; a segment that is lost holds what comes behind it for
-//! one round trip, as its being sent again does; a cut closes the connection, and whoever wants another one asks again.
+//! one round trip, as its being sent again does; a cut closes the connection, and the client opens another one.
 //! Absent on purpose: congestion. TCP on the machine's own loopback sees none of the line's losses.
 
 use std::io::{self, Read, Write};

@@ -181,7 +181,7 @@ fn when_over(child: &Child) -> mpsc::Receiver<Instant> {
         while let Err(rustix::io::Errno::INTR) =
             rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {}
-        let _ = tell.send(Instant::now()); // Nobody listens where the wait was given up.
+        let _ = tell.send(Instant::now()); // The receiver is gone where the wait was given up.
     });
     over
 }

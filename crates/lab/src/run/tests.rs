@@ -357,7 +357,7 @@ fn impossible_plan_is_refused_with_its_line() {
             "no program at /nowhere/ffwd",
         ),
         (
-            "program that is none",
+            "file that is no program",
             good.replace("label = \"a\"", "label = \"a\"\npath = \"chain/regtest/debug.log\""),
             8,
             "no program at",

@@ -191,7 +191,7 @@ fn failed_operation_then_exit_loses_nothing_committed() {
             let (disk, begun) = prepared(operation);
             disk.fail_at(begun + operation, 1, fault);
             let mut states = first();
-            // What cannot be removed is no error: nobody needs it.
+            // What cannot be removed is no error: no edit names it.
             let _ = series(&disk.shared(), &mut states);
             for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(operation)] {
                 let what = format!("{fault:?} at {operation}, then the end, {loss:?}");

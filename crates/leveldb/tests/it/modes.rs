@@ -45,7 +45,7 @@ fn create_refuses_an_existing_database_and_open_can_be_repeated() {
         let db = Db::open(disk.clone(), &dir(), SMALL).unwrap();
         check(&db.snapshot(), &model, KEYS);
     }
-    // Without CURRENT the tables are somebody's database all the same.
+    // Without CURRENT the tables are a database all the same.
     disk.remove_file(&dir().join("CURRENT")).unwrap();
     let why = Db::create(disk.clone(), &dir(), SMALL).unwrap_err();
     assert!(matches!(why, Error::Exists { .. }), "{why}");

@@ -83,7 +83,7 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     }
     layout.create(&*disk)?;
     let locks = DataDirLocks::take(&*disk, &layout)?;
-    // The databases' own locks are taken when they are opened; whoever holds one is named before anything is changed.
+    // The databases' own locks are taken when they are opened; a program that holds one is named before anything is changed.
     for dir in [layout.index_dir(), layout.chainstate_dir(), layout.snapshot_dir()] {
         if disk.metadata(&dir).map_err(store::Fault::from)?.is_some() {
             drop(disk.lock(&dir.join("LOCK")).map_err(store::Fault::from)?);

@@ -76,7 +76,7 @@ pub struct Loaded {
 
 struct State {
     live: Option<Arc<Live>>,
-    /// What is done while there is none.
+    /// What is done before there is one.
     opening: String,
     tasks: VecDeque<Task>,
 }
@@ -112,7 +112,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`Unanswered::Opening`] while there is none.
+    /// [`Unanswered::Opening`] before the job has opened the data directory.
     pub fn live(&self) -> Result<Arc<Live>, Unanswered> {
         let state = lock(&self.state);
         state.live.clone().ok_or_else(|| Unanswered::Opening(state.opening.clone()))

@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
         let headers = before.bare_headers(&scan.blocks, &locked)?;
-        // What is asked for is made anew with the blocks, as in Core. First of all: beside an index of blocks that is made anew
+        // Optional indexes are made again with the blocks, as in Core. First of all: beside a block index that is made again
         // an old one could be taken for this run's, which a stop had cut short.
         for &kind in &options.indexes {
             reporter.with_room(|| IndexDb::remove(&*disk, &layout, kind))?;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Bytes of a file that are read or written at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// Runs are merged into one when there are so many, so that their readers take few MiB.
+/// At this number of runs they are merged into one, so that their readers take few MiB.
 const RUNS_MAX: usize = 32;
 /// Bytes before a coin, at most.
 const RECORD_BYTES_MAX: usize = 1 + COIN_KEY_BYTES_MAX + 4 + 4;

@@ -32,11 +32,11 @@ struct Case {
     job: Job,
     /// Commits at every chance, not only at the end.
     is_eager: bool,
-    /// One in so many operations is tried without SLOW=1.
+    /// Without SLOW=1 one operation in this number is tried.
     stride: u64,
 }
 
-/// So many operations fail on a full disk, unless somebody makes room.
+/// Operations that fail on a full disk, unless room is made.
 const FULL_FOR: u64 = 20;
 
 struct Bench {
@@ -146,7 +146,7 @@ fn start(bench: &Bench, case: &Case) -> SimDisk {
     disk
 }
 
-/// A full disk is waited out from the first step to the last, but for syncs whose work is not done anew.
+/// A full disk is waited out from the first step to the last, but for syncs whose work is not done again.
 fn check_last_try(why: &Fault, row: &str) {
     assert!(why.to_string().contains("in a sync, which is never tried again"), "{row}: {why}");
 }

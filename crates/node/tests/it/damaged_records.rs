@@ -1,4 +1,4 @@
-//! Bodies that are none: what lies inside them is found, and no block but the damaged ones is missed.
+//! Damaged bodies: what lies inside them is found, and no block but the damaged ones is missed.
 
 use crate::chain::{chain, file, hash_of};
 use crate::folder::{FOLDER, options};

@@ -1,4 +1,4 @@
-//! Folders that somebody else left, or left half: what is there is gone on with as it is meant, or refused by name.
+//! Data directories that another program left, or left half done: each is continued as it is meant, or refused by name.
 
 use crate::chain::{GENESIS_TIME, block, chain, coinbase, file, hash_of, id, put, spend, subsidy};
 use crate::folder::{FOLDER, options};
@@ -156,7 +156,7 @@ fn reindex_that_would_end_lower_is_refused() {
     }
 }
 
-/// A disk that fails to read is no reason to begin anew.
+/// A disk that fails to read is no reason to begin again.
 #[test]
 fn unreadable_coins_are_kept() {
     let blocks = chain(BLOCKS);
@@ -310,7 +310,7 @@ fn mismatched_index_and_coins_are_refused_unchanged() {
     }
 }
 
-/// What bitcoind calls invalid (`invalidateblock`) stays so until everything is judged anew.
+/// What bitcoind calls invalid (`invalidateblock`) stays so until everything is judged again.
 #[test]
 fn invalid_marks_stay_until_a_full_reindex() {
     let blocks = chain(BLOCKS);

@@ -186,7 +186,7 @@ fn empty_headers() -> Manner {
 #[test]
 fn exit_at_tip_waits_for_a_second_peers_headers() {
     let evil = Far::new(&blocks(0)).with_manner(empty_headers()).listen_at("127.0.0.1:0");
-    // Nobody is there at first.
+    // No peer is there at first.
     let honest = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let sync = Running::start(fresh(), sync_options(&[evil.clone(), honest.clone()], Until::Tip));
     sync.wait("the honest peer refuses", |event| match event {
@@ -355,7 +355,7 @@ fn sync_ends_despite_a_peer_without_headers() {
     assert!(!notes.iter().any(|text| text.contains(&evil) && text.contains(" gone: ")), "no offence: {notes:#?}");
 }
 
-/// Headers that are all known are news to nobody: their blocks are asked for all the same, and at once.
+/// Headers that are all known are no news: their blocks are asked for all the same, and at once.
 #[test]
 fn sync_resumes_with_other_peers() {
     let (options, chain) = (fresh(), blocks(40));
@@ -369,7 +369,7 @@ fn sync_resumes_with_other_peers() {
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 
-/// The pipeline is given so many blocks at a time, and then the next.
+/// Blocks that the pipeline is given at a time.
 #[test]
 fn sync_of_a_chain_longer_than_one_run_ends_at_its_tip() {
     let count = 16_384 + 100;

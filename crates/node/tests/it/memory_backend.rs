@@ -226,7 +226,7 @@ impl Memory {
         self.index().write().found(id, BlockAt { file: 0, offset, size });
     }
 
-    /// One time in so many there is none.
+    /// At random, one time in `times`, there is no room.
     fn need_room(&self, times: usize) -> Result<(), Fault> {
         let is_full = self.moods.lock().unwrap().as_mut().is_some_and(|random| random.below(times) == 0);
         if !is_full {

@@ -20,7 +20,7 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// A chain on regtest's genesis block, which comes first.
 pub(crate) type Blocks = Vec<Vec<u8>>;
-/// Open from the start, or when somebody opens it.
+/// Open from the start, or when it is opened.
 pub(crate) type Gate = Arc<AtomicBool>;
 /// What a peer says when it is asked for this block: other bytes, or what it has.
 pub(crate) type Bend = Arc<dyn Fn(&BlockHash) -> Option<Vec<u8>> + Send + Sync>;
@@ -358,14 +358,14 @@ fn mutated_body_is_refused_without_marking_the_header() {
         ("a 64-byte transaction and no coinbase", with(&[&[1], &one]), "64"),
         ("the last one twice", with(&[&[3], &pair[0], &pair[1], &pair[1]]), "bad-txn"),
         ("the first alone", with(&[&[1], &pair[0]]), "bad-txnmrklroot"),
-        ("a witness that nobody committed to", with(&[&[2], &witness, &pair[1]]), "unexpected-witness"),
+        ("a witness without a commitment", with(&[&[2], &witness, &pair[1]]), "unexpected-witness"),
         ("nothing", with(&[&[0]]), "bad-txnmrklroot"),
         ("a cut one", good[..good.len() - 1].to_vec(), "do not deserialize as a block"),
         ("the witness stripped", stripped, "bad-witness-nonce-size"),
         ("the witness changed", changed, "bad-witness-merkle-match"),
     ] {
         let (hash, first) = (hash_of(&bad), Arc::new(AtomicBool::new(true)));
-        // Whoever is asked first gives the bad one.
+        // The peer that is asked first gives the bad one.
         let bend: Bend =
             Arc::new(move |asked| (*asked == hash && first.swap(false, Ordering::Relaxed)).then(|| bad.clone()));
         let peers = [Far::listen(&blocks, Arc::clone(&bend), &open()), Far::listen(&blocks, bend, &open())];
@@ -381,7 +381,7 @@ fn mutated_body_is_refused_without_marking_the_header() {
     }
 }
 
-/// What follows a block in its message is nobody's: the block is taken, as by Core, and stored without it.
+/// What follows a block in its message is left out: the block is taken, as by Core, and stored without it.
 #[test]
 fn bytes_after_a_block_are_not_stored() {
     let mut blocks = genesis();

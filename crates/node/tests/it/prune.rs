@@ -61,7 +61,7 @@ fn set(options: &Options) -> SetInfo {
     jobs::set_info(options, SetHash::Serialized, &|_| {}).unwrap()
 }
 
-/// What a pruned folder must be, whoever stopped whom before.
+/// What a pruned data directory must be, after any stop.
 struct Checked {
     entries: Vec<IndexEntry>,
     there: BTreeSet<u32>,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Somebody who connects and asks.
+/// A peer that connects and asks.
 struct Client {
     input: TcpStream,
     output: Mutex<TcpStream>,
@@ -115,7 +115,7 @@ fn peer_is_served_the_chain_and_stale_blocks() {
     assert_eq!(client.block(BLOCK, of[30]), Some(chain[30].clone()));
     assert_eq!(client.block(WITNESS_BLOCK, BlockHash::from_bytes([9; 32])), None, "an unknown one");
 
-    // The header of a block that nobody has.
+    // The header of a block that no peer has.
     let mut fork = chain[..=5].to_vec();
     extend(&mut fork, 6, 7);
     client.say("headers", &headers_of(&fork[6..]));

@@ -91,7 +91,7 @@ fn lowest_block_is_asked_beyond_the_peer_limit() {
     assert_eq!(download.turn_of_first(owner), Turn::Next);
     assert_eq!(download.turn_of_first(other), Turn::Elsewhere);
     download.remove_peer(owner);
-    assert_eq!(download.turn_of_first(other), Turn::Next, "nobody was asked for it: any may free a place");
+    assert_eq!(download.turn_of_first(other), Turn::Next, "no peer was asked for it: any may free a place");
     assert_eq!(asked(&download.assign(0, LIMITS, at(1)), other), [0], "beyond its sixteen");
     assert_eq!(download.turn_of_first(other), Turn::Queued);
     assert_eq!(download.first_is_queued_at(), Some(other));
@@ -241,7 +241,7 @@ fn limited_peer_is_asked_from_its_lowest_height() {
     let mut download = download(50, &[A]);
     download.set_reach(A, 0, Reach { count: 45, height_min: Height::new(40) });
     assert_eq!(all(&download.assign(0, LIMITS, at(0))), (40..45).collect::<Vec<_>>());
-    assert_eq!(download.peer_count(), 0, "nobody has the lowest");
+    assert_eq!(download.peer_count(), 0, "no peer has the lowest");
 }
 
 #[test]
@@ -257,12 +257,12 @@ fn stalled_block_is_asked_of_a_second_and_third_peer() {
     let third = download.assign(0, LIMITS, at(10_100));
     assert_eq!(all(&third), [0]);
     assert!(third[0].0 != owner && third[0].0 != again[0].0);
-    assert!(download.assign(0, LIMITS, at(60_000)).is_empty(), "nobody is left");
+    assert!(download.assign(0, LIMITS, at(60_000)).is_empty(), "no peer is left");
     assert!(matches!(download.arrived(again[0].0, &hash(0), 10, at(60_001)), Arrival::Wanted(_)));
     assert_eq!(download.arrived(owner, &hash(0), 10, at(60_002)), Arrival::Twice, "no offence");
 }
 
-/// Gives each peer this rate in bytes a second, over so many samples from `start` on.
+/// Gives each peer this rate in bytes a second, over `samples` samples from `start` on.
 fn measure(download: &mut Download, rates: &[(PeerId, u64)], start: u64, samples: u64) -> u64 {
     let mut now = start;
     for _ in 0..samples {
@@ -316,7 +316,7 @@ fn stalling_peer_is_disconnected_unless_it_keeps_pace() {
 fn slow_peer_is_disconnected_if_replaceable() {
     for (row, can_replace, peers, goes) in [
         ("three peers", true, &[A, B, C][..], true),
-        ("nobody to take its place", false, &[A, B, C], false),
+        ("no peer to take its place", false, &[A, B, C], false),
         ("two are always kept", true, &[A, B], false),
     ] {
         let mut download = download(4000, peers);

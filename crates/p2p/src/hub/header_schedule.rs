@@ -49,7 +49,7 @@ impl Hub {
         self.tell_done(now);
     }
 
-    /// A chain with minimum work is there: whoever is in presync is asked for what it has beyond it. An honest peer, however
+    /// A chain with minimum work is there: a peer in presync is asked for what it has beyond it. An honest peer, however
     /// slow, tells that in one message; presync would go through the same headers twice.
     fn end_presyncs(&mut self) {
         for peer in self.peers.values_mut().filter(|peer| peer.headers.low_work.is_some()) {

@@ -1,12 +1,12 @@
 //! How long the end of the headers waits for those who may still tell of a better chain.
 //!
-//! Once one peer has told its whole chain and the best chain has minimum work, whoever is still being asked has
+//! Once one peer has told its whole chain and the best chain has minimum work, a peer that is still being asked has
 //! [`PATIENCE`] in all, without telling of more work: then what the others told is the end. The time is that of a named peer,
 //! of all automatic peers together, or of all connections being made: a peer that comes again has no more of it, nor have
 //! several that take turns. It goes on being asked; when it tells of more work it is waited for again.
 //!
 //! A slow peer is not harmed by that while it is the one that headers come from: before one chain was told whole no time is
-//! counted, and every message of headers with more work begins it anew: 2,000 headers in [`PATIENCE`] are 2,700 bytes a second.
+//! counted, and every message of headers with more work begins it again: 2,000 headers in [`PATIENCE`] are 2,700 bytes a second.
 
 use crate::peer::Kind;
 use primitives::Work;
@@ -97,7 +97,7 @@ mod tests {
         assert!(!waits(&[(one, Work::ZERO)], true), "a minute is over");
         assert!(!waits(&[], true) && !waits(&[(one, Work::ZERO)], true), "and stay so when it comes again");
         assert!(waits(&[(one, Work::ZERO), (two, Work::ZERO)], true), "another has its own");
-        assert!(waits(&[(one, work(2))], true), "more work begins it anew");
+        assert!(waits(&[(one, work(2))], true), "more work begins it again");
         assert!((0..50).all(|_| waits(&[(one, work(1)), (one, work(2))], true)));
         assert!((0..20).any(|_| !waits(&[(one, work(2))], true)), "the same work does not");
         // A machine that slept for an hour.

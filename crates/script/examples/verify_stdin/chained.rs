@@ -87,7 +87,7 @@ impl Generator {
 
     fn put_key(&mut self, script: &mut Vec<u8>, place: Place, number: usize) {
         let written = match place {
-            Place::Tapscript if self.one_in(16) => key(number).to_vec(), // A kind of key that nobody knows yet.
+            Place::Tapscript if self.one_in(16) => key(number).to_vec(), // A kind of key that is not known yet.
             Place::Tapscript => key(number)[1..].to_vec(),
             _ if self.one_in(3) => self.odd_key(number),
             _ => key(number).to_vec(),
@@ -190,7 +190,7 @@ impl Generator {
         Part { script, items, expected: true }
     }
 
-    /// One signature checked so often that its weight may not last.
+    /// One signature, checked more often than its weight may last.
     fn dear_checks(&mut self, number: usize) -> Part {
         let mut script = Vec::new();
         let items = vec![self.signature_that(true, number)];

@@ -13,7 +13,7 @@ pub(crate) fn unhex(value: &Value) -> Vec<u8> {
     hex::decode(value.as_str().unwrap()).unwrap_or_else(|| panic!("{value} is not hexadecimal"))
 }
 
-/// Flags by names with commas between; "NONE" and nothing are none.
+/// Flags by names with commas between; "NONE" and an empty text are no flags.
 pub(crate) fn flags(names: &str) -> Flags {
     names
         .split(',')

@@ -43,7 +43,7 @@ const TEXT_BYTES_MAX: usize = 90;
 const CHECKSUM_SYMBOLS: usize = 6;
 const CHARSET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
 
-/// The symbol of each character; 255 for those that are none.
+/// The symbol of each character; 255 for those that have none.
 const SYMBOLS: [u8; 256] = {
     let mut table = [255; 256];
     let mut symbol = 0;

@@ -44,7 +44,7 @@ pub(super) fn multiply(a: &Number, b: &Number) -> Number {
     out
 }
 
-/// Adds `above`, which stands for so many times 2^3072.
+/// Adds `above` times 2^3072.
 pub(super) fn fold(out: &mut Number, mut above: u128) {
     while above != 0 {
         let mut add = above * u128::from(PRIME_DIFF);
@@ -60,7 +60,7 @@ pub(super) fn fold(out: &mut Number, mut above: u128) {
     }
 }
 
-/// A number given by limbs of so many bits, 3,072 or more in all, the lowest first; limbs may be larger, below 2^62.
+/// A number given by limbs of `BITS` bits, 3,072 or more in all, the lowest first; limbs may be larger, below 2^62.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn from_limbs<const BITS: u32>(limbs: impl Iterator<Item = u64>) -> Number {
     let (mut out, mut held, mut bits, mut at) = ([0; LIMBS], 0u128, 0, 0);

@@ -215,7 +215,7 @@ mod tests {
         let other = block.clone();
         assert_eq!(*block, [2, 3]);
         drop(block);
-        assert!(receiver.try_recv().is_err(), "somebody holds it");
+        assert!(receiver.try_recv().is_err(), "it is held");
         drop(other);
         assert_eq!(receiver.try_recv().unwrap(), [1, 2, 3]);
     }
@@ -237,7 +237,7 @@ mod tests {
         drop(two);
         assert_eq!((copy.len(), pool.made_bytes()), (10, 8192));
         let held = (pool.take(&|| true), pool.take(&|| true));
-        assert!(pool.take(&|| false).is_none(), "nobody wants it");
+        assert!(pool.take(&|| false).is_none(), "it is not wanted");
         let waiting = std::thread::spawn({
             let pool = pool.clone();
             move || pool.take(&|| true).is_none()

@@ -39,7 +39,7 @@ fn aside(layout: &Layout) -> PathBuf {
     layout.private_dir().join("chainstate_snapshot.old")
 }
 
-/// The base block of the chainstate from a snapshot; `None` where there is none, or one that Core would not take notice
+/// The base block of the chainstate from a snapshot; `None` where it is missing, or is one that Core would not take notice
 /// of.
 ///
 /// # Errors

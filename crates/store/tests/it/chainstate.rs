@@ -66,7 +66,7 @@ fn commit_adds_and_removes_coins() {
     commit(&chainstate, BlockHash::from_bytes([1; 32]), &want, 4);
     assert_eq!(all_coins(&chainstate), want);
     let old_view = chainstate.view();
-    // Every third goes, every fifth is written anew.
+    // Every third goes, every fifth is written again.
     let changes: Vec<(OutPoint, Vec<u8>)> = (0..want.len())
         .filter(|i| i % 3 == 0 || i % 5 == 0)
         .map(|i| (want[i].0, if i % 3 == 0 { Vec::new() } else { value(i, 2) }))

@@ -236,7 +236,7 @@ fn index_commit_is_all_or_nothing_after_a_stop() {
     panic!("a commit has fewer than 60 operations");
 }
 
-/// A header that is none of ours.
+/// A header of another chain.
 #[test]
 fn header_only_entries_round_trip() {
     let entry = IndexEntry::header_only(Header([0; 80]), BlockHash::ZERO, Height::new(9));

@@ -190,7 +190,7 @@ fn scan_of_a_damaged_file_loses_only_the_damaged_records() {
                     assert!(text.starts_with("/blocks/blk00000.dat at byte ") && text.contains("skipped"), "{text}");
                 }
                 Some(_) => assert_eq!(scan.notes.len(), 1, "{row}: {:?}", scan.notes),
-                // Zeros that were obfuscated were written by somebody.
+                // Zeros that were obfuscated were written by a program.
                 None if row == "zeros between" && key != [0; 8] => assert_eq!(scan.notes.len(), 1, "{row}"),
                 None => assert_eq!(scan.notes, [], "{row}"),
             }

@@ -303,7 +303,7 @@ impl Set {
 ///
 /// # Errors
 ///
-/// There is none, or it does not belong to the index; what the system says.
+/// The chainstate is missing, or does not belong to the index; what the system says.
 pub(super) fn opened<'i>(
     locked: &Locked,
     loaded: &'i LoadedIndex,

@@ -534,7 +534,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
     let count = || (datadir.reporter.invalid.load(Relaxed), datadir.reporter.lost.load(Relaxed));
     let (mut told, mut seen) = (engine.tip(), count());
     loop {
-        // Whoever hurries from here on is heard.
+        // A call to hurry from here on is heard.
         shared.arrivals.calm();
         if let Some(fault) = lock(&shared.fault).take() {
             return Err(fault);
@@ -556,7 +556,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         }
         if let Some(run_to) = next_run(shared, engine.tip()) {
             *lock(&shared.run_to) = Some(run_to);
-            // A better chain may have come since it was planned, when nobody knew of it.
+            // A better chain may have come after this one was planned.
             request::hurry_if_elsewhere(shared);
             let stopped = engine.stream(run_to)?;
             *lock(&shared.run_to) = None;

@@ -1,7 +1,7 @@
 //! A sync in parts, where a snapshot lies in the data directory or is to: headers up to its base, the tip first, then the
 //! past, and what is best from there on; where hints are given, what they are about comes before.
 //!
-//! Each part opens the data directory anew, so that a stop or a kill between any two leaves one that either program goes
+//! Each part opens the data directory for itself, so that a stop or a kill between any two leaves one that either program goes
 //! on from.
 //! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateBestChains`, `MaybeValidateSnapshot`.
 

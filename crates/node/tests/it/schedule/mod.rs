@@ -41,9 +41,9 @@ struct Same {
 struct Way {
     settings: Settings,
     eager: bool,
-    /// The order in which one thread does everything; threads where there is none.
+    /// The order in which one thread does everything; with `None` several threads do.
     choices: Option<Rng>,
-    /// When commits wait for merges, or find the disk full; never where there is none.
+    /// When commits wait for compactions, or find the disk full; with `None` never.
     moods: Option<Rng>,
     /// Look-ups wait for the disk.
     has_slow_disk: bool,

@@ -249,7 +249,7 @@ fn mutated_block_disconnects_without_marking_the_header() {
 fn harmless_surprises_do_not_disconnect() {
     let served = honest_chain(60, 2000);
     let mut world = world(&served);
-    // Each block twice, an old block that nobody asked for, a transaction, an unknown message, empty headers.
+    // Each block twice, an old block that was not asked for, a transaction, an unknown message, empty headers.
     bad(&mut world, &served, || {
         Box::new(|server, message, _| {
             let Message::GetData(list) = message else { return false };

@@ -168,7 +168,7 @@ fn one_honest_inbound_peer_completes_block_download() {
 fn headers_done_waits_for_named_but_not_inbound_peers() {
     let served = chain_of(20, 10);
     let quick = |world: &mut World| world.run_until(5 * S, |world| world.hub.progress().headers_done);
-    // Nobody is at the other's address.
+    // No peer is at the other address.
     let mut world = World::new(Chain::new(), &[BAD[0], GOOD]);
     world.honest(GOOD, &served);
     assert!(!quick(&mut world));
@@ -193,7 +193,7 @@ fn headers_done_waits_for_named_but_not_inbound_peers() {
         quick(&mut world)
     };
     assert!(!inbound(&[], true) && inbound(&[GOOD], false));
-    // A chain below minimum work is none.
+    // A chain below minimum work does not count.
     let mut world = World::new(Chain::with_minimum(21), &[GOOD]);
     world.honest(GOOD, &served);
     assert!(!quick(&mut world));

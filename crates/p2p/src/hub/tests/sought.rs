@@ -151,7 +151,7 @@ fn named_peer_is_not_dialed_twice_at_a_time() {
     hub.tick(now(600 + RETRY_MIN.as_secs()));
     let again = dials(&mut hub);
     assert!(again.len() == 1 && again != begun, "{again:?}");
-    // The first one's answer, once more: nobody waits for it.
+    // The first one's answer, once more: it is not waited for.
     hub.not_connected(begun[0], "no such name".to_owned(), now(602));
     (602..1200).for_each(|seconds| hub.tick(now(seconds)));
     assert_eq!(dials(&mut hub), []);

@@ -233,7 +233,7 @@ impl World {
                     self.links.insert(id, link);
                     self.hub.connected(id, self.now());
                 }
-                None => self.hub.not_connected(id, "nobody there".to_owned(), self.now()),
+                None => self.hub.not_connected(id, "no peer there".to_owned(), self.now()),
             }
         }
     }
