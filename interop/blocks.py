@@ -69,13 +69,13 @@ def unlike(ours, theirs):
 class Kernel:
     """Core's validation, its tables in memory, and why it refused what it refused."""
 
-    def __init__(self, folder):
+    def __init__(self, directory):
         self.reasons = collections.defaultdict(set)
         self.given = self.why = None
         options = pbk.ContextOptions()
         options.set_chainparams(pbk.ChainParameters(pbk.ChainType.REGTEST))
         self.context = pbk.Context(options)
-        settings = pbk.ChainstateManagerOptions(self.context, str(folder), f"{folder}/blocks")
+        settings = pbk.ChainstateManagerOptions(self.context, str(directory), f"{directory}/blocks")
         settings.update_block_tree_db_in_memory(True)
         settings.update_chainstate_db_in_memory(True)
         # With none the scripts of a transaction come before what is wrong with the next one.
@@ -184,10 +184,10 @@ class Tree:
 class Round:
     """One tree, and both judges."""
 
-    def __init__(self, program, seed, folder):
-        self.program, self.seed, self.folder = program, seed, folder
+    def __init__(self, program, seed, directory):
+        self.program, self.seed, self.directory = program, seed, directory
         self.draw = random.Random(seed)
-        self.kernel = Kernel(folder / "kernel")
+        self.kernel = Kernel(directory / "kernel")
         self.tree = Tree(self.draw, self.kernel)
         self.reasons = collections.defaultdict(set)
         self.settings = ["--par", self.draw.choice([1, 2, 4]), "--dbcache", self.draw.choice([4, 100])]
@@ -198,7 +198,7 @@ class Round:
     def ffwd(self, *words):
         chain = [
             "--datadir",
-            self.folder / "ffwd",
+            self.directory / "ffwd",
             "--chain",
             "regtest",
             "--assumevalid",
@@ -213,9 +213,9 @@ class Round:
 
     def run(self):
         self.tree.grow()
-        path = self.folder / "blocks.dat"
+        path = self.directory / "blocks.dat"
         path.write_bytes(b"".join(MAGIC + struct.pack("<I", len(raw)) + raw for raw in self.tree.raws))
-        (self.folder / "ffwd").mkdir()
+        (self.directory / "ffwd").mkdir()
         found, told = self.ffwd("import", path)
         for block_hash, why in re.findall(r"refused: block (\w+) at height \d+: (.*)", told):
             self.reasons[block_hash].add(reason(why))
@@ -252,8 +252,8 @@ def main():
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     made, refused = collections.Counter(), collections.Counter()
     for seed in range(first, first + rounds):
-        with tempfile.TemporaryDirectory(prefix="ffwd-blocks-") as folder:
-            one = Round(program, seed, pathlib.Path(folder))
+        with tempfile.TemporaryDirectory(prefix="ffwd-blocks-") as directory:
+            one = Round(program, seed, pathlib.Path(directory))
             one.run()
         made += one.tree.made
         refused += collections.Counter(why.partition(AT)[0] for whys in one.kernel.reasons.values() for why in whys)

@@ -67,10 +67,10 @@ def compact_size(count):
     return b"\xfe" + count.to_bytes(4, "little")
 
 
-def read(network_folder):
+def read(network_directory):
     """What the chainstate of a network's directory holds."""
-    folder = leveldb.Folder(pathlib.Path(network_folder) / "chainstate")
-    records = folder.records
+    directory = leveldb.Directory(pathlib.Path(network_directory) / "chainstate")
+    records = directory.records
     key = records.get(KEY_RECORD, bytes(9))[1:]
 
     def plain(value):
@@ -104,7 +104,7 @@ def read(network_folder):
         "bogosize": bogosize,
         "satoshis": amount,
         "hash_serialized_3": hashlib.sha256(digest.digest()).digest()[::-1].hex(),
-        "tables": folder.tables(),
+        "tables": directory.tables(),
     }
 
 

@@ -18,9 +18,9 @@ import plyvel
 from program import run
 
 
-def ffwd(program, folder, *words):
+def ffwd(program, directory, *words):
     """The JSON object that a command prints."""
-    return run([program, *words, "--datadir", folder, "--chain", "regtest", "--json"])[0]
+    return run([program, *words, "--datadir", directory, "--chain", "regtest", "--json"])[0]
 
 
 def check(what, holds):
@@ -40,17 +40,17 @@ def same(name, when, database, want):
     check(f"{name}, {when}: and backwards", list(database.iterator(reverse=True)) == records[::-1])
 
 
-def compare(folder, name):
+def compare(directory, name):
     """LevelDB may write to the directory."""
-    ours = leveldb.Folder(folder / name)
+    ours = leveldb.Directory(directory / name)
     check(f"{name}: runs on levels {sorted(ours.tables())} overlap", ours.overlaps())
-    database = plyvel.DB(str(folder / name), create_if_missing=False, compression=None)
+    database = plyvel.DB(str(directory / name), create_if_missing=False, compression=None)
     same(name, "as ffwd left it", database, ours)
     # Without bounds this version of plyvel compacts an empty range.
     database.compact_range(start=b"\0", stop=b"\xff" * 40)
     same(name, "compacted", database, ours)
     database.close()
-    after = leveldb.Folder(folder / name)
+    after = leveldb.Directory(directory / name)
     check(f"{name}: it wrote one run of the same records", after.records == ours.records and len(after.tables()) == 1)
     check(f"{name}: and deletes are gone", not after.deleted)
     return ours

@@ -91,7 +91,7 @@ def told(key, value):
 
 
 def records(datadir):
-    return dict(told(key, value) for key, value in leveldb.Folder(datadir / "regtest" / "blocks" / "index").records.items())
+    return dict(told(key, value) for key, value in leveldb.Directory(datadir / "regtest" / "blocks" / "index").records.items())
 
 
 def differences(ours, theirs):

@@ -4,7 +4,7 @@
 
 Every use of the kernel is a process of its own, so that its locks and caches end with it:
 
-    python interop/kernel.py --kernel NETWORK_FOLDER [BLOCK_FILE FIRST LAST]
+    python interop/kernel.py --kernel NETWORK_DIRECTORY [BLOCK_FILE FIRST LAST]
 
 opens the data directory, gives it blocks number FIRST to LAST of the file, and reads every block and all spent outputs of the chain.
 """
@@ -33,14 +33,14 @@ def records(path):
     return blocks
 
 
-def kernel(folder, path=None, first=0, last=-1):
+def kernel(directory, path=None, first=0, last=-1):
     """Runs in its own process: what the kernel finds in a data directory, after it was given some blocks."""
     import pbk
 
     options = pbk.ContextOptions()
     options.set_chainparams(pbk.ChainParameters(pbk.ChainType.REGTEST))
     context = pbk.Context(options)
-    manager = pbk.ChainstateManager(pbk.ChainstateManagerOptions(context, folder, f"{folder}/blocks"))
+    manager = pbk.ChainstateManager(pbk.ChainstateManagerOptions(context, directory, f"{directory}/blocks"))
     chain = manager.get_active_chain()
     opened = chain.height
     for raw in records(path)[int(first) : int(last) + 1] if path else []:
@@ -68,16 +68,16 @@ def kernel(folder, path=None, first=0, last=-1):
 class Test:
     """The steps, each on what the one before left."""
 
-    def __init__(self, program, folder):
-        self.program, self.folder = program, pathlib.Path(folder)
+    def __init__(self, program, directory):
+        self.program, self.directory = program, pathlib.Path(directory)
         self.made = {}
 
     def ffwd(self, name, command, *more):
-        chain = ["--datadir", self.folder / name, "--chain", "regtest", "--assumevalid", "0"]
+        chain = ["--datadir", self.directory / name, "--chain", "regtest", "--assumevalid", "0"]
         return run([self.program, *command.split(), *chain, *more, "--json"])[0]
 
     def kernel(self, name, *blocks):
-        return run([sys.executable, __file__, "--kernel", self.folder / name / "regtest", *blocks])[0]
+        return run([sys.executable, __file__, "--kernel", self.directory / name / "regtest", *blocks])[0]
 
     def check(self, what, got, want):
         if got != want:
@@ -87,7 +87,7 @@ class Test:
     def same_set(self, name, what, want):
         """ffwd and the reader of this directory agree with `want` on the coins."""
         ours = self.ffwd(name, "coins info", "--hash", "hash_serialized_3")
-        theirs = coins.read(self.folder / name / "regtest")
+        theirs = coins.read(self.directory / name / "regtest")
         ours["satoshis"] = int(ours["total_amount"] * 10**8)
         ours = {field: ours[field] for field in ("bestblock", "txouts", "bogosize", "satoshis", "hash_serialized_3")}
         self.check(f"{what}: two readers see the same coins", {field: theirs[field] for field in ours}, ours)
@@ -96,14 +96,14 @@ class Test:
         return ours
 
     def make(self, name):
-        made, _ = run([self.program, "lab", "chain", "--out", self.folder / name, *CHAIN, "--tail", TAILS[name], "--json"])
+        made, _ = run([self.program, "lab", "chain", "--out", self.directory / name, *CHAIN, "--tail", TAILS[name], "--json"])
         self.made[name] = {field: made[field] for field in ("height", "bestblock", "transactions", "inputs")}
-        return self.folder / name / "regtest/blocks/blk00000.dat"
+        return self.directory / name / "regtest/blocks/blk00000.dat"
 
     def all(self):
         self.make("short")
         long = self.make("long")
-        untouched = self.folder / "blocks.dat"
+        untouched = self.directory / "blocks.dat"
         shutil.copy(long, untouched)
         short, height = self.made["short"], self.made["short"]["height"]
         self.ffwd("short", "reindex")
@@ -144,8 +144,8 @@ def main():
     if sys.argv[1] == "--kernel":
         print(json.dumps(kernel(*sys.argv[2:])))
         return
-    with tempfile.TemporaryDirectory(prefix="ffwd-interop-") as folder:
-        Test(sys.argv[1], folder).all()
+    with tempfile.TemporaryDirectory(prefix="ffwd-interop-") as directory:
+        Test(sys.argv[1], directory).all()
     print("ffwd and libbitcoinkernel agree")
 
 

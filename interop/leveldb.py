@@ -108,7 +108,7 @@ def _block(table, place):
         yield key, reader.take(value)
 
 
-class Folder:
+class Directory:
     """What a database directory holds, and where."""
 
     def __init__(self, path):

@@ -147,9 +147,9 @@ def is_core(program):
     return "bitcoind" in pathlib.Path(program).name
 
 
-def command(program, folder, connect, port, v2):
+def command(program, directory, connect, port, v2):
     peers = [f"-connect=127.0.0.1:{one}" for one in connect]
-    both = ["-regtest", f"-datadir={folder}", *peers, f"-bind=127.0.0.1:{port}", f"-v2transport={int(v2)}", "-dnsseed=0"]
+    both = ["-regtest", f"-datadir={directory}", *peers, f"-bind=127.0.0.1:{port}", f"-v2transport={int(v2)}", "-dnsseed=0"]
     if is_core(program):
         more = ["-listen=1", "-listenonion=0", f"-rpcport={free_port()}", "-printtoconsole=0", "-checkblockindex=0"]
         return [program, *both, *more]
@@ -166,15 +166,15 @@ def anonymous_kib(pid):
 
 def play(program, kind, inbound, v2, limit):
     """One case; what came of it."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="ffwd-peers-"))
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="ffwd-peers-"))
     port = free_port()
     bad = None if inbound else Peer(kind, v2)
     good = Peer(hostile.Kind(), v2, waits_for=bad)
     connect = [good.port] if inbound else [bad.port, good.port]
     if inbound:
         good.waits_for = waits = type("Waits", (), {"ready": threading.Event()})()
-    output = open(folder / "output", "wb")
-    process = subprocess.Popen(command(program, folder, connect, port, v2), stdout=output, stderr=output)
+    output = open(directory / "output", "wb")
+    process = subprocess.Popen(command(program, directory, connect, port, v2), stdout=output, stderr=output)
     watch, found = Watch(), {"kind": kind.name, "inbound": inbound, "v2": v2}
     start, peak, whole = time.time(), 0, None
     try:
@@ -204,7 +204,7 @@ def play(program, kind, inbound, v2, limit):
             time.sleep(0.02)
         found["ended"] = process.poll()
         if found["ended"] is not None:
-            found["output"] = (folder / "output").read_text(errors="replace")[-500:]
+            found["output"] = (directory / "output").read_text(errors="replace")[-500:]
     finally:
         gone = bad.closed_at - bad.opened_at if bad and bad.closed_at and bad.opened_at else None
         good.end()
@@ -213,7 +213,7 @@ def play(program, kind, inbound, v2, limit):
             bad.end()
         stop(process)
         output.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     found["whole_s"] = round(whole - good.released_at, 2) if whole else None
     found["gone_s"] = round(gone, 2) if gone is not None else None
     found["peak_mib"] = round(peak / 1024, 1)

@@ -1,6 +1,6 @@
 //! `ffwd demo`: the whole program in a few seconds, on a chain of its own making.
 //!
-//! In a folder of its own: `chain/` is a data directory, made by the lab and reindexed by the engine with every script
+//! In a directory of its own: `chain/` is a data directory, made by the lab and reindexed by the engine with every script
 //! verified; `report.html` is drawn from its debug.log.
 //! Absent on purpose: anything that `lab chain`, `reindex` and `lab plot` do not do.
 
@@ -29,18 +29,18 @@ const UTXOS: u64 = 20_000;
 
 #[derive(Serialize)]
 struct DemoObject<'a> {
-    folder: &'a Path,
+    directory: &'a Path,
     report: &'a Path,
     made: &'a chain::Report,
     reindex: Box<RawValue>,
 }
 
 pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
-    let folder = folder(given.out.as_deref())?;
-    let datadir = folder.join("chain");
+    let directory = directory(given.out.as_deref())?;
+    let datadir = directory.join("chain");
     let mut wanted = chain::Options::new(&datadir, given.blocks, given.seed);
     wanted.utxos = UTXOS;
-    say(&format!("making a chain of {} full blocks with real signatures in {}", given.blocks, folder.display()));
+    say(&format!("making a chain of {} full blocks with real signatures in {}", given.blocks, directory.display()));
     let made = lab_command::make(&wanted)?;
     let options = options(datadir.clone(), given.par.unwrap_or(0));
     let reporter = Reporter::new(&options, false);
@@ -56,22 +56,22 @@ pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
     }
     let set = jobs::set_info(&options, SetHash::Serialized, &events)?;
     agree(&made, &report, &set)?;
-    let page = page(&datadir, &folder)?;
+    let page = page(&datadir, &directory)?;
     if !given.keep && given.out.is_none() {
         fs::remove_dir_all(&datadir).map_err(|why| fault("removed", &datadir, &why))?;
     }
     output::print(&if given.json {
         let reindex = RawValue::from_string(output::job_json(Chain::Regtest.name(), &report, Some(&set)));
         let reindex = reindex.expect("it was printed as JSON just now");
-        output::json(&DemoObject { folder: &folder, report: &page, made: &made, reindex })
+        output::json(&DemoObject { directory: &directory, report: &page, made: &made, reindex })
     } else {
         lines(&made, &report, &set, &page)
     });
     Ok(ExitCode::SUCCESS)
 }
 
-/// An empty folder: the one that was asked for, or one of the system's temporary ones.
-fn folder(out: Option<&Path>) -> Result<PathBuf, Failure> {
+/// An empty directory: the one that was asked for, or one of the system's temporary ones.
+fn directory(out: Option<&Path>) -> Result<PathBuf, Failure> {
     let Some(out) = out else {
         let made = tempfile::Builder::new().prefix("ffwd-demo-").tempdir();
         return made.map(tempfile::TempDir::keep).map_err(|why| fault("made", &std::env::temp_dir(), &why));
@@ -127,11 +127,11 @@ fn agree(made: &chain::Report, report: &Report, set: &SetInfo) -> Result<(), Fai
     )))
 }
 
-fn page(datadir: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+fn page(datadir: &Path, directory: &Path) -> Result<PathBuf, Failure> {
     let log = datadir.join(Chain::Regtest.net_dir()).join("debug.log");
     let options = PlotOptions {
         inputs: vec![log],
-        out: folder.join("report.html"),
+        out: directory.join("report.html"),
         svg: false,
         csv: false,
         baseline: None,
@@ -160,16 +160,16 @@ mod tests {
     #[test]
     fn demo_refuses_directory_with_files() {
         let outer = tempfile::tempdir().unwrap();
-        assert_eq!(folder(Some(&outer.path().join("new/deep"))).unwrap(), outer.path().join("new/deep"));
+        assert_eq!(directory(Some(&outer.path().join("new/deep"))).unwrap(), outer.path().join("new/deep"));
         assert_eq!(
-            folder(Some(&outer.path().join("new/deep"))).unwrap(),
+            directory(Some(&outer.path().join("new/deep"))).unwrap(),
             outer.path().join("new/deep"),
             "empty is good"
         );
-        let why = folder(Some(outer.path())).unwrap_err();
+        let why = directory(Some(outer.path())).unwrap_err();
         assert!(matches!(&why, Failure::Usage(text) if text.contains("is not empty")), "{why}");
         fs::write(outer.path().join("file"), "x").unwrap();
-        let why = folder(Some(&outer.path().join("file"))).unwrap_err();
+        let why = directory(Some(&outer.path().join("file"))).unwrap_err();
         assert!(matches!(&why, Failure::Fault(text) if text.contains("file cannot be made")), "{why}");
     }
 }

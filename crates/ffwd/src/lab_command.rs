@@ -170,7 +170,7 @@ fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
 fn estimate(given: &LabEstimate) -> Result<ExitCode, Failure> {
     let threads = settings::workers(given.par.unwrap_or(0));
     let options = lab::estimate::Options {
-        folder: given.datadir.clone().unwrap_or_else(|| PathBuf::from(".")),
+        directory: given.datadir.clone().unwrap_or_else(|| PathBuf::from(".")),
         threads,
         dbcache_bytes: settings::dbcache_bytes(given.dbcache.unwrap_or(Dbcache::Auto), threads) as u64,
         download: given.download.map(|mbit| mbit * 1e6 / 8.0),

@@ -2,7 +2,7 @@
 //!
 //! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
 
-use node::jobs::{Failed, FolderInfo, VerifyReport};
+use node::jobs::{DataDirInfo, Failed, VerifyReport};
 use node::options::{Report, SetInfo, Tally};
 use node::stats::{STAGES, Snapshot};
 use primitives::{Height, human};
@@ -468,7 +468,7 @@ struct InfoObject<'a> {
 }
 
 /// Contents of a data directory.
-pub(crate) fn info_json(info: &FolderInfo) -> String {
+pub(crate) fn info_json(info: &DataDirInfo) -> String {
     json(&InfoObject {
         chain: info.chain.to_string(),
         height: info.height.to_u32(),
@@ -552,10 +552,10 @@ mod tests {
                            inputs outputs bytes headers records_damaged names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages stopped total_amount transactions txouts";
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
-        let info = FolderInfo {
+        let info = DataDirInfo {
             failed: vec![Failed { height: Height::new(5), hash: BlockHash::from_bytes([3; 32]), descendants: 2 }],
             next_step: "nothing".into(),
-            ..FolderInfo::default()
+            ..DataDirInfo::default()
         };
         for (row, text, want) in [
             ("job", job_json("regtest", &report(), Some(&set(None))), JOB.to_owned()),
@@ -598,12 +598,12 @@ mod tests {
             ("info", info_json(&info), INFO.to_owned()),
             (
                 "info, pruned",
-                info_json(&FolderInfo { prune_height: Some(Height::new(7)), ..info.clone() }),
+                info_json(&DataDirInfo { prune_height: Some(Height::new(7)), ..info.clone() }),
                 format!("{INFO} pruneheight"),
             ),
             (
                 "info, with a snapshot",
-                info_json(&FolderInfo { snapshot_base: Some(BlockHash::from_bytes([2; 32])), ..info.clone() }),
+                info_json(&DataDirInfo { snapshot_base: Some(BlockHash::from_bytes([2; 32])), ..info.clone() }),
                 format!("{INFO} snapshot_blockhash"),
             ),
         ] {

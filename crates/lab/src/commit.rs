@@ -24,7 +24,7 @@ use store::{Chainstate, Layout};
 /// Ranges of shards that are written side by side, as in the engine.
 const PARTS: usize = 8;
 const _: () = assert!(SHARDS.is_multiple_of(PARTS));
-/// Where the new set is made, in the folder `ffwd`.
+/// Where the new set is made, in the directory `ffwd`.
 const MADE: &str = "commit";
 /// Coins after which the memory is measured again.
 const MEASURE_EVERY: u64 = 4_096;
@@ -160,16 +160,16 @@ fn put_in_place(disk: &dyn Disk, new: &Path, old: &Path) -> Result<(), Error> {
         }
         done => done?,
     }
-    for folder in [old.parent(), new.parent()].into_iter().flatten() {
-        disk.sync_dir(folder)?;
+    for directory in [old.parent(), new.parent()].into_iter().flatten() {
+        disk.sync_dir(directory)?;
     }
     Ok(())
 }
 
-/// Removes a folder of ours, if it is there.
-fn remove(folder: &Path) -> Result<(), Error> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Remove(folder.to_owned(), error)),
+/// Removes a directory of ours, if it is there.
+fn remove(directory: &Path) -> Result<(), Error> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Remove(directory.to_owned(), error)),
         Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! What a plan leaves behind: one record a run, one row a cell, one report of all.
 //!
-//! Folder:  `result.json` a [`Report`] | `plan.toml` | `runs/NNN-..`/ with `run.json` a [`RunRecord`], `samples.csv`
+//! Directory:  `result.json` a [`Report`] | `plan.toml` | `runs/NNN-..`/ with `run.json` a [`RunRecord`], `samples.csv`
 //! ([`SAMPLES_HEADER`]), `debug.log`, `stdout.txt`, `stderr.txt`. Every file is written whole under another name and renamed.
 //!
 //! Absent on purpose: how a run is made (`run/engine.rs`) and how cells are compared (`run/compare.rs`).
@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 /// What `format` of a [`Report`] says; another number is another layout.
 pub const FORMAT: &str = "ffwd lab run 1";
 
-/// Name of the report in its folder.
+/// Name of the report in its directory.
 pub const RESULT_FILE: &str = "result.json";
 
-/// Name of a run's record in its folder.
+/// Name of a run's record in its directory.
 pub const RUN_FILE: &str = "run.json";
 
-/// Name of a run's samples in its folder.
+/// Name of a run's samples in its directory.
 pub const SAMPLES_FILE: &str = "samples.csv";
 
-/// Name of a profiled run's folded stacks in its folder.
+/// Name of a profiled run's folded stacks in its directory.
 pub const STACKS_FILE: &str = "stacks.folded";
 
 /// First line of the samples: seconds since the start; bytes of anonymous memory; CPU seconds, bytes read from and written to
@@ -92,8 +92,9 @@ pub struct RunRecord {
     pub cell: String,
     /// Which repeat, from 1.
     pub repeat: usize,
-    /// The run's folder, relative to the report's.
-    pub folder: String,
+    /// The run's directory, relative to the report's.
+    #[serde(alias = "folder")]
+    pub directory: String,
     /// The command as given to the system.
     pub command: Vec<String>,
     /// Commit that the program says it was built from, with `-dirty` where its sources differed from that.
@@ -112,7 +113,7 @@ pub struct RunRecord {
     pub flushes: Option<u64>,
     /// See [`RunRecord::flushes`].
     pub commit_seconds: Option<f64>,
-    /// File of folded stacks in the run's folder, where it was profiled.
+    /// File of folded stacks in the run's directory, where it was profiled.
     pub stacks: Option<String>,
     /// Seconds of CPU, user and system.
     pub cpu_seconds: f64,
@@ -146,7 +147,7 @@ pub struct RunRecord {
     pub trust: String,
     /// True where the log, not only the settings, says which scripts were run.
     pub trust_from_log: bool,
-    /// How the chain came into the folder of the work: `copied` or `reflinked`.
+    /// How the chain came into the directory of the work: `copied` or `reflinked`.
     pub chain_by: String,
     /// What was limited, and what could not be.
     pub limits: Vec<String>,
@@ -300,8 +301,8 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     drop(file);
     std::fs::rename(&beside, path)?;
-    if let Some(folder) = path.parent() {
-        std::fs::File::open(folder)?.sync_all()?;
+    if let Some(directory) = path.parent() {
+        std::fs::File::open(directory)?.sync_all()?;
     }
     Ok(())
 }

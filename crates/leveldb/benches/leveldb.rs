@@ -27,7 +27,7 @@ fn main() {
     let count = bench.size(20_000, 6_000_000);
     println!("{count} records of {KEY_BYTES} and {} bytes", VALUE.len());
     let keys = keys(count);
-    let dir = tempfile::tempdir().expect("a folder for temporary files");
+    let dir = tempfile::tempdir().expect("a directory for temporary files");
     for repeat in 0..bench.size(1, 3) {
         build(&keys, &dir.path().join(format!("build{repeat}")));
     }
@@ -58,7 +58,7 @@ fn mix(number: u64) -> u64 {
 }
 
 fn create(dir: &Path) -> Db {
-    Db::create(RealDisk::shared(), dir, Options::default()).expect("the folder is new")
+    Db::create(RealDisk::shared(), dir, Options::default()).expect("the directory is new")
 }
 
 /// Commits the keys; gives the time to build the tables, and the time of the whole commit.
@@ -113,7 +113,7 @@ fn build(keys: &[Key], dir: &Path) {
         bytes / 1_000_000
     );
     assert_eq!(db.get(&keys[keys.len() / 2]).expect("readable").as_deref(), Some(&VALUE[..]));
-    std::fs::remove_dir_all(dir).expect("our own folder");
+    std::fs::remove_dir_all(dir).expect("our own directory");
 }
 
 /// Look-ups by the number of runs in which the records lie.
@@ -161,7 +161,7 @@ fn look_up(keys: &[Key], run_count: usize, dir: &Path) {
         db.index_bytes() / 1000
     );
     drop((snapshot, db));
-    std::fs::remove_dir_all(dir).expect("our own folder");
+    std::fs::remove_dir_all(dir).expect("our own directory");
 }
 
 fn batch(snapshot: &Snapshot, batches: &[Vec<Key>]) -> (Duration, usize) {

@@ -309,8 +309,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps of files")]
     fn look_up_from_disk_answers_as_single_look_ups() {
-        let folder = tempfile::tempdir().unwrap();
-        let db = database(&folder.path().join("db"));
+        let directory = tempfile::tempdir().unwrap();
+        let db = database(&directory.path().join("db"));
         let snapshot = db.snapshot();
         for step in [1, 3, 40] {
             let mut keys: Vec<_> = (0..11_000).step_by(step).map(key).collect();
@@ -324,7 +324,7 @@ mod tests {
             RING.set(Queue::Untried);
         }
         assert_eq!(from_disk::<[u8; 4]>(&snapshot, &[]).unwrap(), []);
-        let empty = Db::create(RealDisk::shared(), &folder.path().join("empty"), Options::default()).unwrap();
+        let empty = Db::create(RealDisk::shared(), &directory.path().join("empty"), Options::default()).unwrap();
         assert_eq!(from_disk(&empty.snapshot(), &[key(1)]).unwrap(), [None]);
     }
 
@@ -350,8 +350,8 @@ mod tests {
             println!("skipped: no queue of reads here");
             return;
         }
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("db");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
         drop(database(&path));
         let disk = RealDisk::shared();
         let mut keys: Vec<_> = (0..9000).map(key).collect();
@@ -378,8 +378,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps of files")]
     fn open_files_are_closed_with_their_tables() {
-        let folder = tempfile::tempdir().unwrap();
-        let db = database(&folder.path().join("db"));
+        let directory = tempfile::tempdir().unwrap();
+        let db = database(&directory.path().join("db"));
         let (shared, snapshot) = (db.0.shared.clone(), db.snapshot());
         let mut keys: Vec<_> = (0..9000).map(key).collect();
         keys.sort_unstable();

@@ -400,9 +400,9 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps of files")]
     fn sorted_batch_answers_do_not_depend_on_read_ahead() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let options = Options { table_bytes: 40_000, ..Options::default() };
-        let db = Db::create(RealDisk::shared(), &folder.path().join("db"), options).unwrap();
+        let db = Db::create(RealDisk::shared(), &directory.path().join("db"), options).unwrap();
         let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
         for run in 0..3_u32 {
             let mut records: Vec<_> =
@@ -442,8 +442,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps of files")]
     fn read_ahead_brings_blocks_that_are_not_in_memory() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("db");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
         let disk = RealDisk::shared();
         let db = Db::create(disk.clone(), &path, Options { table_bytes: 200_000, ..Options::default() }).unwrap();
         let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
@@ -475,9 +475,9 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps of files")]
     fn filters_in_memory_answer_as_mapped_ones() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let options = Options { table_bytes: 100_000, ..Options::default() };
-        let db = Db::create(RealDisk::shared(), &folder.path().join("db"), options).unwrap();
+        let db = Db::create(RealDisk::shared(), &directory.path().join("db"), options).unwrap();
         let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
         let mut records: Vec<_> = (0..20_000).map(|n| (key(n * 2), Some([n.to_le_bytes()[0]; 40]))).collect();
         records.sort_by_key(|record| record.0);
@@ -485,7 +485,7 @@ mod tests {
         drop(db);
         let mut plain = None;
         for bytes_max in [0, 20_000, u64::MAX] {
-            let db = Db::open_read_only(RealDisk::shared(), &folder.path().join("db")).unwrap();
+            let db = Db::open_read_only(RealDisk::shared(), &directory.path().join("db")).unwrap();
             db.set_filter_bytes_max(bytes_max);
             let answers: Vec<_> = (0..40_000).step_by(7).map(|n| db.get(&key(n)).unwrap()).collect();
             let shared = &db.0.shared;

@@ -290,17 +290,17 @@ mod tests {
 
     #[test]
     fn no_more_files_are_opened_than_are_allowed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("table");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("table");
         std::fs::write(&path, b"table").unwrap();
-        let shared = Shared::new(RealDisk::shared(), folder.path());
+        let shared = Shared::new(RealDisk::shared(), directory.path());
         let open: Vec<_> = std::iter::from_fn(|| shared.open_file(&path)).collect();
         assert_eq!((open.len() as u64, shared.open_files()), (OPEN_FILES_MAX, OPEN_FILES_MAX));
-        let shared = Shared::new(RealDisk::shared(), folder.path());
+        let shared = Shared::new(RealDisk::shared(), directory.path());
         assert!(shared.open_file(Path::new("/absent")).is_none() && shared.open_files() == 0);
         let sim = SimDisk::new(0).shared();
         drop(sim.create(Path::new("table")).unwrap());
-        let shared = Shared::new(sim, folder.path());
+        let shared = Shared::new(sim, directory.path());
         assert!(shared.open_file(Path::new("table")).is_none(), "nothing that the system's queue can read");
     }
 

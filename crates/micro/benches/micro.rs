@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // Cargo runs benchmarks in the folder of their crate.
+    // Cargo runs benchmarks in the directory of their crate.
     let beside = PathBuf::from("../../../shared/data");
     let csv = words.iter().any(|word| word == "--csv");
     let options = Options {

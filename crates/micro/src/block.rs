@@ -53,8 +53,8 @@ const SHIPPED: &str = "tables of offsets, lanes";
 const MONEY_MAX: i64 = 2_100_000_000_000_000;
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
-    one(bench, &REAL, inputs.real()?, &inputs.folder("block-413567")?)?;
-    one(bench, &FULL, inputs.full()?, &inputs.folder("block-2025")?)
+    one(bench, &REAL, inputs.real()?, &inputs.directory("block-413567")?)?;
+    one(bench, &FULL, inputs.full()?, &inputs.directory("block-2025")?)
 }
 
 fn one(bench: &mut Bench<'_>, names: &Names, sample: &Sample, dir: &Path) -> Result<(), Error> {

@@ -29,17 +29,17 @@ const HEADER_BYTES: u32 = 8;
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     let sample = inputs.real()?;
-    write_table(bench, WRITE, sample, &inputs.folder("block-write")?)?;
-    read_table(bench, READ, sample, &inputs.folder("block-read")?)
+    write_table(bench, WRITE, sample, &inputs.directory("block-write")?)?;
+    read_table(bench, READ, sample, &inputs.directory("block-read")?)
 }
 
-/// A folder with one block file, and its blocks.
-pub(crate) struct Folder<'a> {
+/// A directory with one block file, and its blocks.
+pub(crate) struct Directory<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) sample: &'a Sample,
 }
 
-impl Folder<'_> {
+impl Directory<'_> {
     fn file(&self) -> std::path::PathBuf {
         self.dir.join("blk00000.dat")
     }
@@ -145,35 +145,37 @@ pub(crate) fn bytes_of(block: &owned::Block) -> Vec<u8> {
 
 pub(crate) fn write_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
     let (block, theirs) = (&parsed(sample)?, &library::parse(&sample.bytes)?);
-    let folder = &Folder { dir, sample };
+    let directory = &Directory { dir, sample };
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
     for (way, bytes) in
         [("field by field, 4 KiB stream", STREAM_BYTES), ("field by field, 64 KiB buffer", BUFFER_BYTES)]
     {
-        folder.write_fields(block, bytes)?;
-        table.add(sample.name(way), folder.record()?, move || folder.write_fields(block, bytes));
+        directory.write_fields(block, bytes)?;
+        table.add(sample.name(way), directory.record()?, move || directory.write_fields(block, bytes));
     }
-    folder.write_once(block)?;
-    table.add(sample.name("fields to memory, one write"), folder.record()?, move || folder.write_once(block));
-    folder.write_library(theirs)?;
-    table.add(sample.name(library::ONE_WRITE), folder.record()?, move || folder.write_library(theirs));
-    folder.write_shipped()?;
-    table.add(sample.name("bytes as they came, one write"), folder.record()?, move || folder.write_shipped()).shipped();
+    directory.write_once(block)?;
+    table.add(sample.name("fields to memory, one write"), directory.record()?, move || directory.write_once(block));
+    directory.write_library(theirs)?;
+    table.add(sample.name(library::ONE_WRITE), directory.record()?, move || directory.write_library(theirs));
+    directory.write_shipped()?;
+    table
+        .add(sample.name("bytes as they came, one write"), directory.record()?, move || directory.write_shipped())
+        .shipped();
     bench.run(table)
 }
 
 pub(crate) fn read_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
-    let folder = &Folder { dir, sample };
-    folder.write_shipped()?;
+    let directory = &Directory { dir, sample };
+    directory.write_shipped()?;
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
     for (way, bytes) in
         [("field by field, 4 KiB stream", STREAM_BYTES), ("field by field, 64 KiB buffer", BUFFER_BYTES)]
     {
-        let result = bytes_of(&folder.read_fields(bytes)?);
-        table.add(sample.name(way), result, move || folder.read_fields(bytes));
+        let result = bytes_of(&directory.read_fields(bytes)?);
+        table.add(sample.name(way), result, move || directory.read_fields(bytes));
     }
-    table.add(sample.name("one read, then fields"), bytes_of(&folder.read_once()?), move || folder.read_once());
-    let theirs = move || library::parse(&folder.read_bytes()?);
+    table.add(sample.name("one read, then fields"), bytes_of(&directory.read_once()?), move || directory.read_once());
+    let theirs = move || library::parse(&directory.read_bytes()?);
     table.add(sample.name(library::ONE_READ), library::bytes_of(&theirs()?), theirs);
     let files = BlockFiles::new(input::disk(), dir, &sample.network(), KEY);
     let mut tables = primitives::Tables::new();

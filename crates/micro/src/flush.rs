@@ -55,7 +55,7 @@ struct Done {
 }
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
-    let dir = inputs.folder("flush")?.join("chainstate");
+    let dir = inputs.directory("flush")?.join("chainstate");
     for (name, (budget_mib, is_sorted, batches_mib)) in TABLES.into_iter().zip(BUDGETS) {
         if !bench.wants(name) {
             continue;

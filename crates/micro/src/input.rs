@@ -1,4 +1,4 @@
-//! What the experiments work on: two blocks, coins, a scratch folder, and the chance that they come from.
+//! What the experiments work on: two blocks, coins, a scratch directory, and the chance that they come from.
 //!
 //! Absent on purpose: anything that is not the same bytes on every machine, but for the block of the test data.
 
@@ -108,8 +108,8 @@ impl Inputs {
         Ok(Inputs { quick: options.quick, data: options.data.clone(), scratch, full, real })
     }
 
-    /// A new folder of this name.
-    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+    /// A new directory of this name.
+    pub(crate) fn directory(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.scratch.path().join(name);
         std::fs::create_dir_all(&path).map_err(Error::io("make", &path))?;
         Ok(path)
@@ -148,14 +148,14 @@ impl Inputs {
     }
 
     fn make_full(&self) -> Result<Vec<u8>, Error> {
-        let folder = self.folder("chain")?;
-        let mut options = chain::Options::new(&folder, CHAIN_BLOCKS, 413_567);
+        let directory = self.directory("chain")?;
+        let mut options = chain::Options::new(&directory, CHAIN_BLOCKS, 413_567);
         options.utxos = if self.quick { CHAIN_UTXOS_QUICK } else { CHAIN_UTXOS };
         options.signatures = Signatures::Fake;
         chain::generate(&options, |_| {})?;
         let params = Params::new(Chain::Regtest);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        let blocks_dir = folder.join(params.chain.net_dir()).join("blocks");
+        let blocks_dir = directory.join(params.chain.net_dir()).join("blocks");
         let key = store::xor::read_key(&*disk, &blocks_dir)?.unwrap_or(store::xor::NO_KEY);
         let files = BlockFiles::new(disk, &blocks_dir, &network(&params), key);
         let (mut last, mut found) = (None, Vec::new());
@@ -166,7 +166,7 @@ impl Inputs {
         let at = last.and_then(|block| block.location.file_pos());
         let at = at.ok_or_else(|| Error::Broken("the made chain has no block".to_owned()))?;
         let block = files.read_block(FilePos { file: at.file, offset: at.offset })?;
-        std::fs::remove_dir_all(&folder).map_err(Error::io("remove", &folder))?;
+        std::fs::remove_dir_all(&directory).map_err(Error::io("remove", &directory))?;
         Ok(block)
     }
 }

@@ -9,7 +9,7 @@
 //!   and with.
 //! - One module for each experiment of the list in `EXPERIMENTS`.
 //!
-//! Inputs come from seeds, and from block 413567 where test data is there. Scratch files go to a temporary folder.
+//! Inputs come from seeds, and from block 413567 where test data is there. Scratch files go to a temporary directory.
 //! Absent on purpose: an allocator that counts. Bytes and allocations are counted by capacity, as glibc rounds them.
 
 mod bench;
@@ -65,7 +65,7 @@ pub struct Options {
     /// Where `blocks/main_413567.blk` and other blocks with their spent coins lie; without them a made block stands in, and its
     /// rows say so. See [`default_data`].
     pub data: Option<PathBuf>,
-    /// Where scratch files go; the system's temporary folder unless given.
+    /// Where scratch files go; the system's temporary directory unless given.
     pub scratch: Option<PathBuf>,
 }
 
@@ -88,11 +88,11 @@ pub enum Error {
         /// The filter.
         filter: String,
     },
-    /// A scratch file or folder.
+    /// A scratch file or directory.
     Io {
         /// What was tried.
         what: &'static str,
-        /// On which file or folder.
+        /// On which file or directory.
         path: PathBuf,
         /// Why it failed.
         source: std::io::Error,
@@ -186,11 +186,11 @@ pub fn list() -> Vec<&'static str> {
     EXPERIMENTS.iter().flat_map(|experiment| experiment.tables).copied().collect()
 }
 
-/// Where test data is: what `FFWD_TEST_DATA` names, else `../shared/data` seen from the current folder, else nowhere.
+/// Where test data is: what `FFWD_TEST_DATA` names, else `../shared/data` seen from the current directory, else nowhere.
 #[must_use]
 pub fn default_data() -> Option<PathBuf> {
     let named = std::env::var_os("FFWD_TEST_DATA").map(PathBuf::from);
-    named.or_else(|| Some(PathBuf::from("../shared/data"))).filter(|folder| folder.is_dir())
+    named.or_else(|| Some(PathBuf::from("../shared/data"))).filter(|directory| directory.is_dir())
 }
 
 /// Runs the experiments that `options` ask for, and tells `progress` before each table.
@@ -199,7 +199,7 @@ pub fn default_data() -> Option<PathBuf> {
 ///
 /// # Errors
 ///
-/// A filter that fits nothing; a scratch folder that cannot be used.
+/// A filter that fits nothing; a scratch directory that cannot be used.
 pub fn run(options: &Options, mut progress: impl FnMut(Progress<'_>)) -> Result<Report, Error> {
     let start = Instant::now();
     let filter = options.filter.as_deref().unwrap_or_default().to_lowercase();

@@ -23,7 +23,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
         .into_iter()
         .map(|coin| (key(&coin.outpoint), coin.outpoint, coin.coin))
         .collect();
-    let dir = inputs.folder("look-up")?.join("chainstate");
+    let dir = inputs.directory("look-up")?.join("chainstate");
     let chainstate = filled(&dir, &mut records)?;
     let mut rng = Rng(18);
     // One of a hundred is not there.

@@ -149,7 +149,7 @@ fn drained(transport: &mut Transport) -> Vec<u8> {
 
 /// From an obfuscated block file to the bytes that go to a socket, the message's header before them.
 fn serve(bench: &mut Bench<'_>, sample: &Sample, inputs: &Inputs) -> Result<(), Error> {
-    let path = inputs.folder("served")?.join("blk00000.dat");
+    let path = inputs.directory("served")?.join("blk00000.dat");
     let Some(mut table) = bench.table(SERVE, "block", 1) else { return Ok(()) };
     let mut obfuscated = sample.bytes.clone();
     simd::xor::xor(&mut obfuscated, KEY, 0);

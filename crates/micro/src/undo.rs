@@ -50,7 +50,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
         stored.push(coins.by_ref().take(1 + stored.len() % 3).collect());
     }
     let transactions = stored.iter().map(|tx| tx.iter().map(|coin| Spent::new(&coin.coin)).collect()).collect();
-    let work = Work { dir: inputs.folder("undo")?, network, transactions, stored };
+    let work = Work { dir: inputs.directory("undo")?, network, transactions, stored };
     write_table(bench, &work)?;
     read_table(bench, &work)
 }

@@ -8,7 +8,7 @@ pub const REBUILD_ADVICE: &str = "Please restart with -reindex or -reindex-chain
 /// What keeps the engine from going on.
 #[derive(Debug)]
 pub enum Fault {
-    /// A file, folder, disk or lock.
+    /// A file, directory, disk or lock.
     Store(store::fault::Fault),
     /// Something between programs or options: what was wanted, what was found, what to do.
     Refused(String),

@@ -1,4 +1,4 @@
-//! `debug.log` in the network's folder, in Core's form, so that tools that read Core's log read ours.
+//! `debug.log` in the network's directory, in Core's form, so that tools that read Core's log read ours.
 //!
 //! A line is `YYYY-MM-DDTHH:MM:SSZ text`, with `-logtimemicros` `YYYY-MM-DDTHH:MM:SS.UUUUUUZ text`. Source: Bitcoin Core b88bffe, logging.cpp, `UpdateTipLog`.
 //! A log that cannot be written is no reason to stop: it is given up; on a full disk only the lines are for which there is

@@ -40,7 +40,7 @@ pub fn served_disk(socket: &std::path::Path, root: &std::path::Path) -> Arc<dyn 
 pub struct Options {
     /// Where everything lies: [`real_disk`], or a simulated one.
     pub disk: Arc<dyn Disk>,
-    /// The data directory; the network's folder lies in it.
+    /// The data directory; the network's directory lies in it.
     pub datadir: PathBuf,
     /// `-blocksdir`, where block files lie elsewhere.
     pub blocksdir: Option<PathBuf>,
@@ -105,10 +105,10 @@ impl Options {
 /// `-prune`: whether block files may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Prune {
-    /// All files stay, and a folder that was pruned is refused.
+    /// All files stay, and a data directory that was pruned is refused.
     #[default]
     Off,
-    /// Core's manual pruning, `-prune=1`: a folder that was pruned is taken, and nothing more is removed.
+    /// Core's manual pruning, `-prune=1`: a data directory that was pruned is taken, and nothing more is removed.
     Manual,
     /// Files are removed so that about this much block and undo data stays.
     Target {

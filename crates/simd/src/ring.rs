@@ -278,8 +278,8 @@ mod tests {
     #[test]
     fn ring_says_what_the_system_says() {
         let Some(mut ring) = ring(2, 10) else { return };
-        let folder = tempfile::tempdir().unwrap();
-        let write_only = File::create(folder.path().join("file")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let write_only = File::create(directory.path().join("file")).unwrap();
         ring.ask(&write_only, 0, 10, 5);
         ring.wait(1).unwrap();
         let mut said = Vec::new();

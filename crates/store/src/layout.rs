@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     /// Its directory's name under the data directory; empty for mainnet.
-    pub folder: &'static str,
+    pub directory: &'static str,
     /// The four bytes before every record of its block and undo files.
     pub magic: [u8; 4],
     /// Hash of its genesis block.
@@ -114,7 +114,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`FaultKind::Missing`], [`FaultKind::Permission`], or [`FaultKind::Refused`] for a file in a directory's place.
+    /// [`FaultKind::Missing`], [`FaultKind::Permission`], or [`FaultKind::Refused`] for a file in a data directory's place.
     pub fn check(&self, disk: &dyn Disk) -> Result<()> {
         check_directory(disk, &self.datadir, "the data directory")?;
         if !self.blocks_dir.starts_with(&self.datadir) {

@@ -55,11 +55,11 @@ struct Loaded {
     bytes: Vec<u8>,
 }
 
-fn load(folder: &Path, name: &str) -> Loaded {
+fn load(directory: &Path, name: &str) -> Loaded {
     let mut parts = name.split('_');
     let chain = if parts.next() == Some("main") { Chain::Main } else { Chain::Test };
     let height = parts.next().unwrap().parse().unwrap();
-    let bytes = read(folder.join(format!("blocks/{name}.blk"))).unwrap();
+    let bytes = read(directory.join(format!("blocks/{name}.blk"))).unwrap();
     Loaded { params: Params::new(chain), height, bytes }
 }
 
@@ -98,9 +98,9 @@ fn judge(name: &str, loaded: &Loaded) -> Vec<u32> {
 
 #[test]
 fn real_blocks_pass_alone() {
-    let Some(folder) = testkit::data::dir() else { return };
+    let Some(directory) = testkit::data::dir() else { return };
     for (name, want) in ALONE {
-        let sigops = judge(name, &load(&folder, name));
+        let sigops = judge(name, &load(&directory, name));
         assert_eq!(sigops.iter().map(|&count| u64::from(count)).sum::<u64>(), want, "{name}");
     }
 }
@@ -117,10 +117,10 @@ fn spent_outputs(bytes: &[u8]) -> Vec<(Amount, &[u8])> {
 }
 
 /// Height and coinbase flag of each spent coin, where there is a file of them.
-fn spent_heights(folder: &Path, name: &str) -> Option<Vec<(Height, bool)>> {
+fn spent_heights(directory: &Path, name: &str) -> Option<Vec<(Height, bool)>> {
     let names = [name.to_owned(), name.rsplit_once('_')?.0.to_owned()];
     let path =
-        names.iter().map(|name| folder.join(format!("blocks/{name}.coins.tsv.xz"))).find(|path| path.exists())?;
+        names.iter().map(|name| directory.join(format!("blocks/{name}.coins.tsv.xz"))).find(|path| path.exists())?;
     let text = String::from_utf8(testkit::data::read(&path)).unwrap();
     let parse = |line: &str| {
         let mut columns = line.split('\t');
@@ -151,13 +151,13 @@ fn spend(loaded: &Loaded, sigops: &[u32], coins: &[SpentCoin<'_>]) -> Result<Tot
 
 #[test]
 fn real_blocks_pass_with_spent_outputs() {
-    let Some(folder) = testkit::data::dir() else { return };
+    let Some(directory) = testkit::data::dir() else { return };
     let mut with_heights = 0;
     for (name, fees, coinbase, cost) in WITH_SPENT {
-        let loaded = load(&folder, name);
+        let loaded = load(&directory, name);
         let sigops = judge(name, &loaded);
-        let outputs = testkit::data::read(&folder.join(format!("blocks/{name}.spent.xz")));
-        let heights = spent_heights(&folder, name);
+        let outputs = testkit::data::read(&directory.join(format!("blocks/{name}.spent.xz")));
+        let heights = spent_heights(&directory, name);
         with_heights += usize::from(heights.is_some());
         let coin = |(at, (value, script))| {
             // Without heights: old enough for every rule.
@@ -186,9 +186,9 @@ fn real_blocks_pass_with_spent_outputs() {
 /// Those past CSV whose median time past the data lacks have no locktime that it could decide.
 #[test]
 fn real_blocks_have_no_locktime_near_median_time_past() {
-    let Some(folder) = testkit::data::dir() else { return };
+    let Some(directory) = testkit::data::dir() else { return };
     for name in ALONE.iter().map(|row| row.0).chain(WITH_SPENT.iter().map(|row| row.0)) {
-        let loaded = load(&folder, name);
+        let loaded = load(&directory, name);
         let mut tables = Tables::new();
         let block = tables.parse_block(&loaded.bytes).unwrap();
         let with = |cutoff| block.transactions().filter(|tx| is_final(tx, loaded.height, cutoff)).count();
@@ -199,14 +199,14 @@ fn real_blocks_have_no_locktime_near_median_time_past() {
 /// The two pairs of equal coinbases, applied in the order of their heights: two coins are left, the later ones.
 #[test]
 fn overwritten_coinbases_are_the_known_two() {
-    let Some(folder) = testkit::data::dir() else { return };
+    let Some(directory) = testkit::data::dir() else { return };
     let mut coins: HashMap<OutPoint, Height> = HashMap::new();
     let rows =
         ["main_91722_f3f2574dd08e", "main_91812_83d6f9306f2f", "main_91842_c8e300e0caec", "main_91880_084ccb7cd721"];
     for (name, repeat, overwritten) in
         rows.into_iter().zip([false, false, true, true]).map(|(name, repeat)| (name, repeat, !repeat))
     {
-        let loaded = load(&folder, name);
+        let loaded = load(&directory, name);
         let mut tables = Tables::new();
         let block = tables.parse_block(&loaded.bytes).unwrap();
         let (coinbase, hash) = (block.transaction(0), block.header().hash());

@@ -8,9 +8,9 @@ use std::fs::read;
 use std::path::Path;
 
 /// Connects every block; compares count and total of the coins wherever `expected_utxo.json` has them.
-fn replay(folder: &Path, file: &str, chain: Chain, name: &str, tip: &str) {
-    let expected: Value = serde_json::from_slice(&read(folder.join("chains/expected_utxo.json")).unwrap()).unwrap();
-    let bytes = testkit::data::read(&folder.join("chains").join(file));
+fn replay(directory: &Path, file: &str, chain: Chain, name: &str, tip: &str) {
+    let expected: Value = serde_json::from_slice(&read(directory.join("chains/expected_utxo.json")).unwrap()).unwrap();
+    let bytes = testkit::data::read(&directory.join("chains").join(file));
     let mut ledger = Ledger::new(Params::new(chain));
     let mut compared = 0;
     for block in testkit::data::records(&bytes) {
@@ -31,7 +31,7 @@ fn replay(folder: &Path, file: &str, chain: Chain, name: &str, tip: &str) {
 
 #[test]
 fn real_chains_give_expected_utxo_set() {
-    let Some(folder) = testkit::data::dir() else { return };
+    let Some(directory) = testkit::data::dir() else { return };
     for (file, chain, name, tip) in [
         (
             "mainnet_0_14131.blk.xz",
@@ -64,15 +64,15 @@ fn real_chains_give_expected_utxo_set() {
             "4ddf4a47b50945bb53f5dc81c3ffb6fc709f363e202a6770cb35cade739b9c78",
         ),
     ] {
-        replay(&folder, file, chain, name, tip);
+        replay(&directory, file, chain, name, tip);
     }
 }
 
 /// The cases of consensus_traps.jsonl that stand on one tip.
 #[test]
 fn consensus_traps_give_core_reasons() {
-    let Some(folder) = testkit::data::dir() else { return };
-    let text = String::from_utf8(testkit::data::read(&folder.join("suites/consensus_traps.jsonl.xz"))).unwrap();
+    let Some(directory) = testkit::data::dir() else { return };
+    let text = String::from_utf8(testkit::data::read(&directory.join("suites/consensus_traps.jsonl.xz"))).unwrap();
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let blocks = |case: &Value| -> Vec<String> {
         case["blocks"].as_array().unwrap().iter().map(|block| block.as_str().unwrap().to_owned()).collect()
@@ -135,8 +135,8 @@ fn is_mutated(bytes: &[u8], ledger: &Ledger, reason: &str) -> bool {
 /// One flipped byte of the solution of signet's block 1, and one of its body: the solution speaks first.
 #[test]
 fn signet_solutions_pass_and_fail_as_in_core() {
-    let Some(folder) = testkit::data::dir() else { return };
-    let bytes = testkit::data::read(&folder.join("chains/signet_0_120.blk.xz"));
+    let Some(directory) = testkit::data::dir() else { return };
+    let bytes = testkit::data::read(&directory.join("chains/signet_0_120.blk.xz"));
     let good = testkit::data::records(&bytes)[1].to_vec();
     let at = good.windows(4).position(|four| four == [0xec, 0xc7, 0xda, 0xa2]).unwrap();
     for (row, byte, want) in [

@@ -24,8 +24,8 @@ fn broken(params: &Params, header: Header, height: Height, script_sig: &[u8]) ->
 
 #[test]
 fn mined_invalid_blocks_get_their_reason() {
-    let Some(folder) = testkit::data::dir() else { return };
-    let text = std::fs::read_to_string(folder.join("suites/error_blocks.csv")).unwrap();
+    let Some(directory) = testkit::data::dir() else { return };
+    let text = std::fs::read_to_string(directory.join("suites/error_blocks.csv")).unwrap();
     let params = Params::new(Chain::Main);
     let (mut failed, mut buried, mut left_out, mut bits) = (0, 0, Vec::new(), 0);
     for line in text.lines().skip(1) {

@@ -34,8 +34,8 @@ fn judge(params: Params, headers: &[Header]) -> (String, usize) {
 
 #[test]
 fn mainnet_headers_to_99999_pass() {
-    let Some(folder) = testkit::data::dir() else { return };
-    let Some(bytes) = data::bz2(&folder.join("headers/block-headers-mainnet-1-100_000.bz2")) else { return };
+    let Some(directory) = testkit::data::dir() else { return };
+    let Some(bytes) = data::bz2(&directory.join("headers/block-headers-mainnet-1-100_000.bz2")) else { return };
     let headers = split(&bytes[10..]); // Behind magic, type and start height.
     let params = Params::new(Chain::Main);
     assert_eq!((headers.len(), headers[0].hash()), (100_000, params.genesis_hash));
@@ -46,8 +46,8 @@ fn mainnet_headers_to_99999_pass() {
 
 #[test]
 fn signet_headers_to_2015_pass() {
-    let Some(folder) = testkit::data::dir() else { return };
-    let headers = split(&testkit::data::read(&folder.join("headers/signet_headers_0_2015.bin.xz")));
+    let Some(directory) = testkit::data::dir() else { return };
+    let headers = split(&testkit::data::read(&directory.join("headers/signet_headers_0_2015.bin.xz")));
     let params = Params::new(Chain::Signet);
     assert_eq!((headers.len(), headers[0].hash()), (2016, params.genesis_hash));
     let (last, changes) = judge(params, &headers[1..]);
@@ -57,8 +57,8 @@ fn signet_headers_to_2015_pass() {
 
 #[test]
 fn testnet3_headers_with_fork_pass() {
-    let Some(folder) = testkit::data::dir() else { return };
-    let text = std::fs::read_to_string(folder.join("headers/blockheader_testnet3.hex")).unwrap();
+    let Some(directory) = testkit::data::dir() else { return };
+    let text = std::fs::read_to_string(directory.join("headers/blockheader_testnet3.hex")).unwrap();
     let parse = |line: &str| Header(hex::decode(line).unwrap().try_into().unwrap());
     let (fork, chain): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("fork:"));
     let chain: Vec<Header> = chain.into_iter().map(parse).collect();
@@ -72,8 +72,8 @@ fn testnet3_headers_with_fork_pass() {
 /// chainwork 12 bytes big endian | height u32 big endian | header, at every change of difficulty.
 #[test]
 fn mainnet_headers_at_every_retarget_pass() {
-    let Some(folder) = testkit::data::dir() else { return };
-    let text = std::fs::read_to_string(folder.join("headers/mainnet_checkpoints.txt")).unwrap();
+    let Some(directory) = testkit::data::dir() else { return };
+    let text = std::fs::read_to_string(directory.join("headers/mainnet_checkpoints.txt")).unwrap();
     let params = Params::new(Chain::Main);
     let mut before: Option<(u32, Work, Header)> = None;
     let mut steps = 0;

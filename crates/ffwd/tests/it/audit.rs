@@ -17,29 +17,29 @@ use tempfile::TempDir;
 const RANGES: usize = 4;
 
 /// All parts of an audit, each a run of its own, and the join of those that gave a record.
-fn audit(folder: &Path, chain: &str, ranges: &[(u64, u64)], hash: &str) -> (Vec<Ran>, Ran) {
+fn audit(directory: &Path, chain: &str, ranges: &[(u64, u64)], hash: &str) -> (Vec<Ran>, Ran) {
     let dir = tempfile::tempdir().unwrap();
     let salt = dir.path().join("salt");
     fs::write(&salt, "5a".repeat(32)).unwrap();
     let on = format!("--datadir @ --chain {chain} --json --salt {} --out {}", salt.display(), dir.path().display());
-    let part = |(from, to): &(u64, u64)| run(folder, &format!("audit part --from {from} --to {to} {on}/{from}"));
+    let part = |(from, to): &(u64, u64)| run(directory, &format!("audit part --from {from} --to {to} {on}/{from}"));
     let mut parts: Vec<Ran> = ranges.iter().map(part).collect();
     let low = format!("audit coins --keys 0000-0fff {hash} {on}/low");
     let high = format!("audit coins --keys 1000-ffff {hash} {on}/high");
     parts.extend(match hash {
-        "--hash hash_serialized_3" => vec![run(folder, &format!("audit coins {hash} {on}/all"))],
-        _ => vec![run(folder, &high), run(folder, &low)],
+        "--hash hash_serialized_3" => vec![run(directory, &format!("audit coins {hash} {on}/all"))],
+        _ => vec![run(directory, &high), run(directory, &low)],
     });
     let mut files: Vec<PathBuf> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| *path != salt);
     let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
-    let joined = run(folder, &format!("audit join --json {}", names.join(" ")));
+    let joined = run(directory, &format!("audit join --json {}", names.join(" ")));
     (parts, joined)
 }
 
 /// Ranges of about equal bytes, as the command cuts them.
-fn plan(folder: &Path, chain: &str, parts: usize) -> Vec<(u64, u64)> {
-    let plan = run(folder, &format!("audit plan --parts {parts} --datadir @ --chain {chain} --json")).good();
+fn plan(directory: &Path, chain: &str, parts: usize) -> Vec<(u64, u64)> {
+    let plan = run(directory, &format!("audit plan --parts {parts} --datadir @ --chain {chain} --json")).good();
     let ends = |range: &serde_json::Value| (range[0].as_u64().unwrap(), range[1].as_u64().unwrap());
     plan["ranges"].as_array().unwrap().iter().map(ends).collect()
 }
@@ -47,14 +47,14 @@ fn plan(folder: &Path, chain: &str, parts: usize) -> Vec<(u64, u64)> {
 #[test]
 fn audits_of_real_chains_say_what_the_coins_are() {
     for (chain, name, parts) in [("regtest", "regtest_1_206", 5), ("test", "testnet3_1_2100", 3)] {
-        let Some(folder) = data::real(chain, name) else { return };
+        let Some(directory) = data::real(chain, name) else { return };
         let on = format!("--datadir @ --chain {chain} --json");
-        run(folder.path(), &format!("reindex {on}")).good();
+        run(directory.path(), &format!("reindex {on}")).good();
         for hash in ["muhash", "hash_serialized_3"] {
-            let want = run(folder.path(), &format!("coins info {on} --hash {hash}")).good();
-            let ranges = plan(folder.path(), chain, parts);
+            let want = run(directory.path(), &format!("coins info {on} --hash {hash}")).good();
+            let ranges = plan(directory.path(), chain, parts);
             assert_eq!((ranges.len(), ranges[0].0, ranges[parts - 1].1), (parts, 0, want["height"].as_u64().unwrap()));
-            let (runs, joined) = audit(folder.path(), chain, &ranges, &format!("--hash {hash}"));
+            let (runs, joined) = audit(directory.path(), chain, &ranges, &format!("--hash {hash}"));
             assert!(runs.iter().all(|run| run.code == Some(0)), "{runs:?}");
             let verdict = joined.good();
             for name in ["height", "bestblock", "txouts", "total_amount", "bogosize", hash] {
@@ -62,25 +62,25 @@ fn audits_of_real_chains_say_what_the_coins_are() {
             }
         }
         let beyond = format!("audit part --from 3 --to 9999 --salt @/salt --out @/beyond {on}");
-        fs::write(folder.path().join("salt"), "00".repeat(32)).unwrap();
-        let ran = run(folder.path(), &beyond);
+        fs::write(directory.path().join("salt"), "00".repeat(32)).unwrap();
+        let ran = run(directory.path(), &beyond);
         assert!(ran.code == Some(1) && ran.err.contains("3 to 9999"), "{ran:?}");
-        assert!(!folder.path().join("beyond").exists());
+        assert!(!directory.path().join("beyond").exists());
     }
 }
 
 /// The records of all ranges, each with these options.
-fn parts(folder: &Path, ranges: &[(u64, u64)], more: &str) -> Vec<Ran> {
+fn parts(directory: &Path, ranges: &[(u64, u64)], more: &str) -> Vec<Ran> {
     let on = format!("--chain regtest --json --salt @/salt {more}");
-    ranges.iter().map(|(from, to)| run(folder, &format!("audit part --from {from} --to {to} {on}"))).collect()
+    ranges.iter().map(|(from, to)| run(directory, &format!("audit part --from {from} --to {to} {on}"))).collect()
 }
 
 /// Joins records, that of the coins among them.
-fn join(folder: &Path, records: &[Ran]) -> Ran {
-    let name = |at: usize| format!("{}/record{at}", folder.display());
+fn join(directory: &Path, records: &[Ran]) -> Ran {
+    let name = |at: usize| format!("{}/record{at}", directory.display());
     records.iter().enumerate().for_each(|(at, ran)| fs::write(name(at), &ran.out).unwrap());
     let names: Vec<String> = (0..records.len()).map(name).collect();
-    run(folder, &format!("audit join --json {}", names.join(" ")))
+    run(directory, &format!("audit join --json {}", names.join(" ")))
 }
 
 /// Bytes of a plan before times and targets, and of these a block.
@@ -89,8 +89,8 @@ const ANCESTOR_BYTES: usize = 8;
 
 #[test]
 fn a_plan_stands_for_the_block_index_and_a_false_one_is_found() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
-    let at = folder.path();
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    let at = directory.path();
     run(at, "reindex --datadir @ --chain regtest --json").good();
     fs::write(at.join("salt"), "5a".repeat(32)).unwrap();
     let said = run(at, "audit plan --parts 4 --out @/plan --datadir @ --chain regtest --json").good();
@@ -179,14 +179,14 @@ fn serve(root: &Path, mut stream: UnixStream) -> std::io::Result<()> {
 /// All commands of an audit where another program reads the files, and the data directory itself is empty.
 #[test]
 fn files_may_be_read_by_another_program() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
-    run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
-    let want = run(folder.path(), "coins info --datadir @ --chain regtest --hash muhash --json").good();
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    run(directory.path(), "reindex --datadir @ --chain regtest --json").good();
+    let want = run(directory.path(), "coins info --datadir @ --chain regtest --hash muhash --json").good();
     let here = tempfile::tempdir().unwrap();
     let at = here.path();
     fs::write(at.join("salt"), "5a".repeat(32)).unwrap();
     fs::create_dir(at.join("empty")).unwrap();
-    let (listener, root) = (UnixListener::bind(at.join("socket")).unwrap(), folder.path().to_path_buf());
+    let (listener, root) = (UnixListener::bind(at.join("socket")).unwrap(), directory.path().to_path_buf());
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let root = root.clone();
@@ -208,21 +208,21 @@ fn files_may_be_read_by_another_program() {
 
 #[test]
 fn wrong_salts_and_records_are_refused_by_name() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
-    run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    run(directory.path(), "reindex --datadir @ --chain regtest --json").good();
     for (name, text) in [("short", "00".repeat(31)), ("none", String::new()), ("letters", "zz".repeat(32))] {
-        fs::write(folder.path().join(name), &text).unwrap();
-        let ran = run(folder.path(), &format!("audit coins --salt @/{name} --datadir @ --chain regtest"));
+        fs::write(directory.path().join(name), &text).unwrap();
+        let ran = run(directory.path(), &format!("audit coins --salt @/{name} --datadir @ --chain regtest"));
         assert!(ran.code == Some(1) && ran.err.contains("64 hexadecimal digits"), "{ran:?}");
         assert!(text.is_empty() || !ran.err.contains(&text), "a salt is not shown: {ran:?}");
-        let ran = run(folder.path(), &format!("audit join @/{name}"));
+        let ran = run(directory.path(), &format!("audit join @/{name}"));
         assert!(ran.code == Some(1) && ran.err.contains(name), "{ran:?}");
     }
-    fs::write(folder.path().join("salt"), "00".repeat(32)).unwrap();
+    fs::write(directory.path().join("salt"), "00".repeat(32)).unwrap();
     let on = "--datadir @ --chain regtest --salt @/salt";
-    let ran = run(folder.path(), &format!("audit coins --keys 0000-7fff --hash hash_serialized_3 {on}"));
+    let ran = run(directory.path(), &format!("audit coins --keys 0000-7fff --hash hash_serialized_3 {on}"));
     assert!(ran.code == Some(1) && ran.err.contains("leave --keys out"), "{ran:?}");
-    let elsewhere = run(folder.path(), "audit part --from 0 --to 0 --salt @/salt --datadir @/none --chain regtest");
+    let elsewhere = run(directory.path(), "audit part --from 0 --to 0 --salt @/salt --datadir @/none --chain regtest");
     assert_eq!(elsewhere.code, Some(1), "{elsewhere:?}");
 }
 
@@ -248,7 +248,7 @@ impl Spent {
 
 /// A made chain whose block and undo files are not obfuscated.
 struct Made {
-    folder: TempDir,
+    directory: TempDir,
     ranges: Vec<(u64, u64)>,
     /// Hashes of the parents, by height from 1 on.
     parents: Vec<BlockHash>,
@@ -256,11 +256,11 @@ struct Made {
 
 impl Made {
     fn new() -> Made {
-        let folder = tempfile::tempdir().unwrap();
-        run(folder.path(), "lab chain --out @ --blocks 3 --seed 13 --utxos 1500 --tail 2 --json");
+        let directory = tempfile::tempdir().unwrap();
+        run(directory.path(), "lab chain --out @ --blocks 3 --seed 13 --utxos 1500 --tail 2 --json");
         let on = "--datadir @ --chain regtest --json";
-        run(folder.path(), &format!("reindex --assumevalid 0 {on}")).good();
-        let file = fs::read(blocks_dir(folder.path(), "regtest").join("blk00000.dat")).unwrap();
+        run(directory.path(), &format!("reindex --assumevalid 0 {on}")).good();
+        let file = fs::read(blocks_dir(directory.path(), "regtest").join("blk00000.dat")).unwrap();
         let mut children: HashMap<BlockHash, BlockHash> = HashMap::new();
         for record in records(&file) {
             let header = Header(*record[8..].first_chunk().unwrap());
@@ -275,11 +275,11 @@ impl Made {
         let top = parents.len() as u64;
         let ends = [top - 5, top - 4, top - 3, top];
         let ranges = (0..RANGES).map(|n| (if n == 0 { 0 } else { ends[n - 1] + 1 }, ends[n])).collect();
-        Made { folder, ranges, parents }
+        Made { directory, ranges, parents }
     }
 
     fn undo_file(&self) -> PathBuf {
-        blocks_dir(self.folder.path(), "regtest").join("rev00000.dat")
+        blocks_dir(self.directory.path(), "regtest").join("rev00000.dat")
     }
 
     /// Undo data by height: where its payload lies, and its coins by transaction.
@@ -322,7 +322,7 @@ impl Made {
 
     /// Audits, and says no where no range of `heights` is named.
     fn is_found(&self, row: &str, heights: &[u64]) {
-        let (parts, joined) = audit(self.folder.path(), "regtest", &self.ranges, "");
+        let (parts, joined) = audit(self.directory.path(), "regtest", &self.ranges, "");
         let runs = || parts.iter().chain([&joined]).filter(|run| run.code != Some(0));
         assert!(runs().all(|run| run.code == Some(1)) && runs().count() > 0, "{row}: {parts:?} {joined:?}");
         let said: String = runs().map(|run| run.err.clone()).collect();
@@ -354,7 +354,7 @@ fn old_coins(coins: &[Vec<Spent>]) -> Vec<(usize, usize, Spent)> {
 #[test]
 fn forged_undo_data_and_coins_are_found_and_the_range_is_named() {
     let made = Made::new();
-    let (parts, joined) = audit(made.folder.path(), "regtest", &made.ranges, "--hash muhash");
+    let (parts, joined) = audit(made.directory.path(), "regtest", &made.ranges, "--hash muhash");
     assert!(parts.iter().all(|run| run.code == Some(0)), "{parts:?}");
     joined.good();
     let good = fs::read(made.undo_file()).unwrap();
@@ -414,7 +414,7 @@ fn forged_undo_data_and_coins_are_found_and_the_range_is_named() {
 
 /// A UTXO set with a coin that no block made.
 fn one_coin_more(made: &Made) {
-    let dir = made.folder.path().join("regtest/chainstate");
+    let dir = made.directory.path().join("regtest/chainstate");
     let coins = store::Chainstate::open(Arc::new(disk::RealDisk), &dir).unwrap();
     let best = coins.best_block().unwrap().unwrap();
     let key = CoinKey::new(&OutPoint { txid: Txid::from_bytes([7; 32]), vout: 0 });

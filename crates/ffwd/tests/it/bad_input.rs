@@ -13,7 +13,7 @@ fn chain() -> Option<Vec<u8>> {
 }
 
 fn reindexed(bytes: &[u8]) -> Ran {
-    run(data::folder("regtest", bytes).path(), LINE)
+    run(data::directory("regtest", bytes).path(), LINE)
 }
 
 /// A record with another body.
@@ -180,23 +180,23 @@ fn reindex_that_damage_ends_early_exits_with_1() {
 
 #[test]
 fn unusable_data_directory_is_refused_by_path() {
-    let folder = tempfile::tempdir().unwrap();
-    let blocks = blocks_dir(folder.path(), "regtest");
+    let directory = tempfile::tempdir().unwrap();
+    let blocks = blocks_dir(directory.path(), "regtest");
     let short_key = |bytes: &[u8]| {
         fs::create_dir_all(&blocks).unwrap();
         fs::write(blocks.join("xor.dat"), bytes).unwrap();
         fs::write(blocks.join("blk00000.dat"), [0; 100]).unwrap();
     };
     for (row, prepare, line, want) in [
-        ("a missing folder", &(|| ()) as &dyn Fn(), "reindex --datadir @/none --chain regtest", "/none"),
-        ("a missing folder, only looked at", &|| (), "info --datadir @/none --chain regtest", "/none"),
+        ("a missing directory", &(|| ()) as &dyn Fn(), "reindex --datadir @/none --chain regtest", "/none"),
+        ("a missing directory, only looked at", &|| (), "info --datadir @/none --chain regtest", "/none"),
         ("a missing blocksdir", &|| (), "reindex --datadir @ --blocksdir @/gone --chain regtest", "/gone"),
-        ("an empty folder", &|| (), LINE, "no block file"),
+        ("an empty directory", &|| (), LINE, "no block file"),
         ("no coins", &|| (), "coins info --datadir @ --chain regtest", "chainstate"),
         ("a key of four bytes", &|| short_key(&[1; 4]), LINE, "xor.dat"),
     ] {
         prepare();
-        let ran = run(folder.path(), line);
+        let ran = run(directory.path(), line);
         assert!(ran.code == Some(1) && ran.out.is_empty(), "{row}: {ran:?}");
         let last = ran.err.trim_end().lines().last().unwrap_or_default();
         assert!(last.starts_with("Error: ") && last.contains(want), "{row}: {want} in {}", ran.err);
@@ -205,16 +205,16 @@ fn unusable_data_directory_is_refused_by_path() {
 
 #[test]
 fn read_only_commands_on_empty_directory_create_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (line, code, want) in [
         ("info", 0, "the data directory is empty"),
         ("coins info", 1, "wanted a chainstate, found none"),
         ("verify", 1, "wanted a block index, found none"),
     ] {
         for chain in ["main", "regtest"] {
-            let ran = run(folder.path(), &format!("{line} --datadir @ --chain {chain}"));
+            let ran = run(directory.path(), &format!("{line} --datadir @ --chain {chain}"));
             assert!(ran.code == Some(code) && (ran.out + &ran.err).contains(want), "{line}");
-            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{line} --chain {chain}");
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{line} --chain {chain}");
         }
     }
 }
@@ -225,15 +225,15 @@ const NOBODY: u32 = 65_534;
 #[test]
 fn unreadable_blocks_directory_is_refused_by_path() {
     let Some(good) = chain() else { return };
-    let folder = data::folder("regtest", &good);
-    let blocks = blocks_dir(folder.path(), "regtest");
+    let directory = data::directory("regtest", &good);
+    let blocks = blocks_dir(directory.path(), "regtest");
     let closed = fs::Permissions::from_mode(0o000);
     fs::set_permissions(&blocks, closed.clone()).unwrap();
-    let mut command = command(folder.path(), LINE);
+    let mut command = command(directory.path(), LINE);
     if fs::read_dir(&blocks).is_ok() {
         // This user may read everything: run it as another one that owns all but the block files.
-        let folders = [folder.path(), &folder.path().join("regtest")];
-        folders.iter().for_each(|path| std::os::unix::fs::chown(path, Some(NOBODY), None).unwrap());
+        let directories = [directory.path(), &directory.path().join("regtest")];
+        directories.iter().for_each(|path| std::os::unix::fs::chown(path, Some(NOBODY), None).unwrap());
         command.uid(NOBODY);
     }
     let ran = match command.output() {
@@ -253,7 +253,7 @@ fn reindex_reads_obfuscated_files() {
     let Some(mut good) = chain() else { return };
     let key = *b"\x01\x23\x45\x67\x89\xab\xcd\xef";
     good.iter_mut().zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
-    let folder = data::folder("regtest", &good);
-    fs::write(blocks_dir(folder.path(), "regtest").join("xor.dat"), key).unwrap();
-    assert_eq!(run(folder.path(), LINE).good()["height"], 206);
+    let directory = data::directory("regtest", &good);
+    fs::write(blocks_dir(directory.path(), "regtest").join("xor.dat"), key).unwrap();
+    assert_eq!(run(directory.path(), LINE).good()["height"], 206);
 }

@@ -1,4 +1,4 @@
-//! A real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it), and what it and ffwd say of a folder.
+//! A real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it), and what it and ffwd say of a directory.
 
 use crate::run::run;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Everything that Core can check of a folder.
+/// Everything that Core can check of a directory.
 pub(crate) const CHECKS: &[&str] = &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"];
 /// What gettxoutsetinfo and `coins info` have in common.
 const FIELDS: [&str; 7] = ["height", "bestblock", "txouts", "bogosize", "total_amount", "hash_serialized_3", "muhash"];
@@ -166,13 +166,14 @@ fn fields(serialized: &Value, muhash: &Value) -> Value {
     FIELDS.iter().map(|name| (name.to_string(), field(name).unwrap_or(&Value::Null).clone())).collect()
 }
 
-/// What ffwd says of the coins of a folder.
-pub(crate) fn set(folder: &Path) -> Value {
-    let read = |hash: &str| run(folder, &format!("coins info --datadir @ --chain regtest --json --hash {hash}")).good();
+/// What ffwd says of the coins of a directory.
+pub(crate) fn set(directory: &Path) -> Value {
+    let read =
+        |hash: &str| run(directory, &format!("coins info --datadir @ --chain regtest --json --hash {hash}")).good();
     fields(&read("hash_serialized_3"), &read("muhash"))
 }
 
-/// Copies a folder whole.
+/// Copies a directory whole.
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -185,9 +186,9 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The tables of a folder of LevelDB's.
-pub(crate) fn tables(folder: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+/// The tables of a directory of LevelDB's.
+pub(crate) fn tables(directory: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name.ends_with(".ldb")).collect();
     names.sort();
     names

@@ -7,33 +7,33 @@ use std::path::Path;
 
 const ON: &str = "--datadir @ --chain regtest --assumevalid 0 --json";
 
-fn ffwd(folder: &Path, command: &str) -> Value {
-    run(folder, &format!("{command} {ON}")).good()
+fn ffwd(directory: &Path, command: &str) -> Value {
+    run(directory, &format!("{command} {ON}")).good()
 }
 
-/// A chain of the lab in a folder; gives its height.
-fn chain(folder: &Path, blocks: u32, utxos: u32, tail: u32) -> u64 {
+/// A chain of the lab in a directory; gives its height.
+fn chain(directory: &Path, blocks: u32, utxos: u32, tail: u32) -> u64 {
     let line = format!("lab chain --out @ --blocks {blocks} --seed 21 --utxos {utxos} --tail {tail} --json");
-    run(folder, &line).good()["height"].as_u64().unwrap()
+    run(directory, &line).good()["height"].as_u64().unwrap()
 }
 
 /// Starts bitcoind with all its checks, looks whether it finds this set, and ends it.
-fn core_finds(folder: &Path, want: &Value, row: &str) {
-    let core = Bitcoind::start(folder, CHECKS);
+fn core_finds(directory: &Path, want: &Value, row: &str) {
+    let core = Bitcoind::start(directory, CHECKS);
     assert_eq!(core.set(), *want, "{row}");
     core.stop();
 }
 
-/// Every command of ours on a folder that bitcoind left, ending where it stands.
-fn ours_finds(folder: &Path, want: &Value, row: &str) {
-    assert_eq!(set(folder), *want, "{row}: as it lies");
+/// Every command of ours on a directory that bitcoind left, ending where it stands.
+fn ours_finds(directory: &Path, want: &Value, row: &str) {
+    assert_eq!(set(directory), *want, "{row}: as it lies");
     let height = want["height"].as_u64().unwrap();
-    let verified = ffwd(folder, "verify --level 4 --blocks 0");
+    let verified = ffwd(directory, "verify --level 4 --blocks 0");
     assert_eq!((verified["blocks"].as_u64(), &verified["level"]), (Some(height), &4.into()), "{row}: {verified}");
     for line in [&format!("sync --connect 0 --stopatheight {height}"), "reindex --chainstate-only", "reindex"] {
-        let got = ffwd(folder, line);
+        let got = ffwd(directory, line);
         assert_eq!(got["bestblock"], want["bestblock"], "{row}, {line}: {got}");
-        assert_eq!(set(folder), *want, "{row}, {line}");
+        assert_eq!(set(directory), *want, "{row}, {line}");
     }
 }
 
@@ -48,14 +48,14 @@ fn ffwd_and_bitcoind_continue_from_each_other() {
     ffwd(&ours, "reindex");
     let want = set(&ours);
     let core = Bitcoind::start(&ours, CHECKS);
-    assert_eq!(core.set(), want, "a folder of ours");
+    assert_eq!(core.set(), want, "a directory of ours");
     core.generate(12);
     let want = core.set();
     core.stop();
     ours_finds(&ours, &want, "after a clean stop");
     core_finds(&ours, &want, "after our reindex");
 
-    // A peer goes on from here; the folder itself is killed on a branch of its own.
+    // A peer goes on from here; the directory itself is killed on a branch of its own.
     copy(&ours, &peers);
     let core = Bitcoind::start(&ours, &[]);
     core.generate(5);
@@ -110,12 +110,12 @@ fn half_flushed_chainstate_of_core_is_replayed() {
         ("reindex", "reindex".to_owned()),
         ("rebuild", "reindex --chainstate-only".to_owned()),
     ] {
-        let folder = dir.path().join(row);
-        copy(&half, &folder);
-        let got = ffwd(&folder, &line);
+        let directory = dir.path().join(row);
+        copy(&half, &directory);
+        let got = ffwd(&directory, &line);
         assert_eq!(got["bestblock"], want["bestblock"], "{row}: {got}");
-        assert_eq!(set(&folder), want, "{row}");
-        core_finds(&folder, &want, row);
+        assert_eq!(set(&directory), want, "{row}");
+        core_finds(&directory, &want, row);
     }
 }
 
@@ -150,14 +150,14 @@ fn extended_chainstate_leaves_bitcoind_no_compaction() {
     let got = run(dir.path(), line).good();
     assert_eq!((&got["bestblock"], got["height_start"].as_u64()), (&want["bestblock"], Some(height)), "{got}");
     assert_eq!(set(&core_made), want);
-    for folder in ["chainstate", "blocks/index"].map(|name| core_made.join("regtest").join(name)) {
-        let ours = tables(&folder);
+    for directory in ["chainstate", "blocks/index"].map(|name| core_made.join("regtest").join(name)) {
+        let ours = tables(&directory);
         let core = Bitcoind::start(&core_made, CHECKS);
         assert_eq!(core.set(), want);
         // LevelDB compacts in the background as soon as it is open.
         std::thread::sleep(std::time::Duration::from_secs(1));
-        let now = tables(&folder);
-        assert!(ours.iter().all(|name| now.contains(name)), "{folder:?}: {ours:?}, then {now:?}");
+        let now = tables(&directory);
+        assert!(ours.iter().all(|name| now.contains(name)), "{directory:?}: {ours:?}, then {now:?}");
         core.stop();
     }
     ffwd(&core_made, "verify --level 4 --blocks 0");

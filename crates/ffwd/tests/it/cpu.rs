@@ -6,8 +6,8 @@ use std::fs;
 
 #[test]
 fn every_kind_of_processor_gives_the_same_set() {
-    let folder = tempfile::tempdir().unwrap();
-    let go = |line: &str| run(folder.path(), line);
+    let directory = tempfile::tempdir().unwrap();
+    let go = |line: &str| run(directory.path(), line);
     go("lab chain --out @ --blocks 2 --seed 5 --utxos 3000 --tail 3 --json").good();
     let reindex = "reindex --datadir @ --chain regtest --assumevalid 0 --hash hash_serialized_3 --json";
     let want = go(reindex).good();
@@ -23,7 +23,7 @@ fn every_kind_of_processor_gives_the_same_set() {
         for key in ["hash_serialized_3", "scripts_verified"] {
             assert_eq!(set[key], want[key], "{cpu:?}: {key}");
         }
-        let log = fs::read_to_string(folder.path().join("regtest/debug.log")).unwrap();
+        let log = fs::read_to_string(directory.path().join("regtest/debug.log")).unwrap();
         let said = log.lines().rev().find(|line| line.contains("signatures")).unwrap();
         let what = match cpu {
             Cpu::Plain => "libsecp256k1",
@@ -39,16 +39,16 @@ fn every_kind_of_processor_gives_the_same_set() {
 /// The program says which commit and compiler it was built from, and so does the first line of a log.
 #[test]
 fn version_names_commit_and_compiler() {
-    let folder = tempfile::tempdir().unwrap();
-    let version = run(folder.path(), "--version").out;
+    let directory = tempfile::tempdir().unwrap();
+    let version = run(directory.path(), "--version").out;
     let (_, build) = version.trim_end().trim_end_matches(')').split_once(" (").unwrap();
     let (commit, compiler) = build.split_once(", ").unwrap();
     let digits = commit.trim_end_matches("-dirty");
     let is_commit = (7..=40).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     assert!((is_commit || commit == "no commit") && compiler.contains("rustc 1."), "{version}");
-    run(folder.path(), "lab chain --out @ --blocks 1 --seed 5 --utxos 1000 --tail 3 --json").good();
-    run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
-    let log = fs::read_to_string(folder.path().join("regtest/debug.log")).unwrap();
+    run(directory.path(), "lab chain --out @ --blocks 1 --seed 5 --utxos 1000 --tail 3 --json").good();
+    run(directory.path(), "reindex --datadir @ --chain regtest --json").good();
+    let log = fs::read_to_string(directory.path().join("regtest/debug.log")).unwrap();
     let first = log.lines().find(|line| line.contains("ffwd version v")).unwrap();
     assert!(first.ends_with(&format!("(reindex; {build})")), "{first}");
 }

@@ -30,15 +30,15 @@ pub(crate) fn blocks_dir(datadir: &Path, chain: &str) -> PathBuf {
 }
 
 /// A data directory with these bytes as its only block file.
-pub(crate) fn folder(chain: &str, bytes: &[u8]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let blocks = blocks_dir(folder.path(), chain);
+pub(crate) fn directory(chain: &str, bytes: &[u8]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let blocks = blocks_dir(directory.path(), chain);
     fs::create_dir_all(&blocks).unwrap();
     fs::write(blocks.join("blk00000.dat"), bytes).unwrap();
-    folder
+    directory
 }
 
 /// A data directory with a real chain of the test data.
 pub(crate) fn real(chain: &str, name: &str) -> Option<TempDir> {
-    Some(folder(chain, &testkit::data::load(&format!("chains/{name}.blk.xz"))?))
+    Some(directory(chain, &testkit::data::load(&format!("chains/{name}.blk.xz"))?))
 }

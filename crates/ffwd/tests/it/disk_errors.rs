@@ -48,8 +48,8 @@ struct Error {
     times: u64,
 }
 
-fn set(folder: &Path) -> serde_json::Value {
-    run(folder, "coins info --datadir @ --chain regtest --json").good()["hash_serialized_3"].clone()
+fn set(directory: &Path) -> serde_json::Value {
+    run(directory, "coins info --datadir @ --chain regtest --json").good()["hash_serialized_3"].clone()
 }
 
 /// Copies a data directory.
@@ -121,18 +121,18 @@ impl Bench {
     }
 
     fn start(&self, job: &Job) -> TempDir {
-        let folder = tempfile::tempdir_in(self.dir.path()).unwrap();
+        let directory = tempfile::tempdir_in(self.dir.path()).unwrap();
         if let Some(from) = &job.from {
-            copy(from, folder.path());
+            copy(from, directory.path());
         }
-        folder
+        directory
     }
 
     /// Runs it with the library; gives what it left, and what the library says: calls, and which one failed.
-    fn run(&self, line: &str, folder: &Path, error: Error) -> (Ran, u64, Option<String>) {
+    fn run(&self, line: &str, directory: &Path, error: Error) -> (Ran, u64, Option<String>) {
         let log = self.dir.path().join("shim.log");
-        let mut command = command(folder, line);
-        command.env("LD_PRELOAD", self.dir.path().join("shim.so")).env("SHIM_PATH", folder).env("SHIM_LOG", &log);
+        let mut command = command(directory, line);
+        command.env("LD_PRELOAD", self.dir.path().join("shim.so")).env("SHIM_PATH", directory).env("SHIM_LOG", &log);
         for (name, value) in [("SHIM_AT", error.at), ("SHIM_TIMES", error.times), ("SHIM_ERROR", error.number.into())] {
             command.env(name, value.to_string());
         }
@@ -146,8 +146,8 @@ impl Bench {
 
     /// What must hold of a run with this error, and of what it leaves.
     fn check(&self, job: &Job, error: Error, row: &str) -> bool {
-        let folder = self.start(job);
-        let (ran, _, failed) = self.run(&job.line, folder.path(), error);
+        let directory = self.start(job);
+        let (ran, _, failed) = self.run(&job.line, directory.path(), error);
         let row = format!("{row}: {failed:?}: {ran:?}");
         let is_fault = ran.code == Some(1);
         assert!(is_fault || ran.code == Some(0), "{row}");
@@ -155,17 +155,17 @@ impl Bench {
         if is_fault {
             assert!(failed.is_some(), "nothing failed: {row}");
             let fault = ran.err.lines().find(|line| line.starts_with("Error: ")).unwrap_or_else(|| panic!("{row}"));
-            assert!(fault.contains(&*folder.path().to_string_lossy()), "it names no path: {row}");
+            assert!(fault.contains(&*directory.path().to_string_lossy()), "it names no path: {row}");
         } else {
-            assert_eq!(set(folder.path()), self.want, "{row}");
+            assert_eq!(set(directory.path()), self.want, "{row}");
         }
-        let info = run(folder.path(), "info --datadir @ --chain regtest --json").good();
+        let info = run(directory.path(), "info --datadir @ --chain regtest --json").good();
         assert_eq!(info["failed"], serde_json::json!([]), "{row}: {info}");
-        let again = run(folder.path(), &job.line);
+        let again = run(directory.path(), &job.line);
         assert_eq!(again.code, Some(0), "{row}; then {again:?}");
-        assert_eq!(set(folder.path()), self.want, "{row}");
+        assert_eq!(set(directory.path()), self.want, "{row}");
         if slow() {
-            run(folder.path(), "verify --level 4 --blocks 0 --datadir @ --chain regtest --json").good();
+            run(directory.path(), "verify --level 4 --blocks 0 --datadir @ --chain regtest --json").good();
         }
         is_fault
     }
@@ -214,17 +214,17 @@ fn disk_error_at_any_call_is_a_fault_and_loses_nothing() {
 /// A database's file that cannot be read any more once it is mapped.
 fn check_maps(bench: &Bench) {
     let job = &bench.jobs[0];
-    let folder = bench.start(job);
+    let directory = bench.start(job);
     for line in ["coins info", "verify --level 4 --blocks 0", "reindex --chainstate-only"] {
         let line = format!("{line} --datadir @ --chain regtest --json");
         let (ran, _, failed) =
-            bench.run(&line, folder.path(), Error { number: BUS, at: 1, times: u64::from(u32::MAX) });
+            bench.run(&line, directory.path(), Error { number: BUS, at: 1, times: u64::from(u32::MAX) });
         assert_eq!(ran.code, Some(1), "{line}: {ran:?}");
         let want = "wanted to read it, found an I/O error of the drive (SIGBUS). Nothing that was committed is lost";
         let fault = ran.err.lines().find(|line| line.starts_with("Error: ")).unwrap();
         let path = failed.unwrap_or_default();
         let path = path.strip_prefix("mmap ").unwrap_or_else(|| panic!("{line}: {path}: {ran:?}"));
         assert!(fault.contains(&format!("{path} at byte ")) && fault.contains(want), "{line}: {fault}");
-        assert_eq!(set(folder.path()), bench.want, "{line}");
+        assert_eq!(set(directory.path()), bench.want, "{line}");
     }
 }

@@ -1,6 +1,6 @@
 //! A reindex that is stopped, between its first steps or half-way, opens in bitcoind, which ends where ffwd would have.
 //!
-//! The reindex runs on a simulated disk that stops at one operation after another; each folder that is left is given to
+//! The reindex runs on a simulated disk that stops at one operation after another; each directory that is left is given to
 //! bitcoind. With SLOW=1 at every operation, else at some.
 
 use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there};
@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The folder on the simulated disk.
-const FOLDER: &str = "/no-such-folder";
+/// The directory on the simulated disk.
+const DIRECTORY: &str = "/no-such-directory";
 /// The first steps take fewer operations.
 const FIRST_OPERATIONS: u64 = 60;
 
@@ -29,7 +29,7 @@ fn options(disk: &SimDisk) -> Options {
         // Commits at every chance, so that half-way has commits.
         commit_interval: Duration::ZERO,
         clock: std::time::SystemTime::now,
-        datadir: PathBuf::from(FOLDER),
+        datadir: PathBuf::from(DIRECTORY),
         blocksdir: None,
         params: Params::new(Chain::Regtest),
         minimum_chain_work: Work::ZERO,
@@ -60,7 +60,7 @@ fn files(disk: &dyn Disk, path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Copies all files from one disk to another, to the same names below other folders; durable.
+/// Copies all files from one disk to another, to the same names below other directories; durable.
 fn carry(from: &dyn Disk, at: &Path, to: &dyn Disk, there: &Path) {
     to.create_dir_all(there).unwrap();
     for path in files(from, at) {
@@ -70,15 +70,15 @@ fn carry(from: &dyn Disk, at: &Path, to: &dyn Disk, there: &Path) {
         let copy = to.create(&target).unwrap();
         copy.write_at(0, &file.bytes().unwrap()).unwrap();
         copy.sync().unwrap();
-        for folder in target.ancestors().skip(1).filter(|folder| folder.starts_with(there)) {
-            to.sync_dir(folder).unwrap();
+        for directory in target.ancestors().skip(1).filter(|directory| directory.starts_with(there)) {
+            to.sync_dir(directory).unwrap();
         }
     }
 }
 
 fn digest(disk: &dyn Disk) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for path in files(disk, Path::new(FOLDER)) {
+    for path in files(disk, Path::new(DIRECTORY)) {
         (&path, &*disk.open(&path).unwrap().bytes().unwrap()).hash(&mut hasher);
     }
     hasher.finish()
@@ -95,7 +95,7 @@ fn reindex_stopped_at_any_write_is_finished_by_bitcoind() {
     let want = core.set();
     core.stop();
     let first = SimDisk::new(0);
-    carry(&*real_disk(), made.path(), &first, Path::new(FOLDER));
+    carry(&*real_disk(), made.path(), &first, Path::new(DIRECTORY));
     first.sync_dir(Path::new("/")).unwrap();
     let (mut at, mut seen) = (0, HashSet::new());
     loop {
@@ -110,9 +110,9 @@ fn reindex_stopped_at_any_write_is_finished_by_bitcoind() {
             if !seen.insert(digest(&left)) {
                 continue;
             }
-            let folder = tempfile::tempdir().unwrap();
-            carry(&left, Path::new(FOLDER), &*real_disk(), folder.path());
-            let core = Bitcoind::start(folder.path(), &[]);
+            let directory = tempfile::tempdir().unwrap();
+            carry(&left, Path::new(DIRECTORY), &*real_disk(), directory.path());
+            let core = Bitcoind::start(directory.path(), &[]);
             core.wait_for(want["bestblock"].as_str().unwrap());
             assert_eq!(core.set(), want, "{row}");
             core.stop();
@@ -126,8 +126,8 @@ fn reindex_stopped_at_any_write_is_finished_by_bitcoind() {
             _ => 200,
         };
     }
-    println!("{} folders of a reindex of {at} operations", seen.len());
-    assert!(seen.len() > 20, "{} folders", seen.len());
+    println!("{} directories of a reindex of {at} operations", seen.len());
+    assert!(seen.len() > 20, "{} directories", seen.len());
 }
 
 #[test]
@@ -145,22 +145,22 @@ fn killed_reindex_opens_in_bitcoind() {
     run(&whole, reindex).good();
     let seconds = begin.elapsed().as_secs_f64();
     let want = crate::bitcoind::set(&whole);
-    // A first reindex, and one of a folder that was whole.
+    // A first reindex, and one of a directory that was whole.
     for (row, from) in [("first", &begun), ("again", &whole)] {
         let mut tried = 0;
         for step in 0..if slow() { 50 } else { 3 } {
-            let folder = made.path().join(format!("{row} {step}"));
-            copy(from, &folder);
-            let mut child = start(&folder, reindex);
+            let directory = made.path().join(format!("{row} {step}"));
+            copy(from, &directory);
+            let mut child = start(&directory, reindex);
             std::thread::sleep(Duration::from_secs_f64(seconds * f64::from(step * 7 % 10 + 3) / 13.0));
             child.signal("KILL");
             child.ended();
-            let info = run(&folder, "info --datadir @ --chain regtest --json").good();
+            let info = run(&directory, "info --datadir @ --chain regtest --json").good();
             if info["next_step"].as_str().unwrap().contains("there are block files and no index") {
-                continue; // As it was before: bitcoind would take it for an empty folder.
+                continue; // As it was before: bitcoind would take it for an empty directory.
             }
             tried += 1;
-            let core = Bitcoind::start(&folder, if step == 0 { CHECKS } else { &[] });
+            let core = Bitcoind::start(&directory, if step == 0 { CHECKS } else { &[] });
             core.wait_for(&tip);
             assert_eq!(core.set(), want, "{row}, kill {step}");
             core.stop();
@@ -168,11 +168,11 @@ fn killed_reindex_opens_in_bitcoind() {
         assert!(tried > 0, "{row}: no reindex had begun");
     }
     for height in [1, 60, 101] {
-        let folder = made.path().join(format!("stop {height}"));
-        copy(&begun, &folder);
-        let got = run(&folder, &format!("{reindex} --stopatheight {height}")).good();
+        let directory = made.path().join(format!("stop {height}"));
+        copy(&begun, &directory);
+        let got = run(&directory, &format!("{reindex} --stopatheight {height}")).good();
         assert_eq!(got["height"], height, "{got}");
-        let core = Bitcoind::start(&folder, CHECKS);
+        let core = Bitcoind::start(&directory, CHECKS);
         core.wait_for(&tip);
         assert_eq!(core.set(), want, "stopped at {height}");
         core.stop();

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 const ON: &str = "--chain regtest --json";
 const TAIL: u64 = 2100;
 
-/// Serves `folder`; its address.
-fn serving(folder: &Path) -> (Running, String) {
+/// Serves `directory`; its address.
+fn serving(directory: &Path) -> (Running, String) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
-    let server = start(folder, &format!("sync --datadir @ --chain regtest --listen {address} --connect 0"));
+    let server = start(directory, &format!("sync --datadir @ --chain regtest --listen {address} --connect 0"));
     let begin = Instant::now();
     while std::net::TcpStream::connect(&address).is_err() {
         assert!(begin.elapsed() < Duration::from_secs(60), "the server does not listen");
@@ -57,8 +57,8 @@ fn a_pruned_sync_with_hints_leaves_what_bitcoind_goes_on_with() {
     let unpruned = go(&format!("sync --datadir @/none {ON} --connect {address} --exit-at-tip --hints @/hints"));
     assert!(unpruned.code == Some(1) && unpruned.err.contains("give --prune too"), "{unpruned:?}");
     drop(server);
-    for folder in ["whole", "hinted"] {
-        go(&format!("coins dump @/{folder}.dat --datadir @/{folder} {ON}")).good();
+    for directory in ["whole", "hinted"] {
+        go(&format!("coins dump @/{directory}.dat --datadir @/{directory} {ON}")).good();
     }
     let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
     assert!(read("whole.dat") == read("hinted.dat"), "another set");

@@ -63,9 +63,9 @@ fn ctrl_c_is_heeded_during_headers_without_end() {
             let _ = tell_headers_without_end(&mut stream);
         }
     });
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let line = format!("sync --datadir @ --chain regtest --connect 127.0.0.1:{port} --v2transport 0 --exit-at-tip");
-    let mut child = start(folder.path(), &line);
+    let mut child = start(directory.path(), &line);
     let begin = Instant::now();
     // Until some tens of thousands of headers are there, and on.
     while anonymous_kib(child.child().id()) < 40 << 10 && begin.elapsed() < Duration::from_secs(20) {

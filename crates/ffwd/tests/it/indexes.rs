@@ -10,8 +10,8 @@ const FLAGS: &str = "--txindex --blockfilterindex --txospenderindex --coinstatsi
 const CORE: &[&str] = &["-txindex=1", "-blockfilterindex=1", "-txospenderindex=1", "-coinstatsindex=1"];
 const STATISTICS: [&str; 6] = ["height", "bestblock", "txouts", "bogosize", "total_amount", "total_unspendable_amount"];
 
-fn ffwd(folder: &Path, command: &str) -> Value {
-    run(folder, &format!("{command} {ON}")).good()
+fn ffwd(directory: &Path, command: &str) -> Value {
+    run(directory, &format!("{command} {ON}")).good()
 }
 
 fn json(text: &str) -> Value {
@@ -48,21 +48,21 @@ fn core_says(core: &Bitcoind, heights: &[u64]) -> Vec<Value> {
 }
 
 /// ffwd says the same.
-fn check_same(folder: &Path, heights: &[u64], said: &[Value], row: &str) {
+fn check_same(directory: &Path, heights: &[u64], said: &[Value], row: &str) {
     for (height, said) in heights.iter().zip(said) {
-        let filter = ffwd(folder, &format!("filter {height}"));
+        let filter = ffwd(directory, &format!("filter {height}"));
         assert_eq!(
             (&filter["filter"], &filter["header"]),
             (&said["filter"]["filter"], &said["filter"]["header"]),
             "{row}: {height}"
         );
-        let set = ffwd(folder, &format!("coins info --height {height}"));
+        let set = ffwd(directory, &format!("coins info --height {height}"));
         for name in STATISTICS.iter().chain(&["muhash"]) {
             assert_eq!(set[name], said["set"][name], "{row}: {name} at height {height}");
         }
         assert_eq!(set["block_info"], said["set"]["block_info"], "{row}: height {height}");
         let txid = said["tx"]["txid"].as_str().unwrap();
-        let tx = ffwd(folder, &format!("tx {txid}"));
+        let tx = ffwd(directory, &format!("tx {txid}"));
         assert_eq!(tx["blockhash"], said["hash"], "{row}: {txid}");
         let (mut tx, mut core) = (tx, said["tx"].clone());
         // The chain may have grown since.
@@ -72,7 +72,7 @@ fn check_same(folder: &Path, heights: &[u64], said: &[Value], row: &str) {
         assert_eq!(tx, core, "{row}: {txid}");
         let input = &said["tx"]["vin"][0];
         if let (Some(spent), Some(vout)) = (input["txid"].as_str(), input["vout"].as_u64()) {
-            let found = ffwd(folder, &format!("spender {spent}:{vout}"));
+            let found = ffwd(directory, &format!("spender {spent}:{vout}"));
             assert_eq!(
                 (&found["spendingtxid"], &found["blockhash"]),
                 (&said["tx"]["txid"], &said["hash"]),
@@ -98,12 +98,12 @@ fn bitcoind_finds_indexes_of_ffwd_synced_and_ffwd_reads_bitcoinds() {
     let report = ffwd(&after, &format!("index {only}"));
     assert_eq!((report["height"].as_u64(), report["indexes"].as_array().map(Vec::len)), (Some(height), Some(4)));
     let heights: Vec<u64> = vec![1, height - 3, height];
-    for (row, folder) in [("with the blocks", &with), ("from the files", &after)] {
-        let core = Bitcoind::start(folder, CORE);
+    for (row, directory) in [("with the blocks", &with), ("from the files", &after)] {
+        let core = Bitcoind::start(directory, CORE);
         check_synced(&core, height, row);
         let said = core_says(&core, &heights);
         core.stop();
-        check_same(folder, &heights, &said, row);
+        check_same(directory, &heights, &said, row);
     }
     // bitcoind goes on, with a branch that becomes stale; ffwd reads what it left, and goes on from there.
     let core = Bitcoind::start(&with, CORE);
@@ -155,20 +155,20 @@ fn ffwd_goes_on_with_indexes_that_bitcoind_was_killed_in() {
     ffwd(&made_in, "reindex --assumevalid 0");
     let heights = [1, height / 2, height];
     for round in 0..3 {
-        let (folder, row) = (dir.path().join(format!("round{round}")), format!("round {round}"));
-        crate::bitcoind::copy(&made_in, &folder);
-        let core = Bitcoind::start(&folder, CORE);
+        let (directory, row) = (dir.path().join(format!("round{round}")), format!("round {round}"));
+        crate::bitcoind::copy(&made_in, &directory);
+        let core = Bitcoind::start(&directory, CORE);
         while !is_far_enough(&core, round) {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         core.kill();
         let only = "--only txindex --only blockfilterindex --only txospenderindex --only coinstatsindex";
-        let report = ffwd(&folder, &format!("index {only}"));
+        let report = ffwd(&directory, &format!("index {only}"));
         assert_eq!(report["height"].as_u64(), Some(height), "{row}: {report}");
-        let core = Bitcoind::start(&folder, CORE);
+        let core = Bitcoind::start(&directory, CORE);
         check_synced(&core, height, &row);
         let said = core_says(&core, &heights);
         core.stop();
-        check_same(&folder, &heights, &said, &row);
+        check_same(&directory, &heights, &said, &row);
     }
 }

@@ -4,9 +4,9 @@ use crate::run::run;
 use std::fs;
 use std::path::Path;
 
-fn block_bytes(folder: &Path) -> Vec<u8> {
+fn block_bytes(directory: &Path) -> Vec<u8> {
     let mut files: Vec<_> =
-        fs::read_dir(folder.join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        fs::read_dir(directory.join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("blk"));
     files.sort();
     files.into_iter().flat_map(|path| fs::read(path).unwrap()).collect()
@@ -14,8 +14,8 @@ fn block_bytes(folder: &Path) -> Vec<u8> {
 
 #[test]
 fn lab_chain_is_generated_reindexed_and_plotted() {
-    let folder = tempfile::tempdir().unwrap();
-    let go = |line: &str| run(folder.path(), line);
+    let directory = tempfile::tempdir().unwrap();
+    let go = |line: &str| run(directory.path(), line);
     let options = "--blocks 2 --seed 7 --utxos 2000 --tail 3 --json";
     let made = go(&format!("lab chain --out @/a {options}")).good();
     for field in
@@ -24,7 +24,7 @@ fn lab_chain_is_generated_reindexed_and_plotted() {
         assert!(!made[field].is_null(), "{field} in {made}");
     }
     go(&format!("lab chain --out @/b {options} --par 1")).good();
-    assert!(block_bytes(&folder.path().join("a")) == block_bytes(&folder.path().join("b")), "the same bytes");
+    assert!(block_bytes(&directory.path().join("a")) == block_bytes(&directory.path().join("b")), "the same bytes");
     let ran = go(&format!("lab chain --out @/a {options}"));
     assert!(ran.code == Some(1) && ran.err.contains("is there already"), "{ran:?}");
 
@@ -42,7 +42,7 @@ fn lab_chain_is_generated_reindexed_and_plotted() {
         hashes.push(got["hash_serialized_3"].clone());
     }
     assert_eq!(hashes[0], hashes[1]);
-    check_bench_lines(&folder.path().join("a/regtest/debug.log"), 2 * made["height"].as_u64().unwrap());
+    check_bench_lines(&directory.path().join("a/regtest/debug.log"), 2 * made["height"].as_u64().unwrap());
 
     let plot = go("lab plot @/a/regtest/debug.log --out @/report.html --svg --csv --json").good();
     assert_eq!(plot["runs"].as_array().unwrap().len(), 2, "{plot}");
@@ -51,7 +51,7 @@ fn lab_chain_is_generated_reindexed_and_plotted() {
     }
     let ran = go("lab plot @/a/regtest/blocks/blk00000.dat --out @/none.html");
     assert!(
-        ran.code == Some(1) && ran.err.contains("nothing to plot") && !folder.path().join("none.html").exists(),
+        ran.code == Some(1) && ran.err.contains("nothing to plot") && !directory.path().join("none.html").exists(),
         "{ran:?}"
     );
 }
@@ -84,13 +84,14 @@ fn check_bench_lines(log: &Path, blocks: u64) {
 
 #[test]
 fn fake_signatures_fail_verification_by_reason() {
-    let folder = tempfile::tempdir().unwrap();
-    let made = run(folder.path(), "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --signatures fake --json").good();
-    let ran = run(folder.path(), "reindex --datadir @ --chain regtest --assumevalid 0 --json");
+    let directory = tempfile::tempdir().unwrap();
+    let made =
+        run(directory.path(), "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --signatures fake --json").good();
+    let ran = run(directory.path(), "reindex --datadir @ --chain regtest --assumevalid 0 --json");
     let got = ran.good();
     assert!(got["height"].as_u64() < made["height"].as_u64() && got["blocks_invalid"] == 1, "{ran:?}");
     assert!(ran.err.contains("refused: block ") && ran.err.contains("block-script-verify-flag-failed ("), "{ran:?}");
-    let info = run(folder.path(), "info --datadir @ --chain regtest --json").good();
+    let info = run(directory.path(), "info --datadir @ --chain regtest --json").good();
     let failed = info["failed"].as_array().unwrap();
     assert_eq!(failed.len(), 1, "the first of them is named, and how many stand on it: {info}");
     assert_eq!(failed[0]["height"].as_u64(), got["height"].as_u64().map(|height| height + 1), "{info}");
@@ -102,13 +103,14 @@ fn fake_signatures_fail_verification_by_reason() {
 /// What `lab chain` says is enough to have its chain taken; and what was taken so is told from damage.
 #[test]
 fn fake_signatures_pass_below_assumevalid() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let line = "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --tail 2100 --signatures fake";
-    let made = run(folder.path(), line).out;
+    let made = run(directory.path(), line).out;
     let assumed = made.split_once("give --assumevalid ").expect("it says how").1.lines().next().unwrap();
-    let got = run(folder.path(), &format!("reindex --datadir @ --chain regtest --assumevalid {assumed} --json")).good();
+    let got =
+        run(directory.path(), &format!("reindex --datadir @ --chain regtest --assumevalid {assumed} --json")).good();
     assert_eq!((&got["bestblock"], &got["blocks_invalid"]), (&assumed.into(), &0.into()));
-    let ran = run(folder.path(), "verify --datadir @ --chain regtest --level 4 --blocks 0");
+    let ran = run(directory.path(), "verify --datadir @ --chain regtest --level 4 --blocks 0");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let refused = ran.err.split_once("refused: block ").expect("it is named").1.split_once(':').unwrap().0;
     for want in
@@ -120,20 +122,20 @@ fn fake_signatures_pass_below_assumevalid() {
 
 #[test]
 fn demo_runs_without_data() {
-    let folder = tempfile::tempdir().unwrap();
-    let got = run(folder.path(), "demo --blocks 1 --out @/demo --json").good();
+    let directory = tempfile::tempdir().unwrap();
+    let got = run(directory.path(), "demo --blocks 1 --out @/demo --json").good();
     assert_eq!(got["made"]["bestblock"], got["reindex"]["bestblock"], "{got}");
     assert_eq!(got["reindex"]["scripts_verified"], got["made"]["inputs"], "{got}");
     let report = fs::read_to_string(got["report"].as_str().unwrap()).unwrap();
     assert!(report.contains("<html") && report.len() > 20_000);
-    let ran = run(folder.path(), "demo --out @/demo");
+    let ran = run(directory.path(), "demo --out @/demo");
     assert!(ran.code == Some(2) && ran.err.contains("is not empty"), "{ran:?}");
 }
 
 #[test]
 fn lab_run_checks_its_plan_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let example = run(folder.path(), "lab run --example");
+    let directory = tempfile::tempdir().unwrap();
+    let example = run(directory.path(), "lab run --example");
     assert!(example.code == Some(0) && example.out.contains("@CHAIN@"), "{example:?}");
     for (row, plan, want) in [
         ("no plan", None, "plan.toml"),
@@ -141,28 +143,28 @@ fn lab_run_checks_its_plan_first() {
         ("a chain that is not there", Some(example.out.as_str()), "@CHAIN@"),
     ] {
         if let Some(plan) = plan {
-            fs::write(folder.path().join("plan.toml"), plan).unwrap();
+            fs::write(directory.path().join("plan.toml"), plan).unwrap();
         }
-        let ran = run(folder.path(), "lab run @/plan.toml --out @/result");
+        let ran = run(directory.path(), "lab run @/plan.toml --out @/result");
         assert!(ran.code == Some(1) && ran.err.contains(want), "{row}: {ran:?}");
-        assert!(!folder.path().join("result").exists(), "{row}: nothing was begun");
+        assert!(!directory.path().join("result").exists(), "{row}: nothing was begun");
     }
 }
 
 /// A plan with every work that needs no bitcoind, run in two parts, on a chain that stays as it is.
 #[test]
 fn lab_run_continues_with_resume() {
-    let folder = tempfile::tempdir().unwrap();
-    let go = |line: &str| run(folder.path(), line);
+    let directory = tempfile::tempdir().unwrap();
+    let go = |line: &str| run(directory.path(), line);
     let made = go("lab chain --out @/chain --blocks 1 --seed 9 --utxos 1000 --tail 2 --json").good();
-    let before = block_bytes(&folder.path().join("chain"));
+    let before = block_bytes(&directory.path().join("chain"));
     let works: String =
         ["reindex", "rebuild", "verify", "commit"].map(|kind| format!("[[work]]\nkind = \"{kind}\"\n")).concat();
     let plan = format!(
-        "repeats = 1\n[[program]]\nlabel = \"ffwd\"\n[[chain]]\nlabel = \"c\"\nfolder = \"chain\"\n{works}\
+        "repeats = 1\n[[program]]\nlabel = \"ffwd\"\n[[chain]]\nlabel = \"c\"\ndatadir = \"chain\"\n{works}\
          [[settings]]\nlabel = \"s\"\ndbcache_mib = 100\nassumevalid = \"0\"\n"
     );
-    fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    fs::write(directory.path().join("plan.toml"), plan).unwrap();
     let ran = go("lab run @/plan.toml --out @/out --only snapshot");
     assert!(ran.code == Some(2) && ran.err.contains("ffwd rebuild; ffwd verify; ffwd commit"), "{ran:?}");
     let got = go("lab run @/plan.toml --out @/out --only commit --only Rebuild --json").good();
@@ -174,17 +176,17 @@ fn lab_run_continues_with_resume() {
         assert_eq!(cell["trust"], format!("{trust} script"), "{cell}");
         assert_eq!(cell["hash_serialized_3"], got["cells"][0]["hash_serialized_3"], "{cell}");
     }
-    assert!(block_bytes(&folder.path().join("chain")) == before, "the chain is only read");
-    assert!(!folder.path().join("chain/regtest/chainstate").exists(), "the chain is only read");
+    assert!(block_bytes(&directory.path().join("chain")) == before, "the chain is only read");
+    assert!(!directory.path().join("chain/regtest/chainstate").exists(), "the chain is only read");
 }
 
 /// Without the feature the option says how to build; with it (`cargo test -p ffwd --features heap`) the file is there.
 #[test]
 fn debug_heap_writes_dhat_file_with_the_feature() {
-    let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), "lab chain --out @ --blocks 1 --seed 4 --utxos 1000 --json").good();
-    let ran = run(folder.path(), "reindex --datadir @ --chain regtest --debug heap --json");
-    let file = folder.path().join("regtest/dhat-heap.json");
+    let directory = tempfile::tempdir().unwrap();
+    run(directory.path(), "lab chain --out @ --blocks 1 --seed 4 --utxos 1000 --json").good();
+    let ran = run(directory.path(), "reindex --datadir @ --chain regtest --debug heap --json");
+    let file = directory.path().join("regtest/dhat-heap.json");
     if cfg!(feature = "heap") {
         ran.good();
         let heap: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
@@ -197,8 +199,8 @@ fn debug_heap_writes_dhat_file_with_the_feature() {
 /// Measures with tiny chains, whose figures say nothing; the time of mainnet follows from any.
 #[test]
 fn lab_estimate_measures_and_says_how_long() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = run(folder.path(), "lab estimate --quick --datadir @ --dbcache 100 --download 100 --json").good();
+    let directory = tempfile::tempdir().unwrap();
+    let report = run(directory.path(), "lab estimate --quick --datadir @ --dbcache 100 --download 100 --json").good();
     let ways = report["ways"].as_array().unwrap();
     assert_eq!(ways.len(), 2, "{report}");
     for way in ways {
@@ -207,7 +209,7 @@ fn lab_estimate_measures_and_says_how_long() {
         assert!(seconds("seconds") > 60_000.0 && seconds("low_seconds") <= seconds("high_seconds"), "{way}");
         assert_eq!(way["parts"].as_array().unwrap().len(), 5, "{way}");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
-    let text = run(folder.path(), "lab estimate --quick --datadir @ --made 100");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+    let text = run(directory.path(), "lab estimate --quick --datadir @ --made 100");
     assert!(text.code == Some(0) && text.out.contains("every script, from block files"), "{text:?}");
 }

@@ -11,11 +11,11 @@ use std::process::Command;
 const NOBODY: u32 = 65_534;
 
 /// Runs the command under a limit of `prlimit`, as `uid` where that is given.
-fn limited(folder: &Path, limit: &str, uid: Option<u32>, line: &str) -> Result<Ran, std::io::Error> {
+fn limited(directory: &Path, limit: &str, uid: Option<u32>, line: &str) -> Result<Ran, std::io::Error> {
     let mut command = Command::new("prlimit");
-    let line = line.replace('@', folder.to_str().unwrap());
+    let line = line.replace('@', directory.to_str().unwrap());
     command.args([limit, env!("CARGO_BIN_EXE_ffwd")]).args(line.split_whitespace());
-    command.env("HOME", folder).current_dir("/");
+    command.env("HOME", directory).current_dir("/");
     if let Some(uid) = uid {
         command.uid(uid);
     }
@@ -29,10 +29,10 @@ fn limited(folder: &Path, limit: &str, uid: Option<u32>, line: &str) -> Result<R
 
 #[test]
 fn few_threads_exit_with_1_and_name_the_limit() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
     let open = std::fs::Permissions::from_mode(0o777);
     for path in ["", "regtest", "regtest/blocks"] {
-        std::fs::set_permissions(folder.path().join(path), open.clone()).unwrap();
+        std::fs::set_permissions(directory.path().join(path), open.clone()).unwrap();
     }
     for line in [
         "reindex --datadir @ --chain regtest",
@@ -40,7 +40,7 @@ fn few_threads_exit_with_1_and_name_the_limit() {
         "info --datadir @ --chain regtest",
     ] {
         for processes in 2..9 {
-            let ran = match limited(folder.path(), &format!("--nproc={processes}"), Some(NOBODY), line) {
+            let ran = match limited(directory.path(), &format!("--nproc={processes}"), Some(NOBODY), line) {
                 Ok(ran) => ran,
                 Err(why) => return println!("skipped: the user nobody cannot run the command here ({why})"),
             };
@@ -56,12 +56,12 @@ fn few_threads_exit_with_1_and_name_the_limit() {
 
 #[test]
 fn little_memory_exits_with_1_and_names_the_limit() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
     let mut reached = 0;
     // From too little for the program's first allocation to enough, in KiB. The program's file alone takes 30 MiB.
     for kib in [32, 36, 40, 48, 64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1536].map(|mib| mib << 10) {
         let line = "reindex --datadir @ --chain regtest --par 2 --dbcache 100 --json";
-        let ran = limited(folder.path(), &format!("--as={}", kib << 10), None, line).unwrap();
+        let ran = limited(directory.path(), &format!("--as={}", kib << 10), None, line).unwrap();
         match ran.code {
             Some(0) => reached += 1,
             Some(1) => assert!(ran.err.contains("ulimit -v"), "{kib} KiB: {ran:?}"),

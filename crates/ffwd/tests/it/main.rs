@@ -8,13 +8,13 @@ mod audit;
 mod bad_input;
 mod bitcoind;
 mod both_ways;
+mod commands;
 mod cpu;
 mod data;
 mod disk_errors;
 #[cfg(feature = "export")]
 mod export;
 mod first_steps;
-mod folder;
 mod hints;
 mod hostile;
 mod indexes;

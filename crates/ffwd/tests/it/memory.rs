@@ -16,8 +16,8 @@ fn anonymous_mib(process: u32) -> u64 {
 }
 
 /// Runs a command to its end: what it left, and the most anonymous memory that it had.
-fn watched(folder: &Path, line: &str) -> (Ran, u64) {
-    let (mut running, mut most) = (start(folder, line), 0);
+fn watched(directory: &Path, line: &str) -> (Ran, u64) {
+    let (mut running, mut most) = (start(directory, line), 0);
     while running.goes_on() {
         most = most.max(anonymous_mib(running.child().id()));
         std::thread::sleep(Duration::from_millis(5));
@@ -27,11 +27,11 @@ fn watched(folder: &Path, line: &str) -> (Ran, u64) {
 
 #[test]
 fn anonymous_memory_stays_within_dbcache() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     // The wide blocks lie below 2,016 small ones: their scripts are assumed valid.
     let (coins, blocks) = if slow() { (6_000_000, 60) } else { (400_000, 1) };
     let made = run(
-        folder.path(),
+        directory.path(),
         &format!("lab chain --out @ --blocks {blocks} --seed 8 --utxos {coins} --tail 2100 --signatures fake --json"),
     )
     .good();
@@ -45,7 +45,7 @@ fn anonymous_memory_stays_within_dbcache() {
         (30, 30 + BESIDE_MIB, "--chainstate-only"),
         (100, 100 + BESIDE_MIB, "--chainstate-only"),
     ] {
-        let (ran, most) = watched(folder.path(), &format!("reindex {common} {work} --dbcache {mib}"));
+        let (ran, most) = watched(directory.path(), &format!("reindex {common} {work} --dbcache {mib}"));
         let set = ran.good();
         assert_eq!(set["txouts"], made["txouts"], "{set}");
         assert!(
@@ -60,12 +60,12 @@ fn anonymous_memory_stays_within_dbcache() {
 /// What `--dbcache auto` chose is said, in the log and to the user, and a size that is given is not chosen.
 #[test]
 fn dbcache_auto_says_what_it_chose() {
-    let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), "lab chain --out @ --blocks 1 --utxos 1000 --tail 3 --json").good();
+    let directory = tempfile::tempdir().unwrap();
+    run(directory.path(), "lab chain --out @ --blocks 1 --utxos 1000 --tail 3 --json").good();
     for (given, is_chosen) in [("", true), ("--dbcache auto", true), ("--dbcache 30", false)] {
-        let ran = run(folder.path(), &format!("reindex --datadir @ --chain regtest {given} --json"));
+        let ran = run(directory.path(), &format!("reindex --datadir @ --chain regtest {given} --json"));
         ran.good();
-        let log = fs::read_to_string(folder.path().join("regtest/debug.log")).unwrap();
+        let log = fs::read_to_string(directory.path().join("regtest/debug.log")).unwrap();
         let said = log.lines().rev().find(|line| line.contains("dbcache=")).unwrap();
         assert_eq!(said.contains("chosen by the memory that is left"), is_chosen, "{given}: {said}");
         assert_eq!(ran.err.contains("dbcache: "), is_chosen, "{given}: {}", ran.err);

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Files of Core, of its wallets, indexes and crashes, and of the user. Names of folders of the network, from Core b88bffe.
+/// Files of Core, of its wallets, indexes and crashes, and of the user. Names of directories of the network, from Core b88bffe.
 const FILES: [&str; 30] = [
     "indexes/txindex/CURRENT",
     "indexes/txindex/MANIFEST-000004",
@@ -37,21 +37,21 @@ const FILES: [&str; 30] = [
     "chainstate.bak/CURRENT",
     "blocks.bak/blk00000.dat",
     "unknown file",
-    "unknown folder/deep/file",
+    "unknown directory/deep/file",
     "debug.log.old",
 ];
 
-/// Every file below `folder` and every empty folder, but for what ffwd writes. Whole contents: more than a checksum says.
-fn others(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+/// Every file below `directory` and every empty directory, but for what ffwd writes. Whole contents: more than a checksum says.
+fn others(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
-    let mut left = vec![folder.to_path_buf()];
+    let mut left = vec![directory.to_path_buf()];
     while let Some(dir) = left.pop() {
         let entries: Vec<PathBuf> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
         if entries.is_empty() {
             found.insert(dir.clone(), Vec::new());
         }
         for path in entries {
-            let name = path.strip_prefix(folder).unwrap();
+            let name = path.strip_prefix(directory).unwrap();
             // Locks are ours while we work, and stay behind empty, as Core's do.
             let ours = [
                 "regtest/blocks",
@@ -80,8 +80,8 @@ fn differing(a: &BTreeMap<PathBuf, Vec<u8>>, b: &BTreeMap<PathBuf, Vec<u8>>) -> 
 }
 
 /// Files of blocks/ that must not change: block files, their key, and unknown files.
-fn blocks(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let files = fs::read_dir(folder.join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path());
+fn blocks(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = fs::read_dir(directory.join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path());
     let is_kept = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap();
         path.is_file() && !name.starts_with("rev") && name != ".lock"
@@ -95,9 +95,9 @@ fn put(path: PathBuf, bytes: &[u8]) {
 }
 
 /// A small chain with everything beside it; gives its height.
-fn everything(folder: &Path) -> u64 {
-    let made = run(folder, "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --tail 3 --json").good();
-    let network = folder.join("regtest");
+fn everything(directory: &Path) -> u64 {
+    let made = run(directory, "lab chain --out @ --blocks 1 --seed 3 --utxos 1000 --tail 3 --json").good();
+    let network = directory.join("regtest");
     for (number, name) in FILES.iter().enumerate() {
         put(network.join(name), format!("not for ffwd: {name}").repeat(1 + number).as_bytes());
     }
@@ -105,53 +105,53 @@ fn everything(folder: &Path) -> u64 {
     put(network.join("blocks/xor.dat"), &[0; 8]);
     put(network.join("blocks/blk.dat"), b"no block file");
     put(network.join("blocks/notes"), b"unknown");
-    put(folder.join("bitcoin.conf"), b"[regtest]\nmaxconnections=7\n");
-    fs::create_dir_all(network.join("empty/folder")).unwrap();
+    put(directory.join("bitcoin.conf"), b"[regtest]\nmaxconnections=7\n");
+    fs::create_dir_all(network.join("empty/directory")).unwrap();
     #[cfg(unix)]
     std::os::unix::fs::symlink("unknown file", network.join("link")).unwrap();
     made["height"].as_u64().unwrap()
 }
 
-/// A folder whose files are watched.
+/// A directory whose files are watched.
 struct Watched {
-    folder: TempDir,
+    directory: TempDir,
     before: BTreeMap<PathBuf, Vec<u8>>,
     blocks: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 impl Watched {
-    fn new(folder: TempDir) -> Watched {
-        let (before, blocks) = (others(folder.path()), blocks(folder.path()));
-        Watched { folder, before, blocks }
+    fn new(directory: TempDir) -> Watched {
+        let (before, blocks) = (others(directory.path()), blocks(directory.path()));
+        Watched { directory, before, blocks }
     }
 
     /// Foreign files are unchanged; block files too, unless blocks are added.
     fn same(&self, row: &str, adds_blocks: bool) {
-        let now = others(self.folder.path());
+        let now = others(self.directory.path());
         let differ = self.before.iter().filter(|&(path, bytes)| now.get(path) != Some(bytes)).map(|(path, _)| path);
         let differ: Vec<_> = differ.chain(now.keys().filter(|path| !self.before.contains_key(*path))).collect();
         assert!(differ.is_empty(), "{row}: {differ:?}");
-        assert!(adds_blocks || blocks(self.folder.path()) == self.blocks, "{row}: a block file changed");
+        assert!(adds_blocks || blocks(self.directory.path()) == self.blocks, "{row}: a block file changed");
     }
 
     fn run(&self, line: &str) -> Ran {
-        run(self.folder.path(), &format!("{line} --datadir @ --chain regtest --json"))
+        run(self.directory.path(), &format!("{line} --datadir @ --chain regtest --json"))
     }
 }
 
-/// More blocks of the same chain, as a file beside the folder's.
-fn more_blocks(folder: &Path) {
+/// More blocks of the same chain, as a file beside the directory's.
+fn more_blocks(directory: &Path) {
     let longer = tempfile::tempdir().unwrap();
     run(longer.path(), "lab chain --out @ --blocks 2 --seed 3 --utxos 1000 --tail 0 --json").good();
-    fs::copy(longer.path().join("regtest/blocks/blk00000.dat"), folder.join("more.dat")).unwrap();
+    fs::copy(longer.path().join("regtest/blocks/blk00000.dat"), directory.join("more.dat")).unwrap();
 }
 
 #[test]
 fn commands_leave_foreign_files_unchanged() {
-    let folder = tempfile::tempdir().unwrap();
-    let height = everything(folder.path());
-    more_blocks(folder.path());
-    let mut watched = Watched::new(folder);
+    let directory = tempfile::tempdir().unwrap();
+    let height = everything(directory.path());
+    more_blocks(directory.path());
+    let mut watched = Watched::new(directory);
     assert!(watched.before.len() > FILES.len() && watched.blocks.len() == 4, "{:?}", watched.blocks.keys());
     let stop = height - 2;
     for line in [
@@ -173,7 +173,7 @@ fn commands_leave_foreign_files_unchanged() {
         watched.same(line, false);
     }
     // A sync that waits for peers, listens, and is told to end.
-    let path = watched.folder.path();
+    let path = watched.directory.path();
     let mut child = start(path, "sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:0");
     let mut said = BufReader::new(child.child().stderr.take().unwrap());
     said.read_line(&mut String::new()).unwrap();
@@ -183,8 +183,8 @@ fn commands_leave_foreign_files_unchanged() {
     watched.same("sync until Ctrl-C", false);
     let got = watched.run("import @/more.dat").good();
     watched.same("import", true);
-    fs::remove_dir_all(watched.folder.path().join("regtest/indexes")).unwrap();
-    watched = Watched::new(watched.folder);
+    fs::remove_dir_all(watched.directory.path().join("regtest/indexes")).unwrap();
+    watched = Watched::new(watched.directory);
     let top = got["height"].as_u64().unwrap();
     for line in [
         &format!("sync --prune 550 --connect 0 --stopatheight {top}"),
@@ -200,19 +200,19 @@ fn commands_leave_foreign_files_unchanged() {
 
 #[test]
 fn snapshot_chainstate_of_another_chain_is_removed_by_a_reindex() {
-    let folder = tempfile::tempdir().unwrap();
-    everything(folder.path());
-    run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
-    let snapshot = folder.path().join("regtest/chainstate_snapshot");
+    let directory = tempfile::tempdir().unwrap();
+    everything(directory.path());
+    run(directory.path(), "reindex --datadir @ --chain regtest --json").good();
+    let snapshot = directory.path().join("regtest/chainstate_snapshot");
     put(snapshot.join("base_blockhash"), &[7; 32]);
     put(snapshot.join("CURRENT"), b"MANIFEST-000004\n");
-    let before = others(folder.path());
-    let ran = run(folder.path(), "sync --connect 0 --datadir @ --chain regtest");
+    let before = others(directory.path());
+    let ran = run(directory.path(), "sync --connect 0 --datadir @ --chain regtest");
     assert!(ran.code == Some(1) && ran.err.contains("chainstate_snapshot: the base block of the snapshot"), "{ran:?}");
-    assert_eq!(differing(&others(folder.path()), &before), Vec::<PathBuf>::new(), "sync");
-    let info = run(folder.path(), "info --datadir @ --chain regtest --json").good();
+    assert_eq!(differing(&others(directory.path()), &before), Vec::<PathBuf>::new(), "sync");
+    let info = run(directory.path(), "info --datadir @ --chain regtest --json").good();
     assert!(info["next_step"].as_str().unwrap().contains("snapshot"), "{info}");
-    assert_eq!(differing(&others(folder.path()), &before), Vec::<PathBuf>::new(), "info");
+    assert_eq!(differing(&others(directory.path()), &before), Vec::<PathBuf>::new(), "info");
     for (line, words) in [
         ("reindex", "snapshot was removed"),
         ("reindex --chainstate-only", "deleting snapshot chainstate due to reindexing"),
@@ -220,11 +220,11 @@ fn snapshot_chainstate_of_another_chain_is_removed_by_a_reindex() {
         if !snapshot.exists() {
             put(snapshot.join("base_blockhash"), &[7; 32]);
         }
-        let ran = run(folder.path(), &format!("{line} --datadir @ --chain regtest --json"));
+        let ran = run(directory.path(), &format!("{line} --datadir @ --chain regtest --json"));
         ran.good();
         assert!(ran.err.contains(words), "{ran:?}");
         let mut left = before.clone();
         left.retain(|path, _| !path.starts_with(&snapshot));
-        assert!(others(folder.path()) == left, "{line}");
+        assert!(others(directory.path()) == left, "{line}");
     }
 }

@@ -11,12 +11,12 @@ const BLOCKS: u32 = 150;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A sync that follows `source`, and the port on which it listens.
-fn follower(folder: &Path, source: &Bitcoind, options: &str) -> (Running, u16) {
+fn follower(directory: &Path, source: &Bitcoind, options: &str) -> (Running, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let peer = source.port;
     let line =
         format!("sync --datadir @ --chain regtest --connect 127.0.0.1:{peer} --listen 127.0.0.1:{port} {options}");
-    let follower = start(folder, &line);
+    let follower = start(directory, &line);
     let begin = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(begin.elapsed() < PATIENCE, "it listens");

@@ -1,4 +1,4 @@
-//! Pruned folders to and from bitcoind; and the real sizes, which take minutes.
+//! Pruned directories to and from bitcoind; and the real sizes, which take minutes.
 
 use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there, set};
 use crate::run::{run, slow, start};
@@ -15,7 +15,7 @@ use store::index::IndexChanges;
 use store::{BlockIndex, Layout};
 
 const BLOCKS: u32 = 900;
-/// What bitcoind needs on a pruned folder.
+/// What bitcoind needs on a pruned directory.
 const PRUNED: &str = "-prune=550";
 /// Core's words.
 const REFUSED: &str = "You need to rebuild the database using -reindex to go back to unpruned mode.";
@@ -72,8 +72,8 @@ fn made(options: &Options) -> Value {
     want
 }
 
-fn set_reindexing(folder: &Path) {
-    let index = BlockIndex::open(real_disk(), &Layout::new(folder, "regtest", None)).unwrap();
+fn set_reindexing(directory: &Path) {
+    let index = BlockIndex::open(real_disk(), &Layout::new(directory, "regtest", None)).unwrap();
     index.write(&IndexChanges { reindexing: Some(true), ..IndexChanges::default() }).unwrap();
 }
 
@@ -83,25 +83,25 @@ fn bitcoind_continues_from_our_pruned_directory() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (folder, pruned) = (dir.path(), small(dir.path()));
+    let (directory, pruned) = (dir.path(), small(dir.path()));
     let want = made(&pruned);
     jobs::reindex(&pruned, false, &|_| {}).unwrap();
     let lowest = jobs::info(&pruned).unwrap().prune_height.expect("it is pruned").to_u32();
     assert!((100..BLOCKS - 288).contains(&lowest), "{lowest}");
-    assert_eq!(set(folder), want);
-    assert!(!Bitcoind::spawn(folder, &[]).is_ready(), "without -prune it does not start");
+    assert_eq!(set(directory), want);
+    assert!(!Bitcoind::spawn(directory, &[]).is_ready(), "without -prune it does not start");
     let with_checks = [CHECKS, &[PRUNED]].concat();
     for (row, reindexing) in [("done", false), ("its reindex not marked as done", true)] {
         if reindexing {
-            set_reindexing(folder);
+            set_reindexing(directory);
             assert_eq!(
                 jobs::reindex(&pruned, false, &|_| {}).unwrap().height_start,
                 Height::new(BLOCKS),
                 "ffwd ends it"
             );
-            set_reindexing(folder);
+            set_reindexing(directory);
         }
-        let core = Bitcoind::start(folder, &with_checks);
+        let core = Bitcoind::start(directory, &with_checks);
         assert_eq!(core.set(), want, "{row}");
         let info = call(&core, &["getblockchaininfo"]);
         assert_eq!((&info["pruned"], &info["pruneheight"]), (&true.into(), &lowest.into()), "{row}: {info}");
@@ -109,13 +109,13 @@ fn bitcoind_continues_from_our_pruned_directory() {
         core.stop();
     }
     // Extended there, killed, and gone on with here.
-    let core = Bitcoind::start(folder, &[PRUNED]);
+    let core = Bitcoind::start(directory, &[PRUNED]);
     core.generate(20);
     core.kill();
     jobs::import(&pruned, &[], &|_| {}).unwrap();
     assert!(jobs::verify(&pruned, 4, 0, &|_| {}).unwrap().blocks >= 288);
-    let want = set(folder);
-    let core = Bitcoind::start(folder, &with_checks);
+    let want = set(directory);
+    let core = Bitcoind::start(directory, &with_checks);
     assert_eq!(core.set(), want);
     core.stop();
 }
@@ -126,14 +126,14 @@ fn sync_continues_from_bitcoinds_pruned_directory() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (folder, whole) = (dir.path().join("pruned"), dir.path().join("whole"));
-    std::fs::create_dir(&folder).unwrap();
+    let (directory, whole) = (dir.path().join("pruned"), dir.path().join("whole"));
+    std::fs::create_dir(&directory).unwrap();
     let fast = ["-fastprune", "-prune=1"];
-    let core = Bitcoind::start(&folder, &fast);
+    let core = Bitcoind::start(&directory, &fast);
     core.generate(BLOCKS);
     core.stop();
-    copy(&folder, &whole);
-    let core = Bitcoind::start(&folder, &fast);
+    copy(&directory, &whole);
+    let core = Bitcoind::start(&directory, &fast);
     core.rpc(&["pruneblockchain", "500"]);
     let lowest = call(&core, &["getblockchaininfo"])["pruneheight"].clone();
     assert!(lowest.as_u64().is_some_and(|height| height > 100), "{lowest}");
@@ -142,23 +142,23 @@ fn sync_continues_from_bitcoinds_pruned_directory() {
     peer.generate(30);
     let want = peer.set();
     let sync = format!("sync --datadir @ --chain regtest --connect 127.0.0.1:{} --exit-at-tip --json", peer.port);
-    let ran = run(&folder, &sync);
+    let ran = run(&directory, &sync);
     assert!(ran.code == Some(1) && ran.err.contains(REFUSED), "{ran:?}");
     for prune in [1, 550] {
-        let got = run(&folder, &format!("{sync} --prune {prune}")).good();
+        let got = run(&directory, &format!("{sync} --prune {prune}")).good();
         assert_eq!(got["bestblock"], want["bestblock"], "{prune}: {got}");
-        assert_eq!(set(&folder), want, "{prune}");
-        let info = run(&folder, "info --datadir @ --chain regtest --json").good();
+        assert_eq!(set(&directory), want, "{prune}");
+        let info = run(&directory, "info --datadir @ --chain regtest --json").good();
         assert_eq!((&info["pruned"], &info["pruneheight"]), (&true.into(), &lowest), "{prune}: {info}");
     }
-    let core = Bitcoind::start(&folder, &[CHECKS, &[PRUNED]].concat());
+    let core = Bitcoind::start(&directory, &[CHECKS, &[PRUNED]].concat());
     assert_eq!(core.set(), want);
     core.stop();
 
     // A pruned node says that it is one.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let line = format!("sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:{port} --prune 550");
-    let mut server = start(&folder, &line);
+    let mut server = start(&directory, &line);
     for _ in 0..500 {
         if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
             break;
@@ -181,8 +181,8 @@ fn sync_continues_from_bitcoinds_pruned_directory() {
 }
 
 /// Bytes of the block and undo files.
-fn blocks_bytes(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder.join("regtest/blocks")).into_iter().flatten();
+fn blocks_bytes(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory.join("regtest/blocks")).into_iter().flatten();
     let files = entries.filter_map(|entry| entry.ok()?.metadata().ok()).filter(|known| known.is_file());
     files.map(|known| known.len()).sum()
 }
@@ -200,12 +200,12 @@ fn disk_use_stays_near_the_prune_target() {
     let tip = run(&full, line).good()["bestblock"].as_str().unwrap().to_owned();
     copy(&full, &again);
     std::fs::create_dir(&new).unwrap();
-    let of = |folder: &Path, prune| Options {
+    let of = |directory: &Path, prune| Options {
         assumevalid: BlockHash::from_display(&tip).unwrap(),
         dbcache_bytes: 200 << 20,
         sizes: Sizes::default(),
         prune,
-        ..small(folder)
+        ..small(directory)
     };
     let target = Prune::Target { bytes: 550 << 20 };
     let plain = of(&full, Prune::Off);
@@ -240,12 +240,12 @@ fn disk_use_stays_near_the_prune_target() {
     // 288 blocks stay whatever the target: they and their undo data are not much less than it here.
     assert!(most < 900 << 20, "at most {} MiB of {}", most >> 20, whole >> 20);
     assert_eq!(jobs::reindex(&of(&again, target), false, &|_| {}).unwrap().best.to_string(), tip);
-    for folder in [&new, &again] {
-        let left = blocks_bytes(folder);
+    for directory in [&new, &again] {
+        let left = blocks_bytes(directory);
         assert!(left < 570 << 20, "{} MiB", left >> 20);
-        assert_eq!(set(folder), want);
+        assert_eq!(set(directory), want);
         if is_there() {
-            let core = Bitcoind::start(folder, &[CHECKS, &[PRUNED, &format!("-assumevalid={tip}")]].concat());
+            let core = Bitcoind::start(directory, &[CHECKS, &[PRUNED, &format!("-assumevalid={tip}")]].concat());
             assert_eq!(core.set(), want);
             core.stop();
         }

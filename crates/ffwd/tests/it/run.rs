@@ -29,18 +29,18 @@ impl Ran {
     }
 }
 
-/// The command with these words, `@` standing for `folder`, and nothing of the user's.
-pub(crate) fn command(folder: &Path, line: &str) -> Command {
+/// The command with these words, `@` standing for `directory`, and nothing of the user's.
+pub(crate) fn command(directory: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ffwd"));
-    let folder = folder.to_str().expect("temporary folders have plain names");
-    command.args(line.split_whitespace().map(|word| word.replace('@', folder)));
-    command.env("HOME", folder).env_remove("XDG_CONFIG_HOME").stdin(Stdio::null());
+    let directory = directory.to_str().expect("temporary directories have plain names");
+    command.args(line.split_whitespace().map(|word| word.replace('@', directory)));
+    command.env("HOME", directory).env_remove("XDG_CONFIG_HOME").stdin(Stdio::null());
     command
 }
 
 /// Runs it to its end.
-pub(crate) fn run(folder: &Path, line: &str) -> Ran {
-    let output = command(folder, line).output().expect("the command starts");
+pub(crate) fn run(directory: &Path, line: &str) -> Ran {
+    let output = command(directory, line).output().expect("the command starts");
     let ran = Ran {
         code: output.status.code(),
         out: String::from_utf8(output.stdout).expect("UTF-8"),
@@ -88,9 +88,9 @@ impl Running {
 }
 
 /// Starts it, with both outputs to be read.
-pub(crate) fn start(folder: &Path, line: &str) -> Running {
+pub(crate) fn start(directory: &Path, line: &str) -> Running {
     Running(Some(
-        command(folder, line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts"),
+        command(directory, line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts"),
     ))
 }
 

@@ -43,14 +43,14 @@ fn serve_answers_as_bitcoind_on_the_same_data_directory() {
     if !bitcoind::is_there() {
         return;
     }
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
-    run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    run(directory.path(), "reindex --datadir @ --chain regtest --json").good();
     let theirs = tempfile::tempdir().unwrap();
-    copy(folder.path(), theirs.path());
+    copy(directory.path(), theirs.path());
     let core = Bitcoind::start(theirs.path(), &["-checkblocks=1"]);
     let cli = PathBuf::from(std::env::var_os("BITCOIND_EXE").unwrap()).with_file_name("bitcoin-cli");
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut served = start(folder.path(), &format!("serve --datadir @ --chain regtest --rpcport {port}"));
+    let mut served = start(directory.path(), &format!("serve --datadir @ --chain regtest --rpcport {port}"));
     let hash = |height: u32| core.rpc(&["getblockhash", &height.to_string()]);
     let (some, last) = (hash(150), hash(206));
     let mut calls: Vec<String> =
@@ -94,10 +94,10 @@ fn serve_answers_as_bitcoind_on_the_same_data_directory() {
         "submitblock 00".to_owned(),
     ]);
     for call in &calls {
-        let (ours, wanted) = (ask(&cli, folder.path(), port, call), ask(&cli, theirs.path(), core.rpc_port, call));
+        let (ours, wanted) = (ask(&cli, directory.path(), port, call), ask(&cli, theirs.path(), core.rpc_port, call));
         assert_eq!(comparable(&ours), comparable(&wanted), "{call}");
     }
-    let said = run(folder.path(), &format!("stop --datadir @ --chain regtest --rpcport {port}"));
+    let said = run(directory.path(), &format!("stop --datadir @ --chain regtest --rpcport {port}"));
     assert!(said.code == Some(0) && said.out.contains("ffwd stopping"), "{said:?}");
     let begun = Instant::now();
     while served.goes_on() {
@@ -105,8 +105,8 @@ fn serve_answers_as_bitcoind_on_the_same_data_directory() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(served.ended().code, Some(0));
-    assert!(!folder.path().join("regtest/.cookie").exists());
-    let again = run(folder.path(), &format!("stop --datadir @ --chain regtest --rpcport {port}"));
+    assert!(!directory.path().join("regtest/.cookie").exists());
+    let again = run(directory.path(), &format!("stop --datadir @ --chain regtest --rpcport {port}"));
     assert!(again.code == Some(1) && again.err.contains("is it running"), "{again:?}");
 }
 

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 /// One chain at one height: reindexed from its blocks, hashed both ways.
 fn check(chain: &str, name: &str, height: &str, want: &Value) {
-    let Some(folder) = data::real(chain, name) else { return };
+    let Some(directory) = data::real(chain, name) else { return };
     let row = format!("{name} at {height}");
     let line = format!("reindex --datadir @ --chain {chain} --stopatheight {height} --hash hash_serialized_3 --json");
-    let got = run(folder.path(), &line).good();
+    let got = run(directory.path(), &line).good();
     for field in ["bestblock", "txouts", "hash_serialized_3"] {
         assert_eq!(got[field], want[field], "{row}: {field}");
     }
@@ -21,7 +21,7 @@ fn check(chain: &str, name: &str, height: &str, want: &Value) {
         (&0.into(), &0.into(), &false.into()),
         "{row}"
     );
-    let muhash = run(folder.path(), &format!("coins info --datadir @ --chain {chain} --hash muhash --json")).good();
+    let muhash = run(directory.path(), &format!("coins info --datadir @ --chain {chain} --hash muhash --json")).good();
     for field in ["bestblock", "txouts", "muhash"] {
         assert_eq!(muhash[field], want[field], "{row}: {field} of coins info");
     }

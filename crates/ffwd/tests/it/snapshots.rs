@@ -14,7 +14,7 @@ const ON: &str = "--datadir @ --chain regtest --json";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data directory at the tip of Core's chain, one at height 110 of it that knows all headers, and Core's snapshot.
-fn folders(dir: &Path) -> Option<()> {
+fn directories(dir: &Path) -> Option<()> {
     let blocks = data::load("snapshots/regtest_assumeutxo_0_399.blk.xz")?;
     let (whole, half) = (dir.join("whole"), dir.join("half"));
     let blocks_dir = whole.join("regtest/blocks");
@@ -44,14 +44,14 @@ fn serving(dir: &Path) -> (Running, String) {
     (server, address)
 }
 
-fn is_half(folder: &Path) -> bool {
-    folder.join("regtest/chainstate_snapshot").exists()
+fn is_half(directory: &Path) -> bool {
+    directory.join("regtest/chainstate_snapshot").exists()
 }
 
 #[test]
 fn coins_commands_write_load_and_compare() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(()) = folders(dir.path()) else { return };
+    let Some(()) = directories(dir.path()) else { return };
     let whole = dir.path().join("whole");
     let dumped = run(&whole, &format!("coins dump @/../out --height 299 {ON}")).good();
     assert_eq!(dumped["txoutset_hash"], BASE_HASH, "{dumped}");
@@ -93,7 +93,7 @@ fn a_half_validated_data_directory_is_finished_by_the_other_program() {
     if !is_there() {
         return;
     }
-    let Some(()) = folders(dir.path()) else { return };
+    let Some(()) = directories(dir.path()) else { return };
     let (server, address) = serving(dir.path());
     // Begun here, ended by bitcoind.
     let ours = dir.path().join("ours");

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn cores_spelling_is_taken_by_every_command() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
-    let got =
-        run(folder.path(), "reindex -datadir=@ -regtest -dbcache=4 -par=-1 -stopatheight=100 -checkblockindex -json")
-            .good();
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    let got = run(
+        directory.path(),
+        "reindex -datadir=@ -regtest -dbcache=4 -par=-1 -stopatheight=100 -checkblockindex -json",
+    )
+    .good();
     assert_eq!(got["height"], 100, "{got}");
-    let got = run(folder.path(), "-regtest -datadir=@ reindex -nostopatheight -blocksxor -debug --json").good();
+    let got = run(directory.path(), "-regtest -datadir=@ reindex -nostopatheight -blocksxor -debug --json").good();
     assert_eq!(got["height"], 206, "{got}");
     for line in [
         "info -regtest -datadir=@ --json",
@@ -22,21 +24,21 @@ fn cores_spelling_is_taken_by_every_command() {
         "sync -regtest -datadir=@ -noconnect -nolisten -nodnsseed -v2transport=0 -stopatheight=206 -json",
         "import -regtest -datadir=@ -prune=0 --json @/regtest/blocks/blk00000.dat",
     ] {
-        let got = run(folder.path(), line).good();
+        let got = run(directory.path(), line).good();
         assert_eq!(got["height"], 206, "{line}: {got}");
     }
 }
 
 #[test]
 fn last_value_of_the_command_line_counts() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
     let line = "reindex -datadir=@ -chain=main -chain=regtest -stopatheight=5 -stopatheight=50 --json";
-    assert_eq!(run(folder.path(), line).good()["height"], 50);
+    assert_eq!(run(directory.path(), line).good()["height"], 50);
 }
 
 #[test]
 fn options_without_cores_meaning_exit_with_2_by_name() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (line, want) in [
         ("sync -datadir=@ -regtest -signet", "Can use at most one."),
         ("sync -datadir=@ -regtest=0", "-regtest=0"),
@@ -57,19 +59,19 @@ fn options_without_cores_meaning_exit_with_2_by_name() {
         ("sync -datadir=@ -regtest -uacomment=(x)", "unsafe characters"),
         ("sync -datadir=@ -regtest -maxconnections=-1", "maxconnections"),
     ] {
-        let ran = run(folder.path(), line);
+        let ran = run(directory.path(), line);
         assert!(ran.code == Some(2) && ran.err.contains(want) && ran.out.is_empty(), "{line}: {ran:?}");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was created");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing was created");
 }
 
 #[test]
 fn bitcoin_conf_that_is_a_fifo_is_refused_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let made = Command::new("mkfifo").arg(folder.path().join("bitcoin.conf")).status();
+    let directory = tempfile::tempdir().unwrap();
+    let made = Command::new("mkfifo").arg(directory.path().join("bitcoin.conf")).status();
     assert!(made.expect("there is a mkfifo").success());
     let begin = Instant::now();
-    let mut child = command(folder.path(), "info --datadir @").stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command(directory.path(), "info --datadir @").stderr(std::process::Stdio::piped()).spawn().unwrap();
     while child.try_wait().unwrap().is_none() {
         if begin.elapsed() > Duration::from_secs(20) {
             child.kill().unwrap();
@@ -84,24 +86,24 @@ fn bitcoin_conf_that_is_a_fifo_is_refused_at_once() {
 
 #[test]
 fn mocktime_is_the_clock_on_regtest() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
     // Headers further ahead than two hours are not taken.
-    let ran = run(folder.path(), "reindex -datadir=@ -regtest -mocktime=1300000000 --json");
+    let ran = run(directory.path(), "reindex -datadir=@ -regtest -mocktime=1300000000 --json");
     let got = ran.json();
     assert!(ran.code == Some(1) && got["height"].as_u64().unwrap() < 206, "{ran:?}");
     assert!(got["end_reason"].as_str().unwrap().contains("time-too-new"), "{got}");
-    let got = run(folder.path(), "reindex -datadir=@ -regtest -mocktime=0 --json").good();
+    let got = run(directory.path(), "reindex -datadir=@ -regtest -mocktime=0 --json").good();
     assert_eq!(got["height"], 206, "{got}");
 }
 
 #[test]
 fn fastprune_writes_block_files_of_64_kib() {
-    let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), "lab chain --out @/from --blocks 1 --seed 3 --utxos 1000 --json").good();
+    let directory = tempfile::tempdir().unwrap();
+    run(directory.path(), "lab chain --out @/from --blocks 1 --seed 3 --utxos 1000 --json").good();
     let line = "import --datadir @ --chain regtest -fastprune --json @/from/regtest/blocks/blk00000.dat";
-    run(folder.path(), line).good();
-    let files = fs::read_dir(folder.path().join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path());
+    run(directory.path(), line).good();
+    let files = fs::read_dir(directory.path().join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path());
     let blocks: Vec<_> = files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("blk")).collect();
     assert!(blocks.len() > 1, "{blocks:?}");
-    run(folder.path(), "verify --datadir @ --chain regtest --level 4 --blocks 0 --json").good();
+    run(directory.path(), "verify --datadir @ --chain regtest --level 4 --blocks 0 --json").good();
 }

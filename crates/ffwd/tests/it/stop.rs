@@ -8,21 +8,21 @@ use std::time::Duration;
 
 const REINDEX: &str = "reindex --datadir @ --chain regtest --assumevalid 0 --dbcache 4 --json";
 
-fn chain(folder: &Path, blocks: u32, utxos: u32) -> serde_json::Value {
-    run(folder, &format!("lab chain --out @ --blocks {blocks} --seed 5 --utxos {utxos} --json")).good()
+fn chain(directory: &Path, blocks: u32, utxos: u32) -> serde_json::Value {
+    run(directory, &format!("lab chain --out @ --blocks {blocks} --seed 5 --utxos {utxos} --json")).good()
 }
 
-fn set(folder: &Path) -> serde_json::Value {
-    run(folder, "coins info --datadir @ --chain regtest --json").good()["hash_serialized_3"].clone()
+fn set(directory: &Path) -> serde_json::Value {
+    run(directory, "coins info --datadir @ --chain regtest --json").good()["hash_serialized_3"].clone()
 }
 
 #[test]
 fn ctrl_c_commits_and_the_next_run_continues() {
-    let folder = tempfile::tempdir().unwrap();
-    let made = chain(folder.path(), 5, 5_000);
-    let mut child = start(folder.path(), REINDEX);
+    let directory = tempfile::tempdir().unwrap();
+    let made = chain(directory.path(), 5, 5_000);
+    let mut child = start(directory.path(), REINDEX);
     // Once some blocks are connected, and long before all are.
-    let log = folder.path().join("regtest/debug.log");
+    let log = directory.path().join("regtest/debug.log");
     let connected = || fs::read_to_string(&log).is_ok_and(|text| text.contains("height=60 "));
     for _ in 0..3_000 {
         if connected() {
@@ -38,23 +38,23 @@ fn ctrl_c_commits_and_the_next_run_continues() {
     assert_eq!((&stopped["stopped"], stopped["txouts"].is_null()), (&true.into(), true), "{stopped}");
     let height = stopped["height"].as_u64().unwrap();
     assert!(height >= 60 && height < made["height"].as_u64().unwrap(), "{stopped}");
-    let info = run(folder.path(), "info --datadir @ --chain regtest --json").good();
+    let info = run(directory.path(), "info --datadir @ --chain regtest --json").good();
     assert_eq!((&info["reindexing"], &info["height"]), (&true.into(), &stopped["height"]), "{info}");
-    let got = run(folder.path(), REINDEX).good();
+    let got = run(directory.path(), REINDEX).good();
     assert_eq!((&got["height_start"], &got["bestblock"]), (&stopped["height"], &made["bestblock"]), "{got}");
     assert_eq!(got["txouts"], made["txouts"], "{got}");
     // The last line counts the transactions of both runs, and genesis.
-    let verified = run(folder.path(), "verify --level 1 --blocks 0 --datadir @ --chain regtest --json").good();
+    let verified = run(directory.path(), "verify --level 1 --blocks 0 --datadir @ --chain regtest --json").good();
     let text = fs::read_to_string(&log).unwrap();
     let last = text.lines().rev().find(|line| line.contains("UpdateTip: ")).unwrap();
     let count = verified["transactions"].as_u64().unwrap() + 1;
     assert!(last.contains(&format!(" tx={count} ")) && last.contains(" progress=0."), "{count}: {last}");
-    stop_a_verify(folder.path());
+    stop_a_verify(directory.path());
 }
 
 /// It writes nothing, so it exits at once, and blocks that it did not reach are no damage.
-fn stop_a_verify(folder: &Path) {
-    let mut child = start(folder, "verify --level 4 --blocks 0 --datadir @ --chain regtest");
+fn stop_a_verify(directory: &Path) {
+    let mut child = start(directory, "verify --level 4 --blocks 0 --datadir @ --chain regtest");
     let mut said = BufReader::new(child.child().stderr.take().unwrap());
     let mut line = String::new();
     // It is said when blocks begin to be connected again, and all their scripts are still to come.
@@ -76,13 +76,13 @@ fn went_on_from(said: &str) -> Option<u32> {
 
 /// Kills `kills` runs at instants spread over the time that a whole one takes; each continues from the one before.
 fn kill_often(line: &str, kills: u32) {
-    let (folder, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (directory, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // With --dbcache 4 the coins of this chain are committed several times on the way.
-    let made = chain(folder.path(), 5, 400_000);
+    let made = chain(directory.path(), 5, 400_000);
     chain(whole.path(), 5, 400_000);
     run(whole.path(), REINDEX).good();
     if line.contains("--chainstate-only") {
-        run(folder.path(), REINDEX).good();
+        run(directory.path(), REINDEX).good();
     }
     let begin = std::time::Instant::now();
     let flushes = run(whole.path(), line).good()["flushes"].clone();
@@ -92,7 +92,7 @@ fn kill_often(line: &str, kills: u32) {
     while killed < kills {
         begun += 1;
         assert!(begun < kills * 20, "{line}: {killed} of {begun} runs killed");
-        let mut child = start(folder.path(), line);
+        let mut child = start(directory.path(), line);
         // The golden ratio spreads the instants evenly, in whatever number.
         let share = (f64::from(begun) * 0.618_033_988_749_895).fract();
         std::thread::sleep(Duration::from_secs_f64(share * seconds));
@@ -102,14 +102,14 @@ fn kill_often(line: &str, kills: u32) {
         }
         heights.extend(went_on_from(&child.ended().err));
     }
-    let ran = run(folder.path(), line);
+    let ran = run(directory.path(), line);
     heights.extend(went_on_from(&ran.err));
     println!("{line}: {killed} of {begun} runs killed; {} went on from {heights:?}", heights.len());
     let got = ran.good();
     assert!(heights.iter().any(|&height| height > 0), "{line}: no run went on from where another was killed");
     assert_eq!((&got["bestblock"], &got["txouts"]), (&made["bestblock"], &made["txouts"]), "{line}: {got}");
-    assert_eq!(set(folder.path()), set(whole.path()), "{line}: after {killed} kills");
-    run(folder.path(), "verify --datadir @ --chain regtest --level 4 --blocks 0 --json").good();
+    assert_eq!(set(directory.path()), set(whole.path()), "{line}: after {killed} kills");
+    run(directory.path(), "verify --datadir @ --chain regtest --level 4 --blocks 0 --json").good();
 }
 
 #[test]
@@ -127,20 +127,20 @@ fn killed_rebuild_continues() {
 
 #[test]
 fn ctrl_c_while_waiting_for_disk_space_exits_with_130() {
-    let folder = tempfile::tempdir().unwrap();
-    chain(&folder.path().join("from"), 1, 1_000);
+    let directory = tempfile::tempdir().unwrap();
+    chain(&directory.path().join("from"), 1, 1_000);
     // A file system of two mebibytes, in a name space of its own; block files are reserved in larger pieces.
     let mounted = "mkdir $1/small && mount -t tmpfs -o size=2m none $1/small && exec $2 import --datadir $1/small --chain regtest $1/from/regtest/blocks/blk00000.dat";
     let may_mount = || {
         let mut tried = std::process::Command::new("unshare");
-        tried.args(["-rm", "mount", "-t", "tmpfs", "none"]).arg(folder.path());
+        tried.args(["-rm", "mount", "-t", "tmpfs", "none"]).arg(directory.path());
         tried.output().is_ok_and(|ran| ran.status.success())
     };
     if !may_mount() {
         return println!("skipped: this user may not mount a file system");
     }
     let mut command = std::process::Command::new("unshare");
-    command.args(["-rm", "sh", "-c", mounted, "sh"]).arg(folder.path()).arg(env!("CARGO_BIN_EXE_ffwd"));
+    command.args(["-rm", "sh", "-c", mounted, "sh"]).arg(directory.path()).arg(env!("CARGO_BIN_EXE_ffwd"));
     let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();

@@ -6,10 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// A server on a folder; it listens when this returns.
-pub(crate) fn serve(folder: &Path) -> (Running, u16) {
+/// A server on a directory; it listens when this returns.
+pub(crate) fn serve(directory: &Path) -> (Running, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let server = start(folder, &format!("sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:{port}"));
+    let server = start(directory, &format!("sync --datadir @ --chain regtest --connect 0 --listen 127.0.0.1:{port}"));
     for _ in 0..1_000 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return (server, port);
@@ -49,8 +49,8 @@ fn sync_from_ffwd_ends_at_its_tip() {
 
 #[test]
 fn exit_at_tip_without_reachable_peer_waits() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut child = start(folder.path(), "sync --datadir @ --chain regtest --connect 127.0.0.1:1 --exit-at-tip");
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = start(directory.path(), "sync --datadir @ --chain regtest --connect 127.0.0.1:1 --exit-at-tip");
     std::thread::sleep(Duration::from_secs(2));
     assert!(child.goes_on(), "it waits for a peer");
     child.signal("INT");

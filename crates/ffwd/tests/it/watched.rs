@@ -35,10 +35,10 @@ struct Answering {
 }
 
 impl Answering {
-    fn on(folder: &Path, port: u16) -> Answering {
+    fn on(directory: &Path, port: u16) -> Answering {
         let config =
             ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(60)));
-        let one = Answering { port, agent: config.build().new_agent(), cookie: folder.join("regtest/.cookie") };
+        let one = Answering { port, agent: config.build().new_agent(), cookie: directory.join("regtest/.cookie") };
         wait("an answer", || {
             let asked = one.cookie.exists().then(|| one.ask("getblockcount", &json!([])))?;
             (asked?.0 == 200).then_some(())
@@ -79,17 +79,17 @@ impl Answering {
     }
 }
 
-fn served(folder: &Path) -> (Running, Answering) {
+fn served(directory: &Path) -> (Running, Answering) {
     let port = free_port();
-    let running = start(folder, &format!("serve --datadir @ --chain regtest --rpcport {port}"));
-    (running, Answering::on(folder, port))
+    let running = start(directory, &format!("serve --datadir @ --chain regtest --rpcport {port}"));
+    (running, Answering::on(directory, port))
 }
 
 #[test]
 fn page_and_metrics_need_no_password_and_refuse_foreign_names() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
-    run(folder.path(), "reindex --datadir @ --chain regtest --json").good();
-    let (mut running, server) = served(folder.path());
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    run(directory.path(), "reindex --datadir @ --chain regtest --json").good();
+    let (mut running, server) = served(directory.path());
     let html = ("Accept", "text/html,*/*");
     let (status, kind, page) = server.get("/", &[html]);
     assert_eq!((status, kind.as_str()), (200, "text/html; charset=utf-8"));
@@ -113,7 +113,7 @@ fn page_and_metrics_need_no_password_and_refuse_foreign_names() {
     }
     running.signal("HUP");
     running.signal("TERM");
-    let log = folder.path().join("regtest/debug.log");
+    let log = directory.path().join("regtest/debug.log");
     let ended = running.ended();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(log.exists() && !server.cookie.exists());
@@ -177,8 +177,8 @@ fn addresses(bans: &Value) -> Vec<(String, i64)> {
 
 #[test]
 fn calls_about_connections_answer_as_bitcoind() {
-    let (folder, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (mut running, ours) = served(folder.path());
+    let (directory, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (mut running, ours) = served(directory.path());
     let core = bitcoind::is_there().then(|| {
         let port = free_port();
         let mut command = Command::new(std::env::var_os("BITCOIND_EXE").expect("it is there"));
@@ -208,14 +208,14 @@ fn calls_about_connections_answer_as_bitcoind() {
         // Its bans are ours, and ours are its.
         running.signal("TERM");
         running.ended();
-        let (from, to) = (theirs.path().join("regtest/banlist.json"), folder.path().join("regtest/banlist.json"));
+        let (from, to) = (theirs.path().join("regtest/banlist.json"), directory.path().join("regtest/banlist.json"));
         let entries = |path: &Path| {
             let json: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
             json["banned_nets"].as_array().unwrap().iter().map(|ban| ban["address"].clone()).collect::<Vec<_>>()
         };
         assert_eq!(entries(&from), entries(&to));
         fs::copy(&from, &to).unwrap();
-        let (mut again, ours) = served(folder.path());
+        let (mut again, ours) = served(directory.path());
         assert_eq!(addresses(&ours.result("listbanned", &json!([]))), want);
         ours.result("clearbanned", &json!([]));
         again.signal("TERM");
@@ -229,17 +229,17 @@ fn a_sync_is_seen_and_tells_who_wants_to_be_told() {
     let Some(source) = data::real("regtest", "regtest_1_206") else { return };
     let report = run(source.path(), "reindex --datadir @ --chain regtest --json").good();
     let (_far, peer) = serve(source.path());
-    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
-    let (told, ready) = (folder.path().join("told"), folder.path().join("ready"));
+    let (directory, port) = (tempfile::tempdir().unwrap(), free_port());
+    let (told, ready) = (directory.path().join("told"), directory.path().join("ready"));
     // The options lie in a file, for they have spaces.
-    fs::create_dir_all(folder.path().join("regtest")).unwrap();
+    fs::create_dir_all(directory.path().join("regtest")).unwrap();
     let conf = format!("blocknotify=echo %s > {}\nstartupnotify=echo > {}\n", told.display(), ready.display());
-    fs::write(folder.path().join("bitcoin.conf"), conf).unwrap();
+    fs::write(directory.path().join("bitcoin.conf"), conf).unwrap();
     let line = format!(
         "sync --server --datadir @ --chain regtest --connect 127.0.0.1:{peer} --rpcport {port} --maxtipage 9999999999"
     );
-    let mut running = start(folder.path(), &line);
-    let server = Answering::on(folder.path(), port);
+    let mut running = start(directory.path(), &line);
+    let server = Answering::on(directory.path(), port);
     wait("the tip", || (server.result("getblockcount", &json!([])) == 206).then_some(()));
     let best = report["bestblock"].as_str().unwrap();
     wait("the command for the best block", || (fs::read_to_string(&told).ok()?.trim() == best).then_some(()));
@@ -269,8 +269,8 @@ fn a_sync_is_seen_and_tells_who_wants_to_be_told() {
 
 #[test]
 fn top_without_a_terminal_says_where_to_look() {
-    let folder = tempfile::tempdir().unwrap();
-    let ran = run(folder.path(), "top --chain regtest");
+    let directory = tempfile::tempdir().unwrap();
+    let ran = run(directory.path(), "top --chain regtest");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.err.contains("needs a terminal") && ran.err.contains("http://127.0.0.1:18443/metrics"), "{ran:?}");
 }

@@ -23,12 +23,12 @@ const IDEAS: [&str; 12] = [
 /// A chain whose coins need several commits with the least cache.
 #[test]
 fn every_idea_off_gives_the_same_set() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let made =
-        run(folder.path(), "lab chain --out @ --blocks 2 --seed 3 --utxos 60000 --signatures real --json").good();
+        run(directory.path(), "lab chain --out @ --blocks 2 --seed 3 --utxos 60000 --signatures real --json").good();
     let reindex = |more: &str| {
         let line = "reindex --datadir @ --chain regtest --assumevalid 0 --dbcache 4 --hash hash_serialized_3 --json";
-        run(folder.path(), &format!("{line} {more}"))
+        run(directory.path(), &format!("{line} {more}"))
     };
     let want = reindex("").good();
     assert_eq!((&want["height"], want.get("without")), (&made["height"], None));
@@ -47,15 +47,16 @@ fn every_idea_off_gives_the_same_set() {
 
 #[test]
 fn log_has_settings_flushes_and_microseconds() {
-    let Some(folder) = data::real("regtest", "regtest_1_206") else { return };
-    let log = folder.path().join("regtest/debug.log");
-    let got = run(folder.path(), "reindex --datadir @ --chain regtest --dbcache 9 --par 1 --debug bench --json").good();
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    let log = directory.path().join("regtest/debug.log");
+    let got =
+        run(directory.path(), "reindex --datadir @ --chain regtest --dbcache 9 --par 1 --debug bench --json").good();
     let first = fs::read_to_string(&log).unwrap();
     let lines = first.lines().filter(|line| line.contains("[bench] BatchWrite: write coins cache to disk (")).count();
     assert_eq!(got["flushes"], json!(lines), "{first}");
     assert!(first.lines().take(5).any(|line| line.contains("Settings: dbcache=9 par=1 ")), "{first}");
     assert!(first.lines().all(|line| line.as_bytes()[19] == b'Z'), "whole seconds: {first}");
-    run(folder.path(), "reindex --datadir @ --chain regtest --logtimemicros 1 --json").good();
+    run(directory.path(), "reindex --datadir @ --chain regtest --logtimemicros 1 --json").good();
     let whole = fs::read_to_string(&log).unwrap();
     let last = &whole[first.len()..];
     assert!(last.lines().all(|line| line.as_bytes()[19] == b'.' && line.as_bytes()[26] == b'Z'), "{last}");

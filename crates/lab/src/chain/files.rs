@@ -33,7 +33,7 @@ pub(super) struct Body<'a> {
 /// The block files of one chain.
 #[derive(Debug)]
 pub(super) struct BlockFiles {
-    folder: PathBuf,
+    directory: PathBuf,
     magic: [u8; 4],
     bits: u32,
     target: Target,
@@ -49,18 +49,18 @@ pub(super) struct BlockFiles {
 }
 
 impl BlockFiles {
-    /// Makes `folder` and its first file, with the genesis block in it; blocks are to be `spacing` seconds apart.
+    /// Makes `directory` and its first file, with the genesis block in it; blocks are to be `spacing` seconds apart.
     ///
     /// # Errors
     ///
-    /// [`Error::Taken`] when `folder` has blocks, undo data, an index or a key already; [`Error::Io`].
-    pub(super) fn create(folder: &Path, params: &Params, spacing: u32) -> Result<BlockFiles, Error> {
-        fs::create_dir_all(folder).map_err(|why| Error::io("make the directory", folder, why))?;
-        refuse_taken(folder)?;
+    /// [`Error::Taken`] when `directory` has blocks, undo data, an index or a key already; [`Error::Io`].
+    pub(super) fn create(directory: &Path, params: &Params, spacing: u32) -> Result<BlockFiles, Error> {
+        fs::create_dir_all(directory).map_err(|why| Error::io("make the directory", directory, why))?;
+        refuse_taken(directory)?;
         let genesis = Header(*params.genesis.first_chunk().expect("a genesis block has a header"));
-        let (file, path) = open(folder, 0)?;
+        let (file, path) = open(directory, 0)?;
         let mut files = BlockFiles {
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             magic: params.magic,
             bits: genesis.bits(),
             target: Target::from_compact(genesis.bits()).expect("the genesis block has a target"),
@@ -109,7 +109,7 @@ impl BlockFiles {
         if self.file_bytes + record_bytes >= self.file_bytes_end {
             self.flush()?;
             self.number += 1;
-            (self.file, self.path) = open(&self.folder, self.number)?;
+            (self.file, self.path) = open(&self.directory, self.number)?;
             self.file_bytes = 0;
         }
         let size = u32::try_from(size).expect("a block has at most 4 MB");
@@ -140,21 +140,21 @@ impl BlockFiles {
     }
 }
 
-fn open(folder: &Path, number: u32) -> Result<(BufWriter<File>, PathBuf), Error> {
-    let path = folder.join(format!("blk{number:05}.dat"));
+fn open(directory: &Path, number: u32) -> Result<(BufWriter<File>, PathBuf), Error> {
+    let path = directory.join(format!("blk{number:05}.dat"));
     let file = File::create_new(&path).map_err(|why| Error::io("make the file", &path, why))?;
     Ok((BufWriter::with_capacity(BUFFER_BYTES, file), path))
 }
 
-/// Says no to a folder in which anything of a node lies: its index or its key would not fit the new blocks.
-fn refuse_taken(folder: &Path) -> Result<(), Error> {
-    let entries = fs::read_dir(folder).map_err(|why| Error::io("read the directory", folder, why))?;
+/// Says no to a directory in which anything of a node lies: its index or its key would not fit the new blocks.
+fn refuse_taken(directory: &Path) -> Result<(), Error> {
+    let entries = fs::read_dir(directory).map_err(|why| Error::io("read the directory", directory, why))?;
     for entry in entries {
-        let name = entry.map_err(|why| Error::io("read the directory", folder, why))?.file_name();
+        let name = entry.map_err(|why| Error::io("read the directory", directory, why))?.file_name();
         let text = name.to_string_lossy();
         let of_blocks = text.ends_with(".dat") && ["blk", "rev", "xor"].iter().any(|start| text.starts_with(start));
         if of_blocks || text == "index" {
-            return Err(Error::Taken { found: folder.join(&name) });
+            return Err(Error::Taken { found: directory.join(&name) });
         }
     }
     Ok(())
@@ -167,9 +167,9 @@ mod tests {
 
     #[test]
     fn record_beyond_file_size_starts_the_next_file() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let params = Params::new(Chain::Regtest);
-        let mut files = BlockFiles::create(folder.path(), &params, 600).unwrap();
+        let mut files = BlockFiles::create(directory.path(), &params, 600).unwrap();
         let genesis = 8 + params.genesis.len() as u64;
         let body = |bytes: usize| vec![0; bytes - 8 - HEADER_BYTES - 1];
         // (bytes of the record, file that it must be in)
@@ -181,7 +181,7 @@ mod tests {
         }
         files.flush().unwrap();
         let sizes =
-            [0, 1, 2].map(|number| fs::metadata(folder.path().join(format!("blk{number:05}.dat"))).unwrap().len());
+            [0, 1, 2].map(|number| fs::metadata(directory.path().join(format!("blk{number:05}.dat"))).unwrap().len());
         assert_eq!(sizes, [genesis + 999, genesis + 999, 400]);
         assert_eq!(files.bytes(), sizes.iter().sum::<u64>());
     }
@@ -189,10 +189,10 @@ mod tests {
     #[test]
     fn directory_with_node_data_is_refused() {
         for name in ["blk00003.dat", "rev00000.dat", "xor.dat", "index"] {
-            let folder = tempfile::tempdir().unwrap();
-            fs::write(folder.path().join(".lock"), "").unwrap();
-            fs::write(folder.path().join(name), "").unwrap();
-            let why = BlockFiles::create(folder.path(), &Params::new(Chain::Regtest), 600).unwrap_err();
+            let directory = tempfile::tempdir().unwrap();
+            fs::write(directory.path().join(".lock"), "").unwrap();
+            fs::write(directory.path().join(name), "").unwrap();
+            let why = BlockFiles::create(directory.path(), &Params::new(Chain::Regtest), 600).unwrap_err();
             assert!(matches!(&why, Error::Taken { found } if found.ends_with(name)), "{name}: {why}");
         }
     }

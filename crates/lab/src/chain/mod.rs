@@ -179,7 +179,7 @@ pub enum Error {
         /// Height that the chain would have; `None` when it does not even fit in 32 bits.
         height: Option<u32>,
     },
-    /// The folder has blocks already, or what belongs to blocks.
+    /// The directory has blocks already, or what belongs to blocks.
     Taken {
         /// What lies there.
         found: PathBuf,
@@ -188,7 +188,7 @@ pub enum Error {
     Io {
         /// What was tried.
         what: &'static str,
-        /// On which file or folder.
+        /// On which file or directory.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -249,9 +249,9 @@ pub fn generate(options: &Options, mut progress: impl FnMut(Progress)) -> Result
     let start = Instant::now();
     let shape = shape(options)?;
     let params = Params::new(Chain::Regtest);
-    let folder = options.out.join(Chain::Regtest.net_dir()).join("blocks");
+    let directory = options.out.join(Chain::Regtest.net_dir()).join("blocks");
     let spacing = params.pow_target_spacing / if shape.height() > Height::new(HEIGHT_SPACED) { 2 } else { 1 };
-    let mut files = BlockFiles::create(&folder, &params, spacing)?;
+    let mut files = BlockFiles::create(&directory, &params, spacing)?;
     let threads = options.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let count = (options.utxos / COINS_PER_KEY).clamp(KEYS_MIN, KEYS_MAX);
     let keys = Keys::new(options.seed, count as usize, threads.get());

@@ -19,8 +19,8 @@ fn made(options: &Options) -> Report {
     generate(options, |_| ()).unwrap()
 }
 
-fn options(folder: &tempfile::TempDir, name: &str, blocks: u32, signatures: Signatures) -> Options {
-    Options { utxos: 1_000, signatures, ..Options::new(folder.path().join(name), blocks, 7) }
+fn options(directory: &tempfile::TempDir, name: &str, blocks: u32, signatures: Signatures) -> Options {
+    Options { utxos: 1_000, signatures, ..Options::new(directory.path().join(name), blocks, 7) }
 }
 
 /// The bytes of all block files, one after the other.
@@ -33,10 +33,10 @@ fn bytes_of(out: &Path) -> Vec<u8> {
 
 #[test]
 fn chain_is_the_same_for_the_same_options() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (signatures, blocks) in [(Signatures::Fake, 3), (Signatures::Real, 1)] {
         let chain = |name: &str, seed, threads| {
-            let options = options(&folder, &format!("{signatures}-{name}"), blocks, signatures);
+            let options = options(&directory, &format!("{signatures}-{name}"), blocks, signatures);
             let report = made(&Options { seed, threads: NonZeroUsize::new(threads), ..options.clone() });
             (bytes_of(&options.out), Report { seconds: 0.0, ..report })
         };
@@ -222,8 +222,8 @@ impl Counts {
 
 #[test]
 fn chain_is_valid_and_has_the_wanted_shape() {
-    let folder = tempfile::tempdir().unwrap();
-    let options = Options { utxos: 40_000, tail: 3, ..options(&folder, "chain", 12, Signatures::Fake) };
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { utxos: 40_000, tail: 3, ..options(&directory, "chain", 12, Signatures::Fake) };
     let report = made(&options);
     let mut judge = Judge::new(false);
     judge.take_files(&bytes_of(&options.out));
@@ -261,14 +261,14 @@ fn chain_is_valid_and_has_the_wanted_shape() {
 /// Chains like those of other years are valid too; that of 2023 has every kind of input, with signatures that verify.
 #[test]
 fn chains_of_every_era_are_valid() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (profile, signatures) in [
         (Profile::Mainnet2012, Signatures::Fake),
         (Profile::Mainnet2016, Signatures::Fake),
         (Profile::Mainnet2019, Signatures::Fake),
         (Profile::Mainnet2023, Signatures::Real),
     ] {
-        let options = Options { profile, ..options(&folder, profile.name(), 1, signatures) };
+        let options = Options { profile, ..options(&directory, profile.name(), 1, signatures) };
         let report = made(&options);
         let mut judge = Judge::new(signatures == Signatures::Real);
         judge.take_files(&bytes_of(&options.out));
@@ -281,11 +281,11 @@ fn chains_of_every_era_are_valid() {
 
 #[test]
 fn real_signatures_verify_and_fake_ones_do_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let real = options(&folder, "real", 1, Signatures::Real);
+    let directory = tempfile::tempdir().unwrap();
+    let real = options(&directory, "real", 1, Signatures::Real);
     made(&real);
     Judge::new(true).take_files(&bytes_of(&real.out));
-    let fake = options(&folder, "fake", 1, Signatures::Fake);
+    let fake = options(&directory, "fake", 1, Signatures::Fake);
     made(&fake);
     let bytes = bytes_of(&fake.out);
     Judge::new(false).take_files(&bytes);
@@ -357,28 +357,28 @@ fn coins_that_are_spent_are_those_that_were_made() {
 
 #[test]
 fn bad_options_are_refused_with_advice() {
-    let folder = tempfile::tempdir().unwrap();
-    let good = options(&folder, "taken", 0, Signatures::Fake);
+    let directory = tempfile::tempdir().unwrap();
+    let good = options(&directory, "taken", 0, Signatures::Fake);
     made(&good);
-    fs::write(folder.path().join("file"), "").unwrap();
+    fs::write(directory.path().join("file"), "").unwrap();
     for (row, options, want) in [
         ("no coins", Options { utxos: 999, ..good.clone() }, "999 coins: give from 1000 to"),
         ("too many coins", Options { utxos: u64::MAX, ..good.clone() }, "coins: give from 1000 to 200000000"),
         ("too high", Options { tail: 1_400_000, ..good.clone() }, "height 1400101, the limit is 1400000"),
         ("beyond 32 bits", Options { blocks: u32::MAX, ..good.clone() }, "more than 1400000 blocks"),
         ("taken", good.clone(), "blk00000.dat is there already: give an empty directory"),
-        ("no folder", Options { out: folder.path().join("file"), ..good.clone() }, "cannot make the directory"),
+        ("no directory", Options { out: directory.path().join("file"), ..good.clone() }, "cannot make the directory"),
     ] {
         let why = generate(&options, |_| ()).unwrap_err();
         assert!(why.to_string().contains(want), "{row}: {why}");
-        assert_eq!(matches!(why, Error::Io { .. }), row == "no folder", "{row}");
+        assert_eq!(matches!(why, Error::Io { .. }), row == "no directory", "{row}");
     }
 }
 
 #[test]
 fn progress_counts_up_to_the_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let options = Options { tail: 2, ..options(&folder, "progress", 2, Signatures::Fake) };
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { tail: 2, ..options(&directory, "progress", 2, Signatures::Fake) };
     let mut seen = Vec::new();
     let report = generate(&options, |progress| seen.push(progress)).unwrap();
     assert!(seen.iter().enumerate().all(|(i, progress)| progress.blocks as usize == i + 1));

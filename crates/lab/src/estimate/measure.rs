@@ -54,16 +54,16 @@ pub(super) struct Measured {
     pub(super) memory_ns: f64,
 }
 
-/// Measures in `folder`, which is on the disk that is meant; tells `say` what it does.
-pub(super) fn measure(options: &Options, folder: &Path, say: &mut dyn FnMut(&str)) -> Result<Measured, Error> {
+/// Measures in `directory`, which is on the disk that is meant; tells `say` what it does.
+pub(super) fn measure(options: &Options, directory: &Path, say: &mut dyn FnMut(&str)) -> Result<Measured, Error> {
     let mut measured = Measured::default();
     say("disk: writing, syncing, reading at random");
     let shrink = if options.quick { 16 } else { 1 };
     (measured.rates.disk, measured.rates.reads) =
-        disk(folder, DISK_BYTES / shrink, READING / shrink as u32).map_err(Error::io(folder))?;
+        disk(directory, DISK_BYTES / shrink, READING / shrink as u32).map_err(Error::io(directory))?;
     say("memory: loads at random");
     measured.memory_ns = memory_ns(WALKED / shrink as u32, WALK_STEPS / shrink as u32);
-    let lab = Lab { options, folder };
+    let lab = Lab { options, directory };
     say("coin set: a chain whose coins do not fit in the cache");
     lab.set(&mut measured.rates)?;
     for (at, era) in ERAS.iter().enumerate() {
@@ -79,8 +79,8 @@ pub(super) fn measure(options: &Options, folder: &Path, say: &mut dyn FnMut(&str
 }
 
 /// Bytes a second that are written and synced, and reads a second.
-fn disk(folder: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, Rate)> {
-    let path = folder.join("disk");
+fn disk(directory: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, Rate)> {
+    let path = directory.join("disk");
     let piece: Vec<u8> =
         (0..DISK_PIECE as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let pieces = (bytes / DISK_PIECE).max(1);
@@ -144,7 +144,7 @@ fn memory_ns(places: u32, steps: u32) -> f64 {
 /// Makes chains and reindexes them.
 struct Lab<'a> {
     options: &'a Options,
-    folder: &'a Path,
+    directory: &'a Path,
 }
 
 /// Busy seconds of a stage.
@@ -210,7 +210,7 @@ impl Lab<'_> {
         signatures: Signatures,
     ) -> Result<(std::path::PathBuf, BlockHash), Error> {
         self.options.check_stop()?;
-        let out = self.folder.join(name);
+        let out = self.directory.join(name);
         let tail = if signatures == Signatures::Fake { TAIL } else { 0 };
         let threads = NonZeroUsize::new(self.options.threads);
         let options =

@@ -28,7 +28,7 @@ const ASSUMED_TO: u32 = 938_343;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A directory on the disk that the data directory would be on; some hundred MB are written there, and removed.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// Workers.
     pub threads: usize,
     /// Budget of the coin set and of blocks in flight, in bytes.
@@ -191,11 +191,11 @@ pub struct Report {
 /// See [`Error`].
 pub fn estimate(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let start = std::time::Instant::now();
-    let folder = options.folder.join(format!("ffwd-lab-estimate-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(Error::io(&folder))?;
-    let measured = measure::measure(options, &folder, say);
+    let directory = options.directory.join(format!("ffwd-lab-estimate-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+    let measured = measure::measure(options, &directory, say);
     // What is left of a measurement that failed goes as well.
-    let removed = std::fs::remove_dir_all(&folder).map_err(Error::io(&folder));
+    let removed = std::fs::remove_dir_all(&directory).map_err(Error::io(&directory));
     let measured = measured?;
     removed?;
     let machine = machine::here();
@@ -291,9 +291,9 @@ fn way(parts: &[eras::Part], rates: &model::Rates, settings: &Settings, options:
 mod tests {
     use super::*;
 
-    fn options(folder: &Path) -> Options {
+    fn options(directory: &Path) -> Options {
         Options {
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             threads: 2,
             dbcache_bytes: 450 << 20,
             download: None,

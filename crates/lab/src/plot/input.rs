@@ -1,6 +1,6 @@
-//! Files and folders in, [`Run`]s out: the one form that every chart is drawn from.
+//! Files and directories in, [`Run`]s out: the one form that every chart is drawn from.
 //!
-//! A folder with `result.json` is a result of `lab run`; any other folder is searched for such folders and for logs.
+//! A directory with `result.json` is a result of `lab run`; any other directory is searched for such directories and for logs.
 //! Time 0 of a run is its first line, or, under `lab run`, the moment its program was started.
 //!
 //! Absent on purpose: what is drawn.
@@ -14,10 +14,10 @@ use super::{PlotError, Skipped};
 use crate::debug_log::{self, LogRun, StageSums, Tip};
 use crate::result::{Cell, FORMAT, Outcome, RESULT_FILE, Report, RunRecord, SAMPLES_FILE, SAMPLES_HEADER};
 
-/// Folders inside folders that are searched.
+/// Directories inside directories that are searched.
 const DEPTH_MAX: usize = 6;
 
-/// Files that one folder may give; more are named as left out.
+/// Files that one directory may give; more are named as left out.
 const FILES_MAX: usize = 10_000;
 
 /// A result of `lab run` is a few kilobytes a run.
@@ -184,18 +184,18 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Inputs, PlotError> {
     Ok(inputs)
 }
 
-/// Collects the results and logs below `folder`, in the order of their names.
-fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, inputs: &mut Inputs) -> Result<(), PlotError> {
-    let wrong = |error| PlotError::Read { path: folder.to_owned(), error };
-    let result = folder.join(RESULT_FILE);
+/// Collects the results and logs below `directory`, in the order of their names.
+fn find(directory: &Path, depth: usize, files: &mut Vec<PathBuf>, inputs: &mut Inputs) -> Result<(), PlotError> {
+    let wrong = |error| PlotError::Read { path: directory.to_owned(), error };
+    let result = directory.join(RESULT_FILE);
     if result.is_file() {
         files.push(result);
         return Ok(());
     }
-    if folder.join("CURRENT").is_file() {
+    if directory.join("CURRENT").is_file() {
         return Ok(()); // A LevelDB: its write-ahead log is called .log too.
     }
-    let mut entries = std::fs::read_dir(folder).map_err(wrong)?.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let mut entries = std::fs::read_dir(directory).map_err(wrong)?.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let kind = entry.file_type().map_err(wrong)?;
@@ -254,7 +254,7 @@ fn one(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
     Ok(())
 }
 
-/// The file's name, with its folder's where the name is that of every log.
+/// The file's name, with its directory's where the name is that of every log.
 fn name_of(path: &Path) -> String {
     let text =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default();
@@ -262,14 +262,14 @@ fn name_of(path: &Path) -> String {
     if name != "debug" {
         return name;
     }
-    let mut folder = path.parent();
-    if folder.is_some_and(|folder| {
-        ["regtest", "signet", "testnet3", "testnet4"].contains(&text(folder.file_name()).as_str())
+    let mut directory = path.parent();
+    if directory.is_some_and(|directory| {
+        ["regtest", "signet", "testnet3", "testnet4"].contains(&text(directory.file_name()).as_str())
     }) {
-        folder = folder.and_then(Path::parent);
+        directory = directory.and_then(Path::parent);
     }
-    let folder = text(folder.and_then(Path::file_name));
-    if folder.is_empty() { "debug.log".to_owned() } else { format!("{folder}/debug.log") }
+    let directory = text(directory.and_then(Path::file_name));
+    if directory.is_empty() { "debug.log".to_owned() } else { format!("{directory}/debug.log") }
 }
 
 /// Turns a run of a log into what is drawn, its background validation into another.
@@ -410,34 +410,34 @@ fn result(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
         return Ok(());
     }
     inputs.bytes += bytes;
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let directory = path.parent().unwrap_or(Path::new("."));
     for record in &report.runs {
-        // The folder is a name from a file: it may only lead downwards.
-        if Path::new(&record.folder).components().any(|part| !matches!(part, Component::Normal(_))) {
+        // The directory is a name from a file: it may only lead downwards.
+        if Path::new(&record.directory).components().any(|part| !matches!(part, Component::Normal(_))) {
             inputs.skipped.push(Skipped {
                 path: path.to_owned(),
-                why: format!("run {}: directory {:?} leads out of the result", record.run, record.folder),
+                why: format!("run {}: directory {:?} leads out of the result", record.run, record.directory),
             });
             continue;
         }
         let cell = report.cells.iter().find(|cell| cell.cell == record.cell);
-        let run = measured(&folder.join(&record.folder), record, cell, inputs)?;
+        let run = measured(&directory.join(&record.directory), record, cell, inputs)?;
         if !run.points.is_empty() || !run.samples.is_empty() {
             inputs.runs.push(run);
         }
     }
     let is_inside =
-        |run: &&RunRecord| Path::new(&run.folder).components().all(|part| matches!(part, Component::Normal(_)));
+        |run: &&RunRecord| Path::new(&run.directory).components().all(|part| matches!(part, Component::Normal(_)));
     let safe = Report { runs: report.runs.iter().filter(is_inside).cloned().collect(), ..report.clone() };
-    inputs.stacks.extend(stacks::of(&safe, folder));
+    inputs.stacks.extend(stacks::of(&safe, directory));
     inputs.reports.push(report);
     Ok(())
 }
 
 /// One run of a plan: its log, shifted to the start of the program, and its samples.
-fn measured(folder: &Path, record: &RunRecord, cell: Option<&Cell>, inputs: &mut Inputs) -> Result<Run, PlotError> {
+fn measured(directory: &Path, record: &RunRecord, cell: Option<&Cell>, inputs: &mut Inputs) -> Result<Run, PlotError> {
     let mut damaged = 0;
-    let samples = folder.join(SAMPLES_FILE);
+    let samples = directory.join(SAMPLES_FILE);
     let text = if samples.is_file() {
         std::fs::read_to_string(&samples).map_err(|error| PlotError::Read { path: samples.clone(), error })?
     } else {
@@ -445,7 +445,7 @@ fn measured(folder: &Path, record: &RunRecord, cell: Option<&Cell>, inputs: &mut
     };
     let (samples, points) = samples_of(&text, &mut damaged);
     let mut run = Run { points, ..Run::default() };
-    let path = folder.join("debug.log");
+    let path = directory.join("debug.log");
     if path.is_file() {
         let wrong = |error| PlotError::Read { path: path.clone(), error };
         let log = debug_log::read(File::open(&path).map_err(wrong)?).map_err(wrong)?;

@@ -28,7 +28,7 @@ use serde::Serialize;
 /// What is plotted, and where to.
 #[derive(Clone, Debug)]
 pub struct PlotOptions {
-    /// Logs, results (`result.json`), and folders of them.
+    /// Logs, results (`result.json`), and directories of them.
     pub inputs: Vec<PathBuf>,
     /// The report; charts beside it are named `STEM-CHART.svg` and `.csv`.
     pub out: PathBuf,
@@ -79,7 +79,7 @@ pub struct PlotReport {
 /// Why there is no report.
 #[derive(Debug)]
 pub enum PlotError {
-    /// A file or folder could not be read.
+    /// A file or directory could not be read.
     Read {
         /// Which.
         path: PathBuf,
@@ -140,8 +140,8 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
         return Err(PlotError::Nothing { skipped: inputs.skipped });
     }
     let charts = charts::make(&inputs, options)?;
-    if let Some(folder) = options.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|error| PlotError::Write { path: folder.to_owned(), error })?;
+    if let Some(directory) = options.out.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory).map_err(|error| PlotError::Write { path: directory.to_owned(), error })?;
     }
     let mut files = vec![options.out.clone()];
     write(&options.out, |out| out.write_all(html::page(&charts, &inputs).as_bytes()))?;

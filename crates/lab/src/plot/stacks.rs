@@ -24,11 +24,11 @@ pub(super) struct Stacks {
     pub(super) folded: BTreeMap<String, u64>,
 }
 
-/// Reads the stacks of every run in `folder` that has any, cell by cell.
-pub(super) fn of(report: &Report, folder: &Path) -> Vec<Stacks> {
+/// Reads the stacks of every run in `directory` that has any, cell by cell.
+pub(super) fn of(report: &Report, directory: &Path) -> Vec<Stacks> {
     let mut all: Vec<Stacks> = Vec::new();
     for record in report.runs.iter().filter(|run| run.stacks.as_deref() == Some(STACKS_FILE)) {
-        let path = folder.join(&record.folder).join(STACKS_FILE);
+        let path = directory.join(&record.directory).join(STACKS_FILE);
         let is_small = std::fs::metadata(&path).is_ok_and(|meta| meta.len() <= STACKS_BYTES_MAX);
         let Some(text) = is_small.then(|| std::fs::read_to_string(&path).ok()).flatten() else { continue };
         let at = all.iter().position(|stacks| stacks.cell == record.cell).unwrap_or_else(|| {
@@ -94,16 +94,16 @@ mod tests {
             (2, "a", "w;main;hash 60\n"),
             (3, "b", "w;main;hash 10\nw;main;sort 90\n"),
         ] {
-            let folder = format!("run{at}");
-            std::fs::create_dir(scratch.path().join(&folder)).unwrap();
-            std::fs::write(scratch.path().join(&folder).join(STACKS_FILE), text).unwrap();
+            let directory = format!("run{at}");
+            std::fs::create_dir(scratch.path().join(&directory)).unwrap();
+            std::fs::write(scratch.path().join(&directory).join(STACKS_FILE), text).unwrap();
             let stacks = Some(STACKS_FILE.to_owned());
-            report.runs.push(RunRecord { cell: cell.to_owned(), folder, stacks, ..RunRecord::default() });
+            report.runs.push(RunRecord { cell: cell.to_owned(), directory, stacks, ..RunRecord::default() });
         }
         let outside = Some("../passwords".to_owned());
         report.runs.push(RunRecord {
             cell: "c".to_owned(),
-            folder: "run1".to_owned(),
+            directory: "run1".to_owned(),
             stacks: outside,
             ..RunRecord::default()
         });

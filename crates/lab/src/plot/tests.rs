@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Command;
 
 /// A result of `lab run` with two cells of one run each.
-fn result(folder: &Path) {
+fn result(directory: &Path) {
     let mut report = Report {
         format: crate::result::FORMAT.to_owned(),
         title: "A <b>plan</b>".to_owned(),
@@ -19,14 +19,17 @@ fn result(folder: &Path) {
         let samples = (0..40).map(|at| {
             format!("{:.3},{},1.0,0,{},{}\n", seconds * f64::from(at) / 40.0, 1_000_000 * (at + 1), 5000 * at, at)
         });
-        fs::create_dir_all(folder.join(&run)).unwrap();
-        fs::write(folder.join(&run).join(SAMPLES_FILE), format!("{SAMPLES_HEADER}\n{}", samples.collect::<String>()))
-            .unwrap();
+        fs::create_dir_all(directory.join(&run)).unwrap();
+        fs::write(
+            directory.join(&run).join(SAMPLES_FILE),
+            format!("{SAMPLES_HEADER}\n{}", samples.collect::<String>()),
+        )
+        .unwrap();
         let (cell, program) = (name.to_owned(), name.split(' ').next().unwrap().to_owned());
         report.runs.push(RunRecord {
             run: number + 1,
             cell: cell.clone(),
-            folder: run,
+            directory: run,
             seconds,
             ..RunRecord::default()
         });
@@ -39,26 +42,26 @@ fn result(folder: &Path) {
             ..Cell::default()
         });
     }
-    report.runs[1].folder = "../outside".to_owned();
-    let outside = folder.join("../outside");
+    report.runs[1].directory = "../outside".to_owned();
+    let outside = directory.join("../outside");
     fs::create_dir_all(&outside).unwrap();
     fs::write(outside.join(SAMPLES_FILE), "0,1,1,1,1,1\n").unwrap();
-    report.runs.push(RunRecord { run: 3, folder: "runs/002".to_owned(), ..report.runs[1].clone() });
-    fs::write(folder.join(RESULT_FILE), serde_json::to_vec(&report).unwrap()).unwrap();
+    report.runs.push(RunRecord { run: 3, directory: "runs/002".to_owned(), ..report.runs[1].clone() });
+    fs::write(directory.join(RESULT_FILE), serde_json::to_vec(&report).unwrap()).unwrap();
 }
 
 /// Two logs, a result, and a file that is no log, with a name that would be a tag.
 fn everything(scratch: &Path) -> PlotOptions {
-    let folder = scratch.join("in");
-    fs::create_dir_all(folder.join("result")).unwrap();
+    let directory = scratch.join("in");
+    fs::create_dir_all(directory.join("result")).unwrap();
     let later = "2026-01-01T00:00:02Z Disabling script";
-    fs::write(folder.join("a.log"), written(REINDEX).replace(later, &format!("{MORE_FLUSHES}{later}"))).unwrap();
-    fs::write(folder.join("b.log"), written(SYNC).replace("2026-01-02", "2026-01-01")).unwrap();
-    fs::write(folder.join("<script>alert(1)<.log"), written(REINDEX)).unwrap();
-    fs::write(folder.join("none.log"), "nothing of a log\n").unwrap();
-    result(&folder.join("result"));
+    fs::write(directory.join("a.log"), written(REINDEX).replace(later, &format!("{MORE_FLUSHES}{later}"))).unwrap();
+    fs::write(directory.join("b.log"), written(SYNC).replace("2026-01-02", "2026-01-01")).unwrap();
+    fs::write(directory.join("<script>alert(1)<.log"), written(REINDEX)).unwrap();
+    fs::write(directory.join("none.log"), "nothing of a log\n").unwrap();
+    result(&directory.join("result"));
     PlotOptions {
-        inputs: vec![folder],
+        inputs: vec![directory],
         out: scratch.join("out/report.html"),
         svg: true,
         csv: true,

@@ -27,14 +27,14 @@ pub(super) fn all(plan: &Plan, out: &Path, progress: &Progress) -> Result<Vec<Op
 fn built(build: &Build, out: &Path, progress: &Progress) -> Result<PathBuf, String> {
     let commit = git(&build.repository, &["rev-parse", "--verify", &format!("{}^{{commit}}", build.commit)])?;
     let flags: String = build.rustflags.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let folder = out.join("builds").join(format!("{}{flags}", &commit[..commit.len().min(12)]));
-    let exe = folder.join("ffwd");
+    let directory = out.join("builds").join(format!("{}{flags}", &commit[..commit.len().min(12)]));
+    let exe = directory.join("ffwd");
     if exe.is_file() {
         return Ok(exe);
     }
-    let (source, target) = (folder.join("source"), folder.join("target"));
-    let wrong = |error: io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(wrong)?;
+    let (source, target) = (directory.join("source"), directory.join("target"));
+    let wrong = |error: io::Error| format!("{}: {error}", directory.display());
+    std::fs::create_dir_all(&directory).map_err(wrong)?;
     progress.line(&format!("      {} is built from {}", build.commit, build.repository.display()));
     let place = source.display().to_string();
     // Of a build that was stopped.
@@ -80,7 +80,7 @@ mod tests {
 
     fn plan(repository: &Path, commit: &str) -> Plan {
         let text = format!(
-            "[[program]]\nlabel = \"old\"\ncommit = \"{commit}\"\nrepository = \"{}\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n[[work]]\nkind = \"reindex\"\n",
+            "[[program]]\nlabel = \"old\"\ncommit = \"{commit}\"\nrepository = \"{}\"\n[[chain]]\nlabel = \"c\"\ndatadir = \"x\"\n[[work]]\nkind = \"reindex\"\n",
             repository.display()
         );
         super::super::plan::parse(&text, Path::new("/")).unwrap()

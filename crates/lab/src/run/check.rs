@@ -46,15 +46,15 @@ pub(super) fn chains(
     let mut problems = Vec::new();
     let mut found = Vec::new();
     for chain in &plan.chains {
-        let folder = match &chain.source {
-            Source::Folder(folder) => Some(folder.clone()),
+        let directory = match &chain.source {
+            Source::DataDir(datadir) => Some(datadir.clone()),
             Source::Make(_) => made(&chain.label),
         };
-        let looked = folder.map(|folder| {
-            if is_inside(out, &folder) {
-                return Err(format!("the results must not lie in the chain's own directory {}", folder.display()));
+        let looked = directory.map(|directory| {
+            if is_inside(out, &directory) {
+                return Err(format!("the results must not lie in the chain's own directory {}", directory.display()));
             }
-            survey(&chain.label, &folder, chain.network)
+            survey(&chain.label, &directory, chain.network)
         });
         match looked.transpose() {
             Ok(chain) => found.push(chain),
@@ -75,9 +75,9 @@ fn too_high(plan: &Plan, chains: &[Option<Surveyed>], (at, work): (usize, &super
     Some(Problem { line: Some(work.line), what })
 }
 
-fn is_inside(folder: &Path, of: &Path) -> bool {
-    match (folder.canonicalize(), of.canonicalize()) {
-        (Ok(folder), Ok(of)) => folder.starts_with(of),
+fn is_inside(directory: &Path, of: &Path) -> bool {
+    match (directory.canonicalize(), of.canonicalize()) {
+        (Ok(directory), Ok(of)) => directory.starts_with(of),
         (Err(_), _) | (_, Err(_)) => false,
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn room(plan: &Plan, out: &Path, chains: &[Option<Surveyed>]) -> Resu
     for (at, chain) in chains.iter().enumerate() {
         let Some(chain) = chain else { continue };
         let bytes = chain.whole_bytes as f64;
-        let copied = if copy::can_reflink(&net_dir(&chain.folder, chain.network), out) { 0.0 } else { bytes };
+        let copied = if copy::can_reflink(&net_dir(&chain.directory, chain.network), out) { 0.0 } else { bytes };
         let one = copied + bytes * GROWTH;
         wanted += one * prepared(plan, at, chain).len() as f64;
         if largest.is_none_or(|(most, _)| one > most) {
@@ -112,7 +112,7 @@ pub(super) fn room(plan: &Plan, out: &Path, chains: &[Option<Surveyed>]) -> Resu
     Err(vec![Problem { line: Some(plan.chains[at].line), what }])
 }
 
-/// The programs that make a prepared folder of a chain, for works that rebuild or verify where index and coins are not there, and
+/// The programs that make a prepared directory of a chain, for works that rebuild or verify where index and coins are not there, and
 /// for those that serve it.
 pub(super) fn prepared(plan: &Plan, chain: usize, found: &Surveyed) -> Vec<usize> {
     let needs = |cell: &super::plan::PlannedCell| {

@@ -271,7 +271,7 @@ mod tests {
 
     fn plan(more: &str) -> Plan {
         let text = format!(
-            "[[program]]\nlabel = \"core\"\nkind = \"bitcoind\"\npath = \"/b\"\n[[program]]\nlabel = \"ffwd\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n\
+            "[[program]]\nlabel = \"core\"\nkind = \"bitcoind\"\npath = \"/b\"\n[[program]]\nlabel = \"ffwd\"\n[[chain]]\nlabel = \"c\"\ndatadir = \"x\"\n\
              [[work]]\nkind = \"rebuild\"\n{more}"
         );
         super::super::plan::parse(&text, Path::new("/")).unwrap()

@@ -1,6 +1,6 @@
-//! Copies of a chain's folder to work on, by reflink where the file system has it; room for them; the system's page cache.
+//! Copies of a chain's directory to work on, by reflink where the file system has it; room for them; the system's page cache.
 //!
-//! The folder that is copied from is only read. Never copied: logs, locks, wallets, keys, `ffwd/`; see [`PARTS`].
+//! The directory that is copied from is only read. Never copied: logs, locks, wallets, keys, `ffwd/`; see [`PARTS`].
 //! Absent on purpose: hard links. A program that appends to a block file would change the original.
 
 use std::fs::{self, File};
@@ -9,13 +9,13 @@ use std::path::Path;
 
 use super::plan::PageCache;
 
-/// What a work is given, below the network's folder.
+/// What a work is given, below the network's directory.
 const PARTS: [&str; 2] = ["blocks", "chainstate"];
 
 /// Bytes read at once to bring a file into the page cache.
 const READ_BYTES: usize = 1 << 20;
 
-/// What of a folder is copied.
+/// What of a directory is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Block files and xor.dat: a fresh start.
@@ -42,7 +42,7 @@ impl Copied {
     }
 }
 
-/// Copies the parts of the network folder `from` into `to`, and hands them to the disk.
+/// Copies the parts of the network directory `from` into `to`, and hands them to the disk.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub(super) fn chain(from: &Path, to: &Path, what: What) -> io::Result<Copied> {
     for part in PARTS {
         let source = from.join(part);
         if (part == "blocks" || what == What::All) && source.is_dir() {
-            folder(&source, &to.join(part), what, &mut done)?;
+            directory(&source, &to.join(part), what, &mut done)?;
         }
     }
     fs::create_dir_all(to)?;
@@ -60,7 +60,7 @@ pub(super) fn chain(from: &Path, to: &Path, what: What) -> io::Result<Copied> {
     Ok(done)
 }
 
-fn folder(from: &Path, to: &Path, what: What, done: &mut Copied) -> io::Result<()> {
+fn directory(from: &Path, to: &Path, what: What, done: &mut Copied) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -68,7 +68,7 @@ fn folder(from: &Path, to: &Path, what: What, done: &mut Copied) -> io::Result<(
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.file_type()?.is_dir() {
             if what == What::All {
-                folder(&source, &target, what, done)?;
+                directory(&source, &target, what, done)?;
             }
         } else if name != "LOCK" && name != ".lock" && (what == What::All || is_block_file(&name)) {
             file(&fs::canonicalize(&source)?, &target, done)?;
@@ -93,7 +93,7 @@ fn file(from: &Path, to: &Path, done: &mut Copied) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of the parts of a network folder.
+/// Bytes of the parts of a network directory.
 pub(super) fn bytes_of(net_dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for part in PARTS.map(|part| net_dir.join(part)).iter().filter(|part| part.is_dir()) {
@@ -105,8 +105,8 @@ pub(super) fn bytes_of(net_dir: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-fn each_file(folder: &Path, then: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+fn each_file(directory: &Path, then: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             each_file(&entry.path(), then)?;
@@ -117,13 +117,13 @@ fn each_file(folder: &Path, then: &mut dyn FnMut(&Path) -> io::Result<()>) -> io
     Ok(())
 }
 
-/// Bytes that an ordinary user may still write below `folder`.
-pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let found = rustix::fs::statvfs(folder)?;
+/// Bytes that an ordinary user may still write below `directory`.
+pub(super) fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(directory)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// True where files of `from` can be reflinked into the folder `to`.
+/// True where files of `from` can be reflinked into the directory `to`.
 pub(super) fn can_reflink(from: &Path, to: &Path) -> bool {
     let probe = to.join("reflink.probe");
     let try_one = || -> io::Result<bool> {
@@ -140,15 +140,15 @@ pub(super) fn can_reflink(from: &Path, to: &Path) -> bool {
     can
 }
 
-/// Brings the page cache into the state that the plan wants for `folder`; says how it was done.
+/// Brings the page cache into the state that the plan wants for `directory`; says how it was done.
 ///
 /// # Errors
 ///
 /// A file that cannot be read.
-pub(super) fn page_cache(folder: &Path, wanted: PageCache) -> io::Result<&'static str> {
+pub(super) fn page_cache(directory: &Path, wanted: PageCache) -> io::Result<&'static str> {
     if wanted == PageCache::Kept {
         let mut piece = vec![0; READ_BYTES];
-        each_file(folder, &mut |path| {
+        each_file(directory, &mut |path| {
             let mut file = File::open(path)?;
             while file.read(&mut piece)? > 0 {}
             Ok(())
@@ -159,7 +159,7 @@ pub(super) fn page_cache(folder: &Path, wanted: PageCache) -> io::Result<&'stati
     if fs::write("/proc/sys/vm/drop_caches", "1\n").is_ok() {
         return Ok("dropped for the whole system before each run");
     }
-    each_file(folder, &mut |path| {
+    each_file(directory, &mut |path| {
         let file = File::open(path)?;
         Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
     })?;

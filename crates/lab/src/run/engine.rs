@@ -16,7 +16,7 @@ use super::profile::{self, Profiler};
 use super::program::{self, Job};
 use super::progress;
 use super::snapshot::{self, DUMPED, Driver, Prepared};
-use super::state::{Engine, Least, Turn, folder_of, is_wanted, read_record, turns, wipe};
+use super::state::{Engine, Least, Turn, directory_of, is_wanted, read_record, turns, wipe};
 use super::{RunError, compare, sample};
 use crate::machine;
 use crate::result::{self, Cell, FORMAT, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, STACKS_FILE};
@@ -27,7 +27,7 @@ const SAMPLING_SHARE_MAX: f64 = 0.01;
 /// What an ffwd leaves beside its log that is built with dhat and told `--debug heap`.
 const HEAP_FILE: &str = "dhat-heap.json";
 
-/// What a profiler writes in a run's folder, until it is folded.
+/// What a profiler writes in a run's directory, until it is folded.
 const PERF_FILE: &str = "perf.data";
 
 /// Shorter runs are sampled more densely, and say nothing about the share.
@@ -41,8 +41,8 @@ impl Engine<'_> {
         let (mut skipped, mut at) = (0, 0);
         while at < turns.len() {
             let turn = &turns[at];
-            let folder = self.out.join(folder_of(turn));
-            if let Some(record) = read_record(&folder, turn) {
+            let directory = self.out.join(directory_of(turn));
+            if let Some(record) = read_record(&directory, turn) {
                 self.records.push(record);
             } else if !is_wanted(self.only, &turn.cell.name) {
                 skipped += 1;
@@ -51,7 +51,7 @@ impl Engine<'_> {
                 let left: Vec<_> = turns[at..].iter().filter(wanted).map(|turn| turn.cell).collect();
                 let to_go = progress::to_go(self.progress.left(plan, &self.records, &left));
                 self.progress.line(&format!("{}; {to_go}", title(turn, turns.len())));
-                let Some(record) = self.turn(turn, &folder, &left, turns.len())? else {
+                let Some(record) = self.turn(turn, &directory, &left, turns.len())? else {
                     return Err(self.stopped(turns.len()));
                 };
                 self.tell(&record);
@@ -71,7 +71,7 @@ impl Engine<'_> {
     pub(super) fn finish(&self, complete: bool, least: &[Least]) -> Result<Report, RunError> {
         // What the rest of the plan needs is kept for it.
         let done_with: &[&str] = if complete { &["work", "prepared", "chains"] } else { &["work"] };
-        done_with.iter().try_for_each(|folder| wipe(&self.out.join(folder)))?;
+        done_with.iter().try_for_each(|directory| wipe(&self.out.join(directory)))?;
         self.write_report(complete, least)
     }
 
@@ -109,7 +109,7 @@ impl Engine<'_> {
     pub(super) fn turn(
         &mut self,
         turn: &Turn<'_>,
-        folder: &Path,
+        directory: &Path,
         left: &[&PlannedCell],
         of: usize,
     ) -> Result<Option<RunRecord>, RunError> {
@@ -119,19 +119,19 @@ impl Engine<'_> {
             run: turn.number,
             cell: cell.name.clone(),
             repeat: turn.repeat,
-            folder: folder_of(turn),
+            directory: directory_of(turn),
             commit: program::commit(&self.programs.versions[cell.program]),
             ..RunRecord::default()
         };
-        wipe(folder)?;
-        fs::create_dir_all(folder).map_err(|error| RunError::io(folder, error))?;
+        wipe(directory)?;
+        fs::create_dir_all(directory).map_err(|error| RunError::io(directory, error))?;
         let datadir = self.out.join("work");
         let server = match self.set_up(cell, &datadir, &mut record) {
             Ok(server) => server,
             Err(SetUp::Fault(error)) => return Err(error),
             Err(SetUp::Failed(why)) => {
                 (record.outcome, record.why) = (Outcome::Failed, why);
-                return self.keep(record, folder).map(Some);
+                return self.keep(record, directory).map(Some);
             }
         };
         let program = &plan.programs[cell.program];
@@ -147,7 +147,7 @@ impl Engine<'_> {
             work,
             settings: &plan.settings[cell.settings],
             chain,
-            folder: &datadir,
+            directory: &datadir,
             connect: server.as_ref().map(|server| server.at),
             loaded: loaded.as_ref(),
             driver: driver.as_ref(),
@@ -158,23 +158,23 @@ impl Engine<'_> {
         record.command = job.command();
         let (ended, call) = std::thread::scope(|scope| {
             let call = driver.as_ref().map(|driver| scope.spawn(|| driver.drive()));
-            let ended = self.watch(&job, &limits, folder, &title(turn, of), left);
+            let ended = self.watch(&job, &limits, directory, &title(turn, of), left);
             (ended, call.map(|call| call.join().expect("nothing in it panics")))
         });
         let ended = ended?;
         drop(server);
         if ended.stopped {
-            wipe(folder)?;
+            wipe(directory)?;
             wipe(&datadir)?;
             return Ok(None);
         }
-        self.judge(&mut record, &job, &ended, &limits, folder)?;
+        self.judge(&mut record, &job, &ended, &limits, directory)?;
         if work.kind.has_snapshot() {
-            let said = program::object_in(&folder.join("stdout.txt"));
+            let said = program::object_in(&directory.join("stdout.txt"));
             snapshot::take_seconds(&mut record, call, said.and_then(|object| object.get("seconds")?.as_f64()));
         }
         wipe(&datadir)?;
-        self.keep(record, folder).map(Some)
+        self.keep(record, directory).map(Some)
     }
 
     /// What tells a bitcoind to write or load a snapshot.
@@ -199,7 +199,7 @@ impl Engine<'_> {
         &mut self,
         job: &Job<'_>,
         limits: &Applied,
-        folder: &Path,
+        directory: &Path,
         title: &str,
         left: &[&PlannedCell],
     ) -> Result<Ended, RunError> {
@@ -215,10 +215,10 @@ impl Engine<'_> {
         };
         let job = process::Job {
             command: &command,
-            folder,
+            directory,
             log: &job.log(),
             limits,
-            profile: self.profiler.as_ref().map(|profiler| (profiler, folder.join(PERF_FILE))),
+            profile: self.profiler.as_ref().map(|profiler| (profiler, directory.join(PERF_FILE))),
             timeout: Duration::from_secs_f64(self.plan.timeout_s),
             sample: Duration::from_millis(self.plan.sample_ms),
             stop: self.stop,
@@ -233,7 +233,7 @@ impl Engine<'_> {
         job: &Job<'_>,
         ended: &Ended,
         limits: &Applied,
-        folder: &Path,
+        directory: &Path,
     ) -> Result<(), RunError> {
         record.started_unix_us = ended.started_unix_us;
         record.seconds = ended.seconds;
@@ -248,18 +248,18 @@ impl Engine<'_> {
         // Where the first sample has blocks already, the moment before is not known.
         record.seconds_from_first_block =
             first.filter(|&at| at > 0).map(|at| ended.seconds - ended.samples[at].seconds.min(ended.seconds));
-        if let Some(said) = program::object_in(&folder.join("stdout.txt")) {
+        if let Some(said) = program::object_in(&directory.join("stdout.txt")) {
             record.flushes = said.get("flushes").or(said.get("generations")).and_then(serde_json::Value::as_u64);
             record.commit_seconds = said.get("commit_seconds").and_then(serde_json::Value::as_f64);
         }
-        let data = folder.join(PERF_FILE);
-        if data.is_file() && profile::fold(&data, &folder.join(STACKS_FILE)).is_ok() {
+        let data = directory.join(PERF_FILE);
+        if data.is_file() && profile::fold(&data, &directory.join(STACKS_FILE)).is_ok() {
             record.stacks = Some(STACKS_FILE.to_owned());
         }
-        sample::write(&ended.samples, &folder.join(SAMPLES_FILE)).map_err(|error| RunError::io(folder, error))?;
-        let log = folder.join("debug.log");
+        sample::write(&ended.samples, &directory.join(SAMPLES_FILE)).map_err(|error| RunError::io(directory, error))?;
+        let log = directory.join("debug.log");
         for name in ["debug.log", HEAP_FILE] {
-            let (left, kept) = (job.log().with_file_name(name), folder.join(name));
+            let (left, kept) = (job.log().with_file_name(name), directory.join(name));
             if left.is_file() {
                 fs::rename(left, &kept).map_err(|error| RunError::io(&kept, error))?;
             }
@@ -267,7 +267,7 @@ impl Engine<'_> {
         let from_log = if job.work.kind.runs_scripts_of_blocks() { program::trust_of_log(&log) } else { None };
         record.trust = from_log.unwrap_or_else(|| job.trust()).to_owned();
         record.trust_from_log = from_log.is_some();
-        let stderr = folder.join("stderr.txt");
+        let stderr = directory.join("stderr.txt");
         let last_word = || program::last_lines(&[&stderr]).pop().map_or(String::new(), |line| format!(", {line}"));
         (record.outcome, record.why) = if ended.timed_out {
             (Outcome::Timeout, format!("took longer than {} and was ended", progress::duration(self.plan.timeout_s)))
@@ -277,7 +277,7 @@ impl Engine<'_> {
         } else if !ended.status.success() {
             (Outcome::Failed, format!("{}{}", ended.how(), last_word()))
         } else {
-            match self.found(record, job, folder) {
+            match self.found(record, job, directory) {
                 Ok(()) => (Outcome::Done, String::new()),
                 Err(why) => (Outcome::Failed, why),
             }
@@ -289,13 +289,13 @@ impl Engine<'_> {
     }
 
     /// Reads tip and set of what a run left; why it does not count where it does not.
-    fn found(&self, record: &mut RunRecord, job: &Job<'_>, folder: &Path) -> Result<(), String> {
-        if job.kind == ProgramKind::Ffwd && program::object_in(&folder.join("stdout.txt")).is_none() {
+    fn found(&self, record: &mut RunRecord, job: &Job<'_>, directory: &Path) -> Result<(), String> {
+        if job.kind == ProgramKind::Ffwd && program::object_in(&directory.join("stdout.txt")).is_none() {
             return Err("no JSON object on its standard output".to_owned());
         }
         let hash = self.plan.check_every || record.repeat == 1;
-        let dumped = (job.work.kind == WorkKind::Dump).then(|| job.folder.join(DUMPED));
-        let found = program::coins_info(self.ffwd, job.folder, dumped.as_deref(), job.chain.network, hash)?;
+        let dumped = (job.work.kind == WorkKind::Dump).then(|| job.directory.join(DUMPED));
+        let found = program::coins_info(self.ffwd, job.directory, dumped.as_deref(), job.chain.network, hash)?;
         record.height = found.height;
         record.bestblock = found.bestblock;
         record.txouts = found.txouts;
@@ -308,15 +308,15 @@ impl Engine<'_> {
         }
     }
 
-    fn keep(&self, record: RunRecord, folder: &Path) -> Result<RunRecord, RunError> {
-        let path = folder.join(RUN_FILE);
+    fn keep(&self, record: RunRecord, directory: &Path) -> Result<RunRecord, RunError> {
+        let path = directory.join(RUN_FILE);
         result::write_whole(&path, &result::json(&record)).map_err(|error| RunError::io(&path, error))?;
         Ok(record)
     }
 
     /// Writes the report of the runs so far.
     fn write_report(&self, complete: bool, least: &[Least]) -> Result<Report, RunError> {
-        let curves = |run: &RunRecord| sample::read_memory(&self.out.join(&run.folder).join(SAMPLES_FILE));
+        let curves = |run: &RunRecord| sample::read_memory(&self.out.join(&run.directory).join(SAMPLES_FILE));
         let facts: Vec<_> = self.chains.iter().map(|chain| chain.facts.clone()).collect();
         let strip = |run: &RunRecord| RunRecord { last_lines: Vec::new(), ..run.clone() };
         let mut cells = compare::cells(self.plan, &facts, &self.records, &curves);

@@ -1,6 +1,6 @@
 //! The least memory with which a work ends, sought by halving between two limits of a cgroup.
 //!
-//! Each try is a run as any other, with a limit of its own, and is kept in its folder, so that a search goes on where it was
+//! Each try is a run as any other, with a limit of its own, and is kept in its directory, so that a search goes on where it was
 //! stopped. A work that ends with the greatest limit and fails with the least is halved, on a scale of ratios, until the two are
 //! ten percent apart.
 //! Absent on purpose: repeats. A run that fails by chance makes the answer too large.
@@ -40,13 +40,13 @@ impl Engine<'_> {
 
     /// Whether the work ends with that much memory; none where the try was stopped.
     fn try_with(&mut self, turn: &Turn<'_>, mib: u64) -> Result<Option<Result<bool, String>>, RunError> {
-        let folder = self.out.join("least").join(format!("{}-{mib}", slug(&turn.cell.name)));
-        let record = match read_record(&folder, turn) {
+        let directory = self.out.join("least").join(format!("{}-{mib}", slug(&turn.cell.name)));
+        let record = match read_record(&directory, turn) {
             Some(record) => record,
             None => {
                 self.progress.line(&format!("      {} with {mib} MiB", turn.cell.name));
                 self.memory_mib = Some(mib);
-                let made = self.turn(turn, &folder, &[turn.cell], 0);
+                let made = self.turn(turn, &directory, &[turn.cell], 0);
                 self.memory_mib = None;
                 match made? {
                     Some(record) => record,

@@ -19,7 +19,7 @@ const CPU_PERIOD_US: u64 = 100_000;
 /// The limits in force for one run. Its cgroups are removed when it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
-    /// Folders of cgroups that the program has to enter.
+    /// Directories of cgroups that the program has to enter.
     groups: Vec<PathBuf>,
     /// Processors it may use.
     pub(super) cpus: Option<CpuSet>,
@@ -28,8 +28,8 @@ pub(super) struct Applied {
 }
 
 impl Applied {
-    /// Puts `limits` up for a program that works in `folder`.
-    pub(super) fn new(limits: &Limits, folder: &Path) -> Self {
+    /// Puts `limits` up for a program that works in `directory`.
+    pub(super) fn new(limits: &Limits, directory: &Path) -> Self {
         let mut applied = Self::default();
         if let Some(mib) = limits.memory_mib {
             let bytes = mib * MIB;
@@ -55,12 +55,14 @@ impl Applied {
         ] {
             let Some(rate) = rate else { continue };
             let what = format!("{what}: {rate}");
-            match device(folder) {
+            match device(directory) {
                 Some(device) => {
                     let values = [format!("{device} {v2}={}", rate * unit), format!("{device} {}", rate * unit)];
                     applied.put(&what, &[("io", "io.max"), ("blkio", v1)], &values);
                 }
-                None => applied.said.push(format!("{what}: not limited, {} is on no block device", folder.display())),
+                None => {
+                    applied.said.push(format!("{what}: not limited, {} is on no block device", directory.display()))
+                }
             }
         }
         applied.set_cpus(limits);
@@ -203,9 +205,9 @@ fn own_group(version_2: bool, controller: &str) -> Option<String> {
     })
 }
 
-/// `MAJOR:MINOR` of the disk that `folder` is on, not of its partition; none where it is on no disk.
-fn device(folder: &Path) -> Option<String> {
-    let number = fs::metadata(folder).ok()?.dev();
+/// `MAJOR:MINOR` of the disk that `directory` is on, not of its partition; none where it is on no disk.
+fn device(directory: &Path) -> Option<String> {
+    let number = fs::metadata(directory).ok()?.dev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let own = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     if !own.exists() {

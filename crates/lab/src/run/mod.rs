@@ -47,7 +47,7 @@ use progress::Progress;
 use state::Engine;
 use survey::Surveyed;
 
-/// A commented plan, with `@CHAIN@` where the folder of a chain goes.
+/// A commented plan, with `@CHAIN@` where the directory of a chain goes.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// The plan as it was run, beside its results.
@@ -58,7 +58,7 @@ const PLAN_FILE: &str = "plan.toml";
 pub struct RunOptions {
     /// The plan.
     pub plan: PathBuf,
-    /// The folder of the results; copies of chains lie in it while runs are made.
+    /// The directory of the results; copies of chains lie in it while runs are made.
     pub out: PathBuf,
     /// Goes on with results that are there, instead of refusing to touch them.
     pub resume: bool,
@@ -102,9 +102,9 @@ pub enum RunError {
         /// Each problem, with its line.
         problems: Vec<Problem>,
     },
-    /// There are results in the folder.
+    /// There are results in the directory.
     Taken {
-        /// The folder.
+        /// The directory.
         out: PathBuf,
         /// True where they are another plan's, so that resuming cannot help.
         other_plan: bool,
@@ -125,7 +125,7 @@ pub enum RunError {
         /// What the program said.
         why: String,
     },
-    /// A file, folder or program.
+    /// A file, directory or program.
     Io {
         /// Which.
         path: PathBuf,
@@ -138,7 +138,7 @@ pub enum RunError {
         done: usize,
         /// Runs of the plan.
         of: usize,
-        /// The folder.
+        /// The directory.
         out: PathBuf,
     },
 }
@@ -199,9 +199,10 @@ impl std::error::Error for RunError {
 /// See [`RunError`]. A program that fails is no error: it is in the report.
 pub fn run(options: &RunOptions) -> Result<Report, RunError> {
     let text = read_plan(&options.plan)?;
-    let folder = options.plan.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory =
+        options.plan.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let refused = |problems| RunError::Plan { path: options.plan.clone(), problems };
-    let plan = plan::parse(&text, &absolute(folder)?).map_err(refused)?;
+    let plan = plan::parse(&text, &absolute(directory)?).map_err(refused)?;
     let ffwd = match &options.ffwd {
         Some(path) => absolute(path)?,
         None => std::env::current_exe().map_err(|error| RunError::io(Path::new("this executable"), error))?,
@@ -272,7 +273,7 @@ fn ready(plan: &Plan, out: &Path) -> Result<(), Vec<Problem>> {
     check::room(plan, out, &there)
 }
 
-/// Takes the folder of results for this plan: new, or to be resumed with the same plan.
+/// Takes the directory of results for this plan: new, or to be resumed with the same plan.
 fn claim(out: &Path, text: &str, resume: bool, check: impl FnOnce() -> Result<(), RunError>) -> Result<(), RunError> {
     let path = out.join(PLAN_FILE);
     match fs::read_to_string(&path) {
@@ -291,8 +292,8 @@ fn claim(out: &Path, text: &str, resume: bool, check: impl FnOnce() -> Result<()
 
 /// Where a chain lies that was made for a plan before.
 fn made_chain(out: &Path, label: &str) -> Option<PathBuf> {
-    let folder = out.join("chains").join(state::slug(label));
-    folder.join("made.ok").is_file().then_some(folder)
+    let directory = out.join("chains").join(state::slug(label));
+    directory.join("made.ok").is_file().then_some(directory)
 }
 
 /// Makes the chains that the plan wants made, and looks at all of them.
@@ -302,18 +303,18 @@ fn make_chains(plan: &Plan, out: &Path, ffwd: &Path, progress: &Progress) -> Res
         if made_chain(out, &chain.label).is_some() {
             continue;
         }
-        let folder = out.join("chains").join(state::slug(&chain.label));
-        state::wipe(&folder)?;
+        let directory = out.join("chains").join(state::slug(&chain.label));
+        state::wipe(&directory)?;
         progress.line(&format!("      chain {} is made: ffwd lab chain {}", chain.label, args.join(" ")));
         let mut command = Command::new(ffwd);
-        command.args(["lab", "chain", "--out"]).arg(&folder).args(args).arg("--json").stdin(Stdio::null());
+        command.args(["lab", "chain", "--out"]).arg(&directory).args(args).arg("--json").stdin(Stdio::null());
         let output = command.output().map_err(|error| RunError::io(ffwd, error))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing said");
             return Err(RunError::Chain { label: chain.label.clone(), why: format!("{}: {last}", output.status) });
         }
-        let marker = folder.join("made.ok");
+        let marker = directory.join("made.ok");
         fs::write(&marker, "").map_err(|error| RunError::io(&marker, error))?;
     }
     let chains = check::chains(plan, out, &|label| made_chain(out, label));

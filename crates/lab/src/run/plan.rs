@@ -99,7 +99,7 @@ pub(super) struct Build {
 #[derive(Clone, Debug)]
 pub(super) enum Source {
     /// A data directory, only read.
-    Folder(PathBuf),
+    DataDir(PathBuf),
     /// Arguments of `lab chain`.
     Make(Vec<String>),
 }

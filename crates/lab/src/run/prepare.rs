@@ -46,7 +46,7 @@ pub(super) struct Serving {
 }
 
 impl Engine<'_> {
-    /// Makes the folder that the run works on, and the server it needs.
+    /// Makes the directory that the run works on, and the server it needs.
     pub(super) fn set_up(
         &mut self,
         cell: &PlannedCell,
@@ -58,10 +58,10 @@ impl Engine<'_> {
         wipe(datadir)?;
         let to = net_dir(datadir, chain.network);
         let (from, what) = match work.kind {
-            WorkKind::Reindex => (Some(chain.folder.clone()), What::Blocks),
-            WorkKind::Load => (Some(self.load_of(cell.chain, cell.program, work.stopatheight)?.folder), What::All),
+            WorkKind::Reindex => (Some(chain.directory.clone()), What::Blocks),
+            WorkKind::Load => (Some(self.load_of(cell.chain, cell.program, work.stopatheight)?.directory), What::All),
             WorkKind::Sync => (None, What::Blocks),
-            _ if chain.is_whole => (Some(chain.folder.clone()), What::All),
+            _ if chain.is_whole => (Some(chain.directory.clone()), What::All),
             _ => (Some(self.prepare(cell.chain, cell.program)?), What::All),
         };
         let wrong = |error| RunError::io(&to, error);
@@ -101,34 +101,39 @@ impl Engine<'_> {
         Ok(Serving { at: line.at, _line: Some(line), _server: server })
     }
 
-    /// The folder of a chain with index and coins, made by a program and kept until the plan is done.
+    /// The directory of a chain with index and coins, made by a program and kept until the plan is done.
     fn prepare(&mut self, chain: usize, program: usize) -> Result<PathBuf, SetUp> {
         let program = self.plan.preparer(program);
         if let Some(known) = self.prepared.get(&(chain, program)) {
             return known.clone().map_err(SetUp::Failed);
         }
         let label = slug(&format!("{} {}", self.chains[chain].facts.label, self.plan.programs[program].label));
-        let folder = self.out.join("prepared").join(label);
-        let marker = folder.join("prepared.ok");
-        let made = if marker.is_file() { Ok(()) } else { self.make_prepared(chain, program, &folder)? };
+        let directory = self.out.join("prepared").join(label);
+        let marker = directory.join("prepared.ok");
+        let made = if marker.is_file() { Ok(()) } else { self.make_prepared(chain, program, &directory)? };
         if made.is_ok() {
             fs::write(&marker, "").map_err(|error| RunError::io(&marker, error))?;
         }
-        let known = made.map(|()| folder);
+        let known = made.map(|()| directory);
         self.prepared.insert((chain, program), known.clone());
         known.map_err(SetUp::Failed)
     }
 
-    fn make_prepared(&mut self, chain: usize, program: usize, folder: &Path) -> Result<Result<(), String>, RunError> {
+    fn make_prepared(
+        &mut self,
+        chain: usize,
+        program: usize,
+        directory: &Path,
+    ) -> Result<Result<(), String>, RunError> {
         let (found, planned) = (&self.chains[chain], &self.plan.programs[program]);
         self.progress.line(&format!(
             "      {} makes index and coins of {} first, which is not timed",
             planned.label, found.facts.label
         ));
-        wipe(folder)?;
-        let to = net_dir(folder, found.network);
+        wipe(directory)?;
+        let to = net_dir(directory, found.network);
         let what = if found.is_whole { What::All } else { What::Blocks };
-        copy::chain(&net_dir(&found.folder, found.network), &to, what).map_err(|error| RunError::io(&to, error))?;
+        copy::chain(&net_dir(&found.directory, found.network), &to, what).map_err(|error| RunError::io(&to, error))?;
         if found.is_whole {
             return Ok(Ok(()));
         }
@@ -142,7 +147,7 @@ impl Engine<'_> {
             work: &work,
             settings: &settings,
             chain: found,
-            folder,
+            directory,
             connect: None,
             loaded: None,
             driver: None,
@@ -150,7 +155,7 @@ impl Engine<'_> {
         let command = job.command();
         let run = process::Job {
             command: &command,
-            folder,
+            directory,
             log: &job.log(),
             limits: &Applied::default(),
             profile: None,
@@ -167,11 +172,11 @@ impl Engine<'_> {
             });
         }
         if !ended.status.success() {
-            let lines = program::last_lines(&[&job.log(), &folder.join("stderr.txt")]);
+            let lines = program::last_lines(&[&job.log(), &directory.join("stderr.txt")]);
             let last = lines.last().cloned().unwrap_or_default();
             return Ok(Err(format!("index and coins could not be made first: {}; {last}", ended.how())));
         }
-        let there = program::coins_info(self.ffwd, folder, None, found.network, false);
+        let there = program::coins_info(self.ffwd, directory, None, found.network, false);
         Ok(there.map(|_| ()).map_err(|why| format!("index and coins could not be made first: {why}")))
     }
 
@@ -200,17 +205,17 @@ impl Engine<'_> {
 
     /// Starts a server of a chain and waits until it answers.
     fn serve(&mut self, chain: usize, program: usize) -> Result<(Server, SocketAddr), SetUp> {
-        let folder = self.prepare(chain, program)?;
+        let directory = self.prepare(chain, program)?;
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let at = free.map_err(|error| RunError::io(Path::new("127.0.0.1"), error))?;
         let exe = &self.programs.exes[program];
         let kind = self.plan.programs[program].kind;
-        let command = program::server(kind, exe, &folder, self.chains[chain].network, at);
+        let command = program::server(kind, exe, &directory, self.chains[chain].network, at);
         let mut server = Server::start(&command).map_err(|error| RunError::io(exe, error))?;
         let start = Instant::now();
         while TcpStream::connect_timeout(&at, Duration::from_millis(200)).is_err() {
             if !server.is_running() || start.elapsed() > SERVER_STARTS {
-                let log = net_dir(&folder, self.chains[chain].network).join("debug.log");
+                let log = net_dir(&directory, self.chains[chain].network).join("debug.log");
                 let last = program::last_lines(&[&log]).pop().unwrap_or_default();
                 return Err(SetUp::Failed(format!("the server does not answer at {at}; {last}")));
             }

@@ -29,7 +29,7 @@ const FIRST_SAMPLE: Duration = Duration::from_millis(5);
 pub(super) struct Job<'a> {
     pub(super) command: &'a [String],
     /// Where `stdout.txt` and `stderr.txt` go.
-    pub(super) folder: &'a Path,
+    pub(super) directory: &'a Path,
     /// The log that the program writes.
     pub(super) log: &'a Path,
     pub(super) limits: &'a Applied,
@@ -75,8 +75,8 @@ impl Ended {
 /// Where the program cannot be started; how it ends is no error.
 pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io::Result<Ended> {
     let command = job.limits.command(job.command);
-    let stdout = File::create(job.folder.join("stdout.txt"))?;
-    let stderr = File::create(job.folder.join("stderr.txt"))?;
+    let stdout = File::create(job.directory.join("stdout.txt"))?;
+    let stderr = File::create(job.directory.join("stderr.txt"))?;
     let started_unix_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
     let start = Instant::now();
     let mut child = spawn(&command, stdout, stderr, job.limits)?;
@@ -235,7 +235,7 @@ mod tests {
         let command = ["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()];
         let job = Job {
             command: &command,
-            folder: scratch.path(),
+            directory: scratch.path(),
             log: &scratch.path().join("debug.log"),
             limits: &Applied::default(),
             profile: None,

@@ -37,13 +37,13 @@ pub(super) struct Profiler {
 }
 
 impl Profiler {
-    /// Tries what this system allows, with files in `folder`.
+    /// Tries what this system allows, with files in `directory`.
     ///
     /// # Errors
     ///
     /// In words: everything that was tried, and what came of it.
-    pub(super) fn find(folder: &Path) -> Result<Profiler, String> {
-        let data = folder.join(format!("ffwd-perf-tried-{}.data", std::process::id()));
+    pub(super) fn find(directory: &Path) -> Result<Profiler, String> {
+        let data = directory.join(format!("ffwd-perf-tried-{}.data", std::process::id()));
         let mut tried = Vec::new();
         for event in EVENTS {
             let works = works(event, &data);

@@ -1,7 +1,7 @@
 //! How ffwd and bitcoind are told what to do, and how what they did is read.
 //!
 //! ffwd prints one JSON object as its last line; of bitcoind the exit code and the log speak. Tip and UTXO set of both are read
-//! by `ffwd coins info` from the folder that they left, after the time has been taken.
+//! by `ffwd coins info` from the directory that they left, after the time has been taken.
 //! Absent on purpose: running them; see `process.rs`.
 
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ pub(super) struct Job<'a> {
     pub(super) settings: &'a Settings,
     pub(super) chain: &'a Surveyed,
     /// The data directory to work on.
-    pub(super) folder: &'a Path,
+    pub(super) directory: &'a Path,
     /// Of a sync: who serves.
     pub(super) connect: Option<SocketAddr>,
     /// Of a load: what is loaded.
@@ -67,13 +67,13 @@ impl Job<'_> {
 
     fn ffwd(&self, command: &mut Vec<String>) {
         let mut add = |words: &[&str]| command.extend(words.iter().map(|&word| word.to_owned()));
-        let (folder, network) = (text(self.folder), self.chain.network.name());
+        let (directory, network) = (text(self.directory), self.chain.network.name());
         let height = self.work.stopatheight.map(|height| height.to_string());
         if let Some(Prepared { file, hash, .. }) = self.loaded {
             add(&["coins", "load", &text(file), "--snapshot-hash", hash]);
         }
         if self.work.kind == WorkKind::Dump {
-            add(&["coins", "dump", &text(&self.folder.join(DUMPED))]);
+            add(&["coins", "dump", &text(&self.directory.join(DUMPED))]);
             height.iter().for_each(|height| add(&["--height", height]));
         }
         add(match self.work.kind {
@@ -86,16 +86,16 @@ impl Job<'_> {
             WorkKind::Audit => &["audit", "part", "--from", "0"],
             WorkKind::Export => &["export"],
         });
-        add(&["--datadir", &folder, "--chain", network, "--json"]);
+        add(&["--datadir", &directory, "--chain", network, "--json"]);
         if self.work.kind == WorkKind::Verify {
             add(&["--level", &self.work.level.to_string(), "--blocks", &self.work.blocks.to_string()]);
             return;
         }
         match self.work.kind {
             WorkKind::Audit => {
-                add(&["--to", &self.target().to_string(), "--salt", &text(&self.folder.join(SALT_FILE))])
+                add(&["--to", &self.target().to_string(), "--salt", &text(&self.directory.join(SALT_FILE))])
             }
-            WorkKind::Export => add(&["--out", &text(&self.folder.join("tables"))]),
+            WorkKind::Export => add(&["--out", &text(&self.directory.join("tables"))]),
             _ => {}
         }
         if let Some(mib) = self.settings.dbcache_mib {
@@ -120,7 +120,7 @@ impl Job<'_> {
 
     fn bitcoind(&self, command: &mut Vec<String>) {
         let mut add = |word: String| command.push(word);
-        add(format!("-datadir={}", text(self.folder)));
+        add(format!("-datadir={}", text(self.directory)));
         add(format!("-chain={}", self.chain.network.name()));
         for word in ["-listen=0", "-printtoconsole=0", "-logtimemicros=1", "-dnsseed=0", "-fixedseeds=0"] {
             add(word.to_owned());
@@ -177,25 +177,25 @@ impl Job<'_> {
         }
     }
 
-    /// The program's log in the folder that it works on.
+    /// The program's log in the directory that it works on.
     pub(super) fn log(&self) -> PathBuf {
-        net_dir(self.folder, self.chain.network).join("debug.log")
+        net_dir(self.directory, self.chain.network).join("debug.log")
     }
 }
 
-/// The network's folder of a data directory.
+/// The network's directory of a data directory.
 pub(super) fn net_dir(datadir: &Path, network: Chain) -> PathBuf {
     datadir.join(network.net_dir())
 }
 
-/// The command of a program that serves `folder` to one peer of this machine.
-pub(super) fn server(kind: ProgramKind, exe: &Path, folder: &Path, network: Chain, at: SocketAddr) -> Vec<String> {
+/// The command of a program that serves `directory` to one peer of this machine.
+pub(super) fn server(kind: ProgramKind, exe: &Path, directory: &Path, network: Chain, at: SocketAddr) -> Vec<String> {
     if kind == ProgramKind::Ffwd {
-        let (folder, at) = (text(folder), at.to_string());
-        let words = ["sync", "--datadir", &folder, "--chain", network.name(), "--connect", "0", "--listen", &at];
+        let (directory, at) = (text(directory), at.to_string());
+        let words = ["sync", "--datadir", &directory, "--chain", network.name(), "--connect", "0", "--listen", &at];
         return std::iter::once(text(exe)).chain(words.map(str::to_owned)).collect();
     }
-    let mut command = vec![text(exe), format!("-datadir={}", text(folder)), format!("-chain={}", network.name())];
+    let mut command = vec![text(exe), format!("-datadir={}", text(directory)), format!("-chain={}", network.name())];
     for word in
         ["-server=0", "-listen=1", "-listenonion=0", "-connect=0", "-dnsseed=0", "-fixedseeds=0", "-printtoconsole=0"]
     {
@@ -232,7 +232,7 @@ pub(super) fn commit(version: &str) -> Option<String> {
     Some(format!("{word}{dirty}"))
 }
 
-/// Tip and set of a folder.
+/// Tip and set of a directory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Found {
     pub(super) height: Option<u32>,
@@ -241,21 +241,21 @@ pub(super) struct Found {
     pub(super) hash_serialized_3: Option<String>,
 }
 
-/// Reads tip and set of `folder`, or of a snapshot in it, with `ffwd coins info`; the set is hashed where `hash` is set.
+/// Reads tip and set of `directory`, or of a snapshot in it, with `ffwd coins info`; the set is hashed where `hash` is set.
 ///
 /// # Errors
 ///
 /// In words, with the end of what the program wrote.
 pub(super) fn coins_info(
     ffwd: &Path,
-    folder: &Path,
+    directory: &Path,
     snapshot: Option<&Path>,
     network: Chain,
     hash: bool,
 ) -> Result<Found, String> {
     let hash = if hash { "hash_serialized_3" } else { "none" };
     let mut command = Command::new(ffwd);
-    command.args(["coins", "info"]).args(snapshot).arg("--datadir").arg(folder).args([
+    command.args(["coins", "info"]).args(snapshot).arg("--datadir").arg(directory).args([
         "--chain",
         network.name(),
         "--hash",
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn command_lines_match_program_and_work() {
         let chain = Surveyed {
-            folder: PathBuf::from("/chain"),
+            directory: PathBuf::from("/chain"),
             network: Chain::Regtest,
             facts: ChainFacts { height: 9, ..ChainFacts::default() },
             tip: "aa".to_owned(),
@@ -356,7 +356,7 @@ mod tests {
         };
         let work = |kind, stopatheight| Work { kind, stopatheight, server: None, level: 3, blocks: 6, line: 1 };
         let peer = SocketAddr::from(([127, 0, 0, 1], 8));
-        let prepared = Prepared { folder: "/h".into(), file: "/s".into(), hash: "cc".into() };
+        let prepared = Prepared { directory: "/h".into(), file: "/s".into(), hash: "cc".into() };
         let of = (WorkKind::Load, Some(7));
         let driver = Driver::new(Path::new("p"), (Path::new("/w"), Chain::Regtest), of, Path::new("/s")).unwrap();
         let loading = format!(
@@ -447,7 +447,7 @@ mod tests {
             ),
         ] {
             let settings = settings(assumevalid);
-            let (exe, folder, extra) = (Path::new("p"), Path::new("/w"), ["-x".to_owned()]);
+            let (exe, directory, extra) = (Path::new("p"), Path::new("/w"), ["-x".to_owned()]);
             let (loaded, driver) = (work.kind == WorkKind::Load).then_some((&prepared, &driver)).unzip();
             let job = Job {
                 kind,
@@ -456,7 +456,7 @@ mod tests {
                 work: &work,
                 settings: &settings,
                 chain: &chain,
-                folder,
+                directory,
                 connect,
                 loaded,
                 driver,

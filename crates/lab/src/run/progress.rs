@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn time_left_follows_finished_runs() {
-        let text = "[[program]]\nlabel = \"a\"\n[[program]]\nlabel = \"b\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n[[work]]\nkind = \"reindex\"\n[[work]]\nkind = \"rebuild\"\n";
+        let text = "[[program]]\nlabel = \"a\"\n[[program]]\nlabel = \"b\"\n[[chain]]\nlabel = \"c\"\ndatadir = \"x\"\n[[work]]\nkind = \"reindex\"\n[[work]]\nkind = \"rebuild\"\n";
         let plan = super::super::plan::parse(text, std::path::Path::new("/")).unwrap();
         let run = |cell: &str, seconds| RunRecord { cell: cell.to_owned(), seconds, ..RunRecord::default() };
         let done = [run("a reindex", 2.0), run("a reindex", 4.0), run("b reindex", 10.0)];

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::plan::WorkKind;
 use crate::result::{Outcome, RunRecord};
 
-/// The snapshot in the folder that a run works on.
+/// The snapshot in the directory that a run works on.
 pub(super) const DUMPED: &str = "dump.dat";
 /// How long a bitcoind may take until it answers.
 const STARTS_S: u32 = 120;
@@ -25,7 +25,7 @@ const STARTS_S: u32 = 120;
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     /// A data directory with headers beyond the snapshot's base.
-    pub(super) folder: PathBuf,
+    pub(super) directory: PathBuf,
     /// The snapshot.
     pub(super) file: PathBuf,
     /// Its `hash_serialized_3`.
@@ -42,14 +42,14 @@ pub(super) fn dump(
     out: &Path,
     (source, network, height): (&Path, Chain, u32),
 ) -> Result<Prepared, String> {
-    let (folder, file) = (out.join("headers"), out.join("snapshot.dat"));
+    let (directory, file) = (out.join("headers"), out.join("snapshot.dat"));
     let mut command = Command::new(ffwd);
     command.args(["coins", "dump"]).arg(&file).args(["--height", &height.to_string()]);
     let dumped = said(command.args(["--chain", network.name(), "--json", "--datadir"]).arg(source))?;
     let object = dumped.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<Value>(line).ok());
     let hash = object.and_then(|object| Some(object.get("txoutset_hash")?.as_str()?.to_owned()));
     let hash = hash.ok_or("`ffwd coins dump` names no txoutset_hash")?;
-    Ok(Prepared { folder, file, hash })
+    Ok(Prepared { directory, file, hash })
 }
 
 /// Makes the data directory that it is loaded into, with headers of a server.
@@ -58,11 +58,11 @@ pub(super) fn dump(
 ///
 /// In words: what the program said.
 pub(super) fn headers(ffwd: &Path, out: &Path, network: Chain, server: SocketAddr) -> Result<(), String> {
-    let folder = out.join("headers");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let directory = out.join("headers");
+    std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut command = Command::new(ffwd);
     command.args(["sync", "--connect", &server.to_string(), "--stopatheight", "1", "--exit-at-tip"]);
-    said(command.args(["--chain", network.name(), "--json", "--datadir"]).arg(folder)).map(drop)
+    said(command.args(["--chain", network.name(), "--json", "--datadir"]).arg(directory)).map(drop)
 }
 
 /// Runs a command to its end; its standard output.
@@ -88,20 +88,20 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// For the bitcoind `exe` on `folder`, which listens for calls on a port that is free now.
+    /// For the bitcoind `exe` on `directory`, which listens for calls on a port that is free now.
     ///
     /// # Errors
     ///
     /// No port is free.
     pub(super) fn new(
         exe: &Path,
-        (folder, network): (&Path, Chain),
+        (directory, network): (&Path, Chain),
         (kind, height): (WorkKind, Option<u32>),
         file: &Path,
     ) -> std::io::Result<Driver> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let to = vec![
-            format!("-datadir={}", folder.display()),
+            format!("-datadir={}", directory.display()),
             format!("-chain={}", network.name()),
             format!("-rpcport={port}"),
             "-rpcclienttimeout=0".to_owned(),

@@ -1,4 +1,4 @@
-//! What the runs of a plan share: the plan, what was found, what was made; the order of runs and the names of their folders.
+//! What the runs of a plan share: the plan, what was found, what was made; the order of runs and the names of their directories.
 //!
 //! Absent on purpose: making runs (`engine.rs`), and what they need before (`prepare.rs`).
 
@@ -68,8 +68,8 @@ pub(super) fn is_wanted(only: &[String], name: &str) -> bool {
     only.is_empty() || only.iter().any(|word| name.contains(&word.to_lowercase()))
 }
 
-/// The folder of a run, below that of the results.
-pub(super) fn folder_of(turn: &Turn<'_>) -> String {
+/// The directory of a run, below that of the results.
+pub(super) fn directory_of(turn: &Turn<'_>) -> String {
     format!("runs/{:03}-{}-{}", turn.number, slug(&turn.cell.name), turn.repeat)
 }
 
@@ -84,15 +84,15 @@ pub(super) fn slug(name: &str) -> String {
 }
 
 /// The record of a run that was made before, if it is this one.
-pub(super) fn read_record(folder: &Path, turn: &Turn<'_>) -> Option<RunRecord> {
-    let record: RunRecord = serde_json::from_slice(&fs::read(folder.join(RUN_FILE)).ok()?).ok()?;
+pub(super) fn read_record(directory: &Path, turn: &Turn<'_>) -> Option<RunRecord> {
+    let record: RunRecord = serde_json::from_slice(&fs::read(directory.join(RUN_FILE)).ok()?).ok()?;
     (record.run == turn.number && record.cell == turn.cell.name && record.repeat == turn.repeat).then_some(record)
 }
 
-/// Removes a folder of ours, if it is there.
-pub(super) fn wipe(folder: &Path) -> Result<(), RunError> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RunError::io(folder, error)),
+/// Removes a directory of ours, if it is there.
+pub(super) fn wipe(directory: &Path) -> Result<(), RunError> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RunError::io(directory, error)),
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn runs_are_interleaved() {
-        let text = "repeats = 3\n[[program]]\nlabel = \"a\"\n[[program]]\nlabel = \"b\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n[[work]]\nkind = \"reindex\"\n";
+        let text = "repeats = 3\n[[program]]\nlabel = \"a\"\n[[program]]\nlabel = \"b\"\n[[chain]]\nlabel = \"c\"\ndatadir = \"x\"\n[[work]]\nkind = \"reindex\"\n";
         let plan = super::super::plan::parse(text, Path::new("/")).unwrap();
         let order: Vec<_> =
             turns(&plan).iter().map(|turn| format!("{} {} {}", turn.number, turn.cell.name, turn.repeat)).collect();
@@ -111,7 +111,7 @@ mod tests {
             order,
             ["1 a reindex 1", "2 b reindex 1", "3 b reindex 2", "4 a reindex 2", "5 a reindex 3", "6 b reindex 3"]
         );
-        assert_eq!(folder_of(&turns(&plan)[0]), "runs/001-a-reindex-1");
+        assert_eq!(directory_of(&turns(&plan)[0]), "runs/001-a-reindex-1");
         assert_eq!(slug("../A b: c+"), "a-b-c");
     }
 }

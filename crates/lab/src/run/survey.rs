@@ -1,4 +1,4 @@
-//! What lies in a chain's folder: block files, how many blocks, how high; whether index and coins are there.
+//! What lies in a chain's directory: block files, how many blocks, how high; whether index and coins are there.
 //!
 //! Absent on purpose: judging. The height is that of the longest chain of headers, which on a chain of one difficulty is the
 //! best one; what the programs make of it is in their results.
@@ -15,11 +15,11 @@ use store::blockfiles::BlockFiles;
 
 use crate::result::ChainFacts;
 
-/// A chain's folder as found.
+/// A chain's directory as found.
 #[derive(Clone, Debug)]
 pub(super) struct Surveyed {
     /// The data directory.
-    pub(super) folder: PathBuf,
+    pub(super) directory: PathBuf,
     pub(super) network: Chain,
     pub(super) facts: ChainFacts,
     /// Hash of the highest block, as displayed.
@@ -30,17 +30,17 @@ pub(super) struct Surveyed {
     pub(super) is_whole: bool,
 }
 
-/// Looks at the chain `label` in `folder`.
+/// Looks at the chain `label` in `directory`.
 ///
 /// # Errors
 ///
 /// In words: no block files, another network's, none that can be read, no block in them.
-pub(super) fn survey(label: &str, folder: &Path, network: Chain) -> Result<Surveyed, String> {
+pub(super) fn survey(label: &str, directory: &Path, network: Chain) -> Result<Surveyed, String> {
     let params = Params::new(network);
-    let layout = Layout::new(folder, network.net_dir(), None);
+    let layout = Layout::new(directory, network.net_dir(), None);
     let blocks_dir = layout.blocks_dir();
     if !blocks_dir.is_dir() {
-        return Err(format!("no chain at {}: {} is not there", folder.display(), blocks_dir.display()));
+        return Err(format!("no chain at {}: {} is not there", directory.display(), blocks_dir.display()));
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let key =
@@ -67,12 +67,12 @@ pub(super) fn survey(label: &str, folder: &Path, network: Chain) -> Result<Surve
     let (tip, height) = highest(&links, params.genesis_hash);
     let is_whole = layout.index_dir().join("CURRENT").is_file() && layout.chainstate_dir().join("CURRENT").is_file();
     Ok(Surveyed {
-        folder: folder.to_owned(),
+        directory: directory.to_owned(),
         network,
         facts: ChainFacts { label: label.to_owned(), bytes, blocks: links.len() as u64, height },
         tip: tip.to_string(),
         whole_bytes: super::copy::bytes_of(layout.net_dir())
-            .map_err(|error| format!("{}: {error}", folder.display()))?,
+            .map_err(|error| format!("{}: {error}", directory.display()))?,
         is_whole,
     })
 }

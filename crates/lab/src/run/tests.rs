@@ -52,7 +52,7 @@ echo 3 > "$net/height"; echo set > "$net/set"
 echo '{"chain":"regtest","height":3,"seconds":0.1}'
 "#;
 
-/// A folder with the stand-in, a chain of height 3, and room for plans.
+/// A directory with the stand-in, a chain of height 3, and room for plans.
 struct Bench {
     scratch: tempfile::TempDir,
 }
@@ -112,7 +112,7 @@ fn block_file(count: u32) -> Vec<u8> {
 }
 
 /// A plan with one chain, before programs and works.
-const HEAD: &str = "repeats = 2\nsample_ms = 20\n[[chain]]\nlabel = \"c\"\nfolder = \"@CHAIN@\"\n";
+const HEAD: &str = "repeats = 2\nsample_ms = 20\n[[chain]]\nlabel = \"c\"\ndatadir = \"@CHAIN@\"\n";
 
 fn program(label: &str, fake: &str) -> String {
     format!("[[program]]\nlabel = \"{label}\"\nargs = [\"--fake\", \"{fake}\"]\n")
@@ -416,13 +416,13 @@ fn impossible_plan_is_refused_with_its_line() {
 /// Every plan of the project reads; those that want a bitcoind say so where none is named.
 #[test]
 fn project_plans_parse() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
     let mut count = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
+    for entry in fs::read_dir(&directory).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         count += 1;
-        match plan::parse(&text, &folder) {
+        match plan::parse(&text, &directory) {
             Ok(plan) => {
                 assert!(plan.cells.len() > 1 || plan.programs.len() > 1, "{}: nothing to compare", path.display())
             }
@@ -434,8 +434,8 @@ fn project_plans_parse() {
             ),
         }
     }
-    assert!(count >= 5, "{count} plans in {}", folder.display());
-    assert!(plan::parse(EXAMPLE, &folder).is_ok());
+    assert!(count >= 5, "{count} plans in {}", directory.display());
+    assert!(plan::parse(EXAMPLE, &directory).is_ok());
 }
 
 #[test]

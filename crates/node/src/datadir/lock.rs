@@ -18,14 +18,14 @@ use store::{Layout, Network, xor};
 /// What the store needs to know of a network.
 pub fn network(params: &Params) -> Network {
     Network {
-        folder: params.chain.net_dir(),
+        directory: params.chain.net_dir(),
         magic: params.magic,
         genesis: params.genesis_hash,
         pow_limit: params.pow_limit,
     }
 }
 
-/// A folder with its locks held and nothing read.
+/// A data directory with its locks held and nothing read.
 pub(crate) struct Locked {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
@@ -61,9 +61,9 @@ pub(crate) fn clock(options: &Options) -> Result<i64, Fault> {
 ///
 /// # Errors
 ///
-/// The directory is another network's, in use, or has no block files that are needed; what the system says.
+/// The data directory is another network's, in use, or has no block files that are needed; what the system says.
 pub(crate) fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result<Locked, Fault> {
-    // The log lies in the folder.
+    // The log lies in the data directory.
     let reporter = Reporter::new(events, Log::none(), &options.stop);
     reporter.with_room(|| lock_now(options, needs_blocks))
 }
@@ -105,11 +105,11 @@ fn no_blocks(layout: &Layout) -> Fault {
     store::Fault::new(store::FaultKind::Missing, layout.blocks_dir(), "block files", found, advice).into()
 }
 
-/// Whether nothing of this network is in the folder; makes nothing.
+/// Whether nothing of this network is in the data directory; makes nothing.
 ///
 /// # Errors
 ///
-/// The directory is a file, or cannot be read.
+/// The data directory is a file, or cannot be read.
 pub(crate) fn is_unused(options: &Options) -> Result<bool, Fault> {
     let layout = layout(options);
     layout.check(&*options.disk)?;
@@ -121,7 +121,7 @@ pub(crate) fn layout(options: &Options) -> Layout {
     Layout::new(&options.datadir, options.params.chain.net_dir(), options.blocksdir.as_deref())
 }
 
-/// A teller with the log of this folder.
+/// A reporter with the log of this data directory.
 pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, job: &str) -> Reporter<'e> {
     let log = Log::open(options.disk.clone(), options.log_path(), options.clock, options.log_time_micros);
     log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));

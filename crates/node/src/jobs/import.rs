@@ -1,4 +1,4 @@
-//! `import FILE...`: blocks from bootstrap.dat or loose block files, appended to this folder's own and connected.
+//! `import FILE...`: blocks from bootstrap.dat or loose block files, appended to this data directory's own and connected.
 
 use super::open::{Purpose, Which, finish_reindex, open_existing};
 use super::{activate, engine, report};
@@ -16,7 +16,7 @@ use store::blockfiles::{BlockAt, BlockFiles};
 ///
 /// # Errors
 ///
-/// The directory or a file cannot be used, or what the system says. A bad block is no error.
+/// The data directory or a file cannot be used, or what the system says. A bad block is no error.
 pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
     let now = lock::clock(options)?;
     finish_reindex(options, events)?;

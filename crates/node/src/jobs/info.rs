@@ -1,4 +1,4 @@
-//! `info`: what is in a folder, without changing it.
+//! `info`: what is in a data directory, without changing it.
 
 use crate::datadir::lock;
 use crate::fault::Fault;
@@ -9,9 +9,9 @@ use std::fmt;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockIndex, LoadedIndex};
 
-/// What is in a folder.
+/// What is in a data directory.
 #[derive(Clone, Debug, Default)]
-pub struct FolderInfo {
+pub struct DataDirInfo {
     /// The network, as -chain names it.
     pub chain: &'static str,
     /// Height of the block that the coins stand at.
@@ -49,7 +49,7 @@ pub struct Failed {
     pub descendants: u64,
 }
 
-impl fmt::Display for FolderInfo {
+impl fmt::Display for DataDirInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "chain        {}", self.chain)?;
         writeln!(f, "coins at     height {}, block {}", self.height, self.best)?;
@@ -75,14 +75,14 @@ impl fmt::Display for FolderInfo {
     }
 }
 
-/// Looks into a folder.
+/// Looks into a data directory.
 ///
 /// # Errors
 ///
-/// The directory is in use, damaged, or cannot be read.
-pub fn info(options: &Options) -> Result<FolderInfo, Fault> {
+/// The data directory is in use, damaged, or cannot be read.
+pub fn info(options: &Options) -> Result<DataDirInfo, Fault> {
     let mut info =
-        FolderInfo { chain: options.params.chain.name(), best: options.params.genesis_hash, ..Default::default() };
+        DataDirInfo { chain: options.params.chain.name(), best: options.params.genesis_hash, ..Default::default() };
     if lock::is_unused(options)? {
         info.next_step = "ffwd sync: the data directory is empty".into();
         return Ok(info);

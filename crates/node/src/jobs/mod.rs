@@ -16,7 +16,7 @@ mod verify;
 
 pub use import::import;
 pub use index::{IndexReport, index};
-pub use info::{Failed, FolderInfo, info};
+pub use info::{Failed, DataDirInfo, info};
 pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
 pub use snapshot::{
     DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, HintsReport, LoadReport, diff, dump, dump_live,
@@ -51,7 +51,7 @@ use store::private_files::PrivateDir;
 ///
 /// # Errors
 ///
-/// The directory cannot be used, its block files reach less far than its coins, or what the system says.
+/// The data directory cannot be used, its block files reach less far than its coins, or what the system says.
 pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<Report, Fault> {
     if !chainstate_only {
         return reindex::run(options, events);
@@ -169,7 +169,7 @@ fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<
 ///
 /// # Errors
 ///
-/// It does, or the directory cannot be used.
+/// It does, or the data directory cannot be used.
 pub fn check_free(options: &Options, events: Events<'_>) -> Result<(), Fault> {
     datadir::lock::lock(options, events, false).map(drop)
 }
@@ -182,7 +182,7 @@ fn secret() -> HashKey {
     HashKey(std::array::from_fn(|i| u64::from_le_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes"))))
 }
 
-/// An engine on a folder.
+/// An engine on a data directory.
 fn engine<'f>(datadir: &'f DataDir<'_>, tip: NodeId) -> Engine<'f> {
     engine_with(datadir, tip, datadir.options.dbcache_bytes)
 }

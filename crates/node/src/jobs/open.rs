@@ -1,4 +1,4 @@
-//! Opening a folder to go on with it: what its index and coins say, finished where Core or ffwd was cut short.
+//! Opening a data directory to go on with it: what its index and coins say, finished where Core or ffwd was cut short.
 
 use super::replay::replay;
 use crate::datadir::lock::{self, Locked};
@@ -19,7 +19,7 @@ pub(super) struct Existing<'e> {
     pub(super) tip: NodeId,
 }
 
-/// What a folder is opened for.
+/// What a data directory is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Blocks are added, and files pruned where that is wanted.
@@ -90,7 +90,7 @@ pub(super) fn open_existing<'e>(
             start.ok_or_else(|| super::apart(best.unwrap_or_default()))?
         }
     };
-    // Not before it is known that the folder can be gone on with.
+    // Not before it is known that the data directory can be gone on with.
     if loaded.entries.is_empty() {
         datadir.write_genesis()?;
         datadir.mark_genesis();
@@ -195,7 +195,7 @@ fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
             return Ok(index.is_reindexing()?);
         }
     }
-    // Coins without an index are not thrown away in passing: opening the folder says what to do.
+    // Coins without an index are not thrown away in passing: opening the data directory says what to do.
     let dir = layout.chainstate_dir();
     if Chainstate::exists(&**disk, &dir)? {
         let coins = Chainstate::open_read_only(disk.clone(), &dir)?;

@@ -1,4 +1,4 @@
-//! What lay in a folder before a reindex of it, and whether the block files reach as far: looked at before anything goes.
+//! What lay in a data directory before a reindex of it, and whether the block files reach as far: looked at before anything goes.
 
 use crate::datadir::lock::{self, Locked};
 use crate::fault::Fault;
@@ -13,7 +13,7 @@ use store::blockfiles::FoundBlock;
 use store::chainstate::Chainstate;
 use store::index::{BlockIndex, LoadedIndex};
 
-/// What lay in the folder before.
+/// What lay in the data directory before.
 pub(super) struct Before {
     /// The block index, where it can be read.
     pub(super) loaded: Option<LoadedIndex>,
@@ -43,7 +43,7 @@ enum Wanted {
 }
 
 impl Before {
-    /// Looks, and says no to a pruned folder; changes nothing but what a crash left half.
+    /// Looks, and says no to a pruned data directory; changes nothing but what a crash left half.
     pub(super) fn look(locked: &Locked, options: &Options, reporter: &Reporter<'_>) -> Result<Before, Fault> {
         let Locked { disk, layout, .. } = locked;
         reporter.with_room(|| store::reindex::finish_index_swap(&**disk, layout))?;
@@ -188,7 +188,7 @@ struct Stands {
     is_half: bool,
 }
 
-/// Where the coins of a folder stand, if there are any that can be read.
+/// Where the coins of a data directory stand, if there are any that can be read.
 fn stands_at(locked: &Locked, reporter: &Reporter<'_>) -> Result<Option<Stands>, Fault> {
     let dir = locked.layout.chainstate_dir();
     if !Chainstate::exists(&*locked.disk, &dir)? {

@@ -30,7 +30,7 @@ pub struct VerifyReport {
     pub seconds: f64,
 }
 
-/// Checks the last `blocks` blocks (0: all) at `level` (0 to 4); of a pruned folder those that are there.
+/// Checks the last `blocks` blocks (0: all) at `level` (0 to 4); of a pruned data directory those that are there.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! The budget of memory and the commits by time hold where blocks come more slowly than they are worked on, too.
 
 use crate::chain::{block, chain, coinbase_to, file, hash_of, put};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use crate::memory_backend::Memory;
 use crate::panics::jobs;
 use coins::table::HashKey;
@@ -52,7 +52,7 @@ fn commit_happens_after_the_interval() {
     let blocks = file(&chain(110));
     for (interval, is_often) in [(Duration::from_micros(200), true), (Duration::from_secs(3600), false)] {
         let disk = SimDisk::new(0);
-        put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &blocks);
+        put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &blocks);
         let options = Options { commit_interval: interval, ..options(&disk, false) };
         let report = jobs::reindex(&options, false, &|_| ()).unwrap();
         assert_eq!(report.stats.flushes > 1, is_often, "{interval:?}: {} commits", report.stats.flushes);

@@ -53,12 +53,12 @@ pub(crate) fn spend_to_one(of: Txid, value: u64) -> Vec<u8> {
 
 /// Puts a file on a disk, for good.
 pub(crate) fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {
-    let folder = path.parent().unwrap();
-    disk.create_dir_all(folder).unwrap();
+    let directory = path.parent().unwrap();
+    disk.create_dir_all(directory).unwrap();
     let file = disk.create(path).unwrap();
     file.write_at(0, bytes).unwrap();
     file.sync().unwrap();
-    for folder in path.ancestors().skip(1) {
-        disk.sync_dir(folder).unwrap();
+    for directory in path.ancestors().skip(1) {
+        disk.sync_dir(directory).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! A clock that is wrong: it is named, with both times, and no block is called invalid for it.
 
 use crate::chain::{chain, file, hash_of, put};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use disk::{Disk, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
@@ -47,7 +47,7 @@ fn sync(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
 /// A disk with a chain in this file.
 fn disk(path: &Path) -> (SimDisk, Vec<Vec<u8>>) {
     let (disk, blocks) = (SimDisk::new(0), chain(BLOCKS));
-    disk.create_dir_all(Path::new(FOLDER)).unwrap();
+    disk.create_dir_all(Path::new(DATADIR)).unwrap();
     put(&disk, path, &file(&blocks));
     (disk, blocks)
 }
@@ -55,7 +55,7 @@ fn disk(path: &Path) -> (SimDisk, Vec<Vec<u8>>) {
 /// As Core refuses it: the tip was checked by a clock that was right, and this one is behind.
 #[test]
 fn tip_from_the_future_is_refused_and_changes_nothing() {
-    let (disk, _) = disk(&Path::new(FOLDER).join(BLOCK_FILE));
+    let (disk, _) = disk(&Path::new(DATADIR).join(BLOCK_FILE));
     reindex(&options(&disk, false), &|_| ()).unwrap();
     let (result, _) = run(sync, &Options { clock: IN_THE_MIDDLE, ..options(&disk, false) });
     let why = result.unwrap_err();
@@ -71,7 +71,7 @@ fn impossible_clock_is_refused_by_every_job() {
         [("unreadable", UNREADABLE, "before 1970"), ("before the first block", BEFORE_ALL, "2000-01-01T00:00:00Z")]
     {
         for job in [reindex as Job, import, sync] {
-            let (disk, _) = disk(&Path::new(FOLDER).join(BLOCK_FILE));
+            let (disk, _) = disk(&Path::new(DATADIR).join(BLOCK_FILE));
             let options = Options { clock, ..options(&disk, false) };
             let (result, events) = run(job, &options);
             let why = result.unwrap_err();
@@ -87,7 +87,7 @@ fn clock_in_the_past_is_reported_and_marks_no_block_invalid() {
         ("years behind", YEARS_BEHIND, 0, 1, "2010-01-01T00:00:00Z"),
         ("in the middle", IN_THE_MIDDLE, 60, 61, "2011-02-03T07:16:42Z"),
     ] {
-        for (job, path) in [(reindex as Job, Path::new(FOLDER).join(BLOCK_FILE)), (import, PathBuf::from(FOREIGN))] {
+        for (job, path) in [(reindex as Job, Path::new(DATADIR).join(BLOCK_FILE)), (import, PathBuf::from(FOREIGN))] {
             let (disk, blocks) = disk(&path);
             let options = Options { clock, ..options(&disk, false) };
             let (result, events) = run(job, &options);
@@ -124,7 +124,7 @@ fn clock_in_the_past_is_reported_and_marks_no_block_invalid() {
 /// Old coins are not given up for a clock, and the block files are not called damaged.
 #[test]
 fn reindex_with_clock_in_the_past_changes_nothing() {
-    let (disk, blocks) = disk(&Path::new(FOLDER).join(BLOCK_FILE));
+    let (disk, blocks) = disk(&Path::new(DATADIR).join(BLOCK_FILE));
     let good = options(&disk, false);
     assert_eq!(run(reindex, &good).0.unwrap().height, Height::new(BLOCKS));
     let why = run(reindex, &Options { clock: IN_THE_MIDDLE, ..good.clone() }).0.unwrap_err();

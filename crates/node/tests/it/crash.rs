@@ -1,12 +1,12 @@
-//! Whole jobs on a disk that has accidents: whatever is lost, the folder reopens, the same command goes on, and ends with
+//! Whole jobs on a disk that has accidents: whatever is lost, the directory reopens, the same command goes on, and ends with
 //! the right set.
 //!
 //! With SLOW=1 every operation of a run with one commit is a row, and every seventh of one with a commit at every chance;
 //! else every one of a first reindex, and some of the others.
 
 use crate::chain::{chain, file, hash_of, put};
+use crate::data_directory::{DATADIR, options};
 use crate::existing::leave_heads;
-use crate::folder::{FOLDER, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
@@ -65,10 +65,10 @@ impl Bench {
         match job {
             Job::Import => put(&disk, Path::new("/foreign.dat"), &bytes),
             Job::Reindex | Job::Rebuild | Job::Replay => {
-                put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &bytes);
+                put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &bytes);
             }
         }
-        disk.create_dir_all(Path::new(FOLDER)).unwrap();
+        disk.create_dir_all(Path::new(DATADIR)).unwrap();
         disk.sync_dir(Path::new("/")).unwrap();
         disk
     }
@@ -79,7 +79,7 @@ impl Bench {
         let events = |event: Event| match event {
             Event::Warning(text) if text.contains("Waiting for disk space") => {
                 let says_how_much = text.contains(" bytes") || text.contains("a few KiB");
-                assert!(text.starts_with(FOLDER) && says_how_much, "{text}");
+                assert!(text.starts_with(DATADIR) && says_how_much, "{text}");
                 disk.heal();
             }
             _ => {}
@@ -127,7 +127,7 @@ impl Bench {
 const CASES: [Case; 7] = [
     Case { name: "a first reindex", job: Job::Reindex, is_eager: false, stride: 1 },
     Case { name: "a reindex with many commits", job: Job::Reindex, is_eager: true, stride: 67 },
-    Case { name: "a reindex of a whole folder", job: Job::Reindex, is_eager: false, stride: 5 },
+    Case { name: "a reindex of a whole directory", job: Job::Reindex, is_eager: false, stride: 5 },
     Case { name: "a rebuild", job: Job::Rebuild, is_eager: false, stride: 5 },
     Case { name: "an import", job: Job::Import, is_eager: false, stride: 11 },
     Case { name: "an import with many commits", job: Job::Import, is_eager: true, stride: 89 },
@@ -137,7 +137,7 @@ const CASES: [Case; 7] = [
 /// The disk that a case starts from; a second job finds what a first one left.
 fn start(bench: &Bench, case: &Case) -> SimDisk {
     let disk = bench.disk(case.job);
-    if case.name.ends_with("whole folder") || matches!(case.job, Job::Rebuild | Job::Replay) {
+    if case.name.ends_with("whole directory") || matches!(case.job, Job::Rebuild | Job::Replay) {
         bench.run(Job::Reindex, &disk, false).unwrap();
     }
     if case.job == Job::Replay {
@@ -274,7 +274,7 @@ fn stop_ends_the_wait_for_disk_space() {
 #[test]
 fn reindex_does_not_continue_from_old_coins() {
     let bench = Bench::new();
-    let layout = store::Layout::new(Path::new(FOLDER), "regtest", None);
+    let layout = store::Layout::new(Path::new(DATADIR), "regtest", None);
     for (begins, want) in [(false, BLOCKS), (true, 0)] {
         let disk = bench.disk(Job::Reindex);
         bench.run(Job::Reindex, &disk, false).unwrap();

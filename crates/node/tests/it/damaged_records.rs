@@ -1,7 +1,7 @@
 //! Damaged bodies: what lies inside them is found, and no block but the damaged ones is missed.
 
 use crate::chain::{chain, file, hash_of};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
 use node::options::{Report, SetHash};
@@ -13,7 +13,7 @@ const BLOCKS: u32 = 105;
 
 fn disk(bytes: &[u8]) -> SimDisk {
     let disk = SimDisk::new(0);
-    let path = Path::new(FOLDER).join("regtest/blocks/blk00000.dat");
+    let path = Path::new(DATADIR).join("regtest/blocks/blk00000.dat");
     disk.create_dir_all(path.parent().unwrap()).unwrap();
     disk.create(&path).unwrap().write_at(0, bytes).unwrap();
     disk
@@ -81,7 +81,7 @@ fn blocks_inside_a_damaged_record_stay_found_after_a_stop() {
     jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
     for (row, records) in rows(&blocks) {
         let first = disk(&file(&records));
-        let path = Path::new(FOLDER).join("regtest/blocks/blk00000.dat");
+        let path = Path::new(DATADIR).join("regtest/blocks/blk00000.dat");
         first.open(&path).unwrap().sync().unwrap();
         path.ancestors().skip(1).for_each(|dir| first.sync_dir(dir).unwrap());
         let whole = first.reopen(Loss::Nothing);

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Not a place of the real disk: only the log would be looked for there.
-pub(crate) const FOLDER: &str = "/no-such-folder";
+pub(crate) const DATADIR: &str = "/no-such-directory";
 
 /// Everything is verified, by one worker.
 pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
@@ -19,7 +19,7 @@ pub(crate) fn options(disk: &SimDisk, is_eager: bool) -> Options {
         disk: disk.shared(),
         commit_interval: if is_eager { Duration::ZERO } else { COMMIT_INTERVAL },
         clock: std::time::SystemTime::now,
-        datadir: PathBuf::from(FOLDER),
+        datadir: PathBuf::from(DATADIR),
         blocksdir: None,
         minimum_chain_work: Work::ZERO,
         params,

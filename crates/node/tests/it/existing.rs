@@ -1,7 +1,7 @@
 //! Data directories that another program left, or left half done: each is continued as it is meant, or refused by name.
 
 use crate::chain::{GENESIS_TIME, block, chain, coinbase, file, hash_of, id, put, spend, subsidy};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
@@ -18,7 +18,7 @@ const CHAINSTATE: &str = "regtest/chainstate";
 
 fn disk(bytes: &[u8]) -> SimDisk {
     let disk = SimDisk::new(0);
-    put(&disk, &Path::new(FOLDER).join(BLOCK_FILE), bytes);
+    put(&disk, &Path::new(DATADIR).join(BLOCK_FILE), bytes);
     disk
 }
 
@@ -26,7 +26,7 @@ fn set(disk: &SimDisk) -> SetInfo {
     jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap()
 }
 
-/// Every file of a folder.
+/// Every file of a directory.
 fn files(disk: &SimDisk, dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let names = disk.list(dir).unwrap().into_iter().map(|entry| dir.join(entry.name));
     names.map(|path| (path.clone(), disk.open(&path).unwrap().bytes().unwrap().to_vec())).collect()
@@ -51,7 +51,7 @@ fn replay_across_a_fork_gives_the_new_branchs_coins() {
 
     let disk = disk(&file(&[&blocks[..], &[left]].concat()));
     assert_eq!(jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap().best, old);
-    let dir = Path::new(FOLDER).join(CHAINSTATE);
+    let dir = Path::new(DATADIR).join(CHAINSTATE);
     let on_left = files(&disk, &dir);
     let foreign = PathBuf::from("/foreign.dat");
     put(&disk, &foreign, &file(&[right, top]));
@@ -73,9 +73,9 @@ fn replay_across_a_fork_gives_the_new_branchs_coins() {
     assert_eq!(set(&disk).hash, want.hash, "a fresh reindex");
 }
 
-/// Every file of the network's folder that a job may not change when it says no.
+/// Every file of the network's directory that a job may not change when it says no.
 pub(crate) fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
-    let dirs = ["blocks", "blocks/index", "chainstate", "ffwd"].map(|dir| Path::new(FOLDER).join("regtest").join(dir));
+    let dirs = ["blocks", "blocks/index", "chainstate", "ffwd"].map(|dir| Path::new(DATADIR).join("regtest").join(dir));
     let there = dirs.iter().filter(|dir| disk.metadata(dir).unwrap().is_some());
     let is_file = |path: &PathBuf| !disk.metadata(path).unwrap().unwrap().is_dir && !path.ends_with("LOCK");
     let names = there.flat_map(|dir| disk.list(dir).unwrap().into_iter().map(move |entry| dir.join(entry.name)));
@@ -84,7 +84,7 @@ pub(crate) fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 pub(crate) fn layout() -> store::Layout {
-    store::Layout::new(Path::new(FOLDER), "regtest", None)
+    store::Layout::new(Path::new(DATADIR), "regtest", None)
 }
 
 /// Changes a byte in the middle of every table of a database.
@@ -122,7 +122,7 @@ const STATES: [(&str, Change, &str); 6] = [
 #[test]
 fn reindex_that_would_end_lower_is_refused() {
     let blocks = chain(BLOCKS);
-    let path = Path::new(FOLDER).join(BLOCK_FILE);
+    let path = Path::new(DATADIR).join(BLOCK_FILE);
     let replace = |disk: &SimDisk, bytes: &[u8]| {
         disk.remove_file(&path).unwrap();
         put(disk, &path, bytes);
@@ -167,7 +167,7 @@ fn unreadable_coins_are_kept() {
         let index = store::BlockIndex::open(disk.shared(), &layout()).unwrap();
         index.write(&IndexChanges { reindexing: Some(is_reindexing), ..Default::default() }).unwrap();
         drop(index);
-        // Reading a folder as a file is an error of the system.
+        // Reading a directory as a file is an error of the system.
         let current = layout().chainstate_dir().join("CURRENT");
         disk.remove_file(&current).unwrap();
         disk.create_dir_all(&current).unwrap();
@@ -247,7 +247,7 @@ fn reindex_files_go_with_the_flag() {
     }
 }
 
-/// Index and coins that are not of one folder: said, and nothing is written before it is known.
+/// Index and coins that are not of one directory: said, and nothing is written before it is known.
 #[test]
 fn mismatched_index_and_coins_are_refused_unchanged() {
     let blocks = chain(BLOCKS);

@@ -1,6 +1,6 @@
 //! The whole of `sync` as a server, as one that follows, and as one that decides where the tip is.
 
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
@@ -99,10 +99,10 @@ impl Running {
     }
 }
 
-/// An empty folder.
+/// An empty directory.
 pub(crate) fn fresh() -> Options {
     let disk = SimDisk::new(0);
-    disk.create_dir_all(Path::new(FOLDER)).unwrap();
+    disk.create_dir_all(Path::new(DATADIR)).unwrap();
     Options { par: 2, ..options(&disk, false) }
 }
 
@@ -140,13 +140,13 @@ fn sync_keeps_the_addresses_file() {
 }
 
 fn private_dir(disk: Arc<dyn Disk>) -> store::private_files::PrivateDir {
-    store::private_files::PrivateDir::new(disk, store::Layout::new(Path::new(FOLDER), "regtest", None).private_dir())
+    store::private_files::PrivateDir::new(disk, store::Layout::new(Path::new(DATADIR), "regtest", None).private_dir())
 }
 
 /// They are an aid: a full disk costs them, and not the sync.
 #[test]
 fn sync_on_a_full_disk_does_not_wait_for_addresses() {
-    // The last that a sync does on the disk: a file is made, written, synced and renamed, its folder synced, then
+    // The last that a sync does on the disk: a file is made, written, synced and renamed, its directory synced, then
     // the log written.
     for back in 2..=6 {
         let said = Mutex::new(Vec::new());
@@ -161,7 +161,7 @@ fn sync_on_a_full_disk_does_not_wait_for_addresses() {
             })
         };
         let disk = SimDisk::new(0);
-        disk.create_dir_all(Path::new(FOLDER)).unwrap();
+        disk.create_dir_all(Path::new(DATADIR)).unwrap();
         run(&disk).unwrap();
         // A file that is there is written again, even without addresses.
         private_dir(Arc::new(disk.clone())).write("addresses", b"").unwrap();
@@ -246,7 +246,7 @@ fn damaged_body_is_requested_again() {
     let first = crate::chain::hash_of(&chain[1]);
     let far = Far::new(&chain).without(first);
     let sync = Running::start(options.clone(), sync_options(&[far.listen_at("127.0.0.1:0")], Until::Tip));
-    let path = Path::new(FOLDER).join("regtest/blocks/blk00000.dat");
+    let path = Path::new(DATADIR).join("regtest/blocks/blk00000.dat");
     let begin = Instant::now();
     let last = crate::chain::file(&chain[40..]);
     // The index is written at the end; what was stored by then is in it.

@@ -1,8 +1,8 @@
 //! Hints of BIP 456: made of a data directory, and a pruned sync that uses them; wrong ones, stopped, killed.
 
 use crate::chain::{chain, file, hash_of, put};
+use crate::data_directory::{DATADIR, options};
 use crate::existing::{everything, layout};
-use crate::folder::{FOLDER, options};
 use crate::peers::{Blocks, Far, MINUTE, Until, sync_options};
 use crate::snapshot::plain;
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
@@ -35,7 +35,7 @@ fn read(disk: &SimDisk, path: &Path) -> Vec<u8> {
 
 fn disk_with(bytes: &[u8]) -> SimDisk {
     let disk = SimDisk::new(0);
-    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), bytes);
+    put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), bytes);
     disk.create_dir_all(Path::new("/out")).unwrap();
     jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
     disk
@@ -123,7 +123,7 @@ impl World {
 
     fn fresh(&self, hints: &[u8]) -> SimDisk {
         let disk = SimDisk::new(0);
-        disk.create_dir_all(Path::new(FOLDER)).unwrap();
+        disk.create_dir_all(Path::new(DATADIR)).unwrap();
         put(&disk, Path::new(FILE), hints);
         disk
     }

@@ -24,7 +24,7 @@
 //! | again from the beginning by -reindex | `prune.rs`, `reindex_with_prune_stays_near_its_target` (refused here: its blocks are to be downloaded) |
 
 use crate::chain::{block, chain, coinbase, file, hash_of, numbered_coinbase, put, spend, spend_to_one, subsidy};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use indexes::locator;
 use indexes::txindex::{self, DiskTxPos};
@@ -46,7 +46,7 @@ fn all(disk: &SimDisk, is_eager: bool) -> Options {
 /// A disk with these blocks in a block file.
 fn disk_with(blocks: &[Vec<u8>]) -> SimDisk {
     let disk = SimDisk::new(0);
-    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &file(blocks));
+    put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &file(blocks));
     disk.sync_dir(Path::new("/")).unwrap();
     disk
 }
@@ -240,7 +240,7 @@ fn rebuilt_coins_leave_indexes_right() {
     let disk = disk_with(&blocks);
     jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
     let before = rows(&disk, blocks.len());
-    disk.create_dir_all(&Path::new(FOLDER).join("regtest/indexes/coinstats/db")).unwrap();
+    disk.create_dir_all(&Path::new(DATADIR).join("regtest/indexes/coinstats/db")).unwrap();
     jobs::reindex(&all(&disk, false), true, &|_| ()).unwrap();
     assert_eq!(rows(&disk, blocks.len()), before);
     check(&disk, &blocks, 100..blocks.len(), "rebuilt");
@@ -259,7 +259,7 @@ fn damage_is_named_and_repaired() {
     let blocks = chain(BLOCKS);
     let disk = disk_with(&blocks);
     jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
-    let path = Path::new(FOLDER).join(FILTERS);
+    let path = Path::new(DATADIR).join(FILTERS);
     let sound = disk.open(&path).unwrap().bytes().unwrap().to_vec();
     let used = sound.iter().rposition(|byte| *byte != 0).unwrap();
     let ask = || jobs::filter(&options(&disk, false), &BlockId::Height(Height::new(110)), &|_| ());
@@ -275,7 +275,7 @@ fn damage_is_named_and_repaired() {
 
     let plain = disk_with(&blocks);
     jobs::reindex(&options(&plain, false), false, &|_| ()).unwrap();
-    let undo = Path::new(FOLDER).join("regtest/blocks/rev00000.dat");
+    let undo = Path::new(DATADIR).join("regtest/blocks/rev00000.dat");
     let bytes = plain.open(&undo).unwrap().bytes().unwrap().to_vec();
     let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
     plain.modify(&undo).unwrap().write_at(middle as u64, &[bytes[middle] ^ 1]).unwrap();
@@ -310,7 +310,7 @@ fn txindex_of_the_older_format_is_read_and_gone_on_with() {
         locator::heights(Height::from_index(old)).iter().map(|height| hash_of(&blocks[height.to_usize()])).collect();
     rows.push((txindex::LEGACY_BEST_BLOCK.to_vec(), locator::encode(&hashes)));
     rows.sort();
-    let layout = Layout::new(Path::new(FOLDER), "regtest", None);
+    let layout = Layout::new(Path::new(DATADIR), "regtest", None);
     let db = IndexDb::open(disk.shared(), &layout, IndexKind::Tx).unwrap();
     db.commit(4096, |records| rows.iter().try_for_each(|(key, value)| records.put(key, value))).unwrap();
     drop(db);
@@ -357,7 +357,7 @@ const TABLES: [(IndexKind, &str); 4] = [
 
 /// The tables of an index, with their bytes.
 fn tables(disk: &SimDisk, dir: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let dir = Path::new(FOLDER).join("regtest/indexes").join(dir);
+    let dir = Path::new(DATADIR).join("regtest/indexes").join(dir);
     let names = disk.list(&dir).unwrap().into_iter().map(|entry| entry.name);
     let paths = names.map(|name| dir.join(name)).filter(|path| path.extension().is_some_and(|end| end == "ldb"));
     paths.map(|path| (path.clone(), disk.open(&path).unwrap().bytes().unwrap().to_vec())).collect()
@@ -422,7 +422,7 @@ fn damaged_table_is_named_or_does_not_matter() {
         }
         assert!(faults > 0, "{dir}: the answer lies in a table");
         // What the fault says to do.
-        disk.remove_dir_all(&store::indexes::root(&Layout::new(Path::new(FOLDER), "regtest", None), kind)).unwrap();
+        disk.remove_dir_all(&store::indexes::root(&Layout::new(Path::new(DATADIR), "regtest", None), kind)).unwrap();
         jobs::index(&options, &[kind], &|_| ()).unwrap();
         assert_eq!(ask(kind).unwrap(), truth, "{dir}: made again");
     }

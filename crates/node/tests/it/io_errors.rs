@@ -8,8 +8,8 @@
 //! A few positions of each run are tried, others for each error; with SLOW=1 many, of the short runs all.
 
 use crate::chain::{chain, file, hash_of, put};
+use crate::data_directory::{DATADIR, options};
 use crate::existing::{everything, layout, leave_heads};
-use crate::folder::{FOLDER, options};
 use crate::peers::{Far, Until, sync_options};
 use crate::prune;
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
@@ -153,7 +153,7 @@ impl Bench {
             Job::Prune => Options {
                 commit_interval: std::time::Duration::ZERO,
                 par: 1,
-                ..prune::options(Path::new(FOLDER), disk.shared(), Prune::Target { bytes: prune::TARGET_BYTES })
+                ..prune::options(Path::new(DATADIR), disk.shared(), Prune::Target { bytes: prune::TARGET_BYTES })
             },
             _ => options(disk, case.is_eager),
         }
@@ -167,9 +167,9 @@ impl Bench {
             Job::Import => put(&disk, Path::new(FOREIGN), &bytes),
             Job::Sync => {}
             Job::Prune => prune::write_files(&self.options(case, &disk), &self.long),
-            _ => put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &bytes),
+            _ => put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &bytes),
         }
-        disk.create_dir_all(Path::new(FOLDER)).unwrap();
+        disk.create_dir_all(Path::new(DATADIR)).unwrap();
         disk.sync_dir(Path::new("/")).unwrap();
         if !matches!(case.job, Job::Reindex | Job::Prune | Job::Import | Job::Sync) {
             jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
@@ -267,7 +267,7 @@ fn check_order(options: &Options, disk: &SimDisk, row: &str) {
 fn check_fault(why: &Fault, error: Error, row: &str) {
     let Fault::Store(fault) = why else { panic!("{row}: {why}") };
     let detail = fault.detail();
-    let is_known = detail.path.starts_with(FOLDER) || detail.path == Path::new(FOREIGN);
+    let is_known = detail.path.starts_with(DATADIR) || detail.path == Path::new(FOREIGN);
     assert!(is_known, "{row}: no path: {why}");
     let says_what = detail.wanted.starts_with("to ")
         || detail.wanted.contains("lock")
@@ -405,7 +405,7 @@ fn file_removed_while_a_job_runs_is_named() {
     ] {
         let case = Case { job, is_eager: true, tries: [0, 0] };
         let disk = bench.start(&case);
-        let (path, aside) = (layout().blocks_dir().join(name), Path::new(FOLDER).join("aside"));
+        let (path, aside) = (layout().blocks_dir().join(name), Path::new(DATADIR).join("aside"));
         let begins = |text: &str| text.contains("verification at block") || text.contains("Replaying blocks");
         let events = |event: Event| match event {
             Event::Note(text) if begins(&text) => disk.rename(&path, &aside).unwrap(),

@@ -1,7 +1,7 @@
 //! A panic in any thread of the pipeline ends the run with that panic, and does not leave the others waiting.
 
 use crate::chain::{chain, file, hash_of, put};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use crate::memory_backend::Memory;
 use coins::Generation;
 use coins::table::HashKey;
@@ -172,7 +172,7 @@ fn panic_of_the_caller_ends_the_job() {
         let (done, ended) = channel();
         std::thread::spawn(move || {
             let disk = SimDisk::new(0);
-            put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &file(&chain(110)));
+            put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &file(&chain(110)));
             let options = options(&disk, false);
             let panicked = catch_unwind(AssertUnwindSafe(|| {
                 let _ = jobs::reindex(&options, false, &|event| match event {

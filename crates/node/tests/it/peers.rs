@@ -2,7 +2,7 @@
 //! refused.
 
 use crate::chain::{block, file, hash_of, id, numbered_coinbase, spend_to_one};
-use crate::folder::options;
+use crate::data_directory::options;
 use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
 use node::jobs::{self, Failed, SyncOptions};
@@ -251,7 +251,7 @@ pub(crate) fn sync_options(peers: &[String], until: Until) -> SyncOptions {
 /// How a sync from these peers ended, and what it said.
 pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
     let disk = SimDisk::new(0);
-    disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
+    disk.create_dir_all(Path::new(crate::data_directory::DATADIR)).unwrap();
     let stop_at_height = if let Until::Stop(height) = until { Some(Height::new(height)) } else { None };
     // With that many workers several threads store blocks; `following` has one.
     let options = Options { par: 16, stop_at_height, ..options(&disk, false) };
@@ -393,7 +393,7 @@ fn bytes_after_a_block_are_not_stored() {
     });
     let (report, said, options) = sync(&[Far::listen(&blocks, bend, &open())], Until::Tip);
     assert_eq!((report.height.to_u32(), report.blocks_invalid), (30, 0), "{said:#?}");
-    let path = Path::new(crate::folder::FOLDER).join("regtest/blocks/blk00000.dat");
+    let path = Path::new(crate::data_directory::DATADIR).join("regtest/blocks/blk00000.dat");
     let stored = options.disk.open(&path).unwrap().bytes().unwrap().to_vec();
     for block in &blocks[1..] {
         let record = file(std::slice::from_ref(block));
@@ -461,7 +461,7 @@ fn panic_of_a_thread_ends_the_sync() {
             let mut blocks = genesis();
             extend(&mut blocks, 30, 0);
             let disk = SimDisk::new(0);
-            disk.create_dir_all(Path::new(crate::folder::FOLDER)).unwrap();
+            disk.create_dir_all(Path::new(crate::data_directory::DATADIR)).unwrap();
             let (options, peers) = (options(&disk, false), [Far::listen(&blocks, honest(), &open())]);
             let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let _ = jobs::sync(&options, &sync_options(&peers, Until::Tip), &|event| {

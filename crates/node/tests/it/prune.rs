@@ -1,7 +1,7 @@
 //! Pruning, with small files and a small target: a reindex, a sync, and a machine that stops at any write.
 
 use crate::chain::{chain, hash_of};
-use crate::folder::{self, FOLDER};
+use crate::data_directory::{self, DATADIR};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, BlockId, SyncOptions};
 use node::options::{Event, IndexKind, Options, Prune, SetHash, SetInfo, Sizes, real_disk};
@@ -22,8 +22,13 @@ const CHUNK_BYTES: u64 = 4 << 10;
 const KEPT: u32 = 288;
 
 pub(crate) fn options(datadir: &Path, disk: Arc<dyn Disk>, prune: Prune) -> Options {
-    let mut options =
-        Options { disk, datadir: datadir.to_path_buf(), par: 2, prune, ..folder::options(&SimDisk::new(0), false) };
+    let mut options = Options {
+        disk,
+        datadir: datadir.to_path_buf(),
+        par: 2,
+        prune,
+        ..data_directory::options(&SimDisk::new(0), false)
+    };
     options.params.prune_after_height = Height::new(100);
     options.sizes = Sizes {
         limits: Limits { file_bytes_max: FILE_BYTES, chunk_bytes: CHUNK_BYTES },
@@ -130,10 +135,10 @@ fn reindex_with_prune_stays_near_its_target() {
     let plain = options(full.path(), disk.clone(), Prune::Off);
     write_files(&plain, &blocks);
     jobs::reindex(&plain, false, &|_| {}).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let pruned = options(folder.path(), disk, Prune::Target { bytes: TARGET_BYTES });
+    let directory = tempfile::tempdir().unwrap();
+    let pruned = options(directory.path(), disk, Prune::Target { bytes: TARGET_BYTES });
     write_files(&pruned, &blocks);
-    std::fs::create_dir_all(folder.path().join("regtest/wallets/old")).unwrap();
+    std::fs::create_dir_all(directory.path().join("regtest/wallets/old")).unwrap();
     let said = std::sync::Mutex::new(Vec::new());
     let report = jobs::reindex(&pruned, false, &|event| said.lock().unwrap().push(format!("{event:?}"))).unwrap();
     assert_eq!(report.best, hash_of(blocks.last().unwrap()));
@@ -204,8 +209,8 @@ fn sync_with_prune_stays_near_its_target_and_resumes() {
     let serving = SyncOptions { listen: vec![address], exit_at_tip: false, ..alone() };
     std::thread::scope(|scope| {
         let server = scope.spawn(|| jobs::sync(&plain, &serving, &|_| {}));
-        let folder = tempfile::tempdir().unwrap();
-        let pruned = options(folder.path(), disk, Prune::Target { bytes: TARGET_BYTES });
+        let directory = tempfile::tempdir().unwrap();
+        let pruned = options(directory.path(), disk, Prune::Target { bytes: TARGET_BYTES });
         let client = SyncOptions { connect: Some(vec![address.to_string()]), ..alone() };
         let half = Options { stop_at_height: Some(Height::new(600)), ..pruned.clone() };
         // Also where the rest panics: the scope waits for the server.
@@ -221,7 +226,7 @@ fn sync_with_prune_stays_near_its_target_and_resumes() {
     });
 }
 
-/// Brings a folder that was left anyhow to the tip.
+/// Brings a directory that was left anyhow to the tip.
 pub(crate) fn go_on(options: &Options, row: &str) {
     let info = jobs::info(options).unwrap_or_else(|why| panic!("{row}: {why}"));
     if info.reindexing || info.headers == Height::GENESIS {
@@ -235,7 +240,7 @@ pub(crate) fn go_on(options: &Options, row: &str) {
 #[test]
 fn pruning_stopped_at_any_write_resumes() {
     let blocks = chain(BLOCKS);
-    let datadir = PathBuf::from(FOLDER);
+    let datadir = PathBuf::from(DATADIR);
     let full = SimDisk::new(0);
     let of = |disk: &SimDisk| options(&datadir, disk.shared(), Prune::Target { bytes: TARGET_BYTES });
     // With a commit, and so a removal, at every chance.
@@ -282,8 +287,8 @@ fn beyond(name: &str) -> String {
 #[test]
 fn indexes_left_behind_go_on_until_their_blocks_are_pruned() {
     let blocks = chain(BLOCKS);
-    let folder = tempfile::tempdir().unwrap();
-    let without = options(folder.path(), real_disk(), Prune::Target { bytes: TARGET_BYTES });
+    let directory = tempfile::tempdir().unwrap();
+    let without = options(directory.path(), real_disk(), Prune::Target { bytes: TARGET_BYTES });
     let with = |indexes: &[IndexKind]| Options { indexes: indexes.to_vec(), ..without.clone() };
     let to = |options: &Options, height| Options { stop_at_height: Some(Height::new(height)), ..options.clone() };
     let both = with(&[IndexKind::BlockFilter, IndexKind::CoinStats]);
@@ -318,8 +323,8 @@ fn indexes_left_behind_go_on_until_their_blocks_are_pruned() {
 #[test]
 fn indexes_are_made_before_their_blocks_go() {
     let blocks = chain(BLOCKS);
-    let folder = tempfile::tempdir().unwrap();
-    let plain = options(folder.path(), real_disk(), Prune::Target { bytes: TARGET_BYTES });
+    let directory = tempfile::tempdir().unwrap();
+    let plain = options(directory.path(), real_disk(), Prune::Target { bytes: TARGET_BYTES });
     let pruned = Options { indexes: vec![IndexKind::BlockFilter, IndexKind::CoinStats], ..plain };
     write_files(&pruned, &blocks);
     let half = Options { stop_at_height: Some(Height::new(BLOCKS / 2)), ..pruned.clone() };

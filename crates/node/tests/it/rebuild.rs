@@ -1,8 +1,8 @@
 //! `reindex --chainstate-only`: the old coins stay until the new ones are whole, and never lie lower.
 
 use crate::chain::{chain, file, put};
+use crate::data_directory::{DATADIR, options};
 use crate::existing::{damage, everything, layout};
-use crate::folder::{FOLDER, options};
 use disk::{Disk, Loss, SimDisk};
 use node::jobs;
 use node::options::{Options, SetHash};
@@ -16,7 +16,7 @@ const BLOCK_FILE: &str = "regtest/blocks/blk00000.dat";
 
 fn whole(blocks: &[Vec<u8>]) -> SimDisk {
     let disk = SimDisk::new(0);
-    put(&disk, &Path::new(FOLDER).join(BLOCK_FILE), &file(blocks));
+    put(&disk, &Path::new(DATADIR).join(BLOCK_FILE), &file(blocks));
     jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
     disk
 }
@@ -46,7 +46,7 @@ fn rebuild_of_a_damaged_body_is_a_disk_fault() {
         for is_eager in [false, true] {
             let row = format!("{row}, eager {is_eager}");
             let disk = whole.reopen(Loss::Nothing);
-            let block_file = disk.modify(&Path::new(FOLDER).join(BLOCK_FILE)).unwrap();
+            let block_file = disk.modify(&Path::new(DATADIR).join(BLOCK_FILE)).unwrap();
             block_file.write_at(offset + at, &[blocks[150][at as usize] ^ 1]).unwrap();
             let (before, coins) = (but_the_new(&disk), set(&disk));
             let why = jobs::reindex(&options(&disk, is_eager), true, &|_| ()).unwrap_err();

@@ -2,7 +2,7 @@
 //! in another order they give the same best block and the same set.
 
 use crate::chain::{file, put};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use crate::schedule::story;
 use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
@@ -27,7 +27,7 @@ struct End {
 
 fn run(blocks: &[u8], random: &mut Rng) -> End {
     let disk = SimDisk::new(0);
-    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), blocks);
+    put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), blocks);
     let options = Options {
         dbcache_bytes: [4 << 20, 64 << 20][random.below(2)],
         par: 1 + random.below(8),
@@ -35,14 +35,14 @@ fn run(blocks: &[u8], random: &mut Rng) -> End {
     };
     let report = jobs::reindex(&options, false, &|_| ()).unwrap();
     let net = network(&options.params);
-    let layout = Layout::new(&options.datadir, net.folder, None);
+    let layout = Layout::new(&options.datadir, net.directory, None);
     let index = BlockIndex::open_read_only(disk.shared(), &layout).unwrap().load(&net).unwrap();
-    let entries = disk.list(&Path::new(FOLDER).join("regtest/blocks")).unwrap();
+    let entries = disk.list(&Path::new(DATADIR).join("regtest/blocks")).unwrap();
     let mut undo: Vec<(PathBuf, Vec<u8>)> = entries
         .iter()
         .filter(|entry| entry.name.to_str().is_some_and(|name| name.starts_with("rev")))
         .map(|entry| {
-            let path = Path::new(FOLDER).join("regtest/blocks").join(&entry.name);
+            let path = Path::new(DATADIR).join("regtest/blocks").join(&entry.name);
             let bytes = disk.open(&path).unwrap().bytes().unwrap().to_vec();
             (path, bytes)
         })

@@ -1,7 +1,7 @@
 //! What `sync --listen` gives to who asks: headers and blocks of the chain, of a recent stale one, and nothing else.
 
 use crate::chain::{block, hash_of};
-use crate::folder::FOLDER;
+use crate::data_directory::DATADIR;
 use crate::following::{Running, blocks, fresh, listening};
 use crate::peers::{Blocks, Far, coinbase, committed, extend, headers_of, send, subsidy, time_of};
 use node::jobs;
@@ -156,7 +156,7 @@ fn block_that_cannot_be_read_for_a_peer_is_named() {
     let chain = blocks(20);
     let server = Running::start(fresh(), listening(&[Far::new(&chain).listen_at("127.0.0.1:0")]));
     server.is_at(20);
-    let dir = Path::new(FOLDER).join("regtest/blocks");
+    let dir = Path::new(DATADIR).join("regtest/blocks");
     let (name, aside) = (dir.join("blk00000.dat"), dir.join("aside"));
     let mut client = Client::new(&server.address());
     assert!(client.block(WITNESS_BLOCK, hash_of(&chain[7])).is_some());

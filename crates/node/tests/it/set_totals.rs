@@ -1,7 +1,7 @@
 //! What the coins of the UTXO set add up to, carried along with the blocks, beside a count of all of them.
 
 use crate::chain::{GENESIS_TIME, block, chain, coinbase_to, file, hash_of, id, put, spend, subsidy};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use crate::memory_backend::Memory;
 use crate::panics::jobs as pipeline_jobs;
 use coins::Totals;
@@ -48,7 +48,7 @@ fn branches() -> (Vec<Vec<u8>>, Vec<u8>, Vec<Vec<u8>>) {
 fn totals_at_the_end_of_a_job_are_those_of_a_count() {
     let (blocks, left, right) = branches();
     let disk = SimDisk::new(0);
-    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &file(&[&blocks[..], &[left]].concat()));
+    put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &file(&[&blocks[..], &[left]].concat()));
     let all = options(&disk, false);
     let part = Options { stop_at_height: Some(Height::new(60)), ..options(&disk, false) };
     jobs::reindex(&part, false, &|_| ()).unwrap();
@@ -66,7 +66,7 @@ fn totals_at_the_end_of_a_job_are_those_of_a_count() {
     jobs::reindex(&all, true, &|_| ()).unwrap();
     assert!(!is_counted("rebuilt", &all));
 
-    let name = Path::new(FOLDER).join("regtest/ffwd/set-totals");
+    let name = Path::new(DATADIR).join("regtest/ffwd/set-totals");
     let kept = disk.open(&name).unwrap().bytes().unwrap().to_vec();
     disk.modify(&name).unwrap().write_at(40, &[kept[40] ^ 1]).unwrap();
     assert!(is_counted("from a damaged file nothing is taken", &all));

@@ -1,7 +1,7 @@
 //! Snapshots written, looked into and loaded: against Core's own files, and Core's refusals word by word.
 
 use crate::chain::{chain, file, hash_of, put, spend};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, Difference, DumpOut, DumpTarget};
 use node::options::{Options, SetHash};
@@ -69,7 +69,7 @@ pub(crate) fn plain(file: &[u8]) -> (Vec<u8>, Vec<(usize, PlainCoin)>) {
 }
 
 fn blk() -> PathBuf {
-    Path::new(FOLDER).join("regtest/blocks/blk00000.dat")
+    Path::new(DATADIR).join("regtest/blocks/blk00000.dat")
 }
 
 /// A disk whose data directory stands at `stop` and knows the headers of all blocks of the file.
@@ -183,7 +183,7 @@ fn a_dump_that_cannot_be_made_says_why() {
     assert_eq!(read(&disk, Path::new("/out/taken")), b"mine");
     assert_eq!(disk.list(Path::new("/out")).unwrap().len(), 1);
     let unused = SimDisk::new(0);
-    unused.create_dir_all(Path::new(FOLDER)).unwrap();
+    unused.create_dir_all(Path::new(DATADIR)).unwrap();
     let why = jobs::dump(&options(&unused, false), DumpTarget::Tip, DumpOut::File("/x".into()), &|_| ());
     assert!(why.unwrap_err().to_string().contains("chainstate"));
 }
@@ -197,7 +197,7 @@ fn a_rollback_over_files_that_do_not_belong_together_is_refused() {
     let txs = [crate::chain::coinbase(102), spend(spent.txid, 100)];
     blocks.push(crate::chain::block(tip, crate::chain::GENESIS_TIME + 600 * 102, &txs));
     let whole = disk_with(&file(&blocks), None);
-    let rev = Path::new(FOLDER).join("regtest/blocks/rev00000.dat");
+    let rev = Path::new(DATADIR).join("regtest/blocks/rev00000.dat");
     let undo = read(&whole, &rev);
     // The last record, and what lies before it; the rest of the file is reserved.
     let used = undo.iter().rposition(|byte| *byte != 0).unwrap() + 1;
@@ -265,7 +265,7 @@ impl Loading {
             }
             Err(why) => {
                 for gone in ["chainstate_snapshot", "ffwd/chainstate_snapshot"] {
-                    let path = Path::new(FOLDER).join("regtest").join(gone);
+                    let path = Path::new(DATADIR).join("regtest").join(gone);
                     assert!(disk.metadata(&path).unwrap().is_none(), "{gone} is left: {why}");
                 }
                 Err(why.to_string())
@@ -375,7 +375,7 @@ fn load_refuses_a_base_that_is_not_above() {
     refused(&fork, "A forked headers-chain with more work than the chain with the snapshot base block header exists.");
 
     let loaded = test.load(&test.snapshot, None).unwrap();
-    let mark = Path::new(FOLDER).join("regtest/chainstate_snapshot/base_blockhash");
+    let mark = Path::new(DATADIR).join("regtest/chainstate_snapshot/base_blockhash");
     assert_eq!(read(&loaded, &mark), BlockHash::from_display(BASE).unwrap().as_bytes());
     refused(&loaded, "Can't activate a snapshot-based chainstate more than once");
     let set = jobs::set_info(&options(&loaded, false), SetHash::Serialized, &|_| ()).unwrap();
@@ -414,7 +414,7 @@ fn a_dump_is_of_the_chain_where_a_branch_parts() {
 fn a_snapshot_chainstate_of_an_unknown_base_is_refused_and_a_reindex_removes_any() {
     let Some(test) = Loading::new() else { return };
     let loaded = test.load(&test.snapshot, None).unwrap();
-    let dir = Path::new(FOLDER).join("regtest/chainstate_snapshot");
+    let dir = Path::new(DATADIR).join("regtest/chainstate_snapshot");
     let odd = loaded.reopen(Loss::Nothing);
     odd.modify(&dir.join("base_blockhash")).unwrap().write_at(0, &[b'z'; 32]).unwrap();
     let sync = crate::peers::sync_options(&[], crate::peers::Until::Tip);

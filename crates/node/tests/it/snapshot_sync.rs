@@ -1,8 +1,8 @@
 //! A sync on top of a snapshot: the tip first, then the past; stopped, killed, and fooled by a false one.
 
 use crate::chain::{chain, file, hash_of, put};
+use crate::data_directory::{DATADIR, options};
 use crate::existing::layout;
-use crate::folder::{FOLDER, options};
 use crate::peers::{Blocks, Far, MINUTE, Until, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, DumpOut, DumpTarget, FromSnapshot};
@@ -37,7 +37,7 @@ impl World {
     fn new() -> World {
         let blocks = chain(BLOCKS);
         let whole = SimDisk::new(0);
-        put(&whole, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &file(&blocks));
+        put(&whole, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &file(&blocks));
         whole.create_dir_all(Path::new("/out")).unwrap();
         jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
         let target = DumpTarget::Height(Height::new(BASE));
@@ -48,7 +48,7 @@ impl World {
 
     fn fresh(&self, snapshot: &[u8]) -> SimDisk {
         let disk = SimDisk::new(0);
-        disk.create_dir_all(Path::new(FOLDER)).unwrap();
+        disk.create_dir_all(Path::new(DATADIR)).unwrap();
         put(&disk, Path::new(FILE), snapshot);
         disk
     }
@@ -141,7 +141,8 @@ fn sync_from_a_snapshot_goes_to_the_tip_and_validates_the_past() {
         assert!(places.is_sorted(), "{said:#?}");
         world.is_whole(&disk, "from nothing");
         // The same command again has nothing to do.
-        let (report, said) = sync(&disk, &peer, Some(world.hash), crate::folder::options(&disk, false), |_| false);
+        let (report, said) =
+            sync(&disk, &peer, Some(world.hash), crate::data_directory::options(&disk, false), |_| false);
         assert_eq!(report.unwrap().blocks, 0);
         place(&said, "is not needed");
     }
@@ -310,7 +311,7 @@ fn a_block_that_a_false_snapshot_refuses_is_judged_again() {
         blocks.push(crate::chain::block(tip, crate::chain::GENESIS_TIME + 600 * height, &txs));
     }
     let whole = SimDisk::new(0);
-    put(&whole, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &file(&blocks));
+    put(&whole, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &file(&blocks));
     whole.create_dir_all(Path::new("/out")).unwrap();
     let done = jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
     assert_eq!((done.height, done.blocks_invalid), (Height::new(BLOCKS), 0));

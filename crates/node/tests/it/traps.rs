@@ -3,7 +3,7 @@
 //! Cases whose records are damaged run through a block file and the whole job.
 
 use crate::chain::{file, put};
-use crate::folder::{FOLDER, options};
+use crate::data_directory::{DATADIR, options};
 use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
@@ -95,7 +95,7 @@ fn run_file(base: &[Vec<u8>], records: &[&str], settings: Settings, eager: bool)
         }
     }
     let disk = SimDisk::new(0);
-    put(&disk, &Path::new(FOLDER).join("regtest/blocks/blk00000.dat"), &bytes);
+    put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &bytes);
     let (par, dbcache_bytes) = (settings.par, settings.budget_bytes);
     let options = Options { par, dbcache_bytes, ..options(&disk, eager) };
     let report = jobs::reindex(&options, false, &|_| ()).unwrap();

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 /// A bitcoind on regtest, stopped when dropped.
 struct Bitcoind {
     process: Child,
-    folder: PathBuf,
+    directory: PathBuf,
     rpc_port: u16,
     port: u16,
 }
@@ -24,19 +24,19 @@ impl Bitcoind {
             eprintln!("skipped: BITCOIND_EXE names no bitcoind");
             return None;
         };
-        let folder = std::env::temp_dir().join(format!("ffwd-p2p-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let directory = std::env::temp_dir().join(format!("ffwd-p2p-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
         let (rpc_port, port) = (free_port(), free_port());
         let process = Command::new(program)
             .args(["-regtest", "-rpcuser=user", "-rpcpassword=pass", "-fallbackfee=0.0001", "-listenonion=0"])
-            .arg(format!("-datadir={}", folder.display()))
+            .arg(format!("-datadir={}", directory.display()))
             .arg(format!("-rpcport={rpc_port}"))
             .arg(format!("-bind=127.0.0.1:{port}"))
             .args(options)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let bitcoind = Bitcoind { process, folder, rpc_port, port };
+        let bitcoind = Bitcoind { process, directory, rpc_port, port };
         let end = Instant::now() + 60 * S;
         while bitcoind.call("getblockcount", "").is_none() {
             assert!(Instant::now() < end, "bitcoind does not start");
@@ -88,7 +88,7 @@ impl Drop for Bitcoind {
     fn drop(&mut self) {
         let _ = self.call("stop", "");
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Verdicts for cases on standard input, or for cases made here; an oracle beside it says whether they are right.
 //!
 //! `verify_stdin < CASES` prints a verdict for each line. `verify_stdin --generate SEED COUNT` makes cases, the same
-//! for the same seed, and prints each with its verdict in front. `verify_stdin --corpus FOLDER COUNT` writes cases as
+//! for the same seed, and prints each with its verdict in front. `verify_stdin --corpus DIRECTORY COUNT` writes cases as
 //! files for `script::fuzz_script` to start from. `tests/kernel_scripts.py` compares them with
 //! libbitcoinkernel's.
 //!
@@ -120,15 +120,15 @@ fn main() -> std::io::Result<()> {
         }
         return Ok(());
     }
-    if let [word, folder, count] = &words[..]
+    if let [word, directory, count] = &words[..]
         && word == "--corpus"
     {
-        std::fs::create_dir_all(folder)?;
+        std::fs::create_dir_all(directory)?;
         let count = count.parse().expect("a count is a number");
         let mut generator = generate::Generator::new(0);
         let seeds = std::iter::from_fn(|| Some(generator.case())).filter_map(|case| case.to_fuzz_bytes());
         for (number, seed) in seeds.take(count).enumerate() {
-            std::fs::write(format!("{folder}/{number:05}"), seed)?;
+            std::fs::write(format!("{directory}/{number:05}"), seed)?;
         }
         return Ok(());
     }

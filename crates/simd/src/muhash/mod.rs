@@ -255,11 +255,9 @@ mod tests {
             avx512::Accumulators::multiply_numbers,
             avx512::Accumulators::product,
         );
-        carry_as_the_reference(
-            avx2::Accumulators::detect,
-            avx2::Accumulators::multiply_numbers,
-            |lanes| lanes.product(),
-        );
+        carry_as_the_reference(avx2::Accumulators::detect, avx2::Accumulators::multiply_numbers, |lanes| {
+            lanes.product()
+        });
     }
 
     #[test]

@@ -14,9 +14,9 @@ pub(crate) fn regtest() -> Network {
 }
 
 /// A network by its facts; the easiest target of all, for no test here is about it.
-pub(crate) fn network(folder: &'static str, magic: [u8; 4], genesis: &str) -> Network {
+pub(crate) fn network(directory: &'static str, magic: [u8; 4], genesis: &str) -> Network {
     let pow_limit = Target(U256::MAX.shifted_right(1));
-    Network { folder, magic, genesis: BlockHash::literal(genesis), pow_limit }
+    Network { directory, magic, genesis: BlockHash::literal(genesis), pow_limit }
 }
 
 /// The Merkle root of every block here: bodies do not count.

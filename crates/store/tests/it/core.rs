@@ -1,4 +1,4 @@
-//! Folder to folder with a real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it).
+//! Directory to directory with a real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it).
 
 use crate::common::regtest;
 use disk::{Disk, RealDisk};
@@ -76,8 +76,8 @@ impl Core {
     }
 }
 
-/// Everything that a folder holds.
-struct Folder {
+/// Everything that a directory holds.
+struct Directory {
     entries: Vec<IndexEntry>,
     blocks: Vec<Vec<u8>>,
     undo: Vec<Option<Vec<u8>>>,
@@ -89,7 +89,7 @@ fn disk() -> Arc<dyn Disk> {
     RealDisk::shared()
 }
 
-fn read(layout: &Layout) -> Folder {
+fn read(layout: &Layout) -> Directory {
     let network = regtest();
     let _locks = DataDirLocks::take(&*disk(), layout).unwrap();
     let key = xor::read_key(&*disk(), layout.blocks_dir()).unwrap().unwrap();
@@ -118,11 +118,11 @@ fn read(layout: &Layout) -> Folder {
         primitives::CoinRef::decode(coin).unwrap();
         coins.push((key, coin.to_vec()));
     }
-    Folder { entries: loaded.entries, blocks, undo, coins, best: chainstate.best_block().unwrap() }
+    Directory { entries: loaded.entries, blocks, undo, coins, best: chainstate.best_block().unwrap() }
 }
 
-/// Writes a folder of our own, with what another one holds.
-fn write(layout: &Layout, folder: &Folder) {
+/// Writes a directory of our own, with what another one holds.
+fn write(layout: &Layout, directory: &Directory) {
     layout.create(&*disk()).unwrap();
     let _locks = DataDirLocks::take(&*disk(), layout).unwrap();
     let key = xor::open_key(&*disk(), layout.blocks_dir(), true).unwrap();
@@ -131,8 +131,8 @@ fn write(layout: &Layout, folder: &Folder) {
     let dir = layout.blocks_dir();
     let mut blocks = BlockWriter::new(disk(), dir, &regtest(), key, &infos, Limits::default()).unwrap();
     let mut undo = UndoWriter::new(disk(), dir, key);
-    let mut entries = folder.entries.clone();
-    for ((entry, block), payload) in entries.iter_mut().zip(&folder.blocks).zip(&folder.undo) {
+    let mut entries = directory.entries.clone();
+    for ((entry, block), payload) in entries.iter_mut().zip(&directory.blocks).zip(&directory.undo) {
         let at = blocks.append(&mut infos, block, entry.height, entry.header.time()).unwrap();
         (entry.file, entry.data_offset) = (at.file, at.offset);
         if let Some(payload) = payload {
@@ -147,9 +147,10 @@ fn write(layout: &Layout, folder: &Folder) {
     index.write(&IndexChanges { entries: &entries, files: &files, last_file, ..IndexChanges::default() }).unwrap();
     index.settle().unwrap();
     let chainstate = Chainstate::open(disk(), &layout.chainstate_dir()).unwrap();
-    let commit = chainstate.begin_commit(folder.best.unwrap(), folder.coins.len() as u64, 1 << 20).unwrap().unwrap();
+    let commit =
+        chainstate.begin_commit(directory.best.unwrap(), directory.coins.len() as u64, 1 << 20).unwrap().unwrap();
     let mut part = commit.first_part().unwrap();
-    folder.coins.iter().for_each(|(key, coin)| part.put(key, coin).unwrap());
+    directory.coins.iter().for_each(|(key, coin)| part.put(key, coin).unwrap());
     part.finish().unwrap();
     commit.finish().unwrap();
     chainstate.settle().unwrap();
@@ -168,17 +169,17 @@ fn data_directory_round_trips_with_bitcoind() {
     assert!(why.to_string().contains(&format!("{} (b", core.child.id())), "the program is named: {why}");
     let set = core.set();
     core.stop();
-    let folder = read(&layout);
-    assert_eq!((folder.entries.len(), folder.coins.len() as u64), (121, set.1));
-    assert_eq!(folder.best, BlockHash::from_display(&set.0));
-    let statuses: Vec<u32> = folder.entries.iter().map(|e| e.status.0).collect();
+    let directory = read(&layout);
+    assert_eq!((directory.entries.len(), directory.coins.len() as u64), (121, set.1));
+    assert_eq!(directory.best, BlockHash::from_display(&set.0));
+    let statuses: Vec<u32> = directory.entries.iter().map(|e| e.status.0).collect();
     assert_eq!((statuses[0], &statuses[1..]), (139, &[157; 120][..]));
-    assert!(folder.entries.iter().all(|e| e.status.has(Status::HAVE_DATA)));
+    assert!(directory.entries.iter().all(|e| e.status.has(Status::HAVE_DATA)));
 
     // Ours, opened by Core, extended, and killed.
     let ours = tempfile::tempdir().unwrap();
     let layout = Layout::new(ours.path(), "regtest", None);
-    write(&layout, &folder);
+    write(&layout, &directory);
     let core = Core::start(ours.path(), CHECKS).unwrap();
     assert_eq!(core.set(), set);
     core.generate(30);
@@ -191,8 +192,8 @@ fn data_directory_round_trips_with_bitcoind() {
     core.generate(1);
     let set = core.set();
     core.stop();
-    let folder = read(&layout);
-    assert_eq!((folder.best, folder.coins.len() as u64), (BlockHash::from_display(&set.0), set.1));
+    let directory = read(&layout);
+    assert_eq!((directory.best, directory.coins.len() as u64), (BlockHash::from_display(&set.0), set.1));
 }
 
 /// The first steps of a reindex, each state given to bitcoind.
@@ -231,9 +232,9 @@ fn bitcoind_finishes_a_reindex_that_store_began() {
         }
         assert_eq!(core.set(), set, "{step}");
         core.stop();
-        let folder = read(&layout);
+        let directory = read(&layout);
         assert!(!BlockIndex::open(disk(), &layout).unwrap().is_reindexing().unwrap(), "{step}");
-        assert_eq!(folder.best, BlockHash::from_display(&set.0), "{step}");
-        assert_eq!(folder.entries.iter().filter(|e| e.status.0 == 157).count(), 50, "{step}");
+        assert_eq!(directory.best, BlockHash::from_display(&set.0), "{step}");
+        assert_eq!(directory.entries.iter().filter(|e| e.status.0 == 157).count(), 50, "{step}");
     }
 }

@@ -1,6 +1,6 @@
 //! A small node's worth of writing, stopped at every operation: blocks, undo data, index, coins, in that order.
 //!
-//! Whatever is lost, the folder reopens to a committed state: the coins stand at a block that the index lists with data
+//! Whatever is lost, the directory reopens to a committed state: the coins stand at a block that the index lists with data
 //! and undo data, both of which can be read, and the work goes on from there to the same end.
 
 use crate::common::{chain, hash_of, network};
@@ -37,7 +37,7 @@ impl Node {
         Node { disk, layout: Layout::new(Path::new("/d"), "", None), network, blocks: blocks.to_vec() }
     }
 
-    /// Goes on from where the folder is to the last block, two blocks a commit of index and coins.
+    /// Goes on from where the directory is to the last block, two blocks a commit of index and coins.
     fn run(&self) -> Result<()> {
         self.layout.create(&*self.disk)?;
         let key_of_files = xor::open_key(&*self.disk, self.layout.blocks_dir(), false)?;
@@ -95,7 +95,7 @@ impl Node {
         chainstate.settle()
     }
 
-    /// Everything that the folder says is true.
+    /// Everything that the directory says is true.
     fn check(&self, row: &str) {
         if !Chainstate::exists(&*self.disk, &self.layout.chainstate_dir()).unwrap() {
             return;

@@ -12,8 +12,8 @@ fn layout() -> Layout {
     Layout::new(Path::new("/d"), "", None)
 }
 
-/// A folder with an index of one block, coins, undo files, and a chainstate from a snapshot.
-fn folder(sim: &SimDisk) -> (Arc<dyn Disk>, IndexEntry) {
+/// A directory with an index of one block, coins, undo files, and a chainstate from a snapshot.
+fn directory(sim: &SimDisk) -> (Arc<dyn Disk>, IndexEntry) {
     let (disk, layout) = (sim.shared(), layout());
     layout.create(&*disk).unwrap();
     let header = header(BlockHash::ZERO, 1);
@@ -50,7 +50,7 @@ fn reindex_stopped_at_any_operation_can_be_resumed() {
     let mut states = std::collections::BTreeSet::new();
     for at in 0..200 {
         let sim = SimDisk::new(at);
-        let (disk, entry) = folder(&sim);
+        let (disk, entry) = directory(&sim);
         sim.fail_at(sim.operations() + at, 1, Accident::Stop);
         let result = reindex::begin(&disk, &layout(), &[entry.header]);
         for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
@@ -112,7 +112,7 @@ fn reindex_stopped_at_any_operation_can_be_resumed() {
 fn reindex_replaces_a_damaged_index() {
     for at in 0..300 {
         let sim = SimDisk::new(at);
-        let (disk, _) = folder(&sim);
+        let (disk, _) = directory(&sim);
         let current = layout().index_dir().join("CURRENT");
         disk.modify(&current).unwrap().write_at(0, b"MANIFEST-999999\n").unwrap();
         disk.open(&current).unwrap().sync().unwrap();
@@ -140,7 +140,7 @@ fn reindex_replaces_a_damaged_index() {
 #[test]
 fn resume_without_flag_r_is_none() {
     let sim = SimDisk::new(0);
-    let (disk, entry) = folder(&sim);
+    let (disk, entry) = directory(&sim);
     assert!(reindex::resume(&disk, &layout()).unwrap().is_none());
     let network = network("", [1; 4], &entry.hash.to_string());
     assert_eq!(BlockIndex::open(disk, &layout()).unwrap().load(&network).unwrap().entries, [entry]);
@@ -153,7 +153,7 @@ fn resume_without_flag_r_is_none() {
 #[test]
 fn forget_removes_the_files_of_a_reindex() {
     let sim = SimDisk::new(0);
-    let (disk, entry) = folder(&sim);
+    let (disk, entry) = directory(&sim);
     drop(reindex::begin(&disk, &layout(), &[entry.header, entry.header]).unwrap());
     assert_eq!(reindex::kept_headers(&disk, &layout()).unwrap(), [entry.header, entry.header]);
     put_file(&*disk, &layout().private_dir().join("reindex-begins"), b"", [0; 8]);
@@ -167,7 +167,7 @@ fn forget_removes_the_files_of_a_reindex() {
 #[test]
 fn begin_where_blocks_cannot_be_written_changes_nothing() {
     let sim = SimDisk::new(0);
-    let (disk, entry) = folder(&sim);
+    let (disk, entry) = directory(&sim);
     let before = state(&disk);
     sim.fail_at(sim.operations(), 1, Accident::ReadOnly);
     let why = reindex::begin(&disk, &layout(), &[entry.header]).unwrap_err();

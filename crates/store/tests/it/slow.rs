@@ -1,4 +1,4 @@
-//! Large folders, with `SLOW=1`: results are checked, and what they took is printed.
+//! Large directories, with `SLOW=1`: results are checked, and what they took is printed.
 
 use crate::common::{block, header, network, record};
 use disk::RealDisk;

@@ -88,7 +88,9 @@ struct RawProgram {
 #[serde(deny_unknown_fields)]
 struct RawChain {
     label: Spanned<String>,
-    folder: Option<Spanned<String>>,
+    /// Called `folder` in earlier plans.
+    #[serde(alias = "folder")]
+    datadir: Option<Spanned<String>>,
     make: Option<Spanned<Vec<String>>>,
     network: Option<Spanned<String>>,
 }
@@ -116,17 +118,17 @@ struct RawSettings {
     batch_mib: Option<Spanned<u64>>,
 }
 
-/// Reads a plan. `folder` is where relative paths of it begin.
+/// Reads a plan. `directory` is where relative paths of it begin.
 ///
 /// # Errors
 ///
 /// Every problem that the text alone shows.
-pub(in crate::run) fn parse(text: &str, folder: &Path) -> Result<Plan, Vec<Problem>> {
+pub(in crate::run) fn parse(text: &str, directory: &Path) -> Result<Plan, Vec<Problem>> {
     let raw: RawPlan = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| line_of(text, span.start));
         vec![Problem { line, what: error.message().to_owned() }]
     })?;
-    let mut reader = Reader { text, folder, problems: Vec::new() };
+    let mut reader = Reader { text, directory, problems: Vec::new() };
     let plan = reader.plan(raw);
     if reader.problems.is_empty() { Ok(plan) } else { Err(reader.problems) }
 }
@@ -138,7 +140,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 /// Reads the parts and keeps the problems.
 struct Reader<'a> {
     text: &'a str,
-    folder: &'a Path,
+    directory: &'a Path,
     problems: Vec<Problem>,
 }
 
@@ -219,7 +221,7 @@ impl Reader<'_> {
         if let Some(commit) = raw.commit.as_ref().filter(|_| kind == ProgramKind::Bitcoind || raw.path.is_some()) {
             self.wrong(commit.span(), "commit is for an ffwd that is built for this plan: no path, no bitcoind");
         }
-        let repository = raw.repository.and_then(|path| self.path(path)).unwrap_or_else(|| self.folder.to_owned());
+        let repository = raw.repository.and_then(|path| self.path(path)).unwrap_or_else(|| self.directory.to_owned());
         let rustflags = raw.rustflags.unwrap_or_default();
         let build = raw.commit.map(|commit| Build { commit: commit.into_inner(), repository, rustflags });
         let path = raw.path.and_then(|path| self.path(path));
@@ -240,10 +242,10 @@ impl Reader<'_> {
             }),
         };
         let mut line = line_of(self.text, raw.label.span().start);
-        let source = match (raw.folder, raw.make) {
-            (Some(folder), None) => {
-                line = line_of(self.text, folder.span().start);
-                Source::Folder(self.path(folder).unwrap_or_default())
+        let source = match (raw.datadir, raw.make) {
+            (Some(datadir), None) => {
+                line = line_of(self.text, datadir.span().start);
+                Source::DataDir(self.path(datadir).unwrap_or_default())
             }
             (None, Some(make)) => {
                 if network != Chain::Regtest {
@@ -258,7 +260,7 @@ impl Reader<'_> {
                 Source::Make(make.into_inner())
             }
             _ => {
-                self.wrong(table, "a chain needs folder = \"DATADIR\" or make = [arguments of lab chain]");
+                self.wrong(table, "a chain needs datadir = \"DATADIR\" or make = [arguments of lab chain]");
                 Source::Make(Vec::new())
             }
         };
@@ -437,7 +439,7 @@ impl Reader<'_> {
     /// A path; `$NAME` at its start stands for the environment variable.
     fn path(&mut self, raw: Spanned<String>) -> Option<PathBuf> {
         let text = raw.get_ref();
-        let Some(rest) = text.strip_prefix('$') else { return Some(self.folder.join(text)) };
+        let Some(rest) = text.strip_prefix('$') else { return Some(self.directory.join(text)) };
         let (name, rest) = rest.split_once('/').map_or((rest, None), |(name, rest)| (name, Some(rest)));
         match std::env::var_os(name).filter(|value| !value.is_empty()) {
             Some(value) => Some(rest.map_or_else(|| PathBuf::from(&value), |rest| Path::new(&value).join(rest))),
@@ -544,7 +546,7 @@ mod tests {
     use super::*;
 
     /// A plan that is right, to be spoiled.
-    const GOOD: &str = "repeats = 2\n[[program]]\nlabel = \"a\"\n[[chain]]\nlabel = \"c\"\nfolder = \"x\"\n[[work]]\nkind = \"reindex\"\n";
+    const GOOD: &str = "repeats = 2\n[[program]]\nlabel = \"a\"\n[[chain]]\nlabel = \"c\"\ndatadir = \"x\"\n[[work]]\nkind = \"reindex\"\n";
 
     #[test]
     fn plan_expands_to_cells() {
@@ -565,7 +567,9 @@ mod tests {
                 "core rebuild, s2"
             ]
         );
-        assert!(matches!(&plan.chains[0].source, Source::Folder(path) if path == Path::new("/plans/x")));
+        let is_x =
+            |plan: &Plan| matches!(&plan.chains[0].source, Source::DataDir(path) if path == Path::new("/plans/x"));
+        assert!(is_x(&plan));
         assert_eq!((plan.repeats, plan.baseline, plan.check_every), (2, 0, true));
     }
 
@@ -607,7 +611,7 @@ mod tests {
     fn bad_plan_is_refused_with_its_line() {
         for (row, from, to, line, want) in [
             ("unknown key", "repeats = 2", "repeat = 2", 1, "unknown field `repeat`"),
-            ("unknown key in a table", "folder = \"x\"", "folder = \"x\"\nfold = 1", 7, "unknown field `fold`"),
+            ("unknown key in a table", "datadir = \"x\"", "datadir = \"x\"\nfold = 1", 7, "unknown field `fold`"),
             ("no TOML", "repeats = 2", "repeats = = 2", 1, ""),
             ("wrong type", "repeats = 2", "repeats = \"2\"", 1, "invalid type"),
             ("too many repeats", "repeats = 2", "repeats = 0", 1, "from 1 to 1000"),
@@ -635,10 +639,10 @@ mod tests {
                 4,
                 "FFWD_NOT_SET is not set",
             ),
-            ("neither folder nor make", "folder = \"x\"", "", 4, "needs folder = "),
-            ("make beyond regtest", "folder = \"x\"", "make = []\nnetwork = \"main\"", 6, "regtest chains only"),
-            ("make with --out", "folder = \"x\"", "make = [\"--out\", \"y\"]", 6, "--out is not for the plan"),
-            ("unknown network", "folder = \"x\"", "folder = \"x\"\nnetwork = \"mars\"", 7, "main, test, testnet4"),
+            ("neither directory nor make", "datadir = \"x\"", "", 4, "needs datadir = "),
+            ("make beyond regtest", "datadir = \"x\"", "make = []\nnetwork = \"main\"", 6, "regtest chains only"),
+            ("make with --out", "datadir = \"x\"", "make = [\"--out\", \"y\"]", 6, "--out is not for the plan"),
+            ("unknown network", "datadir = \"x\"", "datadir = \"x\"\nnetwork = \"mars\"", 7, "main, test, testnet4"),
             ("sync without server", "\"reindex\"", "\"sync\"", 8, "needs server"),
             ("unknown server", "\"reindex\"", "\"sync\"\nserver = \"b\"", 9, "there are: a"),
             ("server of a reindex", "\"reindex\"", "\"reindex\"\nserver = \"a\"", 9, "only a sync"),
@@ -656,7 +660,7 @@ mod tests {
             ("batches of ffwd", "[[settings]]\nlabel = \"s\"\nbatch_mib = 16\n", "no batches"),
             ("assumevalid", "[[settings]]\nlabel = \"s\"\nassumevalid = \"yes\"\n", "or a block hash"),
             ("page cache", "", ""),
-            ("label twice", "[[chain]]\nlabel = \"c\"\nfolder = \"y\"\n", "there twice"),
+            ("label twice", "[[chain]]\nlabel = \"c\"\ndatadir = \"y\"\n", "there twice"),
             ("cpus", "[limits]\ncpus = \"1-0\"\n", "\"0-1,4\""),
             ("memory", "[limits]\nmemory_mib = 1\n", "memory_mib = 1: from 16"),
             ("processor time", "[limits]\ncpu_percent = 0\n", "cpu_percent = 0: from 1"),

@@ -27,11 +27,11 @@ pub struct FromSnapshot {
     pub hints: Option<PathBuf>,
 }
 
-/// Brings the folder to the tip that its peers have.
+/// Brings the data directory to the tip that its peers have.
 ///
 /// # Errors
 ///
-/// The directory cannot be used, the network cannot be started, a snapshot proves false, or what the system says. Nothing
+/// The data directory cannot be used, the network cannot be started, a snapshot proves false, or what the system says. Nothing
 /// that peers do is one.
 pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
     sync_from(options, sync, &FromSnapshot::default(), events)

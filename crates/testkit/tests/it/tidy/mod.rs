@@ -20,7 +20,7 @@ const CLOCK_CRATES: [&str; 3] = ["ffwd", "lab", "micro"];
 
 /// The repository.
 fn root() -> PathBuf {
-    // As cargo says now, not when this was compiled: a copy of the tree may share the build's folder.
+    // As cargo says now, not when this was compiled: a copy of the tree may share the build's directory.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = Path::new(&here).join("../..");
     root.canonicalize().expect("the tree that this was compiled in is still there")
