@@ -16,7 +16,7 @@ mod verify;
 
 pub use import::import;
 pub use index::{IndexReport, index};
-pub use info::{Failed, DataDirInfo, info};
+pub use info::{DataDirInfo, Failed, info};
 pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
 pub use snapshot::{
     DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, HintsReport, LoadReport, diff, dump, dump_live,
