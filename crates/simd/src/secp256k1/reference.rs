@@ -169,30 +169,46 @@ impl<M: Modulus> Residue<M> {
         Self::reduced(sum)
     }
 
+    /// `low + high C`, where C has 129 bits.
+    #[inline]
+    fn fold_once<const H: usize>(low: [u64; 4], high: [u64; H]) -> [u64; 7] {
+        assert_eq!(M::C[2], 1, "the highest word of C is added, not multiplied");
+        let mut sum = [low[0], low[1], low[2], low[3], 0, 0, 0];
+        for j in 0..2 {
+            let mut carry = 0;
+            for i in 0..H {
+                (sum[i + j], carry) = high[i].carrying_mul_add(M::C[j], sum[i + j], carry);
+            }
+            let mut over = false;
+            for word in &mut sum[H + j..] {
+                (*word, over) = word.carrying_add(carry, over);
+                carry = 0;
+            }
+        }
+        let mut over = false;
+        for i in 0..H {
+            (sum[i + 2], over) = sum[i + 2].carrying_add(high[i], over);
+        }
+        for word in &mut sum[H + 2..] {
+            (*word, over) = word.carrying_add(0, over);
+        }
+        debug_assert!(!over, "there is room");
+        sum
+    }
+
     /// Reduces a product.
     #[inline]
     fn fold(wide: [u64; 8]) -> Self {
         if M::C_WORDS == 1 {
             return Self::fold_by_word(wide);
         }
-        let [mut low, mut high] = [[wide[0], wide[1], wide[2], wide[3]], [wide[4], wide[5], wide[6], wide[7]]];
-        while high != [0; 4] {
-            let mut folded = [0; 8];
-            for i in 0..4 {
-                let mut carry = 0;
-                for j in 0..M::C_WORDS {
-                    (folded[i + j], carry) = high[i].carrying_mul_add(M::C[j], folded[i + j], carry);
-                }
-                folded[i + M::C_WORDS] = carry;
-            }
-            let mut carry = false;
-            for i in 0..8 {
-                (folded[i], carry) = folded[i].carrying_add(if i < 4 { low[i] } else { 0 }, carry);
-            }
-            debug_assert!(!carry, "C has at most 129 bits");
-            (low, high) = ([folded[0], folded[1], folded[2], folded[3]], [folded[4], folded[5], folded[6], folded[7]]);
-        }
-        Self::reduced(low)
+        let [a, b, c, d, high @ ..] = wide;
+        // Below 2^386, then 2^260, then 2^256 and ten times C.
+        let [a, b, c, d, high @ ..] = Self::fold_once::<4>([a, b, c, d], high);
+        let [a, b, c, d, high, ..] = Self::fold_once::<3>([a, b, c, d], high);
+        let [a, b, c, d, high, ..] = Self::fold_once::<1>([a, b, c, d], [high]);
+        let (sum, _) = add_words([a, b, c, d], if high == 0 { [0; 4] } else { [M::C[0], M::C[1], M::C[2], 0] });
+        Self::reduced(sum)
     }
 
     pub(super) fn square(self) -> Self {
