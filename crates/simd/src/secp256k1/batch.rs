@@ -20,12 +20,14 @@
 //! parity. A root of g makes (x, N / W) a point of the curve, the key, and all that was computed with it exact; x1 D - X
 //! not zero makes the equation one of x: where it is zero, any r fits.
 
+use super::combs::{Asked, Combs};
 use super::digits::Recoded;
 use super::field::{Fe, dot_columns, mul, mul_columns, square};
 use super::kept::{Kept, with_kept};
 use super::ladder::{self, PAIRS, Room, Sums};
 use super::point::{Flat, Point, WAYS, Ways, each};
 use super::reference::{Field, GENERATOR, Scalar, invert_all, words_of};
+use super::repeats::{self, Key, Set};
 use super::vector::{LANES_MAX, Vector};
 use super::{Claim, Y};
 
@@ -45,31 +47,86 @@ pub(super) struct Question {
     pub(super) sum_odd: Option<bool>,
 }
 
+impl Question {
+    /// The key, where it may have tables.
+    fn key(&self) -> Option<Key> {
+        (self.y.is_none() && self.sum_odd.is_none()).then_some((self.x, self.odd))
+    }
+}
+
+/// Memory that a call needs.
+struct Memory<V> {
+    room: Room<V>,
+    combs: Combs,
+}
+
 thread_local! {
-    /// The room of the last call: most of a MiB, which would be asked from the system and given back each time.
-    static ROOM: Kept = const { Kept::new(None) };
+    /// That of the last call: more than a MiB, which would be asked from the system and given back each time.
+    static MEMORY: Kept = const { Kept::new(None) };
 }
 
 /// Which of the claims are proven, in order, in vectors like this one.
 pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
     let mut proven = vec![false; claims.len()];
     let mut questions = questions(claims);
-    // Those that want the sum's y cost more: keep them together.
-    questions.sort_by_key(|question| question.sum_odd.is_some());
-    let new = || Room::new(like);
-    with_kept(&ROOM, new, |room| {
+    let new = || Memory { room: Room::new(like), combs: Combs::new() };
+    with_kept(&MEMORY, new, |memory| {
+        prove_repeats(like, &mut questions, memory, &mut proven);
+        // Those that want the sum's y cost more: keep them together.
+        questions.sort_by_key(|question| question.sum_odd.is_some());
         for chunk in questions.chunks(V::LANES * WAYS * PAIRS) {
             let answers = like.run(
                 #[inline(always)]
-                || answers(like, chunk, room),
+                || answers(like, chunk, &mut memory.room),
             );
             for (at, question) in chunk.iter().enumerate() {
-                let (vector, lane) = (at / V::LANES, at % V::LANES);
-                proven[question.claim] = answers[vector / WAYS][vector % WAYS] >> lane & 1 == 1;
+                proven[question.claim] = is_yes::<V>(&answers, at);
             }
         }
     });
     proven
+}
+
+/// Answers the questions about keys that come again, and takes them out.
+fn prove_repeats<V: Vector>(like: V, questions: &mut Vec<Question>, memory: &mut Memory<V>, proven: &mut [bool]) {
+    let keys: Vec<Option<Key>> = questions.iter().map(Question::key).collect();
+    let sets = repeats::sets(&keys, V::LANES * WAYS);
+    let mut is_left = vec![true; questions.len()];
+    for set in &sets {
+        prove_set(like, questions, set, memory, proven);
+        set.asked.iter().for_each(|&(question, _)| is_left[question] = false);
+    }
+    let mut is_left = is_left.into_iter();
+    questions.retain(|_| is_left.next() == Some(true));
+}
+
+/// Whether the answer number `at` is yes.
+fn is_yes<V: Vector>(answers: &[Ways<u8>], at: usize) -> bool {
+    let (vector, lane) = (at / V::LANES, at % V::LANES);
+    answers[vector / WAYS][vector % WAYS] >> lane & 1 == 1
+}
+
+/// The questions about keys that come again.
+fn prove_set<V: Vector>(like: V, questions: &[Question], set: &Set, memory: &mut Memory<V>, proven: &mut [bool]) {
+    let Memory { room, combs } = memory;
+    like.run(
+        #[inline(always)]
+        || combs.fill(like, &set.keys, room),
+    );
+    for places in set.asked.chunks(V::LANES * WAYS * PAIRS) {
+        let asked = |&(question, key): &(usize, usize)| {
+            let Question { base, key: scalar, sum_x, .. } = questions[question];
+            Asked { key, base, scalar, sum_x }
+        };
+        let asked: Vec<Asked> = places.iter().map(asked).collect();
+        let answers = like.run(
+            #[inline(always)]
+            || combs.answers(like, &asked, room),
+        );
+        for (at, &(question, _)) in places.iter().enumerate() {
+            proven[questions[question].claim] = is_yes::<V>(&answers, at);
+        }
+    }
 }
 
 /// The questions behind the claims that lanes take.

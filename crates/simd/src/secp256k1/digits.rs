@@ -52,10 +52,10 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    const ONES: Digits = Digits { places: [0; LANES_MAX], negative: 0 };
+    pub(super) const ONES: Digits = Digits { places: [0; LANES_MAX], negative: 0 };
 
     /// Sets a lane's digit from the `bits` bits of its window.
-    fn set(&mut self, lane: usize, window: u64, bits: usize) {
+    pub(super) fn set(&mut self, lane: usize, window: u64, bits: usize) {
         let half = 1 << (bits - 1);
         let negative = window < half;
         // 2 u - (2^w - 1) is 2 (u - half) + 1, and its negative 2 (half - 1 - u) + 1.
@@ -78,12 +78,17 @@ impl Recoded {
     pub(super) const ONES: Recoded =
         Recoded { base: [Digits::ONES; BASE_WINDOWS], key: [[Digits::ONES; KEY_WINDOWS]; 2] };
 
-    /// Sets a lane to `base` times the generator plus `key` times the key's point.
-    pub(super) fn set(&mut self, lane: usize, base: Scalar, key: Scalar) {
+    /// Sets what a lane multiplies the generator with.
+    pub(super) fn set_base(&mut self, lane: usize, base: Scalar) {
         let bits = base_bits(base);
         for (window, digits) in self.base.iter_mut().enumerate() {
             digits.set(lane, bits[window / 8] >> (window % 8 * 8) & 0xff, BASE_BITS);
         }
+    }
+
+    /// Sets a lane to `base` times the generator plus `key` times the key's point.
+    pub(super) fn set(&mut self, lane: usize, base: Scalar, key: Scalar) {
+        self.set_base(lane, base);
         for (half, bits) in key_bits(key).iter().enumerate() {
             for (window, digits) in self.key[half].iter_mut().enumerate() {
                 digits.set(lane, window_of(bits, window * KEY_BITS, KEY_BITS), KEY_BITS);

@@ -136,22 +136,37 @@ impl<V: Vector> Room<V> {
 
     /// The generator's multiples.
     #[inline(always)]
-    fn base_sums(&mut self, like: V, digits: &[Ways<Recoded>], unknown: &mut [Ways<u8>]) -> Vec<Ways<Flat<V>>> {
-        let mut windows = BASE_WINDOWS / 2;
-        add_all(
-            &mut self.inversions,
-            windows,
+    pub(super) fn base_sums(
+        &mut self,
+        like: V,
+        digits: &[Ways<Recoded>],
+        unknown: &mut [Ways<u8>],
+    ) -> Vec<Ways<Flat<V>>> {
+        self.tree(
+            BASE_WINDOWS,
             #[inline(always)]
             |at| [of_tables(like, digits, 2 * at), of_tables(like, digits, 2 * at + 1)],
-            &mut self.sums,
             unknown,
-        );
-        while windows > 1 {
-            windows /= 2;
+        )
+    }
+
+    /// The sum of `count` points, a power of two, for each pair of vectors, by pairs: `pair` number `at` of all pairs of
+    /// vectors together.
+    #[inline(always)]
+    pub(super) fn tree(
+        &mut self,
+        count: usize,
+        pair: impl Fn(usize) -> [Ways<Flat<V>>; 2],
+        unknown: &mut [Ways<u8>],
+    ) -> Vec<Ways<Flat<V>>> {
+        let mut left = count / 2;
+        add_all(&mut self.inversions, left, pair, &mut self.sums, unknown);
+        while left > 1 {
+            left /= 2;
             let sums = &self.sums;
             add_all(
                 &mut self.inversions,
-                windows,
+                left,
                 #[inline(always)]
                 |at| [sums[2 * at], sums[2 * at + 1]],
                 &mut self.next,
@@ -159,7 +174,7 @@ impl<V: Vector> Room<V> {
             );
             std::mem::swap(&mut self.sums, &mut self.next);
         }
-        self.sums[..digits.len()].to_vec()
+        self.sums[..unknown.len()].to_vec()
     }
 
     /// The keys' multiples.
@@ -237,7 +252,7 @@ fn climb<V: Vector>(sum: &mut Ways<Point<V>>, windows: &[Ways<Flat<V>>], start: 
 /// The sums of pairs of points with z = 1, by one inversion: `each` for each pair of vectors. In `unknown` the lanes are
 /// noted that have equal or opposite points.
 #[inline(always)]
-fn add_all<V: Vector>(
+pub(super) fn add_all<V: Vector>(
     inversions: &mut Inversions<V>,
     each: usize,
     pair: impl Fn(usize) -> [Ways<Flat<V>>; 2],

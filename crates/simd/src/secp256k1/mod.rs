@@ -14,6 +14,7 @@
 //! - `field`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by one inversion, and
 //!   sums of points with z = 1. `digits`: scalars, cut into odd digits.
 //! - `tables`: the generator's multiples. `ladder`: both multiples. `batch`: from claims to questions and back.
+//! - `repeats`: which keys come again. `combs`: claims about those, by tables of each key.
 //! - `kept`: memory from one call to the next.
 //!
 //! Schnorr signatures and tweaks can be proven by one sum for all of them instead ([`Lanes::prove_together`]):
@@ -29,6 +30,7 @@ mod avx2;
 mod avx512;
 mod batch;
 mod buckets;
+mod combs;
 mod digits;
 mod divsteps;
 mod field;
@@ -42,6 +44,7 @@ mod point;
 mod portable;
 mod power;
 mod reference;
+mod repeats;
 mod tables;
 #[cfg(test)]
 mod tests;

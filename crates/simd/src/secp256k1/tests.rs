@@ -1,6 +1,7 @@
 //! The lanes beside the reference implementation. Beside libsecp256k1 they run in the crate that uses them.
 
 mod bounds;
+mod combs;
 mod steps;
 mod together;
 mod twist;

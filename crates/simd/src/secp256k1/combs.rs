@@ -1,0 +1,279 @@
+//! Claims about keys that come again: a table for every window of a key's scalar, so that no claim doubles anything.
+//!
+//! The tables of a set of keys are made in lanes, a key a lane; then each lane has a claim, whatever its key. With a key's y
+//! from a square root all points have z = 1: `u2 P` is a sum of table entries, as `u1 G` is ([`super::ladder`]), and the
+//! claim holds where the sum of both has the claimed x.
+//!
+//! The scalar is cut in two short ones (see [`super::digits`]), each in windows of [`BITS`] bits; a table has the odd
+//! multiples of 2^(4 i) P and of lambda times that. 98 points are added for a claim, at six products each; the ladder takes
+//! 125 doublings, 25 additions and a table for each. When that pays: [`super::repeats`].
+//!
+//! Absent on purpose: claims that want the sum's y, or that give the key's.
+
+use super::digits::{Digits, Recoded, short_bits, window_of};
+use super::field::{Fe, mul, mul_columns, square};
+use super::ladder::{BETA, PAIRS, Room, add_all};
+use super::point::{Flat, Point, WAYS, Ways, double, each};
+use super::power;
+use super::reference::{Field, GENERATOR, Scalar};
+use super::repeats::Key;
+use super::tables::Entry;
+use super::vector::{LANES_MAX, Vector};
+
+/// Bits of a window.
+const BITS: usize = 4;
+/// Windows of each half of the scalar: 132 bits hold 129 and a sign.
+const WINDOWS: usize = 33;
+/// Odd multiples in a window's table.
+const ENTRIES: usize = 1 << (BITS - 1);
+/// The windows whose points are added as a tree; one is left.
+const TREE: usize = 32;
+const _: () = assert!(BITS * WINDOWS >= 130 && WINDOWS == TREE + 1);
+
+/// A key's tables: window, multiple, and the same with lambda.
+type Table = [[[Entry; 2]; ENTRIES]; WINDOWS];
+
+/// Whether `base G + scalar P` has this x, where P is key number `key`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) key: usize,
+    pub(super) base: Scalar,
+    pub(super) scalar: Scalar,
+    pub(super) sum_x: Field,
+}
+
+/// The tables of a set of keys.
+pub(super) struct Combs {
+    tables: Vec<Table>,
+    /// The lanes whose key is a point, and has a table.
+    good: Ways<u8>,
+}
+
+impl Combs {
+    /// No tables.
+    pub(super) fn new() -> Combs {
+        Combs { tables: Vec::new(), good: [0; WAYS] }
+    }
+
+    /// Makes the tables of `keys`, as many as there are lanes in [`WAYS`] vectors at most, in the place of others.
+    #[inline(always)]
+    pub(super) fn fill<V: Vector>(&mut self, like: V, keys: &[Key], room: &mut Room<V>) {
+        assert!(keys.len() <= V::LANES * WAYS, "a lane for each key");
+        self.tables.resize(LANES_MAX * WAYS, [[[Entry([0; 8]); 2]; ENTRIES]; WINDOWS]);
+        let (points, good) = lift(like, keys);
+        self.good = [0; WAYS];
+        let Some(multiples) = multiples(points, room) else { return };
+        let mut sums: Vec<Ways<Flat<V>>> = multiples.iter().step_by(2).copied().collect();
+        let (mut next, mut unknown) = (Vec::new(), [[0; WAYS]]);
+        let beta = Fe::splat(like, BETA);
+        for entry in 0..ENTRIES {
+            if entry > 0 {
+                let last = &sums;
+                add_all(
+                    room.inversions(),
+                    WINDOWS,
+                    #[inline(always)]
+                    |window| [last[window], multiples[2 * window + 1]],
+                    &mut next,
+                    &mut unknown,
+                );
+                std::mem::swap(&mut sums, &mut next);
+            }
+            for (window, points) in sums.iter().enumerate() {
+                for (way, point) in points.iter().enumerate() {
+                    let tables = &mut self.tables[way * V::LANES..][..V::LANES];
+                    write(tables, [window, entry, 0], &point.x, &point.y);
+                    write(tables, [window, entry, 1], &mul(&point.x, &beta), &point.y);
+                }
+            }
+        }
+        let [unknown] = unknown;
+        self.good = each!(i, good[i] & !unknown[i]);
+    }
+
+    /// Whether a key is a point, and has a table.
+    fn is_good<V: Vector>(&self, key: usize) -> bool {
+        self.good[key / V::LANES] >> (key % V::LANES) & 1 == 1
+    }
+
+    /// Which of at most as many claims as share inversions are proven: a bit for each, in the mask of its vector.
+    #[inline(always)]
+    pub(super) fn answers<V: Vector>(&self, like: V, asked: &[Asked], room: &mut Room<V>) -> Vec<Ways<u8>> {
+        let parts: Vec<&[Asked]> = asked.chunks(V::LANES * WAYS).collect();
+        assert!(parts.len() <= PAIRS, "as many as share inversions");
+        let mut base = vec![[const { Recoded::ONES }; WAYS]; parts.len()];
+        let mut digits = vec![[[[Digits::ONES; WINDOWS]; 2]; WAYS]; parts.len()];
+        for ((part, base), digits) in parts.iter().zip(&mut base).zip(&mut digits) {
+            for (at, asked) in part.iter().enumerate() {
+                let (way, lane) = (at / V::LANES, at % V::LANES);
+                base[way].set_base(lane, asked.base);
+                for (half, bits) in short_bits::<{ BITS * WINDOWS }>(asked.scalar).iter().enumerate() {
+                    for (window, digits) in digits[way][half].iter_mut().enumerate() {
+                        digits.set(lane, window_of(bits, window * BITS, BITS), BITS);
+                    }
+                }
+            }
+        }
+        let mut unknown = vec![[0; WAYS]; parts.len()];
+        let base = room.base_sums(like, &base, &mut unknown);
+        let tables = &self.tables;
+        let key = room.tree(
+            2 * TREE,
+            #[inline(always)]
+            |at| {
+                let (part, window) = (at / TREE, at % TREE);
+                halves(like, tables, parts[part], &digits[part], window)
+            },
+            &mut unknown,
+        );
+        let last = room.tree(
+            2,
+            #[inline(always)]
+            |part| halves(like, tables, parts[part], &digits[part], TREE),
+            &mut unknown,
+        );
+        let rest = room.tree(
+            2,
+            #[inline(always)]
+            |part| [last[part], base[part]],
+            &mut unknown,
+        );
+        let sums = room.tree(
+            2,
+            #[inline(always)]
+            |part| [key[part], rest[part]],
+            &mut unknown,
+        );
+        let mut proven = unknown;
+        for (at, part) in parts.iter().enumerate() {
+            let has_x = each!(i, sums[at][i].x.equals(&claimed(like, part, i)));
+            for way in 0..WAYS {
+                let is_asked = (0..V::LANES).fold(0, |mask, lane| {
+                    let asked = part.get(way * V::LANES + lane);
+                    mask | u8::from(asked.is_some_and(|asked| self.is_good::<V>(asked.key))) << lane
+                });
+                proven[at][way] = has_x[way] & is_asked & !proven[at][way];
+            }
+        }
+        proven
+    }
+}
+
+/// The keys as points, and the lanes where they are; in others the generator.
+#[inline(always)]
+fn lift<V: Vector>(like: V, keys: &[Key]) -> (Ways<Point<V>>, Ways<u8>) {
+    let (mut numbers, mut odd, mut is_key) = ([[GENERATOR.x.words(); LANES_MAX]; WAYS], [0; WAYS], [0; WAYS]);
+    for (at, (x, is_odd)) in keys.iter().enumerate() {
+        let (way, lane) = (at / V::LANES, at % V::LANES);
+        numbers[way][lane] = x.words();
+        odd[way] |= u8::from(*is_odd) << lane;
+        is_key[way] |= 1 << lane;
+    }
+    let x = each!(i, Fe::from_lanes(like, &numbers[i]));
+    let g = each!(i, mul_columns(&square(&x[i]), &x[i]).plus(&Fe::small(like, 7)).carry());
+    const { assert!(power::WAYS == 2 * WAYS) };
+    let roots = power::roots(&[g[0], g[1], g[0], g[1]]);
+    let is_point = each!(i, square(&roots[i]).equals(&g[i]));
+    let y = each!(i, roots[i].negative_where(roots[i].is_odd() ^ odd[i]));
+    let generator = [GENERATOR.x, GENERATOR.y].map(|number| Fe::splat(like, number.words()));
+    let one = Fe::small(like, 1);
+    let points = each!(
+        i,
+        Point {
+            x: x[i].where_else(is_point[i], &generator[0]),
+            y: y[i].where_else(is_point[i], &generator[1]),
+            z: one,
+        }
+    );
+    (points, each!(i, is_point[i] & is_key[i]))
+}
+
+/// For each window 2^(4 i) times the points, and twice that, with z = 1. `None` where some z is zero, which no multiple of a
+/// point has.
+#[inline(always)]
+fn multiples<V: Vector>(points: Ways<Point<V>>, room: &mut Room<V>) -> Option<Vec<Ways<Flat<V>>>> {
+    let mut point = points;
+    let mut multiples = Vec::with_capacity(2 * WINDOWS);
+    for window in 0..WINDOWS {
+        if window > 0 {
+            for _ in 1..BITS {
+                double(&mut point);
+            }
+        }
+        multiples.push(point);
+        double(&mut point);
+        multiples.push(point);
+    }
+    let inversions = room.inversions();
+    inversions.begin(multiples.len());
+    for point in &multiples {
+        inversions.put(&each!(i, point[i].z));
+    }
+    if !inversions.invert() {
+        return None;
+    }
+    let mut flat = Vec::with_capacity(multiples.len());
+    for point in multiples.iter().rev() {
+        let inverse = inversions.take();
+        let squared = each!(i, square(&inverse[i]));
+        flat.push(each!(
+            i,
+            Flat { x: mul(&point[i].x, &squared[i]), y: mul(&point[i].y, &mul(&squared[i], &inverse[i])), negative: 0 }
+        ));
+    }
+    flat.reverse();
+    Some(flat)
+}
+
+/// Writes an entry of each lane's table.
+#[inline(always)]
+fn write<V: Vector>(tables: &mut [Table], [window, entry, half]: [usize; 3], x: &Fe<V>, y: &Fe<V>) {
+    let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (x.to_words(), y.to_words());
+    let mut rows = [Entry([0; 8]); LANES_MAX];
+    V::scatter([x0, x1, x2, x3, y0, y1, y2, y3], rows.each_mut().map(|Entry(row)| row));
+    for (table, row) in tables.iter_mut().zip(rows) {
+        table[window][entry][half] = row;
+    }
+}
+
+/// What a window's digits name, of the keys and of lambda times the keys.
+#[inline(always)]
+fn halves<V: Vector>(
+    like: V,
+    tables: &[Table],
+    part: &[Asked],
+    digits: &Ways<[[Digits; WINDOWS]; 2]>,
+    window: usize,
+) -> [Ways<Flat<V>>; 2] {
+    [
+        each!(i, look_up(like, tables, part, i, (&digits[i][0][window], window, 0))),
+        each!(i, look_up(like, tables, part, i, (&digits[i][1][window], window, 1))),
+    ]
+}
+
+/// The entries that the lanes' digits name, each in its key's table.
+#[inline(always)]
+fn look_up<V: Vector>(
+    like: V,
+    tables: &[Table],
+    part: &[Asked],
+    way: usize,
+    (digits, window, half): (&Digits, usize, usize),
+) -> Flat<V> {
+    let mut rows = [&tables[0][window][0][half].0; LANES_MAX];
+    for (lane, asked) in part.iter().skip(way * V::LANES).take(V::LANES).enumerate() {
+        rows[lane] = &tables[asked.key][window][usize::from(digits.places[lane]) % ENTRIES][half].0;
+    }
+    let [x0, x1, x2, x3, y0, y1, y2, y3] = like.gather(rows);
+    Flat { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative: digits.negative }
+}
+
+/// The claimed x of a vector; of lanes without a claim, the generator's.
+#[inline(always)]
+fn claimed<V: Vector>(like: V, part: &[Asked], way: usize) -> Fe<V> {
+    let mut numbers = [GENERATOR.x.words(); LANES_MAX];
+    for (to, asked) in numbers.iter_mut().zip(part.iter().skip(way * V::LANES).take(V::LANES)) {
+        *to = asked.sum_x.words();
+    }
+    Fe::from_lanes(like, &numbers)
+}
