@@ -10,6 +10,7 @@ use crate::{Error, Experiment};
 use consensus::block::{self, Context};
 use consensus::{BlockSpend, SpentCoin, transaction};
 use primitives::{Amount, Height, MedianTime, Reader, Tables};
+use script::sighash::hash_shared;
 use script::{Deferred, Flags, Immediate, Precomputed, Scratch, SpentOutput, lanes, verify, verify_all};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[ECDSA, MIXED, TAPROOT, WITNESS_V0, TRANSACTION], run };
@@ -190,6 +191,9 @@ fn in_batches(
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<usize, Error> {
     let spending = spending(sample, tables, coins);
+    if lanes::best().takes_hashes() {
+        hash_shared(&spending);
+    }
     let all = spending.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
     let (mut verified, wanted) = (0, &wanted);
     let inputs = all.filter(|(tx, input)| wanted(tx.spent()[*input].script)).inspect(|_| verified += 1);

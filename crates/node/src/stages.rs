@@ -329,9 +329,13 @@ pub(crate) fn scripts(
         .zip(&spent)
         .map(|(part, spent)| script::Precomputed::new(block.transaction(part.index), spent))
         .collect();
+    let batch = script::lanes::best();
+    if batch.takes_hashes() {
+        script::sighash::hash_shared(&txs);
+    }
     let inputs = parts.iter().zip(&txs).flat_map(|(part, tx)| part.inputs.clone().map(move |input| (tx, input)));
     let ScriptScratch { deferred, interpreter } = scratch;
-    let verdict = script::verify_all(inputs, flags, script::lanes::best(), deferred, interpreter);
+    let verdict = script::verify_all(inputs, flags, batch, deferred, interpreter);
     verdict.map_err(|(place, error)| {
         let rule = Rule::BlockScriptVerifyFlagFailed { error };
         let input = first + place;

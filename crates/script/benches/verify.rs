@@ -4,7 +4,8 @@
 //! A row is as `testkit::bench` says, for one input. `all` parses
 //! the transaction, hashes and checks on the spot. `own` is the same with checks that are only recorded: the
 //! interpreter's and the hashes' own part. `plain` is `own` without templates. `secp` is libsecp256k1 on those checks
-//! alone, `lanes` are the vector lanes on the same. `batch` is `all` in one batch, as a node does it.
+//! alone, `lanes` are the vector lanes on the same. `batch` is `all` in one batch, as a node does it;
+//! once more with hashes made on the spot.
 
 #![allow(clippy::unwrap_used, reason = "it serves measurements")]
 
@@ -19,12 +20,14 @@ mod data;
 mod wallet;
 
 use primitives::{Tables, Transaction};
+use script::check::KeyBytes;
+use script::sighash::hash_shared;
 use script::verify::verify_by_interpreter;
 use script::{
     Batch, Check, Checker, Deferred, Flags, Immediate, Lanes, OneByOne, Precomputed, Scratch, SpentOutput, lanes,
     verify, verify_all,
 };
-use secp256k1::{Keypair, schnorr};
+use secp256k1::{Keypair, Message, ecdsa, schnorr};
 use std::hint::black_box;
 use testkit::{Bench, Per};
 use wallet::{Kind, Spending, spending};
@@ -34,6 +37,7 @@ fn main() {
     templates(&bench);
     many_inputs(&bench);
     sums(&bench);
+    repeats(&bench);
     blocks(&bench);
 }
 
@@ -57,6 +61,27 @@ fn sums(bench: &Bench) {
             });
             bench.time(&format!("Schnorr sum {count} {} sum", lanes.name()), per, || {
                 assert!(lanes.hold_by_sum(black_box(&checks)));
+            });
+        }
+    }
+}
+
+/// Work: 1,024 ECDSA signatures by few keys or many, by each kind of lanes. Checked: all hold.
+fn repeats(bench: &Bench) {
+    for keys in [1, 16, 64, 128, 256, 512, 1024] {
+        let checks: Vec<Check> = (0..bench.size(80, 1024))
+            .map(|number| {
+                let [secret, sighash] =
+                    [number % keys, number].map(|number: usize| simd::sha256::sha256(&number.to_le_bytes()));
+                let pair = Keypair::from_secret_bytes(secret).unwrap();
+                let signature = ecdsa::sign(Message::from_digest(sighash), &pair.secret_key()).serialize_compact();
+                let key = KeyBytes::new(&pair.public_key().serialize()).unwrap();
+                Check::Ecdsa { signature, key, sighash }
+            })
+            .collect();
+        for lanes in Lanes::available().into_iter().filter(|lanes| lanes.is_fast()) {
+            bench.time(&format!("ECDSA by {keys} keys {}", lanes.name()), Per::of(checks.len(), "signature"), || {
+                assert!(lanes.prove(black_box(&checks)).iter().all(|&proven| proven));
             });
         }
     }
@@ -108,15 +133,31 @@ fn rows(bench: &Bench, name: &str, spendings: &[Spending]) {
     }
     let mut deferred = Deferred::for_batch(lanes::best());
     bench.time(&format!("{name} batch"), per, || {
-        batch(spendings, &coins, &mut deferred);
+        batch(spendings, &coins, lanes::best(), &mut deferred);
+    });
+    bench.time(&format!("{name} batch, hashes on the spot"), per, || {
+        batch(spendings, &coins, &HashesOnTheSpot, &mut deferred);
     });
     if bench.is_full() {
         println!("{name}: libsecp256k1's share {:.1} %", 100.0 * (all - own) / all);
     }
 }
 
+/// The best batch, with nothing but signatures put off.
+struct HashesOnTheSpot;
+
+impl Batch for HashesOnTheSpot {
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        lanes::best().verify(checks)
+    }
+
+    fn takes_pairs(&self) -> bool {
+        lanes::best().takes_pairs()
+    }
+}
+
 /// Verifies all inputs in one batch.
-fn batch(spendings: &[Spending], coins: &[Vec<SpentOutput<'_>>], deferred: &mut Deferred) {
+fn batch(spendings: &[Spending], coins: &[Vec<SpentOutput<'_>>], batch: &dyn Batch, deferred: &mut Deferred) {
     let mut tables: Vec<Tables> = spendings.iter().map(|_| Tables::new()).collect();
     let parts = tables.iter_mut().zip(spendings).zip(coins);
     let txs: Vec<Precomputed<'_>> = parts
@@ -124,8 +165,11 @@ fn batch(spendings: &[Spending], coins: &[Vec<SpentOutput<'_>>], deferred: &mut 
             Precomputed::new(tables.parse_transaction(black_box(&spending.bytes)).unwrap(), coins)
         })
         .collect();
+    if batch.takes_hashes() {
+        hash_shared(&txs);
+    }
     let inputs = txs.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
-    let verdict = verify_all(inputs, Flags::CONSENSUS, lanes::best(), deferred, &mut Scratch::new());
+    let verdict = verify_all(inputs, Flags::CONSENSUS, batch, deferred, &mut Scratch::new());
     assert_eq!(verdict, Ok(()));
 }
 

@@ -164,6 +164,11 @@ pub trait Batch: Sync {
     fn takes_pairs(&self) -> bool {
         false
     }
+
+    /// Whether hashes are to be put off, too, and made many at a time.
+    fn takes_hashes(&self) -> bool {
+        false
+    }
 }
 
 /// One check after another, with libsecp256k1: it can tell always.

@@ -3,7 +3,8 @@
 //! A script is good when it succeeded under that assumption and all its recorded checks hold. In every other case it
 //! runs again with checks on the spot, and that run is the verdict and the error.
 //!
-//! [`verify_all`] does this for a list of inputs. An engine that fills batches across blocks does it in steps:
+//! [`verify_all`] does this for a list of inputs; with a batch that takes them it puts off the hashes of the commonest
+//! inputs, too. An engine that fills batches across blocks does it in steps:
 //! [`Deferred::run`] each input, keep the [`Recorded`] of those that are not settled, let a [`Batch`] decide
 //! ([`Deferred::decide`], or all of [`Deferred::checks`]), ask [`Deferred::hold`] for each, and run those that do not hold
 //! again with [`Immediate`].
@@ -11,7 +12,8 @@
 use crate::check::{Batch, Check, Checker, Immediate, Pairs};
 use crate::error::ScriptError;
 use crate::flags::Flags;
-use crate::sighash::Precomputed;
+use crate::sighash::{Ahead, Precomputed};
+use crate::templates;
 use crate::verify::{Scratch, verify};
 use std::ops::Range;
 
@@ -21,6 +23,7 @@ pub struct Deferred {
     checks: Vec<Check>,
     groups: Vec<Group>,
     pairs: bool,
+    ahead: Ahead,
 }
 
 /// The pairs of one CHECKMULTISIG: those of the first signature first, each with the keys it may match, in order.
@@ -163,6 +166,7 @@ impl Deferred {
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
         self.truncate(0, 0);
+        self.ahead.clear();
     }
 
     fn truncate(&mut self, checks: usize, groups: usize) {
@@ -189,6 +193,30 @@ impl Deferred {
             verify(tx, input, flags, &mut Immediate, scratch)?;
         }
         Ok(Recorded { checks: checks..self.checks.len(), groups: groups..self.groups.len() })
+    }
+
+    /// As [`Deferred::run`], but the hashes of a template's input are put off, too: [`Deferred::hash`] makes them.
+    fn run_unhashed(
+        &mut self,
+        tx: &Precomputed<'_>,
+        input: usize,
+        flags: Flags,
+        scratch: &mut Scratch,
+    ) -> Result<Recorded, ScriptError> {
+        let (place, groups) = (self.checks.len(), self.groups.len());
+        let Some(check) = templates::later(tx, input, flags, &mut self.ahead, place) else {
+            return self.run(tx, input, flags, scratch);
+        };
+        self.checks.push(check);
+        Ok(Recorded { checks: place..place + 1, groups: groups..groups })
+    }
+
+    /// Makes the hashes that were put off. Returns the places of checks that hold for nothing, whatever the batch says,
+    /// because a key or script has another hash than it must have.
+    fn hash(&mut self) -> Vec<usize> {
+        let wrong = self.ahead.settle(&mut self.checks);
+        self.ahead.clear();
+        wrong
     }
 
     /// Whether all that an input recorded holds, by the batch's results for [`Deferred::checks`].
@@ -260,9 +288,10 @@ pub fn verify_all<'t>(
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
     deferred.clear();
+    let run = if batch.takes_hashes() { Deferred::run_unhashed } else { Deferred::run };
     let mut waiting = Vec::new();
     for (place, (tx, input)) in inputs.into_iter().enumerate() {
-        match deferred.run(tx, input, flags, scratch) {
+        match run(deferred, tx, input, flags, scratch) {
             Ok(recorded) => waiting.push(Waiting { place, tx, input, recorded }),
             Err(why) => {
                 settle(&waiting, flags, batch, deferred, scratch)?; // An earlier one may still prove bad.
@@ -283,10 +312,12 @@ fn settle(
     waiting: &[Waiting<'_>],
     flags: Flags,
     batch: &dyn Batch,
-    deferred: &Deferred,
+    deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
-    let results = deferred.decide(batch);
+    let wrong = deferred.hash();
+    let mut results = deferred.decide(batch);
+    wrong.into_iter().for_each(|place| results[place] = false);
     for Waiting { place, tx, input, recorded } in waiting {
         if !deferred.hold(recorded, &results) {
             verify(tx, *input, flags, &mut Immediate, scratch).map_err(|why| (*place, why))?;

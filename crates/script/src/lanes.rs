@@ -8,9 +8,10 @@
 //! Absent on purpose: keys in forms that are rare (hybrid ones). They are not proven.
 
 use crate::check::{Batch, Check, KeyBytes, OneByOne};
-use crate::sighash::{Writer, tagged};
+use crate::sighash::tagged;
 use simd::ideas::Idea;
 use simd::secp256k1::{self, Claim, Y};
+use simd::sha256::{Pieces, sha256_many};
 use std::sync::LazyLock;
 
 /// Claims that are made at a time: their lists stay small, whatever a script asks for.
@@ -83,7 +84,8 @@ impl Lanes {
     /// Whether one sum proves all of the checks, none of which is ECDSA.
     #[doc(hidden)]
     pub fn hold_by_sum(self, checks: &[Check]) -> bool {
-        let claims: Vec<Claim> = checks.iter().filter_map(claim).collect();
+        let mut challenges = challenges(checks).into_iter();
+        let claims: Vec<Claim> = checks.iter().filter_map(|check| claim(check, &mut challenges)).collect();
         claims.len() == checks.len() && SECRET.is_some_and(|secret| self.0.prove_together(&claims, &secret))
     }
 
@@ -99,7 +101,10 @@ impl Lanes {
         for (checks, proven) in checks.chunks(CLAIMS_MAX).zip(proven.chunks_mut(CLAIMS_MAX)) {
             let (mut claims, mut places) = (Vec::with_capacity(checks.len()), Vec::with_capacity(checks.len()));
             let (mut sums, mut sums_places) = (Vec::new(), Vec::new());
-            for (place, claim) in checks.iter().enumerate().filter_map(|(place, check)| Some((place, claim(check)?))) {
+            let mut challenges = challenges(checks).into_iter();
+            for (place, claim) in
+                checks.iter().enumerate().filter_map(|(place, check)| Some((place, claim(check, &mut challenges)?)))
+            {
                 let is_sum = !matches!(claim, Claim::Ecdsa { .. });
                 let (claims, places) = if is_sum { (&mut sums, &mut sums_places) } else { (&mut claims, &mut places) };
                 claims.push(claim);
@@ -134,6 +139,10 @@ impl Batch for Lanes {
     fn takes_pairs(&self) -> bool {
         true
     }
+
+    fn takes_hashes(&self) -> bool {
+        Idea::HashLanes.is_on()
+    }
 }
 
 /// The fastest lanes, however few the checks are, under the eyes of libsecp256k1; without lanes, [`OneByOne`]. To test with.
@@ -153,19 +162,24 @@ impl Batch for Compared {
         }
         proven
     }
+
+    fn takes_hashes(&self) -> bool {
+        true
+    }
 }
 
-/// What the lanes are to prove; nothing for keys in forms that are rare.
-fn claim(check: &Check) -> Option<Claim> {
+/// What the lanes are to prove; nothing for keys in forms that are rare. Each Schnorr signature takes the next of
+/// `challenges`.
+fn claim(check: &Check, challenges: &mut impl Iterator<Item = [u8; 32]>) -> Option<Claim> {
     Some(match check {
         Check::Ecdsa { signature, key, sighash } => {
             let (r, s) = halves(signature);
             let (x, y) = coordinates(key)?;
             Claim::Ecdsa { x, y, r, s, message: *sighash }
         }
-        Check::Schnorr { signature, key, sighash } => {
+        Check::Schnorr { signature, key, .. } => {
             let (r, s) = halves(signature);
-            Claim::Schnorr { x: *key, r, s, challenge: challenge(&r, key, sighash) }
+            Claim::Schnorr { x: *key, r, s, challenge: challenges.next()? }
         }
         Check::Tweak { output, odd, internal, tweak } => {
             Claim::Tweak { x: *internal, tweak: *tweak, sum: *output, odd: *odd }
@@ -173,11 +187,18 @@ fn claim(check: &Check) -> Option<Claim> {
     })
 }
 
-/// What ties a Schnorr signature to key and message. Source: BIP-0340.
-fn challenge(r: &[u8; 32], key: &[u8; 32], sighash: &[u8; 32]) -> [u8; 32] {
-    let mut writer = Writer::after(tagged::CHALLENGE.clone());
-    [r, key, sighash].into_iter().for_each(|bytes| writer.put(bytes));
-    writer.finish().finalize()
+/// What ties each Schnorr signature among the checks to its key and message, in order. Source: BIP-0340.
+fn challenges(checks: &[Check]) -> Vec<[u8; 32]> {
+    let message = |check: &Check| match check {
+        Check::Schnorr { signature, key, sighash } => Some([halves(signature).0, *key, *sighash]),
+        Check::Ecdsa { .. } | Check::Tweak { .. } => None,
+    };
+    let messages: Vec<[[u8; 32]; 3]> = checks.iter().filter_map(message).collect();
+    let tag = &tagged::CHALLENGE_START[..];
+    let pieces: Vec<Pieces<'_>> = messages.iter().map(|message| [tag, message.as_flattened(), &[]]).collect();
+    let mut challenges = vec![[0; 32]; pieces.len()];
+    sha256_many(&pieces, &mut challenges);
+    challenges
 }
 
 fn halves(signature: &[u8; 64]) -> ([u8; 32], [u8; 32]) {

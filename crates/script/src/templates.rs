@@ -4,6 +4,9 @@
 //! verdict is found there; so is the verdict under any flag of policy. What must be shown for each template is that
 //! the long way would say yes too, and asks the checker for the very same check.
 //!
+//! [`later`] puts off the hashes, too: they are made many at a time ([`Ahead`]), and what was assumed of them is found out
+//! then.
+//!
 //! CHECKMULTISIG has no template: its script runs in the interpreter, which does not allocate either.
 
 use crate::check::{Check, Checker};
@@ -11,18 +14,104 @@ use crate::encoding::is_strict_der;
 use crate::flags::Flags;
 use crate::interpreter::{ecdsa_check, hash160};
 use crate::opcode::{OP_0, OP_1, OP_CHECKSIG, OP_DUP, OP_EQUALVERIFY, OP_HASH160, p2pkh, p2sh};
-use crate::sighash::{Extension, Precomputed, SIGHASH_DEFAULT, legacy, message, witness_v0};
+use crate::sighash::{Ahead, Extension, Precomputed, SIGHASH_DEFAULT, legacy, message, witness_v0};
 use crate::stack::{ELEMENT_BYTES_MAX, is_true};
+
+/// Who makes the hashes: now, or later.
+trait Hashes {
+    /// Whether HASH160 of `bytes` is `want`; `true` where that is found out later.
+    fn is_hash160(&mut self, bytes: &[u8], want: &[u8; 20]) -> bool;
+
+    /// What a signature before segwit signs; anything, where it is made later, here and below.
+    fn legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32];
+
+    /// What a signature in a version 0 witness script signs.
+    fn witness_v0(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32];
+
+    /// What a signature by taproot's key path signs, without an annex; `None` where there is no such hash.
+    fn key_path(&mut self, tx: &Precomputed<'_>, input: usize, hash_type: u8) -> Option<[u8; 32]>;
+}
+
+/// Hashes at once.
+struct Now;
+
+impl Hashes for Now {
+    #[inline]
+    fn is_hash160(&mut self, bytes: &[u8], want: &[u8; 20]) -> bool {
+        hash160(bytes) == *want
+    }
+
+    #[inline]
+    fn legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
+        legacy(tx, input, script_code, u32::from(hash_type))
+    }
+
+    #[inline]
+    fn witness_v0(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
+        witness_v0(tx, input, script_code, u32::from(hash_type))
+    }
+
+    #[inline]
+    fn key_path(&mut self, tx: &Precomputed<'_>, input: usize, hash_type: u8) -> Option<[u8; 32]> {
+        message(tx, input, hash_type, &mut Extension::default())
+    }
+}
+
+/// What stands where a hash will.
+const LATER: [u8; 32] = [0; 32];
+
+impl Hashes for Ahead {
+    #[inline]
+    fn is_hash160(&mut self, bytes: &[u8], want: &[u8; 20]) -> bool {
+        self.want_hash160(bytes, *want);
+        true
+    }
+
+    #[inline]
+    fn legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
+        let is_kept = self.want_legacy(tx, input, script_code, hash_type);
+        if is_kept { LATER } else { Now.legacy(tx, input, script_code, hash_type) }
+    }
+
+    #[inline]
+    fn witness_v0(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
+        self.want_witness_v0(tx, input, script_code, hash_type);
+        LATER
+    }
+
+    #[inline]
+    fn key_path(&mut self, tx: &Precomputed<'_>, input: usize, hash_type: u8) -> Option<[u8; 32]> {
+        self.want_key_path(tx, input, hash_type).map(|()| LATER)
+    }
+}
 
 /// Says yes when the input has the form of a template and is good.
 #[inline]
 pub(crate) fn accepts(tx: &Precomputed<'_>, input: usize, flags: Flags, checker: &mut dyn Checker) -> bool {
-    check(tx, input, flags).is_some_and(|check| checker.holds(check))
+    check(tx, input, flags, &mut Now).is_some_and(|check| checker.holds(check))
+}
+
+/// The check of an input that has the form of a template, and is good if the check holds and `ahead` finds no wrong hash for
+/// it, whose place is `place`.
+#[inline]
+pub(crate) fn later(
+    tx: &Precomputed<'_>,
+    input: usize,
+    flags: Flags,
+    ahead: &mut Ahead,
+    place: usize,
+) -> Option<Check> {
+    let mark = ahead.begin(place);
+    let check = check(tx, input, flags, ahead);
+    if check.is_none() {
+        ahead.back_to(mark);
+    }
+    check
 }
 
 /// The one check that an input of a template's form hangs on.
 #[inline]
-fn check(tx: &Precomputed<'_>, input: usize, flags: Flags) -> Option<Check> {
+fn check(tx: &Precomputed<'_>, input: usize, flags: Flags, hashes: &mut impl Hashes) -> Option<Check> {
     if flags.has_any(!Flags::CONSENSUS) || !flags.has(Flags::P2SH | Flags::WITNESS) {
         return None;
     }
@@ -30,12 +119,12 @@ fn check(tx: &Precomputed<'_>, input: usize, flags: Flags) -> Option<Check> {
     match *spent {
         [OP_0, 20, ref program @ ..] if program.len() == 20 => {
             tx.transaction().input(input).script_sig().is_empty().then_some(())?;
-            key_hash(tx, input, flags, program)
+            key_hash(tx, input, flags, program.try_into().ok()?, hashes)
         }
-        [OP_1, 32, ref key @ ..] if key.len() == 32 && flags.has(Flags::TAPROOT) => key_path(tx, input, key),
+        [OP_1, 32, ref key @ ..] if key.len() == 32 && flags.has(Flags::TAPROOT) => key_path(tx, input, key, hashes),
         _ => match (p2pkh(spent), p2sh(spent)) {
-            (Some(hash), _) => public_key_hash(tx, input, flags, hash),
-            (_, Some(hash)) => wrapped_key_hash(tx, input, flags, hash),
+            (Some(hash), _) => public_key_hash(tx, input, flags, hash, hashes),
+            (_, Some(hash)) => wrapped_key_hash(tx, input, flags, hash, hashes),
             _ => None,
         },
     }
@@ -45,23 +134,35 @@ fn check(tx: &Precomputed<'_>, input: usize, flags: Flags) -> Option<Check> {
 ///
 /// The signature's own push cannot lie in the script code: the only push there has 20 bytes, so that number is left
 /// to the long way.
-fn public_key_hash(tx: &Precomputed<'_>, input: usize, flags: Flags, hash: &[u8; 20]) -> Option<Check> {
+fn public_key_hash(
+    tx: &Precomputed<'_>,
+    input: usize,
+    flags: Flags,
+    hash: &[u8; 20],
+    hashes: &mut impl Hashes,
+) -> Option<Check> {
     let spending = tx.transaction().input(input);
     let (signature, rest) = direct_push(spending.script_sig())?;
     let (key, rest) = direct_push(rest)?;
     let fits = rest.is_empty() && spending.witness().len() == 0 && signature.len() != 20;
-    if !fits || !is_admitted(signature, flags) || hash160(key) != *hash {
+    if !fits || !is_admitted(signature, flags) || !hashes.is_hash160(key, hash) {
         return None;
     }
-    ecdsa_check(signature, key, |hash_type| legacy(tx, input, tx.spent()[input].script, u32::from(hash_type)))
+    ecdsa_check(signature, key, |hash_type| hashes.legacy(tx, input, tx.spent()[input].script, hash_type))
 }
 
 /// P2WPKH: the witness is signature and key. The program itself lies on the stack first and must be true.
-fn key_hash(tx: &Precomputed<'_>, input: usize, flags: Flags, program: &[u8]) -> Option<Check> {
+fn key_hash(
+    tx: &Precomputed<'_>,
+    input: usize,
+    flags: Flags,
+    program: &[u8; 20],
+    hashes: &mut impl Hashes,
+) -> Option<Check> {
     let mut witness = tx.transaction().input(input).witness();
     let (2, Some(signature), Some(key)) = (witness.len(), witness.next(), witness.next()) else { return None };
     let fits = signature.len() <= ELEMENT_BYTES_MAX && key.len() <= ELEMENT_BYTES_MAX && is_true(program);
-    if !fits || !is_admitted(signature, flags) || hash160(key) != program {
+    if !fits || !is_admitted(signature, flags) || !hashes.is_hash160(key, program) {
         return None;
     }
     ecdsa_check(signature, key, |hash_type| {
@@ -69,22 +170,29 @@ fn key_hash(tx: &Precomputed<'_>, input: usize, flags: Flags, program: &[u8]) ->
         script_code[..3].copy_from_slice(&[OP_DUP, OP_HASH160, 20]);
         script_code[3..23].copy_from_slice(program);
         script_code[23..].copy_from_slice(&[OP_EQUALVERIFY, OP_CHECKSIG]);
-        witness_v0(tx, input, &script_code, u32::from(hash_type))
+        hashes.witness_v0(tx, input, &script_code, hash_type)
     })
 }
 
 /// P2SH-P2WPKH: scriptSig is the one push of the program.
-fn wrapped_key_hash(tx: &Precomputed<'_>, input: usize, flags: Flags, hash: &[u8; 20]) -> Option<Check> {
+fn wrapped_key_hash(
+    tx: &Precomputed<'_>,
+    input: usize,
+    flags: Flags,
+    hash: &[u8; 20],
+    hashes: &mut impl Hashes,
+) -> Option<Check> {
     let script_sig = tx.transaction().input(input).script_sig();
     let &[22, OP_0, 20, ref program @ ..] = script_sig else { return None };
-    if program.len() != 20 || hash160(&script_sig[1..]) != *hash {
+    let program = program.try_into().ok()?;
+    if !hashes.is_hash160(&script_sig[1..], hash) {
         return None;
     }
-    key_hash(tx, input, flags, program)
+    key_hash(tx, input, flags, program, hashes)
 }
 
 /// P2TR by key: the witness is one signature, with or without a hash type, and there is no annex.
-fn key_path(tx: &Precomputed<'_>, input: usize, key: &[u8]) -> Option<Check> {
+fn key_path(tx: &Precomputed<'_>, input: usize, key: &[u8], hashes: &mut impl Hashes) -> Option<Check> {
     let spending = tx.transaction().input(input);
     let mut witness = spending.witness();
     if witness.len() != 1 || !spending.script_sig().is_empty() || !is_true(key) {
@@ -96,7 +204,7 @@ fn key_path(tx: &Precomputed<'_>, input: usize, key: &[u8]) -> Option<Check> {
         [hash_type] if hash_type != SIGHASH_DEFAULT => hash_type,
         _ => return None,
     };
-    let sighash = message(tx, input, hash_type, &mut Extension::default())?;
+    let sighash = hashes.key_path(tx, input, hash_type)?;
     Some(Check::Schnorr { signature: *signature, key: key.try_into().ok()?, sighash })
 }
 

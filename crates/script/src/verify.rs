@@ -10,7 +10,7 @@ use crate::interpreter::{Spend, Tapscript, Version, check_schnorr, run};
 use crate::opcode::{
     self, Instructions, OP_CHECKSIG, OP_DUP, OP_EQUALVERIFY, OP_HASH160, is_op_success, is_push_only, push_prefix,
 };
-use crate::sighash::{Cache, Extension, Leaf, Precomputed, Writer, annex_hash, leaf_hash, tagged};
+use crate::sighash::{Cache, Extension, Leaf, Precomputed, Sink, Writer, annex_hash, leaf_hash, tagged};
 use crate::stack::{ELEMENT_BYTES_MAX, Element, STACK_SIZE_MAX, Stack};
 use crate::templates;
 use primitives::block::Witness;

@@ -23,7 +23,8 @@ pub enum Idea {
     Prefetch,
     /// Large tables lie in pages of 2 MiB. Without: of 4 KiB.
     HugePages,
-    /// Ids, merkle trees and header hashes are computed in vector lanes. Without: one message at a time, in portable code.
+    /// Ids, merkle trees, header hashes and what signatures sign are computed in vector lanes. Without: one message at a
+    /// time, in portable code.
     HashLanes,
     /// Signatures are proven in vector lanes. Without: one at a time, by libsecp256k1.
     SignatureLanes,

@@ -6,6 +6,7 @@
 //! - [`cpu`]: which kernels run, where not all that the processor has.
 //! - [`ideas`]: what can be off for a whole run, to measure what it gives.
 //! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
+//! - [`ripemd160`]: RIPEMD-160 of digests, many at a time in vector lanes.
 //! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
 //! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
 //! - [`muhash`]: products of numbers of 3072 bits, eight or four at a time in vector lanes; [`chacha20`] makes them of keys.
@@ -32,6 +33,7 @@ pub mod memory;
 pub mod muhash;
 pub mod prefetch;
 pub mod ring;
+pub mod ripemd160;
 pub mod secp256k1;
 pub mod sha256;
 pub mod xor;

@@ -6,7 +6,7 @@
 //! work.
 
 use crate::opcode::{Instructions, OP_CODESEPARATOR};
-use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Writer, with_hash_type};
+use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Sink, Writer, with_hash_type};
 use primitives::Transaction;
 use simd::sha256::Sha256;
 
@@ -54,14 +54,11 @@ pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash
         assert!(input < transaction.input_count(), "input index out of range");
         return None;
     }
-    let mut writer = if hash_type & u32::from(SIGHASH_ANYONECANPAY) != 0 {
+    let alone = is_alone(hash_type);
+    let mut writer = if alone || transaction.input_count() < KEPT_INPUTS_MIN {
         let mut writer = Writer::new();
-        writer.put(&transaction.version().to_le_bytes());
-        writer.put_compact_size(1);
-        put_signed_input(&mut writer, transaction, input, script_code);
+        put_inputs(&mut writer, transaction, input, script_code, (alone, outputs));
         writer
-    } else if transaction.input_count() < KEPT_INPUTS_MIN {
-        put_inputs(transaction, input, script_code, outputs)
     } else {
         put_kept_inputs(tx, input, script_code, outputs)
     };
@@ -70,8 +67,36 @@ pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash
     Some(writer.finish())
 }
 
+/// Appends the whole message, of which [`legacy`] is the double hash. `false`, and nothing is appended, where it may have
+/// more than `bytes_max` bytes, signs a single output, or is made from kept inputs.
+pub(crate) fn put_short(
+    out: &mut Vec<u8>,
+    tx: &Precomputed<'_>,
+    input: usize,
+    script_code: &[u8],
+    hash_type: u32,
+    bytes_max: usize,
+) -> bool {
+    /// Version, three counts, an input without its script, lock time, hash type.
+    const OTHER_BYTES_MAX: usize = 4 + 3 * 5 + BLANK_BYTES + 4 + 4;
+    let (outputs, transaction) = (Outputs::of(hash_type), tx.transaction());
+    let bytes = OTHER_BYTES_MAX + transaction.input_count() * BLANK_BYTES + script_code.len() + tx.outputs.len();
+    if outputs == Outputs::Single || transaction.input_count() >= KEPT_INPUTS_MIN || bytes > bytes_max {
+        return false;
+    }
+    put_inputs(out, transaction, input, script_code, (is_alone(hash_type), outputs));
+    put_outputs(out, tx, input, outputs);
+    out.put(&transaction.lock_time().to_le_bytes());
+    out.put(&hash_type.to_le_bytes());
+    true
+}
+
+fn is_alone(hash_type: u32) -> bool {
+    hash_type & u32::from(SIGHASH_ANYONECANPAY) != 0
+}
+
 /// The signed input: prevout, script code without its CODESEPARATORs, sequence.
-fn put_signed_input(writer: &mut Writer, tx: Transaction<'_>, input: usize, script_code: &[u8]) {
+fn put_signed_input(writer: &mut impl Sink, tx: Transaction<'_>, input: usize, script_code: &[u8]) {
     let input = tx.input(input);
     writer.put(input.prevout_bytes());
     put_script_code(writer, script_code);
@@ -84,7 +109,7 @@ fn put_signed_input(writer: &mut Writer, tx: Transaction<'_>, input: usize, scri
 /// reader had passed. Such a script fails anyway; its error depends on it.
 ///
 /// Source: Bitcoin Core b88bffe, `CTransactionSignatureSerializer::SerializeScriptCode`.
-fn put_script_code(writer: &mut Writer, script_code: &[u8]) {
+fn put_script_code(writer: &mut impl Sink, script_code: &[u8]) {
     let is_separator = |opcode: u8| opcode == OP_CODESEPARATOR;
     let separators = Instructions::new(script_code).filter(|instruction| is_separator(instruction.opcode)).count();
     writer.put_compact_size(script_code.len() - separators);
@@ -99,14 +124,24 @@ fn put_script_code(writer: &mut Writer, script_code: &[u8]) {
     writer.put(&script_code[start..instructions.offset()]);
 }
 
-/// Version, count, and all inputs, the others blanked.
-fn put_inputs(tx: Transaction<'_>, signed: usize, script_code: &[u8], outputs: Outputs) -> Writer {
-    let mut writer = Writer::new();
+/// Version, count, and all inputs, the others blanked; or the signed one `alone`.
+fn put_inputs(
+    writer: &mut impl Sink,
+    tx: Transaction<'_>,
+    signed: usize,
+    script_code: &[u8],
+    (alone, outputs): (bool, Outputs),
+) {
     writer.put(&tx.version().to_le_bytes());
+    if alone {
+        writer.put_compact_size(1);
+        put_signed_input(writer, tx, signed, script_code);
+        return;
+    }
     writer.put_compact_size(tx.input_count());
     for (index, input) in tx.inputs().enumerate() {
         if index == signed {
-            put_signed_input(&mut writer, tx, signed, script_code);
+            put_signed_input(writer, tx, signed, script_code);
             continue;
         }
         writer.put(input.prevout_bytes());
@@ -114,7 +149,6 @@ fn put_inputs(tx: Transaction<'_>, signed: usize, script_code: &[u8], outputs: O
         let sequence = if outputs == Outputs::All { input.sequence() } else { 0 };
         writer.put(&sequence.to_le_bytes());
     }
-    writer
 }
 
 /// The same from what is kept.
@@ -130,7 +164,7 @@ fn put_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: &[u8], outp
     writer
 }
 
-fn put_outputs(writer: &mut Writer, tx: &Precomputed<'_>, signed: usize, outputs: Outputs) {
+fn put_outputs(writer: &mut impl Sink, tx: &Precomputed<'_>, signed: usize, outputs: Outputs) {
     match outputs {
         Outputs::None => writer.put_compact_size(0),
         Outputs::All => {

@@ -6,15 +6,18 @@
 //!
 //! Absent on purpose: the rules around a signature's encoding.
 
+mod ahead;
 mod cache;
 mod legacy;
 mod segwit;
 mod taproot;
 
+pub use ahead::hash_shared;
 pub use legacy::legacy;
 pub use segwit::witness_v0;
 pub use taproot::{Leaf, leaf_hash, taproot};
 
+pub(crate) use ahead::Ahead;
 pub(crate) use cache::Cache;
 pub(crate) use legacy::{SINGLE_WITHOUT_OUTPUT, state as legacy_state};
 pub(crate) use segwit::state as witness_v0_state;
@@ -165,6 +168,42 @@ impl<'a> Precomputed<'a> {
     }
 }
 
+/// Takes a message piece by piece: to hash it, or to keep it.
+pub(crate) trait Sink {
+    /// Appends bytes.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// A CompactSize.
+    #[inline]
+    fn put_compact_size(&mut self, n: usize) {
+        match n {
+            0..=252 => self.put(&[n as u8]),
+            253..=0xffff => {
+                self.put(&[253]);
+                self.put(&(n as u16).to_le_bytes());
+            }
+            _ => {
+                self.put(&[254]);
+                self.put(&u32::try_from(n).expect("a transaction is shorter than 4 GiB").to_le_bytes());
+            }
+        }
+    }
+
+    /// A CompactSize and that many bytes.
+    #[inline]
+    fn put_with_length(&mut self, bytes: &[u8]) {
+        self.put_compact_size(bytes.len());
+        self.put(bytes);
+    }
+}
+
+impl Sink for Vec<u8> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
 /// Bytes that a [`Writer`] holds back.
 const STAGED_BYTES: usize = 256;
 
@@ -187,8 +226,17 @@ impl Writer {
         Writer { state, staged: [0; STAGED_BYTES], used: 0 }
     }
 
+    /// Hashes what was held back; more may follow.
     #[inline]
-    pub(crate) fn put(&mut self, bytes: &[u8]) {
+    pub(crate) fn finish(mut self) -> Sha256 {
+        self.state.update(&self.staged[..self.used]);
+        self.state
+    }
+}
+
+impl Sink for Writer {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
         if bytes.len() > STAGED_BYTES - self.used {
             self.state.update(&self.staged[..self.used]);
             self.used = 0;
@@ -199,36 +247,6 @@ impl Writer {
         }
         self.staged[self.used..self.used + bytes.len()].copy_from_slice(bytes);
         self.used += bytes.len();
-    }
-
-    /// A CompactSize.
-    #[inline]
-    pub(crate) fn put_compact_size(&mut self, n: usize) {
-        match n {
-            0..=252 => self.put(&[n as u8]),
-            253..=0xffff => {
-                self.put(&[253]);
-                self.put(&(n as u16).to_le_bytes());
-            }
-            _ => {
-                self.put(&[254]);
-                self.put(&u32::try_from(n).expect("a transaction is shorter than 4 GiB").to_le_bytes());
-            }
-        }
-    }
-
-    /// A CompactSize and that many bytes.
-    #[inline]
-    pub(crate) fn put_with_length(&mut self, bytes: &[u8]) {
-        self.put_compact_size(bytes.len());
-        self.put(bytes);
-    }
-
-    /// Hashes what was held back; more may follow.
-    #[inline]
-    pub(crate) fn finish(mut self) -> Sha256 {
-        self.state.update(&self.staged[..self.used]);
-        self.state
     }
 }
 

@@ -1,32 +1,38 @@
 //! What a signature signs in taproot, by key and by script. Source: BIP-0341, BIP-0342.
 
-use crate::sighash::{Precomputed, SIGHASH_ALL, SIGHASH_ANYONECANPAY, SIGHASH_DEFAULT, SIGHASH_SINGLE, Writer};
+use crate::sighash::{Precomputed, SIGHASH_ALL, SIGHASH_ANYONECANPAY, SIGHASH_DEFAULT, SIGHASH_SINGLE, Sink, Writer};
 use simd::sha256::{Sha256, sha256};
 use std::sync::LazyLock;
 
 /// The start of a tagged hash. Source: BIP-0340.
 fn tag(name: &str) -> Sha256 {
-    let hash = sha256(name.as_bytes());
     let mut state = Sha256::new();
-    state.update(&hash);
-    state.update(&hash);
+    state.update(&start(name));
     state
+}
+
+/// The bytes that a tagged hash starts with.
+fn start(name: &str) -> [u8; 64] {
+    let hash = sha256(name.as_bytes());
+    *[hash, hash].as_flattened().first_chunk().expect("two hashes")
 }
 
 /// The starts of taproot's tagged hashes.
 pub(crate) mod tagged {
-    use super::{LazyLock, Sha256, tag};
+    use super::{LazyLock, Sha256, start, tag};
 
     /// What is signed.
     pub(crate) static SIGHASH: LazyLock<Sha256> = LazyLock::new(|| tag("TapSighash"));
+    /// The bytes of that start.
+    pub(crate) static SIGHASH_START: LazyLock<[u8; 64]> = LazyLock::new(|| start("TapSighash"));
     /// A leaf: version and script.
     pub(crate) static LEAF: LazyLock<Sha256> = LazyLock::new(|| tag("TapLeaf"));
     /// A branch: two nodes in order of their bytes.
     pub(crate) static BRANCH: LazyLock<Sha256> = LazyLock::new(|| tag("TapBranch"));
     /// The tweak: internal key and root.
     pub(crate) static TWEAK: LazyLock<Sha256> = LazyLock::new(|| tag("TapTweak"));
-    /// A signature's challenge. Source: BIP-0340.
-    pub(crate) static CHALLENGE: LazyLock<Sha256> = LazyLock::new(|| tag("BIP0340/challenge"));
+    /// The bytes that a signature's challenge starts with. Source: BIP-0340.
+    pub(crate) static CHALLENGE_START: LazyLock<[u8; 64]> = LazyLock::new(|| start("BIP0340/challenge"));
 }
 
 /// Where in a tapscript a signature is checked.
@@ -90,13 +96,25 @@ pub(crate) fn message(
     hash_type: u8,
     extension: &mut Extension,
 ) -> Option<[u8; 32]> {
+    let mut writer = Writer::after(tagged::SIGHASH.clone());
+    put_message(&mut writer, tx, input, hash_type, extension)?;
+    Some(writer.finish().finalize())
+}
+
+/// The message behind its tag. Where it is `None`, some of it may be written.
+pub(crate) fn put_message(
+    writer: &mut impl Sink,
+    tx: &Precomputed<'_>,
+    input: usize,
+    hash_type: u8,
+    extension: &mut Extension,
+) -> Option<()> {
     if !matches!(hash_type, 0..=3 | 0x81..=0x83) {
         return None;
     }
     let outputs = if hash_type == SIGHASH_DEFAULT { SIGHASH_ALL } else { hash_type & 3 };
     let alone = hash_type & SIGHASH_ANYONECANPAY != 0;
     let transaction = tx.transaction();
-    let mut writer = Writer::after(tagged::SIGHASH.clone());
     writer.put(&[0, hash_type]); // The first byte is the epoch.
     writer.put(&transaction.version().to_le_bytes());
     writer.put(&transaction.lock_time().to_le_bytes());
@@ -111,7 +129,7 @@ pub(crate) fn message(
         writer.put(&tx.parts().outputs);
     }
     writer.put(&[u8::from(extension.leaf.is_some()) << 1 | u8::from(extension.annex.is_some())]);
-    put_input(&mut writer, tx, input, alone);
+    put_input(writer, tx, input, alone);
     if let Some(annex) = &extension.annex {
         writer.put(annex);
     }
@@ -126,11 +144,11 @@ pub(crate) fn message(
         writer.put(&[0]); // The version of the key.
         writer.put(&leaf.code_separator.to_le_bytes());
     }
-    Some(writer.finish().finalize())
+    Some(())
 }
 
 /// The input: all of it where it is signed alone, else its number.
-fn put_input(writer: &mut Writer, tx: &Precomputed<'_>, input: usize, alone: bool) {
+fn put_input(writer: &mut impl Sink, tx: &Precomputed<'_>, input: usize, alone: bool) {
     let signed = tx.transaction().input(input);
     if !alone {
         writer.put(&u32::try_from(input).expect("a transaction has fewer than 2^32 inputs").to_le_bytes());

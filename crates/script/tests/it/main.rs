@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
+mod ahead;
 mod assembler;
 mod bips;
 mod blocks;

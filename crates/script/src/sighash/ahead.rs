@@ -1,0 +1,230 @@
+//! Hashes made many at a time, in vector lanes: what the inputs of a transaction share, before its scripts run, and what
+//! an input's signature signs, after.
+//!
+//! [`hash_shared`] fills [`Precomputed`] of many transactions. [`Ahead`] keeps the messages of many inputs until all are
+//! hashed: what signatures sign, and the keys that must have a known HASH160.
+//!
+//! Absent on purpose: messages that are long or rare. Each of them is hashed when it is wanted, as without all this.
+
+use super::taproot::put_message;
+use super::{Coins, Extension, Parts, Precomputed, Sink, legacy, segwit, tagged};
+use crate::check::Check;
+use crate::opcode::{OP_0, OP_1, p2sh};
+use simd::ripemd160;
+use simd::sha256::{Pieces, sha256_many, sha256d_many};
+use std::ops::Range;
+
+/// Inputs of a transaction whose shared hashes are made ahead, at most: what is copied for them stays small.
+const INPUTS_MAX: usize = 64;
+/// Inputs that are looked at to guess what the others of their transaction want.
+const LOOKED_AT_MAX: usize = 8;
+/// Bytes of a message that is kept, at most: 1,024 of them make no more than a MiB.
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Makes the hashes that the inputs of each transaction share, where they are likely to be wanted. What is wanted beside is
+/// made when it is.
+pub fn hash_shared(txs: &[Precomputed<'_>]) {
+    let mut bytes = Vec::new();
+    let mut twice = Vec::new();
+    let mut once = Vec::new();
+    for tx in txs.iter().filter(|tx| tx.spent.len() <= INPUTS_MAX) {
+        match wants(tx) {
+            Wants::Nothing => {}
+            Wants::Twice => twice.push(Shared::gather(tx, &mut bytes, false)),
+            Wants::Once => once.push(Shared::gather(tx, &mut bytes, true)),
+        }
+    }
+    let hashes = |shared: &[Shared<'_, '_>], many: fn(&[Pieces<'_>], &mut [[u8; 32]])| {
+        let messages: Vec<Pieces<'_>> = shared.iter().flat_map(|shared| shared.messages(&bytes)).collect();
+        let mut hashes = vec![[0; 32]; messages.len()];
+        many(&messages, &mut hashes);
+        hashes
+    };
+    let parts = |&[prevouts, sequences, outputs]: &[[u8; 32]; 3]| Parts { prevouts, sequences, outputs };
+    for (shared, hashes) in twice.iter().zip(hashes(&twice, sha256d_many).as_chunks().0) {
+        // What is there already is the same.
+        let _ = shared.tx.parts_twice.set(parts(hashes));
+    }
+    for (shared, hashes) in once.iter().zip(hashes(&once, sha256_many).as_chunks::<5>().0) {
+        let (first, &[amounts, scripts]) = hashes.split_first_chunk().expect("five hashes") else {
+            unreachable!("three of five leave two")
+        };
+        let _ = shared.tx.parts.set(parts(first));
+        let _ = shared.tx.coins.set(Coins { amounts, scripts });
+    }
+}
+
+/// Which hashes a transaction's inputs are likely to share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wants {
+    Nothing,
+    /// Those of version 0 witnesses.
+    Twice,
+    /// Those of taproot; of others, too, they are the first half.
+    Once,
+}
+
+fn wants(tx: &Precomputed<'_>) -> Wants {
+    let mut wants = Wants::Nothing;
+    for (input, coin) in tx.tx.inputs().zip(tx.spent).take(LOOKED_AT_MAX) {
+        match *coin.script {
+            [OP_1, 32, ref key @ ..] if key.len() == 32 => return Wants::Once,
+            [OP_0, bytes @ (20 | 32), ref program @ ..] if program.len() == usize::from(bytes) => wants = Wants::Twice,
+            _ if p2sh(coin.script).is_some() && input.witness().len() != 0 => wants = Wants::Twice,
+            _ => {}
+        }
+    }
+    wants
+}
+
+/// Where the messages of a transaction lie, as far as they are not in it.
+struct Shared<'t, 'a> {
+    tx: &'t Precomputed<'a>,
+    prevouts: Range<usize>,
+    sequences: Range<usize>,
+    /// Amounts and scripts, where they are wanted.
+    coins: Option<[Range<usize>; 2]>,
+}
+
+impl<'t, 'a> Shared<'t, 'a> {
+    fn gather(tx: &'t Precomputed<'a>, bytes: &mut Vec<u8>, with_coins: bool) -> Shared<'t, 'a> {
+        let prevouts = bytes.len();
+        tx.tx.inputs().for_each(|input| bytes.put(input.prevout_bytes()));
+        let sequences = bytes.len();
+        tx.tx.inputs().for_each(|input| bytes.put(&input.sequence().to_le_bytes()));
+        let amounts = bytes.len();
+        let coins = with_coins.then(|| {
+            tx.spent.iter().for_each(|coin| bytes.put(&coin.value.0.to_le_bytes()));
+            let scripts = bytes.len();
+            tx.spent.iter().for_each(|coin| bytes.put_with_length(coin.script));
+            [amounts..scripts, scripts..bytes.len()]
+        });
+        Shared { tx, prevouts: prevouts..sequences, sequences: sequences..amounts, coins }
+    }
+
+    /// Prevouts, sequences, outputs; amounts and scripts.
+    fn messages<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = Pieces<'b>> {
+        let of = move |range: &Range<usize>| &bytes[range.clone()];
+        let coins = self.coins.iter().flatten().map(of);
+        [of(&self.prevouts), of(&self.sequences), self.tx.outputs]
+            .into_iter()
+            .chain(coins)
+            .map(|bytes| [bytes, &[], &[]])
+    }
+}
+
+/// Messages of inputs that wait to be hashed, and which check each is for.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    bytes: Vec<u8>,
+    /// Before taproot: hashed twice.
+    twice: Vec<Message>,
+    /// In taproot: hashed once, behind a tag.
+    tagged: Vec<Message>,
+    /// Keys and scripts, and their HASH160.
+    hash160: Vec<(Message, [u8; 20])>,
+    /// The check that is being made.
+    check: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    start: usize,
+    end: usize,
+    /// The place of the check.
+    check: usize,
+}
+
+/// What [`Ahead`] held at some time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark([usize; 4]);
+
+impl Ahead {
+    /// All that follows is for the check that gets this place.
+    pub(crate) fn begin(&mut self, check: usize) -> Mark {
+        self.check = check;
+        Mark([self.bytes.len(), self.twice.len(), self.tagged.len(), self.hash160.len()])
+    }
+
+    /// Forgets what came since.
+    pub(crate) fn back_to(&mut self, Mark([bytes, twice, tagged, hash160]): Mark) {
+        self.bytes.truncate(bytes);
+        self.twice.truncate(twice);
+        self.tagged.truncate(tagged);
+        self.hash160.truncate(hash160);
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.back_to(Mark([0; 4]));
+    }
+
+    fn message(&self, start: usize) -> Message {
+        Message { start, end: self.bytes.len(), check: self.check }
+    }
+
+    /// HASH160 of `bytes` is to be `want`.
+    pub(crate) fn want_hash160(&mut self, bytes: &[u8], want: [u8; 20]) {
+        let start = self.bytes.len();
+        self.bytes.put(bytes);
+        self.hash160.push((self.message(start), want));
+    }
+
+    /// The check's hash is [`super::legacy`]. `false`, and nothing is kept, where that is not for here.
+    pub(crate) fn want_legacy(&mut self, tx: &Precomputed<'_>, input: usize, code: &[u8], hash_type: u8) -> bool {
+        let start = self.bytes.len();
+        let kind = u32::from(hash_type);
+        let is_short = legacy::put_short(&mut self.bytes, tx, input, code, kind, MESSAGE_BYTES_MAX);
+        if is_short {
+            self.twice.push(self.message(start));
+        }
+        is_short
+    }
+
+    /// The check's hash is [`super::witness_v0`]; `code` is short.
+    pub(crate) fn want_witness_v0(&mut self, tx: &Precomputed<'_>, input: usize, code: &[u8], hash_type: u8) {
+        let start = self.bytes.len();
+        segwit::put_message(&mut self.bytes, tx, input, code, u32::from(hash_type));
+        self.twice.push(self.message(start));
+    }
+
+    /// The check's hash is [`super::taproot`]'s by key, without an annex; `None` where there is no such hash.
+    pub(crate) fn want_key_path(&mut self, tx: &Precomputed<'_>, input: usize, hash_type: u8) -> Option<()> {
+        let start = self.bytes.len();
+        put_message(&mut self.bytes, tx, input, hash_type, &mut Extension::default())?;
+        self.tagged.push(self.message(start));
+        Some(())
+    }
+
+    /// Hashes all, writes into each check what is signed, and returns the places of those whose key or script has another
+    /// hash than it must have.
+    pub(crate) fn settle(&self, checks: &mut [Check]) -> Vec<usize> {
+        let of = |message: &Message| &self.bytes[message.start..message.end];
+        let messages: Vec<Pieces<'_>> = self.twice.iter().map(|message| [of(message), &[], &[]]).collect();
+        let mut hashes = vec![[0; 32]; messages.len()];
+        sha256d_many(&messages, &mut hashes);
+        self.twice.iter().zip(&hashes).for_each(|(message, hash)| set_sighash(&mut checks[message.check], *hash));
+
+        let tag = &tagged::SIGHASH_START[..];
+        let mut messages: Vec<Pieces<'_>> = self.tagged.iter().map(|message| [tag, of(message), &[]]).collect();
+        messages.extend(self.hash160.iter().map(|(message, _)| [of(message), &[], &[]]));
+        hashes.clear();
+        hashes.resize(messages.len(), [0; 32]);
+        sha256_many(&messages, &mut hashes);
+        let (sighashes, digests) = hashes.split_at(self.tagged.len());
+        self.tagged.iter().zip(sighashes).for_each(|(message, hash)| set_sighash(&mut checks[message.check], *hash));
+
+        let mut found = vec![[0; 20]; digests.len()];
+        ripemd160::of_digests(digests, &mut found);
+        let is_wrong =
+            |((message, want), found): (&(Message, [u8; 20]), [u8; 20])| (*want != found).then_some(message.check);
+        self.hash160.iter().zip(found).filter_map(is_wrong).collect()
+    }
+}
+
+fn set_sighash(check: &mut Check, hash: [u8; 32]) {
+    match check {
+        Check::Ecdsa { sighash, .. } | Check::Schnorr { sighash, .. } => *sighash = hash,
+        Check::Tweak { .. } => unreachable!("a tweak signs nothing"),
+    }
+}
