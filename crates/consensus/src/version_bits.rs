@@ -7,8 +7,8 @@
 use crate::params::{Chain, Params};
 use primitives::Height;
 
-/// Bits of a version that deployments may use. Source: Core's `VERSIONBITS_NUM_BITS`.
-const BIT_COUNT: usize = 29;
+/// Bits of a version that announce deployments; miners may roll those above (BIP-0323). Source: Core's `VERSIONBITS_NUM_BITS`.
+const BIT_COUNT: usize = 5;
 /// What the top bits of a version of bits are. Source: Core's `VERSIONBITS_TOP_BITS`.
 pub const TOP_BITS: u32 = 0x2000_0000;
 const TOP_MASK: u32 = 0xe000_0000;
@@ -47,8 +47,7 @@ pub fn unknown_activations(params: &Params, tip: Height, version: impl Fn(Height
             }
         }
         for (bit, first) in locked_in.iter_mut().enumerate() {
-            let is_known = bit == TESTDUMMY_BIT as usize && params.chain == Chain::Regtest;
-            if first.is_none() && counts[bit] >= threshold && !is_known {
+            if first.is_none() && counts[bit] >= threshold {
                 *first = Some(number);
             }
         }
@@ -85,18 +84,19 @@ mod tests {
                 if within.is_some_and(|place| place < count) { version } else { PLAIN }
             }
         };
-        let locked_in = vec![UnknownActivation { bit: 27, is_active: false }];
-        let active = vec![UnknownActivation { bit: 27, is_active: true }];
+        let locked_in = vec![UnknownActivation { bit: 4, is_active: false }];
+        let active = vec![UnknownActivation { bit: 4, is_active: true }];
         for (row, number, count, version, tip, want) in [
-            ("one less than the threshold", 1, threshold - 1, PLAIN | 1 << 27, 4 * period, vec![]),
-            ("at the threshold, before the period ends", 1, threshold, PLAIN | 1 << 27, 2 * period - 2, vec![]),
-            ("locked in", 1, threshold, PLAIN | 1 << 27, 2 * period - 1, locked_in.clone()),
-            ("still locked in", 1, threshold, PLAIN | 1 << 27, 3 * period - 2, locked_in),
-            ("active", 1, threshold, PLAIN | 1 << 27, 3 * period - 1, active.clone()),
-            ("active for ever", 1, threshold, PLAIN | 1 << 27, 9 * period, active),
-            ("in the first period", 0, period, PLAIN | 1 << 27, 4 * period, vec![]),
-            ("without the top bits", 1, period, 1 << 27, 4 * period, vec![]),
-            ("a known deployment", 1, period, PLAIN | 1 << 28, 4 * period, vec![]),
+            ("one less than the threshold", 1, threshold - 1, PLAIN | 1 << 4, 4 * period, vec![]),
+            ("at the threshold, before the period ends", 1, threshold, PLAIN | 1 << 4, 2 * period - 2, vec![]),
+            ("locked in", 1, threshold, PLAIN | 1 << 4, 2 * period - 1, locked_in.clone()),
+            ("still locked in", 1, threshold, PLAIN | 1 << 4, 3 * period - 2, locked_in),
+            ("active", 1, threshold, PLAIN | 1 << 4, 3 * period - 1, active.clone()),
+            ("active for ever", 1, threshold, PLAIN | 1 << 4, 9 * period, active),
+            ("in the first period", 0, period, PLAIN | 1 << 4, 4 * period, vec![]),
+            ("without the top bits", 1, period, 1 << 4, 4 * period, vec![]),
+            ("a bit that miners may roll", 1, period, PLAIN | 1 << 5, 4 * period, vec![]),
+            ("a known deployment", 1, period, PLAIN | 1 << TESTDUMMY_BIT, 4 * period, vec![]),
         ] {
             let got = unknown_activations(&regtest, Height::new(tip), signalled(number, count, version));
             assert_eq!(got, want, "{row}");
@@ -108,11 +108,11 @@ mod tests {
         let main = Params::new(Chain::Main);
         let got = |from: u32, count: u32| {
             let version = |height: Height| {
-                if (from..from + count).contains(&height.to_u32()) { PLAIN | 1 << 28 } else { PLAIN }
+                if (from..from + count).contains(&height.to_u32()) { PLAIN | 1 << 2 } else { PLAIN }
             };
             unknown_activations(&main, Height::new(711_648 + 3 * 2016 - 1), version)
         };
-        assert_eq!(got(711_648, 1815), [UnknownActivation { bit: 28, is_active: true }]);
+        assert_eq!(got(711_648, 1815), [UnknownActivation { bit: 2, is_active: true }]);
         assert_eq!(got(711_648, 1814), []);
         assert_eq!(got(711_648 - 2016, 2016), [], "those below do not count");
     }
