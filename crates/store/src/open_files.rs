@@ -17,7 +17,7 @@ const OPEN_FILES_MAX: usize = 64;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which files, and under which names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum FileNames {
     /// blk?????.dat of a directory.
     Blocks(PathBuf),
@@ -47,6 +47,12 @@ struct Open {
 impl OpenFiles {
     pub(crate) fn new(disk: Arc<dyn Disk>, names: FileNames) -> OpenFiles {
         OpenFiles { disk, names, open: Mutex::new(Vec::new()), look_interval: LOOK_INTERVAL }
+    }
+
+    /// The same files, that are looked for at every read.
+    pub(crate) fn seeing_names(&self) -> OpenFiles {
+        let look_interval = Duration::ZERO;
+        OpenFiles { look_interval, ..OpenFiles::new(self.disk.clone(), self.names.clone()) }
     }
 
     /// Panics for a foreign file that is not in the list.
@@ -110,7 +116,7 @@ mod tests {
         let write = |path: &Path, text: &[u8]| disk.create(path).unwrap().write_at(0, text).unwrap();
         write(&name, b"first");
         let names = FileNames::Blocks(dir.to_path_buf());
-        let files = OpenFiles { look_interval: Duration::ZERO, ..OpenFiles::new(disk.clone(), names) };
+        let files = OpenFiles::new(disk.clone(), names).seeing_names();
         let read = || files.open(0).map(|file| file.bytes().unwrap().to_vec());
         assert_eq!(read().unwrap(), b"first");
         disk.rename(&name, &aside).unwrap();

@@ -62,7 +62,7 @@ impl Live {
             blocks_dir: datadir.layout.blocks_dir().to_path_buf(),
             disk: datadir.disk.clone(),
             layout: datadir.layout.clone(),
-            files: datadir.files.clone(),
+            files: Arc::new(datadir.files.seeing_names()),
             undo_files: datadir.undo_files.clone(),
             writer: datadir.writer.clone(),
             indexing: datadir.indexing.clone(),

@@ -83,6 +83,12 @@ impl BlockFiles {
         BlockFiles { files, magic: network.magic, key }
     }
 
+    /// The same files for who reads now and then: each read sees whether a file is still the one of its name.
+    #[must_use]
+    pub fn seeing_names(&self) -> BlockFiles {
+        BlockFiles { files: self.files.seeing_names(), magic: self.magic, key: self.key }
+    }
+
     /// Files of any name, not obfuscated; file number `i` is `paths[i]`.
     pub fn foreign(disk: Arc<dyn Disk>, paths: Vec<PathBuf>, network: &Network) -> BlockFiles {
         BlockFiles { files: OpenFiles::new(disk, FileNames::Foreign(paths)), magic: network.magic, key: NO_KEY }
