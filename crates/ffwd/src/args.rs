@@ -10,6 +10,8 @@ pub(crate) mod hints;
 pub(crate) mod indexes;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+pub(crate) mod logging;
+pub(crate) mod seeds;
 #[cfg(feature = "server")]
 pub(crate) mod server;
 pub(crate) mod service;
@@ -207,8 +209,8 @@ pub(crate) struct Writing {
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) blocksxor: Option<bool>,
     /// Additional output (repeatable)
-    #[arg(long, value_name = "CATEGORY")]
-    pub(crate) debug: Vec<DebugCategory>,
+    #[arg(long, value_name = "CATEGORY", value_parser = logging::category_parser())]
+    pub(crate) debug: Vec<&'static str>,
     /// Times of debug.log in microseconds [default: 0]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) logtimemicros: Option<bool>,
@@ -218,6 +220,8 @@ pub(crate) struct Writing {
     /// Do without one of the ideas that make ffwd fast, to measure what it gives (repeatable)
     #[arg(long, value_name = "IDEA", value_parser = idea_parser())]
     pub(crate) without: Vec<Idea>,
+    #[command(flatten)]
+    pub(crate) logging: logging::Logging,
     #[command(flatten)]
     pub(crate) indexes: indexes::Flags,
 }
@@ -275,12 +279,8 @@ pub(crate) struct Sync {
     /// Use BIP 324 v2 transport where the peer supports it [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) v2transport: Option<bool>,
-    /// Query DNS seeds for peers [default: 1, with --connect 0]
-    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
-    pub(crate) dnsseed: Option<bool>,
-    /// Use fixed seeds where DNS seeds bring no peers [default: 1]
-    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
-    pub(crate) fixedseeds: Option<bool>,
+    #[command(flatten)]
+    pub(crate) seeds: seeds::Seeds,
     /// Text added to the user agent (repeatable)
     #[arg(long, value_name = "TEXT", value_parser = cores(user_agent_comment))]
     pub(crate) uacomment: Vec<String>,
@@ -387,33 +387,6 @@ impl From<HashType> for SetHash {
     }
 }
 
-/// A category of debug.log that is off by default.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DebugCategory {
-    /// Time of each stage, in debug.log
-    Bench,
-    /// Allocations, in dhat-heap.json beside debug.log; needs feature heap; slow
-    Heap,
-    /// Drops the categories before it, as Core's `-debug=0`.
-    #[value(alias = "0", hide = true)]
-    None,
-    /// Each message and connection, in debug.log
-    Net,
-    /// All categories that Core has, but for heap.
-    #[value(name = "1", alias = "all", hide = true)]
-    All,
-    /// A category of Core's of which ffwd has no lines.
-    #[value(
-        name = "addrman",
-        aliases = [ "blockstorage", "cmpctblock", "coindb", "estimatefee", "http", "i2p", "ipc", "kernel", "leveldb",
-            "libevent", "mempool", "mempoolrej", "privatebroadcast", "proxy", "prune", "qt", "rand", "reindex", "rpc",
-            "scan", "selectcoins", "tor", "txpackages", "txreconciliation", "validation", "walletdb", "zmq"
-        ],
-        hide = true
-    )]
-    Other,
-}
-
 /// An option of Core's `-test` that changes a rule.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TestOption {
@@ -472,10 +445,11 @@ where
 pub(crate) fn cores_words(error: &clap::Error) -> Option<String> {
     use std::error::Error;
     let named = |kind| error.get(kind).map(ToString::to_string);
-    let is_category = named(ContextKind::InvalidArg).is_some_and(|arg| arg.starts_with("--debug "));
-    if error.kind() == ErrorKind::InvalidValue && is_category {
+    let option = named(ContextKind::InvalidArg).unwrap_or_default();
+    let option = option.trim_start_matches('-').split(' ').next().unwrap_or_default();
+    if error.kind() == ErrorKind::InvalidValue && matches!(option, "debug" | "debugexclude") {
         let value = named(ContextKind::InvalidValue).unwrap_or_default();
-        return Some(format!("Unsupported logging category -debug={value}."));
+        return Some(format!("Unsupported logging category -{option}={value}."));
     }
     error.source().and_then(|why| why.downcast_ref::<CoresWords>()).map(ToString::to_string)
 }

@@ -80,10 +80,7 @@ const TRANSACTIONS: Group = Group {
 const LOG: Group = Group {
     why: "lines of ffwd's debug.log have one form and one level",
     names: &[
-        "debugexclude",
         "help-debug",
-        "logips",
-        "loglevel",
         "loglevelalways",
         "logsourcelocations",
         "logthreadnames",
@@ -100,7 +97,6 @@ const NETWORK: Group = Group {
         "discover",
         "dns",
         "externalip",
-        "forcednsseed",
         "i2pacceptincoming",
         "i2psam",
         "inboundrelaypercent",
@@ -111,7 +107,6 @@ const NETWORK: Group = Group {
         "natpmp",
         "onion",
         "proxyrandomize",
-        "seednode",
         "signetseednode",
         "timeout",
         "torcontrol",

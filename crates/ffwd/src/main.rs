@@ -169,7 +169,7 @@ fn sync(given: &Sync, unused: &[String]) -> Result<ExitCode, Failure> {
     #[cfg_attr(not(feature = "server"), expect(unused_mut, reason = "a server alone changes it"))]
     let mut sync = settings.sync(given)?;
     #[cfg(feature = "server")]
-    let server = serve::Wanted::of(settings.server(&given.server, false)?, false);
+    let server = serve::Wanted::of(settings.server(&given.server, false)?, false, &settings.categories);
     #[cfg(feature = "server")]
     {
         sync.handle = server.handle();

@@ -26,12 +26,18 @@ pub(crate) struct Wanted {
     server: Option<(Settings, Arc<Handle>)>,
     peers: Arc<Peers>,
     is_served: bool,
+    categories: Vec<&'static str>,
 }
 
 impl Wanted {
-    /// With these settings.
-    pub(crate) fn of(settings: Option<Settings>, is_served: bool) -> Wanted {
-        Wanted { server: settings.map(|settings| (settings, Arc::default())), peers: Arc::default(), is_served }
+    /// With these settings; `categories` are those of the log.
+    pub(crate) fn of(settings: Option<Settings>, is_served: bool, categories: &[&'static str]) -> Wanted {
+        Wanted {
+            server: settings.map(|settings| (settings, Arc::default())),
+            peers: Arc::default(),
+            is_served,
+            categories: categories.to_vec(),
+        }
     }
 
     /// What the job's connections are asked through.
@@ -83,6 +89,7 @@ impl Wanted {
         };
         let context = Context::new(handle.clone(), Registry::new(calls::all()), program)
             .with_room(settings.threads, settings.work_queue);
+        self.categories.iter().for_each(|category| context.set_logging(category, true));
         let server = Server::start(settings.clone(), Arc::new(context))
             .map_err(|why| Fault::refused(format!("the server cannot be started: {why}")))?;
         server.warnings().iter().for_each(|why| events(Event::Warning(why.clone())));
@@ -133,7 +140,7 @@ impl Wanted {
 pub(crate) fn run(given: &Serve, unused: &[String]) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, Some(&given.writing))?;
     settings.warnings.extend_from_slice(unused);
-    let server = Wanted::of(settings.server(&given.server, true)?, true);
+    let server = Wanted::of(settings.server(&given.server, true)?, true, &settings.categories);
     let peers = PeerSettings { control: server.peers(), ..PeerSettings::default() };
     let sync = SyncOptions { handle: server.handle(), peers, ..SyncOptions::alone() };
     work("serve", &settings, &given.common, HashType::None, false, |options, events| {

@@ -5,7 +5,7 @@
 
 use crate::Failure;
 use crate::args::indexes::{Flags, filter_type};
-use crate::args::{self, Common, Dbcache, DebugCategory, PAR_MAX, Testing, Writing};
+use crate::args::{self, Common, Dbcache, PAR_MAX, Testing, Writing, logging};
 use crate::clock;
 use crate::conf::{Conf, Setting, Value};
 use crate::limits;
@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) is_quiet: bool,
     /// Whether allocations are recorded: see `heap`.
     pub(crate) heap: bool,
+    /// Categories of debug.log that are on.
+    pub(crate) categories: Vec<&'static str>,
     /// Settings that were left out, or mean something else here.
     pub(crate) notes: Vec<String>,
     /// Settings that may not do what was meant.
@@ -180,8 +182,9 @@ fn merge(
     if writing.is_some() && options.sizes.dbcache_follows {
         notes.push(chosen(&options));
     }
-    let heap = writing.is_some_and(|given| debug(given).contains(&DebugCategory::Heap));
-    Ok(Settings { options, is_quiet, heap, notes, warnings, files, commands: Commands::default() })
+    let categories = writing.map_or(Ok(Vec::new()), |given| categories(given, &files))?;
+    let heap = categories.contains(&logging::HEAP);
+    Ok(Settings { options, is_quiet, heap, categories, notes, warnings, files, commands: Commands::default() })
 }
 
 fn options(
@@ -223,7 +226,7 @@ fn options(
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
         micros = files.value(given.logtimemicros, "logtimemicros", |setting| Ok(setting.value.truth()))?;
         indexes = files.indexes(&given.indexes)?;
-        bench = is_debugged(given, files, DebugCategory::Bench, "bench");
+        bench = categories(given, files)?.contains(&"bench");
     }
     Ok(Options {
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
@@ -295,17 +298,25 @@ fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
     Ok(Tested { clock: clock::clock(mock, files.chain), sizes, prune_after_height })
 }
 
-/// The categories after the last `-debug=0`.
-fn debug(given: &Writing) -> &[DebugCategory] {
-    let after = given.debug.iter().rposition(|category| *category == DebugCategory::None);
-    &given.debug[after.map_or(0, |last| last + 1)..]
-}
-
-/// Whether the command line, or else the files, ask for a category.
-pub(crate) fn is_debugged(given: &Writing, files: &Files, category: DebugCategory, name: &str) -> bool {
-    let has = |text: &str| matches!(text, "" | "1" | "all") || text == name;
-    debug(given).iter().any(|one| *one == category || *one == DebugCategory::All)
-        || given.debug.is_empty() && files.conf.list("debug", files.chain).iter().any(|s| has(s.value.text()))
+/// The categories of debug.log that the command line, or else the files, ask for.
+fn categories(given: &Writing, files: &Files) -> Result<Vec<&'static str>, Failure> {
+    let of_files = |name: &str| {
+        let known = |text: &str| {
+            let why = || Failure::Fault(format!("Unsupported logging category -{name}={text}."));
+            logging::category(text).ok_or_else(why)
+        };
+        let settings = files.conf.list(name, files.chain);
+        let texts: Vec<&str> = settings.iter().map(|setting| setting.value.text()).collect();
+        let after = texts.iter().rposition(|text| matches!(*text, "0" | "none")).map_or(0, |last| last + 1);
+        texts[after..].iter().map(|text| known(text)).collect::<Result<Vec<_>, _>>()
+    };
+    for setting in files.conf.list("loglevel", files.chain) {
+        logging::level(setting.value.text()).map_err(Failure::Fault)?;
+    }
+    let debug = if given.debug.is_empty() { of_files("debug")? } else { given.debug.clone() };
+    let excluded = &given.logging.debugexclude;
+    let excluded = if excluded.is_empty() { of_files("debugexclude")? } else { excluded.clone() };
+    Ok(logging::left_of(&debug, &excluded))
 }
 
 fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {

@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Options that are 1 without a value, and 0 with "no" before them.
-const BOOLS: [&str; 21] = [
+const BOOLS: [&str; 23] = [
     "blockfilterindex",
     "blocksxor",
     "checkblockindex",
@@ -22,7 +22,9 @@ const BOOLS: [&str; 21] = [
     "dnsseed",
     "fastprune",
     "fixedseeds",
+    "forcednsseed",
     "listen",
+    "logips",
     "logratelimit",
     "logtimemicros",
     "peerblockfilters",
@@ -113,7 +115,13 @@ pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Line,
         // A value of its own: the double dash and a space are ours, not Core's.
         let next_is_value = option.double && words.peek().is_some_and(|next| !next.as_bytes().starts_with(b"-"));
         match option.rewrite(next_is_value)? {
-            Rewritten::As(word) => out.push(word),
+            Rewritten::As(word) => {
+                // Those before it do not count, and need not be known. Source: Core's `SetLoggingCategories`.
+                if word == "--debug=0" || word == "--debug=none" {
+                    out.retain(|before| !before.as_bytes().starts_with(b"--debug="));
+                }
+                out.push(word);
+            }
             Rewritten::Chain(chain) => chains.push(chain),
         }
     }
@@ -255,6 +263,7 @@ mod tests {
             ("a bare bool, then a file", "ffwd import -blocksxor a", "ffwd import --blocksxor=1 a"),
             ("negated", "ffwd sync -nolisten --nodnsseed -noconnect", "ffwd sync --listen=0 --dnsseed=0 --connect=0"),
             ("files negated", "ffwd sync -nopid -nodebuglogfile", "ffwd sync --pid=0 --debuglogfile=0"),
+            ("categories dropped", "ffwd sync -debug=abc -nodebug -debug=rpc", "ffwd sync --debug=0 --debug=rpc"),
             ("negated twice", "ffwd sync -nolisten=0", "ffwd sync --listen=1"),
             ("a network", "ffwd info -testnet", "ffwd info --chain=test"),
             ("a network twice", "ffwd info -regtest -regtest=1", "ffwd info --chain=regtest"),

@@ -5,8 +5,8 @@
 //! Absent on purpose: connecting (`p2p`).
 
 use crate::Failure;
-use crate::args::{self, CONNECTIONS_MAX, DebugCategory, Sync};
-use crate::settings::{Files, Settings, is_debugged, number};
+use crate::args::{self, CONNECTIONS_MAX, Sync};
+use crate::settings::{Files, Settings, number};
 use node::jobs::{
     OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions, check_peer_address,
     parse_whitebind,
@@ -23,7 +23,7 @@ const USER_AGENT_BYTES_MAX: usize = 256;
 /// Options of files that change which peers there are in a way that a sync has not: refused.
 const REFUSED: [&str; 1] = ["networkactive"];
 /// Options of files about peers that a sync does not use: said.
-const UNUSED: [&str; 6] = ["asmap", "externalip", "i2psam", "maxuploadtarget", "onion", "seednode"];
+const UNUSED: [&str; 5] = ["asmap", "externalip", "i2psam", "maxuploadtarget", "onion"];
 /// Why `--exit-at-tip` would never end.
 const NO_PEERS: &str = "--exit-at-tip ends at the tip of the peers' best chain, and with connect=0 and no addnode there are no peers: name one with --connect";
 
@@ -40,14 +40,12 @@ impl Settings {
                 .map_err(|_| "-maxconnections must be greater or equal than zero".to_owned())
         })?;
         let files = &mut self.files;
-        let mut connect = if given.connect.is_empty() { files.connect() } else { Some(given.connect.clone()) };
-        if connections == Some(0) {
-            connect = connect.or(Some(Vec::new()));
-        }
-        let connect = connect.map(|list| if list.iter().any(|addr| addr == "0") { Vec::new() } else { list });
+        let connect = files.connect(given, connections == Some(0));
         let mut addnode = given.addnode.clone();
         addnode.extend(files.list("addnode"));
-        check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, default_port)?;
+        let mut seed_nodes = given.seeds.seednode.clone();
+        seed_nodes.extend(files.list("seednode"));
+        check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, &seed_nodes, default_port)?;
         let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
         if given.exit_at_tip && no_peers && self.options.stop_at_height.is_none() {
             return Err(Failure::Usage(NO_PEERS.to_owned()));
@@ -62,18 +60,19 @@ impl Settings {
         }
         let proxy = files.value(given.proxy.clone(), "proxy", |setting| Ok(setting.value.text().to_owned()))?;
         let v2transport = files.value(given.v2transport, "v2transport", |setting| Ok(setting.value.truth()))?;
-        let dnsseed = files.value(given.dnsseed, "dnsseed", |setting| Ok(setting.value.truth()))?;
         let only_networks =
             only_networks(given, files, proxy.as_deref().is_some_and(|proxy| !proxy.is_empty() && proxy != "0"))?;
         let is_clear = |network: &Reachable| *network != Reachable::Onion;
         let clear = only_networks.is_empty() || only_networks.iter().any(is_clear);
-        if dnsseed == Some(true) && !clear {
-            return Err(Failure::Usage("Incompatible options: -dnsseed=1 was explicitly specified, but -onlynet forbids connections to IPv4/IPv6".to_owned()));
-        }
-        let fixedseeds = files.value(given.fixedseeds, "fixedseeds", |setting| Ok(setting.value.truth()))?;
+        let fixedseeds = files.value(given.seeds.fixedseeds, "fixedseeds", |setting| Ok(setting.value.truth()))?;
+        let (dnsseed, force_dns_seed) = dns_seeds(given, files, connect.is_some(), clear)?;
+        let log_ips = files.value(given.writing.logging.logips, "logips", |setting| Ok(setting.value.truth()))?;
+        let (debug_net, log_ips) = (self.categories.contains(&"net"), log_ips == Some(true));
         let peer_block_filters = self.peer_block_filters(given)?;
         let files = &mut self.files;
         let peers = PeerSettings {
+            seed_nodes,
+            force_dns_seed,
             no_fixed_seeds: fixedseeds == Some(false),
             user_agent_comments: user_agent_comments(given, files)?,
             only_networks,
@@ -83,7 +82,8 @@ impl Settings {
             peer_block_filters,
             window_blocks: given.window.map(|blocks| blocks as usize),
             timeout: peer_timeout(given, files)?,
-            debug_net: is_debugged(&given.writing, files, DebugCategory::Net, "net"),
+            debug_net,
+            log_ips,
             no_log_rate_limit: files
                 .value(given.logratelimit, "logratelimit", |setting| Ok(setting.value.truth()))?
                 .is_some_and(|is_on| !is_on),
@@ -91,7 +91,7 @@ impl Settings {
         };
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
         Ok(SyncOptions {
-            dnsseed: dnsseed.unwrap_or(connect.is_none() && clear),
+            dnsseed,
             connect,
             addnode,
             listen,
@@ -175,16 +175,28 @@ impl Settings {
 }
 
 impl Files {
-    /// `connect` of the files, if it is set; empty where it is negated.
-    fn connect(&mut self) -> Option<Vec<String>> {
+    /// The peers of `connect`, if it is set; none where it is negated or 0, or there is to be no connection.
+    fn connect(&mut self, given: &Sync, none: bool) -> Option<Vec<String>> {
         let is_set = self.conf.get("connect", self.chain).is_some();
-        is_set.then(|| self.list("connect"))
+        let of_files = given.connect.is_empty().then(|| is_set.then(|| self.list("connect")));
+        let list = of_files.unwrap_or_else(|| Some(given.connect.clone())).or(none.then(Vec::new));
+        list.map(|list| if list.iter().any(|address| address == "0") { Vec::new() } else { list })
     }
 }
 
 /// Refuses addresses that no connection can be made to.
-fn check_peers(given: &Sync, connect: &[String], addnode: &[String], port: u16) -> Result<(), Failure> {
-    for (option, list, ours) in [("connect", connect, &given.connect), ("addnode", addnode, &given.addnode)] {
+fn check_peers(
+    given: &Sync,
+    connect: &[String],
+    addnode: &[String],
+    seed_nodes: &[String],
+    port: u16,
+) -> Result<(), Failure> {
+    for (option, list, ours) in [
+        ("connect", connect, &given.connect),
+        ("addnode", addnode, &given.addnode),
+        ("seednode", seed_nodes, &given.seeds.seednode),
+    ] {
         for text in list {
             check_peer_address(text, port).map_err(|why| match ours.contains(text) {
                 true => Failure::Usage(format!("--{option} {text}: {why}")),
@@ -249,6 +261,24 @@ fn peer_timeout(given: &Sync, files: &mut Files) -> Result<Option<Duration>, Fai
     Ok(seconds.map(Duration::from_secs))
 }
 
+/// Whether DNS seeds are asked, and whether in any case. Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
+fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) -> Result<(bool, bool), Failure> {
+    let wanted = files.value(given.seeds.dnsseed, "dnsseed", |setting| Ok(setting.value.truth()))?;
+    if wanted == Some(true) && !clear {
+        return Err(Failure::Usage(
+            "Incompatible options: -dnsseed=1 was explicitly specified, but -onlynet forbids connections to IPv4/IPv6"
+                .to_owned(),
+        ));
+    }
+    let is_asked = wanted.unwrap_or(!connects_only && clear);
+    let forced = files.value(given.seeds.forcednsseed, "forcednsseed", |setting| Ok(setting.value.truth()))?;
+    if forced == Some(true) && !is_asked {
+        let why = "Cannot set -forcednsseed to true when setting -dnsseed to false.";
+        return Err(Failure::Fault(why.to_owned()));
+    }
+    Ok((is_asked, forced == Some(true)))
+}
+
 fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, Failure> {
     let mut comments = given.uacomment.clone();
     for text in files.list("uacomment") {
@@ -303,7 +333,7 @@ mod tests {
         else {
             panic!("{line}")
         };
-        load(&given.common, Some(&given.writing), Arc::default()).unwrap().sync(&given)
+        load(&given.common, Some(&given.writing), Arc::default())?.sync(&given)
     }
 
     #[test]
@@ -452,6 +482,43 @@ mod tests {
         ] {
             let why = sync(conf, line).expect_err(row);
             assert!(why.to_string().contains(want), "{row}: {why}");
+        }
+    }
+
+    #[test]
+    fn options_of_seeds_are_cores() {
+        let got = sync("seednode=b\nforcednsseed=1", "--seednode a:7").unwrap();
+        assert_eq!((got.peers.seed_nodes, got.peers.force_dns_seed), (vec!["a:7".to_owned(), "b".to_owned()], true));
+        for (row, conf, line, want) in [
+            ("no seeds", "dnsseed=0", "--forcednsseed 1", "Cannot set -forcednsseed to true when setting -dnsseed to"),
+            ("named peers alone", "forcednsseed=1", "--connect a", "Cannot set -forcednsseed to true when setting"),
+            ("no address", "", "--seednode a:b", "--seednode a:b: "),
+            ("no address in the file", "seednode=a:b", "", "seednode=a:b in the configuration: "),
+        ] {
+            let why = sync(conf, line).expect_err(row);
+            assert!(why.to_string().contains(want), "{row}: {why}");
+        }
+    }
+
+    #[test]
+    fn categories_and_levels_of_the_log_are_cores() {
+        for (row, conf, line, net) in [
+            ("by default", "", "", false),
+            ("of the file", "debug=net", "", true),
+            ("not of the file", "debug=net", "--debug bench", false),
+            ("all but one", "debugexclude=net", "--debug all", false),
+            ("dropped in the file", "debug=abc\ndebug=0\ndebug=net", "", true),
+        ] {
+            assert_eq!(sync(conf, line).unwrap().peers.debug_net, net, "{row}");
+        }
+        assert!(sync("logips=1", "").unwrap().peers.log_ips);
+        for (conf, want) in [
+            ("debug=abc", "Unsupported logging category -debug=abc."),
+            ("debugexclude=abc", "Unsupported logging category -debugexclude=abc."),
+            ("loglevel=abc", "Unsupported global logging level -loglevel=abc."),
+        ] {
+            let why = sync(conf, "").expect_err(conf);
+            assert!(why.to_string().contains(want), "{conf}: {why}");
         }
     }
 

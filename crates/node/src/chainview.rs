@@ -191,7 +191,9 @@ impl ChainView for SharedChain {
                 verdict.refused = Some(HeaderRefusal::Invalid { index, hash: *hash, reason });
                 break;
             }
+            let is_known = tree.find(hash).is_some();
             let refused = match chain.accept(&self.params, header, *hash, now) {
+                Ok(id) if is_known && chain.headers().fate(id) != Fate::Open => HeaderRefusal::Known { hash: *hash },
                 Ok(id) if chain.headers().fate(id) != Fate::Open => HeaderRefusal::Invalid {
                     index,
                     hash: *hash,

@@ -79,14 +79,20 @@ pub struct Config {
     pub whitelist: Vec<PermittedNet>,
     /// `--whitebind`: sockets besides `listen`, and what who connects there may do.
     pub whitebind: Vec<(SocketAddr, Permissions)>,
+    /// `--seednode`: nodes that are asked for addresses, and then left, with the forms of [`Outbound::Only`].
+    pub seed_nodes: Vec<String>,
     /// Whether DNS seeds may be asked (`--dnsseed`).
     pub dns_seed: bool,
+    /// Whether they are asked, all at once, whatever addresses are known (`--forcednsseed`).
+    pub force_dns_seed: bool,
     /// Whether fixed seeds are taken where nothing else gives addresses (`--fixedseeds`).
     pub fixed_seeds: bool,
     /// Whether basic block filters are served (`--peerblockfilters`).
     pub compact_filters: bool,
     /// Whether each message and connection is told of in [`Event::Debug`] (`--debug net`).
     pub debug_net: bool,
+    /// Whether addresses are in those lines that say so (`--logips`).
+    pub log_ips: bool,
     /// Whether the v2 transport is offered and tried first (`--v2transport`).
     pub v2transport: bool,
     /// Our version for the user agent `/ffwd:VERSION/`.
@@ -122,10 +128,13 @@ impl Config {
             peer_timeout: HANDSHAKE_TIMEOUT,
             whitelist: Vec::new(),
             whitebind: Vec::new(),
+            seed_nodes: Vec::new(),
             dns_seed: true,
+            force_dns_seed: false,
             fixed_seeds: true,
             compact_filters: false,
             debug_net: false,
+            log_ips: false,
             v2transport: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             addresses: Vec::new(),
@@ -286,7 +295,9 @@ pub enum Event {
     Addresses(Vec<u8>),
     /// Something that a person may want to read in a log: one line, no offence and no fault.
     Note(String),
-    /// A line for the log alone, with [`Config::debug_net`].
+    /// A line for the log alone.
+    Log(String),
+    /// The same, with [`Config::debug_net`].
     Debug(String),
 }
 

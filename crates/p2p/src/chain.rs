@@ -48,6 +48,11 @@ pub enum HeaderRefusal {
         /// Core's reject string, with details where there are some.
         reason: String,
     },
+    /// It is in the tree, and was refused before, by a rule or a person: a peer that we chose is disconnected.
+    Known {
+        /// Its hash.
+        hash: BlockHash,
+    },
     /// Its time is too far ahead. No offence: the headers from `index` on are kept here and
     /// given again when the time has come, see [`crate::hub`].
     TooNew {

@@ -75,6 +75,8 @@ pub(crate) fn of_end(reason: &Reason, peer: PeerId) -> String {
         Reason::OfBloom(what @ "filtered block request") => format!("{what} received when NODE_BLOOM service disabled"),
         Reason::OfBloom("mempool") => "mempool request with bloom filters disabled".to_owned(),
         Reason::OfBloom(what) => format!("{what} received despite not offering bloom services"),
+        Reason::Feature => "invalid feature payload".to_owned(),
+        Reason::FeatureVersion(version) => format!("feature received with incompatible version {version}"),
         Reason::OutOfTurn(command) => format!("{command} received after verack"),
         Reason::HeaderWork => return misbehaving("header with invalid proof of work", peer),
         Reason::HeadersNotContinuous => return misbehaving("non-continuous headers sequence", peer),

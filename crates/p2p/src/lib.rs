@@ -32,6 +32,7 @@ pub mod fixed_seeds;
 pub mod fuzz;
 pub mod hub;
 mod journal;
+mod lag;
 pub mod low_work;
 pub mod net;
 pub mod params;

@@ -74,11 +74,11 @@ pub const SIGNET: NetworkParams = NetworkParams {
     redownload_buffer_count: 15_724,
 };
 
-/// The private regression test network: it has no seeds.
+/// The private regression test network: its seed is a name that can have no address.
 pub const REGTEST: NetworkParams = NetworkParams {
     magic: [0xfa, 0xbf, 0xb5, 0xda],
     port: 18444,
-    dns_seeds: &[],
+    dns_seeds: &["dummySeed.invalid."],
     fixed_seeds: &[],
     commitment_period: 275,
     redownload_buffer_count: 7017,

@@ -55,6 +55,20 @@ pub enum Kind {
     Feeler,
 }
 
+impl Kind {
+    /// Its name. Source: Bitcoin Core b88bffe, `ConnectionTypeAsString`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Inbound => "inbound",
+            Kind::Automatic => "outbound-full-relay",
+            Kind::Manual(_) => "manual",
+            Kind::AddressFetch => "addr-fetch",
+            Kind::BlockRelay => "block-relay-only",
+            Kind::Feeler => "feeler",
+        }
+    }
+}
+
 /// What a peer says that its connection does not deal with alone.
 #[derive(Debug)]
 pub enum Input {
@@ -122,6 +136,8 @@ pub struct Peer {
     /// Its pings that wait.
     pub(crate) pongs: Pongs,
     pub(crate) journal: Journal,
+    /// Whether its address is in the line about its version.
+    pub(crate) is_address_logged: bool,
     /// What this peer told and was asked about headers.
     pub headers: PeerHeaders,
     /// The best block that we know the peer to have.
@@ -200,6 +216,7 @@ impl Peer {
             timeout: HANDSHAKE_TIMEOUT,
             pongs: Pongs::default(),
             journal: Journal::default(),
+            is_address_logged: false,
             headers: PeerHeaders::default(),
             best_known: None,
             best_given: None,
@@ -397,6 +414,7 @@ impl Peer {
                 None
             }
             Message::SendAddrV2 => return Err(Reason::OutOfTurn("sendaddrv2")),
+            Message::Feature(_) => return Err(Reason::OutOfTurn("feature")),
             Message::Version(_) | Message::Verack => {
                 let (name, id) = (
                     if message == Message::Verack { "ignoring redundant verack" } else { "redundant version" },
@@ -551,14 +569,7 @@ impl Peer {
             permissions: self.permissions.names(),
             sent_by_type: sent.by_type(),
             received_by_type: received.by_type(),
-            connection_type: match self.kind {
-                Kind::Inbound => "inbound",
-                Kind::Automatic => "outbound-full-relay",
-                Kind::Manual(_) => "manual",
-                Kind::AddressFetch => "addr-fetch",
-                Kind::BlockRelay => "block-relay-only",
-                Kind::Feeler => "feeler",
-            },
+            connection_type: self.kind.name(),
             transport: self.transport.name(),
             session_id: self.transport.session_id(),
             bytes_per_s: None,

@@ -2,6 +2,7 @@
 //!
 //! Absent on purpose: when a peer is asked, and what its headers are worth ([`crate::hub::headers`]).
 
+use crate::lag::Lag;
 use crate::low_work::LowWorkSync;
 use crate::time::Now;
 use primitives::{BlockHash, Work};
@@ -37,8 +38,8 @@ pub struct PeerHeaders {
     pub(crate) unknown: Option<BlockHash>,
     /// Whether its chain ends, as far as it told it last, with headers that are too far ahead of the clock.
     pub(crate) too_new: bool,
-    pub(crate) lagging_since: Option<Duration>,
-    pub(crate) lag_asked: bool,
+    /// Whether its chain keeps up with ours.
+    pub(crate) lag: Lag,
 }
 
 /// Full messages of headers without more work than those before, until a peer is disconnected: a million headers, as

@@ -91,6 +91,10 @@ pub enum Reason {
     },
     /// It asked for what needs bloom filters, which we do not offer.
     OfBloom(&'static str),
+    /// Its `feature` message is not well-formed.
+    Feature,
+    /// It sent a `feature` message, and the protocol version that both speak has none.
+    FeatureVersion(u32),
     /// Its inbound place went to another peer.
     Evicted,
     /// Its unfinished message took this many bytes when memory for them was short.
@@ -218,6 +222,8 @@ impl fmt::Display for Reason {
                 write!(f, "asked for {count} filters or filter hashes at once, at most {max}")
             }
             Reason::OfBloom(what) => write!(f, "{what} received, and bloom filters are not offered"),
+            Reason::Feature => write!(f, "its feature message is not well-formed"),
+            Reason::FeatureVersion(version) => write!(f, "feature message, which version {version} has not"),
             Reason::Unfinished(bytes) => {
                 write!(f, "{bytes} bytes of an unfinished message while memory for them is short")
             }

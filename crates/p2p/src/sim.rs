@@ -402,7 +402,7 @@ impl ChainView for Chain {
             let invalid = |reason: &str| Some(HeaderRefusal::Invalid { index, hash: *hash, reason: reason.to_owned() });
             let parent = inner.nodes.get(&header.prev()).map(|node| node.info);
             verdict.refused = match (inner.nodes.get(hash), parent) {
-                (Some(known), _) if known.info.invalid => invalid("duplicate-invalid"),
+                (Some(known), _) if known.info.invalid => Some(HeaderRefusal::Known { hash: *hash }),
                 (Some(known), _) => {
                     verdict.last = Some(known.info);
                     continue;

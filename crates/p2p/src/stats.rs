@@ -83,7 +83,7 @@ pub struct PeerStats {
 pub struct Traffic([u64; TYPES]);
 
 /// Message types that are told apart: those of [`crate::wire::Command`].
-const TYPES: usize = 27;
+const TYPES: usize = 28;
 
 impl Traffic {
     pub(crate) fn add(&mut self, command: crate::wire::Command, bytes: usize) {

@@ -112,7 +112,7 @@ impl Context {
     }
 
     /// Switches a category of the log.
-    pub(crate) fn set_logging(&self, category: &'static str, on: bool) {
+    pub fn set_logging(&self, category: &'static str, on: bool) {
         self.logging.lock().unwrap_or_else(PoisonError::into_inner).insert(category, on);
     }
 

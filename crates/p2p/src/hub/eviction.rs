@@ -5,15 +5,18 @@
 //! - When all places are taken, a peer that has not shaken hands for [`HALF_OPEN_GRACE`] gives its place up first: the one
 //!   that has been waiting longest, of the network group that has most of them.
 //! - Then Core's rule: protected are the best [`PROTECTED_BY_GROUP`] by a keyed hash of their network group,
-//!   [`PROTECTED_BY_PING`] by their shortest ping, [`PROTECTED_BY_BLOCK`] by the last block that they gave, and half of the
-//!   others by the age of their connection; of the rest the youngest of the network group with most connections goes.
-//!   When all are protected, the new connection is refused.
+//!   [`PROTECTED_BY_PING`] by their shortest ping, up to [`PROTECTED_FOR_BLOCKS`] of use that want blocks alone and
+//!   [`PROTECTED_BY_BLOCK`] others by the last block that they gave, and half of the others by the age of their connection,
+//!   of which up to a half are for those of this machine (a Tor service's come from it). Of the rest those that misbehaved
+//!   before go first, and of these the youngest of the network group with most connections.
+//!   When all are protected, the new connection is refused; and where one place is left, one of an address that misbehaved.
 //! - A peer with the permission `noban` is not counted by address or network, and never gives its place up.
 //!
-//! Source: Bitcoin Core b88bffe, node/eviction.cpp, `SelectNodeToEvict`. Absent: what Core asks about transactions and
-//! privacy networks, which this node does not relay or listen on.
+//! Source: Bitcoin Core b88bffe, node/eviction.cpp, `SelectNodeToEvict`. Absent: what Core asks about transactions,
+//! which this node does not relay, and about I2P and CJDNS, on which it does not listen.
 
 use super::Hub;
+use super::outbound::expected_services;
 use crate::api::PeerId;
 use crate::peer::Peer;
 use crate::permissions::Permissions;
@@ -34,6 +37,9 @@ pub const PROTECTED_BY_PING: usize = 8;
 /// Peers protected by the last block that they gave. Source: Core.
 pub const PROTECTED_BY_BLOCK: usize = 4;
 
+/// Peers for blocks alone that are protected by the last block that they gave. Source: Core.
+pub const PROTECTED_FOR_BLOCKS: usize = 8;
+
 /// What the choice needs to know of a peer.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -43,12 +49,28 @@ struct Candidate {
     connected_at: Duration,
     round_trip: Option<Duration>,
     last_block_at: Option<Duration>,
+    /// It wants no transactions, and offers what we look for.
+    is_for_blocks: bool,
+    is_local: bool,
+    /// Its address misbehaved before.
+    is_discouraged: bool,
 }
 
 /// Takes `count` candidates out of consideration: those that `key` puts last.
 fn protect<K: Ord>(candidates: &mut Vec<Candidate>, count: usize, key: impl Fn(&Candidate) -> K) {
+    protect_those(candidates, count, key, |_| true);
+}
+
+/// The same; of the last `count` those alone of which `may` holds.
+fn protect_those<K: Ord>(
+    candidates: &mut Vec<Candidate>,
+    count: usize,
+    key: impl Fn(&Candidate) -> K,
+    may: impl Fn(&Candidate) -> bool,
+) {
     candidates.sort_by_key(|candidate| key(candidate));
-    candidates.truncate(candidates.len().saturating_sub(count));
+    let last = candidates.split_off(candidates.len().saturating_sub(count));
+    candidates.extend(last.into_iter().filter(|candidate| !may(candidate)));
 }
 
 /// Members of the group with most of the candidates; between equals the group with the youngest member.
@@ -67,9 +89,16 @@ fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
     protect(&mut candidates, PROTECTED_BY_PING, |c| {
         (Reverse(c.round_trip.unwrap_or(Duration::MAX)), Reverse(c.connected_at))
     });
+    let by_block = |c: &Candidate| (c.is_for_blocks, c.last_block_at, Reverse(c.connected_at));
+    protect_those(&mut candidates, PROTECTED_FOR_BLOCKS, by_block, |c| c.is_for_blocks);
     protect(&mut candidates, PROTECTED_BY_BLOCK, |c| (c.last_block_at, Reverse(c.connected_at)));
-    let half = candidates.len() / 2;
-    protect(&mut candidates, half, |c| Reverse(c.connected_at));
+    let (before, half) = (candidates.len(), candidates.len() / 2);
+    protect_those(&mut candidates, half / 2, |c| (c.is_local, Reverse(c.connected_at)), |c| c.is_local);
+    let left = half.saturating_sub(before - candidates.len());
+    protect(&mut candidates, left, |c| Reverse(c.connected_at));
+    if candidates.iter().any(|c| c.is_discouraged) {
+        candidates.retain(|c| c.is_discouraged);
+    }
     largest_group(&candidates).into_iter().max_by_key(|c| c.connected_at).map(|c| c.id)
 }
 
@@ -89,12 +118,23 @@ impl Hub {
                 return false;
             }
         }
-        if inbound().count() < places {
+        let count = inbound().count();
+        let is_refused = self.addresses.is_discouraged(&remote, now.unix) && !permissions.has(Permissions::NOBAN);
+        if is_refused && count + 1 >= places {
+            return false;
+        }
+        if count < places {
             return true;
         }
         let Some(id) = self.place_to_free(now) else { return false };
         self.drop_peer(id, Reason::Evicted, now);
         true
+    }
+
+    /// Source: Bitcoin Core b88bffe, `HasAllDesirableServiceFlags`.
+    fn is_of_use(&self, peer: &Peer) -> bool {
+        let expected = expected_services(peer.services(), self.chain.initial_download());
+        peer.services() & expected == expected
     }
 
     fn place_to_free(&self, now: Now) -> Option<PeerId> {
@@ -110,6 +150,9 @@ impl Hub {
                 connected_at: peer.connected_at(),
                 round_trip: peer.round_trip,
                 last_block_at: peer.last_block_at,
+                is_for_blocks: peer.version.as_ref().is_some_and(|version| !version.relay) && self.is_of_use(peer),
+                is_local: remote.address.is_loopback(),
+                is_discouraged: self.addresses.is_discouraged(&remote.address, now.unix),
             })
         };
         let inbound = || self.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
@@ -132,6 +175,9 @@ mod tests {
             connected_at: Duration::from_secs(id),
             round_trip: None,
             last_block_at: None,
+            is_for_blocks: false,
+            is_local: false,
+            is_discouraged: false,
         }
     }
 
@@ -157,6 +203,9 @@ mod tests {
             ),
             ("who gave blocks is protected", |c| c.last_block_at = Some(Duration::from_secs(c.id.0)), 35),
             ("the highest keys are protected", |c| c.keyed_group = u64::MAX - c.id.0, 35),
+            ("who wants blocks alone is protected", |c| c.is_for_blocks = true, 35),
+            ("those of this machine are protected", |c| c.is_local = true, 35),
+            ("who misbehaved goes first", |c| c.is_discouraged = c.id.0 == 37, 37),
         ] {
             assert_eq!(with(change), Some(want), "{row}");
         }

@@ -28,7 +28,7 @@ impl Hub {
     pub(super) fn seek_fixed_seeds(&mut self, now: Now) {
         let config = &self.config;
         let wanted = config.fixed_seeds && config.outbound == Outbound::Automatic && !self.fixed_seeds.taken;
-        let no_other_source = !config.dns_seed && config.add_nodes.is_empty();
+        let no_other_source = !config.dns_seed && config.add_nodes.is_empty() && config.seed_nodes.is_empty();
         let at = now.since_start;
         let early = self.fixed_seeds.looked_at.is_some_and(|last| at.saturating_sub(last) < LOOK_INTERVAL);
         if !wanted || early || (at < FIXED_SEEDS_DELAY && !no_other_source) {

@@ -100,7 +100,7 @@ impl Hub {
                 Some(HeaderRefusal::TooNew { index, time }) => {
                     self.keep_future(peer, headers.get(index..).unwrap_or(&[]), time, now);
                 }
-                None => {}
+                Some(HeaderRefusal::Known { .. }) | None => {}
             }
         }
     }

@@ -20,10 +20,6 @@ pub const STREAM_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 pub const STREAM_TIMEOUT_HEADER: Duration = Duration::from_millis(1);
 /// Seconds between two blocks, by which headers are expected.
 const SPACING_S: u64 = 600;
-/// A sought peer whose best chain has less work than ours for this time is asked once more. Source: `CHAIN_SYNC_TIMEOUT`.
-pub const LAG_TIMEOUT: Duration = Duration::from_secs(20 * 60);
-/// Sought peers that are kept although they lag. Source: `MAX_OUTBOUND_PEERS_TO_PROTECT_FROM_DISCONNECT`.
-pub const LAGGING_COUNT_KEPT: usize = 4;
 /// A connection younger than this may still tell of a better chain.
 const YOUNG: Duration = Duration::from_secs(5);
 
@@ -88,8 +84,8 @@ impl Hub {
             }
         }
         self.tick_stream(id, now);
-        if self.peers.contains_key(&id) {
-            self.tick_lagging(id, now);
+        if let Err(reason) = self.look_at_lag(id, now) {
+            self.drop_peer(id, reason, now);
         }
     }
 
@@ -123,27 +119,6 @@ impl Hub {
             let of_use = peer.ready && peer.is_outbound() && peer.kind != Kind::AddressFetch && peer.serves_blocks();
             peer.id != id && of_use && (!state.at_end || state.deferred) && !state.is_skipped(now)
         })
-    }
-
-    /// Source: Bitcoin Core b88bffe, `ConsiderEviction`.
-    fn tick_lagging(&mut self, id: PeerId, now: Now) {
-        let tip = self.chain.tip();
-        let sought = self.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.ready).count();
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        let keeps_up = peer.best_known.is_some_and(|best| best.work >= tip.work);
-        let state = &mut peer.headers;
-        if keeps_up || peer.kind != Kind::Automatic || !peer.ready {
-            (state.lagging_since, state.lag_asked) = (None, false);
-            return;
-        }
-        let since = *state.lagging_since.get_or_insert(now.since_start);
-        let lag = now.since_start.saturating_sub(since);
-        if lag > LAG_TIMEOUT && !state.lag_asked {
-            state.lag_asked = true;
-            self.ask_from_best(id, now);
-        } else if lag > LAG_TIMEOUT + ANSWER_TIMEOUT && sought > LAGGING_COUNT_KEPT {
-            self.drop_peer(id, Reason::Lagging, now);
-        }
     }
 
     fn ask_those_not_asked(&mut self, now: Now) {

@@ -61,7 +61,7 @@ impl Hub {
     }
 
     /// Asks a peer for what follows `locator`, unless it is still to answer.
-    fn ask_headers(&mut self, id: PeerId, locator: Vec<BlockHash>, now: Now) {
+    pub(super) fn ask_headers(&mut self, id: PeerId, locator: Vec<BlockHash>, now: Now) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let waits = |at: Duration| now.since_start.saturating_sub(at) < ANSWER_TIMEOUT;
         if peer.headers.asked_at.is_some_and(waits) {
@@ -256,6 +256,8 @@ impl Hub {
         }
         if let Some(last) = verdict.last {
             self.note_best_known(id, last);
+            self.protect_from_lag(id);
+            self.look_at_lag(id, now)?;
             self.fetch_announced(id, &last, now);
             if !self.headers_of(id).note_progress(last.work, full, now) {
                 return Err(Reason::HeadersRepeated);
@@ -267,6 +269,7 @@ impl Hub {
                 self.say_refused_header(hash, &reason);
                 return Err(Reason::HeaderInvalid { hash, reason });
             }
+            Some(HeaderRefusal::Known { hash }) => return self.on_refused_before(id, hash),
             Some(HeaderRefusal::TooNew { index, time }) => {
                 let why = "time-too-new, block timestamp too far in the future";
                 hashes.get(index).into_iter().for_each(|hash| self.say_refused_header(*hash, why));
@@ -296,6 +299,18 @@ impl Hub {
             self.headers_of(id).deferred = true;
         }
         Ok(())
+    }
+
+    /// A peer is on a chain that was refused before. Who connected to us and who a person named stay: they may come back to
+    /// ours, and where a person refused the chain they do nothing wrong.
+    ///
+    /// Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `MaybeDiscourageAndDisconnect`.
+    fn on_refused_before(&mut self, id: PeerId, hash: BlockHash) -> Result<(), Reason> {
+        if matches!(self.peers[&id].kind, Kind::Inbound | Kind::Manual(_)) {
+            self.headers_of(id).at_end = true;
+            return Ok(());
+        }
+        Err(Reason::HeaderInvalid { hash, reason: "duplicate-invalid".to_owned() })
     }
 
     /// Source: Bitcoin Core b88bffe, `AcceptBlockHeader`.

@@ -16,9 +16,11 @@ pub mod future_headers;
 pub mod header_quota;
 pub mod header_schedule;
 pub mod headers;
+pub mod lagging;
 pub mod memory;
 pub mod outbound;
 pub mod patience;
+pub mod seeds;
 pub mod serve;
 pub mod settled;
 pub mod targets;
@@ -110,6 +112,7 @@ pub struct Hub {
     targets: targets::Targets,
     undelivered: Vec<Want>,
     fixed_seeds: FixedSeeds,
+    seeds: seeds::Seeds,
     /// Secret of the order in which network groups are protected.
     eviction_key: u64,
     addresses: Addresses,
@@ -136,6 +139,7 @@ impl Hub {
     ) -> Result<Hub, TargetError> {
         config.outbound_count = config.outbound_count.clamp(1, OUTBOUND_COUNT_MAX);
         let outbound = outbound::Dialer::new(&config, now)?;
+        let seeds = seeds::Seeds::new(&config, now)?;
         let mut actions = VecDeque::new();
         let addresses = if config.addresses.is_empty() {
             Addresses::new(&mut rng)
@@ -161,6 +165,7 @@ impl Hub {
             targets: targets::Targets::default(),
             undelivered: Vec::new(),
             fixed_seeds: FixedSeeds::default(),
+            seeds,
             eviction_key,
             addresses,
             progress: Progress::default(),
@@ -316,6 +321,7 @@ impl Hub {
         peer.permissions = permissions;
         peer.timeout = self.config.peer_timeout;
         peer.journal = Journal::new(self.config.debug_net);
+        peer.is_address_logged = self.config.log_ips;
         peer.journal.say(|| format!("Added connection peer={id}"));
         self.peers.insert(id, peer);
     }
@@ -455,6 +461,7 @@ impl Hub {
         }
         self.outbound.succeeded(peer.kind);
         self.event(Event::PeerConnected { peer: id, info });
+        self.look_at_lag(id, now)?;
         Ok(())
     }
 

@@ -1,12 +1,11 @@
-//! Connections that we make: those named by a person, those sought, and the search for addresses.
+//! Connections that we make: those named by a person, and those sought. Where addresses come from: [`super::seeds`].
 
 use super::{Action, Hub};
-use crate::api::{Config, Outbound, PeerId, Reachable};
+use crate::api::{Config, Event, Outbound, PeerId, Reachable};
 use crate::peer::{Kind, Peer};
 use crate::time::Now;
-use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
+use crate::wire::{Group, NetAddress, PeerAddress, Target, TargetError, services};
 use std::collections::{BTreeMap, HashSet};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Connections being made at a time.
@@ -17,24 +16,12 @@ pub const DIAL_INTERVAL: Duration = Duration::from_millis(500);
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Source: Core tries `-addnode` every minute.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
-/// DNS seeds are asked when there are fewer peers than [`ENOUGH_PEERS`] after this time. Source: `DNSSEEDS_DELAY_FEW_PEERS`.
-pub const SEED_INTERVAL: Duration = Duration::from_secs(11);
-/// All seeds are asked again after this time, if they were of no help.
-pub const SEED_AGAIN: Duration = Duration::from_secs(10 * 60);
-/// How many seeds are asked at a time. Source: `DNSSEEDS_TO_QUERY_AT_ONCE`.
-pub const SEEDS_AT_ONCE: usize = 3;
-/// Seeds are not asked while this many sought peers are there.
-pub const ENOUGH_PEERS: usize = 2;
-/// Addresses that are taken of one seed's answer.
-pub const SEED_ADDRESS_COUNT_MAX: usize = 256;
 /// A connection for addresses ends after this time, whatever came. Source: Core's ten times `AVG_ADDRESS_BROADCAST_INTERVAL`.
 pub const ADDRESS_FETCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How long from the start a named peer that cannot be reached is waited for, before the others' tip is the tip.
 pub const NAMED_PATIENCE: Duration = Duration::from_secs(60);
 /// Peers that a person may name in one run.
 pub const NAMED_COUNT_MAX: usize = 10_000;
-/// How long ago the addresses of a seed are taken to have been seen, in seconds.
-const SEED_AGE_S: u64 = 3 * 24 * 3600;
 
 /// A connection being made.
 pub(super) struct Dial {
@@ -79,8 +66,6 @@ pub(super) struct Dialer {
     automatic: bool,
     dials: BTreeMap<PeerId, Dial>,
     dialed_at: Option<Duration>,
-    seeds_left: Vec<&'static str>,
-    seeds_asked_at: Option<Duration>,
     /// Names that are being looked up, and since when.
     resolving: BTreeMap<String, Duration>,
     started_at: Duration,
@@ -102,8 +87,6 @@ impl Dialer {
             automatic,
             dials: BTreeMap::new(),
             dialed_at: None,
-            seeds_left: config.network.dns_seeds.to_vec(),
-            seeds_asked_at: None,
             resolving: BTreeMap::new(),
             started_at: now.since_start,
         })
@@ -196,6 +179,26 @@ impl Dialer {
         self.count_of(Kind::Automatic)
     }
 
+    /// Connections that are being made.
+    pub(super) fn dial_count(&self) -> usize {
+        self.dials.len()
+    }
+
+    /// Whether a name is to be looked up: it is not yet being.
+    pub(super) fn begin_resolving(&mut self, name: &str, now: Now) -> bool {
+        self.resolving.insert(name.to_owned(), now.since_start).is_none()
+    }
+
+    /// A name was looked up.
+    pub(super) fn end_resolving(&mut self, name: &str) {
+        self.resolving.remove(name);
+    }
+
+    /// Whether a name is being looked up.
+    pub(super) fn is_resolving(&self) -> bool {
+        !self.resolving.is_empty()
+    }
+
     /// Connections of this kind that are being made.
     pub(super) fn count_of(&self, kind: Kind) -> usize {
         self.dials.values().filter(|dial| dial.kind == kind).count()
@@ -236,25 +239,15 @@ impl Hub {
         if let Target::Peer(address) = &target {
             self.addresses.tried(address, now.unix);
         }
+        if self.config.debug_net {
+            // Source of the words: Bitcoin Core b88bffe, net.cpp, `ConnectNode`.
+            let version = if v2 && self.config.v2transport { "v2" } else { "v1" };
+            let line = format!("trying {version} connection ({}) to {target}, lastseen=0.0hrs", kind.name());
+            self.event(Event::Debug(line));
+        }
         let dial = Dial { kind, target: target.clone(), v2: v2 && self.config.v2transport, begun_at: now.since_start };
         self.outbound.dials.insert(peer, dial);
         self.actions.push_back(Action::Dial { peer, target });
-    }
-
-    /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
-    pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
-        self.outbound.resolving.remove(name);
-        let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
-        let entries: Vec<_> = found
-            .iter()
-            .take(SEED_ADDRESS_COUNT_MAX)
-            .map(|address| AddressEntry {
-                peer: PeerAddress::from(*address),
-                services: services::NETWORK | services::WITNESS,
-                time,
-            })
-            .collect();
-        self.addresses.add(&entries, Group::of_name(name), now.unix);
     }
 
     pub(super) fn tick_outbound(&mut self, now: Now) {
@@ -269,8 +262,8 @@ impl Hub {
                 self.dial(Kind::Manual(place), target, true, now);
             }
         }
+        self.seek_addresses(now);
         if self.outbound.automatic {
-            self.seek_addresses(now);
             self.seek_fixed_seeds(now);
             self.seek_peer(now);
         }
@@ -279,10 +272,6 @@ impl Hub {
     /// Whether a disconnected peer can be replaced by another.
     pub(super) fn can_replace(&self) -> bool {
         self.outbound.automatic && self.addresses.count() > self.config.outbound_count
-    }
-
-    fn automatic_ready_count(&self) -> usize {
-        self.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.ready).count()
     }
 
     fn seek_peer(&mut self, now: Now) {
@@ -329,40 +318,6 @@ impl Hub {
             NetAddress::V6(_) => is_sought(Reachable::Ipv6),
             NetAddress::TorV3(_) => self.config.proxy.is_some() && is_sought(Reachable::Onion),
             NetAddress::I2p(_) | NetAddress::Cjdns(_) => false,
-        }
-    }
-
-    /// Asks DNS seeds while there are too few peers; behind a proxy, where names cannot be looked up,
-    /// a seed is connected to and asked as a peer.
-    fn seek_addresses(&mut self, now: Now) {
-        if !self.config.dns_seed || self.automatic_ready_count() >= ENOUGH_PEERS {
-            return;
-        }
-        let wait = if self.outbound.seeds_left.is_empty() { SEED_AGAIN } else { SEED_INTERVAL };
-        let due = match self.outbound.seeds_asked_at {
-            None => self.addresses.count() == 0 || now.since_start >= SEED_INTERVAL,
-            Some(last) => now.since_start.saturating_sub(last) >= wait,
-        };
-        if !due {
-            return;
-        }
-        if self.outbound.seeds_left.is_empty() {
-            self.outbound.seeds_left = self.config.network.dns_seeds.to_vec();
-        }
-        self.outbound.seeds_asked_at = Some(now.since_start);
-        let port = self.config.network.port;
-        for _ in 0..SEEDS_AT_ONCE.min(self.outbound.seeds_left.len()) {
-            let place = self.rng.below(self.outbound.seeds_left.len());
-            let name = self.outbound.seeds_left.swap_remove(place).trim_end_matches('.').to_owned();
-            if self.config.proxy.is_none() {
-                // A name is looked up once at a time, however long that takes: each has a thread.
-                if !self.outbound.resolving.contains_key(&name) {
-                    self.outbound.resolving.insert(name.clone(), now.since_start);
-                    self.actions.push_back(Action::Resolve { name, port });
-                }
-            } else if self.outbound.dials.len() < DIAL_COUNT_MAX {
-                self.dial(Kind::AddressFetch, Target::Name(name, port), false, now);
-            }
         }
     }
 }

@@ -1,11 +1,16 @@
 //! The handshake of a connection: what is said before anything else.
 //!
-//! Source: BIP-0031, BIP-0155; Bitcoin Core b88bffe, net_processing.cpp, `ProcessMessage`.
+//! Source: BIP-0031, BIP-0155, BIP-0434; Bitcoin Core b88bffe, net_processing.cpp, `ProcessMessage`.
 
 use super::{Input, Kind, Peer, VERSION_MIN};
 use crate::reason::Reason;
 use crate::time::Now;
-use crate::wire::{Command, Message, PROTOCOL_VERSION, Version};
+use crate::wire::{ADDRV2_VERSION, Command, FEATURE_VERSION, Message, PROTOCOL_VERSION, Version};
+
+/// Whether a byte of a peer's is shown. Source: Bitcoin Core b88bffe, util/strencodings.cpp, `SAFE_CHARS_DEFAULT`.
+fn is_safe(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" .,;-_/:?@()".contains(byte)
+}
 
 impl Peer {
     /// Before the handshake is done everything that is not part of it is ignored, as in Core.
@@ -31,11 +36,12 @@ impl Peer {
                 let ours = i64::try_from(now.unix).unwrap_or(i64::MAX);
                 self.time_offset = version.time.saturating_sub(ours);
                 let common = version.version.min(PROTOCOL_VERSION);
+                self.say_version(&version);
                 self.version = Some(version);
                 if !self.is_outbound() {
                     self.send_version(now);
                 }
-                if common >= PROTOCOL_VERSION {
+                if common >= ADDRV2_VERSION {
                     self.send(&Message::SendAddrV2);
                 }
                 self.send(&Message::Verack);
@@ -48,6 +54,7 @@ impl Peer {
                 self.wants_addrv2 = true;
                 Ok(None)
             }
+            Message::Feature(name) if self.version.is_some() => self.note_feature(name).map(|()| None),
             Message::Verack if self.version.is_some() => {
                 self.ready = true;
                 self.ping(now);
@@ -64,6 +71,34 @@ impl Peer {
         }
     }
 
+    /// Source of the words: Bitcoin Core b88bffe, `ProcessMessage` and `CNode::LogPeer`. What it says of our address is left out.
+    fn say_version(&mut self, version: &Version) {
+        let agent =
+            |bytes: &[u8]| bytes.iter().filter(|byte| is_safe(byte)).map(|&b| char::from(b)).collect::<String>();
+        let Version { version: number, height, relay, .. } = version;
+        let address = if self.is_address_logged { format!(", peeraddr={}", self.target) } else { String::new() };
+        let id = self.id;
+        self.journal.say(|| {
+            let agent = if version.agent.is_empty() { "<no user agent>".to_owned() } else { agent(&version.agent) };
+            let relay = u8::from(*relay);
+            format!("receive version message: {agent}: version {number}, blocks={height}, txrelay={relay}, peer={id}{address}")
+        });
+    }
+
+    /// Features are offered, and none is known. Source: Bitcoin Core b88bffe, `ProcessMessage`.
+    fn note_feature(&mut self, name: Option<Vec<u8>>) -> Result<(), Reason> {
+        let common = self.version.as_ref().map_or(0, |version| version.version.min(PROTOCOL_VERSION));
+        if common < FEATURE_VERSION {
+            return Err(Reason::FeatureVersion(common));
+        }
+        let name = name.ok_or(Reason::Feature)?;
+        self.journal.say(|| {
+            let name: String = name.iter().filter(|byte| is_safe(byte)).map(|&byte| char::from(byte)).collect();
+            format!("unknown feature advertised: {name}")
+        });
+        Ok(())
+    }
+
     pub(super) fn send_version(&mut self, now: Now) {
         let version = Version {
             version: PROTOCOL_VERSION,
@@ -75,5 +110,73 @@ impl Peer {
             relay: false,
         };
         self.send(&Message::Version(version));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::PeerId;
+    use crate::journal::Journal;
+    use crate::peer::Greeting;
+    use crate::rng::Rng;
+    use crate::transport::Transport;
+    use crate::wire::{NetAddress, PeerAddress, Target, frame_v1};
+    use std::time::Duration;
+
+    const MAGIC: [u8; 4] = [1, 2, 3, 4];
+
+    /// An inbound peer of this version that has sent these payloads of `feature`: why it went, and what was said of it.
+    fn offered(version: u32, features: &[&[u8]], after: &[Command]) -> (Option<Reason>, Vec<String>) {
+        let now = Now { since_start: Duration::ZERO, unix: 1_700_000_000 };
+        let target = Target::Peer(PeerAddress { address: NetAddress::V4([127, 0, 0, 1]), port: 7 });
+        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0 };
+        let mut peer =
+            Peer::new(PeerId(3), Kind::Inbound, target, Transport::v1(MAGIC), greeting, now, &mut Rng::Seeded(1));
+        peer.journal = Journal::new(true);
+        peer.is_address_logged = true;
+        let hello =
+            Version { version, services: 0, time: 0, nonce: 9, agent: b"/a<b>/".to_vec(), height: 5, relay: true };
+        let mut bytes = frame_v1(MAGIC, Command::Version, &Message::Version(hello).encode().1);
+        after.iter().for_each(|command| bytes.extend(frame_v1(MAGIC, *command, &[])));
+        features.iter().for_each(|feature| bytes.extend(frame_v1(MAGIC, Command::Feature, feature)));
+        let mut gone = None;
+        while !bytes.is_empty() && gone.is_none() {
+            let space = peer.transport.space();
+            let count = space.len().min(bytes.len());
+            space[..count].copy_from_slice(&bytes[..count]);
+            peer.transport.received(count);
+            bytes.drain(..count);
+            while gone.is_none() {
+                match peer.next(now, |_| false) {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(reason) => gone = Some(reason),
+                }
+            }
+        }
+        (gone, peer.journal.take())
+    }
+
+    /// The cases of Core's p2p_bip434_feature.py.
+    #[test]
+    fn features_are_heard_between_version_and_verack() {
+        let good: &[u8] = b"\x04ab\xff1\x00";
+        for (row, version, features, after, want) in [
+            ("one", 70017, vec![good], vec![], None),
+            ("many", 70017, vec![good; 16], vec![], None),
+            ("of a later version", 80000, vec![good], vec![], None),
+            ("of an earlier version", 70016, vec![good], vec![], Some(Reason::FeatureVersion(70016))),
+            ("not well-formed", 70017, vec![&good[..4]], vec![], Some(Reason::Feature)),
+            ("after verack", 70017, vec![good], vec![Command::Verack], Some(Reason::OutOfTurn("feature"))),
+        ] {
+            let (gone, said) = offered(version, &features, &after);
+            assert_eq!(gone, want, "{row}");
+            let count = said.iter().filter(|line| *line == "unknown feature advertised: ab1").count();
+            assert_eq!(count, if want.is_none() { features.len() } else { 0 }, "{row}");
+        }
+        let (_, said) = offered(70016, &[], &[]);
+        let want = "receive version message: /ab/: version 70016, blocks=5, txrelay=1, peer=3, peeraddr=127.0.0.1:7";
+        assert!(said.iter().any(|line| line == want), "{said:?}");
     }
 }

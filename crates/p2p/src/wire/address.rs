@@ -142,6 +142,15 @@ impl NetAddress {
         }
     }
 
+    /// Whether it is this machine's own.
+    pub fn is_loopback(self) -> bool {
+        match self {
+            NetAddress::V4(bytes) => Ipv4Addr::from(bytes).is_loopback(),
+            NetAddress::V6(bytes) => Ipv6Addr::from(bytes).is_loopback(),
+            NetAddress::TorV3(_) | NetAddress::I2p(_) | NetAddress::Cjdns(_) => false,
+        }
+    }
+
     /// Its group: /16 of IPv4, /32 of IPv6, /12 of CJDNS, the first four bits of a Tor or I2P key.
     ///
     /// Source: Bitcoin Core b88bffe, `NetGroupManager::GetGroup` (without the special IPv6 ranges).
@@ -157,10 +166,12 @@ impl NetAddress {
     }
 
     /// Whether the address can be reached from the whole network: others are not taken from gossip.
+    ///
+    /// Source: Bitcoin Core b88bffe, `CNetAddr::IsRoutable`.
     pub fn is_routable(self) -> bool {
         match self {
             NetAddress::V4(bytes) => {
-                let [a, b, c, _] = bytes;
+                let [a, b, _, _] = bytes;
                 let ip = Ipv4Addr::from(bytes);
                 let shared = a == 100 && (64..128).contains(&b);
                 let benchmark = a == 198 && (b == 18 || b == 19);
@@ -171,8 +182,7 @@ impl NetAddress {
                     || shared
                     || benchmark
                     || a == 0
-                    || a >= 224
-                    || (a, b, c) == (192, 0, 0))
+                    || a >= 224)
             }
             NetAddress::V6(bytes) => {
                 let ip = Ipv6Addr::from(bytes);
@@ -426,6 +436,8 @@ mod tests {
             ("192.0.2.1", false),
             ("0.1.2.3", false),
             ("255.255.255.255", false),
+            ("192.0.0.8", true),
+            ("192.0.2.8", false),
             ("2a01:4f8::1", true),
             ("::1", false),
             ("::", false),

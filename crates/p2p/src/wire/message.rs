@@ -4,6 +4,7 @@
 //! are sent to us among it; such messages are [`Message::Ignored`].
 
 use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put_entry_v2};
+use super::feature::{parse_feature, put_feature};
 use super::filters::{FilterRange, parse_range, put_range};
 use super::parse_error::ParseError;
 use super::{Command, hash};
@@ -142,6 +143,8 @@ pub enum Message {
     SendAddrV2,
     /// `sendheaders`
     SendHeaders,
+    /// `feature`: its name; nothing where it is not well-formed
+    Feature(Option<Vec<u8>>),
     /// `getaddr`
     GetAddr,
     /// `getcfilters`
@@ -195,6 +198,7 @@ impl Message {
             Command::AddrV2 => Message::AddrV2(parse_addresses(reader, get_entry_v2)?),
             Command::SendAddrV2 => Message::SendAddrV2,
             Command::SendHeaders => Message::SendHeaders,
+            Command::Feature => Message::Feature(parse_feature(payload)),
             Command::GetAddr => Message::GetAddr,
             Command::GetCFilters => Message::GetCFilters(parse_range(reader)?),
             Command::GetCFHeaders => Message::GetCFHeaders(parse_range(reader)?),
@@ -253,6 +257,10 @@ impl Message {
             }
             Message::SendAddrV2 => Command::SendAddrV2,
             Message::SendHeaders => Command::SendHeaders,
+            Message::Feature(name) => {
+                name.iter().for_each(|name| put_feature(&mut out, name));
+                Command::Feature
+            }
             Message::GetAddr => Command::GetAddr,
             Message::GetCFilters(range) => put_range(&mut out, range, Command::GetCFilters),
             Message::GetCFHeaders(range) => put_range(&mut out, range, Command::GetCFHeaders),
@@ -418,6 +426,7 @@ mod tests {
             Message::AddrV2(vec![v4, v6, entry(NetAddress::TorV3([8; 32])), entry(NetAddress::I2p([9; 32]))]),
             Message::SendAddrV2,
             Message::SendHeaders,
+            Message::Feature(Some(b"abcd".to_vec())),
             Message::GetAddr,
             Message::Ignored,
         ]

@@ -6,12 +6,14 @@
 //! Absent on purpose: sockets and encryption ([`crate::transport`], [`crate::v2`]); what a message means.
 
 mod address;
+mod feature;
 mod filters;
 mod message;
 mod onion;
 mod parse_error;
 
 pub use address::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError};
+pub use feature::FEATURE_VERSION;
 pub use filters::{FilterRange, cfcheckpt, cfheaders, cfilter};
 pub use message::{Inventory, Message, Version, limits, services};
 pub(crate) use onion::key as onion_key;
@@ -26,8 +28,10 @@ pub const FRAME_BYTES: usize = 24;
 /// Greatest payload. Source: Bitcoin Core b88bffe, `MAX_PROTOCOL_MESSAGE_LENGTH`.
 pub const PAYLOAD_BYTES_MAX: usize = 4_000_000;
 
-/// The protocol version that we speak: 70016 is the first with `sendaddrv2`.
-pub const PROTOCOL_VERSION: u32 = 70016;
+/// The protocol version that we speak.
+pub const PROTOCOL_VERSION: u32 = FEATURE_VERSION;
+/// The first with `sendaddrv2`. Source: Bitcoin Core b88bffe, `ProcessMessage`.
+pub const ADDRV2_VERSION: u32 = 70016;
 
 /// Bytes of a command in a frame.
 pub const COMMAND_BYTES: usize = 12;
@@ -134,6 +138,7 @@ commands! {
     CFCheckpt "cfcheckpt",
     CFHeaders "cfheaders",
     CFilter "cfilter",
+    Feature "feature",
     FilterAdd "filteradd",
     FilterClear "filterclear",
     FilterLoad "filterload",

@@ -39,7 +39,7 @@ fn peers_are_seen_from_both_ends() {
         assert!(of(&a.sent_by_type, "getdata") > 300 * 36 && of(&a.sent_by_type, "block") == 0, "{a:?}");
         assert!(a.received_bytes >= a.received_by_type.iter().map(|(_, n)| n).sum(), "{a:?}");
         assert!((now() - a.connected as i64).abs() < 60 && a.last_block >= a.connected && a.time_offset.abs() < 5);
-        assert!(a.in_flight.is_empty() && a.agent.starts_with("/ffwd:") && a.version == 70016, "{a:?}");
+        assert!(a.in_flight.is_empty() && a.agent.starts_with("/ffwd:") && a.version == 70017, "{a:?}");
         assert!(near.wait(5 * S, |_| ours.totals().0 > 300 * 2000), "{:?}", ours.totals());
         let total = ours.totals();
         near.stop();

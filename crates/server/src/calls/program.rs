@@ -114,7 +114,7 @@ const CATEGORIES: [&str; 29] = [
 ];
 
 fn logging(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let bench = context.live()?.options.debug_bench;
+    context.live()?;
     for (at, include) in [(0, true), (1, false)] {
         let Json::Arr(names) = args.get(at) else { continue };
         for name in names {
@@ -128,7 +128,7 @@ fn logging(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
         }
     }
     let fields = CATEGORIES.into_iter().fold(Json::object(), |fields, name| {
-        let is_on = context.is_logging(name).unwrap_or(bench && name == "bench");
+        let is_on = context.is_logging(name).unwrap_or(false);
         fields.put(name, is_on)
     });
     Ok(fields.end())

@@ -93,6 +93,10 @@ impl SyncOptions {
 pub struct PeerSettings {
     /// `-uacomment`.
     pub user_agent_comments: Vec<String>,
+    /// `-seednode`: nodes that are asked for addresses alone.
+    pub seed_nodes: Vec<String>,
+    /// `-forcednsseed`: DNS seeds are asked whatever addresses are known.
+    pub force_dns_seed: bool,
     /// `-fixedseeds=0`.
     pub no_fixed_seeds: bool,
     /// `-onlynet`; every network without.
@@ -107,6 +111,8 @@ pub struct PeerSettings {
     pub timeout: Option<Duration>,
     /// `--debug net`: each message and connection is told of in the log.
     pub debug_net: bool,
+    /// `-logips`: with addresses.
+    pub log_ips: bool,
     /// `-logratelimit=0`: lines about inbound connections are all in the log.
     pub no_log_rate_limit: bool,
     /// Most inbound connections; the network's default without.
@@ -477,16 +483,16 @@ fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses:
     config.add_nodes = sync.addnode.clone();
     config.listen = sync.listen.clone();
     config.proxy = sync.proxy.clone();
-    config.whitelist = sync.peers.whitelist.clone();
-    config.whitebind = sync.peers.whitebind.clone();
+    (config.whitelist, config.whitebind) = (sync.peers.whitelist.clone(), sync.peers.whitebind.clone());
     config.only_networks = sync.peers.only_networks.clone();
     config.compact_filters = sync.peers.peer_block_filters;
     config.v2transport = sync.v2transport;
-    config.dns_seed = sync.dnsseed;
+    config.seed_nodes = sync.peers.seed_nodes.clone();
+    (config.dns_seed, config.force_dns_seed) = (sync.dnsseed, sync.peers.force_dns_seed);
     config.fixed_seeds = !sync.peers.no_fixed_seeds;
     config.outbound_count = sync.outbound;
     config.version = user_agent_version(&sync.peers.user_agent_comments);
-    config.debug_net = sync.peers.debug_net;
+    (config.debug_net, config.log_ips) = (sync.peers.debug_net, sync.peers.log_ips);
     config.peer_timeout = sync.peers.timeout.unwrap_or(config.peer_timeout);
     config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
     config.addresses = addresses;

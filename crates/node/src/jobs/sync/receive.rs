@@ -118,6 +118,7 @@ fn take_event(
                 reporter.note(format!("Peer {peer}: {address} gone: {reason}"));
             }
         }
+        Event::Log(text) => reporter.log().line(&text),
         Event::Debug(text) => reporter.log().line(&format!("[net] {text}")),
         Event::Note(text) => {
             if rate_limit.allow(reporter.log()) {

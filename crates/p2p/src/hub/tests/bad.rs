@@ -420,6 +420,9 @@ fn longer_invalid_chain_gives_way_to_the_valid_one() {
     }
     assert_eq!(world.reason(GOOD), None);
     assert!(world.chain.header(&refused).unwrap().invalid);
+    // A person named them: they come again, and stay, though they tell of the refused chain once more.
+    world.run(200 * S);
+    assert_eq!(world.gone.iter().filter(|(gone, _)| gone == BAD).count(), 1, "{:?}", world.gone);
 }
 
 /// A chain for the liar, whose headers are all there.

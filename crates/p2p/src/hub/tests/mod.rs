@@ -6,6 +6,7 @@ mod good;
 mod hostile;
 mod kinds;
 mod queues;
+mod seeds;
 mod slow;
 mod sought;
 mod world;

@@ -100,8 +100,8 @@ fn addresses_come_from_seeds_and_peers_and_are_saved() {
     world.hub.tick(now);
     let asked = std::iter::from_fn(|| world.hub.next_action())
         .find_map(|action| if let Action::Resolve { name, port } = action { Some((name, port)) } else { None });
-    assert_eq!(asked, Some(("seed.example".to_owned(), NETWORK.port)));
-    world.hub.resolved("seed.example", &["30.1.7.7:18444".parse().unwrap()], now);
+    assert_eq!(asked, Some(("x9.seed.example".to_owned(), NETWORK.port)));
+    world.hub.resolved("x9.seed.example", &["30.1.7.7:18444".parse().unwrap()], now);
     world.sync_to(served.tip().hash, 10 * S);
     world.run(10 * S);
     assert_eq!(outbound(&world).len(), 2);
@@ -124,10 +124,10 @@ fn headers_done_waits_for_pending_lookup() {
     world.sync_to(served.tip().hash, 10 * S);
     // Longer than anything else is waited for.
     world.run(2 * NAMED_PATIENCE);
-    assert_eq!(world.resolving.take().as_deref(), Some(&["seed.example".to_owned()][..]));
+    assert_eq!(world.resolving.take().as_deref(), Some(&["x9.seed.example".to_owned()][..]));
     assert_eq!((world.done_count, world.hub.progress().headers_done), (0, false));
     let now = world.now();
-    world.hub.resolved("seed.example", &[], now);
+    world.hub.resolved("x9.seed.example", &[], now);
     world.run(S);
     assert_eq!((world.done_count, world.hub.progress().headers_done), (1, true));
 }
@@ -299,5 +299,34 @@ fn peers_are_sought_in_the_named_networks_alone() {
             assert_eq!(have.iter().filter(is_other).count(), 0, "{row}: {have:?}");
         }
         assert_eq!(world.hub.progress().outbound_count, want + 1, "{row}: the named one too");
+    }
+}
+
+#[test]
+fn peers_that_stay_behind_go_but_for_four_that_were_at_our_tip() {
+    let served = served();
+    let peers: Vec<_> = (0..6).map(|i| address(50 + i, 1)).collect();
+    let config = Config { outbound_count: 6, ..automatic(memory(&peers)) };
+    let mut world = World::with_config(Chain::new(), config);
+    for peer in &peers {
+        world.honest(&peer.to_string(), &served);
+    }
+    world.sync_to(served.tip().hash, 20 * S);
+    world.run(20 * S);
+    assert_eq!(outbound(&world).len(), 6);
+    // A person gives us the next block; the peers never hear of it.
+    world.chain.extend(&made_on(&served.tip(), 1, 9, 300));
+    assert!(world.chain.connect().is_empty() && world.chain.tip().work > served.tip().work);
+    for (row, minutes, gone) in [("in time", 19, 0), ("asked once more", 2, 0), ("too late", 2, 2), ("for good", 60, 2)]
+    {
+        world.run(2 * S);
+        // They answer pings at each stop, and are not silent for long.
+        for _ in 0..minutes {
+            world.time += 60 * S;
+            world.run(S / 2);
+        }
+        // They are connected to again, for there are no others.
+        let lagging = world.gone.iter().filter(|(_, reason)| *reason == Reason::Lagging).map(|(address, _)| address);
+        assert_eq!(lagging.collect::<HashSet<_>>().len(), gone, "{row}: {:?}", world.gone);
     }
 }

@@ -25,7 +25,7 @@ pub(super) const STEP: Duration = Duration::from_millis(5);
 
 /// The network of the simulation: small low-work parameters.
 pub(super) const NETWORK: NetworkParams =
-    NetworkParams { commitment_period: 50, redownload_buffer_count: 300, ..REGTEST };
+    NetworkParams { dns_seeds: &[], commitment_period: 50, redownload_buffer_count: 300, ..REGTEST };
 
 /// The far end of a connection.
 pub(super) trait Far {
@@ -340,7 +340,11 @@ impl World {
             Event::PeerGone { address, reason, .. } => self.gone.push((address, reason)),
             Event::HeadersDone => self.done_count += 1,
             Event::Note(note) => self.notes.push(note),
-            Event::Headers { .. } | Event::PeerConnected { .. } | Event::Addresses(_) | Event::Debug(_) => {}
+            Event::Headers { .. }
+            | Event::PeerConnected { .. }
+            | Event::Addresses(_)
+            | Event::Log(_)
+            | Event::Debug(_) => {}
         }
     }
 

@@ -1,0 +1,164 @@
+//! What debug.log has beyond the ordinary lines: categories and levels, with Core's names.
+//!
+//! Source: Bitcoin Core b88bffe, logging.cpp, `LOG_CATEGORIES_BY_STR`; init/common.cpp, `SetLoggingLevel`, `SetLoggingCategories`.
+//! Absent on purpose: levels of lines. Those of ffwd have one, so that `-loglevel` is checked and changes nothing.
+
+use super::{cores, zero_or_one};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// Core's categories, in its order. ffwd has lines of bench and net.
+const CATEGORIES: [&str; 29] = [
+    "addrman",
+    "bench",
+    "blockstorage",
+    "cmpctblock",
+    "coindb",
+    "estimatefee",
+    "http",
+    "i2p",
+    "ipc",
+    "kernel",
+    "leveldb",
+    "mempool",
+    "mempoolrej",
+    "net",
+    "privatebroadcast",
+    "proxy",
+    "prune",
+    "qt",
+    "rand",
+    "reindex",
+    "rpc",
+    "scan",
+    "selectcoins",
+    "tor",
+    "txpackages",
+    "txreconciliation",
+    "validation",
+    "walletdb",
+    "zmq",
+];
+/// A category of Core's that is taken, and is none any more.
+const REMOVED: &str = "libevent";
+/// Levels that a user may set. Source: Core's `LogLevelsString`.
+const LEVELS: [&str; 3] = ["info", "debug", "trace"];
+/// ffwd's own category: allocations.
+pub(crate) const HEAP: &str = "heap";
+/// Every category of Core's.
+const ALL: &str = "all";
+/// Drops the categories before it.
+const NONE: &str = "none";
+
+/// Options of debug.log.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Logging {
+    /// Leave this category of --debug out (repeatable)
+    #[arg(long, value_name = "CATEGORY", value_parser = category_parser(), hide_possible_values = true)]
+    pub(crate) debugexclude: Vec<&'static str>,
+    /// Checked as bitcoind does: lines of ffwd's debug.log have one level (repeatable)
+    #[arg(long, value_name = "LEVEL|CATEGORY:LEVEL", value_parser = cores(level), hide = true)]
+    pub(crate) loglevel: Vec<String>,
+    /// Addresses of peers in lines of the category net about their version [default: 0]
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) logips: Option<bool>,
+}
+
+/// A category by its name: one of those that there are, `all` or `none`.
+pub(crate) fn category(name: &str) -> Option<&'static str> {
+    match name {
+        "" | "1" | ALL => Some(ALL),
+        "0" | NONE => Some(NONE),
+        HEAP => Some(HEAP),
+        REMOVED => Some(REMOVED),
+        name => CATEGORIES.into_iter().find(|one| *one == name),
+    }
+}
+
+/// Reads a category of the command line.
+pub(super) fn category_parser() -> impl TypedValueParser<Value = &'static str> {
+    let shown = |name: &str| match name {
+        "bench" => Some("Time of each stage, in debug.log"),
+        HEAP => Some("Allocations, in dhat-heap.json beside debug.log; needs feature heap; slow"),
+        "net" => Some("Each message and connection, in debug.log"),
+        _ => None,
+    };
+    let names = [HEAP, ALL, NONE, REMOVED, "0", "1"].into_iter().chain(CATEGORIES);
+    let mut values: Vec<_> = names
+        .map(|name| match shown(name) {
+            Some(help) => PossibleValue::new(name).help(help),
+            None => PossibleValue::new(name).hide(true),
+        })
+        .collect();
+    values.sort_by(|a, b| a.get_name().cmp(b.get_name()));
+    PossibleValuesParser::new(values).map(|name| category(&name).expect("only names of categories are possible values"))
+}
+
+/// The categories that these leave, in order of their names: those after the last `none`, without the excluded.
+pub(crate) fn left_of(given: &[&'static str], excluded: &[&'static str]) -> Vec<&'static str> {
+    let after = given.iter().rposition(|one| *one == NONE).map_or(0, |last| last + 1);
+    let has = |list: &[&str], name: &str| list.contains(&name) || list.contains(&ALL) && name != HEAP;
+    let all = CATEGORIES.into_iter().chain([HEAP]);
+    all.filter(|name| has(&given[after..], name) && !has(excluded, name)).collect()
+}
+
+/// A value of `-loglevel`, in Core's words where it is none.
+pub(crate) fn level(text: &str) -> Result<String, String> {
+    let levels = LEVELS.join(", ");
+    let is_level = |text: &str| LEVELS.contains(&text);
+    if !text.as_bytes().iter().skip(3).any(|byte| *byte == b':') {
+        let why = || format!("Unsupported global logging level -loglevel={text}. Valid values: {levels}.");
+        return is_level(text).then(|| text.to_owned()).ok_or_else(why);
+    }
+    let parts: Vec<&str> = text.split(':').collect();
+    let is_category = |name: &str| category(name).is_some_and(|one| one != NONE && one != HEAP);
+    if matches!(parts[..], [name, level] if is_category(name) && is_level(level)) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "Unsupported category-specific logging level -loglevel={text}. Expected -loglevel=<category>:<loglevel>. \
+         Valid categories: {}. Valid loglevels: {levels}.",
+        CATEGORIES.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn categories_are_those_after_the_last_none() {
+        let all = CATEGORIES.len();
+        for (row, given, excluded, want) in [
+            ("nothing", vec![], vec![], vec![]),
+            ("some", vec!["net", "bench"], vec![], vec!["bench", "net"]),
+            ("after none", vec!["http", NONE, "rpc", "net"], vec![], vec!["net", "rpc"]),
+            ("excluded", vec!["rpc", "net"], vec!["net"], vec!["rpc"]),
+            ("all excluded", vec![ALL], vec![ALL], vec![]),
+            ("heap is ffwd's own", vec![HEAP], vec![ALL], vec![HEAP]),
+        ] {
+            assert_eq!(left_of(&given, &excluded), want, "{row}");
+        }
+        assert_eq!(left_of(&[ALL], &["leveldb", REMOVED]).len(), all - 1);
+        assert_eq!((category("1"), category("0"), category("abc")), (Some(ALL), Some(NONE), None));
+    }
+
+    /// The words are those of Core's feature_logging.py.
+    #[test]
+    fn levels_are_checked_as_cores() {
+        for text in ["info", "debug", "trace", "net:trace", "http:debug", "all:info"] {
+            assert_eq!(level(text).as_deref(), Ok(text));
+        }
+        for (text, want) in [
+            ("abc", "Unsupported global logging level -loglevel=abc. Valid values: info, debug, trace."),
+            ("warning", "Unsupported global logging level -loglevel=warning."),
+            ("net:abc", "Unsupported category-specific logging level -loglevel=net:abc."),
+            ("net:info:abc", "Unsupported category-specific logging level -loglevel=net:info:abc."),
+            ("abc:info", "Unsupported category-specific logging level -loglevel=abc:info."),
+            ("heap:info", "Unsupported category-specific logging level"),
+        ] {
+            let why = level(text).expect_err(text);
+            assert!(why.starts_with(want), "{why}");
+        }
+    }
+}

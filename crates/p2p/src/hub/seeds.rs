@@ -1,0 +1,268 @@
+//! Where addresses come from while there are too few: nodes named by `-seednode`, and DNS seeds.
+//!
+//! - A seed node is connected to for its addresses alone: the first at once where no address is known, another each
+//!   [`SEED_NODE_INTERVAL`] while fewer than [`ENOUGH_PEERS`] sought peers are there.
+//! - DNS seeds begin when seed nodes had [`SEED_NODES_TIMEOUT`]. Where no address is known all are asked at once, else
+//!   [`SEEDS_AT_ONCE`] after each delay, until there are peers enough. A seed is asked for nodes with the services that we want; one
+//!   that knows of none is connected to as a seed node. Behind a proxy, where names cannot be looked up, each is.
+//! - When all were asked in vain they are asked again after [`SEED_AGAIN`]; that is ours.
+//!
+//! Source: Bitcoin Core b88bffe, net.cpp, `ThreadDNSAddressSeed`, `ThreadOpenConnections`.
+
+use super::outbound::DIAL_COUNT_MAX;
+use super::{Action, Hub};
+use crate::api::{Config, Event, Outbound};
+use crate::peer::Kind;
+use crate::time::Now;
+use crate::wire::{AddressEntry, Group, PeerAddress, Target, TargetError, services};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Time between two seed nodes. Source: Core's `ADD_NEXT_SEEDNODE`.
+pub const SEED_NODE_INTERVAL: Duration = Duration::from_secs(10);
+/// How long DNS seeds wait for seed nodes. Source: Core's `SEEDNODE_TIMEOUT`.
+pub const SEED_NODES_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delay before DNS seeds are asked. Source: Core's `DNSSEEDS_DELAY_FEW_PEERS`,
+pub const SEED_DELAY: Duration = Duration::from_secs(11);
+/// and where [`ADDRESSES_MANY`] are known. Source: Core's `DNSSEEDS_DELAY_MANY_PEERS`.
+pub const SEED_DELAY_LONG: Duration = Duration::from_secs(5 * 60);
+/// Source: Core's `DNSSEEDS_DELAY_PEER_THRESHOLD`.
+pub const ADDRESSES_MANY: usize = 1000;
+/// How many seeds are asked at a time. Source: Core's `DNSSEEDS_TO_QUERY_AT_ONCE`.
+pub const SEEDS_AT_ONCE: usize = 3;
+/// Sought peers that are enough. Source: Core's `SEED_OUTBOUND_CONNECTION_THRESHOLD`.
+pub const ENOUGH_PEERS: usize = 2;
+/// All seeds are asked again after this time.
+pub const SEED_AGAIN: Duration = Duration::from_secs(10 * 60);
+/// Addresses that are taken of one seed's answer. Source: Core's `nMaxIPs`.
+pub const SEED_ADDRESS_COUNT_MAX: usize = 32;
+/// How long ago the addresses of a seed are taken to have been seen, in seconds.
+const SEED_AGE_S: u64 = 3 * 24 * 3600;
+/// Services that a seed is asked for, and its name for that.
+const SERVICES: u64 = services::NETWORK | services::WITNESS;
+const SERVICES_NAME: &str = "x9.";
+const _: () = assert!(SERVICES == 9);
+
+/// How far DNS seeding is.
+#[derive(Clone, Copy, Debug)]
+enum Dns {
+    /// It has not begun.
+    Start,
+    /// Seed nodes come first, since then.
+    AfterSeedNodes(Duration),
+    /// Seeds are asked while there are some left of those at once.
+    Asking,
+    /// Peers are looked for until the first time; whether they are enough is seen at the second.
+    Waiting(Duration, Duration),
+    /// It ended then.
+    Done(Duration),
+}
+
+/// What is known about seeds.
+pub(super) struct Seeds {
+    /// As they were given, and where that is.
+    nodes: Vec<(String, Target)>,
+    is_first_look: bool,
+    node_added_at: Duration,
+    dns: Dns,
+    left: Vec<&'static str>,
+    at_once: usize,
+    found_count: usize,
+}
+
+impl Seeds {
+    pub(super) fn new(config: &Config, now: Now) -> Result<Seeds, TargetError> {
+        let node = |text: &String| Ok((text.clone(), Target::parse(text, config.network.port)?));
+        Ok(Seeds {
+            nodes: config.seed_nodes.iter().map(node).collect::<Result<_, _>>()?,
+            is_first_look: true,
+            node_added_at: now.since_start,
+            dns: Dns::Start,
+            left: Vec::new(),
+            at_once: 0,
+            found_count: 0,
+        })
+    }
+}
+
+impl Hub {
+    fn log(&mut self, line: impl Into<String>) {
+        self.event(Event::Log(line.into()));
+    }
+
+    fn sought_count(&self) -> usize {
+        self.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.ready).count()
+    }
+
+    /// Asks seed nodes and DNS seeds when it is time to.
+    pub(super) fn seek_addresses(&mut self, now: Now) {
+        if self.config.outbound == Outbound::Automatic {
+            self.seek_seed_nodes(now);
+        }
+        if self.config.dns_seed {
+            // Each step leads to another, to one that waits, or to the end.
+            while self.step_dns(now) {}
+        } else if matches!(self.seeds.dns, Dns::Start) {
+            self.seeds.dns = Dns::Done(now.since_start);
+            self.log("DNS seeding disabled");
+        }
+    }
+
+    fn seek_seed_nodes(&mut self, now: Now) {
+        let is_first = std::mem::take(&mut self.seeds.is_first_look);
+        let is_empty = self.addresses.count() == 0;
+        let waited = now.since_start.saturating_sub(self.seeds.node_added_at);
+        let is_due = waited > SEED_NODE_INTERVAL && self.sought_count() < ENOUGH_PEERS;
+        if !(is_first && is_empty || is_due) || self.outbound.dial_count() >= DIAL_COUNT_MAX {
+            return;
+        }
+        let Some((text, target)) = self.seeds.nodes.pop() else { return };
+        self.seeds.node_added_at = now.since_start;
+        self.log(if is_empty {
+            format!("Empty addrman, adding seednode ({text}) to addrfetch")
+        } else {
+            let seconds = SEED_NODE_INTERVAL.as_secs();
+            format!(
+                "Couldn't connect to peers from addrman after {seconds} seconds. Adding seednode ({text}) to addrfetch"
+            )
+        });
+        self.dial(Kind::AddressFetch, target, true, now);
+    }
+
+    /// One step; whether another is to follow at once.
+    fn step_dns(&mut self, now: Now) -> bool {
+        let at = now.since_start;
+        let is_enough = self.sought_count() >= ENOUGH_PEERS;
+        let is_ended = is_enough && self.is_look(at);
+        match self.seeds.dns {
+            Dns::Start if self.config.seed_nodes.is_empty() => self.begin_dns(is_enough, now),
+            Dns::Start => {
+                let seconds = SEED_NODES_TIMEOUT.as_secs();
+                self.log(format!(
+                    "-seednode enabled. Trying the provided seeds for {seconds} seconds before defaulting to the dnsseeds."
+                ));
+                self.seeds.dns = Dns::AfterSeedNodes(at);
+                false
+            }
+            Dns::AfterSeedNodes(since) => {
+                let is_late = at.saturating_sub(since) > SEED_NODES_TIMEOUT;
+                if is_late {
+                    self.log("Couldn't connect to enough peers via seed nodes. Handing fetch logic to the DNS seeds.");
+                } else if is_enough {
+                    self.log("P2P peers available. Finished fetching data from seed nodes.");
+                }
+                (is_late || is_enough) && self.begin_dns(is_enough, now)
+            }
+            Dns::Asking => self.ask_dns(now),
+            Dns::Waiting(..) if is_ended => {
+                let found = self.seeds.found_count;
+                self.log(if found > 0 {
+                    "P2P peers available. Finished DNS seeding."
+                } else {
+                    "P2P peers available. Skipped DNS seeding."
+                });
+                self.seeds.dns = Dns::Done(at);
+                false
+            }
+            Dns::Waiting(until, _) if at >= until => {
+                self.seeds.dns = Dns::Asking;
+                true
+            }
+            Dns::Waiting(..) => false,
+            Dns::Done(since) => {
+                let is_late = at.saturating_sub(since) >= SEED_AGAIN;
+                is_late && !is_enough && self.begin_dns(is_enough, now)
+            }
+        }
+    }
+
+    /// Whether it is time to see whether there are peers enough.
+    fn is_look(&mut self, at: Duration) -> bool {
+        let Dns::Waiting(_, look) = &mut self.seeds.dns else { return false };
+        let is_look = at >= *look;
+        if is_look {
+            *look = at + SEED_DELAY;
+        }
+        is_look
+    }
+
+    fn begin_dns(&mut self, is_enough: bool, now: Now) -> bool {
+        let mut left = self.config.network.dns_seeds.to_vec();
+        let is_all = self.config.force_dns_seed || self.addresses.count() == 0;
+        self.seeds.at_once = if is_all { left.len() } else { 0 };
+        self.seeds.left.clear();
+        while !left.is_empty() {
+            let place = self.rng.below(left.len());
+            self.seeds.left.push(left.swap_remove(place));
+        }
+        if is_enough && self.seeds.at_once == 0 {
+            self.log("Skipping DNS seeds. Enough peers have been found");
+            self.seeds.dns = Dns::Done(now.since_start);
+            return false;
+        }
+        self.seeds.dns = Dns::Asking;
+        true
+    }
+
+    /// Asks one seed, or begins to wait.
+    fn ask_dns(&mut self, now: Now) -> bool {
+        let at = now.since_start;
+        let Some(seed) = self.seeds.left.last().copied() else {
+            self.seeds.dns = Dns::Done(at);
+            self.log_found();
+            return false;
+        };
+        if self.seeds.at_once == 0 {
+            self.seeds.at_once = SEEDS_AT_ONCE;
+            let count = self.addresses.count();
+            if count > 0 {
+                let delay = if count >= ADDRESSES_MANY { SEED_DELAY_LONG } else { SEED_DELAY };
+                self.log(format!("Waiting {} seconds before querying DNS seeds.", delay.as_secs()));
+                self.seeds.dns = Dns::Waiting(at + delay, at + SEED_DELAY);
+                return false;
+            }
+        }
+        let has_proxy = self.config.proxy.is_some();
+        if has_proxy && self.outbound.dial_count() >= DIAL_COUNT_MAX {
+            return false;
+        }
+        self.seeds.left.pop();
+        self.seeds.at_once -= 1;
+        self.log(format!("Loading addresses from DNS seed {seed}"));
+        let (name, port) = (seed.trim_end_matches('.'), self.config.network.port);
+        if has_proxy {
+            self.dial(Kind::AddressFetch, Target::Name(name.to_owned(), port), true, now);
+        } else {
+            // A name is looked up once at a time, however long that takes: each has a thread.
+            let name = format!("{SERVICES_NAME}{name}");
+            if self.outbound.begin_resolving(&name, now) {
+                self.actions.push_back(Action::Resolve { name, port });
+            }
+        }
+        true
+    }
+
+    fn log_found(&mut self) {
+        if matches!(self.seeds.dns, Dns::Done(_)) && !self.outbound.is_resolving() {
+            self.log(format!("{} addresses found from DNS seeds", self.seeds.found_count));
+        }
+    }
+
+    /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
+    pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
+        self.outbound.end_resolving(name);
+        let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
+        let entry = |address: &SocketAddr| AddressEntry { peer: PeerAddress::from(*address), services: SERVICES, time };
+        let entries: Vec<_> = found.iter().take(SEED_ADDRESS_COUNT_MAX).map(entry).collect();
+        self.addresses.add(&entries, Group::of_name(name), now.unix);
+        self.seeds.found_count += entries.len();
+        // It may know nothing of services: it is a name of nodes all the same.
+        if let Some(seed) = name.strip_prefix(SERVICES_NAME).filter(|_| entries.is_empty())
+            && self.outbound.dial_count() < DIAL_COUNT_MAX
+        {
+            let target = Target::Name(seed.to_owned(), self.config.network.port);
+            self.dial(Kind::AddressFetch, target, true, now);
+        }
+        self.log_found();
+    }
+}

@@ -1,0 +1,109 @@
+//! Seed nodes and DNS seeds: when each is asked. After Core's p2p_dns_seeds.py and p2p_seednode.py.
+
+use super::world::*;
+use crate::addresses::Addresses;
+use crate::api::{Config, Event, Outbound};
+use crate::hub::seeds::{ADDRESSES_MANY, SEED_AGAIN};
+use crate::hub::{Action, Hub};
+use crate::rng::Rng;
+use crate::sim::Chain;
+use crate::time::Now;
+use crate::wire::{AddressEntry, NetAddress, PeerAddress, services};
+use std::time::Duration;
+
+const SEEDS: &[&str] = &["a.example.", "b.example.", "c.example.", "d.example.", "e.example."];
+
+fn now(seconds: u64) -> Now {
+    Now { since_start: Duration::from_secs(seconds), unix: START_UNIX + seconds }
+}
+
+/// A memory of about this many addresses, to which no connection can be made.
+fn memory(count: u32) -> Vec<u8> {
+    let mut book = Addresses::new(&mut Rng::Seeded(5));
+    for number in 0..count {
+        let [_, _, a, b] = number.to_be_bytes();
+        let peer = PeerAddress { address: NetAddress::V4([60 + a, b, 7, 7]), port: 18444 };
+        let entry = AddressEntry { peer, services: services::NETWORK | services::WITNESS, time: START_UNIX as u32 };
+        book.add(&[entry], NetAddress::V4([b, a, 0, 0]).group(), START_UNIX);
+    }
+    book.to_bytes()
+}
+
+fn hub(config: Config) -> Hub {
+    let mut config = Config { v2transport: false, fixed_seeds: false, ..config };
+    config.network.dns_seeds = SEEDS;
+    World::with_config(Chain::new(), config).hub
+}
+
+fn empty() -> Config {
+    Config::new(NETWORK)
+}
+
+/// What happens from one second to another: when it waits (W and seconds), asks a seed (?), connects to one (!).
+fn seen(hub: &mut Hub, seconds: std::ops::Range<u64>) -> String {
+    let mut out = String::new();
+    for second in seconds {
+        hub.tick(now(second));
+        let mut step = String::new();
+        while let Some(action) = hub.next_action() {
+            match action {
+                Action::Resolve { name, .. } => {
+                    assert!(name.starts_with("x9.") && name.ends_with(".example"), "{name}");
+                    step.push('?');
+                }
+                Action::Dial { peer, target } => {
+                    let is_seed = target.to_string().contains("example");
+                    step.extend(is_seed.then_some('!'));
+                    hub.not_connected(peer, "nobody is there".to_owned(), now(second));
+                }
+                Action::Event(Event::Log(line)) => {
+                    let wait = line.strip_prefix("Waiting ").and_then(|rest| rest.split(' ').next());
+                    step.extend(wait.map(|seconds| format!("W{seconds}")));
+                }
+                _ => {}
+            }
+        }
+        if !step.is_empty() {
+            out.push_str(&format!("{second}:{step} "));
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+#[test]
+fn dns_seeds_are_asked_by_cores_delays() {
+    let few = || Config { addresses: memory(5), ..empty() };
+    let many = memory(3000);
+    let count = Addresses::from_bytes(&many, START_UNIX).unwrap().count();
+    assert!(count >= ADDRESSES_MANY, "{count}");
+    for (row, config, want) in [
+        ("all at once where no address is known", empty(), "0:?????"),
+        ("three after each delay", few(), "0:W11 11:???W11 22:??"),
+        ("a longer delay", Config { addresses: many, ..empty() }, "0:W300 300:???W300"),
+        ("forced", Config { force_dns_seed: true, ..few() }, "0:?????"),
+        ("switched off", Config { dns_seed: false, ..empty() }, ""),
+        ("beside named peers alone", Config { outbound: Outbound::Only(Vec::new()), ..empty() }, "0:?????"),
+        ("through a proxy", Config { proxy: Some("127.0.0.1:9050".to_owned()), ..empty() }, "0:!!!!!"),
+    ] {
+        assert_eq!(seen(&mut hub(config), 0..400), want, "{row}");
+    }
+    let again = SEED_AGAIN.as_secs();
+    let mut hub = hub(empty());
+    assert_eq!(seen(&mut hub, 0..5), "0:?????");
+    for seed in SEEDS {
+        hub.resolved(&format!("x9.{}", seed.trim_end_matches('.')), &[], now(5));
+    }
+    assert_eq!(seen(&mut hub, 5..again + 5), format!("5:!!!!! {again}:?????"), "who has no such name is a node");
+}
+
+#[test]
+fn seed_nodes_come_first_one_each_ten_seconds() {
+    let nodes = || vec!["n.example".to_owned(), "m.example:7".to_owned()];
+    let known = |addresses: Vec<u8>| Config { seed_nodes: nodes(), dns_seed: false, addresses, ..empty() };
+    assert_eq!(seen(&mut hub(known(Vec::new())), 0..60), "0:! 11:!");
+    assert_eq!(seen(&mut hub(known(memory(5))), 0..60), "11:! 22:!", "those that are known have their time");
+    let both = Config { seed_nodes: nodes(), ..empty() };
+    assert_eq!(seen(&mut hub(both), 0..60), "0:! 11:! 31:?????", "DNS seeds come after them");
+    let only = Config { seed_nodes: nodes(), dns_seed: false, outbound: Outbound::Only(Vec::new()), ..empty() };
+    assert_eq!(seen(&mut hub(only), 0..60), "", "named peers are enough");
+}
