@@ -281,6 +281,40 @@ fn one_bad_check_is_told_from_all_others_in(lanes: Lanes) {
     }
 }
 
+/// Few keys many times: their signatures are proven by tables of the keys, good ones all of them. Then some are changed,
+/// and some are by keys and multiples that have to do with each other.
+#[test]
+fn lanes_agree_on_keys_that_come_again() {
+    lanes_of_this_machine().into_iter().for_each(lanes_agree_on_keys_that_come_again_in);
+}
+
+fn lanes_agree_on_keys_that_come_again_in(lanes: Lanes) {
+    let mut rng = Rng::new(19);
+    let special = special();
+    let (mut all, mut unproven) = (0, 0);
+    for round in 0..if testkit::is_slow() { 100 } else { 2 } {
+        let secrets: Vec<Number> = (0..1 + rng.below(20)).map(|_| Number::random(&mut rng)).collect();
+        let of_random = |_| {
+            let (secret, base, key) =
+                (secrets[rng.below(secrets.len())], Number::random(&mut rng), Number::random(&mut rng));
+            ecdsa_by_sum(secret, Some(base), key).unwrap()
+        };
+        let mut checks: Vec<Check> = (0..400).map(of_random).collect();
+        assert_eq!(compare(lanes, &checks), (checks.len(), 0), "{lanes:?}, round {round}");
+        for check in checks.iter_mut().step_by(3) {
+            change(check, &mut rng);
+        }
+        checks.extend((0..400).filter_map(|_| {
+            let [secret, base, key] = std::array::from_fn(|at| special[rng.below(special.len().min(4 + 30 * at))]);
+            ecdsa_by_sum(secret, Some(base), key)
+        }));
+        let (holds, left) = compare(lanes, &checks);
+        (all, unproven) = (all + holds, unproven + left);
+    }
+    assert!(unproven * 2 < all, "{lanes:?}: {unproven} of {all} that hold are not proven");
+    println!("{lanes:?}: {all} hold among others, {unproven} of them are not proven");
+}
+
 /// Compares `count` checks and more, half of them good, the others changed in two of three cases; says how many, and how
 /// many of them were good.
 fn random_checks(lanes: Lanes, seed: u64, count: usize) -> (usize, usize) {
