@@ -361,7 +361,8 @@ impl io::Write for SimLog {
 
 fn to_usize(value: u64) -> io::Result<usize> {
     // Bounded, so that a mistaken offset fails here and not in the allocator.
-    usize::try_from(value).ok().filter(|len| *len <= 1 << 40).ok_or(io::ErrorKind::FileTooLarge.into())
+    let bounded = Some(value).filter(|len| *len <= 1 << 40);
+    bounded.and_then(|len| usize::try_from(len).ok()).ok_or(io::ErrorKind::FileTooLarge.into())
 }
 
 impl SimFile {

@@ -194,7 +194,7 @@ fn equations_hold_for_the_largest_limbs() {
     for _ in 0..rounds(300) {
         each_kind!(equations_at_the_bounds(&edges, &mut rng, &mut answers));
     }
-    assert!(answers.iter().all(|&count| count > 200) || cfg!(miri), "{answers:?}: both answers are given");
+    assert!(answers.iter().all(|&count| count > 60) || cfg!(miri), "{answers:?}: both answers are given");
 }
 
 /// `times` times the prime, more by `offset`, carried into limbs.
