@@ -4,11 +4,14 @@
 //! slows the job down many times. The file is [`FILE`] beside debug.log; dhat's viewer (dh_view.html of Valgrind)
 //! opens it.
 //!
-//! Without the feature the allocator is the system's, and ends the program where memory does: `simd::allocator`.
+//! Without the feature the allocator is the system's, in the static program mimalloc, because musl's has one lock for all
+//! threads; and it ends the program where memory does: `simd::allocator`.
 //!
 //! Absent on purpose: sampling. The curve of anonymous memory over time is `lab run`'s.
 
 use crate::Failure;
+#[cfg(not(feature = "heap"))]
+use simd::allocator::EndsWithoutMemory;
 use std::path::Path;
 
 /// Name of the file, in the network's directory.
@@ -17,9 +20,12 @@ pub(crate) const FILE: &str = "dhat-heap.json";
 #[cfg(feature = "heap")]
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
-#[cfg(not(feature = "heap"))]
+#[cfg(all(not(feature = "heap"), not(target_env = "musl")))]
 #[global_allocator]
-static ALLOCATOR: simd::allocator::EndsWithoutMemory = simd::allocator::EndsWithoutMemory;
+static ALLOCATOR: EndsWithoutMemory = EndsWithoutMemory(std::alloc::System);
+#[cfg(all(not(feature = "heap"), target_env = "musl"))]
+#[global_allocator]
+static ALLOCATOR: EndsWithoutMemory<mimalloc::MiMalloc> = EndsWithoutMemory(mimalloc::MiMalloc);
 
 /// Records allocations until its end, or until it is dropped; then the file is written.
 pub(crate) struct Heap {

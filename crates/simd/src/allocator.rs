@@ -1,4 +1,4 @@
-//! The system's allocator, for a program that ends with a message and exit code 1 where memory does.
+//! An allocator for a program that ends with a message and exit code 1 where memory does: the system's, or another.
 //!
 //! By itself Rust aborts the process: a signal, and no advice. What a program has on disk must bear its end at any
 //! moment anyway.
@@ -12,30 +12,37 @@ const EXIT_CODE: i32 = 1;
 /// Bytes of the message, at most: it is made without an allocation.
 const MESSAGE_BYTES_MAX: usize = 512;
 
-/// To be named as `#[global_allocator]`.
+/// To be named as `#[global_allocator]`, around the allocator that gives the memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EndsWithoutMemory;
+pub struct EndsWithoutMemory<A = System>(
+    /// Gives the memory.
+    pub A,
+);
 
-// SAFETY: each call goes to the system's allocator as it came, and its pointer comes back unless it is null.
-unsafe impl GlobalAlloc for EndsWithoutMemory {
+// SAFETY: each call goes to the other allocator as it came, and its pointer comes back unless it is null.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsWithoutMemory<A> {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system's too.
-        not_null(unsafe { System.alloc(layout) }, layout.size())
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the other's too.
+        not_null(unsafe { self.0.alloc(layout) }, layout.size())
     }
 
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`.
-        not_null(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        not_null(unsafe { self.0.alloc_zeroed(layout) }, layout.size())
     }
 
+    #[inline]
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: as in `alloc`; `start` came from the system's allocator, as every pointer here does.
-        not_null(unsafe { System.realloc(start, layout, bytes) }, bytes)
+        // SAFETY: as in `alloc`; `start` came from the other allocator, as every pointer here does.
+        not_null(unsafe { self.0.realloc(start, layout, bytes) }, bytes)
     }
 
+    #[inline]
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         // SAFETY: as in `realloc`.
-        unsafe { System.dealloc(start, layout) }
+        unsafe { self.0.dealloc(start, layout) }
     }
 }
 
@@ -104,7 +111,7 @@ mod tests {
     #[test]
     fn allocator_gives_the_systems_memory() {
         let layout = Layout::from_size_align(100, 8).unwrap();
-        let allocator = EndsWithoutMemory;
+        let allocator = EndsWithoutMemory(System);
         // SAFETY: the layout is not empty, and each pointer goes back with the layout that it has.
         unsafe {
             let start = allocator.alloc_zeroed(layout);
