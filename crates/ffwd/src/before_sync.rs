@@ -62,10 +62,8 @@ impl BeforeSync {
 
 #[cfg(test)]
 mod tests {
-    use crate::args::{Cli, Command};
     use crate::settings::load_for_sync;
-    use clap::Parser;
-    use std::fs;
+    use crate::test_line;
     use std::path::PathBuf;
     use std::sync::Arc;
 
@@ -77,13 +75,7 @@ mod tests {
             ("of the file", "reindex-chainstate=1\nloadblock=b", "--loadblock a", (false, true, vec!["a", "b"])),
             ("off above the file", "reindex=1", "--reindex 0", (false, false, vec![])),
         ] {
-            let datadir = tempfile::tempdir().unwrap();
-            fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
-            let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
-            let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
-            else {
-                panic!("{line}")
-            };
+            let (_datadir, given) = test_line::sync(conf, line);
             let mut settings = load_for_sync(&given.common, &given.writing, Arc::default()).unwrap();
             let got = settings.files.before_sync(&given.before).unwrap();
             let files: Vec<PathBuf> = want.2.into_iter().map(PathBuf::from).collect();

@@ -38,6 +38,8 @@ mod settings;
 mod signals;
 mod spelling;
 mod sync_settings;
+#[cfg(test)]
+mod test_line;
 mod top;
 
 use args::{Cli, Command, Common, HashType, Info, Sync, Verify, Writing};

@@ -151,20 +151,12 @@ fn secret(given: Option<String>, name: &str, files: &Files) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
     use crate::settings::load;
-    use clap::Parser;
-    use std::fs;
+    use crate::test_line;
     use std::sync::Arc;
 
     fn server(conf: &str, line: &str) -> Result<(Option<settings::Settings>, Vec<String>, String), Failure> {
-        let datadir = tempfile::tempdir().unwrap();
-        fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
-        let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
-        let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
-        else {
-            panic!("{line}")
-        };
+        let (_datadir, given) = test_line::sync(conf, line);
         let mut settings = load(&given.common, Some(&given.writing), Arc::default())?;
         let server = settings.server(&given.server, false)?;
         Ok((server, settings.warnings.clone(), settings.notes().join("\n")))

@@ -319,20 +319,12 @@ fn listen_address(text: &str, port: u16) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
     use crate::settings::load;
-    use clap::Parser;
-    use std::fs;
+    use crate::test_line;
     use std::sync::Arc;
 
     fn sync(conf: &str, line: &str) -> Result<SyncOptions, Failure> {
-        let datadir = tempfile::tempdir().unwrap();
-        fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
-        let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
-        let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(start.chain(line.split_whitespace()))
-        else {
-            panic!("{line}")
-        };
+        let (_datadir, given) = test_line::sync(conf, line);
         load(&given.common, Some(&given.writing), Arc::default())?.sync(&given)
     }
 
