@@ -8,4 +8,5 @@ pub use crate::chain_plan::encode_plan;
 pub use crate::chain_source::block_bytes;
 pub use crate::set_files::{SetFiles, SetSums};
 pub use crate::shares::in_order;
-pub use crate::undo_judge::{JudgedBlock, SpentCoin, Wrong, judge, scripts};
+pub use crate::undo_judge::{JudgedBlock, Wrong, judge, scripts};
+pub use consensus::SpentCoin;

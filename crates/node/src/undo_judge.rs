@@ -7,8 +7,8 @@ use crate::block::{BlockContext, Checked, Judged, Refusal};
 use crate::chain_files::ChainFiles;
 use crate::fault::Fault;
 use crate::{scratch, stages};
-use consensus::BlockError;
 use consensus::spend::Totals;
+use consensus::{BlockError, SpentCoin};
 use primitives::undo::spent_coins;
 use primitives::{Amount, Block, CoinRef, Height, Txid};
 use std::collections::HashMap;
@@ -48,19 +48,6 @@ impl From<BlockError> for Wrong {
     }
 }
 
-/// A coin as undo data has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SpentCoin<'a> {
-    /// Height of the block that made it.
-    pub height: Height,
-    /// Whether a coinbase made it.
-    pub coinbase: bool,
-    /// What it is worth.
-    pub value: Amount,
-    /// Its script.
-    pub script: &'a [u8],
-}
-
 /// A block that is good but for its scripts, which [`scripts`] runs.
 pub struct JudgedBlock {
     context: BlockContext,
@@ -90,7 +77,7 @@ impl JudgedBlock {
         self.judged.inputs()
     }
 
-    /// What input number `input` spends, the coinbase's not counted.
+    /// What input number `input` spends, the coinbase's not counted, as undo data has it, with its whole script.
     ///
     /// # Panics
     ///
