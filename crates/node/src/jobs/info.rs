@@ -3,7 +3,7 @@
 use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::options::Options;
-use primitives::{BlockHash, Height};
+use primitives::{BlockHash, Height, human};
 use std::collections::HashMap;
 use std::fmt;
 use store::chainstate::{self, Chainstate};
@@ -54,10 +54,9 @@ impl fmt::Display for DataDirInfo {
         writeln!(f, "chain        {}", self.chain)?;
         writeln!(f, "coins at     height {}, block {}", self.height, self.best)?;
         writeln!(f, "headers to   height {}", self.headers)?;
-        let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
-        writeln!(f, "block files  {:.1} MiB", mib(self.blocks_bytes))?;
-        writeln!(f, "undo files   {:.1} MiB", mib(self.undo_bytes))?;
-        writeln!(f, "coin tables  {:.1} MiB", mib(self.chainstate_bytes))?;
+        writeln!(f, "block files  {}", human::bytes(self.blocks_bytes))?;
+        writeln!(f, "undo files   {}", human::bytes(self.undo_bytes))?;
+        writeln!(f, "coin tables  {}", human::bytes(self.chainstate_bytes))?;
         if let Some(height) = self.prune_height {
             writeln!(f, "pruned       blocks from height {height} on are there: bitcoind must run with -prune")?;
         }
