@@ -32,8 +32,8 @@ pub const CONTENTS_BYTES_MAX: usize = 1 + COMMAND_BYTES + PAYLOAD_BYTES_MAX;
 /// How many packets pass before both ciphers change keys.
 pub const REKEY_INTERVAL: u32 = 224;
 
-/// The short types that are understood here. Source: BIP324's table.
-const SHORT_TYPES: [(u8, Command); 22] = [
+/// The short types that are understood here. Source: BIP324's table; BIP-0434.
+const SHORT_TYPES: [(u8, Command); 23] = [
     (1, Command::Addr),
     (2, Command::Block),
     (6, Command::FilterAdd),
@@ -55,6 +55,7 @@ const SHORT_TYPES: [(u8, Command); 22] = [
     (26, Command::GetCFCheckpt),
     (27, Command::CFCheckpt),
     (28, Command::AddrV2),
+    (37, Command::Feature),
     // 0 says that 12 bytes of command follow.
     (0, Command::Other),
 ];
@@ -101,6 +102,7 @@ mod tests {
         for (row, contents, want) in [
             ("empty", &[][..], Err(WireError::MessageType)),
             ("unknown short type", &[200, 1, 2], Ok((Command::Other, 1))),
+            ("feature", &[37, 1, 2], Ok((Command::Feature, 1))),
             ("a transaction", &[21, 1, 2], Ok((Command::Other, 1))),
             ("cut long type", &[0, b'p', b'i'], Err(WireError::MessageType)),
             ("hole in long type", b"\0pi\0g\0\0\0\0\0\0\0\0", Err(WireError::MessageType)),
