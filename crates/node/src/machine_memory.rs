@@ -14,7 +14,7 @@
 //!
 //! Absent on purpose: who heeds it (`pipeline`), the clock.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// What a process takes beside its budget: at most this much.
 pub const BESIDE_BYTES: u64 = 150 << 20;
@@ -165,6 +165,15 @@ impl Version {
         })
     }
 
+    /// Of a line of `/proc/self/mountinfo` for that hierarchy: which part of it is mounted, and where; without the leading
+    /// slashes.
+    fn mount(self, line: &str) -> Option<(String, String)> {
+        let (place, of) = line.split_once(" - ")?;
+        let (kind, options) = (of.split_whitespace().next()?, of.split_whitespace().last()?);
+        let mut words = place.split_whitespace().skip(3).map(|word| unescaped(word.trim_start_matches('/')));
+        if self.is_mounted_as(kind, options) { Some((words.next()?, words.next()?)) } else { None }
+    }
+
     /// Whether a file system of this type with these options is that hierarchy.
     fn is_mounted_as(self, kind: &str, options: &str) -> bool {
         match self {
@@ -174,18 +183,47 @@ impl Version {
     }
 }
 
-/// The cgroup that `own` names and those above it, below where the hierarchy is mounted.
+/// The cgroup that `own` names and those above it, as far as they can be seen through a mount of the hierarchy.
+///
+/// What is mounted may be a part of the hierarchy: the first mount with the cgroup in it counts. In a namespace paths start
+/// at its root, and that of a mount made outside is `/..`: the names between are hidden, but what is mounted is above the
+/// cgroup, and limits it. Source: Linux, Documentation/admin-guide/cgroup-v2.rst, "Namespace".
 fn cgroups_of(version: Version, own: &str, mounts: &str) -> Vec<Cgroup> {
-    let mount = mounts.lines().find_map(|line| {
-        let (place, of) = line.split_once(" - ")?;
-        let (kind, options) = (of.split_whitespace().next()?, of.split_whitespace().last()?);
-        let mut words = place.split_whitespace().skip(3).map(|word| word.trim_start_matches('/'));
-        if version.is_mounted_as(kind, options) { Some((words.next()?, words.next()?)) } else { None }
-    });
-    let (Some(own), Some((inside, mount))) = (version.own(own), mount) else { return Vec::new() };
-    // What is mounted may be a part of the hierarchy.
-    let Ok(below) = Path::new(own).strip_prefix(inside) else { return Vec::new() };
-    below.ancestors().map(|group| Cgroup { version, path: Path::new(mount).join(group) }).collect()
+    let Some(own) = version.own(own) else { return Vec::new() };
+    let group = |mount: &str, group: &Path| Cgroup { version, path: Path::new(mount).join(group) };
+    let mounts: Vec<(String, String)> = mounts.lines().filter_map(|line| version.mount(line)).collect();
+    for (inside, mount) in &mounts {
+        if let Ok(below) = Path::new(own).strip_prefix(inside)
+            && !is_above(below)
+        {
+            return below.ancestors().map(|below| group(mount, below)).collect();
+        }
+    }
+    let above = mounts.iter().find(|(inside, _)| levels_above(inside) > levels_above(own) && is_only_above(inside));
+    above.map(|(_, mount)| group(mount, Path::new(""))).into_iter().collect()
+}
+
+/// Components `..` that a path begins with.
+fn levels_above(path: &str) -> usize {
+    Path::new(path).components().take_while(|part| *part == Component::ParentDir).count()
+}
+
+fn is_only_above(path: &str) -> bool {
+    Path::new(path).components().all(|part| part == Component::ParentDir)
+}
+
+fn is_above(path: &Path) -> bool {
+    path.components().next() == Some(Component::ParentDir)
+}
+
+/// A path of `/proc/self/mountinfo`, where space, tab, end of line and backslash are `\` and three octal digits.
+/// Source: Linux, `cgroup_show_path` and `seq_path`. systemd's names of units have backslashes.
+fn unescaped(text: &str) -> String {
+    let mut out = text.to_owned();
+    for (escape, plain) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
+        out = out.replace(escape, plain);
+    }
+    out
 }
 
 /// A cache that follows what is left.
@@ -277,6 +315,44 @@ mod tests {
         let part = ("proc/self/mountinfo", "30 23 0:26 /a /cg rw - cgroup2 cgroup2 rw\n");
         assert_eq!(of(&[part, own, ("cg/b/memory.max", "1048576")]), Some(MIB), "a part of the hierarchy is mounted");
         assert_eq!(of(&[("proc/meminfo", "MemAvailable: much"), mounts, ("proc/self/cgroup", "junk"), max]), None);
+    }
+
+    #[test]
+    fn cgroups_are_found_through_mounts_and_namespaces() {
+        let of = |own: &str, mounts: &str| -> Vec<String> {
+            let groups = cgroups_of(Version::V2, own, mounts);
+            groups.iter().map(|group| group.path.display().to_string()).collect()
+        };
+        let mount = |inside: &str, at: &str| format!("30 23 0:26 {inside} {at} rw,nosuid shared:9 - cgroup2 cgroup2 rw\n");
+        for (row, own, mounts, want) in [
+            ("nested", "0::/a/b", mount("/", "/cg"), &["cg/a/b", "cg/a", "cg/"][..]),
+            ("root of a namespace", "0::/", mount("/", "/cg"), &["cg/"]),
+            ("below the root of a namespace", "0::/b", mount("/", "/cg"), &["cg/b", "cg/"]),
+            ("mounted outside of the namespace", "0::/b", mount("/..", "/cg"), &["cg/"]),
+            ("far outside", "0::/", mount("/../..", "/cg"), &["cg/"]),
+            ("left the namespace", "0::/../c", mount("/", "/cg"), &[]),
+            ("left it, the mount is the parent", "0::/../c", mount("/..", "/cg"), &["cg/c", "cg/"]),
+            ("left it, the mount is further up", "0::/../c", mount("/../..", "/cg"), &["cg/"]),
+            ("left it further than the mount", "0::/../../c", mount("/..", "/cg"), &[]),
+            ("another branch", "0::/a", mount("/../d", "/cg"), &[]),
+            ("another part first", "0::/a/b", mount("/c", "/x") + &mount("/a", "/cg"), &["cg/b", "cg/"]),
+            ("hidden names last", "0::/b", mount("/..", "/x") + &mount("/", "/cg"), &["cg/b", "cg/"]),
+            ("the beginning of a name", "0::/ab", mount("/a", "/cg"), &[]),
+            ("a backslash", "0::/m-1\\x2d2.scope/x", mount("/m-1\\134x2d2.scope", "/c\\040g"), &["c g/x", "c g/"]),
+            ("v1 alone", "4:memory:/a", mount("/", "/cg"), &[]),
+        ] {
+            assert_eq!(of(own, &mounts), want, "{row}");
+        }
+        // The limit of a cgroup above that cannot be named counts.
+        let (_dir, machine) = machine(&[
+            ("proc/meminfo", "MemAvailable: 1048576 kB"),
+            ("proc/self/mountinfo", &mount("/..", "/cg")),
+            ("proc/self/cgroup", "0::/\n"),
+            ("cg/memory.max", "max\n"),
+            ("cg/memory.high", "104857600\n"),
+            ("cg/memory.current", "52428800\n"),
+        ]);
+        assert_eq!(machine.left(), Some(50 * MIB));
     }
 
     #[test]
