@@ -323,7 +323,8 @@ mod tests {
             let groups = cgroups_of(Version::V2, own, mounts);
             groups.iter().map(|group| group.path.display().to_string()).collect()
         };
-        let mount = |inside: &str, at: &str| format!("30 23 0:26 {inside} {at} rw,nosuid shared:9 - cgroup2 cgroup2 rw\n");
+        let mount =
+            |inside: &str, at: &str| format!("30 23 0:26 {inside} {at} rw,nosuid shared:9 - cgroup2 cgroup2 rw\n");
         for (row, own, mounts, want) in [
             ("nested", "0::/a/b", mount("/", "/cg"), &["cg/a/b", "cg/a", "cg/"][..]),
             ("root of a namespace", "0::/", mount("/", "/cg"), &["cg/"]),

@@ -31,6 +31,13 @@ impl Hub {
         for id in self.peer_ids() {
             self.tick_peer_headers(id, now);
         }
+        self.ask_next(now);
+        self.tell_done(now);
+    }
+
+    /// Asks who is to be asked next, if any peer is: at every tick, and when the handshake of an only peer ends, for which
+    /// no tick need be waited for.
+    pub(super) fn ask_next(&mut self, now: Now) {
         let best = self.chain.best_header();
         let told = self.peers.values().any(|peer| peer.is_outbound() && peer.headers.at_end);
         if !self.headers.ask_all && told && best.work >= self.chain.minimum_work() {
@@ -42,7 +49,6 @@ impl Hub {
         } else {
             self.ask_a_few(now);
         }
-        self.tell_done(now);
     }
 
     /// A chain with minimum work is there: a peer in presync is asked for what it has beyond it. An honest peer, however

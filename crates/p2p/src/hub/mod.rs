@@ -462,6 +462,10 @@ impl Hub {
         self.outbound.succeeded(peer.kind);
         self.event(Event::PeerConnected { peer: id, info });
         self.look_at_lag(id, now)?;
+        // Where others are connected to, the next tick chooses among them.
+        if self.peers.len() == 1 && self.peers[&id].is_outbound() {
+            self.ask_next(now);
+        }
         Ok(())
     }
 

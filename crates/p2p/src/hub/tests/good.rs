@@ -39,6 +39,17 @@ fn hub_syncs_from_hub_by_v1_and_v2() {
 }
 
 #[test]
+fn first_headers_are_asked_for_when_the_handshake_ends() {
+    let served = chain_of(100, 10);
+    let mut world = World::new(Chain::new(), &["1.1.1.1"]);
+    world.honest("1.1.1.1:18444", &served);
+    // The first tick dials; the next one is at 200 ms.
+    let want = served.best_header().hash;
+    let is_there = world.run_until(Duration::from_millis(195), |world| world.chain.best_header().hash == want);
+    assert!(is_there, "no tick is waited for: {:?}", world.time);
+}
+
+#[test]
 fn low_work_headers_are_presynced_then_stored() {
     let served = chain_of(4100, 10);
     let mut world = World::new(Chain::with_minimum(4050), &["1.1.1.1"]);
