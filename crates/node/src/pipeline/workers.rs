@@ -192,16 +192,20 @@ impl Pipeline<'_> {
         let mut scheduler = self.scheduler();
         while !scheduler.is_over() {
             let now = Instant::now();
-            if let Some((work, waited)) = scheduler.next(now, self) {
+            let mut next = scheduler.next(now, self);
+            if next.is_none() && scheduler.is_gated() {
+                scheduler = self.keep_budget_unlocking(scheduler);
+                // It was unlocked, perhaps.
+                if scheduler.is_over() {
+                    break;
+                }
+                // Work that waits may be others' alone: whether there is some for this worker only the scheduler knows.
+                next = scheduler.next(now, self);
+            }
+            if let Some((work, waited)) = next {
                 self.stats.add_waited(work.stage(), waited);
                 scheduler = self.perform(scheduler, work);
             } else {
-                if scheduler.is_gated() {
-                    scheduler = self.keep_budget_unlocking(scheduler);
-                    if scheduler.has_work() {
-                        continue;
-                    }
-                }
                 scheduler = wait(&self.work_ready, scheduler);
                 self.stats.add_busy(Stage::Wait, now.elapsed());
             }
