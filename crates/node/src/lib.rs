@@ -100,4 +100,4 @@ mod undo_judge;
 mod writer;
 
 pub use fault::{Fault, REBUILD_ADVICE};
-pub use log::reopen_logs;
+pub use log::{LOG_CATEGORIES, reopen_logs};

@@ -13,6 +13,40 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Core's categories of `-debug`, in its order; ffwd has lines of bench and net. Source: Bitcoin Core b88bffe, logging.cpp,
+/// `LOG_CATEGORIES_BY_STR`.
+pub const LOG_CATEGORIES: [&str; 29] = [
+    "addrman",
+    "bench",
+    "blockstorage",
+    "cmpctblock",
+    "coindb",
+    "estimatefee",
+    "http",
+    "i2p",
+    "ipc",
+    "kernel",
+    "leveldb",
+    "mempool",
+    "mempoolrej",
+    "net",
+    "privatebroadcast",
+    "proxy",
+    "prune",
+    "qt",
+    "rand",
+    "reindex",
+    "rpc",
+    "scan",
+    "selectcoins",
+    "tor",
+    "txpackages",
+    "txreconciliation",
+    "validation",
+    "walletdb",
+    "zmq",
+];
+
 /// The log, appended to.
 pub(crate) struct Log {
     out: Mutex<Option<Out>>,

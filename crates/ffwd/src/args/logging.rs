@@ -6,39 +6,8 @@
 use super::{cores, zero_or_one};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use node::LOG_CATEGORIES;
 
-/// Core's categories, in its order. ffwd has lines of bench and net.
-const CATEGORIES: [&str; 29] = [
-    "addrman",
-    "bench",
-    "blockstorage",
-    "cmpctblock",
-    "coindb",
-    "estimatefee",
-    "http",
-    "i2p",
-    "ipc",
-    "kernel",
-    "leveldb",
-    "mempool",
-    "mempoolrej",
-    "net",
-    "privatebroadcast",
-    "proxy",
-    "prune",
-    "qt",
-    "rand",
-    "reindex",
-    "rpc",
-    "scan",
-    "selectcoins",
-    "tor",
-    "txpackages",
-    "txreconciliation",
-    "validation",
-    "walletdb",
-    "zmq",
-];
 /// A category of Core's that is taken, and is none any more.
 const REMOVED: &str = "libevent";
 /// Levels that a user may set. Source: Core's `LogLevelsString`.
@@ -71,7 +40,7 @@ pub(crate) fn category(name: &str) -> Option<&'static str> {
         "0" | NONE => Some(NONE),
         HEAP => Some(HEAP),
         REMOVED => Some(REMOVED),
-        name => CATEGORIES.into_iter().find(|one| *one == name),
+        name => LOG_CATEGORIES.into_iter().find(|one| *one == name),
     }
 }
 
@@ -83,7 +52,7 @@ pub(super) fn category_parser() -> impl TypedValueParser<Value = &'static str> {
         "net" => Some("Each message and connection, in debug.log"),
         _ => None,
     };
-    let names = [HEAP, ALL, NONE, REMOVED, "0", "1"].into_iter().chain(CATEGORIES);
+    let names = [HEAP, ALL, NONE, REMOVED, "0", "1"].into_iter().chain(LOG_CATEGORIES);
     let mut values: Vec<_> = names
         .map(|name| match shown(name) {
             Some(help) => PossibleValue::new(name).help(help),
@@ -98,7 +67,7 @@ pub(super) fn category_parser() -> impl TypedValueParser<Value = &'static str> {
 pub(crate) fn left_of(given: &[&'static str], excluded: &[&'static str]) -> Vec<&'static str> {
     let after = given.iter().rposition(|one| *one == NONE).map_or(0, |last| last + 1);
     let has = |list: &[&str], name: &str| list.contains(&name) || list.contains(&ALL) && name != HEAP;
-    let all = CATEGORIES.into_iter().chain([HEAP]);
+    let all = LOG_CATEGORIES.into_iter().chain([HEAP]);
     all.filter(|name| has(&given[after..], name) && !has(excluded, name)).collect()
 }
 
@@ -118,7 +87,7 @@ pub(crate) fn level(text: &str) -> Result<String, String> {
     Err(format!(
         "Unsupported category-specific logging level -loglevel={text}. Expected -loglevel=<category>:<loglevel>. \
          Valid categories: {}. Valid loglevels: {levels}.",
-        CATEGORIES.join(", ")
+        LOG_CATEGORIES.join(", ")
     ))
 }
 
@@ -128,7 +97,7 @@ mod tests {
 
     #[test]
     fn categories_are_those_after_the_last_none() {
-        let all = CATEGORIES.len();
+        let all = LOG_CATEGORIES.len();
         for (row, given, excluded, want) in [
             ("nothing", vec![], vec![], vec![]),
             ("some", vec!["net", "bench"], vec![], vec!["bench", "net"]),

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::{Fields, Json};
 use crate::registry::{Arg, Call, Kind, Run};
+use node::LOG_CATEGORIES;
 use node::options::IndexKind;
 
 /// These calls.
@@ -80,39 +81,6 @@ fn get_memory_info(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError
     }
 }
 
-/// Core's categories, in its order.
-const CATEGORIES: [&str; 29] = [
-    "addrman",
-    "bench",
-    "blockstorage",
-    "cmpctblock",
-    "coindb",
-    "estimatefee",
-    "http",
-    "i2p",
-    "ipc",
-    "kernel",
-    "leveldb",
-    "mempool",
-    "mempoolrej",
-    "net",
-    "privatebroadcast",
-    "proxy",
-    "prune",
-    "qt",
-    "rand",
-    "reindex",
-    "rpc",
-    "scan",
-    "selectcoins",
-    "tor",
-    "txpackages",
-    "txreconciliation",
-    "validation",
-    "walletdb",
-    "zmq",
-];
-
 fn logging(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     context.live()?;
     for (at, include) in [(0, true), (1, false)] {
@@ -120,14 +88,14 @@ fn logging(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
         for name in names {
             let name = text(name)?;
             let is_all = matches!(name, "" | "1" | "all");
-            let mut found = CATEGORIES.into_iter().filter(|one| is_all || *one == name).peekable();
+            let mut found = LOG_CATEGORIES.into_iter().filter(|one| is_all || *one == name).peekable();
             if found.peek().is_none() && name != "libevent" {
                 return Err(RpcError::parameter(format!("unknown logging category {name}")));
             }
             found.for_each(|one| context.set_logging(one, include));
         }
     }
-    let fields = CATEGORIES.into_iter().fold(Json::object(), |fields, name| {
+    let fields = LOG_CATEGORIES.into_iter().fold(Json::object(), |fields, name| {
         let is_on = context.is_logging(name).unwrap_or(false);
         fields.put(name, is_on)
     });
