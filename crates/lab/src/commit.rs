@@ -58,7 +58,7 @@ pub struct Report {
     pub generations: u64,
     /// Seconds that reading the old set and filling the tables took.
     pub read_seconds: f64,
-    /// Seconds that the commits took, merges included.
+    /// Seconds that the commits took, compactions included.
     pub commit_seconds: f64,
     /// Seconds in all.
     pub seconds: f64,
@@ -220,9 +220,9 @@ impl Writer<'_> {
         };
         self.write(&commit, tables)?;
         commit.finish()?;
-        while let Some(merge) = self.new.plan_compaction()? {
-            while merge.step()? {}
-            merge.finish()?;
+        while let Some(compaction) = self.new.plan_compaction()? {
+            while compaction.step()? {}
+            compaction.finish()?;
         }
         self.generations += 1;
         self.took += start.elapsed();

@@ -142,9 +142,9 @@ fn in_batches(records: &[Record], batch_bytes: usize, dir: &Path) -> Result<Done
         peak = peak.max(commit(&chainstate, batch)?);
         rest = later;
     }
-    while let Some(merge) = chainstate.plan_compaction()? {
-        while merge.step()? {}
-        merge.finish()?;
+    while let Some(compaction) = chainstate.plan_compaction()? {
+        while compaction.step()? {}
+        compaction.finish()?;
     }
     Ok(Done { chainstate, bytes: peak })
 }

@@ -31,8 +31,8 @@ pub enum Stage {
     Sync,
     /// Coins written into tables.
     Write,
-    /// Tables merged.
-    Merge,
+    /// Tables compacted.
+    Compact,
     /// A worker that had nothing to do.
     Wait,
 }
@@ -48,7 +48,7 @@ pub const STAGES: [(Stage, &str); 11] = [
     (Stage::Commit, "commit"),
     (Stage::Sync, "sync"),
     (Stage::Write, "write"),
-    (Stage::Merge, "merge"),
+    (Stage::Compact, "compact"),
     (Stage::Wait, "wait"),
 ];
 

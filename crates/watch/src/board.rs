@@ -347,7 +347,7 @@ fn cache(said: &Said, bytes_max: u64) -> CacheView {
         hit_rate: (spends > 0).then(|| (1.0 - asked as f64 / spends as f64).clamp(0.0, 1.0)),
         flushes: stats.flushes,
         flush_mean_s: (flushes > 0).then(|| stats.flush_times.sum.as_secs_f64() / flushes as f64),
-        compactions: stats.tasks[Stage::Merge as usize],
+        compactions: stats.tasks[Stage::Compact as usize],
     }
 }
 

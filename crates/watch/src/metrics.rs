@@ -184,7 +184,7 @@ fn cache(out: &mut Families, sight: &Sight<'_>) {
     out.counter("ffwd_flushes_total", "Times that coins were made durable.", stats.flushes as f64);
     let help = "How long making coins durable took.";
     out.histogram("ffwd_flush_duration_seconds", help, &stats.flush_times);
-    let compactions = stats.tasks[node::stats::Stage::Merge as usize];
+    let compactions = stats.tasks[node::stats::Stage::Compact as usize];
     out.counter("ffwd_compactions_total", "Pieces of compactions of the tables.", compactions as f64);
     let help = "How long looking up a block's coins in the tables took.";
     out.histogram("ffwd_table_lookup_duration_seconds", help, &stats.look_up_times);
@@ -255,6 +255,7 @@ fn machine(out: &mut Families, sight: &Sight<'_>) {
 #[cfg(test)]
 mod tests {
     use crate::board::tests::board;
+    use node::stats::STAGES;
     use std::collections::BTreeSet;
     use std::path::Path;
 
@@ -309,6 +310,8 @@ mod tests {
                 named.iter().filter(|name| !families.contains(**name) && !series.contains(**name)).collect();
             assert!(missing.is_empty(), "{file} names what is not there: {missing:?}");
             if file.starts_with("docs") {
+                let stages = format!("stage: {} |", STAGES.map(|(_, name)| name).join(", "));
+                assert!(text.contains(&stages), "{file} does not name {stages}");
                 let unsaid: Vec<_> = families.iter().filter(|name| !named.contains(name.as_str())).collect();
                 assert!(unsaid.is_empty(), "{file} does not name {unsaid:?}");
             }

@@ -189,7 +189,7 @@ impl Lab<'_> {
         rates.apply = rate(|run| busy(run, Stage::Apply), |run| run.stats.inputs + run.stats.outputs);
         rates.look_up = rate(|run| busy(run, Stage::LookUp), |run| run.stats.asked);
         rates.write = rate(
-            |run| busy(run, Stage::Write) + busy(run, Stage::Merge) + busy(run, Stage::Sync),
+            |run| busy(run, Stage::Write) + busy(run, Stage::Compact) + busy(run, Stage::Sync),
             |run| run.stats.outputs,
         );
         let threads = self.options.threads as f64;

@@ -26,8 +26,8 @@ const UNDO_BYTES: f64 = 33.0;
 /// Source: bench/record/2026-11-21-network.md, 0.85 s for 480 MB.
 const RECEIVE_S_PER_BYTE: f64 = 0.85 / 480e6;
 
-/// How often a coin is written, merges included, in a cache of half the set or more, and for each tenfold set beyond. Source:
-/// bench/record/2026-11-21-baseline.md, 1.44 GB for 0.35 GB with a cache of a quarter of the set.
+/// How often a coin is written, compactions included, in a cache of half the set or more, and for each tenfold set beyond.
+/// Source: bench/record/2026-11-21-baseline.md, 1.44 GB for 0.35 GB with a cache of a quarter of the set.
 const WRITES: f64 = 2.0;
 const WRITES_PER_TENFOLD: f64 = 2.0;
 
@@ -82,7 +82,7 @@ pub(super) struct Rates {
     pub(super) apply: Rate,
     /// Looking a coin up in the tables, its block in memory.
     pub(super) look_up: Rate,
-    /// Writing and merging, of a coin written once.
+    /// Writing and compacting, of a coin written once.
     pub(super) write: Rate,
     /// Share of the workers' time in which they had work.
     pub(super) busy: f64,
@@ -175,7 +175,7 @@ pub(super) fn time(part: &Part, rates: &Rates, settings: &Settings, ages: &[(u32
         ("judge", part.inputs, era.judge, SCRIPT_ERROR),
         ("scripts", run, era.scripts, SCRIPT_ERROR),
         ("commit", part.bytes, era.commit, 0.05),
-        ("write and merge", coins_written * writes / WRITES, rates.write, SET_ERROR * 2.0),
+        ("write and compact", coins_written * writes / WRITES, rates.write, SET_ERROR * 2.0),
         ("receive", from_peers, fixed(1.0), 0.3),
     ];
     let seconds = |(_, units, rate, _): &(&str, f64, Rate, f64)| units * rate.value;

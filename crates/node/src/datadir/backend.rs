@@ -123,7 +123,7 @@ impl Backend for DataDir<'_> {
         self.coins.drop_commit(&self.reporter, fault)
     }
 
-    fn merge(&self) -> Result<bool, Fault> {
+    fn compact(&self) -> Result<bool, Fault> {
         self.coins.compact(&self.reporter)
     }
 

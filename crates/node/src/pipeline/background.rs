@@ -1,4 +1,4 @@
-//! Background work beside the blocks: a sealed generation is written, tables are merged.
+//! Background work beside the blocks: a sealed generation is written, tables are compacted.
 
 use super::Pipeline;
 use super::scheduler::Background;
@@ -13,7 +13,7 @@ impl Pipeline<'_> {
             Background::Begin => self.begin(),
             Background::WritePart { part } => self.write_part(part),
             Background::Finish => self.finish(),
-            Background::Merge => self.merge(),
+            Background::Compact => self.compact(),
         }?;
         self.wake(ready);
         Ok(())
@@ -73,10 +73,10 @@ impl Pipeline<'_> {
         Ok(self.scheduler().begin_again(Instant::now()))
     }
 
-    fn merge(&self) -> Result<usize, Fault> {
-        let (has_more, now) = self.stats.timed(Stage::Merge, || self.backend.merge());
+    fn compact(&self) -> Result<usize, Fault> {
+        let (has_more, now) = self.stats.timed(Stage::Compact, || self.backend.compact());
         let has_more = has_more?;
-        Ok(self.scheduler().merged(has_more, now))
+        Ok(self.scheduler().compacted(has_more, now))
     }
 }
 

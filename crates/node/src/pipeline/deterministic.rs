@@ -19,7 +19,7 @@ pub enum Runnable {
     Memory,
     /// A piece of background work.
     Disk {
-        /// Which: [`Stage::Sync`], [`Stage::Write`] or [`Stage::Merge`].
+        /// Which: [`Stage::Sync`], [`Stage::Write`] or [`Stage::Compact`].
         stage: Stage,
     },
     /// A task of a block in flight; of a look-up that waits for the disk, that it is waited for.

@@ -19,7 +19,7 @@ impl Pipeline<'_> {
         self.finish_background()
     }
 
-    /// Runs the workers until no generation and no merge is waiting.
+    /// Runs the workers until no generation and no compaction is waiting.
     fn finish_background(&self) -> Result<(), Fault> {
         self.scheduler().begin_background_run();
         match self.order {

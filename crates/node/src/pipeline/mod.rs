@@ -132,8 +132,8 @@ pub trait Backend: Sync {
     /// They cannot be written.
     fn sync(&self, tip: Tip) -> Result<(), Fault>;
 
-    /// Begins a commit of coins as of `tip`; `records` and `bytes` are what it will take at most. `false` while merges must
-    /// be done first.
+    /// Begins a commit of coins as of `tip`; `records` and `bytes` are what it will take at most. `false` while
+    /// compactions must be done first.
     ///
     /// # Errors
     ///
@@ -165,13 +165,13 @@ pub trait Backend: Sync {
         Err(fault)
     }
 
-    /// Does one piece of background work (merging tables), several at the same time; `true` where there may be
+    /// Does one piece of background work (compacting tables), several at the same time; `true` where there may be
     /// more for the calling worker.
     ///
     /// # Errors
     ///
-    /// The tables cannot be merged.
-    fn merge(&self) -> Result<bool, Fault>;
+    /// The tables cannot be compacted.
+    fn compact(&self) -> Result<bool, Fault>;
 
     /// Bytes that the tables hold in memory (indexes, filters, tables being built): part of the budget.
     fn table_bytes(&self) -> usize;
@@ -283,7 +283,7 @@ impl<'b> Pipeline<'b> {
         self.end_run()
     }
 
-    /// Writes all that is in memory as of `tip` and waits until it is durable; merges what is waiting.
+    /// Writes all that is in memory as of `tip` and waits until it is durable; compactions what is waiting.
     ///
     /// # Errors
     ///

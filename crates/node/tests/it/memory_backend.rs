@@ -31,7 +31,7 @@ pub(crate) struct Memory {
     pub(crate) bodies: Mutex<HashMap<NodeId, VecDeque<Vec<u8>>>>,
     /// How long each block takes to come.
     pub(crate) delay: Option<Duration>,
-    /// At random a commit is to wait for merges, or finds no room.
+    /// At random a commit is to wait for compactions, or finds no room.
     pub(crate) moods: Mutex<Option<Rng>>,
     /// Two of three look-ups are to wait for the disk.
     pub(crate) has_slow_disk: AtomicBool,
@@ -39,7 +39,7 @@ pub(crate) struct Memory {
     pub(crate) first_read_waits_for: AtomicU32,
     reads_wanted: AtomicU32,
     pub(crate) look_ups: AtomicU32,
-    merges_left: AtomicU32,
+    compactions_left: AtomicU32,
     syncs: AtomicU32,
     /// By how much each connected block changed what the coins add up to.
     pub(crate) changes: Mutex<Vec<coins::Totals>>,
@@ -154,7 +154,7 @@ impl Backend for Memory {
         if let Some(random) = &mut *self.moods.lock().unwrap()
             && random.below(3) == 0
         {
-            self.merges_left.fetch_add(1 + random.below(4) as u32, Ordering::Relaxed);
+            self.compactions_left.fetch_add(1 + random.below(4) as u32, Ordering::Relaxed);
             return Ok(false);
         }
         Ok(true)
@@ -193,9 +193,9 @@ impl Backend for Memory {
         Ok(())
     }
 
-    fn merge(&self) -> Result<bool, Fault> {
+    fn compact(&self) -> Result<bool, Fault> {
         let one_less = |left: u32| left.checked_sub(1);
-        Ok(self.merges_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok())
+        Ok(self.compactions_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok())
     }
 
     fn table_bytes(&self) -> usize {

@@ -35,7 +35,7 @@ enum Call {
     BeginCommit,
     WritePart,
     FinishCommit,
-    Merge,
+    Compact,
     /// Asked by the thread that reads, which holds the state sometimes.
     Stopping,
 }
@@ -93,8 +93,8 @@ impl Backend for Panics {
         self.met(Call::FinishCommit);
         self.memory.finish_commit(tip)
     }
-    fn merge(&self) -> Result<bool, Fault> {
-        self.met(Call::Merge);
+    fn compact(&self) -> Result<bool, Fault> {
+        self.met(Call::Compact);
         Ok(false)
     }
     fn table_bytes(&self) -> usize {
@@ -151,8 +151,19 @@ fn run(call: Call, nth: u32, par: usize) -> bool {
 #[test]
 fn panic_of_a_worker_ends_the_run() {
     use Call::*;
-    let calls =
-        [Next, LookUp, Connected, FlushIsDue, TableBytes, Sync, BeginCommit, WritePart, FinishCommit, Merge, Stopping];
+    let calls = [
+        Next,
+        LookUp,
+        Connected,
+        FlushIsDue,
+        TableBytes,
+        Sync,
+        BeginCommit,
+        WritePart,
+        FinishCommit,
+        Compact,
+        Stopping,
+    ];
     for call in calls {
         for (nth, par) in [(1, 1), (1, 8), (2, 3)] {
             let (done, ended) = channel();
@@ -162,7 +173,7 @@ fn panic_of_a_worker_ends_the_run() {
             assert_eq!(panicked, Ok(true), "{call:?} for the {nth}th time, {par} workers");
         }
     }
-    assert!(!run(Merge, u32::MAX, 2), "nothing is wrong with the run itself");
+    assert!(!run(Compact, u32::MAX, 2), "nothing is wrong with the run itself");
 }
 
 /// Of the whole job, too, whichever of its threads it is.

@@ -1,4 +1,4 @@
-//! The background: a generation that is sealed and written, and merges. A number that a method returns is that of
+//! The background: a generation that is sealed and written, and compactions. A number that a method returns is that of
 //! the tasks that became ready.
 
 use super::super::Tip;
@@ -62,12 +62,12 @@ impl<F: Clone> Scheduler<F> {
         self.add_background(Background::Begin, now)
     }
 
-    /// The commit has begun; or a merge has to make room first, and it is begun after that.
+    /// The commit has begun; or a compaction has to make room first, and it is begun after that.
     pub(in crate::pipeline) fn begun(&mut self, has_begun: bool, now: Instant) -> usize {
         self.writing_mut().begun(has_begun);
         match has_begun {
             true => (0..WRITE_PARTS).map(|part| self.add_background(Background::WritePart { part }, now)).sum(),
-            false if self.merging == 0 => self.add_mergers(now),
+            false if self.compacting == 0 => self.add_compactions(now),
             false => 0,
         }
     }
@@ -101,22 +101,22 @@ impl<F: Clone> Scheduler<F> {
     pub(in crate::pipeline) fn finished(&mut self, now: Instant) -> (Seal, usize) {
         let seal = self.seal.take().expect("what was finished was being written");
         self.durable_generation = seal.generation();
-        let ready = if self.merging == 0 { self.add_mergers(now) } else { 0 };
+        let ready = if self.compacting == 0 { self.add_compactions(now) } else { 0 };
         (seal, ready)
     }
 
-    /// A piece of a merge was done; there may be more of it.
-    pub(in crate::pipeline) fn merged(&mut self, has_more: bool, now: Instant) -> usize {
-        self.merging -= 1;
-        if !has_more && self.merging > 0 {
+    /// A piece of a compaction was done; there may be more of it.
+    pub(in crate::pipeline) fn compacted(&mut self, has_more: bool, now: Instant) -> usize {
+        self.compacting -= 1;
+        if !has_more && self.compacting > 0 {
             return 0; // The others go on.
         }
         let mut ready = 0;
-        if self.seal.as_mut().is_some_and(Seal::merge_ended) {
+        if self.seal.as_mut().is_some_and(Seal::compaction_ended) {
             ready += self.add_background(Background::Begin, now);
         }
         if has_more {
-            ready += self.add_mergers(now);
+            ready += self.add_compactions(now);
         }
         ready
     }
@@ -126,12 +126,12 @@ impl<F: Clone> Scheduler<F> {
         1
     }
 
-    /// Lets as many workers merge as may.
-    fn add_mergers(&mut self, now: Instant) -> usize {
-        let is_urgent = self.in_flight.is_empty() || self.seal.as_ref().is_some_and(Seal::awaits_merge);
+    /// Lets as many workers compact as may.
+    fn add_compactions(&mut self, now: Instant) -> usize {
+        let is_urgent = self.in_flight.is_empty() || self.seal.as_ref().is_some_and(Seal::awaits_compaction);
         let share = if is_urgent { self.workers } else { self.workers / BACKGROUND_SHARE };
-        let count = share.clamp(1, WRITE_PARTS).saturating_sub(self.merging);
-        self.merging += count;
-        (0..count).map(|_| self.add_background(Background::Merge, now)).sum()
+        let count = share.clamp(1, WRITE_PARTS).saturating_sub(self.compacting);
+        self.compacting += count;
+        (0..count).map(|_| self.add_background(Background::Compact, now)).sum()
     }
 }

@@ -116,22 +116,24 @@ impl<F: Clone> Scheduler<F> {
 
     fn background_fits_its_seal(&self) {
         let expected = self.seal.as_ref().map(|seal| seal.work()).unwrap_or_default();
-        let queued: Vec<Background> = self.waiting_background().filter(|work| *work != Background::Merge).collect();
+        let queued: Vec<Background> = self.waiting_background().filter(|work| *work != Background::Compact).collect();
         for (index, work) in queued.iter().enumerate() {
             assert!(expected.contains(work), "{work:?} is not what the seal needs now");
             assert!(!queued[..index].contains(work), "{work:?} twice");
         }
-        let mergers = self.background.len() - queued.len();
-        assert!(mergers <= self.merging, "merges that are queued are counted");
+        let compactions = self.background.len() - queued.len();
+        assert!(compactions <= self.compacting, "compactions that are queued are counted");
         if let Some(seal) = &self.seal {
             seal.invariants(self.first, &self.group_next);
         }
         if self.running > 0 || matches!(self.halt, Some(Halt::Failed(_))) {
             return;
         }
-        assert_eq!(mergers, self.merging, "no merge is lost");
+        assert_eq!(compactions, self.compacting, "no compaction is lost");
         match &self.seal {
-            Some(seal) if seal.awaits_merge() => assert!(self.merging > 0, "a merge makes room for the commit"),
+            Some(seal) if seal.awaits_compaction() => {
+                assert!(self.compacting > 0, "a compaction makes room for the commit")
+            }
             Some(seal) if seal.parts_left() > 0 => assert_eq!(queued.len(), seal.parts_left(), "no part is lost"),
             _ => assert_eq!(queued.len(), expected.len(), "no step of the seal is lost"),
         }

@@ -3,7 +3,7 @@
 //! A block goes through [`Phase`]s, one after the other; each ends with a method here (`decoded`, `applied`, `looked_up`,
 //! `judged`, `scripts_done`, `committed`), which makes the tasks of the next one ready. A shard group applies blocks in
 //! order, one worker at a time. Beside the blocks one generation at a time is sealed and written ([`Seal`]), and tables
-//! are merged: the background.
+//! are compacted: the background.
 //!
 //! Coins count before they are made: no group applies a block before the room for all its coins is set aside
 //! (`granted`, `room`). A block that finds no room waits for a generation to be written; where a mark waits for that
@@ -161,8 +161,8 @@ pub(super) struct Scheduler<F> {
     background_running: usize,
     /// Tasks that workers are doing, the background's included.
     running: usize,
-    /// Merges that are queued or running.
-    merging: usize,
+    /// Compactions that are queued or running.
+    compacting: usize,
     seal: Option<Seal>,
     /// The greatest number of a generation that is durable.
     durable_generation: u64,
@@ -190,7 +190,7 @@ impl<F: Clone> Scheduler<F> {
             background: VecDeque::new(),
             background_running: 0,
             running: 0,
-            merging: 0,
+            compacting: 0,
             seal: None,
             durable_generation: 0,
             is_fed: false,

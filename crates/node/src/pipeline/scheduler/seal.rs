@@ -38,8 +38,8 @@ enum Step {
     Sync,
     /// The commit is begun.
     Begin,
-    /// A merge has to make room in the tables before the commit can be begun.
-    AwaitMerge,
+    /// A compaction has to make room in the tables before the commit can be begun.
+    AwaitCompaction,
     /// The parts are written. One that found the disk full leaves its fault; those that start after it do nothing.
     WriteParts { left: usize, no_space: Option<Fault> },
     /// The commit is made durable.
@@ -62,9 +62,9 @@ impl Seal {
         matches!(self.phase, Phase::Writing { .. })
     }
 
-    /// Whether the commit waits for a merge.
-    pub(in crate::pipeline) fn awaits_merge(&self) -> bool {
-        matches!(self.phase, Phase::Writing { step: Step::AwaitMerge, .. })
+    /// Whether the commit waits for a compaction.
+    pub(in crate::pipeline) fn awaits_compaction(&self) -> bool {
+        matches!(self.phase, Phase::Writing { step: Step::AwaitCompaction, .. })
     }
 
     /// Whether a group has sealed its part.
@@ -114,19 +114,19 @@ impl Seal {
         *step = Step::Begin;
     }
 
-    /// The commit has begun, or it waits for a merge.
+    /// The commit has begun, or it waits for a compaction.
     pub(in crate::pipeline) fn begun(&mut self, has_begun: bool) {
         let step = self.step_mut();
         assert!(matches!(step, Step::Begin), "begun when it was asked for");
         *step = match has_begun {
             true => Step::WriteParts { left: WRITE_PARTS, no_space: None },
-            false => Step::AwaitMerge,
+            false => Step::AwaitCompaction,
         };
     }
 
-    /// A merge ended: returns whether the commit waited for it, and is to be begun now.
-    pub(in crate::pipeline) fn merge_ended(&mut self) -> bool {
-        if !self.awaits_merge() {
+    /// A compaction ended: returns whether the commit waited for it, and is to be begun now.
+    pub(in crate::pipeline) fn compaction_ended(&mut self) -> bool {
+        if !self.awaits_compaction() {
             return false;
         }
         *self.step_mut() = Step::Begin;
@@ -169,10 +169,10 @@ impl Seal {
         *step = Step::Begin;
     }
 
-    /// What has to be queued for it while no worker is at it; nothing while it is only marked, or waits for a merge.
+    /// What has to be queued for it while no worker is at it; nothing while it is only marked, or waits for a compaction.
     pub(super) fn work(&self) -> Vec<Background> {
         match &self.phase {
-            Phase::Marked | Phase::Writing { step: Step::AwaitMerge, .. } => Vec::new(),
+            Phase::Marked | Phase::Writing { step: Step::AwaitCompaction, .. } => Vec::new(),
             Phase::Writing { step: Step::Sync, .. } => vec![Background::Sync],
             Phase::Writing { step: Step::Begin, .. } => vec![Background::Begin],
             Phase::Writing { step: Step::WriteParts { .. }, .. } => {

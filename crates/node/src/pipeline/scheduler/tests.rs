@@ -109,7 +109,7 @@ impl Bench {
             Work::Background(Background::Begin) => drop(scheduler.begun(true, now)),
             Work::Background(Background::WritePart { .. }) => drop(scheduler.part_written(None, now).unwrap()),
             Work::Background(Background::Finish) => drop(scheduler.finished(now)),
-            Work::Background(Background::Merge) => drop(scheduler.merged(false, now)),
+            Work::Background(Background::Compact) => drop(scheduler.compacted(false, now)),
         }
         scheduler.done(work);
         scheduler.invariants();
@@ -484,8 +484,8 @@ fn background_work_follows_a_halt() {
         ("failed", |scheduler| scheduler.fail(full_disk()), false),
     ] {
         let mut bench = Bench::new(1);
-        bench.scheduler.add_background(Background::Merge, bench.now);
-        bench.scheduler.merging = 1;
+        bench.scheduler.add_background(Background::Compact, bench.now);
+        bench.scheduler.compacting = 1;
         bench.admit(1);
         halt(&mut bench.scheduler);
         assert_eq!(bench.next().is_some(), want, "{row}");
@@ -497,8 +497,8 @@ fn background_work_follows_a_halt() {
 /// What happens to a commit that is begun, written and finished.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Luck {
-    /// It waits for a merge.
-    Merge,
+    /// It waits for a compaction.
+    Compact,
     /// A part finds the disk full.
     PartFull,
     /// Finishing it finds the disk full.
@@ -511,7 +511,7 @@ fn generation_is_written_until_it_is_durable() {
     let write = || (0..WRITE_PARTS).map(|part| Background::WritePart { part }).collect::<Vec<_>>();
     let rows: [(&str, &[Luck], Vec<Background>); 4] = [
         ("good", &[Luck::Good], vec![]),
-        ("a merge first", &[Luck::Merge, Luck::Good], vec![Background::Begin, Background::Merge]),
+        ("a compaction first", &[Luck::Compact, Luck::Good], vec![Background::Begin, Background::Compact]),
         ("full while writing", &[Luck::PartFull, Luck::Good], [vec![Background::Begin], write()].concat()),
         (
             "full while finishing",
@@ -532,7 +532,7 @@ fn generation_is_written_until_it_is_durable() {
                 Background::Begin => {
                     now_is = luck.next().expect("begun as often as there is luck");
                     assert_eq!(scheduler.writing().tip(), tip(7), "{row}");
-                    scheduler.begun(now_is != Luck::Merge, now);
+                    scheduler.begun(now_is != Luck::Compact, now);
                 }
                 Background::WritePart { part } => {
                     let is_spared = now_is == Luck::PartFull && part > 2;
@@ -555,7 +555,7 @@ fn generation_is_written_until_it_is_durable() {
             scheduler.done(work);
             scheduler.invariants();
         }
-        let good = [vec![Background::Begin], write(), vec![Background::Finish, Background::Merge]].concat();
+        let good = [vec![Background::Begin], write(), vec![Background::Finish, Background::Compact]].concat();
         assert_eq!(done, [vec![Background::Sync], extra, good].concat(), "{row}");
         assert!(bench.scheduler.is_background_done() && bench.scheduler.may_seal(), "{row}");
         assert_eq!(bench.scheduler.durable_generation(), 3, "{row}");
@@ -600,31 +600,31 @@ fn mark_that_no_block_reached_is_dropped_between_runs() {
 }
 
 #[test]
-fn mergers_are_as_many_as_may() {
-    for (row, workers, in_flight, merging, want) in [
+fn compactions_are_as_many_as_may() {
+    for (row, workers, in_flight, compacting, want) in [
         ("one at least", 1, 0, 0, 1),
         ("all workers, with nothing else to do", 6, 0, 0, 6),
         ("as many as there are parts", 40, 0, 0, WRITE_PARTS),
         ("a quarter beside blocks", 16, 1, 0, 4),
         ("one at least beside blocks", 2, 1, 0, 1),
-        ("those that merge are counted", 16, 1, 3, 1),
+        ("those that compact are counted", 16, 1, 3, 1),
         ("none beside enough", 16, 1, 6, 0),
     ] {
         let mut bench = Bench::new(workers);
         bench.admit(in_flight);
-        // One piece of a merge is done, and there is more.
-        bench.scheduler.merging = merging + 1;
-        assert_eq!(bench.scheduler.merged(true, bench.now), want, "{row}");
-        assert_eq!(bench.scheduler.merging, merging + want, "{row}");
+        // One piece of a compaction is done, and there is more.
+        bench.scheduler.compacting = compacting + 1;
+        assert_eq!(bench.scheduler.compacted(true, bench.now), want, "{row}");
+        assert_eq!(bench.scheduler.compacting, compacting + want, "{row}");
     }
 }
 
 #[test]
-fn last_merger_begins_the_commit_that_waits() {
-    for (row, merging, has_more, want) in [
+fn last_compaction_begins_the_commit_that_waits() {
+    for (row, compacting, has_more, want) in [
         ("others go on", 2, false, vec![]),
         ("the last one", 1, false, vec![Background::Begin]),
-        ("one that has more", 1, true, vec![Background::Begin, Background::Merge]),
+        ("one that has more", 1, true, vec![Background::Begin, Background::Compact]),
     ] {
         let mut bench = Bench::new(1);
         bench.scheduler.seal_everything(tip(0), std::array::from_fn(|_| part(1)), bench.now);
@@ -633,8 +633,8 @@ fn last_merger_begins_the_commit_that_waits() {
         bench.scheduler.background.clear();
         bench.scheduler.begun(false, bench.now);
         bench.scheduler.background.clear();
-        bench.scheduler.merging = merging;
-        assert_eq!(bench.scheduler.merged(has_more, bench.now), want.len(), "{row}");
+        bench.scheduler.compacting = compacting;
+        assert_eq!(bench.scheduler.compacted(has_more, bench.now), want.len(), "{row}");
         assert_eq!(bench.scheduler.waiting_background().collect::<Vec<_>>(), want, "{row}");
     }
 }
@@ -708,7 +708,7 @@ fn invariants_panic_where_one_is_broken() {
         ("in another phase", |scheduler| scheduler.push(seq(0), Task::Judge, Instant::now())),
         ("nothing is lost of Seq(0)", |scheduler| assert!(scheduler.ready.pop().is_some())),
         ("not what the seal needs", |scheduler| scheduler.background.push_back((Background::Sync, Instant::now()))),
-        ("no merge is lost", |scheduler| scheduler.merging = 1),
+        ("no compaction is lost", |scheduler| scheduler.compacting = 1),
     ];
     for (want, break_it) in rows {
         let mut bench = Bench::new(1);
@@ -811,7 +811,7 @@ impl RandomRun {
                 scheduler.finish_failed();
                 scheduler.begin_again(now);
             }
-            Work::Background(Background::Merge) => drop(scheduler.merged(rng.one_in(2), now)),
+            Work::Background(Background::Compact) => drop(scheduler.compacted(rng.one_in(2), now)),
             _ => return self.bench.finish(work),
         }
         scheduler.done(work);

@@ -61,7 +61,7 @@ pub(in crate::pipeline) enum Background {
     Begin,
     WritePart { part: usize },
     Finish,
-    Merge,
+    Compact,
 }
 
 impl Background {
@@ -70,7 +70,7 @@ impl Background {
         match self {
             Background::Sync => Stage::Sync,
             Background::Begin | Background::WritePart { .. } | Background::Finish => Stage::Write,
-            Background::Merge => Stage::Merge,
+            Background::Compact => Stage::Compact,
         }
     }
 }
