@@ -12,7 +12,9 @@ use crate::locks::{lock, wait};
 use crate::report::Reporter;
 use crate::tree::NodeId;
 use disk::Disk;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use store::blockfiles::{BlockAt, BlockWriter, Flush, Limits};
 use store::index::{BlockIndex as IndexDb, IndexChanges};
@@ -38,6 +40,8 @@ pub(crate) struct Writer {
     db: IndexDb,
     index: Arc<SharedIndex>,
     state: Mutex<State>,
+    /// Bytes of all files that are in use, as of when the state was last unlocked: who asks does not wait for an append.
+    used_bytes: AtomicU64,
     presence: Presence,
     /// A commit of the index ended.
     committed: Condvar,
@@ -62,6 +66,32 @@ impl State {
             self.blocks = Some(BlockWriter::new(disk.clone(), blocks_dir, network, *key, &self.infos, *limits)?);
         }
         Ok(self.blocks.as_mut().expect("just made"))
+    }
+}
+
+/// The state, locked.
+struct Locked<'w> {
+    state: MutexGuard<'w, State>,
+    used_bytes: &'w AtomicU64,
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.used_bytes.store(self.state.infos.used_bytes(), Relaxed);
     }
 }
 
@@ -91,11 +121,12 @@ impl Writer {
         let presence = Presence::new(setup.disk.clone(), &setup.blocks_dir)?;
         let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, setup.key);
         let state = State { infos, undo, blocks: None, is_pruned: false, is_committing: false };
-        Ok(Writer { setup, db, index, state: Mutex::new(state), presence, committed: Condvar::new() })
+        let used_bytes = AtomicU64::new(state.infos.used_bytes());
+        Ok(Writer { setup, db, index, state: Mutex::new(state), used_bytes, presence, committed: Condvar::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    fn lock(&self) -> Locked<'_> {
+        Locked { state: lock(&self.state), used_bytes: &self.used_bytes }
     }
 
     /// Whether the index on disk says that block files were pruned, or is about to.
@@ -108,9 +139,9 @@ impl Writer {
         self.lock().is_pruned = is_pruned;
     }
 
-    /// Bytes of block and undo files that are in use.
+    /// Bytes of block and undo files that are in use. Takes no lock.
     pub(crate) fn usage_bytes(&self) -> u64 {
-        self.lock().infos.used_bytes()
+        self.used_bytes.load(Relaxed)
     }
 
     /// Appends a block to the block files.
@@ -249,7 +280,7 @@ impl Writer {
     }
 
     fn begin_commit(&self) -> Commit<'_> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while state.is_committing {
             state = wait(&self.committed, state);
         }
@@ -329,8 +360,7 @@ impl Writer {
         }
         for at in found {
             if let Ok(end) = u32::try_from(at.offset + u64::from(at.size)) {
-                let info = state.infos.change(at.file);
-                info.size = info.size.max(end);
+                state.infos.change(at.file, |info| info.size = info.size.max(end));
             }
         }
     }

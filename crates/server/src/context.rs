@@ -8,7 +8,9 @@ use crate::scan::Scan;
 use crate::settings::{THREADS, WORK_QUEUE};
 use node::Fault;
 use node::handle::{Handle, Live, Quiet};
+use node::index::PruneHeight;
 use p2p::Peers;
+use primitives::{BlockHash, Height};
 use registry::Registry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,6 +55,10 @@ pub struct Context {
     stopping: AtomicBool,
     /// Categories of the log, as they were switched since the start.
     logging: Mutex<BTreeMap<&'static str, bool>>,
+    /// From which height on blocks are there, as it was found last.
+    prune_height: Mutex<PruneHeight>,
+    /// Transactions up to a block at which a chain stands still.
+    counted: Mutex<Option<(BlockHash, u64)>>,
     /// Calls that may still be taken: those that run, and those that wait for a thread.
     room: Semaphore,
 }
@@ -69,6 +75,8 @@ impl Context {
             next_active: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             logging: Mutex::default(),
+            prune_height: Mutex::default(),
+            counted: Mutex::default(),
             room: Semaphore::new(THREADS + WORK_QUEUE),
         }
     }
@@ -109,6 +117,27 @@ impl Context {
         work: impl FnOnce(&mut Quiet<'_, '_, '_>) -> Result<R, Fault> + Send + 'static,
     ) -> Result<R, RpcError> {
         Ok(self.handle.ask(work)?)
+    }
+
+    /// Lowest height from which on all blocks of the connected chain are there. Cheap where it was asked before.
+    pub(crate) fn prune_height(&self, live: &Live) -> Height {
+        let mut seen = self.prune_height.lock().unwrap_or_else(PoisonError::into_inner);
+        live.index.read().prune_height_since(&mut seen)
+    }
+
+    /// Transactions up to a block, genesis and itself included. Cheap where the same was asked before: else every block up to
+    /// it is looked at.
+    pub(crate) fn transactions_up_to(&self, live: &Live, hash: &BlockHash) -> u64 {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, count)) = *counted
+            && of == *hash
+        {
+            return count;
+        }
+        let index = live.index.read();
+        let count = index.headers().find(hash).map_or(0, |id| index.transactions_up_to(id));
+        *counted = Some((*hash, count));
+        count
     }
 
     /// Switches a category of the log.

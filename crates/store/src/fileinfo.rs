@@ -61,6 +61,11 @@ impl FileInfo {
         put_varint(out, self.time_last);
     }
 
+    /// Bytes used of both files, without room reserved behind them.
+    pub fn used_bytes(&self) -> u64 {
+        u64::from(self.size) + u64::from(self.undo_size)
+    }
+
     /// Counts a block in. Source: facts of Bitcoin Core b88bffe, `CBlockFileInfo::AddBlock`.
     pub fn add_block(&mut self, height: Height, time: u32) {
         let time = u64::from(time);
@@ -81,12 +86,15 @@ impl FileInfo {
 pub struct FileInfos {
     infos: Vec<FileInfo>,
     changed: BTreeSet<u32>,
+    /// The sum of [`FileInfo::used_bytes`].
+    used_bytes: u64,
 }
 
 impl FileInfos {
     /// The pairs that a block index lists, unchanged.
     pub fn new(infos: Vec<FileInfo>) -> FileInfos {
-        FileInfos { infos, changed: BTreeSet::new() }
+        let used_bytes = infos.iter().map(FileInfo::used_bytes).sum();
+        FileInfos { infos, changed: BTreeSet::new(), used_bytes }
     }
 
     /// All of them; the place is the number.
@@ -104,12 +112,12 @@ impl FileInfos {
         u32::try_from(self.infos.len().saturating_sub(1)).expect("numbers of files fit 31 bits")
     }
 
-    /// One of them, to be changed; listed from now on.
+    /// Changes one of them; it is listed from now on.
     ///
     /// # Panics
     ///
     /// For a number above [`FILE_NUMBER_MAX`].
-    pub fn change(&mut self, file: u32) -> &mut FileInfo {
+    pub fn change(&mut self, file: u32, change: impl FnOnce(&mut FileInfo)) {
         assert!(file <= FILE_NUMBER_MAX, "numbers of files are bounded where they are read");
         let count = self.infos.len().max(file as usize + 1);
         // A file between two listed ones is listed too: Core reads infos up to the last file.
@@ -118,19 +126,23 @@ impl FileInfos {
         }
         self.infos.resize(count, FileInfo::default());
         self.changed.insert(file);
-        &mut self.infos[file as usize]
+        let info = &mut self.infos[file as usize];
+        self.used_bytes -= info.used_bytes();
+        change(info);
+        self.used_bytes += info.used_bytes();
     }
 
     /// Forgets what a file that is pruned held. Source: facts of Core's `BlockManager::PruneOneBlockFile`.
     pub fn prune(&mut self, file: u32) {
-        *self.change(file) = FileInfo::default();
+        self.change(file, |info| *info = FileInfo::default());
     }
 
     /// Counts in a block that lies in a block file already. Source: facts of Core's `BlockManager::UpdateBlockInfo`.
     pub fn add_existing(&mut self, at: FilePos, bytes: u32, height: Height, time: u32) {
-        let info = self.change(at.file);
-        info.add_block(height, time);
-        info.size = info.size.max(at.offset.saturating_add(bytes));
+        self.change(at.file, |info| {
+            info.add_block(height, time);
+            info.size = info.size.max(at.offset.saturating_add(bytes));
+        });
     }
 
     /// Counts all blocks again: these, with where each lies, its bytes, height and time, and no others. Undo data stays
@@ -138,19 +150,19 @@ impl FileInfos {
     pub fn recount(&mut self, blocks: impl Iterator<Item = (FilePos, u32, Height, u32)>) {
         let mut again = FileInfos::default();
         for (number, info) in (0..).zip(&self.infos) {
-            again.change(number).undo_size = info.undo_size;
+            again.change(number, |again| again.undo_size = info.undo_size);
         }
         blocks.for_each(|(at, bytes, height, time)| again.add_existing(at, bytes, height, time));
-        for (number, info) in (0..).zip(again.infos) {
-            if self.infos.get(number as usize) != Some(&info) {
-                *self.change(number) = info;
+        for (number, counted) in (0..).zip(again.infos) {
+            if self.infos.get(number as usize) != Some(&counted) {
+                self.change(number, |info| *info = counted);
             }
         }
     }
 
     /// Bytes used by all block and undo files, without room reserved behind them.
     pub fn used_bytes(&self) -> u64 {
-        self.infos.iter().map(|info| u64::from(info.size) + u64::from(info.undo_size)).sum()
+        self.used_bytes
     }
 
     /// Those that changed since the last call, for the next commit of the index.
@@ -187,6 +199,29 @@ mod tests {
         assert!(FileInfo::decode(&out).is_err(), "a byte behind it");
         assert_eq!(infos.used_bytes(), 293);
         assert_eq!((infos.last_file(), FileInfos::default().last_file()), (0, 0));
+    }
+
+    /// The sum that is kept is that of the files, whatever is done to them.
+    #[test]
+    fn used_bytes_is_the_sum_of_all_files() {
+        let sum = |infos: &FileInfos| infos.all().iter().map(FileInfo::used_bytes).sum::<u64>();
+        let mut infos =
+            FileInfos::new(vec![FileInfo { size: 1_000, undo_size: 50, ..FileInfo::default() }, FileInfo::default()]);
+        let at = |file, offset| FilePos { file, offset };
+        for (row, change, want) in [
+            ("as they are listed", (|_| {}) as fn(&mut FileInfos), 1_050),
+            ("undo data", |infos| infos.change(1, |info| info.undo_size = 7), 1_057),
+            ("less of it", |infos| infos.change(1, |info| info.undo_size = 5), 1_055),
+            ("a file is pruned", |infos| infos.prune(0), 5),
+            ("pruned again", |infos| infos.prune(0), 5),
+        ] {
+            change(&mut infos);
+            assert_eq!((infos.used_bytes(), sum(&infos)), (want, want), "{row}");
+        }
+        infos.add_existing(at(3, 8), 100, Height::new(1), 1);
+        assert_eq!((infos.used_bytes(), sum(&infos)), (113, 113), "a block in a file beyond the last one");
+        infos.recount([(at(0, 8), 10, Height::GENESIS, 1)].into_iter());
+        assert_eq!((infos.used_bytes(), sum(&infos)), (23, 23), "counted again: undo data stays");
     }
 
     #[test]

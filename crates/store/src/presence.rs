@@ -107,7 +107,7 @@ mod tests {
         for file in 0..2 {
             infos.add_existing(crate::FilePos { file, offset: 8 }, 100, Height::GENESIS, 0);
         }
-        infos.change(1).undo_size = 9;
+        infos.change(1, |info| info.undo_size = 9);
         for (row, name, want) in [
             ("a file of another kind", "xor.dat", None),
             ("a block file that is not counted on", "blk00002.dat", None),

@@ -51,14 +51,14 @@ pub struct Selection {
 ///
 /// Source: Bitcoin Core b88bffe, `BlockManager::FindFilesToPruneManual`.
 pub fn select_up_to(infos: &[FileInfo], height: Height, kept_to: Height) -> Selection {
-    let usage: u64 = infos.iter().map(used_bytes).sum();
+    let usage: u64 = infos.iter().map(FileInfo::used_bytes).sum();
     let mut selected = Selection { left_bytes: usage, ..Selection::default() };
     for (file, info) in infos.iter().enumerate() {
         let is_kept = kept_to > Height::GENESIS && info.height_first <= kept_to;
         if info.size > 0 && info.height_last <= height && !is_kept {
             selected.files.push(file as u32);
-            selected.bytes += used_bytes(info);
-            selected.left_bytes -= used_bytes(info);
+            selected.bytes += info.used_bytes();
+            selected.left_bytes -= info.used_bytes();
         }
     }
     selected
@@ -68,7 +68,7 @@ pub fn select_up_to(infos: &[FileInfo], height: Height, kept_to: Height) -> Sele
 ///
 /// `infos[i]` is file `i`; the last file never goes.
 pub fn select(infos: &[FileInfo], ask: &Prune) -> Selection {
-    let usage: u64 = infos.iter().map(used_bytes).sum();
+    let usage: u64 = infos.iter().map(FileInfo::used_bytes).sum();
     let mut selected = Selection { left_bytes: usage, ..Selection::default() };
     if ask.tip_height <= ask.prune_after_height || usage + ask.buffer_bytes < ask.target_bytes {
         return selected;
@@ -84,7 +84,7 @@ pub fn select(infos: &[FileInfo], ask: &Prune) -> Selection {
         if selected.left_bytes + ask.buffer_bytes + more < ask.target_bytes {
             break;
         }
-        let bytes = used_bytes(info);
+        let bytes = info.used_bytes();
         (selected.left_bytes, selected.bytes) = (selected.left_bytes - bytes, selected.bytes + bytes);
         selected.files.push(number);
     }
@@ -111,10 +111,6 @@ pub fn already_pruned(index: &LoadedIndex) -> Vec<u32> {
 /// Whether a block was there once and its file is gone. Source: Core's `BlockManager::IsBlockPruned`.
 pub fn is_block_pruned(index: &LoadedIndex, entry: &IndexEntry) -> bool {
     index.is_pruned && entry.data().is_none() && entry.tx_count > 0
-}
-
-fn used_bytes(info: &FileInfo) -> u64 {
-    u64::from(info.size) + u64::from(info.undo_size)
 }
 
 /// Removes the block and undo files with these numbers, as far as they are there.
@@ -216,8 +212,8 @@ mod tests {
             ("no files", vec![], ask, vec![]),
         ] {
             let got = select(&infos, &ask);
-            let bytes: u64 = want.iter().map(|&file: &u32| used_bytes(&infos[file as usize])).sum();
-            let left_bytes = infos.iter().map(used_bytes).sum::<u64>() - bytes;
+            let bytes: u64 = want.iter().map(|&file: &u32| infos[file as usize].used_bytes()).sum();
+            let left_bytes = infos.iter().map(FileInfo::used_bytes).sum::<u64>() - bytes;
             assert_eq!(got, Selection { files: want, bytes, left_bytes }, "{row}");
         }
     }

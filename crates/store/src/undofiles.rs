@@ -97,7 +97,7 @@ impl UndoWriter {
         let reserved = self.append_set.reserve(&mut tail, record.len() as u64);
         if reserved.is_ok() {
             self.append_set.put(&mut tail, &[record]);
-            infos.change(file).undo_size = end;
+            infos.change(file, |info| info.undo_size = end);
         }
         self.tails.push((file, tail));
         reserved?;

@@ -217,13 +217,16 @@ impl Board {
             self.look_at_peers(&mut seen);
             (self.look_at_machine(&mut seen), seen.peers.clone(), seen.totals.clone())
         };
-        let said = lock(&self.said);
+        let (progress, refused, state, to_go_s) = {
+            let said = lock(&self.said);
+            (said.progress.clone(), said.refused.clone(), self.state(&said), self.to_go(&said))
+        };
         let sight = Sight {
             settings: &self.settings,
-            state: self.state(&said),
-            to_go_s: self.to_go(&said),
-            progress: &said.progress,
-            refused: &said.refused,
+            state,
+            to_go_s,
+            progress: &progress,
+            refused: &refused,
             uptime_s: self.started.elapsed().as_secs_f64(),
             machine,
             peers,
@@ -260,9 +263,9 @@ impl Board {
     fn view_of(&self, seen: &mut Seen) -> View {
         self.look_at_peers(seen);
         let machine = self.look_at_machine(seen);
+        let (received, sent) = self.peers.totals();
         let said = lock(&self.said);
         let progress = &said.progress;
-        let (received, sent) = self.peers.totals();
         View {
             version: self.settings.version.clone(),
             chain: self.settings.chain.clone(),

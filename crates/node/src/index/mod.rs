@@ -14,11 +14,13 @@ mod assumed;
 mod body;
 mod hinted;
 mod load;
+mod prune_height;
 mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use body::{Body, Validity};
+pub use prune_height::PruneHeight;
 pub use shared::{Headers, SharedIndex};
 
 use crate::best_chain::CandidateSet;
@@ -60,6 +62,8 @@ pub struct BlockIndex {
     candidates: CandidateSet,
     /// Goes up with each body that comes.
     found_count: u64,
+    /// Goes up when the body of a connected block comes or goes.
+    moved_count: u64,
     /// The connected chain by height.
     active: Vec<NodeId>,
     /// Whose entries must be written.
@@ -102,6 +106,7 @@ impl BlockIndex {
             damaged: HashSet::new(),
             orphans: Vec::new(),
             found_count: 0,
+            moved_count: 0,
             active: vec![GENESIS],
             dirty: Vec::new(),
             assumed: None,
@@ -235,12 +240,6 @@ impl BlockIndex {
     pub fn first_unconnected(&self, tip: NodeId) -> Option<NodeId> {
         let path = self.headers.path(GENESIS, tip);
         path.into_iter().find(|&id| self.body(id).validity() < Validity::Scripts)
-    }
-
-    /// Lowest height from which on all blocks of the connected chain are there.
-    pub fn prune_height(&self) -> Height {
-        let there = self.active.iter().rev().take_while(|&&id| self.body(id).location().is_some()).count();
-        Height::from_index(self.active.len() - there)
     }
 
     /// Every place in use that an entry can name, with its block.
@@ -387,6 +386,7 @@ impl BlockIndex {
         if has_copy {
             self.put_places(id, places);
         } else {
+            self.moved(id);
             self.change(id).clear();
             let above = self.headers.descendants(&[id]);
             for &other in &above {
@@ -405,6 +405,7 @@ impl BlockIndex {
         let mut absent = Vec::new();
         for id in self.headers.ids() {
             if self.body(id).location().is_some_and(|at| goes(at.file)) {
+                self.moved(id);
                 self.change(id).set_pruned();
                 self.copies.remove(&id);
                 absent.extend((!self.is_active(id)).then_some(id));
@@ -452,6 +453,7 @@ impl BlockIndex {
     fn put_places(&mut self, id: NodeId, mut places: VecDeque<BlockAt>) {
         let Some(&first) = places.front() else { return };
         if !self.body(id).is_at(first) {
+            self.moved(id);
             self.change(id).set_location(first);
         }
         if self.body(id).location().is_some() {
@@ -460,6 +462,11 @@ impl BlockIndex {
         if !places.is_empty() {
             self.copies.insert(id, places);
         }
+    }
+
+    /// The body of a block comes or goes.
+    fn moved(&mut self, id: NodeId) {
+        self.moved_count += u64::from(self.is_active(id));
     }
 
     fn change(&mut self, id: NodeId) -> &mut Body {

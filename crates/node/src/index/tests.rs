@@ -194,10 +194,45 @@ fn step(index: &mut BlockIndex, model: &mut Model, rng: &mut Rng, nonce: u32) ->
 fn random_transitions_keep_the_invariants_and_agree_with_the_model() {
     for seed in 0..testkit::rounds(60) as u64 {
         let (mut index, mut model, mut rng) = (regtest(), Model::default(), Rng::new(seed));
+        let mut seen = PruneHeight::default();
         for nonce in 1..120 {
             let what = step(&mut index, &mut model, &mut rng, nonce);
             model.compare(&index, &mut rng, &format!("seed {seed}, step {nonce}, {what}"));
+            // Not after every step: several changes lie between two looks.
+            if nonce % 3 == 0 {
+                let again = index.prune_height_since(&mut seen);
+                assert_eq!(again, index.prune_height(), "seed {seed}, step {nonce}, {what}");
+            }
         }
+    }
+}
+
+/// A look at what is known already looks at what is new alone: it may be asked a hundred times a second beside a sync.
+#[test]
+fn prune_height_looks_at_new_blocks_alone() {
+    let mut index = regtest();
+    let mut chain = vec![GENESIS];
+    for nonce in 1..=6 {
+        let id = header(&mut index, *chain.last().unwrap(), nonce);
+        index.found(id, at(nonce / 3, u64::from(nonce) * 1000));
+        index.connected(id, 1, Some(nonce));
+        chain.push(id);
+    }
+    let mut seen = PruneHeight::default();
+    assert_eq!(index.prune_height_since(&mut seen), index.prune_height());
+    // Changed behind the index's back: what is known is not looked at.
+    index.bodies[chain[4].index()].set_pruned();
+    assert_eq!(index.prune_height(), Height::new(5));
+    assert_eq!(index.prune_height_since(&mut seen), Height::new(1));
+    for (row, change, want) in [
+        ("files are pruned", (|index, _| index.pruned(|file| file == 0)) as fn(&mut BlockIndex, &[NodeId]), 5),
+        ("another tip", |index, _| index.disconnected(), 5),
+        ("a block comes again", |index, chain| assert_eq!(index.found(chain[4], at(9, 8)), Found::First), 3),
+        ("the highest is damaged", |index, chain| drop(index.body_lost(chain[5], &[])), 6),
+    ] {
+        change(&mut index, &chain);
+        assert_eq!(index.prune_height_since(&mut seen), Height::new(want), "{row}");
+        assert_eq!(index.prune_height(), Height::new(want), "{row}");
     }
 }
 

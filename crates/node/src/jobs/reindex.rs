@@ -139,7 +139,7 @@ fn say_what_is_missing(datadir: &DataDir<'_>, tip: NodeId) {
 fn undo_only(files: &[store::FileInfo]) -> FileInfos {
     let mut infos = FileInfos::default();
     for (number, info) in files.iter().enumerate() {
-        infos.change(number as u32).undo_size = info.undo_size;
+        infos.change(number as u32, |kept| kept.undo_size = info.undo_size);
     }
     infos
 }

@@ -59,7 +59,7 @@ pub(super) const CALLS: &[Call] = &[
             Arg::needed("blockhash", Kind::Hex, "The block hash"),
             Arg::optional("verbose", Kind::Bool, "true for a json object, false for the hex-encoded data"),
         ],
-        run: Run::Now(get_block_header),
+        run: Run::AtOnce(get_block_header),
     },
 ];
 

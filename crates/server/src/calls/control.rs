@@ -34,7 +34,7 @@ pub(super) const CALLS: &[Call] = &[
         name: "uptime",
         about: "Returns the total uptime of the server.",
         args: &[],
-        run: Run::Now(uptime),
+        run: Run::AtOnce(uptime),
     },
 ];
 

@@ -20,14 +20,14 @@ pub(super) const CALLS: &[Call] = &[
         name: "getblockchaininfo",
         about: "Returns an object containing various state info regarding blockchain processing.",
         args: &[],
-        run: Run::Now(get_blockchain_info),
+        run: Run::AtOnce(get_blockchain_info),
     },
     Call {
         category: "blockchain",
         name: "getchainstates",
         about: "Return information about chainstates.",
         args: &[],
-        run: Run::Now(get_chainstates),
+        run: Run::AtOnce(get_chainstates),
     },
     Call {
         category: "blockchain",
@@ -51,7 +51,7 @@ pub(super) const CALLS: &[Call] = &[
         name: "getdifficulty",
         about: "Returns the proof-of-work difficulty as a multiple of the minimum difficulty.",
         args: &[],
-        run: Run::Now(get_difficulty),
+        run: Run::AtOnce(get_difficulty),
     },
 ];
 
@@ -98,16 +98,15 @@ pub(crate) fn blockchain_info(context: &Context, live: &Live) -> Json {
         .put("chainwork", number(tip.work.0))
         .put("size_on_disk", live.usage_bytes())
         .put("pruned", is_pruned);
-    let fields = if is_pruned { pruned(live, fields) } else { fields };
+    let fields = if is_pruned { pruned(context, live, fields) } else { fields };
     fields
         .put_some("signet_challenge", params.signet_challenge.as_ref().map(|script| hex::encode(script)))
         .put("warnings", warnings(live))
         .end()
 }
 
-fn pruned(live: &Live, fields: Fields) -> Fields {
-    let height = live.index.read().prune_height();
-    let fields = fields.put("pruneheight", height);
+fn pruned(context: &Context, live: &Live, fields: Fields) -> Fields {
+    let fields = fields.put("pruneheight", context.prune_height(live));
     match live.options.prune {
         Prune::Target { bytes } => fields.put("automatic_pruning", true).put("prune_target_size", bytes),
         _ => fields.put("automatic_pruning", false),
@@ -128,7 +127,9 @@ fn background(context: &Context, live: &Live) -> Option<Json> {
         };
         (HeaderView::of(&index, id), tree.height(base))
     };
-    let transactions = past_transactions(live, &past);
+    // Of a chain at work they are counted; the other one stands still.
+    let transactions =
+        if is_past { live.counters.transactions.load(Relaxed) } else { context.transactions_up_to(live, &past.hash) };
     let all = live.params().assumeutxo.iter().find(|known| known.height == height).map(|known| known.chain_tx_count);
     let done = all.map_or(0.0, |all| (transactions as f64 / all.max(1) as f64).min(1.0));
     Some(
@@ -141,11 +142,6 @@ fn background(context: &Context, live: &Live) -> Option<Json> {
             .put("verificationprogress", Json::double(done))
             .end(),
     )
-}
-
-fn past_transactions(live: &Live, past: &HeaderView) -> u64 {
-    let index = live.index.read();
-    index.headers().find(&past.hash).map_or(0, |id| index.transactions_up_to(id))
 }
 
 fn get_chainstates(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {

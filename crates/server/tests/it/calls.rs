@@ -88,3 +88,31 @@ fn waiters_hear_of_a_block() {
         }
     });
 }
+
+/// It is said without waiting for the files' writer, and is the sum of what the files hold all the same.
+#[test]
+fn size_on_disk_counts_blocks_and_undo_data() {
+    const HEADER: usize = 8;
+    // Regtest's genesis block has no undo data; that of a block without spends is a count and a checksum.
+    const GENESIS: usize = HEADER + 285;
+    const UNDO: usize = HEADER + 1 + 32;
+    let site = Site::new(None);
+    let size = || match site.call("getblockchaininfo", "[]").unwrap().field("size_on_disk") {
+        Some(Json::Int(size)) => usize::try_from(*size).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(size(), GENESIS);
+    let genesis = BlockHash::literal("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206");
+    let (a, a_hash) = block(genesis, 1, 1_296_688_700);
+    assert_eq!(text(site.call("submitblock", &format!("[\"{}\"]", hex::encode(&a)))), "null");
+    assert_eq!(size(), GENESIS + HEADER + a.len() + UNDO);
+    let (b, _) = block(genesis, 1, 1_296_688_800);
+    assert_eq!(text(site.call("submitblock", &format!("[\"{}\"]", hex::encode(&b)))), "\"inconclusive\"");
+    assert_eq!(
+        size(),
+        GENESIS + 2 * HEADER + a.len() + b.len() + UNDO,
+        "a block that is not connected has no undo data"
+    );
+    assert_eq!(text(site.call("invalidateblock", &format!("[\"{a_hash}\"]"))), "null");
+    assert_eq!(size(), GENESIS + 2 * HEADER + a.len() + b.len() + 2 * UNDO, "the other one is connected; nothing goes");
+}

@@ -113,9 +113,10 @@ impl BlockWriter {
         let reserved = self.append_set.reserve(&mut tail, u64::from(record_bytes));
         if reserved.is_ok() {
             self.append_set.put(&mut tail, &[&self.magic, &size.to_le_bytes(), block]);
-            let info = infos.change(self.current);
-            info.add_block(height, time);
-            info.size += record_bytes;
+            infos.change(self.current, |info| {
+                info.add_block(height, time);
+                info.size += record_bytes;
+            });
         }
         self.tail = Some(tail);
         reserved?;
