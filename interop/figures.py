@@ -1,4 +1,4 @@
-"""What the programs that measure for a record share: rows and their bounds, a program that answers on a port, the command line."""
+"""What the programs that measure or compare share: rows and their bounds, a program that answers on a port, the command line."""
 import argparse
 import base64
 import json
@@ -94,8 +94,8 @@ class Program:
         self.process.wait(120)
 
 
-def bitcoind(datadir):
-    words = [os.environ["BITCOIND_EXE"], "-regtest", f"-datadir={datadir}", "-rpcport=RPC", f"-rpcuser={USER}", f"-rpcpassword={PASSWORD}", "-rest", *QUIET]
+def bitcoind(datadir, *more):
+    words = [os.environ["BITCOIND_EXE"], "-regtest", f"-datadir={datadir}", "-rpcport=RPC", f"-rpcuser={USER}", f"-rpcpassword={PASSWORD}", "-rest", *QUIET, *more]
     return Program("bitcoind", words)
 
 

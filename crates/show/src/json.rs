@@ -339,6 +339,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        if value == 0.0 && value.is_sign_negative() {
+            // A whole number to Core.
+            return Ok(Json::Num("-0".to_owned()));
+        }
         Ok(serde_json::Number::from_f64(value).map_or(Json::Null, |number| Json::Num(number.to_string())))
     }
 
@@ -401,6 +405,7 @@ mod tests {
             r#"["\"\\\b\t\n\f\r\u0001\u007fä€"]"#,
             "[]",
             "1.5",
+            "[-0]",
         ] {
             assert_eq!(Json::parse(text.as_bytes()).unwrap().text(), text);
         }

@@ -45,7 +45,8 @@ pub(super) const CALLS: &[Call] = &[
                 "outputs",
                 Kind::Arr,
                 "The transaction outputs that we want to check, and within each, the txid (string) vout (numeric).",
-            ),
+            )
+            .shown_as("[{\"txid\":\"hex\",\"vout\":n},...]"),
             Arg::optional(
                 "options",
                 Kind::NamedParams(&[
@@ -57,7 +58,8 @@ pub(super) const CALLS: &[Call] = &[
                     Arg::optional("return_spending_tx", Kind::Bool, "If true, return the full spending tx."),
                 ]),
                 "",
-            ),
+            )
+            .shown_as("{\"mempool_only\":bool,\"return_spending_tx\":bool,...}"),
         ],
         run: Run::Now(get_tx_spending_prevout),
     },

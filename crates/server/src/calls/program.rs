@@ -34,8 +34,10 @@ pub(super) const CALLS: &[Call] = &[
                 mempool, mempoolrej, net, privatebroadcast, proxy, prune, qt, rand, reindex, rpc, scan, selectcoins, tor, txpackages, \
                 txreconciliation, validation, walletdb, zmq",
         args: &[
-            Arg::optional("include", Kind::Arr, "The categories to add to debug logging"),
-            Arg::optional("exclude", Kind::Arr, "The categories to remove from debug logging"),
+            Arg::optional("include", Kind::Arr, "The categories to add to debug logging")
+                .shown_as("[\"include_category\",...]"),
+            Arg::optional("exclude", Kind::Arr, "The categories to remove from debug logging")
+                .shown_as("[\"exclude_category\",...]"),
         ],
         run: Run::Now(logging),
     },

@@ -30,7 +30,8 @@ pub(super) const CALLS: &[Call] = &[
                     Arg::optional("in_memory", Kind::Bool, "Taken for Core's sake: memory is used while there is some"),
                 ]),
                 "",
-            ),
+            )
+            .shown_as("{\"rollback\":n,\"in_memory\":bool,...}"),
         ],
         run: Run::Now(dump_tx_out_set),
     },

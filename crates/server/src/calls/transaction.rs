@@ -30,7 +30,7 @@ pub(super) const CALLS: &[Call] = &[
                 this transaction. To make it always work, keep a transaction index, using the -txindex command line option or \
                 specify the block in which the transaction is included manually (by blockhash).",
         args: &[
-            Arg::needed("txids", Kind::Arr, "The txids to filter"),
+            Arg::needed("txids", Kind::Arr, "The txids to filter").shown_as("[\"txid\",...]"),
             Arg::optional("blockhash", Kind::Hex, "If specified, looks for txid in the block with this hash"),
         ],
         run: Run::Now(get_tx_out_proof),

@@ -233,9 +233,8 @@ impl Call {
                 (None, _) => values.push(Json::Obj(options)),
             }
         }
-        if let Some(Json::Arr(_)) = given.get("args")
-            && let Some(Json::Arr(mut positional)) = given.remove("args")
-        {
+        // As in Core, what is no list is passed over.
+        if let Some(Json::Arr(mut positional)) = given.remove("args") {
             if let Some(first) = first.filter(|_| first_hole < positional.len()) {
                 let why = format!("Parameter {first} specified twice both as positional and named argument");
                 return Err(RpcError::parameter(why));

@@ -7,7 +7,7 @@ use super::key::{Key, Place, parse_key};
 use super::known::Known;
 use crate::output::Prefixes;
 use bitcoin::{PublicKey, Script};
-use miniscript::{Miniscript, Segwitv0, TranslateErr, Translator, hash256};
+use miniscript::{Miniscript, Segwitv0, Tap, TranslateErr, Translator, hash256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -106,6 +106,14 @@ pub(super) fn parse(text: &str, place: Place, prefixes: &Prefixes) -> Option<Res
         WitnessScript { script: script.clone(), keys: Arc::new(keys) }
     };
     Some(Ok((0..count).map(choice).collect()))
+}
+
+/// Why a text outside `wsh()` and `tr()` is refused, where it is miniscript.
+pub(super) fn refusal(text: &str, prefixes: &Prefixes) -> Option<String> {
+    // Core reads it as in `tr()`.
+    let script = Miniscript::<String, Tap>::from_str_insane(text).ok()?;
+    let wrong_key = script.iter_pk().find_map(|name| parse_key(&name, Place::P2tr, prefixes).err());
+    Some(wrong_key.unwrap_or_else(|| "Miniscript expressions can only be used in wsh or tr.".to_owned()))
 }
 
 impl WitnessScript {

@@ -304,12 +304,16 @@ fn parse_tree(rest: &mut &str, prefixes: &Prefixes) -> Result<(Vec<u8>, Vec<Vec<
 
 fn parse_miniscript(expression: &str, place: Place, prefixes: &Prefixes) -> Parsed {
     match (miniscript_text::parse(expression, place, prefixes), place) {
-        (Some(Ok(scripts)), Place::P2wsh) => Ok(scripts.into_iter().map(Descriptor::Miniscript).collect()),
-        (Some(Err(why)), Place::P2wsh) => Err(why),
-        (_, Place::P2sh) => Err("A function is needed within P2SH".into()),
-        (_, Place::P2wsh) => Err("A function is needed within P2WSH".into()),
-        _ => Err(format!("'{expression}' is not a valid descriptor function")),
+        (Some(Ok(scripts)), Place::P2wsh) => return Ok(scripts.into_iter().map(Descriptor::Miniscript).collect()),
+        (Some(Err(why)), Place::P2wsh) => return Err(why),
+        (_, Place::P2wsh) => return Err("A function is needed within P2WSH".into()),
+        (_, Place::P2tr) => {}
+        _ => miniscript_text::refusal(expression, prefixes).map_or(Ok(()), Err)?,
     }
+    Err(match place {
+        Place::P2sh => "A function is needed within P2SH".into(),
+        _ => format!("'{expression}' is not a valid descriptor function"),
+    })
 }
 
 #[cfg(test)]
@@ -325,6 +329,8 @@ mod tests {
         for (text, want) in [
             ("nonsense()", "'nonsense()' is not a valid descriptor function"),
             ("", "'' is not a valid descriptor function"),
+            ("1", "Miniscript expressions can only be used in wsh or tr."),
+            ("sh(older(5))", "Miniscript expressions can only be used in wsh or tr."),
             ("raw(0)", "Raw script is not hex"),
             ("raw()", "Raw script is not hex"),
             ("raw(00)x", "'raw(00)x' is not a valid descriptor function"),

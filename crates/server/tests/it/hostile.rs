@@ -1,7 +1,10 @@
 //! Clients that mean no good: each has its answer, and the others go on.
 
 use crate::site::{AUTH, Site, answer};
+use server::settings::{Settings, Subnet};
+use std::collections::VecDeque;
 use std::io::Write as _;
+use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -59,11 +62,17 @@ fn bodies_that_are_no_requests_end_with_cores_codes() {
 #[test]
 fn silent_connections_make_room_for_others() {
     let site = Site::new(None);
-    let silent: Vec<_> = (0..300).map(|_| site.connect()).collect();
-    for _ in 0..3 {
-        assert!(site.call("getblockcount", "[]").is_ok());
+    let mut silent = VecDeque::new();
+    for number in 0..1_000 {
+        // Those that the server has closed by now: this process may have few file descriptors.
+        if silent.len() == 400 {
+            silent.pop_front();
+        }
+        silent.push_back(site.connect());
+        if number % 100 == 99 {
+            assert!(site.call("getblockcount", "[]").is_ok(), "beside {number} silent ones");
+        }
     }
-    drop(silent);
 }
 
 #[test]
@@ -92,4 +101,127 @@ fn slow_clients_have_their_time_and_no_more() {
         assert!(matches!(status, 0 | 408), "{row}: {status}");
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+/// Bytes that are no text, and numbers that fit nothing.
+#[test]
+fn values_out_of_range_end_with_cores_codes() {
+    let site = Site::new(None);
+    let call = |params: &str| format!("{{\"method\":\"getblockhash\",\"params\":{params},\"id\":1}}").into_bytes();
+    let integer = "\"code\":-1,\"message\":\"JSON integer out of range\"";
+    for (row, body, want) in [
+        ("no UTF-8 in a name", b"{\"method\":\"\xff\"}".to_vec(), "-32700"),
+        ("a cut character", b"{\"method\":\"\xe2\x82\"}".to_vec(), "-32700"),
+        ("half a pair of surrogates", b"{\"method\":\"\\ud800\"}".to_vec(), "-32700"),
+        ("a byte of zero", b"{\"method\":\"a\0\"}".to_vec(), "-32700"),
+        ("below all heights", call("[-1]"), "\"code\":-8,\"message\":\"Block height out of range\""),
+        ("above all heights", call("[2147483647]"), "\"code\":-8,\"message\":\"Block height out of range\""),
+        ("beyond 32 bits", call("[2147483648]"), integer),
+        ("beyond 64 bits", call("[18446744073709551616]"), integer),
+        ("beyond all doubles", call("[1e400]"), "-32700"),
+        ("many digits", call(&format!("[{}]", "9".repeat(100_000))), "-32700"),
+        ("a fraction", call("[0.5]"), integer),
+        ("not a number", call("[NaN]"), "-32700"),
+    ] {
+        let (status, _, answer) = site.post(body);
+        let text = String::from_utf8(answer).unwrap();
+        assert!(status == 500 && text.contains(want), "{row}: {status} {text}");
+    }
+    let header =
+        [&b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Basic \xff\xfe\r\n\r\n"[..]].concat();
+    assert_eq!(site.raw(&header).0, 401, "a password that is no text");
+}
+
+/// A body of 64 MB, said to be that long or not: it is not read, or not to its end.
+#[test]
+fn long_bodies_are_refused_before_they_are_in_memory() {
+    const CHUNK: usize = 1 << 20;
+    let site = Site::new(None);
+    let head = |auth: &str, length: &str| format!("POST / HTTP/1.1\r\nHost: x\r\n{auth}{length}\r\n\r\n").into_bytes();
+    let mut chunk = format!("{CHUNK:x}\r\n").into_bytes();
+    chunk.extend(vec![b' '; CHUNK]);
+    chunk.extend(b"\r\n");
+    let chunked = "Transfer-Encoding: chunked";
+    for (row, head, want) in [
+        ("chunks without an end", head(AUTH, chunked), 413),
+        ("chunks, no password", head("", chunked), 401),
+        ("its length, no password", head("", "Content-Length: 67108864"), 401),
+    ] {
+        let mut stream = site.connect();
+        stream.write_all(&head).unwrap();
+        // The server answers, and closes, before it has read all.
+        let sent = (0..64).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+        let (status, ..) = answer(stream);
+        assert_eq!(status, want, "{row}, after {sent} MiB");
+    }
+    let many = format!("[{}1]", "1,".repeat(1_100_000));
+    let (status, _, text) = site.post(many);
+    assert!(status == 500 && text.windows(6).any(|six| six == b"-32700"), "more values than a body may have");
+    assert!(site.call("getblockcount", "[]").is_ok());
+}
+
+/// The address of this machine by which others know it; none without a network.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: the system chooses the address that it would send from.
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|own| !own.is_loopback() && !own.is_unspecified())
+}
+
+#[test]
+fn machines_that_are_not_allowed_hear_nothing() {
+    let Some(own) = own_address() else {
+        eprintln!("no address but loopback: skipped");
+        return;
+    };
+    let health = |auth: &str| format!("GET /healthz HTTP/1.1\r\nHost: x\r\n{auth}Connection: close\r\n\r\n");
+    let call = format!("POST / HTTP/1.1\r\nHost: x\r\n{AUTH}Connection: close\r\nContent-Length: 2\r\n\r\n[]");
+    for (row, allow, request, want) in [
+        ("not allowed", None, &call, 0),
+        ("its page neither", None, &health(AUTH), 0),
+        ("allowed", Some(own), &call, 200),
+        ("allowed: a page with the password", Some(own), &health(AUTH), 200),
+        ("allowed: a page without", Some(own), &health(""), 401),
+    ] {
+        let allow = allow.into_iter().map(|address| Subnet::parse(&address.to_string()).unwrap()).collect();
+        let site = Site::with(Settings { bind: vec!["0.0.0.0:0".parse().unwrap()], allow, ..Settings::default() });
+        let mut stream = TcpStream::connect((own, site.at.port())).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        // It may be closed by then.
+        let _ = stream.write_all(request.as_bytes());
+        assert_eq!(answer(stream).0, want, "{row}");
+    }
+}
+
+/// Who scrapes while the server ends has a whole answer or none, and holds it up no longer than others do.
+#[test]
+fn scrapes_while_it_stops_are_answered_or_closed() {
+    let site = Site::new(None);
+    let at = site.at;
+    let scrapers: Vec<_> = (0..4)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut whole = 0;
+                while let Ok(mut stream) = TcpStream::connect(at) {
+                    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+                    let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+                    let (status, head, body) = answer(stream);
+                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                    let is_whole = length.is_some_and(|length| length.parse() == Ok(body.len()));
+                    assert!(status == 0 && body.is_empty() || status == 200 && is_whole, "{status} {head}");
+                    whole += u32::from(status == 200);
+                }
+                whole
+            })
+        })
+        .collect();
+    // One that was answered and waits, and a page whose events go on.
+    let mut idle = site.connect();
+    idle.write_all(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let begun = Instant::now();
+    drop(site);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let whole: u32 = scrapers.into_iter().map(|scraper| scraper.join().unwrap()).sum();
+    assert!(whole > 0 && answer(idle).1.contains("text/event-stream"));
 }

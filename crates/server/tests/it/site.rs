@@ -67,15 +67,23 @@ fn options(dir: &std::path::Path, clock: Clock, stop: Arc<AtomicBool>) -> Option
 impl Site {
     /// Serves; with another time for clients where that is given.
     pub(crate) fn new(timeout: Option<Duration>) -> Site {
-        Site::at(timeout, SystemTime::now)
+        Site::at(
+            Settings { timeout: timeout.unwrap_or(Settings::default().timeout), ..Settings::default() },
+            SystemTime::now,
+        )
+    }
+
+    /// Serves by these settings; the user is always the same.
+    pub(crate) fn with(settings: Settings) -> Site {
+        Site::at(settings, SystemTime::now)
     }
 
     /// Serves by a clock that stands still.
     pub(crate) fn still() -> Site {
-        Site::at(None, still)
+        Site::at(Settings::default(), still)
     }
 
-    fn at(timeout: Option<Duration>, clock: Clock) -> Site {
+    fn at(settings: Settings, clock: Clock) -> Site {
         let dir = tempfile::tempdir().unwrap();
         let (stop, handle) = (Arc::new(AtomicBool::new(false)), Arc::new(Handle::default()));
         let options = options(dir.path(), clock, stop.clone());
@@ -103,11 +111,13 @@ impl Site {
         };
         let context = Context::new(handle.clone(), Registry::new(server::calls::all()), program);
         let settings = Settings {
-            bind: vec!["127.0.0.1:0".parse().unwrap()],
+            bind: match settings.bind.is_empty() {
+                true => vec!["127.0.0.1:0".parse().unwrap()],
+                false => settings.bind,
+            },
             user: "bob".to_owned(),
             password: "word".to_owned(),
-            timeout: timeout.unwrap_or(Settings::default().timeout),
-            ..Settings::default()
+            ..settings
         };
         let server = Server::start(settings, Arc::new(context)).unwrap();
         let job = std::thread::spawn(move || {
@@ -135,10 +145,11 @@ impl Site {
     }
 
     /// One request with the password.
-    pub(crate) fn post(&self, body: &str) -> (u16, String, Vec<u8>) {
+    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> (u16, String, Vec<u8>) {
+        let body = body.as_ref();
         let head =
             format!("POST / HTTP/1.1\r\nHost: x\r\n{AUTH}Connection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-        self.raw(&[head.as_bytes(), body.as_bytes()].concat())
+        self.raw(&[head.as_bytes(), body].concat())
     }
 
     /// The result of a call, or its error.
