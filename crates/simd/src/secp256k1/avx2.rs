@@ -266,7 +266,7 @@ impl<M: Multiply> Vector for Four<M> {
         self.load_four(&words.as_chunks().0[0])
     }
 
-    #[cfg(test)]
+    #[inline(always)]
     fn store(self) -> [u64; LANES_MAX] {
         let mut words = [0; LANES_MAX];
         self.put(&mut words.as_chunks_mut().0[0]);

@@ -67,7 +67,7 @@ impl Vector for Avx512 {
         Avx512(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) })
     }
 
-    #[cfg(test)]
+    #[inline(always)]
     fn store(self) -> [u64; LANES_MAX] {
         let mut words = [0; LANES_MAX];
         put(self, &mut words);

@@ -21,13 +21,14 @@
 //! not zero makes the equation one of x: where it is zero, any r fits.
 
 use super::combs::{Asked, Combs};
-use super::digits::Recoded;
+use super::digits::{Bits, LaneBits, Recoded};
 use super::field::{Fe, dot_columns, mul, mul_columns, square};
 use super::kept::{Kept, with_kept};
 use super::ladder::{self, PAIRS, Room, Sums};
 use super::point::{Flat, Point, WAYS, Ways, each};
-use super::reference::{Field, GENERATOR, Scalar, invert_all, words_of};
+use super::reference::{Field, GENERATOR, Scalar, words_of};
 use super::repeats::{self, Key, Set};
+use super::scalars::{self, Fraction};
 use super::vector::{LANES_MAX, Vector};
 use super::{Claim, Y};
 
@@ -41,8 +42,8 @@ pub(super) struct Question {
     pub(super) odd: bool,
     /// The key's y, where it was given.
     pub(super) y: Option<Field>,
-    pub(super) base: Scalar,
-    pub(super) key: Scalar,
+    /// What multiplies both points.
+    pub(super) bits: Bits,
     pub(super) sum_x: Field,
     pub(super) sum_odd: Option<bool>,
 }
@@ -68,7 +69,7 @@ thread_local! {
 /// Which of the claims are proven, in order, in vectors like this one.
 pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
     let mut proven = vec![false; claims.len()];
-    let mut questions = questions(claims);
+    let mut questions = questions(like, claims);
     let new = || Memory { room: Room::new(like), combs: Combs::new() };
     with_kept(&MEMORY, new, |memory| {
         prove_repeats(like, &mut questions, memory, &mut proven);
@@ -115,8 +116,8 @@ fn prove_set<V: Vector>(like: V, questions: &[Question], set: &Set, memory: &mut
     );
     for places in set.asked.chunks(V::LANES * WAYS * PAIRS) {
         let asked = |&(question, key): &(usize, usize)| {
-            let Question { base, key: scalar, sum_x, .. } = questions[question];
-            Asked { key, base, scalar, sum_x }
+            let Question { bits, sum_x, .. } = questions[question];
+            Asked { key, bits, sum_x }
         };
         let asked: Vec<Asked> = places.iter().map(asked).collect();
         let answers = like.run(
@@ -130,41 +131,32 @@ fn prove_set<V: Vector>(like: V, questions: &[Question], set: &Set, memory: &mut
 }
 
 /// The questions behind the claims that lanes take.
-fn questions(claims: &[Claim]) -> Vec<Question> {
-    let mut questions = Vec::with_capacity(claims.len());
-    let (mut inverses, mut places) = (Vec::new(), Vec::new());
+fn questions<V: Vector>(like: V, claims: &[Claim]) -> Vec<Question> {
+    let (mut questions, mut fractions) = (Vec::with_capacity(claims.len()), Vec::with_capacity(claims.len()));
     for (place, claim) in claims.iter().enumerate() {
         let question = match claim {
-            Claim::Ecdsa { x, y, r, s, message } => ecdsa(x, y, r, s, message, &mut inverses),
+            Claim::Ecdsa { x, y, r, s, message } => ecdsa(x, y, r, s, message),
             Claim::Schnorr { x, r, s, challenge } => schnorr(x, r, s, challenge),
             Claim::Tweak { x, tweak, sum, odd } => tweaked(x, tweak, sum, *odd),
         };
-        if let Some(question) = question {
-            if matches!(claim, Claim::Ecdsa { .. }) {
-                places.push(questions.len());
-            }
+        if let Some((question, fraction)) = question {
             questions.push(Question { claim: place, ..question });
+            fractions.push(fraction);
         }
     }
-    invert_all(&mut inverses);
-    for (place, inverse) in places.into_iter().zip(inverses) {
-        let question: &mut Question = &mut questions[place];
-        (question.base, question.key) = (question.base * inverse, question.key * inverse);
+    for (question, bits) in questions.iter_mut().zip(scalars::bits(like, &fractions)) {
+        question.bits = bits;
     }
     questions
 }
 
-/// `(z / s) G + (r / s) P` has x = r; both scalars still wait for 1 / s, and s is left in `inverses`.
+/// A question whose bits are not there yet, and what they are made of.
+type Begun = (Question, Fraction);
+
+/// `(z / s) G + (r / s) P` has x = r.
 ///
 /// A sum with x = r + n would do, too: it is not proven.
-fn ecdsa(
-    x: &[u8; 32],
-    y: &Y,
-    r: &[u8; 32],
-    s: &[u8; 32],
-    message: &[u8; 32],
-    inverses: &mut Vec<Scalar>,
-) -> Option<Question> {
+fn ecdsa(x: &[u8; 32], y: &Y, r: &[u8; 32], s: &[u8; 32], message: &[u8; 32]) -> Option<Begun> {
     let number = |bytes| Scalar::from_bytes(bytes).filter(|number| !number.is_zero());
     let (r, s) = (number(r)?, number(s)?);
     if is_high(s) {
@@ -178,18 +170,9 @@ fn ecdsa(
             (y.is_odd(), Some(y))
         }
     };
-    let question = Question {
-        claim: 0,
-        x: Field::from_bytes(x)?,
-        odd,
-        y,
-        base: Scalar::reduced(words_of(message)),
-        key: r,
-        sum_x: Field::from_words(r.words())?,
-        sum_odd: None,
-    };
-    inverses.push(s);
-    Some(question)
+    let (x, sum_x) = (Field::from_bytes(x)?, Field::from_words(r.words())?);
+    let question = Question { claim: 0, x, odd, y, bits: Bits::SOME, sum_x, sum_odd: None };
+    Some((question, Fraction::new(words_of(message), r, s)))
 }
 
 /// Whether a number is above half the order.
@@ -199,31 +182,21 @@ pub(super) fn is_high(number: Scalar) -> bool {
 }
 
 /// `s G - e P` has x = r, and y is even.
-fn schnorr(x: &[u8; 32], r: &[u8; 32], s: &[u8; 32], challenge: &[u8; 32]) -> Option<Question> {
-    Some(Question {
-        claim: 0,
-        x: Field::from_bytes(x)?,
-        odd: false,
-        y: None,
-        base: Scalar::from_bytes(s)?,
-        key: -Scalar::reduced(words_of(challenge)),
-        sum_x: Field::from_bytes(r)?,
-        sum_odd: Some(false),
-    })
+fn schnorr(x: &[u8; 32], r: &[u8; 32], s: &[u8; 32], challenge: &[u8; 32]) -> Option<Begun> {
+    let key = -Scalar::reduced(words_of(challenge));
+    let fraction = Fraction::new(Scalar::from_bytes(s)?.words(), key, Scalar::ONE);
+    Some((of_sum(Field::from_bytes(x)?, Field::from_bytes(r)?, false), fraction))
 }
 
 /// `t G + P` is as claimed.
-fn tweaked(x: &[u8; 32], tweak: &[u8; 32], sum: &[u8; 32], odd: bool) -> Option<Question> {
-    Some(Question {
-        claim: 0,
-        x: Field::from_bytes(x)?,
-        odd: false,
-        y: None,
-        base: Scalar::from_bytes(tweak)?,
-        key: Scalar::ONE,
-        sum_x: Field::from_bytes(sum)?,
-        sum_odd: Some(odd),
-    })
+fn tweaked(x: &[u8; 32], tweak: &[u8; 32], sum: &[u8; 32], odd: bool) -> Option<Begun> {
+    let fraction = Fraction::new(Scalar::from_bytes(tweak)?.words(), Scalar::ONE, Scalar::ONE);
+    Some((of_sum(Field::from_bytes(x)?, Field::from_bytes(sum)?, odd), fraction))
+}
+
+/// A question about the sum's y, too, with a key whose y is even.
+fn of_sum(x: Field, sum_x: Field, sum_odd: bool) -> Question {
+    Question { claim: 0, x, odd: false, y: None, bits: Bits::SOME, sum_x, sum_odd: Some(sum_odd) }
 }
 
 /// A bit for each question whose answer is yes, in the mask of its vector.
@@ -233,8 +206,9 @@ fn answers<V: Vector>(like: V, questions: &[Question], room: &mut Room<V>) -> Ve
     let mut digits = vec![[const { Recoded::ONES }; WAYS]; parts.len()];
     let mut keys = Vec::with_capacity(parts.len());
     for (part, digits) in parts.iter().zip(&mut digits) {
-        for (lane, question) in part.iter().enumerate() {
-            digits[lane / V::LANES].set(lane % V::LANES, question.base, question.key);
+        for (way, digits) in digits.iter_mut().enumerate() {
+            let bits = part.iter().skip(way * V::LANES).map(|question| &question.bits);
+            digits.set_all(&LaneBits::new(like, bits));
         }
         keys.push(each!(i, stretched(like, part, i)));
     }

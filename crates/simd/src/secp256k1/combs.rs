@@ -10,12 +10,12 @@
 //!
 //! Absent on purpose: claims that want the sum's y, or that give the key's.
 
-use super::digits::{Digits, Recoded, short_bits, window_of};
+use super::digits::{Bits, Digits, LaneBits, Recoded};
 use super::field::{Fe, mul, mul_columns, square};
 use super::ladder::{BETA, PAIRS, Room, add_all};
 use super::point::{Flat, Point, WAYS, Ways, double, each};
 use super::power;
-use super::reference::{Field, GENERATOR, Scalar};
+use super::reference::{Field, GENERATOR};
 use super::repeats::Key;
 use super::tables::Entry;
 use super::vector::{LANES_MAX, Vector};
@@ -33,12 +33,12 @@ const _: () = assert!(BITS * WINDOWS >= 130 && WINDOWS == TREE + 1);
 /// A key's tables: window, multiple, and the same with lambda.
 type Table = [[[Entry; 2]; ENTRIES]; WINDOWS];
 
-/// Whether `base G + scalar P` has this x, where P is key number `key`.
+/// Whether `u1 G + u2 P` has this x, where P is key number `key`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) key: usize,
-    pub(super) base: Scalar,
-    pub(super) scalar: Scalar,
+    /// What multiplies both points.
+    pub(super) bits: Bits,
     pub(super) sum_x: Field,
 }
 
@@ -104,13 +104,11 @@ impl Combs {
         let mut base = vec![[const { Recoded::ONES }; WAYS]; parts.len()];
         let mut digits = vec![[[[Digits::ONES; WINDOWS]; 2]; WAYS]; parts.len()];
         for ((part, base), digits) in parts.iter().zip(&mut base).zip(&mut digits) {
-            for (at, asked) in part.iter().enumerate() {
-                let (way, lane) = (at / V::LANES, at % V::LANES);
-                base[way].set_base(lane, asked.base);
-                for (half, bits) in short_bits::<{ BITS * WINDOWS }>(asked.scalar).iter().enumerate() {
-                    for (window, digits) in digits[way][half].iter_mut().enumerate() {
-                        digits.set(lane, window_of(bits, window * BITS, BITS), BITS);
-                    }
+            for way in 0..WAYS {
+                let bits = LaneBits::new(like, part.iter().skip(way * V::LANES).map(|asked| &asked.bits));
+                bits.base(&mut base[way].base);
+                for (half, digits) in digits[way].iter_mut().enumerate() {
+                    bits.half::<{ BITS as u32 }, { 64 - BITS as u32 }, WINDOWS>(half, digits);
                 }
             }
         }

@@ -10,11 +10,14 @@
 //! The key's scalar is cut in two short ones first (GLV): for the curve's lambda, lambda (x, y) = (beta x, y).
 //! (u - 1 - lambda) / 2 = r1 + lambda r2 with |r1|, |r2| < 2^128, and u = (2 r1 + 1) + lambda (2 r2 + 1): odd numbers
 //! again, v = r + 2^(l-1) each.
+//!
+//! Many scalars at a time: [`super::scalars`].
+//!
 //! Source: R. P. Gallant, R. J. Lambert, S. A. Vanstone, "Faster Point Multiplication on Elliptic Curves with Efficient
 //! Endomorphisms"; the constants, and rounding by a product and a shift: libsecp256k1, `scalar_impl.h`.
 
 use super::reference::{Scalar, add_product};
-use super::vector::LANES_MAX;
+use super::vector::{LANES_MAX, Vector};
 
 /// Bits of a window of the key's scalars: a table of `2^(bits - 1)` multiples is made for each key. Measured: with 4 bits a
 /// signature takes as long, with 6 bits 8 % longer.
@@ -28,19 +31,22 @@ pub(super) const BASE_BITS: usize = 8;
 pub(super) const BASE_WINDOWS: usize = 256 / BASE_BITS;
 const _: () = assert!(BASE_BITS == 8, "a window is a byte");
 
-const KEY_SCALAR_BITS: usize = KEY_BITS * KEY_WINDOWS;
+/// Bits of a short scalar, its sign among them.
+pub(super) const KEY_SCALAR_BITS: usize = KEY_BITS * KEY_WINDOWS;
 const _: () = assert!(KEY_SCALAR_BITS >= 130, "129 bits, of which one is the sign, and the sum's last carry");
 
 /// What multiplies the key's point is the same as lambda times it. Source: libsecp256k1, `scalar_impl.h`.
 pub(super) const LAMBDA: Scalar =
     Scalar::constant([0xdf02_967c_1b23_bd72, 0x122e_22ea_2081_6678, 0xa526_1c02_8812_645a, 0x5363_ad4c_c05c_30e0]);
 /// A short vector (a1, b1) with a1 + lambda b1 = 0, b1 negative, and another, (a2, b2), where b2 = a1.
-const A1: [u64; 2] = [0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd];
-const MINUS_B1: [u64; 2] = [0x6f54_7fa9_0abf_e4c3, 0xe443_7ed6_010e_8828];
-const A2: [u64; 3] = [0x57c1_108d_9d44_cfd8, 0x14ca_50f7_a8e2_f3f6, 1];
+pub(super) const A1: [u64; 2] = [0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd];
+pub(super) const MINUS_B1: [u64; 2] = [0x6f54_7fa9_0abf_e4c3, 0xe443_7ed6_010e_8828];
+pub(super) const A2: [u64; 3] = [0x57c1_108d_9d44_cfd8, 0x14ca_50f7_a8e2_f3f6, 1];
 /// 2^384 b2 / n and -2^384 b1 / n, rounded.
-const G1: [u64; 4] = [0xe893_209a_45db_b031, 0x3daa_8a14_71e8_ca7f, 0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd];
-const G2: [u64; 4] = [0x1571_b4ae_8ac4_7f71, 0x2212_08ac_9df5_06c6, 0x6f54_7fa9_0abf_e4c4, 0xe443_7ed6_010e_8828];
+pub(super) const G1: [u64; 4] =
+    [0xe893_209a_45db_b031, 0x3daa_8a14_71e8_ca7f, 0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd];
+pub(super) const G2: [u64; 4] =
+    [0x1571_b4ae_8ac4_7f71, 0x2212_08ac_9df5_06c6, 0x6f54_7fa9_0abf_e4c4, 0xe443_7ed6_010e_8828];
 
 /// The digits of the lanes' scalars at one window.
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +60,109 @@ pub(super) struct Digits {
 impl Digits {
     pub(super) const ONES: Digits = Digits { places: [0; LANES_MAX], negative: 0 };
 
+    /// Sets all lanes' digits from their windows of `bits` bits: as [`Digits::set`] does.
+    #[inline(always)]
+    fn set_all<V: Vector>(&mut self, windows: V, bits: u32) {
+        let half = 1 << (bits - 1);
+        let positive = windows.above(half - 1);
+        // What is below the highest bit, of the window or of its complement.
+        let complement = windows.splat(u64::MAX).minus(windows);
+        let words = windows.where_else(positive, complement).and(windows.splat((half - 1).cast_unsigned())).store();
+        self.places = words.map(|word| word as u16);
+        self.negative = !positive & V::ALL;
+    }
+
     /// Sets a lane's digit from the `bits` bits of its window.
+    #[cfg(test)]
     pub(super) fn set(&mut self, lane: usize, window: u64, bits: usize) {
         let half = 1 << (bits - 1);
         let negative = window < half;
         // 2 u - (2^w - 1) is 2 (u - half) + 1, and its negative 2 (half - 1 - u) + 1.
         self.places[lane] = if negative { half - 1 - window } else { window - half } as u16;
         self.negative = self.negative & !(1 << lane) | u8::from(negative) << lane;
+    }
+}
+
+/// The bits that stand for what multiplies the generator, and for both halves of what multiplies the key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Bits {
+    /// Four words of the generator's, the lowest first, and two of each half's.
+    pub(super) words: [u64; 8],
+    /// The third words of both halves, 32 bits each.
+    pub(super) top: u64,
+}
+
+impl Bits {
+    /// Any bits, for lanes with nothing to do: no sum of points that they name is of equal or opposite ones.
+    pub(super) const SOME: Bits = Bits {
+        words: [
+            0x59f2_815b_16f8_1798,
+            0x029b_fcdb_2dce_28d9,
+            0x55a0_6295_ce87_0b07,
+            0x79be_667e_f9dc_bbac,
+            0x9c47_d08f_fb10_d4b8,
+            0xfd17_b448_a685_5419,
+            0x5da4_fbfc_0e11_08a8,
+            0x483a_da77_26a3_c465,
+        ],
+        top: 0x1_0000_0002,
+    };
+
+    /// The bits of two scalars: what [`super::scalars`] is tested against.
+    #[cfg(test)]
+    pub(super) fn of(base: Scalar, key: Scalar) -> Bits {
+        let ([b0, b1, b2, b3], [[k0, k1, k2], [l0, l1, l2]]) = (base_bits(base), key_bits(key));
+        Bits { words: [b0, b1, b2, b3, k0, k1, l0, l1], top: k2 | l2 << 32 }
+    }
+}
+
+/// The bits of a vector's lanes; of lanes beyond `bits`, any.
+pub(super) struct LaneBits<V> {
+    words: [V; 8],
+    top: V,
+}
+
+impl<V: Vector> LaneBits<V> {
+    #[inline(always)]
+    pub(super) fn new<'a>(like: V, bits: impl Iterator<Item = &'a Bits>) -> LaneBits<V> {
+        let (mut rows, mut tops) = ([&Bits::SOME.words; LANES_MAX], [Bits::SOME.top; LANES_MAX]);
+        for (lane, bits) in bits.take(V::LANES).enumerate() {
+            (rows[lane], tops[lane]) = (&bits.words, bits.top);
+        }
+        LaneBits { words: like.gather(rows), top: like.load(&tops) }
+    }
+
+    /// The digits of what multiplies the generator.
+    #[inline(always)]
+    pub(super) fn base(&self, digits: &mut [Digits; BASE_WINDOWS]) {
+        let [b0, b1, b2, b3, ..] = self.words;
+        for (mut word, digits) in [b0, b1, b2, b3].into_iter().zip(digits.as_chunks_mut::<8>().0) {
+            for digits in digits {
+                digits.set_all(word.and(word.splat(0xff)), BASE_BITS as u32);
+                word = word.down::<8>();
+            }
+        }
+    }
+
+    /// The digits of a half of what multiplies the key, in `N` windows of `BITS` bits, `REST` less than 64: at least
+    /// [`KEY_SCALAR_BITS`] bits.
+    #[inline(always)]
+    pub(super) fn half<const BITS: u32, const REST: u32, const N: usize>(&self, half: usize, digits: &mut [Digits; N]) {
+        const { assert!(BITS + REST == 64 && BITS as usize * N >= KEY_SCALAR_BITS && BITS as usize * N < 160) };
+        let [.., k0, k1, l0, l1] = self.words;
+        let mut words =
+            if half == 0 { [k0, k1, self.top.and(k0.splat(0xffff_ffff))] } else { [l0, l1, self.top.down::<32>()] };
+        // With more bits their number's middle is higher.
+        let middle = (1 << (BITS as usize * N - 1 - 128)) - (1 << (KEY_SCALAR_BITS - 1 - 128));
+        words[2] = words[2].plus(k0.splat(middle));
+        for digits in digits {
+            digits.set_all(words[0].and(k0.splat((1 << BITS) - 1)), BITS);
+            words = [
+                words[0].down::<BITS>().or(words[1].up::<REST>()),
+                words[1].down::<BITS>().or(words[2].up::<REST>()),
+                words[2].down::<BITS>(),
+            ];
+        }
     }
 }
 
@@ -78,17 +180,22 @@ impl Recoded {
     pub(super) const ONES: Recoded =
         Recoded { base: [Digits::ONES; BASE_WINDOWS], key: [[Digits::ONES; KEY_WINDOWS]; 2] };
 
-    /// Sets what a lane multiplies the generator with.
-    pub(super) fn set_base(&mut self, lane: usize, base: Scalar) {
+    /// Sets all lanes.
+    #[inline(always)]
+    pub(super) fn set_all<V: Vector>(&mut self, bits: &LaneBits<V>) {
+        bits.base(&mut self.base);
+        let [one, lambda] = &mut self.key;
+        bits.half::<{ KEY_BITS as u32 }, { 64 - KEY_BITS as u32 }, KEY_WINDOWS>(0, one);
+        bits.half::<{ KEY_BITS as u32 }, { 64 - KEY_BITS as u32 }, KEY_WINDOWS>(1, lambda);
+    }
+
+    /// Sets a lane to `base` times the generator plus `key` times the key's point: what the other is tested against.
+    #[cfg(test)]
+    pub(super) fn set(&mut self, lane: usize, base: Scalar, key: Scalar) {
         let bits = base_bits(base);
         for (window, digits) in self.base.iter_mut().enumerate() {
             digits.set(lane, bits[window / 8] >> (window % 8 * 8) & 0xff, BASE_BITS);
         }
-    }
-
-    /// Sets a lane to `base` times the generator plus `key` times the key's point.
-    pub(super) fn set(&mut self, lane: usize, base: Scalar, key: Scalar) {
-        self.set_base(lane, base);
         for (half, bits) in key_bits(key).iter().enumerate() {
             for (window, digits) in self.key[half].iter_mut().enumerate() {
                 digits.set(lane, window_of(bits, window * KEY_BITS, KEY_BITS), KEY_BITS);
@@ -104,13 +211,17 @@ pub(super) fn window_of(words: &[u64; 3], first: usize, count: usize) -> u64 {
     (words[word] >> shift | above) & ((1 << count) - 1)
 }
 
+/// 2^255, the middle of what 256 bits hold.
+pub(super) const MIDDLE: Scalar = Scalar::constant([0, 0, 0, 1 << 63]);
+
 /// The 256 bits that stand for a scalar.
+#[cfg(test)]
 fn base_bits(scalar: Scalar) -> [u64; 4] {
-    const MIDDLE: Scalar = Scalar::constant([0, 0, 0, 1 << 63]);
     ((scalar - Scalar::ONE).half() + MIDDLE).words()
 }
 
 /// The two times [`KEY_SCALAR_BITS`] bits that stand for a scalar.
+#[cfg(test)]
 fn key_bits(scalar: Scalar) -> [[u64; 3]; 2] {
     short_bits::<KEY_SCALAR_BITS>(scalar)
 }

@@ -14,12 +14,14 @@
 
 #![expect(clippy::needless_range_loop, reason = "iterators are not unrolled: see above")]
 
-use super::vector::{C, CALLS, LANES_MAX, Vector};
+#[cfg(test)]
+use super::vector::LANES_MAX;
+use super::vector::{C, CALLS, Vector};
 
 /// Bits of a limb.
-const LIMB: u64 = (1 << 52) - 1;
+pub(super) const LIMB: u64 = (1 << 52) - 1;
 /// Bits of the highest limb that are below 2^256.
-const TOP: u64 = (1 << 48) - 1;
+pub(super) const TOP: u64 = (1 << 48) - 1;
 /// The number of primes that [`Columns::carry`] adds, so that what was negative becomes positive: limb 4 of the columns is
 /// above -2^59, and 2^59 is 2^11 times 2^48.
 const PRIMES_ADDED: u64 = 1 << 11;
@@ -394,75 +396,6 @@ impl<V: Vector> Fe<V> {
         Fe([like.splat(u64::from(number)), zero, zero, zero, zero])
     }
 
-    /// The same number of 256 bits in all lanes.
-    #[inline(always)]
-    pub(super) fn splat(like: V, w: [u64; 4]) -> Fe<V> {
-        Fe::from_words([like.splat(w[0]), like.splat(w[1]), like.splat(w[2]), like.splat(w[3])])
-    }
-
-    /// Numbers of 256 bits; vector `i` holds the lanes' word `i`.
-    #[inline(always)]
-    pub(super) fn from_words(w: [V; 4]) -> Fe<V> {
-        let limb = w[0].splat(LIMB);
-        Fe([
-            w[0].and(limb),
-            w[0].down::<52>().or(w[1].up::<12>()).and(limb),
-            w[1].down::<40>().or(w[2].up::<24>()).and(limb),
-            w[2].down::<28>().or(w[3].up::<36>()).and(limb),
-            w[3].down::<16>(),
-        ])
-    }
-
-    /// Words of the same numbers, below 2^256 and not always below the prime; vector `i` holds the lanes' word `i`.
-    #[inline(always)]
-    pub(super) fn to_words(self) -> [V; 4] {
-        let t = self.below_2_256();
-        [
-            t[0].or(t[1].up::<52>()),
-            t[1].down::<12>().or(t[2].up::<40>()),
-            t[2].down::<24>().or(t[3].up::<28>()),
-            t[3].down::<36>().or(t[4].up::<16>()),
-        ]
-    }
-
-    /// Limbs of the same numbers, below 2^256 and not always below the prime.
-    #[inline(always)]
-    fn below_2_256(self) -> [V; 5] {
-        // Below 2^258: at most three times 2^256 are folded, which leaves less than 2^256 + 3 C. Where that is not below
-        // 2^256 it is less than 3 C above, and once more leaves less than 4 C: limb 0 alone.
-        let mut t = self.0;
-        let like = t[0];
-        t[0] = t[0].plus_c_times(t[4].down::<48>());
-        t[4] = t[4].and(like.splat(TOP));
-        t = carry_up(t);
-        t[0] = t[0].plus_c_times(t[4].down::<48>());
-        t[4] = t[4].and(like.splat(TOP));
-        debug_assert!(Fe(t).is_valid() && within(t[4], 0, TOP.cast_signed()));
-        t
-    }
-
-    /// One number of 256 bits a lane.
-    #[inline(always)]
-    pub(super) fn from_lanes(like: V, numbers: &[[u64; 4]; LANES_MAX]) -> Fe<V> {
-        let mut words = [[0; LANES_MAX]; 4];
-        for (lane, number) in numbers.iter().enumerate() {
-            for word in 0..4 {
-                words[word][lane] = number[word];
-            }
-        }
-        Fe::from_words([like.load(&words[0]), like.load(&words[1]), like.load(&words[2]), like.load(&words[3])])
-    }
-
-    /// The numbers of a [`reduced`](Fe::reduced) element.
-    #[cfg(test)]
-    pub(super) fn to_lanes(self) -> [[u64; 4]; LANES_MAX] {
-        let limbs = self.limbs();
-        std::array::from_fn(|lane| {
-            let l = limbs.map(|limb| limb[lane]);
-            [l[0] | l[1] << 52, l[1] >> 12 | l[2] << 40, l[2] >> 24 | l[3] << 28, l[3] >> 36 | l[4] << 16]
-        })
-    }
-
     /// A vector of it, to make others of.
     #[inline(always)]
     pub(super) fn like(&self) -> V {
@@ -587,7 +520,7 @@ fn within<V: Vector>(vector: V, low: i64, high: i64) -> bool {
 
 /// Carries limbs that are not negative; limb 4 takes what comes.
 #[inline(always)]
-fn carry_up<V: Vector>(mut t: [V; 5]) -> [V; 5] {
+pub(super) fn carry_up<V: Vector>(mut t: [V; 5]) -> [V; 5] {
     for i in 0..4 {
         t[i + 1] = t[i + 1].plus(t[i].down::<52>());
         t[i] = t[i].and(t[i].splat(LIMB));

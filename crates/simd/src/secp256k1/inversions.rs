@@ -111,24 +111,26 @@ impl<V: Vector> Inversions<V> {
 /// The inverses in all lanes, by a single inversion; nothing where one is zero.
 #[inline(always)]
 fn inverses<V: Vector>(numbers: &Ways<Fe<V>>) -> Option<Ways<Fe<V>>> {
-    let like = numbers[0].like();
-    let [[a0, a1, a2, a3], [b0, b1, b2, b3]] = numbers.map(Fe::to_words);
+    // Both ways by one number a lane.
+    let [a0, a1, a2, a3] = mul(&numbers[0], &numbers[1]).to_words();
+    let like = a0;
     let mut rows = [[0; 8]; LANES_MAX];
-    V::scatter([a0, a1, a2, a3, b0, b1, b2, b3], rows.each_mut());
-    let mut all = [[Field::ONE; WAYS]; LANES_MAX];
-    for (pair, &[a0, a1, a2, a3, b0, b1, b2, b3]) in all.iter_mut().zip(&rows).take(V::LANES) {
-        *pair = [Field::reduced([a0, a1, a2, a3]), Field::reduced([b0, b1, b2, b3])];
+    V::scatter([a0, a1, a2, a3, a0, a1, a2, a3], rows.each_mut());
+    let mut all = [Field::ONE; LANES_MAX];
+    for (number, &[a0, a1, a2, a3, ..]) in all.iter_mut().zip(&rows).take(V::LANES) {
+        *number = Field::reduced([a0, a1, a2, a3]);
     }
     let all = &mut all[..V::LANES];
-    if all.as_flattened().iter().any(|number| number.is_zero()) {
+    if all.iter().any(|number| number.is_zero()) {
         return None;
     }
-    invert_all(all.as_flattened_mut());
-    for (row, pair) in rows.iter_mut().zip(all) {
-        *row = *pair.map(|number| number.words()).as_flattened().first_chunk().expect("two times four words");
+    invert_all(all);
+    for (row, inverse) in rows.iter_mut().zip(all) {
+        row[..4].copy_from_slice(&inverse.words());
     }
-    let [a0, a1, a2, a3, b0, b1, b2, b3] = like.gather(rows.each_ref());
-    Some([Fe::from_words([a0, a1, a2, a3]), Fe::from_words([b0, b1, b2, b3])])
+    let [a0, a1, a2, a3, ..] = like.gather(rows.each_ref());
+    let inverse = Fe::from_words([a0, a1, a2, a3]);
+    Some([mul(&inverse, &numbers[1]), mul(&inverse, &numbers[0])])
 }
 
 /// What [`sum`] wants the inverse of: zero where the points are equal or opposite.

@@ -86,7 +86,7 @@ impl Vector for Neon {
         Neon(read(&words.as_chunks().0[0]))
     }
 
-    #[cfg(test)]
+    #[inline(always)]
     fn store(self) -> [u64; LANES_MAX] {
         let mut words = [0; LANES_MAX];
         write(self.0, &mut words.as_chunks_mut().0[0]);

@@ -61,7 +61,7 @@ impl Vector for Portable {
         Portable([words[0], words[1]])
     }
 
-    #[cfg(test)]
+    #[inline(always)]
     fn store(self) -> [u64; LANES_MAX] {
         [self.0[0], self.0[1], 0, 0, 0, 0, 0, 0]
     }

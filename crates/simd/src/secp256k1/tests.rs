@@ -2,12 +2,13 @@
 
 mod bounds;
 mod combs;
+mod scalars;
 mod steps;
 mod together;
 mod twist;
 
 use super::batch::{Equation, Question, is_high};
-use super::digits::{BASE_BITS, BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
+use super::digits::{BASE_BITS, BASE_WINDOWS, Bits, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
 use super::divsteps;
 use super::field::{Columns, Fe, dot_columns, mul, mul_columns, square, square_columns};
 use super::inversions::{self, Inversions};

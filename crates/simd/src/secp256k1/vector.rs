@@ -59,7 +59,6 @@ pub(super) trait Vector: Copy + 'static {
     fn load(self, words: &[u64; LANES_MAX]) -> Self;
 
     /// The lanes' words; zero behind the last.
-    #[cfg(test)]
     fn store(self) -> [u64; LANES_MAX];
 
     /// Turns rows of eight words, one a lane, into eight vectors.

@@ -137,7 +137,7 @@ fn unreduced<V: Vector>(like: V, numbers: [Field; LANES_MAX], rng: &mut Rng) -> 
 fn question(claim: usize, edges: &[[u64; 4]], rng: &mut Rng) -> Question {
     let mut number = || Field::reduced(if rng.below(2) == 0 { edges[rng.below(edges.len())] } else { words(rng) });
     let (x, sum_x) = (number(), number());
-    Question { claim, x, odd: false, y: None, base: Scalar::ONE, key: Scalar::ONE, sum_x, sum_odd: None }
+    Question { claim, x, odd: false, y: None, bits: Bits::SOME, sum_x, sum_odd: None }
 }
 
 /// The equation is a polynomial in all its numbers, `inverse` among them. Of every kind of answer: the lanes in which it

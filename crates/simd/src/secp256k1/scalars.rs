@@ -1,0 +1,393 @@
+//! Scalars in lanes: numbers modulo the group's order, from what a claim gives to the bits of [`super::digits`].
+//!
+//! A claim multiplies the generator with m / s and the key with r / s: a [`Fraction`]. Of many of them all s are inverted by
+//! one inversion (Montgomery's trick, see [`super::inversions`]), and what follows is done for all lanes at once: both
+//! quotients, the key's cut in two short scalars, and the bits.
+//!
+//! Layout: five limbs of 52 bits, vector `i` with the lanes' limb `i`, as in [`super::field`]; below 2^257, not reduced.
+//!
+//! A product is Montgomery's, `a b / R` with R = 2^260: a multiple of the order is added that makes the lowest five limbs
+//! zero, and they fall away. So every product loses a factor R, which the inverse gives back: see [`bits`].
+//! Source: P. L. Montgomery, "Modular multiplication without trial division"; the cut: [`super::digits`], which has it for
+//! one scalar at a time.
+//!
+//! Absent on purpose: what the scalars are for.
+
+#![expect(clippy::needless_range_loop, reason = "as in the field: loops over numbers are unrolled")]
+
+use super::digits::{A1, A2, Bits, G1, G2, KEY_SCALAR_BITS, LAMBDA, MIDDLE, MINUS_B1};
+use super::field::{LIMB, TOP};
+use super::point::{WAYS, Ways, each};
+use super::reference::{Modulus, Order, Scalar, invert_all};
+use super::vector::{LANES_MAX, Vector};
+use super::words::{self, limbs_of_lanes, limbs_splat};
+
+/// The order.
+const ORDER: [u64; 5] = limbs(Order::MODULUS);
+/// What 2^256 is, modulo the order.
+const C: [u64; 3] = short_limbs(Order::C);
+/// The order times this is -1 modulo 2^52.
+const MINUS_INVERSE: u64 = {
+    // Each step doubles the bits that are right, from three on.
+    let (mut inverse, mut step) = (ORDER[0], 0);
+    while step < 5 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(ORDER[0].wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse.wrapping_neg() & LIMB
+};
+const _: () = assert!(ORDER[0].wrapping_mul(MINUS_INVERSE) & LIMB == LIMB);
+
+/// A number of 256 bits as limbs.
+const fn limbs(w: [u64; 4]) -> [u64; 5] {
+    let [a, b, c] = short_limbs([w[0], w[1], w[2]]);
+    [a, b, c & LIMB, (w[2] >> 28 | w[3] << 36) & LIMB, w[3] >> 16]
+}
+
+/// The lowest three limbs of a number, of which the last is not full where the number has 129 bits or less.
+const fn short_limbs(w: [u64; 3]) -> [u64; 3] {
+    [w[0] & LIMB, (w[0] >> 52 | w[1] << 12) & LIMB, (w[1] >> 40 | w[2] << 24) & LIMB]
+}
+
+/// What multiplies the generator and the key, each over `divisor`. Words, the lowest first; any numbers of 256 bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fraction {
+    /// Four words of what is for the generator, four of what is for the key.
+    pub(super) numerators: [u64; 8],
+    /// No multiple of the order.
+    pub(super) divisor: [u64; 4],
+}
+
+impl Fraction {
+    /// `base` over `divisor`, and `key` over `divisor`.
+    pub(super) fn new(base: [u64; 4], key: Scalar, divisor: Scalar) -> Fraction {
+        let (k, mut numerators) = (key.words(), [0; 8]);
+        numerators[..4].copy_from_slice(&base);
+        numerators[4..].copy_from_slice(&k);
+        Fraction { numerators, divisor: divisor.words() }
+    }
+}
+
+/// A number modulo the order in each lane.
+///
+/// Invariant: limbs 0 to 3 are below 2^52, limb 4 is below 2^49.
+#[derive(Clone, Copy)]
+struct Numbers<V>([V; 5]);
+
+impl<V: Vector> Numbers<V> {
+    /// Numbers of 256 bits; vector `i` holds the lanes' word `i`.
+    #[inline(always)]
+    fn from_words(words: [V; 4]) -> Numbers<V> {
+        Numbers(words::limbs(words))
+    }
+
+    /// The same number in all lanes.
+    #[inline(always)]
+    fn splat(like: V, number: Scalar) -> Numbers<V> {
+        Numbers(limbs_splat(like, number.words()))
+    }
+
+    #[inline(always)]
+    fn factors(&self) -> [V::Factor; 5] {
+        let [a, b, c, d, e] = self.0;
+        debug_assert!(e.above(1 << 49) == 0, "below 2^257");
+        [a.factor(), b.factor(), c.factor(), d.factor(), e.factor()]
+    }
+
+    /// The sums with a reduced number, modulo the order and below 2^256.
+    ///
+    /// Below 2^257 + 2^256: at most two times 2^256 are folded. That leaves less than 2^256 + 2 * 2^129, and where it is not
+    /// below 2^256, folding once more leaves less than 2^131.
+    #[inline(always)]
+    fn plus(self, other: Scalar) -> Numbers<V> {
+        let mut t = self.0;
+        let like = t[0];
+        let other = limbs(other.words());
+        for i in 0..5 {
+            t[i] = t[i].plus(like.splat(other[i]));
+        }
+        carry(&mut t);
+        for _ in 0..2 {
+            let above = t[4].down::<48>().factor();
+            t[4] = t[4].and(like.splat(TOP));
+            for i in 0..3 {
+                add(&mut t, i, above, like.splat(C[i]).factor());
+            }
+            carry(&mut t);
+        }
+        debug_assert!(t[4].above(TOP.cast_signed()) == 0, "below 2^256");
+        Numbers(t)
+    }
+
+    /// Their words; vector `i` holds the lanes' word `i`. They are below 2^256.
+    #[inline(always)]
+    fn words(self) -> [V; 4] {
+        words::words(self.0)
+    }
+}
+
+/// Adds a product to columns `k` and `k + 1`, and what the bits of its halves have beside them: the columns were begun with
+/// less.
+#[inline(always)]
+fn add_to_begun<V: Vector, const N: usize>(t: &mut [V; N], k: usize, a: V::Factor, b: V::Factor) {
+    let (mut low, mut high) = (t[k], t[k + 1]);
+    V::add_product(&mut low, &mut high, a, b);
+    (t[k], t[k + 1]) = (low, high);
+}
+
+/// Adds a product to columns `k` and `k + 1`.
+#[inline(always)]
+fn add<V: Vector, const N: usize>(t: &mut [V; N], k: usize, a: V::Factor, b: V::Factor) {
+    if V::LOW != 0 || V::HIGH != 0 {
+        t[k] = t[k].minus(t[k].splat(V::LOW));
+        t[k + 1] = t[k + 1].minus(t[k].splat(V::HIGH));
+    }
+    add_to_begun(t, k, a, b);
+}
+
+/// What shifting by 52 bits leaves, with the sign.
+#[inline(always)]
+fn shifted<V: Vector>(t: V) -> V {
+    if V::CARRY_BIAS == 0 {
+        return t.carried();
+    }
+    t.plus(t.splat(V::CARRY_BIAS)).carried().minus(t.splat(V::CARRY_BIAS >> 52))
+}
+
+/// Carries columns, negative ones too; the last takes what comes.
+#[inline(always)]
+fn carry<V: Vector, const N: usize>(t: &mut [V; N]) {
+    for i in 0..N - 1 {
+        t[i + 1] = t[i + 1].plus(shifted(t[i]));
+        t[i] = t[i].and(t[i].splat(LIMB));
+    }
+}
+
+/// The products over R, modulo the order.
+///
+/// A column sums at most ten lower and ten upper halves and a carry: below 2^57, and where lower halves are signed, above
+/// -10 * 2^51. Below (2^257)^2 / R + n < 2^254 + 2^256 < 2^257.
+#[inline(always)]
+fn mul<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
+    a.0[0].call(
+        #[inline(always)]
+        || product(a, b),
+    )
+}
+
+/// See [`mul`].
+#[inline(always)]
+fn product<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
+    let like = a.0[0];
+    let (a, b, inverse) = (a.factors(), b.factors(), like.splat(MINUS_INVERSE).factor());
+    let mut t = [like; 10];
+    for k in 0..10 {
+        t[k] = like.splat(const { begin::<V>() }[k]);
+    }
+    for i in 0..5 {
+        for j in 0..5 {
+            add_to_begun(&mut t, i + j, a[i], b[j]);
+        }
+    }
+    for i in 0..5 {
+        // All of column i is there, but for the lower half of what is added now.
+        let (mut times, mut ignored) = (like.splat(V::LOW.wrapping_neg()), like);
+        let column = t[i].plus(like.splat(V::LOW)).lowest_factor();
+        V::add_product(&mut times, &mut ignored, column, inverse);
+        let times = times.and(like.splat(LIMB)).factor();
+        for j in 0..5 {
+            add_to_begun(&mut t, i + j, times, like.splat(ORDER[j]).factor());
+        }
+        debug_assert!(t[i].and(like.splat(LIMB)).zeros() == V::ALL);
+        t[i + 1] = t[i + 1].plus(shifted(t[i]));
+    }
+    let [.., t5, t6, t7, t8, t9] = t;
+    let mut upper = [t5, t6, t7, t8, t9];
+    carry(&mut upper);
+    debug_assert!(upper[4].above(1 << 49) == 0 && upper[4].above(-1) == V::ALL);
+    Numbers(upper)
+}
+
+/// What the columns of two products are begun with: less what the bits of their halves have beside them.
+const fn begin<V: Vector>() -> [u64; 10] {
+    let (mut begin, mut k) = ([0u64; 10], 0);
+    while k < 10 {
+        let lows = pairs_of(k).wrapping_mul(V::LOW);
+        let highs = if k == 0 { 0 } else { pairs_of(k - 1).wrapping_mul(V::HIGH) };
+        begin[k] = lows.wrapping_add(highs).wrapping_mul(2).wrapping_neg();
+        k += 1;
+    }
+    begin
+}
+
+/// Pairs of limbs whose places sum to `k`.
+const fn pairs_of(k: usize) -> u64 {
+    (if k < 5 { k + 1 } else { 9 - k }) as u64
+}
+
+/// The bits that stand for each fraction's scalars, in order.
+///
+/// As [`mul`] has it, a number a stands for a / R. The product of all s is made so, and its inverse is begun with such a
+/// factor that what multiplies m and r is R / 2 s: of the quotients the halves are wanted (see [`super::digits`]).
+pub(super) fn bits<V: Vector>(like: V, fractions: &[Fraction]) -> Vec<Bits> {
+    let mut bits = vec![Bits::SOME; fractions.len()];
+    if !fractions.is_empty() {
+        like.run(
+            #[inline(always)]
+            || fill(like, fractions, &mut bits),
+        );
+    }
+    bits
+}
+
+/// See [`bits`].
+#[inline(always)]
+fn fill<V: Vector>(like: V, fractions: &[Fraction], bits: &mut [Bits]) {
+    let width = V::LANES * WAYS;
+    // 2^259 and 2^260.
+    let half_r = (0..4).fold(MIDDLE, |number, _| number + number);
+    let mut product = [Numbers::splat(like, half_r + half_r); WAYS];
+    let mut steps: Vec<Ways<[Numbers<V>; 2]>> = Vec::with_capacity(fractions.len().div_ceil(width));
+    for part in fractions.chunks(width) {
+        let step = each!(i, [divisors(like, part, i), product[i]]);
+        product = each!(i, mul(&product[i], &step[i][0]));
+        steps.push(step);
+    }
+    let mut inverse = inverses(&product, half_r);
+    let (of_base, of_key) = (MIDDLE - Scalar::ONE.half(), -(Scalar::ONE + LAMBDA).half());
+    for ((part, step), bits) in fractions.chunks(width).zip(&steps).zip(bits.chunks_mut(width)).rev() {
+        let of_each = each!(i, mul(&inverse[i], &step[i][1]));
+        inverse = each!(i, mul(&inverse[i], &step[i][0]));
+        for way in 0..WAYS {
+            let [base, key] = numerators(like, part, way);
+            let base = mul(&base, &of_each[way]).plus(of_base);
+            let key = mul(&key, &of_each[way]).plus(of_key);
+            write(base, &key, bits, way);
+        }
+    }
+}
+
+/// Writes the bits of a vector.
+#[inline(always)]
+fn write<V: Vector>(base: Numbers<V>, key: &Numbers<V>, bits: &mut [Bits], way: usize) {
+    let ([b0, b1, b2, b3], [[k0, k1, k2], [l0, l1, l2]]) = (base.words(), short_bits(key));
+    let mut rows = [[0; 8]; LANES_MAX];
+    V::scatter([b0, b1, b2, b3, k0, k1, l0, l1], rows.each_mut());
+    let tops = k2.or(l2.up::<32>()).store();
+    for (lane, bits) in bits.iter_mut().skip(way * V::LANES).take(V::LANES).enumerate() {
+        *bits = Bits { words: rows[lane], top: tops[lane] };
+    }
+}
+
+/// The divisors of a vector; of lanes without a fraction, one.
+#[inline(always)]
+fn divisors<V: Vector>(like: V, part: &[Fraction], way: usize) -> Numbers<V> {
+    let mut numbers = [[1, 0, 0, 0]; LANES_MAX];
+    for (to, fraction) in numbers.iter_mut().zip(part.iter().skip(way * V::LANES).take(V::LANES)) {
+        *to = fraction.divisor;
+    }
+    Numbers(limbs_of_lanes(like, &numbers))
+}
+
+/// Both numerators of a vector; of lanes without a fraction, zeros.
+#[inline(always)]
+fn numerators<V: Vector>(like: V, part: &[Fraction], way: usize) -> [Numbers<V>; 2] {
+    let mut rows = [&[0; 8]; LANES_MAX];
+    for (to, fraction) in rows.iter_mut().zip(part.iter().skip(way * V::LANES).take(V::LANES)) {
+        *to = &fraction.numerators;
+    }
+    let [b0, b1, b2, b3, k0, k1, k2, k3] = like.gather(rows);
+    [Numbers::from_words([b0, b1, b2, b3]), Numbers::from_words([k0, k1, k2, k3])]
+}
+
+/// `factor` over each number, by a single inversion.
+#[inline(always)]
+fn inverses<V: Vector>(numbers: &Ways<Numbers<V>>, factor: Scalar) -> Ways<Numbers<V>> {
+    let like = numbers[0].0[0];
+    let [[a0, a1, a2, a3], [b0, b1, b2, b3]] = each!(i, numbers[i].plus(Scalar::ZERO).words());
+    let mut rows = [[0; 8]; LANES_MAX];
+    V::scatter([a0, a1, a2, a3, b0, b1, b2, b3], rows.each_mut());
+    let mut all = [[Scalar::ONE; WAYS]; LANES_MAX];
+    for (pair, &[a0, a1, a2, a3, b0, b1, b2, b3]) in all.iter_mut().zip(&rows).take(V::LANES) {
+        *pair = [Scalar::reduced([a0, a1, a2, a3]), Scalar::reduced([b0, b1, b2, b3])];
+    }
+    invert_all(all[..V::LANES].as_flattened_mut());
+    for (row, pair) in rows.iter_mut().zip(all) {
+        let pair = pair.map(|inverse| (inverse * factor).words());
+        *row = *pair.as_flattened().first_chunk().expect("two times four words");
+    }
+    let [a0, a1, a2, a3, b0, b1, b2, b3] = like.gather(rows.each_ref());
+    [Numbers::from_words([a0, a1, a2, a3]), Numbers::from_words([b0, b1, b2, b3])]
+}
+
+/// As [`super::digits::short_bits`], in lanes: three words each, vector `i` with the lanes' word `i`.
+///
+/// # Panics
+///
+/// Never: whatever the number, its halves lie within 0.64 * 2^128 of zero.
+#[inline(always)]
+fn short_bits<V: Vector>(number: &Numbers<V>) -> [[V; 3]; 2] {
+    let like = number.0[0];
+    let k = number.factors();
+    let (c1, c2) = (high_words(like, &k, const { limbs(G1) }), high_words(like, &k, const { limbs(G2) }));
+    let a1 = const { short_limbs([A1[0], A1[1], 0]) };
+    let zero = [like.splat(0); 4];
+    let from_one = add_low(add_low(zero, &c1, a1), &c2, const { short_limbs(A2) });
+    let to_lambda = add_low(zero, &c1, const { short_limbs([MINUS_B1[0], MINUS_B1[1], 0]) });
+    let from_lambda = add_low(zero, &c2, a1);
+    let [n0, n1, n2, ..] = number.0;
+    [
+        words_of_difference([n0, n1, n2], from_one),
+        words_of_difference([to_lambda[0], to_lambda[1], to_lambda[2]], from_lambda),
+    ]
+}
+
+/// The words of `a - b + 2^(l-1)`, of l bits. Everything modulo 2^156, of which a short scalar and its sign take 129 bits.
+#[inline(always)]
+fn words_of_difference<V: Vector>(a: [V; 3], b: [V; 4]) -> [V; 3] {
+    let like = a[0];
+    let mut t = a;
+    for i in 0..3 {
+        t[i] = t[i].minus(b[i]);
+    }
+    t[2] = t[2].plus(like.splat(1 << (KEY_SCALAR_BITS - 1 - 104)));
+    carry(&mut t);
+    let [t0, t1, t2] = [t[0], t[1], t[2].and(like.splat(LIMB))];
+    assert!(t2.above((1 << (KEY_SCALAR_BITS - 104)) - 1) == 0, "short scalars have a sign and 128 bits");
+    [t0.or(t1.up::<52>()), t1.down::<12>().or(t2.up::<40>()), t2.down::<24>()]
+}
+
+/// `k g / 2^384`, rounded, but for what the columns below the fifth would carry: less than 2^-110.
+///
+/// A column sums at most five lower and five upper halves. Products and upper halves are not negative, and so is not what
+/// is left of them.
+#[inline(always)]
+fn high_words<V: Vector>(like: V, k: &[V::Factor; 5], g: [u64; 5]) -> [V::Factor; 3] {
+    let mut t = [like.splat(0); 6]; // Columns 4 to 9.
+    for i in 0..5 {
+        for j in 4 - i..5 {
+            add(&mut t, i + j - 4, k[i], like.splat(g[j]).factor());
+        }
+    }
+    let [_, t5, t6, t7, t8, t9] = t;
+    // Bit 384 is bit 20 of column 7.
+    let mut t = [t5, t6, t7.plus(like.splat(1 << 19)), t8, t9];
+    carry(&mut t);
+    let [_, _, t7, t8, t9] = t;
+    debug_assert!(t9.above(1 << 44) == 0 && t9.above(-1) == V::ALL);
+    let low = t7.down::<20>().or(t8.up::<32>()).and(like.splat(LIMB));
+    let middle = t8.down::<20>().or(t9.up::<32>()).and(like.splat(LIMB));
+    [low.factor(), middle.factor(), t9.down::<20>().factor()]
+}
+
+/// Adds the lowest three columns of a product; what is in the fourth does not count.
+#[inline(always)]
+fn add_low<V: Vector>(mut t: [V; 4], a: &[V::Factor; 3], b: [u64; 3]) -> [V; 4] {
+    let like = t[0];
+    for i in 0..3 {
+        for j in 0..3 - i {
+            add(&mut t, i + j, a[i], like.splat(b[j]).factor());
+        }
+    }
+    t
+}
