@@ -339,6 +339,11 @@ impl<V: Vector> Columns<V> {
     }
 
     #[inline(always)]
+    pub(super) fn plus_columns(self, other: Columns<V>) -> Columns<V> {
+        self.plus(&Fe(other.0))
+    }
+
+    #[inline(always)]
     pub(super) fn minus_columns(self, other: Columns<V>) -> Columns<V> {
         self.minus(&Fe(other.0))
     }
@@ -366,6 +371,15 @@ impl<V: Vector> Columns<V> {
     pub(super) fn shifted<const POWER: u32>(mut self) -> Columns<V> {
         for i in 0..5 {
             self.0[i] = self.0[i].up::<POWER>();
+        }
+        self
+    }
+
+    /// The negative.
+    #[inline(always)]
+    pub(super) fn negative(mut self) -> Columns<V> {
+        for i in 0..5 {
+            self.0[i] = self.0[i].splat(0).minus(self.0[i]);
         }
         self
     }

@@ -3,7 +3,7 @@
 //!
 //! Numbers are multiplied up as they come, the product of all lanes is inverted, and on the way back each gives its
 //! inverse: three products each. Two points with z = 1 want one inverse, of the difference of their x; their sum takes two
-//! products and a square then, and has z = 1 again.
+//! products and a square then, and has z = 1 again. Twice a point wants the inverse of twice its y, and takes one square more.
 //!
 //! Zero has no inverse, and with one zero the product is zero: [`Inversions::invert`] says so, and
 //! [`Inversions::invert_others`] finds the lanes and leaves them out.
@@ -152,4 +152,22 @@ pub(super) fn sum<V: Vector>(a: &Flat<V>, b: &Flat<V>, inverse: &Fe<V>) -> Flat<
     let x = square_columns(&slope).minus(&a.x).minus(&b.x).carry();
     let back = a.x.columns().minus(&x).carry();
     Flat { x, y: mul_columns(&slope, &back).minus_columns(a_y).carry(), negative: 0 }
+}
+
+/// What [`doubled`] wants the inverse of.
+#[inline(always)]
+pub(super) fn twice_y<V: Vector>(a: &Flat<V>) -> Fe<V> {
+    a.y.columns().twice().carry()
+}
+
+/// Twice the point, where `inverse` is 1 / (2 y). The point has its own y.
+///
+/// With k = 3 x^2 / (2 y): x3 = k^2 - 2 x, y3 = k (x - x3) - y. Bounds: 36 for 3 x^2, the others as in [`sum`].
+#[inline(always)]
+pub(super) fn doubled<V: Vector>(a: &Flat<V>, inverse: &Fe<V>) -> Flat<V> {
+    debug_assert!(a.negative == 0, "a sum has its own y");
+    let slope = mul(&square_columns(&a.x).thrice().carry(), inverse);
+    let x = square_columns(&slope).minus(&a.x).minus(&a.x).carry();
+    let back = a.x.columns().minus(&x).carry();
+    Flat { x, y: mul_columns(&slope, &back).minus(&a.y).carry(), negative: 0 }
 }

@@ -6,19 +6,19 @@
 //! - `u1 G` has a table for each window of u1: its windows are added as a tree.
 //! - `u2 P` has a table of the key's odd multiples, a point for each window (a multiple of P plus one of lambda P), and the
 //!   ladder adds one point a window.
+//! - The key's table has as many levels as the tree, and takes part in its inversions: twice the last even multiple, and the
+//!   sums of that with all odd multiples so far.
 //!
-//! The table has points with z = 1 without an inversion: they lie on another curve, which is the key's stretched. For any z,
-//! (x, y) -> (x z^2, y z^3) leads from y^2 = x^3 + b to y^2 = x^3 + b z^6; the formulas for sums and doublings do not contain
-//! b. A point (X, Y, Z) there is (X, Y, Z z) here, in Jacobian coordinates. So all multiples are brought to the same z, and
-//! z is given to the result in the end. For the same reason the key's own curve need not be ours: [`super::batch`] stretches
-//! it first.
+//! The key's own curve need not be ours: for any z, (x, y) -> (x z^2, y z^3) leads from y^2 = x^3 + b to y^2 = x^3 + b z^6, and
+//! the formulas for sums and doublings do not contain b. A point (X, Y, Z) there is (X, Y, Z z) here, in Jacobian
+//! coordinates. [`super::batch`] stretches the key so.
 //!
-//! What the sums leave out (equal and opposite points) is told of each lane: `unknown`, or z = 0.
+//! What the sums leave out (equal and opposite points, y = 0) is told of each lane: `unknown`, or z = 0.
 
 use super::digits::{BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
-use super::field::{Fe, mul, square};
-use super::inversions::{Inversions, difference, sum};
-use super::point::{Flat, Point, WAYS, Ways, add, add_beside, double, each};
+use super::field::{Fe, mul};
+use super::inversions::{Inversions, difference, doubled, sum, twice_y};
+use super::point::{Flat, Point, Rung, WAYS, Ways, add, double_times, each};
 use super::tables::{BASES, look_up};
 use super::vector::{LANES_MAX, Vector};
 
@@ -32,6 +32,13 @@ const _: () = assert!(KEY_WINDOWS == PARTS * PART && BASE_WINDOWS.is_power_of_tw
 
 /// Odd multiples in a key's table.
 const MULTIPLES: usize = 1 << (KEY_BITS - 1);
+/// Levels of the generator's tree, and of the key's table.
+const LEVELS: usize = KEY_BITS;
+const _: () = assert!(BASE_WINDOWS == 1 << LEVELS);
+/// The multiples that others are made of: the lower half of the odd ones, and behind them the even one of the level.
+const OPERANDS: usize = MULTIPLES / 2 + 1;
+/// The even one's place: 2, 4, 8 or 16 times the key.
+const EVEN: usize = OPERANDS - 1;
 
 /// lambda (x, y) = (beta x, y). Source: libsecp256k1, `group_impl.h`.
 pub(super) const BETA: [u64; 4] =
@@ -65,9 +72,8 @@ pub(super) struct Sums<V> {
 /// Memory for the keys' tables, and for all that is made on the way.
 pub(super) struct Room<V> {
     tables: Vec<Ways<KeyTable>>,
-    points: Vec<Coordinates<V>>,
-    /// From each point's z to the next one's.
-    ratios: Vec<Ways<Fe<V>>>,
+    /// Of each pair's keys those multiples that others are made of.
+    operands: Vec<[Ways<Flat<V>>; OPERANDS]>,
     inversions: Inversions<V>,
     sums: Vec<Ways<Flat<V>>>,
     next: Vec<Ways<Flat<V>>>,
@@ -77,8 +83,7 @@ impl<V: Vector> Room<V> {
     pub(super) fn new(like: V) -> Room<V> {
         Room {
             tables: Vec::new(),
-            points: Vec::with_capacity(MULTIPLES),
-            ratios: Vec::with_capacity(MULTIPLES),
+            operands: Vec::new(),
             inversions: Inversions::new(like),
             sums: Vec::new(),
             next: Vec::new(),
@@ -90,48 +95,80 @@ impl<V: Vector> Room<V> {
         &mut self.inversions
     }
 
-    /// Makes the tables of pair `at`, and returns how far each way's curve is stretched.
+    /// The generator's multiples; with their inversions it makes the keys' tables.
     #[inline(always)]
-    fn fill(&mut self, at: usize, keys: &Coordinates<V>) -> Ways<Fe<V>> {
-        let one = Fe::small(keys[0][0].like(), 1);
-        let mut twice = each!(i, Point { x: keys[i][0], y: keys[i][1], z: one });
-        double(&mut twice);
-        // On the curve that is stretched by twice.z, 2 P has z = 1.
-        let mut step = each!(i, [twice[i].x, twice[i].y]);
-        let zz = each!(i, square(&twice[i].z));
-        let zzz = each!(i, mul(&zz[i], &twice[i].z));
-        let mut point = each!(i, [mul(&keys[i][0], &zz[i]), mul(&keys[i][1], &zzz[i])]);
-        self.points.clear();
-        self.ratios.clear();
-        self.points.push(point);
-        for _ in 1..MULTIPLES {
-            self.ratios.push(add_beside(&mut point, &mut step));
-            self.points.push(point);
+    fn base_sums_and_tables(
+        &mut self,
+        keys: &[Coordinates<V>],
+        digits: &[Ways<Recoded>],
+        unknown: &mut [Ways<u8>],
+    ) -> Vec<Ways<Flat<V>>> {
+        let like = keys[0][0][0].like();
+        self.begin_tables(keys);
+        let mut stride = 0;
+        for level in 0..LEVELS {
+            let (base, of_key) = (BASE_WINDOWS >> (level + 1), multiples_at(level));
+            let (sums, operands) = (&self.sums, &self.operands);
+            add_or_double_all(
+                &mut self.inversions,
+                base + of_key,
+                #[inline(always)]
+                |at| {
+                    let (pair, place) = (at / (base + of_key), at % (base + of_key));
+                    if place >= base {
+                        let (a, b, _) = multiple_of(level, place - base);
+                        [operands[pair][a], operands[pair][b]]
+                    } else if level == 0 {
+                        let window = pair * BASE_WINDOWS + 2 * place;
+                        [of_tables(like, digits, window), of_tables(like, digits, window + 1)]
+                    } else {
+                        [sums[pair * stride + 2 * place], sums[pair * stride + 2 * place + 1]]
+                    }
+                },
+                #[inline(always)]
+                |at| at % (base + of_key) >= base && is_double(level, at % (base + of_key) - base),
+                &mut self.next,
+                unknown,
+            );
+            std::mem::swap(&mut self.sums, &mut self.next);
+            stride = base + of_key;
+            for pair in 0..keys.len() {
+                for place in 0..of_key {
+                    let (_, _, to) = multiple_of(level, place);
+                    self.put_multiple(pair, to, pair * stride + base + place);
+                }
+            }
         }
-        let stretch = self.stretch(at, one);
-        each!(i, mul(&stretch[i], &twice[i].z))
+        (0..keys.len()).map(|pair| self.sums[pair * stride]).collect()
     }
 
-    /// Brings all multiples to the z of the last, writes the tables, and returns the factor from the first z to that.
+    /// Makes room for the tables, and puts the keys in.
     #[inline(always)]
-    fn stretch(&mut self, pair: usize, one: Fe<V>) -> Ways<Fe<V>> {
-        let beta = Fe::splat(one.like(), BETA);
-        let mut factor = [one; WAYS];
-        for (at, points) in self.points.iter().enumerate().rev() {
-            let [mut x, mut y] = [each!(i, points[i][0]), each!(i, points[i][1])];
-            if let Some(ratios) = self.ratios.get(at) {
-                factor = each!(i, mul(&factor[i], &ratios[i]));
-                let squared = each!(i, square(&factor[i]));
-                x = each!(i, mul(&x[i], &squared[i]));
-                let cubed = each!(i, mul(&squared[i], &factor[i]));
-                y = each!(i, mul(&y[i], &cubed[i]));
-            }
-            let x_lambda = each!(i, mul(&x[i], &beta));
-            for (way, table) in self.tables[pair].iter_mut().enumerate() {
-                write(table, at, x[way], x_lambda[way], y[way]);
+    fn begin_tables(&mut self, keys: &[Coordinates<V>]) {
+        let flat = |key: &Coordinates<V>| each!(i, Flat { x: key[i][0], y: key[i][1], negative: 0 });
+        while self.tables.len() < keys.len() {
+            self.tables.push([[[[Line([0; 8]); 2]; MULTIPLES]; LANES_MAX]; WAYS]);
+            self.operands.push([flat(&keys[0]); OPERANDS]);
+        }
+        for (pair, key) in keys.iter().enumerate() {
+            self.operands[pair][0] = flat(key);
+            write_multiple(&mut self.tables[pair], 0, &self.operands[pair][0]);
+        }
+    }
+
+    /// Takes over a multiple of the keys of `pair` from the sums.
+    #[inline(always)]
+    fn put_multiple(&mut self, pair: usize, to: usize, from: usize) {
+        let Room { tables, operands, sums, .. } = self;
+        match to {
+            TO_EVEN => operands[pair][EVEN] = sums[from],
+            odd => {
+                if odd < EVEN {
+                    operands[pair][odd] = sums[from];
+                }
+                write_multiple(&mut tables[pair], odd, &sums[from]);
             }
         }
-        factor
     }
 
     /// The generator's multiples.
@@ -177,23 +214,11 @@ impl<V: Vector> Room<V> {
         self.sums[..unknown.len()].to_vec()
     }
 
-    /// The keys' multiples.
+    /// The keys' multiples, where their tables are made.
     #[inline(always)]
-    fn key_sums(
-        &mut self,
-        keys: &[Coordinates<V>],
-        digits: &[Ways<Recoded>],
-        unknown: &mut [Ways<u8>],
-    ) -> Vec<Ways<Point<V>>> {
-        let (like, one) = (keys[0][0][0].like(), Fe::small(keys[0][0][0].like(), 1));
-        while self.tables.len() < keys.len() {
-            self.tables.push([[[[Line([0; 8]); 2]; MULTIPLES]; LANES_MAX]; WAYS]);
-        }
-        let mut stretches = [[one; WAYS]; PAIRS];
-        for (at, key) in keys.iter().enumerate() {
-            stretches[at] = self.fill(at, key);
-        }
-        let mut sums = vec![[Point { x: one, y: one, z: one }; WAYS]; keys.len()];
+    fn key_sums(&mut self, like: V, digits: &[Ways<Recoded>], unknown: &mut [Ways<u8>]) -> Vec<Ways<Point<V>>> {
+        let one = Fe::small(like, 1);
+        let mut sums = vec![[Rung { x: one, y: one, z: one }; WAYS]; digits.len()];
         let tables = &self.tables;
         for part in (0..PARTS).rev() {
             add_all(
@@ -215,12 +240,35 @@ impl<V: Vector> Room<V> {
                 climb(sum, windows, part == PARTS - 1);
             }
         }
-        for (sum, stretch) in sums.iter_mut().zip(&stretches) {
-            for way in 0..WAYS {
-                sum[way].z = mul(&sum[way].z, &stretch[way]);
-            }
+        let mut points = Vec::with_capacity(sums.len());
+        for sum in &sums {
+            points.push(each!(i, sum[i].point()));
         }
-        sums
+        points
+    }
+}
+
+/// Multiples of a key that are made at a level of the generator's tree.
+const fn multiples_at(level: usize) -> usize {
+    (1 << level) / 2 + if level + 1 < LEVELS { 1 } else { 0 }
+}
+
+/// Whether number `at` of them is the even one, which is the last: twice another.
+const fn is_double(level: usize, at: usize) -> bool {
+    at == (1 << level) / 2
+}
+
+/// Where the even multiple goes, which is in no table.
+const TO_EVEN: usize = MULTIPLES;
+
+/// Number `at` of them: places of the operands whose sum it is, and its own place among the odd ones, or [`TO_EVEN`].
+const fn multiple_of(level: usize, at: usize) -> (usize, usize, usize) {
+    if !is_double(level, at) {
+        (at, EVEN, (1 << level) / 2 + at)
+    } else if level == 0 {
+        (0, 0, TO_EVEN)
+    } else {
+        (EVEN, EVEN, TO_EVEN)
     }
 }
 
@@ -234,18 +282,17 @@ fn of_tables<V: Vector>(like: V, digits: &[Ways<Recoded>], at: usize) -> Ways<Fl
 
 /// Goes on with the ladder by some windows; with `start` from the last of them on.
 #[inline(always)]
-fn climb<V: Vector>(sum: &mut Ways<Point<V>>, windows: &[Ways<Flat<V>>], start: bool) {
-    for (at, window) in windows.iter().enumerate().rev() {
-        if start && at + 1 == windows.len() {
-            debug_assert!(window.iter().all(|point| point.negative == 0), "sums have their own y");
-            *sum = each!(i, Point { x: window[i].x, y: window[i].y, z: sum[i].z });
-            continue;
-        }
-        for _ in 0..KEY_BITS {
-            double(sum);
-        }
-        let z = each!(i, sum[i].z);
-        add(sum, &z, window);
+fn climb<V: Vector>(sum: &mut Ways<Rung<V>>, windows: &[Ways<Flat<V>>], start: bool) {
+    let (last, rest) = windows.split_last().expect("a part has windows");
+    let rest = if start {
+        *sum = each!(i, Rung::new(&last[i]));
+        rest
+    } else {
+        windows
+    };
+    for window in rest.iter().rev() {
+        let point = double_times(sum, KEY_BITS);
+        *sum = add(&point, window);
     }
 }
 
@@ -259,11 +306,36 @@ pub(super) fn add_all<V: Vector>(
     sums: &mut Vec<Ways<Flat<V>>>,
     unknown: &mut [Ways<u8>],
 ) {
+    add_or_double_all(
+        inversions,
+        each,
+        pair,
+        #[inline(always)]
+        |_| false,
+        sums,
+        unknown,
+    );
+}
+
+/// As [`add_all`]; where `is_double` says so, twice the first of the two, which has its own y.
+#[inline(always)]
+fn add_or_double_all<V: Vector>(
+    inversions: &mut Inversions<V>,
+    each: usize,
+    pair: impl Fn(usize) -> [Ways<Flat<V>>; 2],
+    is_double: impl Fn(usize) -> bool,
+    sums: &mut Vec<Ways<Flat<V>>>,
+    unknown: &mut [Ways<u8>],
+) {
     let count = each * unknown.len();
     inversions.begin(count);
     for at in 0..count {
         let [a, b] = pair(at);
-        inversions.put(&each!(i, difference(&a[i], &b[i])));
+        if is_double(at) {
+            inversions.put(&each!(i, twice_y(&a[i])));
+        } else {
+            inversions.put(&each!(i, difference(&a[i], &b[i])));
+        }
     }
     inversions.invert_others(|at, zeros| {
         for way in 0..WAYS {
@@ -277,7 +349,21 @@ pub(super) fn add_all<V: Vector>(
     for at in (0..count).rev() {
         let inverse = inversions.take();
         let [a, b] = pair(at);
-        sums[at] = each!(i, sum(&a[i], &b[i], &inverse[i]));
+        sums[at] = if is_double(at) {
+            each!(i, doubled(&a[i], &inverse[i]))
+        } else {
+            each!(i, sum(&a[i], &b[i], &inverse[i]))
+        };
+    }
+}
+
+/// Writes a multiple of the keys into their tables.
+#[inline(always)]
+fn write_multiple<V: Vector>(tables: &mut Ways<KeyTable>, at: usize, multiple: &Ways<Flat<V>>) {
+    let beta = Fe::splat(multiple[0].x.like(), BETA);
+    let x_lambda = each!(i, mul(&multiple[i].x, &beta));
+    for way in 0..WAYS {
+        write(&mut tables[way], at, multiple[way].x, x_lambda[way], multiple[way].y);
     }
 }
 
@@ -317,7 +403,7 @@ fn multiples<V: Vector>(like: V, table: &KeyTable, digits: &Digits, lambda: bool
 #[inline(always)]
 pub(super) fn sums<V: Vector>(keys: &[Coordinates<V>], digits: &[Ways<Recoded>], room: &mut Room<V>) -> Sums<V> {
     let mut unknown = vec![[0; WAYS]; keys.len()];
-    let base = room.base_sums(keys[0][0][0].like(), digits, &mut unknown);
-    let key = room.key_sums(keys, digits, &mut unknown);
+    let base = room.base_sums_and_tables(keys, digits, &mut unknown);
+    let key = room.key_sums(keys[0][0][0].like(), digits, &mut unknown);
     Sums { base, key, unknown }
 }

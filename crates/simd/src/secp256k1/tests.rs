@@ -10,10 +10,10 @@ mod twist;
 use super::batch::{Equation, Question, is_high};
 use super::digits::{BASE_BITS, BASE_WINDOWS, Bits, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
 use super::divsteps;
-use super::field::{Columns, Fe, dot_columns, mul, mul_columns, square, square_columns};
+use super::field::{Columns, Fe, dot_columns, mul_columns, square, square_columns};
 use super::inversions::{self, Inversions};
 use super::ladder::{BETA, PAIRS, Room, sums};
-use super::point::{self, Flat, Point, Ways, each};
+use super::point::{self, Flat, Point, Rung, Ways, each};
 use super::portable::Portable;
 use super::power::roots;
 use super::reference::{
@@ -427,37 +427,27 @@ fn points_in_lanes<V: Vector>(like: V, rng: &mut Rng) {
     let flat = q.map(Affine::jacobian);
     let flat = [in_lanes(like, flat.first_chunk().unwrap()), in_lanes(like, flat.last_chunk().unwrap())];
     let flat = each!(i, Flat { x: flat[i].x, y: flat[i].y, negative: mask[i] });
-    let (mut doubled, mut sum) = (points, points);
+    let mut doubled = points;
     point::double(&mut doubled);
-    let ratio = point::add(&mut sum, &each!(i, points[i].z), &flat);
-    let mut after = sum;
-    point::double(&mut after);
-    let z = each!(i, after[i].z);
-    point::add(&mut after, &z, &flat);
-    point::double(&mut after);
-    let (mut beside, mut step) = (each!(i, [flat[i].x, flat[i].y]), each!(i, [points[i].x, points[i].y]));
-    // The added points, brought to the same z.
-    for way in 0..2 {
-        let zz = square(&points[way].z);
-        beside[way] = [mul(&beside[way][0], &zz), mul(&beside[way][1], &mul(&zz, &points[way].z))];
-    }
-    let ratio_beside = point::add_beside(&mut beside, &mut step);
-    for way in 0..2 {
-        let z = mul(&points[way].z, &ratio_beside[way]);
-        let [beside, step] = [beside[way], step[way]].map(|[x, y]| out_of_lanes(&Point { x, y, z }));
-        for lane in 0..V::LANES {
-            let (p, q) = (p[way * LANES_MAX + lane], q[way * LANES_MAX + lane]);
-            assert_eq!(beside[lane], if p.x == q.x { None } else { plus(Some(p), Some(q)) });
-            assert_eq!(step[lane], (p.x != q.x).then_some(p), "the same point, with the z of the sum");
-        }
-    }
+    let rungs = point::add(&points, &flat);
+    let sum = each!(i, rungs[i].point());
+    // Two and one more, beside three by the other formulas.
+    let mut thrice_doubled = sum;
+    (0..3).for_each(|_| point::double(&mut thrice_doubled));
+    let climbed = point::double_times(&rungs, 3);
+    let after = point::double_times(&rungs, 1);
+    let after = point::add(&after, &flat);
+    let after = point::double_times(&after, 2);
+    let start = point::double_times(&each!(i, Rung::new(&Flat { negative: 0, ..flat[i] })), 1);
     for way in 0..2 {
         let (doubled, sum_of) = (out_of_lanes(&doubled[way]), out_of_lanes(&sum[way]));
         let after = out_of_lanes(&after[way]);
-        assert_eq!(mul(&points[way].z, &ratio[way]).equals(&sum[way].z), V::ALL);
+        assert_eq!(out_of_lanes(&climbed[way]), out_of_lanes(&thrice_doubled[way]));
+        let start = out_of_lanes(&start[way]);
         for lane in 0..V::LANES {
             let p = p[way * LANES_MAX + lane];
             let q = q[way * LANES_MAX + lane];
+            assert_eq!(start[lane], plus(Some(q), Some(q)));
             let q = if mask[way] >> lane & 1 == 1 { negative(q) } else { q };
             assert_eq!(doubled[lane], plus(Some(p), Some(p)));
             // Where the reference's sum needs another formula, z is zero, and stays zero.

@@ -21,49 +21,37 @@ fn extremes<V: Vector>(like: V, rng: &mut Rng) -> Fe<V> {
 fn formulas_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
     let points: Ways<Point<V>> =
         each!(_i, Point { x: extremes(like, rng), y: extremes(like, rng), z: extremes(like, rng) });
-    let scale = each!(_i, extremes(like, rng));
     let added = each!(_i, Flat { x: extremes(like, rng), y: extremes(like, rng), negative: rng.u64() as u8 });
-    let (mut doubled, mut sums) = (points, points);
+    let mut doubled = points;
     point::double(&mut doubled);
-    let ratios = point::add(&mut sums, &scale, &added);
-    beside_at_the_bounds(like, rng);
+    let sums = point::add(&points, &added);
+    let rungs = each!(i, Rung { x: points[i].x, y: points[i].y, z: points[i].z });
+    let (climbed, climbed_on) = (point::double_times(&rungs, 1), point::double_times(&rungs, 3));
     flat_at_the_bounds(like, rng);
     for way in 0..points.len() {
         let numbers = |point: &Point<V>| [point.x, point.y, point.z].map(values);
-        let ([x, y, z], ratios) = (numbers(&points[way]), values(ratios[way]));
-        let (doubled, sums) = (numbers(&doubled[way]), numbers(&sums[way]));
-        let [scale, add_x, add_y] = [scale[way], added[way].x, added[way].y].map(values);
+        let [x, y, z] = numbers(&points[way]);
+        let (doubled, sums) = (numbers(&doubled[way]), [sums[way].x, sums[way].y, sums[way].z].map(values));
+        let (climbed, climbed_on) = (numbers(&climbed[way]), numbers(&climbed_on[way]));
+        let [add_x, add_y] = [added[way].x, added[way].y].map(values);
         for lane in 0..V::LANES {
             let point = Jacobian { x: x[lane], y: y[lane], z: z[lane] };
             let twice = point.double();
             assert_eq!(doubled.map(|number| number[lane]), [twice.x, twice.y, twice.z], "lane {lane}");
+            // Half of x is there. With z3 = y z all is as with half of the other z3.
+            let climb = |point: Jacobian| {
+                let Jacobian { x, y, z } = point.double();
+                Jacobian { x: x.half().half(), y: y.half().half().half(), z: z.half() }
+            };
+            let once = climb(Jacobian { x: point.x + point.x, ..point });
+            let on = climb(climb(once));
+            assert_eq!(climbed.map(|number| number[lane]), [once.x, once.y, once.z], "lane {lane}");
+            assert_eq!(climbed_on.map(|number| number[lane]), [on.x, on.y, on.z], "lane {lane}");
             let negative = added[way].negative >> lane & 1 == 1;
             let other = Affine { x: add_x[lane], y: if negative { -add_y[lane] } else { add_y[lane] } };
-            // The reference's scale is its z: what is left of z is put behind.
-            let sum = Jacobian { z: scale[lane], ..point }.add(other);
-            let ratio = other.x * scale[lane].square() - point.x;
-            assert_eq!(sums.map(|number| number[lane]), [sum.x, sum.y, point.z * ratio], "lane {lane}");
-            assert_eq!(ratios[lane], ratio, "lane {lane}");
-        }
-    }
-}
-
-/// The same of sums of points with the same z.
-fn beside_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
-    let before = each!(_i, [extremes(like, rng), extremes(like, rng)]);
-    let steps = each!(_i, [extremes(like, rng), extremes(like, rng)]);
-    let (mut sums, mut moved) = (before, steps);
-    let ratios = point::add_beside(&mut sums, &mut moved);
-    for way in 0..before.len() {
-        let [[x, y], [x1, y1]] = [before[way], steps[way]].map(|point| point.map(values));
-        let [[x3, y3], [w1, v1]] = [sums[way], moved[way]].map(|point| point.map(values));
-        for lane in 0..V::LANES {
-            let (h, r) = (x[lane] - x1[lane], y[lane] - y1[lane]);
-            let w = x1[lane] * h.square();
-            let want_x = r.square() - w - x[lane] * h.square();
-            let want_v = y1[lane] * h * h.square();
-            assert_eq!([x3[lane], y3[lane]], [want_x, r * (w - want_x) - want_v], "lane {lane}");
-            assert_eq!([w1[lane], v1[lane], values(ratios[way])[lane]], [w, want_v, h], "lane {lane}");
+            let sum = point.add(other);
+            let want = [sum.x * small(2), sum.y * small(8), sum.z * small(2)];
+            assert_eq!(sums.map(|number| number[lane]), want, "lane {lane}");
         }
     }
 }
@@ -73,13 +61,21 @@ fn flat_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
     let [a, b] = [(); 2].map(|()| Flat { x: extremes(like, rng), y: extremes(like, rng), negative: rng.u64() as u8 });
     let inverse = extremes(like, rng);
     let (sum, difference) = (inversions::sum(&a, &b, &inverse), values(inversions::difference(&a, &b)));
+    let by_lanes = inverse;
     let [sum_x, sum_y, inverse] = [sum.x, sum.y, inverse].map(values);
     assert_eq!(sum.negative, 0);
+    let a_twice = Flat { negative: 0, ..a };
+    let (twice, twice_y) = (inversions::doubled(&a_twice, &by_lanes), values(inversions::twice_y(&a_twice)));
+    let [twice_x3, twice_y3, x1, y1] = [twice.x, twice.y, a.x, a.y].map(values);
     for lane in 0..V::LANES {
         let [[ax, ay], [bx, by]] = [&a, &b].map(|point| {
             let (x, y) = (values(point.x)[lane], values(point.y)[lane]);
             [x, if point.negative >> lane & 1 == 1 { -y } else { y }]
         });
+        let slope = x1[lane].square() * small(3) * inverse[lane];
+        let x = slope.square() - x1[lane] - x1[lane];
+        let want = [x, slope * (x1[lane] - x) - y1[lane], y1[lane] + y1[lane]];
+        assert_eq!([twice_x3[lane], twice_y3[lane], twice_y[lane]], want, "lane {lane}");
         let slope = (by - ay) * inverse[lane];
         let x = slope.square() - ax - bx;
         assert_eq!([sum_x[lane], sum_y[lane], difference[lane]], [x, slope * (ax - x) - ay, bx - ax], "lane {lane}");
