@@ -265,7 +265,7 @@ impl Checker for Deferred {
 
 /// At this number of checks [`verify_all`] gives them to a batch: enough to fill it, and a bound on memory
 /// where scripts ask for many pairs.
-const CHECKS_MAX: usize = 1024;
+const CHECKS_MAX: usize = 4096;
 
 /// An input that waits for the batch.
 struct Waiting<'t> {

@@ -14,8 +14,11 @@ use simd::secp256k1::{self, Claim, Y};
 use simd::sha256::{Pieces, sha256_many};
 use std::sync::LazyLock;
 
-/// Claims that are made at a time: their lists stay small, whatever a script asks for.
+/// Claims that are proven at a time, each by its own: more of them save nothing.
 const CLAIMS_MAX: usize = 1024;
+/// Checks that are taken at a time: their lists stay small, whatever a script asks for. The more Schnorr signatures are
+/// among them, the less time each takes in one sum.
+const CHECKS_MAX: usize = 4096;
 
 /// What makes the coefficients of sums, and what no block can know; nothing where the system gives no random numbers:
 /// each check is then proven by its own.
@@ -84,8 +87,7 @@ impl Lanes {
     /// Whether one sum proves all of the checks, none of which is ECDSA.
     #[doc(hidden)]
     pub fn hold_by_sum(self, checks: &[Check]) -> bool {
-        let mut challenges = challenges(checks).into_iter();
-        let claims: Vec<Claim> = checks.iter().filter_map(|check| claim(check, &mut challenges)).collect();
+        let (claims, _) = sums(checks);
         claims.len() == checks.len() && SECRET.is_some_and(|secret| self.0.prove_together(&claims, &secret))
     }
 
@@ -98,29 +100,29 @@ impl Lanes {
     /// Those that are sums of points all at once, if that is wanted and comes out; all others each by its own.
     fn prove_with(self, checks: &[Check], by_sum: bool) -> Vec<bool> {
         let mut proven = vec![false; checks.len()];
-        for (checks, proven) in checks.chunks(CLAIMS_MAX).zip(proven.chunks_mut(CLAIMS_MAX)) {
-            let (mut claims, mut places) = (Vec::with_capacity(checks.len()), Vec::with_capacity(checks.len()));
-            let (mut sums, mut sums_places) = (Vec::new(), Vec::new());
-            let mut challenges = challenges(checks).into_iter();
-            for (place, claim) in
-                checks.iter().enumerate().filter_map(|(place, check)| Some((place, claim(check, &mut challenges)?)))
-            {
-                let is_sum = !matches!(claim, Claim::Ecdsa { .. });
-                let (claims, places) = if is_sum { (&mut sums, &mut sums_places) } else { (&mut claims, &mut places) };
-                claims.push(claim);
-                places.push(place);
+        for (checks, proven) in checks.chunks(CHECKS_MAX).zip(proven.chunks_mut(CHECKS_MAX)) {
+            let mut sums = sums(checks);
+            if by_sum && self.hold_together(&sums.0) {
+                sums.1.drain(..).for_each(|place| proven[place] = true);
             }
-            if by_sum && self.hold_together(&sums) {
-                sums_places.into_iter().for_each(|place| proven[place] = true);
-            } else {
-                claims.append(&mut sums);
-                places.append(&mut sums_places);
-            }
-            for (place, is_proven) in places.into_iter().zip(self.0.prove(&claims)) {
-                proven[place] = is_proven;
-            }
+            let ecdsa = checks.iter().enumerate().filter_map(|(place, check)| Some((place, ecdsa(check)?)));
+            self.prove_rest(ecdsa.chain(sums.1.into_iter().zip(sums.0)), proven);
         }
         proven
+    }
+
+    /// Each by its own; a claim comes with its place in `proven`.
+    fn prove_rest(self, claims: impl Iterator<Item = (usize, Claim)>, proven: &mut [bool]) {
+        let (mut places, mut waiting) = (Vec::new(), Vec::new());
+        let mut claims = claims.peekable();
+        while let Some((place, claim)) = claims.next() {
+            places.push(place);
+            waiting.push(claim);
+            if waiting.len() == CLAIMS_MAX || claims.peek().is_none() {
+                places.drain(..).zip(self.0.prove(&waiting)).for_each(|(place, is_proven)| proven[place] = is_proven);
+                waiting.clear();
+            }
+        }
     }
 
     /// Whether all hold, and they are enough to ask for that.
@@ -168,23 +170,27 @@ impl Batch for Compared {
     }
 }
 
-/// What the lanes are to prove; nothing for keys in forms that are rare. Each Schnorr signature takes the next of
-/// `challenges`.
-fn claim(check: &Check, challenges: &mut impl Iterator<Item = [u8; 32]>) -> Option<Claim> {
-    Some(match check {
-        Check::Ecdsa { signature, key, sighash } => {
-            let (r, s) = halves(signature);
-            let (x, y) = coordinates(key)?;
-            Claim::Ecdsa { x, y, r, s, message: *sighash }
-        }
+/// What the lanes are to prove of a check of ECDSA; nothing for keys in forms that are rare.
+fn ecdsa(check: &Check) -> Option<Claim> {
+    let Check::Ecdsa { signature, key, sighash } = check else { return None };
+    let ((r, s), (x, y)) = (halves(signature), coordinates(key)?);
+    Some(Claim::Ecdsa { x, y, r, s, message: *sighash })
+}
+
+/// What the lanes are to prove of the other checks, which are sums of points, and their places.
+fn sums(checks: &[Check]) -> (Vec<Claim>, Vec<usize>) {
+    let mut challenges = challenges(checks).into_iter();
+    let claim = |check: &Check| match check {
+        Check::Ecdsa { .. } => None,
         Check::Schnorr { signature, key, .. } => {
             let (r, s) = halves(signature);
-            Claim::Schnorr { x: *key, r, s, challenge: challenges.next()? }
+            Some(Claim::Schnorr { x: *key, r, s, challenge: challenges.next()? })
         }
         Check::Tweak { output, odd, internal, tweak } => {
-            Claim::Tweak { x: *internal, tweak: *tweak, sum: *output, odd: *odd }
+            Some(Claim::Tweak { x: *internal, tweak: *tweak, sum: *output, odd: *odd })
         }
-    })
+    };
+    checks.iter().map(claim).enumerate().filter_map(|(place, claim)| Some((claim?, place))).unzip()
 }
 
 /// What ties each Schnorr signature among the checks to its key and message, in order. Source: BIP-0340.

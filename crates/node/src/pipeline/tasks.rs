@@ -18,8 +18,9 @@ use std::time::Instant;
 
 /// The fewest inputs whose scripts one task checks, where there are workers for more tasks: a millisecond of signatures.
 const SCRIPTS_PER_TASK_MIN: usize = 256;
-/// The most: Schnorr signatures that are checked together take less time each the more they are, up to about as many.
-const SCRIPTS_PER_TASK_MAX: usize = 1024;
+/// The most: Schnorr signatures that are checked together take less time each the more they are, and of a block's inputs
+/// they are a part.
+const SCRIPTS_PER_TASK_MAX: usize = 4096;
 /// Blocks that one worker applies in a shard group before other work may go first.
 const GROUP_BLOCKS_MAX: usize = 8;
 
@@ -263,12 +264,13 @@ mod tests {
             (1, 2, 1),
             (256, 8, 1),
             (257, 8, 2),
-            (1000, 1, 1),
-            (1025, 1, 2),
-            (7000, 2, 7),
+            (4096, 1, 1),
+            (4097, 1, 2),
+            (7000, 2, 2),
+            (9000, 2, 3),
             (7000, 16, 16),
             (7000, 64, 28),
-            (7000, 0, 7),
+            (7000, 0, 2),
         ] {
             let tasks = script_tasks(inputs, workers);
             assert_eq!(tasks, want, "{inputs} inputs, {workers} workers");

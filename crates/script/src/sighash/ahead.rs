@@ -18,7 +18,7 @@ use std::ops::Range;
 const INPUTS_MAX: usize = 64;
 /// Inputs that are looked at to guess what the others of their transaction want.
 const LOOKED_AT_MAX: usize = 8;
-/// Bytes of a message that is kept, at most: 1,024 of them make no more than a MiB.
+/// Bytes of a message that is kept, at most: 4,096 of them make no more than 4 MiB.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Makes the hashes that the inputs of each transaction share, where they are likely to be wanted. What is wanted beside is
