@@ -9,7 +9,7 @@ use crate::tree::{Fate, NodeId, Tree};
 use crate::writer::Writer;
 use consensus::{BlockError, Class, Params, Rule};
 use disk::Disk;
-use p2p::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+use p2p::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict, Packet};
 use primitives::{BlockHash, Header, Height, MedianTime, Tables, U256, Work};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -245,22 +245,25 @@ impl ChainView for SharedChain {
         headers
     }
 
-    fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>> {
-        let (at, size) = self.index.read().serve(hash)?;
+    fn read_block(&self, hash: &BlockHash, witness: bool, packet: &mut Packet) -> bool {
+        let Some((at, size)) = self.index.read().serve(hash) else { return false };
         // What was stored just now may still be in the writer's buffer.
-        self.writer.write_out_blocks().ok()?;
-        let mut bytes = match self.files.read_block(at) {
-            Ok(bytes) => bytes,
-            Err(why) => {
-                // Unless it was pruned meanwhile, as Core has it.
-                if self.index.read().serve(hash).is_some() {
-                    self.unserved.note(why);
-                }
-                return None;
+        if self.writer.write_out_blocks().is_err() {
+            return false;
+        }
+        if let Err(why) = self.files.read_block_into(at, packet.payload_mut(size as usize)) {
+            // Unless it was pruned meanwhile, as Core has it.
+            if self.index.read().serve(hash).is_some() {
+                self.unserved.note(why);
             }
-        };
-        bytes.truncate(size as usize);
-        if witness { Some(bytes) } else { stripped(&bytes) }
+            return false;
+        }
+        if witness {
+            return true;
+        }
+        let Some(bytes) = stripped(packet.payload()) else { return false };
+        packet.payload_mut(bytes.len()).copy_from_slice(&bytes);
+        true
     }
 
     fn shown(&self, hash: &BlockHash) -> Option<Height> {

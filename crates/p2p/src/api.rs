@@ -290,6 +290,8 @@ pub enum Event {
     ///
     /// Said whenever this becomes true; [`Progress::headers_done`] has the present state.
     HeadersDone,
+    /// The answer to [`crate::Network::echo`].
+    Echo,
     /// The address memory, to be stored and given back as [`Config::addresses`] in the next run.
     /// Every quarter of an hour, and when the network is stopped.
     Addresses(Vec<u8>),

@@ -2,9 +2,10 @@
 //!
 //! This crate never judges a header or a block. It moves headers and bytes, and asks here what they are.
 //! Every method may be called from the network thread at any time, some of them for every message:
-//! none may wait for the pipeline. Only [`ChainView::block`] and those about filters may read a disk; they run in a thread of
+//! none may wait for the pipeline. Only [`ChainView::read_block`] and those about filters may read a disk; they run in a thread of
 //! their own.
 
+use crate::packet::Packet;
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Work};
 
 /// Greatest number of headers in one message. Source: Bitcoin Core b88bffe, `MAX_HEADERS_RESULTS`.
@@ -135,11 +136,17 @@ pub trait ChainView: Send + Sync + 'static {
     /// The rule that none are given below minimum work is kept by the caller.
     fn headers_after(&self, locator: &[BlockHash], stop: &BlockHash) -> Vec<Header>;
 
-    /// The bytes of a block that may be served: of the connected chain, or of a recent stale one.
+    /// Puts the bytes of a block that may be served into `packet`: of the connected chain, or of a recent stale one.
     ///
-    /// With `witness` raw as stored, without it stripped. `None` when it is not there or not to be shown.
-    /// Runs in the serving thread: it may read a disk.
-    fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>>;
+    /// With `witness` raw as stored, without it stripped. `false` when it is not there or not to be shown: then what is in
+    /// `packet` means nothing. Runs in the serving thread: it may read a disk.
+    fn read_block(&self, hash: &BlockHash, witness: bool, packet: &mut Packet) -> bool;
+
+    /// The same by themselves.
+    fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>> {
+        let mut packet = Packet::default();
+        self.read_block(hash, witness, &mut packet).then(|| packet.payload().to_vec())
+    }
 
     /// Height of a block that peers may be shown: of the connected chain, or a recent stale one.
     ///

@@ -35,6 +35,7 @@ mod journal;
 mod lag;
 pub mod low_work;
 pub mod net;
+pub mod packet;
 pub mod params;
 pub mod peer;
 pub mod peer_headers;
@@ -58,6 +59,7 @@ pub use chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRe
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer};
 pub use net::{AddedPeer, Network, Peers};
+pub use packet::Packet;
 pub use params::NetworkParams;
 pub use reason::Reason;
 pub use stats::PeerStats;

@@ -6,6 +6,7 @@
 
 use crate::api::{BlockVerdict, Want};
 use crate::chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+use crate::packet::Packet;
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Target, Work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -464,11 +465,13 @@ impl ChainView for Chain {
         out
     }
 
-    fn block(&self, hash: &BlockHash, witness: bool) -> Option<Vec<u8>> {
+    fn read_block(&self, hash: &BlockHash, witness: bool, packet: &mut Packet) -> bool {
         let inner = self.lock();
-        let node = inner.nodes.get(hash)?;
-        let body = node.body.as_ref().filter(|_| witness && *hash != inner.genesis)?;
-        Some([&node.info.header.0[..], body].concat())
+        let Some(node) = inner.nodes.get(hash) else { return false };
+        let Some(body) = node.body.as_ref().filter(|_| witness && *hash != inner.genesis) else { return false };
+        let block = [&node.info.header.0[..], body].concat();
+        packet.payload_mut(block.len()).copy_from_slice(&block);
+        true
     }
 
     fn shown(&self, hash: &BlockHash) -> Option<Height> {

@@ -4,11 +4,13 @@
 //! socket into its own vector, which is then handed out: the body of a block is not copied again.
 //! A vector never has room for more than what has come and the greater of that and [`STEP_BYTES`] again,
 //! except while a block is owed by the peer: then it is made in full, or one that was used before is taken.
+//! A block for a peer is sent from the vector that it was read to ([`Packet`]), encrypted there; then that is used again.
 //!
 //! The checksum of a v1 block is not computed: its header is hashed by who takes it, and a body that does
 //! not match its header is found there. Every other v1 payload is checked; v2 packets all are.
 
 use crate::budget::BufferPool;
+use crate::packet::{POOLED_BYTES_MIN, Packet, TAIL_BYTES};
 use crate::rng::Rng;
 use crate::stats::Traffic;
 use crate::v2::{self, Cipher, Keys};
@@ -29,6 +31,13 @@ const OUT_COUNT_KEPT: usize = 16;
 
 /// First bytes of a v1 connection: magic, `version`, zeros. Source: BIP324.
 const V1_PREFIX_BYTES: usize = 16;
+
+const _: () = assert!(v2::TAG_BYTES <= TAIL_BYTES, "a packet has room for its tag");
+
+/// Bytes of a message before its payload: of a v1 frame, or of a v2 packet with a short message type.
+pub const fn head_bytes(is_v2: bool) -> usize {
+    if is_v2 { v2::SHORT_HEAD_BYTES } else { FRAME_BYTES }
+}
 
 /// A message as received, its payload not yet parsed.
 #[derive(Debug, PartialEq, Eq)]
@@ -460,20 +469,33 @@ impl Transport {
         true
     }
 
-    /// Queues a message whose checksum is known: in v1 its payload is sent as it is, without a copy.
+    /// Queues a message from where its payload was read to, without a copy, where `packet` was made for this transport.
+    /// `checksum` is the payload's for v1, where it is known.
     ///
     /// # Panics
     ///
     /// On a payload beyond [`PAYLOAD_BYTES_MAX`].
-    pub fn send_summed(&mut self, command: Command, bytes: Vec<u8>, checksum: [u8; 4]) {
-        if !matches!(self.state, State::V1) {
-            return self.send(command, &bytes);
-        }
-        let payload_bytes = bytes.len();
-        self.sent_by_type.add(command, FRAME_BYTES + payload_bytes);
-        let frame = Frame { command, payload_bytes, checksum };
-        self.push(frame.to_bytes(self.magic).to_vec());
-        self.push(bytes);
+    pub fn send_packet(&mut self, command: Command, packet: Packet, checksum: Option<[u8; 4]>) {
+        let payload_bytes = packet.payload().len();
+        assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "we send no oversized message");
+        let out = match (&self.state, &mut self.cipher, v2::short_type(command)) {
+            (State::V1, ..) if packet.head_bytes() == FRAME_BYTES => {
+                let checksum = checksum.unwrap_or_else(|| crate::wire::checksum(packet.payload()));
+                let frame = Frame { command, payload_bytes, checksum };
+                let (mut out, _) = packet.into_parts();
+                out[..FRAME_BYTES].copy_from_slice(&frame.to_bytes(self.magic));
+                out
+            }
+            (State::Packets, Some(cipher), Some(id)) if packet.head_bytes() == v2::SHORT_HEAD_BYTES => {
+                let (mut out, head_bytes) = packet.into_parts();
+                out[head_bytes - 1] = id;
+                cipher.seal_in_place(&mut out, 0, &[], false);
+                out
+            }
+            _ => return self.send(command, packet.payload()),
+        };
+        self.sent_by_type.add(command, out.len());
+        self.push(out);
     }
 
     fn push(&mut self, bytes: Vec<u8>) {
@@ -513,9 +535,12 @@ impl Transport {
         self.sent += bytes;
         self.sent_bytes += bytes as u64;
         self.out_bytes -= bytes;
-        if self.out.front().is_some_and(|first| first.len() == self.sent) {
-            self.out.pop_front();
+        if let Some(first) = self.out.pop_front_if(|first| first.len() == self.sent) {
             self.sent = 0;
+            // Small messages that left together are no vector for a block.
+            if first.len() > POOLED_BYTES_MIN {
+                self.buffers.give(first);
+            }
             // What a burst of answers took is given back.
             if self.out.is_empty() {
                 self.out.shrink_to(OUT_COUNT_KEPT);

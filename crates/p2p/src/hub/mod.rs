@@ -94,6 +94,8 @@ pub enum NodeMessage {
     Verdict(BlockHash, BlockVerdict),
     /// See [`crate::Network::new_tip`].
     NewTip,
+    /// See [`crate::Network::echo`].
+    Echo,
 }
 
 /// All peers.
@@ -494,6 +496,7 @@ impl Hub {
             }
             NodeMessage::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
             NodeMessage::NewTip => self.announce_tip(),
+            NodeMessage::Echo => self.event(Event::Echo),
         }
     }
 

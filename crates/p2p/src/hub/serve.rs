@@ -2,12 +2,15 @@
 
 use super::{Action, Hub};
 use crate::api::PeerId;
+use crate::budget::BufferPool;
 use crate::chain::{ChainView, HeaderInfo};
 use crate::filter_request::FilterRequest;
+use crate::packet::Packet;
 use crate::peer::{Peer, SEND_PAUSE_BYTES};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
+use crate::transport::head_bytes;
 use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
 use primitives::{BlockHash, Header};
 
@@ -33,6 +36,8 @@ pub struct ReadRequest {
     asked: Asked,
     /// Whether it goes out by v2, where messages need no checksum.
     v2: bool,
+    /// Where vectors for it come from.
+    buffers: BufferPool,
 }
 
 #[derive(Debug)]
@@ -56,7 +61,7 @@ pub enum Served {
 #[derive(Debug)]
 pub struct Payload {
     command: Command,
-    bytes: Vec<u8>,
+    packet: Packet,
     /// None where the transport needs none.
     checksum: Option<[u8; 4]>,
 }
@@ -65,16 +70,13 @@ impl Payload {
     /// The bytes with their checksum: computed where they are read, and not where sockets wait.
     ///
     /// `None` for more than a message can carry.
-    fn new(command: Command, bytes: Vec<u8>, v2: bool) -> Option<Payload> {
-        let fits = bytes.len() <= PAYLOAD_BYTES_MAX;
-        fits.then(|| Payload { command, checksum: (!v2).then(|| checksum(&bytes)), bytes })
+    fn new(command: Command, packet: Packet, v2: bool) -> Option<Payload> {
+        let fits = packet.payload().len() <= PAYLOAD_BYTES_MAX;
+        fits.then(|| Payload { command, checksum: (!v2).then(|| checksum(packet.payload())), packet })
     }
 
     fn send_to(self, peer: &mut Peer) {
-        match self.checksum {
-            Some(sum) => peer.transport.send_summed(self.command, self.bytes, sum),
-            None => peer.transport.send(self.command, &self.bytes),
-        }
+        peer.transport.send_packet(self.command, self.packet, self.checksum);
     }
 }
 
@@ -82,30 +84,37 @@ impl ReadRequest {
     /// Reads, until [`READ_BYTES_MAX`] are read.
     pub fn read(&self, chain: &dyn ChainView) -> Served {
         match &self.asked {
-            Asked::Blocks(blocks) => Served::Blocks(read_blocks(chain, blocks, self.v2)),
+            Asked::Blocks(blocks) => Served::Blocks(self.read_blocks(chain, blocks)),
             Asked::Filters(request) => {
                 let (messages, rest) = request.read(chain);
-                let payloads =
-                    messages.into_iter().filter_map(|(command, bytes)| Payload::new(command, bytes, self.v2));
-                Served::Filters(payloads.collect(), rest)
+                let payload = |(command, bytes): (Command, Vec<u8>)| {
+                    let mut packet = self.packet();
+                    packet.payload_mut(bytes.len()).copy_from_slice(&bytes);
+                    Payload::new(command, packet, self.v2)
+                };
+                Served::Filters(messages.into_iter().filter_map(payload).collect(), rest)
             }
         }
     }
-}
 
-fn read_blocks(chain: &dyn ChainView, blocks: &[Inventory], v2: bool) -> Vec<Option<Payload>> {
-    let (mut out, mut bytes) = (Vec::new(), 0);
-    for block in blocks {
-        let with_witness = matches!(block, Inventory::WitnessBlock(_));
-        let bytes_read = block.block().and_then(|hash| chain.block(&hash, with_witness));
-        let read = bytes_read.and_then(|bytes| Payload::new(Command::Block, bytes, v2));
-        bytes += read.as_ref().map_or(0, |read| read.bytes.len());
-        out.push(read);
-        if bytes >= READ_BYTES_MAX {
-            break;
-        }
+    fn packet(&self) -> Packet {
+        Packet::new(head_bytes(self.v2), self.buffers.clone())
     }
-    out
+
+    fn read_blocks(&self, chain: &dyn ChainView, blocks: &[Inventory]) -> Vec<Option<Payload>> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        for block in blocks {
+            let with_witness = matches!(block, Inventory::WitnessBlock(_));
+            let mut packet = self.packet();
+            let is_there = block.block().is_some_and(|hash| chain.read_block(&hash, with_witness, &mut packet));
+            bytes += if is_there { packet.payload().len() } else { 0 };
+            out.push(is_there.then(|| Payload::new(Command::Block, packet, self.v2)).flatten());
+            if bytes >= READ_BYTES_MAX {
+                break;
+            }
+        }
+        out
+    }
 }
 
 impl Hub {
@@ -154,7 +163,7 @@ impl Hub {
             Some(request) => Asked::Filters(request),
             None => return,
         };
-        let request = ReadRequest { asked, v2: peer.transport.is_v2() };
+        let request = ReadRequest { asked, v2: peer.transport.is_v2(), buffers: self.budget.buffers() };
         self.peers.get_mut(&id).expect("it was there").serving = true;
         self.actions.push_back(Action::Read { peer: id, request });
     }

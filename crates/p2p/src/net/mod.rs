@@ -127,6 +127,11 @@ impl Network {
         self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::NewTip));
     }
 
+    /// Has [`Event::Echo`] said, behind all that was said before: for who waits for events, and has something else to look at.
+    pub fn echo(&self) {
+        self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::Echo));
+    }
+
     /// How far the network is; a tenth of a second old at most.
     pub fn progress(&self) -> Progress {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -175,6 +180,9 @@ mod tests {
         let chain = Arc::new(crate::sim::Chain::new());
         let network = Network::start(config, chain.clone(), sender).unwrap();
         let inbox_sender = network.inbox_sender.clone();
+        network.echo();
+        let mut said = std::iter::from_fn(|| events.recv_timeout(Duration::from_secs(60)).ok());
+        assert!(said.any(|event| matches!(event, Event::Echo)), "who waits is woken");
         // One comes right behind the stop, the others when the thread is gone.
         inbox_sender.send(LoopMessage::Stop);
         inbox_sender.send(LoopMessage::Resolved("seed.example".to_owned(), vec!["30.1.7.7:18444".parse().unwrap()]));

@@ -186,3 +186,59 @@ fn decoy_packets_are_dropped() {
     let (_, got) = talk(&mut a, &mut b, usize::MAX).unwrap();
     assert_eq!(got.iter().map(|m| m.command).collect::<Vec<_>>(), [Command::Verack]);
 }
+
+/// What a plain send gives, by every transport, for packets made for either, in vectors of any earlier use.
+#[test]
+fn packet_is_sent_as_its_payload_is() {
+    let body: Vec<u8> = (0..700_000_u32).map(|i| (i * 7 / 3).to_le_bytes()[0]).collect();
+    for is_v2 in [false, true] {
+        for made_for_v2 in [false, true] {
+            for (row, command, bytes, is_summed) in [
+                ("a block", Command::Block, 700_000, false),
+                ("a block, summed", Command::Block, 700_000, true),
+                ("a small block", Command::Block, 81, false),
+                ("nothing", Command::CFilter, 0, true),
+                ("a filter", Command::CFilter, 30_000, true),
+                ("no short type", Command::SendHeaders, 10, false),
+            ] {
+                let buffers = BufferPool::default();
+                buffers.give(vec![0xa5; 1_000_000]);
+                let body = &body[..bytes];
+                let (mut plain, mut packed) = (v2_pair(), v2_pair());
+                for (a, b) in [&mut plain, &mut packed] {
+                    if !is_v2 {
+                        *a = Transport::v1(MAIN.magic);
+                        a.send(Command::Version, b"first");
+                    }
+                    talk(a, b, usize::MAX).unwrap();
+                    a.set_buffer_pool(buffers.clone());
+                }
+                plain.0.send(command, body);
+                let mut packet = Packet::new(head_bytes(made_for_v2), buffers.clone());
+                packet.payload_mut(bytes).copy_from_slice(body);
+                packed.0.send_packet(command, packet, is_summed.then(|| crate::wire::checksum(body)));
+                let row = format!("{row}, v2 {is_v2}, made for v2 {made_for_v2}");
+                assert!(plain.0.to_send() == packed.0.to_send(), "{row}: the same bytes");
+                assert_eq!(plain.0.traffic().1.by_type(), packed.0.traffic().1.by_type(), "{row}: counted alike");
+                let (_, got) = talk(&mut packed.0, &mut packed.1, 50_000).unwrap();
+                let got: Vec<_> = got.iter().map(|m| (m.command, m.payload())).collect();
+                assert_eq!(got, [(command, body)], "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn vector_of_a_sent_block_is_used_again() {
+    let buffers = BufferPool::default();
+    let mut transport = Transport::v1(MAIN.magic);
+    transport.set_buffer_pool(buffers.clone());
+    let mut places = Vec::new();
+    for _ in 0..3 {
+        let mut packet = Packet::new(head_bytes(false), buffers.clone());
+        places.push(packet.payload_mut(2_000_000).as_ptr());
+        transport.send_packet(Command::Block, packet, None);
+        transport.sent(transport.to_send().len());
+    }
+    assert!(places.iter().all(|place| *place == places[0]));
+}

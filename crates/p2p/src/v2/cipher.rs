@@ -102,9 +102,19 @@ impl Cipher {
     /// When the contents have 2^24 bytes or more.
     pub fn seal(&mut self, out: &mut Vec<u8>, aad: &[u8], ignore: bool, fill: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
-        out.extend_from_slice(&[0; LENGTH_BYTES]);
-        out.push(if ignore { IGNORE_BIT } else { 0 });
+        out.extend_from_slice(&[0; LENGTH_BYTES + HEADER_BYTES]);
         fill(out);
+        self.seal_in_place(out, start, aad, ignore);
+    }
+
+    /// The same for contents that are there already, behind room for length and header at `start`: they are encrypted where
+    /// they lie, and the tag is appended.
+    ///
+    /// # Panics
+    ///
+    /// As [`Cipher::seal`], and without that room.
+    pub fn seal_in_place(&mut self, out: &mut Vec<u8>, start: usize, aad: &[u8], ignore: bool) {
+        out[start + LENGTH_BYTES] = if ignore { IGNORE_BIT } else { 0 };
         let contents = out.len() - start - LENGTH_BYTES - HEADER_BYTES;
         let [a, b, c, 0] = u32::try_from(contents).unwrap_or(u32::MAX).to_le_bytes() else {
             panic!("contents of {contents} bytes have no length of three");

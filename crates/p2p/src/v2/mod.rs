@@ -25,6 +25,8 @@ pub const LENGTH_BYTES: usize = 3;
 pub const HEADER_BYTES: usize = 1;
 /// Bytes of a packet's tag.
 pub const TAG_BYTES: usize = 16;
+/// Bytes of a packet with a short message type before its payload.
+pub const SHORT_HEAD_BYTES: usize = LENGTH_BYTES + HEADER_BYTES + 1;
 /// Set in the header of a decoy.
 pub const IGNORE_BIT: u8 = 0x80;
 /// Greatest length of contents: a long message type and the largest payload.
@@ -76,10 +78,15 @@ pub fn message_type(contents: &[u8]) -> Result<(Command, usize), WireError> {
     Ok((Command::from_name(name), 1 + COMMAND_BYTES))
 }
 
+/// The short message type of `command`, if it has one.
+pub fn short_type(command: Command) -> Option<u8> {
+    SHORT_TYPES.iter().find(|(id, known)| *id != 0 && *known == command).map(|(id, _)| *id)
+}
+
 /// Writes the message type of `command` to `out`.
 pub fn put_message_type(out: &mut Vec<u8>, command: Command) {
-    if let Some((id, _)) = SHORT_TYPES.iter().find(|(id, known)| *id != 0 && *known == command) {
-        out.push(*id);
+    if let Some(id) = short_type(command) {
+        out.push(id);
         return;
     }
     out.push(0);

@@ -118,7 +118,12 @@ fn follow(
             Event::PeerConnected { info, .. } => connected.lock().unwrap().push(info),
             Event::PeerGone { address, reason, .. } => gone.lock().unwrap().push((address, reason)),
             Event::Addresses(bytes) => _ = addresses.set(bytes),
-            Event::Headers { .. } | Event::HeadersDone | Event::Note(_) | Event::Log(_) | Event::Debug(_) => {}
+            Event::Headers { .. }
+            | Event::HeadersDone
+            | Event::Echo
+            | Event::Note(_)
+            | Event::Log(_)
+            | Event::Debug(_) => {}
         }
     }
 }

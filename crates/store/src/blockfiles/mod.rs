@@ -184,6 +184,29 @@ impl BlockFiles {
         Ok(block)
     }
 
+    /// Reads the start of a block into `out`, which has room for all of it or less: as [`BlockFiles::read_block`], for who
+    /// knows the size and has the memory.
+    ///
+    /// # Errors
+    ///
+    /// As there; a record that is smaller.
+    pub fn read_block_into(&self, at: FilePos, out: &mut [u8]) -> Result<()> {
+        let file = self.file(at.file)?;
+        let (offset, bytes) = (u64::from(at.offset), out.len() as u64);
+        let wanted = || format!("a block of {bytes} bytes");
+        let size = self.record_size(at.file, &*file, offset)?;
+        if u64::from(size) < bytes {
+            return Err(self.not_a_block(at.file, offset, wanted(), format!("one of {size}")));
+        }
+        let have = file.len()?.saturating_sub(offset);
+        if have < bytes {
+            return Err(self.not_a_block(at.file, offset, wanted(), format!("{have} bytes to the end")));
+        }
+        file.read_exact_at(offset, out)?;
+        xor(out, self.key, offset);
+        Ok(())
+    }
+
     /// Reads `bytes` of a block from `from` on, and nothing else of it; `None` where the block has no such part.
     ///
     /// # Errors

@@ -51,6 +51,13 @@ fn scan_of_an_undamaged_file_finds_all_blocks() {
                 assert_eq!(found.location, BlockAt { file: 0, offset, size: block.len() as u32 }, "{row}");
                 let pos = found.location.file_pos().unwrap();
                 assert_eq!(files.read_block(pos).unwrap(), *block, "{row}");
+                for bytes in [0, 1, 80, block.len()] {
+                    let mut out = vec![0xa5; bytes];
+                    files.read_block_into(pos, &mut out).unwrap();
+                    assert_eq!(out, block[..bytes], "{row}: the first {bytes}");
+                }
+                let why = files.read_block_into(pos, &mut vec![0; block.len() + 1]).unwrap_err().to_string();
+                assert!(why.contains(&format!("one of {}", block.len())), "{row}: {why}");
                 let part = |from: usize, bytes: usize| files.read_block_part(pos, from, bytes).unwrap();
                 for (from, bytes) in [(0, 1), (3, 80), (0, block.len()), (block.len() - 1, 1)] {
                     assert_eq!(part(from, bytes).as_deref(), Some(&block[from..from + bytes]), "{row}: {from}+{bytes}");
@@ -297,9 +304,12 @@ fn read_block_error_says_why() {
     ] {
         let mut file = file.clone();
         edit(&mut file);
-        let why = files(&file, 0, KEY).read_block(FilePos { file: 0, offset }).unwrap_err();
-        assert_eq!(why.kind(), FaultKind::Damaged, "{row}");
-        assert!(why.to_string().contains(want) && why.to_string().contains("blk00000.dat at byte"), "{row}: {why}");
+        let (files, at) = (files(&file, 0, KEY), FilePos { file: 0, offset });
+        let mut known = vec![0; blocks.last().expect("three blocks").len()];
+        for why in [files.read_block(at).unwrap_err(), files.read_block_into(at, &mut known).unwrap_err()] {
+            assert_eq!(why.kind(), FaultKind::Damaged, "{row}");
+            assert!(why.to_string().contains(want) && why.to_string().contains("blk00000.dat at byte"), "{row}: {why}");
+        }
     }
 }
 

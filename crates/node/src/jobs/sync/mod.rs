@@ -443,6 +443,7 @@ fn with_threads<'f>(
             shared.done.store(true, Relaxed);
             shared.arrivals.hurry();
             telling.thread().unpark();
+            shared.network.echo(); // Who takes what arrives looks now, not at the end of its time.
         });
         let receiving = spawn(scope, "arrive", || receive::take(shared, receiver, own))?;
         let result = work(engine);

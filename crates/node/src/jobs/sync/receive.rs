@@ -134,7 +134,7 @@ fn take_event(
         }
         Event::WantMore => want(shared),
         Event::Headers { .. } => shared.datadir.say_headers(),
-        Event::HeadersDone => {}
+        Event::HeadersDone | Event::Echo => {}
         Event::Addresses(bytes) => keep_addresses(shared.datadir, own, &bytes)?,
         Event::Block { hash, bytes, .. } => {
             let arrived = Arrived { hash, bytes };

@@ -343,6 +343,7 @@ impl World {
             Event::Headers { .. }
             | Event::PeerConnected { .. }
             | Event::Addresses(_)
+            | Event::Echo
             | Event::Log(_)
             | Event::Debug(_) => {}
         }

@@ -1,0 +1,91 @@
+//! A payload for a peer, with room before and behind it for what either transport adds: it is sent from where it was read to,
+//! and its memory is used again for a later one.
+//!
+//! Absent on purpose: what the transport adds ([`crate::transport`]), what the payload is.
+
+use crate::budget::BufferPool;
+
+/// Vectors from this size on are taken from those that were used before, and given back: none of these is more than twice as
+/// large as what is in it, so that the bounds of send queues hold for their memory too.
+pub(crate) const POOLED_BYTES_MIN: usize = 256 << 10;
+
+/// Room behind a payload, for the tag of a v2 packet.
+pub(crate) const TAIL_BYTES: usize = 16;
+
+/// A payload that is not sent yet.
+#[derive(Debug, Default)]
+pub struct Packet {
+    bytes: Vec<u8>,
+    head_bytes: usize,
+    buffers: BufferPool,
+}
+
+impl Packet {
+    /// With room for what a transport puts before the payload ([`crate::transport::head_bytes`]).
+    pub fn new(head_bytes: usize, buffers: BufferPool) -> Packet {
+        Packet { bytes: Vec::new(), head_bytes, buffers }
+    }
+
+    /// The place of a payload of this size, whatever lies there now: all of it is to be written. A payload that was there
+    /// before is gone.
+    pub fn payload_mut(&mut self, bytes: usize) -> &mut [u8] {
+        let all = self.head_bytes.saturating_add(bytes);
+        let with_tail = all.saturating_add(TAIL_BYTES);
+        if self.bytes.capacity() < with_tail {
+            self.bytes = match with_tail {
+                POOLED_BYTES_MIN.. => self.buffers.take(with_tail),
+                _ => Vec::with_capacity(with_tail),
+            };
+        }
+        self.bytes.resize(all, 0);
+        &mut self.bytes[self.head_bytes..]
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        self.bytes.get(self.head_bytes..).unwrap_or_default()
+    }
+
+    /// Bytes before the payload.
+    pub(crate) fn head_bytes(&self) -> usize {
+        self.bytes.len() - self.payload().len()
+    }
+
+    /// The vector, and the bytes of it that lie before the payload.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
+        (self.bytes, self.head_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_has_room_on_both_sides() {
+        for head in [0, 5, 24] {
+            let buffers = BufferPool::default();
+            for bytes in [0, 1, 300, POOLED_BYTES_MIN, 3_000_000] {
+                let mut packet = Packet::new(head, buffers.clone());
+                packet.payload_mut(bytes + 5).fill(1);
+                packet.payload_mut(bytes).fill(7);
+                assert_eq!(packet.payload(), vec![7; bytes]);
+                let (vector, before) = packet.into_parts();
+                assert_eq!((before, vector.len()), (head, head + bytes));
+                assert!(vector.capacity() >= head + bytes + TAIL_BYTES, "a tag does not move it");
+                buffers.give(vector);
+            }
+        }
+        assert_eq!(Packet::default().payload(), [0; 0]);
+    }
+
+    #[test]
+    fn packet_takes_a_vector_that_was_used_before() {
+        let buffers = BufferPool::default();
+        let mut first = Packet::new(5, buffers.clone());
+        let place = first.payload_mut(1_000_000).as_ptr();
+        buffers.give(first.into_parts().0);
+        let mut second = Packet::new(5, buffers);
+        assert_eq!(second.payload_mut(900_000).as_ptr(), place);
+    }
+}
