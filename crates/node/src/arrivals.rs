@@ -5,11 +5,11 @@
 //! checking a body twice would cost more; while the pipeline is starved it never blocks.
 
 use crate::block::Checked;
-use crate::locks::{lock, wait_for};
+use crate::locks::{Signal, lock};
 use crate::tree::NodeId;
 use primitives::Height;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::blockfiles::BlockBytes;
 
@@ -26,7 +26,7 @@ fn memory_bytes(block_bytes: usize) -> usize {
 pub(crate) struct Arrivals {
     patience: Duration,
     state: Mutex<State>,
-    changed: Condvar,
+    changed: Signal,
 }
 
 struct Kept {
@@ -68,7 +68,11 @@ impl State {
 impl Arrivals {
     /// Keeps at most `kept_bytes_max` in memory; `patience` is [`PATIENCE`], or another in tests.
     pub(crate) fn new(kept_bytes_max: usize, patience: Duration) -> Arrivals {
-        Arrivals { patience, state: Mutex::new(State { kept_bytes_max, ..State::default() }), changed: Condvar::new() }
+        Arrivals {
+            patience,
+            state: Mutex::new(State { kept_bytes_max, ..State::default() }),
+            changed: Signal::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -81,7 +85,7 @@ impl Arrivals {
         while state.is_full(bytes) && !(state.is_starved || state.is_stuck || state.hurry || state.kept.is_empty()) {
             let seen = state.taken_count;
             let is_over;
-            (state, is_over) = wait_for(&self.changed, state, self.patience);
+            (state, is_over) = self.changed.wait_for(state, self.patience);
             state.is_stuck |= is_over && state.taken_count == seen;
         }
         state
@@ -168,7 +172,7 @@ impl Arrivals {
             if state.arrived_count == seen {
                 state.is_starved = true;
                 self.changed.notify_all();
-                (state, _) = wait_for(&self.changed, state, left);
+                (state, _) = self.changed.wait_for(state, left);
                 state.is_starved = false;
             }
         }

@@ -4,6 +4,7 @@
 //! threads to end, and the panic is passed on. So a poisoned lock is met by a thread that is about to end as well, and
 //! it panics in its turn: what the lock guards may be half changed, and nothing must be made of it.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -44,7 +45,116 @@ pub(crate) fn wait_for<'m, T>(
     (guard, result.timed_out())
 }
 
+/// A condition variable for what changes far more often than a thread waits for it: a signal that none waits for makes no
+/// system call.
+///
+/// All threads use it with one lock: who waits is counted with the lock taken, and who signals has taken it since the change.
+/// So a thread that the signal does not count has yet to take the lock, and finds the change.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    condition: Condvar,
+    waiting: AtomicUsize,
+}
+
+impl Signal {
+    /// As [`wait`].
+    #[inline]
+    pub(crate) fn wait<'m, T>(&self, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+        self.waiting.fetch_add(1, Relaxed);
+        let guard = wait(&self.condition, guard);
+        self.waiting.fetch_sub(1, Relaxed);
+        guard
+    }
+
+    /// As [`wait_for`].
+    #[inline]
+    pub(crate) fn wait_for<'m, T>(&self, guard: MutexGuard<'m, T>, time: Duration) -> (MutexGuard<'m, T>, bool) {
+        self.waiting.fetch_add(1, Relaxed);
+        let waited = wait_for(&self.condition, guard, time);
+        self.waiting.fetch_sub(1, Relaxed);
+        waited
+    }
+
+    /// Wakes one of the threads that wait.
+    #[inline]
+    pub(crate) fn notify_one(&self) {
+        if self.waiting.load(Relaxed) > 0 {
+            self.condition.notify_one();
+        }
+    }
+
+    /// Wakes all of them.
+    #[inline]
+    pub(crate) fn notify_all(&self) {
+        if self.waiting.load(Relaxed) > 0 {
+            self.condition.notify_all();
+        }
+    }
+}
+
 /// What a lock guards that no thread takes any more.
 pub(crate) fn into_inner<T>(mutex: Mutex<T>) -> T {
     mutex.into_inner().expect(POISONED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc::channel;
+
+    /// Threads hand numbers on, one at a time, and signal after they have unlocked: where a signal were lost, all would wait.
+    #[test]
+    fn no_signal_is_lost() {
+        const ROUNDS: usize = 5_000;
+        static TURN: Mutex<usize> = Mutex::new(0);
+        for threads in [2, 3] {
+            *lock(&TURN) = 0;
+            let signal: &Signal = Box::leak(Box::default());
+            let (done, ended) = channel();
+            for thread in 0..threads {
+                let done = done.clone();
+                std::thread::spawn(move || {
+                    loop {
+                        let mut turn = lock(&TURN);
+                        while *turn % threads != thread && *turn < ROUNDS {
+                            turn = signal.wait(turn);
+                        }
+                        if *turn >= ROUNDS {
+                            break;
+                        }
+                        *turn += 1;
+                        drop(turn);
+                        signal.notify_all();
+                    }
+                    signal.notify_all();
+                    done.send(())
+                });
+            }
+            for _ in 0..threads {
+                ended.recv_timeout(Duration::from_secs(60)).expect("a thread waits for ever");
+            }
+            assert_eq!(signal.waiting.load(Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn wait_for_ends_with_its_time_or_its_signal() {
+        let (signal, state, is_told) = (Signal::default(), Mutex::new(false), AtomicBool::new(false));
+        let (guard, is_over) = signal.wait_for(lock(&state), Duration::from_millis(1));
+        assert!(is_over && !*guard && signal.waiting.load(Relaxed) == 0);
+        drop(guard);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut guard = lock(&state);
+                while !*guard {
+                    (guard, _) = signal.wait_for(guard, Duration::from_secs(60));
+                }
+                is_told.store(true, Relaxed);
+            });
+            *lock(&state) = true;
+            signal.notify_one();
+        });
+        assert!(is_told.load(Relaxed));
+    }
 }

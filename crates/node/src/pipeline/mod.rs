@@ -33,7 +33,7 @@ mod workers;
 
 use crate::block::{Job, Judged, Prepared};
 use crate::fault::Fault;
-use crate::locks::{lock, write};
+use crate::locks::{Signal, lock, write};
 use crate::stats::{BlockTimes, Stats};
 use crate::tree::NodeId;
 use coins::table::HashKey;
@@ -41,7 +41,7 @@ use coins::{Generation, SHARD_GROUPS, ShardGroup};
 use consensus::{BlockError, Params};
 use primitives::{BlockHash, CoinKey, MedianTime, Txid};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
 use flight::Flight;
@@ -230,11 +230,11 @@ pub struct Pipeline<'b> {
     groups: Vec<Mutex<ShardGroup>>,
     scheduler: Mutex<Scheduler>,
     /// A task became ready, or the workers are to end.
-    work_ready: Condvar,
+    work_ready: Signal,
     /// A look-up is to wait for the disk, or the readers are to end.
-    disk_wanted: Condvar,
+    disk_wanted: Signal,
     /// A worker ended a task: there may be room for a block, or nothing left to do.
-    work_done: Condvar,
+    work_done: Signal,
     times: RwLock<MedianTimes>,
     /// The order of tasks, where one thread plays all workers.
     order: Option<Mutex<Choose>>,
@@ -251,9 +251,9 @@ impl<'b> Pipeline<'b> {
             budget_bytes: Arc::new(AtomicUsize::new(settings.budget_bytes)),
             groups: (0..SHARD_GROUPS).map(|group| Mutex::new(ShardGroup::new(group, secret))).collect(),
             scheduler: Mutex::new(Scheduler::new(settings.par)),
-            work_ready: Condvar::new(),
-            disk_wanted: Condvar::new(),
-            work_done: Condvar::new(),
+            work_ready: Signal::default(),
+            disk_wanted: Signal::default(),
+            work_done: Signal::default(),
             times: RwLock::new(MedianTimes::default()),
             order: None,
             stats: Arc::default(),

@@ -88,6 +88,9 @@ impl Pipeline<'_> {
 
     fn apply_block(&self, shards: &mut ShardGroup, group: usize, flight: &Flight) {
         let ops = flight.group_ops(group);
+        if ops.ops.all().is_empty() {
+            return; // Of small blocks most groups have nothing to do.
+        }
         let context = flight.context();
         if context.bip30 == Bip30::Enforced && !context.overwrites {
             let probe = shards.probe(&ops);

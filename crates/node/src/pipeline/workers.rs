@@ -5,7 +5,6 @@ use super::scheduler::{RunEnd, Work};
 use super::{Outcome, Pipeline, Scheduler};
 use crate::block::Refusal;
 use crate::fault::Fault;
-use crate::locks::{wait, wait_for};
 use crate::stats::Stage;
 use crate::threads;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -85,7 +84,7 @@ impl Pipeline<'_> {
             self.start_workers(scope);
             let mut scheduler = self.scheduler();
             while !scheduler.is_background_done() {
-                (scheduler, _) = wait_for(&self.work_done, scheduler, Duration::from_millis(20));
+                (scheduler, _) = self.work_done.wait_for(scheduler, Duration::from_millis(20));
             }
             scheduler.end_workers();
             drop(scheduler);
@@ -98,7 +97,7 @@ impl Pipeline<'_> {
         loop {
             let mut scheduler = self.scheduler();
             while !scheduler.is_halted() && !scheduler.may_admit(self.window(), self) {
-                (scheduler, _) = wait_for(&self.work_done, scheduler, Duration::from_millis(100));
+                (scheduler, _) = self.work_done.wait_for(scheduler, Duration::from_millis(100));
                 scheduler = self.keep_budget_unlocking(scheduler);
             }
             if self.backend.stopping() {
@@ -139,7 +138,7 @@ impl Pipeline<'_> {
             if self.backend.stopping() && !scheduler.is_halted() {
                 scheduler.stop();
             }
-            (scheduler, _) = wait_for(&self.work_done, scheduler, Duration::from_millis(50));
+            (scheduler, _) = self.work_done.wait_for(scheduler, Duration::from_millis(50));
             scheduler = self.keep_budget_unlocking(scheduler);
         }
     }
@@ -206,7 +205,7 @@ impl Pipeline<'_> {
                 self.stats.add_waited(work.stage(), waited);
                 scheduler = self.perform(scheduler, work);
             } else {
-                scheduler = wait(&self.work_ready, scheduler);
+                scheduler = self.work_ready.wait(scheduler);
                 self.stats.add_busy(Stage::Wait, now.elapsed());
             }
         }
@@ -218,7 +217,7 @@ impl Pipeline<'_> {
         let mut scheduler = self.scheduler();
         while !scheduler.is_over() {
             let Some((seq, flight)) = scheduler.next_read() else {
-                scheduler = wait(&self.disk_wanted, scheduler);
+                scheduler = self.disk_wanted.wait(scheduler);
                 continue;
             };
             drop(scheduler);
