@@ -253,3 +253,119 @@ impl Pipeline<'_> {
         scheduler
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Backend, Connected, Settings, Tip};
+    use super::*;
+    use crate::block::{Bip30, BlockContext, HeaderContext, Job};
+    use crate::tree::NodeId;
+    use coins::Generation;
+    use coins::table::HashKey;
+    use consensus::{Chain, Params};
+    use primitives::{CoinKey, Header, Height, MedianTime};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+    use std::sync::mpsc::{Receiver, channel};
+
+    const HANGS: Duration = Duration::from_secs(30);
+
+    /// A world whose disk fails in the first part of a generation that it is to write, once it is told to go on.
+    struct Failing {
+        jobs: Mutex<Vec<Job>>,
+        is_in_sync: AtomicBool,
+        may_go_on: Mutex<Receiver<()>>,
+        parts: AtomicU32,
+    }
+
+    impl Backend for Failing {
+        fn next(&self, _: &dyn Fn() -> bool, _: &mut Duration) -> Result<Option<Job>, Fault> {
+            Ok(self.jobs.lock().unwrap().pop())
+        }
+        fn look_up(&self, _: &[CoinKey], _: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+            Ok(())
+        }
+        fn connected(&self, _: &Connected<'_>) -> Result<(), Fault> {
+            Ok(())
+        }
+        fn flush_is_due(&self) -> bool {
+            false
+        }
+        fn sync(&self, _: Tip) -> Result<(), Fault> {
+            self.is_in_sync.store(true, Relaxed);
+            self.may_go_on.lock().unwrap().recv_timeout(HANGS).map_err(|_| Fault::internal("the test has ended"))
+        }
+        fn begin_commit(&self, _: Tip, _: u64, _: u64) -> Result<bool, Fault> {
+            Ok(true)
+        }
+        fn write_part(&self, _: usize, _: &[Generation]) -> Result<(), Fault> {
+            self.parts.fetch_add(1, Relaxed);
+            Err(Fault::internal("the disk fails"))
+        }
+        fn finish_commit(&self, _: Tip) -> Result<(), Fault> {
+            Ok(())
+        }
+        fn compact(&self) -> Result<bool, Fault> {
+            Ok(false)
+        }
+        fn table_bytes(&self) -> usize {
+            0
+        }
+        fn stopping(&self) -> bool {
+            false
+        }
+    }
+
+    /// Blocks 1 to `count` on regtest's genesis block, the last one first.
+    fn jobs(params: &Params, count: u32) -> Vec<Job> {
+        let blocks = testkit::blocks::chain(&params.genesis, count);
+        let job = |height: usize| {
+            let header = Header(*blocks[height].first_chunk().unwrap());
+            let at = HeaderContext {
+                node: NodeId::new(height),
+                hash: header.hash(),
+                header,
+                height: Height::new(height as u32),
+                parent_mtp: MedianTime::ZERO,
+            };
+            let flags = script::Flags::NONE;
+            let context = BlockContext { at, script_reason: None, flags, bip30: Bip30::NotEnforced, overwrites: false };
+            Job { context, bytes: blocks[height].clone().into(), checked: None, contextual: false, undo: None }
+        };
+        (1..blocks.len()).rev().map(job).collect()
+    }
+
+    /// A block waits for room while the generation before it is written, and the disk fails in a part of that: the other
+    /// parts wait in the queue, no worker is to take them any more, and each worker has to leave the lock to the others.
+    #[test]
+    fn worker_without_a_turn_unlocks_the_scheduler() {
+        for par in [2, 3] {
+            // Its threads outlive the test where they hang.
+            let params: &Params = Box::leak(Box::new(Params::new(Chain::Regtest)));
+            let (go_on, may_go_on) = channel();
+            let world: &Failing = Box::leak(Box::new(Failing {
+                jobs: Mutex::new(jobs(params, 20)),
+                is_in_sync: AtomicBool::new(false),
+                may_go_on: Mutex::new(may_go_on),
+                parts: AtomicU32::new(0),
+            }));
+            // One byte: there is never room, and nothing but a mark lets a block go on.
+            let settings = Settings { par, window_blocks: 64, budget_bytes: 1 };
+            let pipeline = Box::leak(Box::new(Pipeline::new(world, params, settings, HashKey([1; 4]))));
+            pipeline.set_times(Arc::new((0..=20).map(MedianTime::new).collect()));
+            let pipeline = &*pipeline;
+            let (done, ended) = channel();
+            std::thread::spawn(move || done.send(pipeline.run().is_err()));
+            let begun = Instant::now();
+            while !(world.is_in_sync.load(Relaxed) && pipeline.scheduler().is_gated()) {
+                assert!(begun.elapsed() < HANGS, "{par} workers: a block waits for room");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            go_on.send(()).unwrap();
+            let has_failed = ended.recv_timeout(HANGS).unwrap_or_else(|_| panic!("{par} workers: the run hangs"));
+            assert!(has_failed, "{par} workers");
+            let parts = world.parts.load(Relaxed);
+            assert!((1..=par as u32).contains(&parts), "{par} workers began {parts} parts");
+        }
+    }
+}
