@@ -9,7 +9,8 @@ right; too few and too many; and arguments by name, in part, twice, unknown, and
 arguments are bitcoind's (`help dump_all_command_conversions`).
 
 What is the program's own is left out: OWN by field, and the help that ends a call with a wrong number of arguments but for its first
-line. Calls that end the program, wait, or write files are left out: SKIPPED. Ends with 1 where something differs.
+line. Calls that end the program, wait, write files, or say what the
+program is are left out: SKIPPED. Ends with 1 where something differs.
 """
 import argparse
 import json
@@ -26,7 +27,7 @@ INDEXES = ("txindex", "blockfilterindex", "coinstatsindex", "txospenderindex")
 CHAIN = "--blocks 3 --seed 5 --utxos 2000 --tail 110 --signatures real".split()
 SKIPPED = set(
     "stop setmocktime logging dumptxoutset loadtxoutset waitfornewblock waitforblock waitforblockheight generatetoaddress "
-    "generatetodescriptor generateblock generate getblocktemplate".split()
+    "generatetodescriptor generateblock generate getblocktemplate help uptime".split()
 )
 # What is the program's own, by field.
 OWN = set(
@@ -36,7 +37,7 @@ OWN = set(
     "limitclustersize ban_created banned_until ban_duration time_remaining blockmintxfee path mempool_sequence".split()
 )
 # Listed in docs/server.md: an argument of a call for which ffwd has another answer.
-LISTED = {("getmemoryinfo", '["mallocinfo"]'), ("getmemoryinfo", '{"mode":"mallocinfo"}')}
+LISTED = {("decodescript", '["00"]'), ("getmemoryinfo", '["mallocinfo"]'), ("getmemoryinfo", '{"mode":"mallocinfo"}')}
 
 
 def plain(value):
