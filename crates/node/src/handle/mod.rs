@@ -16,6 +16,7 @@ pub use change::Submitted;
 pub use live::Live;
 pub use look_up::{decode_coin, set_info, walk_coins};
 pub use quiet::Quiet;
+pub use verify::Verified;
 
 use crate::atomic_height::AtomicHeight;
 use crate::fault::Fault;

@@ -85,6 +85,11 @@ impl Quiet<'_, '_, '_> {
         }
     }
 
+    /// Puts a line into debug.log.
+    pub fn log(&self, line: &str) {
+        self.datadir.reporter.log().line(line);
+    }
+
     /// The job is to commit and end, as after the first Ctrl-C.
     pub fn stop(&self) {
         self.datadir.options.stop.store(true, Relaxed);

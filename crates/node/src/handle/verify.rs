@@ -13,7 +13,7 @@ use crate::recheck::{self, Answer, Question};
 use crate::tree::NodeId;
 use consensus::bip30;
 use primitives::coin::{code, is_unspendable, put_coin};
-use primitives::{Block, OutPoint, Tables};
+use primitives::{Block, Height, OutPoint, Tables};
 use std::collections::HashMap;
 use store::chainstate::CoinsView;
 
@@ -41,14 +41,33 @@ impl Overlay {
     }
 }
 
+/// How a check of the last blocks ended. Source: Core's `VerifyDBResult`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verified {
+    /// All that was asked for was checked, and is good.
+    Whole,
+    /// What was checked is good; this block and those below were to be checked, too, and are pruned.
+    MissingBlocks(Height),
+    /// What was checked is good; coins of blocks were not, for want of memory.
+    MissingCoins,
+    /// What is wrong.
+    Wrong(String),
+}
+
 impl Live {
-    /// Checks the last `depth` blocks (0: all) up to `tip`, of which `view` has the coins, at `level` (0 to 4). Gives what is
-    /// wrong, where something is.
+    /// Checks the last `depth` blocks (0: all) up to `tip`, of which `view` has the coins, at `level` (0 to 4). Changes of coins
+    /// take `bytes_max`, and those of a block more.
     ///
     /// # Errors
     ///
     /// A file cannot be read.
-    pub fn verify(&self, view: CoinsView, tip: NodeId, level: i32, depth: i32) -> Result<Option<String>, Fault> {
+    pub fn verify(
+        &self,
+        view: CoinsView,
+        tip: NodeId,
+        (level, depth): (i32, i32),
+        bytes_max: usize,
+    ) -> Result<Verified, Fault> {
         let chain: Vec<NodeId> = {
             let tree = self.index.headers();
             let height = tree.height(tip).to_u32();
@@ -57,32 +76,44 @@ impl Live {
         };
         let mut coins = Overlay { view, changed: HashMap::new(), bytes: 0 };
         let mut taken_off = Vec::new();
+        let mut verified = Verified::Whole;
         for &id in chain.iter().rev() {
             // What was pruned is not checked, as in Core.
-            let Some(bytes) = self.block(id)? else { break };
+            let Some(bytes) = self.block(id)? else {
+                if verified == Verified::Whole {
+                    verified = Verified::MissingBlocks(self.index.headers().height(id));
+                }
+                break;
+            };
             let header = headers::context(&self.index.headers(), id);
             if level >= 1
                 && let Some((error, _)) = recheck::alone_of(self.params(), &header, &bytes)
             {
-                return Ok(Some(format!("found bad block at {}, hash={} ({error})", header.height, header.hash)));
+                return Ok(Verified::Wrong(format!(
+                    "found bad block at {}, hash={} ({error})",
+                    header.height, header.hash
+                )));
             }
             if level < 2 {
                 continue;
             }
             let Some(undo) = self.undo(id)? else { continue };
             // As in Core no more is taken off than the cache holds.
-            if level >= 3 && coins.bytes <= self.options.dbcache_bytes {
-                let why = take_off(&mut coins, &header, &bytes, &undo)?;
-                if why.is_some() {
-                    return Ok(why);
+            if level >= 3 && coins.bytes <= bytes_max {
+                if let Some(why) = take_off(&mut coins, &header, &bytes, &undo)? {
+                    return Ok(Verified::Wrong(why));
                 }
                 taken_off.push((id, bytes));
+            } else if level >= 3 {
+                verified = Verified::MissingCoins;
             }
         }
-        if level < 4 {
-            return Ok(None);
-        }
-        self.put_on(&mut coins, tip, taken_off)
+        // Core puts nothing on again where it did not take off all.
+        let wrong = match level {
+            4 if verified != Verified::MissingCoins => self.put_on(&mut coins, tip, taken_off)?,
+            _ => None,
+        };
+        Ok(wrong.map_or(verified, Verified::Wrong))
     }
 
     fn put_on(

@@ -7,7 +7,7 @@ use crate::error::{Code, RpcError};
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::{Params, block};
-use node::handle::{Quiet, Submitted};
+use node::handle::{Quiet, Submitted, Verified};
 use node::options::Prune;
 use node::tree::NodeId;
 use primitives::{Header, Height, Tables};
@@ -216,6 +216,21 @@ fn verify_chain(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let depth = if args.is_given(1) { args.int(1)? } else { CHECK_BLOCKS };
     let live = context.live()?;
     let (view, tip) = context.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0)))?;
-    let wrong = live.verify(view, tip, level.clamp(0, 4), depth)?;
-    Ok(wrong.is_none().into())
+    let verified = live.verify(view, tip, (level.clamp(0, 4), depth), live.options.dbcache_bytes)?;
+    let line = match &verified {
+        Verified::Whole => None,
+        Verified::MissingBlocks(height) => Some(format!("Block verification stopping at height {height} (no data).")),
+        Verified::MissingCoins => Some(
+            "Skipped verification of level >=3 (insufficient database cache size). Consider increasing -dbcache."
+                .to_owned(),
+        ),
+        Verified::Wrong(why) => Some(format!("Verification error: {why}")),
+    };
+    if let Some(line) = line {
+        context.ask(move |quiet| {
+            quiet.log(&line);
+            Ok(())
+        })?;
+    }
+    Ok((verified == Verified::Whole).into())
 }

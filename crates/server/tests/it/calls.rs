@@ -1,6 +1,7 @@
 //! Calls that change the chain, and those that wait for it.
 
 use crate::site::Site;
+use node::handle::Verified;
 use primitives::{BlockHash, Hash256, Header, hex};
 use server::json::Json;
 
@@ -115,4 +116,25 @@ fn size_on_disk_counts_blocks_and_undo_data() {
     );
     assert_eq!(text(site.call("invalidateblock", &format!("[\"{a_hash}\"]"))), "null");
     assert_eq!(size(), GENESIS + 2 * HEADER + a.len() + b.len() + 2 * UNDO, "the other one is connected; nothing goes");
+}
+
+/// Core's `VerifyDBResult`: blocks that are pruned, and coins for which the cache is too small, were not checked.
+#[test]
+fn verifychain_says_whether_all_was_checked() {
+    let site = Site::pruned();
+    assert!(site.call("generatetodescriptor", "[600, \"raw(51)\"]").is_ok());
+    assert_eq!(text(site.call("verifychain", "[4, 0]")), "true", "before it is pruned");
+    for (level, want) in [(2, Verified::Whole), (3, Verified::MissingCoins), (4, Verified::MissingCoins)] {
+        let (view, tip) = site.handle.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0))).unwrap();
+        let small = site.handle.live().unwrap().verify(view, tip, (level, 0), 10_000);
+        assert_eq!(small.unwrap(), want, "{level}");
+    }
+    let last = text(site.call("pruneblockchain", "[300]"));
+    let last: u32 = last.parse().unwrap();
+    assert!((1..=300).contains(&last));
+    for (params, want) in [("[4, 0]", "false"), ("[0, 0]", "false"), ("[4, 100]", "true")] {
+        assert_eq!(text(site.call("verifychain", params)), want, "{params}");
+    }
+    let log = std::fs::read_to_string(site.log_path()).unwrap();
+    assert!(log.contains(&format!("Block verification stopping at height {last} (no data).")), "{log}");
 }

@@ -5,7 +5,7 @@ use node::handle::Handle;
 use node::jobs::{FromSnapshot, SyncOptions, sync_from};
 use node::options::{COMMIT_INTERVAL, Clock, Options, Prune, Sizes, real_disk};
 use p2p::Peers;
-use primitives::{BlockHash, Work};
+use primitives::{BlockHash, Height, Work};
 use server::ban_file::BanFile;
 use server::context::{Context, Program};
 use server::http::Server;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
+use store::blockfiles::Limits;
 use store::private_files::PrivateDir;
 use watch::Board;
 
@@ -27,7 +28,8 @@ pub(crate) struct Site {
     job: Option<JoinHandle<()>>,
     server: Option<Server>,
     pub(crate) at: SocketAddr,
-    _dir: tempfile::TempDir,
+    pub(crate) handle: Arc<Handle>,
+    dir: tempfile::TempDir,
 }
 
 /// `bob:word` in base 64.
@@ -70,23 +72,34 @@ impl Site {
         Site::at(
             Settings { timeout: timeout.unwrap_or(Settings::default().timeout), ..Settings::default() },
             SystemTime::now,
+            |_| {},
         )
     }
 
     /// Serves by these settings; the user is always the same.
     pub(crate) fn with(settings: Settings) -> Site {
-        Site::at(settings, SystemTime::now)
+        Site::at(settings, SystemTime::now, |_| {})
+    }
+
+    /// Serves by a clock that stands still, what may be pruned by hand from block 100 on, in files of some 200 blocks.
+    pub(crate) fn pruned() -> Site {
+        Site::at(Settings::default(), still, |options| {
+            options.prune = Prune::Manual;
+            options.params.prune_after_height = Height::new(100);
+            options.sizes.limits = Limits { file_bytes_max: 1 << 16, chunk_bytes: 1 << 14 };
+        })
     }
 
     /// Serves by a clock that stands still.
     pub(crate) fn still() -> Site {
-        Site::at(Settings::default(), still)
+        Site::at(Settings::default(), still, |_| {})
     }
 
-    fn at(settings: Settings, clock: Clock) -> Site {
+    fn at(settings: Settings, clock: Clock, change: impl FnOnce(&mut Options)) -> Site {
         let dir = tempfile::tempdir().unwrap();
         let (stop, handle) = (Arc::new(AtomicBool::new(false)), Arc::new(Handle::default()));
-        let options = options(dir.path(), clock, stop.clone());
+        let mut options = options(dir.path(), clock, stop.clone());
+        change(&mut options);
         let sync = SyncOptions { handle: Some(handle.clone()), ..SyncOptions::alone() };
         let peers: Arc<Peers> = Arc::default();
         let board = watch::board::Settings {
@@ -127,7 +140,11 @@ impl Site {
             assert!(!job.is_finished(), "the job goes on");
             std::thread::sleep(Duration::from_millis(5));
         }
-        Site { stop, job: Some(job), at: server.addresses()[0], server: Some(server), _dir: dir }
+        Site { stop, job: Some(job), at: server.addresses()[0], handle, server: Some(server), dir }
+    }
+
+    pub(crate) fn log_path(&self) -> std::path::PathBuf {
+        self.dir.path().join("regtest/debug.log")
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
