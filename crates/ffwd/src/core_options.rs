@@ -39,7 +39,7 @@ const WALLET: Group = Group {
 };
 
 const TRANSACTIONS: Group = Group {
-    why: "ffwd has no mempool and relays no transactions",
+    why: "ffwd takes and relays no transactions",
     names: &[
         "acceptnonstdtxn",
         "acceptstalefeeestimates",

@@ -37,12 +37,23 @@ pub trait EngineBackend: Backend {
     /// The same of its undo data.
     fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Vec<u8>, Fault>;
 
-    /// A block was taken off the chain.
+    /// A block was taken off the chain; its bytes.
     ///
     /// # Errors
     ///
     /// What the system says.
-    fn disconnected(&self, node: NodeId) -> Result<(), Fault>;
+    fn disconnected(&self, node: NodeId, bytes: &[u8]) -> Result<(), Fault>;
+
+    /// The chain came to rest at `tip`, maybe after blocks were disconnected; `adds` says whether their transactions are to
+    /// wait for other blocks. `coin` gives the stored bytes of a coin of the tip's UTXO set.
+    ///
+    /// # Errors
+    ///
+    /// What `coin` says.
+    fn rested(&self, tip: NodeId, adds: bool, coin: &LookUp<'_>) -> Result<(), Fault> {
+        let _ = (tip, adds, coin);
+        Ok(())
+    }
 
     /// A block broke a rule, twice judged; it and what stands on it is marked in the index already.
     fn refused(&self, node: NodeId, error: &BlockError);
@@ -60,6 +71,9 @@ pub trait EngineBackend: Backend {
         false
     }
 }
+
+/// Gives the stored bytes of a coin, where it is there.
+pub type LookUp<'a> = dyn Fn(&OutPoint) -> Result<Option<Vec<u8>>, Fault> + 'a;
 
 /// How bringing the chain up to date ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,6 +212,7 @@ impl<'w> Engine<'w> {
             let at_stop = self.stop_at.is_some_and(|stop| self.headers().height(self.tip) >= stop);
             if target == self.tip || at_stop {
                 self.last_active = self.tip;
+                self.rest(true)?;
                 return Ok(if at_stop { Activated::StopHeight } else { Activated::Tip });
             }
             if self.connect_to(target)? {
@@ -352,7 +367,16 @@ impl<'w> Engine<'w> {
         }
         self.tip = self.headers().parent(node).expect("see above");
         self.pipeline.stats().add_disconnected();
-        self.world.disconnected(node)
+        self.world.disconnected(node, &bytes)
+    }
+
+    /// The chain rests, and others may look at it. With `adds` what only blocks had that were disconnected may wait for others.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn rest(&self, adds: bool) -> Result<(), Fault> {
+        self.world.rested(self.tip, adds, &|outpoint: &OutPoint| self.coin(outpoint))
     }
 
     /// Connects up to a block that was connected before; says whether all went well.

@@ -33,7 +33,7 @@
 //! 4. the optional indexes (`indexing`): the one that lets one commit of them happen at a time, then that of each index;
 //! 5. `writer`: what is appended to, and the file infos;
 //! 6. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
-//! 7. those of one file that take no other: arrivals, reporter, log.
+//! 7. those of one file that take no other: arrivals, reporter, log, `mempool`.
 //!
 //! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. But for the feed's and the turn
 //! of a run of coins that hints give no lock is held while a job waits for disk space, nor `writer` or the index while the
@@ -75,6 +75,7 @@ pub mod jobs;
 mod locks;
 mod log;
 pub mod machine_memory;
+pub mod mempool;
 pub mod options;
 pub mod pid_file;
 #[doc(hidden)]

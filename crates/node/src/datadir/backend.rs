@@ -4,18 +4,19 @@
 use super::{DataDir, Mode};
 use crate::bench_lines;
 use crate::block::{BlockContext, Job};
-use crate::engine::EngineBackend;
+use crate::engine::{EngineBackend, LookUp};
 use crate::fault::Fault;
 use crate::indexing::Indexing;
 use crate::locks::lock;
 use crate::log::Tip;
+use crate::mempool::Next;
 use crate::options::{RecentBlock, unix_seconds};
 use crate::pipeline::{Backend, Connected};
 use crate::tree::NodeId;
 use coins::Generation;
 use consensus::BlockError;
 use indexes::Wanted;
-use primitives::{BlockHash, CoinKey};
+use primitives::{BlockHash, CoinKey, Height};
 use simd::memory::Buffer;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -76,6 +77,9 @@ impl Backend for DataDir<'_> {
             && let Some(records) = lock(&block.judged.records).take()
         {
             indexing.connected(&self.reporter, &self.indexed(node), records)?;
+        }
+        if let Some(mempool) = &self.mempool {
+            mempool.connected(&block.job.bytes, &block.prepared.txids, unix_seconds(self.options.clock));
         }
         self.look_at_usage(block.job.context.height, block.job.bytes.len());
         if self.options.debug_bench {
@@ -177,8 +181,11 @@ impl EngineBackend for DataDir<'_> {
         Ok(self.undo_files.read(at, &prev)?)
     }
 
-    fn disconnected(&self, node: NodeId) -> Result<(), Fault> {
+    fn disconnected(&self, node: NodeId, bytes: &[u8]) -> Result<(), Fault> {
         let (height, hash) = self.height_and_hash(node);
+        if let Some(mempool) = &self.mempool {
+            mempool.disconnected(bytes);
+        }
         self.index.write().disconnected();
         lock(&self.totals).disconnected(node);
         if let Some(indexing) = self.indexing.get() {
@@ -191,6 +198,21 @@ impl EngineBackend for DataDir<'_> {
         self.reporter.height.store(height - 1, Relaxed);
         self.reporter.transactions.fetch_sub(u64::from(self.index.read().body(node).transactions()), Relaxed);
         Ok(())
+    }
+
+    fn rested(&self, tip: NodeId, adds: bool, coin: &LookUp<'_>) -> Result<(), Fault> {
+        let Some(mempool) = self.mempool.as_ref().filter(|mempool| mempool.is_stale()) else { return Ok(()) };
+        let median_times = |height: Height| {
+            let tree = self.headers();
+            tree.median_time_past(tree.ancestor(tip, height))
+        };
+        let (height, median_time_past) = {
+            let tree = self.headers();
+            (tree.height(tip) + 1, tree.median_time_past(tip))
+        };
+        let now = unix_seconds(self.options.clock);
+        let next = Next { height, median_time_past, median_times: &median_times, now };
+        mempool.rest(adds, &next, coin)
     }
 
     fn refused(&self, node: NodeId, error: &BlockError) {

@@ -22,6 +22,7 @@ use crate::fault::Fault;
 use crate::feed::BlockFeed;
 use crate::index::{BlockIndex, Headers, SharedIndex};
 use crate::indexing::Indexing;
+use crate::mempool::Mempool;
 use crate::options::Options;
 use crate::pid_file::PidFile;
 use crate::report::Reporter;
@@ -100,6 +101,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) locks: DataDirLocks,
     /// When others are to be answered.
     pub(crate) turn: Arc<Turn>,
+    /// Where transactions of disconnected blocks wait, for a job that others look at.
+    pub(crate) mempool: Option<Arc<Mempool>>,
 }
 
 impl<'e> DataDir<'e> {
@@ -138,6 +141,7 @@ impl<'e> DataDir<'e> {
             unknown_rules: Mutex::default(),
             indexing: Arc::default(),
             turn: Arc::default(),
+            mempool: None,
             files,
             disk,
             layout,

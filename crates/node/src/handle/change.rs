@@ -14,6 +14,10 @@ use crate::tree::{Fate, GENESIS, NodeId};
 use consensus::{BlockError, Rule, ScriptCheckReason, flags};
 use primitives::{Header, Height, MedianTime};
 
+/// Blocks that are taken off on demand of which the transactions may wait for another block. Source: Core's
+/// `InvalidateBlock`.
+const RETURNED_BLOCKS_MAX: u32 = 10;
+
 /// What became of a block. Texts are Core's reject reasons.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Submitted {
@@ -174,8 +178,11 @@ impl Quiet<'_, '_, '_> {
         if let Some(why) = self.why_not_off(id) {
             return Ok(Err(why));
         }
+        let mut disconnected = 0;
         while self.datadir.index.read().is_active(id) {
             self.engine.disconnect_tip()?;
+            disconnected += 1;
+            self.engine.rest(disconnected <= RETURNED_BLOCKS_MAX)?;
             self.datadir.commit_if_due(self.engine)?;
             if self.datadir.stopping_now() {
                 return Ok(Err("Shutting down".to_owned()));

@@ -19,8 +19,10 @@ pub use quiet::Quiet;
 pub use verify::Verified;
 
 use crate::atomic_height::AtomicHeight;
+use crate::datadir::DataDir;
 use crate::fault::Fault;
 use crate::locks::lock;
+use crate::mempool::Mempool;
 use crate::turn::Turn;
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
@@ -54,6 +56,7 @@ pub struct Handle {
     past_height: AtomicHeight,
     /// Weight and transactions of the last block that was made here.
     last_made: Mutex<Option<(u64, u64)>>,
+    mempool: Arc<Mempool>,
     /// A snapshot that is to be loaded, for which the job leaves its work.
     load: Mutex<Option<LoadRequest>>,
 }
@@ -98,6 +101,7 @@ impl Default for Handle {
             is_current: AtomicBool::new(false),
             past_height: AtomicHeight::default(),
             last_made: Mutex::default(),
+            mempool: Arc::default(),
             load: Mutex::default(),
         }
     }
@@ -202,9 +206,16 @@ impl Handle {
         *lock(&self.last_made) = Some((weight, transactions));
     }
 
-    /// When the job has its turn for others.
-    pub(crate) fn turn(&self) -> Arc<Turn> {
-        self.turn.clone()
+    /// Transactions of blocks that were disconnected, which wait for another block.
+    pub fn mempool(&self) -> &Arc<Mempool> {
+        &self.mempool
+    }
+
+    /// A job begins on a data directory: it has its turn for others by this, and its coins are new.
+    pub(crate) fn attach(&self, datadir: &mut DataDir<'_>) {
+        self.mempool.clear();
+        datadir.turn = self.turn.clone();
+        datadir.mempool = Some(self.mempool.clone());
     }
 
     /// From now on, and until that is dropped, this is what may be read.

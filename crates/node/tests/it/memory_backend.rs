@@ -68,7 +68,7 @@ impl EngineBackend for Memory {
         Ok(self.undo.lock().unwrap()[&node].clone())
     }
 
-    fn disconnected(&self, _: NodeId) -> Result<(), Fault> {
+    fn disconnected(&self, _: NodeId, _: &[u8]) -> Result<(), Fault> {
         Ok(())
     }
 

@@ -22,7 +22,7 @@ pub(super) const CALLS: &[Call] = &[Call {
     category: "mining",
     name: "getblocktemplate",
     about: "If the request parameters include a 'mode' key, that is used to explicitly select between the default 'template' request or a 'proposal'.\n\
-            It returns data needed to construct a block to work on. ffwd has no mempool: the block has a coinbase alone.\n\
+            It returns data needed to construct a block to work on. The block has a coinbase alone.\n\
             For full specification, see BIPs 22, 23, 9, and 145.",
     args: &[Arg::needed("template_request", Kind::Obj, "Format of the template").shown_as(
         "{\"mode\":\"str\",\"capabilities\":[\"str\",...],\"rules\":[\"segwit\",\"str\",...],\"longpollid\":\"str\",\"data\":\"hex\"}",

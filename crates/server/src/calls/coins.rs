@@ -16,9 +16,12 @@ use crate::text::JsonText;
 use crate::tx_json::put_script_of_coin;
 use indexes::IndexKind;
 use indexes::coinstats::{StatsRow, Totals};
-use node::handle::{Live, set_info};
+use node::Fault;
+use node::handle::{Live, Quiet, set_info};
+use node::mempool::Mempool;
 use node::options::SetHash;
 use node::tree::NodeId;
+use primitives::coin::{code, put_coin};
 use primitives::{BlockHash, CoinRef, Hash256, Height, OutPoint};
 use store::chainstate::CoinsView;
 
@@ -31,7 +34,11 @@ pub(super) const CALLS: &[Call] = &[
         args: &[
             Arg::needed("txid", Kind::Str, "The transaction id"),
             Arg::needed("n", Kind::Num, "vout number"),
-            Arg::optional("include_mempool", Kind::Bool, "Without meaning: there is no mempool"),
+            Arg::optional(
+                "include_mempool",
+                Kind::Bool,
+                "Whether to include the mempool. Note that an unspent output that is spent in the mempool won't appear.",
+            ),
         ],
         run: Run::Now(get_tx_out),
     },
@@ -62,19 +69,54 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
+/// Height of a coin that no block has made. Source: Core's `MEMPOOL_HEIGHT`.
+pub(crate) const WAITING_HEIGHT: Height = Height::new(0x7fff_ffff);
+
+/// The stored bytes of a coin of the tip; with a mempool as it is once the transactions there are mined.
+///
+/// # Errors
+///
+/// A damaged table, or what the system says.
+///
+/// Source: Core's `CCoinsViewMemPool`.
+pub(crate) fn coin_of(
+    quiet: &Quiet<'_, '_, '_>,
+    outpoint: &OutPoint,
+    mempool: Option<&Mempool>,
+) -> Result<Option<Vec<u8>>, Fault> {
+    let Some(mempool) = mempool else { return quiet.coin(outpoint) };
+    if mempool.spender(outpoint).is_some() {
+        return Ok(None);
+    }
+    let Some(entry) = mempool.get(&outpoint.txid) else { return quiet.coin(outpoint) };
+    Ok(entry.output(outpoint.vout).map(|(value, script)| {
+        let mut stored = Vec::new();
+        put_coin(&mut stored, code(WAITING_HEIGHT, false), value, &script);
+        stored
+    }))
+}
+
 fn get_tx_out(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let txid = args.txid(0, "txid")?;
     let vout = args::int::<u32>(args.get(1))?;
-    args.bool_or(2, true)?;
+    let with_mempool = args.bool_or(2, true)?;
     let live = context.live()?;
-    let (stored, tip) = context.ask(move |quiet| Ok((quiet.coin(&OutPoint { txid, vout })?, quiet.tip())))?;
+    let mempool = context.handle.mempool().clone();
+    let (stored, tip) = context.ask(move |quiet| {
+        let mempool = with_mempool.then_some(&*mempool);
+        Ok((coin_of(quiet, &OutPoint { txid, vout }, mempool)?, quiet.tip()))
+    })?;
     let Some(stored) = stored else { return Ok(Json::Null) };
     let coin = decoded(&stored)?;
     let height = live.index.headers().height(tip.0);
+    let confirmations = match coin.height {
+        WAITING_HEIGHT => 0,
+        made => u64::from(height.blocks_above(made)) + 1,
+    };
     let mut json = JsonText::new();
     json.open();
     json.key("bestblock").hash(&tip.1.to_hash256());
-    json.key("confirmations").number(u64::from(height.blocks_above(coin.height)) + 1);
+    json.key("confirmations").number(confirmations);
     json.key("value").amount(coin.value);
     put_script_of_coin(&mut json, &coin, &Prefixes::of(live.params().chain), &mut Vec::new());
     json.key("coinbase").bool(coin.coinbase);

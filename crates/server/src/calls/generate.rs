@@ -5,28 +5,33 @@
 //! Source: Bitcoin Core b88bffe, rpc/mining.cpp; node/miner.cpp, `CreateNewBlock`.
 
 use super::deployments::next_version;
-use super::mining::{bits_at, least_time};
+use super::mining::{BLOCK_MIN_FEE, bits_at, least_time};
 use crate::args::{Args, int, text};
 use crate::context::Context;
 use crate::descriptor::{Descriptors, Known};
 use crate::error::{Code, RpcError};
 use crate::json::Json;
+use crate::mempool_order::Graph;
 use crate::output::Prefixes;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::header::check_proof_of_work;
-use consensus::{Chain, Params, block, spend};
+use consensus::{Chain, MAX_BLOCK_SIGOPS_COST, MAX_BLOCK_WEIGHT, Params, block, spend};
 use node::Fault;
 use node::handle::{Live, Quiet, Submitted};
+use node::mempool::Mempool;
 use node::tree::{NodeId, Tree};
 use primitives::encode::put_compact_size;
-use primitives::{BlockHash, Hash256, Header, Height, Tables, hex, merkle};
+use primitives::{BlockHash, Hash256, Header, Height, Tables, Txid, hex, merkle};
 use simd::sha256::sha256;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Nonces that are tried. Source: Core's `DEFAULT_MAX_TRIES`.
 const TRIES_MAX: u64 = 1_000_000;
 /// Weight that Core keeps for header and coinbase of a block that it makes. Source: `DEFAULT_BLOCK_RESERVED_WEIGHT`.
 const RESERVED_WEIGHT: u64 = 8000;
+/// Cost of signature operations that Core keeps for the coinbase. Source: `DEFAULT_COINBASE_OUTPUT_MAX_ADDITIONAL_SIGOPS`.
+const COINBASE_SIGOP_COST: u64 = 400;
 
 const TRIES: Arg = Arg::optional("maxtries", Kind::Num, "How many iterations to try.");
 
@@ -125,6 +130,51 @@ fn script_of_descriptor(params: &Params, text: &str) -> Result<Vec<u8>, NoScript
     }
 }
 
+/// Transactions of a block beside its coinbase.
+#[derive(Default)]
+struct Others {
+    transactions: Vec<Vec<u8>>,
+    /// What the coinbase takes of what they pay, in satoshis.
+    fees: i64,
+    weight: u64,
+}
+
+impl Others {
+    /// The best of those that wait, up to what a block holds. Source: Core's `addChunks`.
+    fn waiting(mempool: &Mempool) -> Others {
+        let graph = Graph::new(mempool.entries());
+        let (mut others, mut sigop_cost, mut skipped) = (Others::default(), COINBASE_SIGOP_COST, HashSet::new());
+        for chunk in graph.chunks() {
+            if chunk.rate.fee * 1000 < chunk.rate.weight.div_ceil(4).cast_signed() * BLOCK_MIN_FEE {
+                break;
+            }
+            let entries = || chunk.members.iter().map(|&index| &graph.entries()[index]);
+            let cost: u64 = entries().map(|entry| entry.sigop_cost).sum();
+            let has_room = RESERVED_WEIGHT + others.weight + chunk.rate.weight < MAX_BLOCK_WEIGHT as u64
+                && sigop_cost + cost < MAX_BLOCK_SIGOPS_COST;
+            // What stands on a chunk that found no room finds none.
+            if skipped.contains(&chunk.cluster) || !has_room {
+                skipped.insert(chunk.cluster);
+                continue;
+            }
+            sigop_cost += cost;
+            others.fees += chunk.rate.fee;
+            others.weight += entries().map(|entry| entry.weight).sum::<u64>();
+            others.transactions.extend(entries().map(|entry| entry.bytes.clone()));
+        }
+        others
+    }
+
+    fn given(transactions: Vec<Vec<u8>>) -> Others {
+        Others { transactions, ..Others::default() }
+    }
+
+    /// Weight and number as getmininginfo says them.
+    fn size(&self) -> (u64, u64) {
+        (RESERVED_WEIGHT + self.weight, self.transactions.len() as u64)
+    }
+}
+
 /// A block that stands on the tip.
 struct Template {
     header: Header,
@@ -133,13 +183,15 @@ struct Template {
 }
 
 impl Template {
-    /// With a coinbase that pays the subsidy to `script`, and these transactions, whose fees it does not take. `now` is in
-    /// seconds since 1970. Without proof of work.
-    fn new(params: &Params, tree: &Tree, tip: NodeId, now: u64, script: &[u8], others: Vec<Vec<u8>>) -> Template {
+    /// With a coinbase that pays subsidy and fees to `script`, and these transactions. `now` is in seconds since 1970. Without
+    /// proof of work.
+    fn new(params: &Params, tree: &Tree, tip: NodeId, now: u64, script: &[u8], others: Others) -> Template {
+        let Others { transactions: others, fees, .. } = others;
         let height = tree.height(tip) + 1;
         let time = u32::try_from(least_time(params, tree, tip).max(now)).unwrap_or(u32::MAX);
         let bits = bits_at(params, tree, tip, time);
-        let coinbase = Coinbase::new(params, height, script, &commitment(&others));
+        let reward = spend::subsidy(params, height).0 + fees;
+        let coinbase = Coinbase::new(params, height, (reward, script), &commitment(&others));
         let mut txids = vec![Hash256(hash_twice(&coinbase.plain))];
         txids.extend(others.iter().map(|tx| txid(tx)));
         let root = merkle::root(&mut txids).0;
@@ -149,7 +201,7 @@ impl Template {
     }
 
     /// On the tip of a job that stands still.
-    fn on_tip(quiet: &Quiet<'_, '_, '_>, script: &[u8], others: Vec<Vec<u8>>) -> Template {
+    fn on_tip(quiet: &Quiet<'_, '_, '_>, script: &[u8], others: Others) -> Template {
         let tree = quiet.index().headers();
         Template::new(quiet.params(), &tree, quiet.tip().0, quiet.unix_time(), script, others)
     }
@@ -217,8 +269,8 @@ struct Coinbase {
 }
 
 impl Coinbase {
-    /// Pays the subsidy to `script`. The commitment to the witnesses is there before segwit too, as in Core.
-    fn new(params: &Params, height: Height, script: &[u8], commitment: &[u8; 32]) -> Coinbase {
+    /// Pays `reward` satoshis to `script`. The commitment to the witnesses is there before segwit too, as in Core.
+    fn new(params: &Params, height: Height, (reward, script): (i64, &[u8]), commitment: &[u8; 32]) -> Coinbase {
         let (push, length) = block::height_push(height);
         let mut script_sig = push[..length].to_vec();
         if height.to_u32() <= 16 {
@@ -233,7 +285,7 @@ impl Coinbase {
         // Not final, so that the lock time counts.
         body.extend_from_slice(&0xffff_fffe_u32.to_le_bytes());
         body.push(2);
-        put_output(&mut body, spend::subsidy(params, height).0, script);
+        put_output(&mut body, reward, script);
         put_output(&mut body, 0, &commitment_script(commitment));
         let (version, lock_time) = (2_u32.to_le_bytes(), (height.to_u32() - 1).to_le_bytes());
         let plain = [&version[..], &body, &lock_time].concat();
@@ -293,8 +345,10 @@ fn made_at_once(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Opt
     let (script, handle, given) = (script.to_vec(), context.handle.clone(), *tries);
     let (made, left) = context.ask(move |quiet| {
         let mut tries = given;
-        let mut block = Template::on_tip(quiet, &script, Vec::new());
-        handle.set_last_made(RESERVED_WEIGHT, 0);
+        let others = Others::waiting(handle.mempool());
+        let (weight, count) = others.size();
+        let mut block = Template::on_tip(quiet, &script, others);
+        handle.set_last_made(weight, count);
         if !block.mine(quiet.params(), &mut tries) {
             return Ok((None, 0));
         }
@@ -310,8 +364,10 @@ fn made_aside(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Optio
     const TRIES_AT_ONCE: u64 = 1 << 16;
     let (script, handle, live) = (script.to_vec(), context.handle.clone(), context.live()?);
     let mut block = context.ask(move |quiet| {
-        handle.set_last_made(RESERVED_WEIGHT, 0);
-        Ok(Template::on_tip(quiet, &script, Vec::new()))
+        let others = Others::waiting(handle.mempool());
+        let (weight, count) = others.size();
+        handle.set_last_made(weight, count);
+        Ok(Template::on_tip(quiet, &script, others))
     })?;
     loop {
         let mut some = (*tries).min(TRIES_AT_ONCE);
@@ -362,13 +418,16 @@ fn generate_to_descriptor(context: &Context, args: &Args<'_>) -> Result<Json, Rp
     generate(context, count, tries, &script)
 }
 
-/// The transactions that a block is to have: in hexadecimal, or by their ids from a mempool, which there is not.
-fn given_transactions(args: &Args<'_>) -> Result<Vec<Vec<u8>>, RpcError> {
+/// The transactions that a block is to have: in hexadecimal, or by their ids from the mempool.
+fn given_transactions(context: &Context, args: &Args<'_>) -> Result<Vec<Vec<u8>>, RpcError> {
     let read = |value: &Json| {
         let given = text(value)?;
         let raw = hex::decode(given);
-        if given.len() == 64 && raw.is_some() {
-            return Err(RpcError::not_found(format!("Transaction {given} not in mempool.")));
+        if given.len() == 64
+            && let Some(txid) = Txid::from_display(given)
+        {
+            let waiting = context.handle.mempool().get(&txid).map(|entry| entry.bytes.clone());
+            return waiting.ok_or_else(|| RpcError::not_found(format!("Transaction {given} not in mempool.")));
         }
         raw.filter(|raw| Tables::new().parse_transaction(raw).is_ok_and(|tx| tx.bytes() == raw)).ok_or_else(|| {
             let why = format!("Transaction decode failed for {given}. Make sure the tx has at least one input.");
@@ -387,20 +446,20 @@ fn generate_block(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
         Err(NoScript::Unread(_)) => script_of_address(live.params(), output)
             .ok_or_else(|| RpcError::not_found("Error: Invalid address or descriptor"))?,
     };
-    let others = given_transactions(args)?;
+    let others = given_transactions(context, args)?;
     let is_submitted = args.bool_or(2, true)?;
     let handle = context.handle.clone();
     let made: Result<(BlockHash, Vec<u8>), RpcError> = context.ask(move |quiet| {
         // A block that nothing was added to must be good.
         let mut tries = TRIES_MAX;
-        let mut empty = Template::on_tip(quiet, &script, Vec::new());
+        let mut empty = Template::on_tip(quiet, &script, Others::default());
         handle.set_last_made(RESERVED_WEIGHT, 0);
         if empty.mine(quiet.params(), &mut tries)
             && let Some(why) = quiet.test_block(&empty.bytes())?
         {
             return Ok(Err(RpcError::misc(test_failed(&why))));
         }
-        let (mut block, mut tries) = (Template::on_tip(quiet, &script, others), TRIES_MAX);
+        let (mut block, mut tries) = (Template::on_tip(quiet, &script, Others::given(others)), TRIES_MAX);
         if !block.mine(quiet.params(), &mut tries) {
             return Ok(Err(RpcError::misc("Failed to make block.")));
         }

@@ -1,45 +1,75 @@
-//! What clients ask of a mempool. There is none, so that these answers are those of an empty one; who spent an output in a block
+//! What clients ask of a mempool: transactions of blocks that were disconnected, and nothing else; who spent an output in a block
 //! is in txospenderindex.
 //!
-//! Source: Bitcoin Core b88bffe, rpc/mempool.cpp.
+//! Source: Bitcoin Core b88bffe, rpc/mempool.cpp. What is said of relay are Core's defaults: ffwd relays no transactions.
 
 use super::indexed::is_index_ready;
 use crate::args::{self, Args, boolean, int};
 use crate::context::Context;
 use crate::error::{Code, RpcError};
 use crate::json::Json;
+use crate::mempool_order::Graph;
 use crate::registry::{Arg, Call, Kind, Run};
 use indexes::IndexKind;
 use node::handle::Live;
-use primitives::{OutPoint, Tables, Txid, hex};
+use node::mempool::{CLUSTER_MAX, Entry};
+use primitives::{BlockHash, OutPoint, Tables, Txid, hex};
+
+/// Core's `-minrelaytxfee` by default, in satoshis for 1,000 vbytes.
+const RELAY_FEE: i64 = 100;
+/// Core's `-maxmempool` by default.
+const MEMPOOL_BYTES: u64 = 300_000_000;
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[
     Call {
         category: "blockchain",
         name: "getmempoolancestors",
-        about: "If txid is in the mempool, returns all in-mempool ancestors. ffwd has no mempool: no transaction is in it.",
+        about: "If txid is in the mempool, returns all in-mempool ancestors.",
         args: FAMILY,
-        run: Run::Now(relatives),
+        run: Run::Now(ancestors),
     },
     Call {
         category: "blockchain",
         name: "getmempooldescendants",
-        about: "If txid is in the mempool, returns all in-mempool descendants. ffwd has no mempool: no transaction is in it.",
+        about: "If txid is in the mempool, returns all in-mempool descendants.",
         args: FAMILY,
-        run: Run::Now(relatives),
+        run: Run::Now(descendants),
     },
     Call {
         category: "blockchain",
         name: "getmempoolentry",
-        about: "Returns mempool data for given transaction. ffwd has no mempool: no transaction is in it.",
+        about: "Returns mempool data for given transaction.",
         args: &[Arg::needed("txid", Kind::Hex, "The transaction id (must be in mempool)")],
         run: Run::Now(entry),
     },
     Call {
         category: "blockchain",
+        name: "getmempoolinfo",
+        about: "Returns details on the active state of the TX memory pool.\n\
+                ffwd takes no transactions: those of blocks that a reorg took off the chain alone are in it.",
+        args: &[],
+        run: Run::Now(get_mempool_info),
+    },
+    Call {
+        category: "blockchain",
+        name: "getrawmempool",
+        about: "Returns all transaction ids in memory pool as a json array of string transaction ids.\n\
+                ffwd takes no transactions: those of blocks that a reorg took off the chain alone are in it.",
+        args: &[
+            Arg::optional("verbose", Kind::Bool, "True for a json object, false for array of transaction ids"),
+            Arg::optional(
+                "mempool_sequence",
+                Kind::Bool,
+                "If verbose=false, returns a json object with transaction list and mempool sequence number attached.",
+            ),
+        ],
+        run: Run::Now(get_raw_mempool),
+    },
+    Call {
+        category: "blockchain",
         name: "gettxspendingprevout",
-        about: "Scans the txospenderindex, if available, to find transactions spending any of the given outputs. ffwd has no mempool.",
+        about: "Scans the mempool (and the txospenderindex, if available) to find transactions spending any of the given outputs",
         args: &[
             Arg::needed(
                 "outputs",
@@ -53,7 +83,7 @@ pub(super) const CALLS: &[Call] = &[
                     Arg::optional(
                         "mempool_only",
                         Kind::Bool,
-                        "If false, use txospenderindex (throws an exception if not available).",
+                        "If false and mempool lacks a relevant spend, use txospenderindex (throws an exception if not available).",
                     ),
                     Arg::optional("return_spending_tx", Kind::Bool, "If true, return the full spending tx."),
                 ]),
@@ -70,14 +100,126 @@ const FAMILY: &[Arg] = &[
     Arg::optional("verbose", Kind::Bool, "True for a json object, false for array of transaction ids"),
 ];
 
-fn relatives(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    args.bool_or(1, false)?;
-    entry(context, args)
+fn graph(context: &Context) -> Graph {
+    Graph::new(context.handle.mempool().entries())
 }
 
-fn entry(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    args.txid(0, "txid")?;
-    Err(RpcError::not_found("Transaction not in mempool"))
+/// The number of a transaction that is asked for.
+fn asked(graph: &Graph, args: &Args<'_>) -> Result<usize, RpcError> {
+    graph.place(&args.txid(0, "txid")?).ok_or_else(|| RpcError::not_found("Transaction not in mempool"))
+}
+
+fn ancestors(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    relatives(context, args, Graph::ancestors)
+}
+
+fn descendants(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    relatives(context, args, Graph::descendants)
+}
+
+/// What hangs on a transaction that is asked for, without itself.
+fn relatives(context: &Context, args: &Args<'_>, find: fn(&Graph, usize) -> Vec<usize>) -> Result<Json, RpcError> {
+    let is_verbose = args.bool_or(1, false)?;
+    let graph = graph(context);
+    let of = asked(&graph, args)?;
+    let found = find(&graph, of).into_iter().filter(|&index| index != of);
+    Ok(if is_verbose { detailed(&graph, found) } else { txids(&graph, found) })
+}
+
+fn txids(graph: &Graph, indexes: impl Iterator<Item = usize>) -> Json {
+    Json::Arr(indexes.map(|index| graph.entries()[index].txid.into()).collect())
+}
+
+fn detailed(graph: &Graph, indexes: impl Iterator<Item = usize>) -> Json {
+    Json::Obj(indexes.map(|index| (graph.entries()[index].txid.to_string().into(), shown(graph, index))).collect())
+}
+
+fn entry(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let graph = graph(context);
+    let index = asked(&graph, args)?;
+    Ok(shown(&graph, index))
+}
+
+/// What is said of a transaction. Source: Core's `entryToJSON`.
+fn shown(graph: &Graph, index: usize) -> Json {
+    let entry = &graph.entries()[index];
+    let of = |indexes: &[usize]| {
+        let all = indexes.iter().map(|&index| &graph.entries()[index]);
+        let (vsize, fee) = all.fold((0, 0), |(vsize, fee), entry| (vsize + entry.vsize(), fee + entry.fee.0));
+        (indexes.len(), vsize, Json::amount(fee))
+    };
+    let (ancestors, descendants) = (graph.ancestors(index), graph.descendants(index));
+    let (ancestor_count, ancestor_size, ancestor_fees) = of(&ancestors);
+    let (descendant_count, descendant_size, descendant_fees) = of(&descendants);
+    let chunk = graph.chunk_rate(index);
+    let fees = Json::object()
+        .put("base", Json::amount(entry.fee.0))
+        .put("modified", Json::amount(entry.fee.0))
+        .put("ancestor", ancestor_fees)
+        .put("descendant", descendant_fees)
+        .put("chunk", Json::amount(chunk.fee));
+    let is_parent = |of: &Entry, txid: Txid| of.inputs.iter().any(|outpoint| outpoint.txid == txid);
+    let parents = ancestors.iter().map(|&at| graph.entries()[at].txid).filter(|txid| is_parent(entry, *txid));
+    // Parents are in the order of what is shown, children in that of their hashes, as in Core.
+    let mut depends: Vec<String> = parents.map(|txid| txid.to_string()).collect();
+    depends.sort();
+    let children = descendants.iter().copied().filter(|&at| is_parent(&graph.entries()[at], entry.txid));
+    Json::object()
+        .put("vsize_adjusted", entry.vsize())
+        .put("vsize", entry.vsize())
+        .put("vsize_bip141", entry.weight.div_ceil(4))
+        .put("weight", entry.weight)
+        .put("time", entry.time)
+        .put("height", entry.height)
+        .put("descendantcount", descendant_count)
+        .put("descendantsize", descendant_size)
+        .put("ancestorcount", ancestor_count)
+        .put("ancestorsize", ancestor_size)
+        .put("wtxid", entry.wtxid.to_hash256())
+        .put("chunkweight", chunk.weight)
+        .put("fees", fees.end())
+        .put("depends", Json::Arr(depends.into_iter().map(Json::from).collect()))
+        .put("spentby", txids(graph, children))
+        .put("unbroadcast", false)
+        .end()
+}
+
+fn get_mempool_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    context.live()?;
+    let mempool = context.handle.mempool();
+    let entries = mempool.entries();
+    Ok(Json::object()
+        .put("loaded", true)
+        .put("size", entries.len())
+        .put("bytes", entries.iter().map(|entry| entry.vsize()).sum::<u64>())
+        .put("usage", mempool.memory_bytes())
+        .put("total_fee", Json::amount(entries.iter().map(|entry| entry.fee.0).sum()))
+        .put("maxmempool", MEMPOOL_BYTES)
+        .put("mempoolminfee", Json::amount(RELAY_FEE))
+        .put("minrelaytxfee", Json::amount(RELAY_FEE))
+        .put("incrementalrelayfee", Json::amount(RELAY_FEE))
+        .put("unbroadcastcount", 0)
+        .put("permitbaremultisig", true)
+        .put("maxdatacarriersize", 100_000)
+        .put("limitclustercount", CLUSTER_MAX)
+        .put("limitclustersize", 101_000)
+        .put("optimal", true)
+        .end())
+}
+
+fn get_raw_mempool(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let (verbose, with_sequence) = (args.bool_or(0, false)?, args.bool_or(1, false)?);
+    context.live()?;
+    if verbose && with_sequence {
+        return Err(RpcError::parameter("Verbose results cannot contain mempool sequence values."));
+    }
+    let sequence = context.handle.mempool().sequence();
+    let graph = graph(context);
+    if verbose {
+        return Ok(detailed(&graph, graph.in_order()));
+    }
+    let txids = txids(&graph, graph.in_order());
+    Ok(if with_sequence { Json::object().put("txids", txids).put("mempool_sequence", sequence).end() } else { txids })
 }
 
 /// Fields of an object, with their types. Source: Core's `RPCTypeCheckObj`, strict.
@@ -127,31 +269,44 @@ fn get_tx_spending_prevout(context: &Context, args: &Args<'_>) -> Result<Json, R
     let only_mempool = options.field("mempool_only").map_or(Ok(!has_index), boolean)?;
     let with_tx = options.field("return_spending_tx").map_or(Ok(false), boolean)?;
     let outpoints = outputs.iter().map(outpoint).collect::<Result<Vec<_>, _>>()?;
-    if only_mempool {
-        return Ok(outputs.to_vec().into());
-    }
-    if !has_index || !is_index_ready(context, &live, IndexKind::TxoSpender)? {
+    let mempool = context.handle.mempool();
+    let spenders: Vec<_> = outpoints.iter().map(|outpoint| mempool.spender(outpoint)).collect();
+    let is_answered = only_mempool || spenders.iter().all(Option::is_some);
+    if !is_answered && (!has_index || !is_index_ready(context, &live, IndexKind::TxoSpender)?) {
         return Err(RpcError::misc("Mempool lacks a relevant spend, and txospenderindex is unavailable."));
     }
-    let both = outputs.iter().zip(&outpoints);
-    let found: Result<Vec<Json>, RpcError> =
-        both.map(|(output, at)| with_spender(&live, output, at, with_tx)).collect();
+    let both = outputs.iter().zip(&outpoints).zip(spenders);
+    let found: Result<Vec<Json>, RpcError> = both
+        .map(|((output, at), waiting)| match waiting {
+            Some(entry) => Ok(with_spender(output, &entry.txid, with_tx.then_some(&entry.bytes), None)),
+            None if only_mempool => Ok(output.clone()),
+            None => spender_in_block(&live, output, at, with_tx),
+        })
+        .collect();
     Ok(found?.into())
 }
 
-/// What was asked of an output, and the transaction that spends it, where one does.
-fn with_spender(live: &Live, output: &Json, outpoint: &OutPoint, with_tx: bool) -> Result<Json, RpcError> {
-    let Json::Obj(mut fields) = output.clone() else { return Ok(output.clone()) };
-    let Some((bytes, id)) = live.spender(outpoint)? else { return Ok(Json::Obj(fields)) };
+/// What was asked of an output, and the transaction of a block that spends it, where one does.
+fn spender_in_block(live: &Live, output: &Json, outpoint: &OutPoint, with_tx: bool) -> Result<Json, RpcError> {
+    let Some((bytes, id)) = live.spender(outpoint)? else { return Ok(output.clone()) };
     let mut tables = Tables::new();
-    let tx = super::transaction::stored(&mut tables, &bytes)?;
+    let txid = super::transaction::stored(&mut tables, &bytes)?.txid();
+    let hash = live.index.headers().hash(id);
+    Ok(with_spender(output, &txid, with_tx.then_some(&bytes), Some(hash)))
+}
+
+/// What was asked of an output, and what spends it.
+fn with_spender(output: &Json, txid: &Txid, bytes: Option<&Vec<u8>>, block: Option<BlockHash>) -> Json {
+    let Json::Obj(mut fields) = output.clone() else { return output.clone() };
     let mut put = |name: &'static str, value: Json| fields.push((name.into(), value));
-    put("spendingtxid", tx.txid().into());
-    if with_tx {
-        put("spendingtx", hex::encode(&bytes).into());
+    put("spendingtxid", (*txid).into());
+    if let Some(bytes) = bytes {
+        put("spendingtx", hex::encode(bytes).into());
     }
-    put("blockhash", live.index.headers().hash(id).into());
-    Ok(Json::Obj(fields))
+    if let Some(hash) = block {
+        put("blockhash", hash.into());
+    }
+    Json::Obj(fields)
 }
 
 #[cfg(test)]

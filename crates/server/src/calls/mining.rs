@@ -1,7 +1,6 @@
-//! Calls about mining, and those about a mempool that is always empty.
+//! Calls about mining and fees.
 //!
-//! Source: Bitcoin Core b88bffe, rpc/mining.cpp, rpc/mempool.cpp, rpc/fees.cpp. What is said of relay are Core's defaults: ffwd
-//! relays no transactions.
+//! Source: Bitcoin Core b88bffe, rpc/mining.cpp, rpc/fees.cpp.
 
 use super::info::warnings;
 use super::view::{difficulty, target};
@@ -15,7 +14,6 @@ use consensus::header::{Ancestor, Parent, required_bits};
 use node::index::BlockIndex;
 use node::tree::{NodeId, Tree};
 use primitives::{Height, hex};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[
@@ -43,27 +41,6 @@ pub(super) const CALLS: &[Call] = &[
         run: Run::Now(get_network_hash_ps),
     },
     Call {
-        category: "blockchain",
-        name: "getmempoolinfo",
-        about: "Returns details on the active state of the TX memory pool. ffwd has none: it is always empty.",
-        args: &[],
-        run: Run::Now(get_mempool_info),
-    },
-    Call {
-        category: "blockchain",
-        name: "getrawmempool",
-        about: "Returns all transaction ids in memory pool as a json array of string transaction ids. ffwd has no mempool: it is always empty.",
-        args: &[
-            Arg::optional("verbose", Kind::Bool, "True for a json object, false for array of transaction ids"),
-            Arg::optional(
-                "mempool_sequence",
-                Kind::Bool,
-                "If verbose=false, returns a json object with transaction list and mempool sequence number attached.",
-            ),
-        ],
-        run: Run::Now(get_raw_mempool),
-    },
-    Call {
         category: "util",
         name: "estimatesmartfee",
         about: "Estimates the approximate fee per kilobyte needed for a transaction to begin\n\
@@ -76,11 +53,8 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
-/// Core's `-blockmintxfee` and `-minrelaytxfee` by default, in satoshis for 1,000 vbytes.
-const BLOCK_MIN_FEE: i64 = 1;
-const RELAY_FEE: i64 = 100;
-/// Core's `-maxmempool` by default.
-const MEMPOOL_BYTES: u64 = 300_000_000;
+/// Core's `-blockmintxfee` by default, in satoshis for 1,000 vbytes.
+pub(super) const BLOCK_MIN_FEE: i64 = 1;
 /// Source: BIP-0094; Core's `MAX_TIMEWARP`.
 const TIMEWARP_MAX_S: u64 = 600;
 /// Most blocks that Core's estimates look ahead.
@@ -138,7 +112,7 @@ fn get_mining_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
         .put("difficulty", Json::double(difficulty(bits)))
         .put("target", target(bits))
         .put("networkhashps", Json::double(hashes))
-        .put("pooledtx", 0)
+        .put("pooledtx", context.handle.mempool().entries().len())
         .put("blockmintxfee", Json::amount(BLOCK_MIN_FEE))
         .put("chain", params.chain.name())
         .put("next", next)
@@ -177,42 +151,6 @@ fn hash_rate(params: &Params, index: &BlockIndex, lookup: i32, height: i32) -> R
     }
     let work = tree.work(last).saturating_sub(tree.work(first));
     Ok(work.0.to_f64() / f64::from(most - least))
-}
-
-fn get_mempool_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
-    context.live()?;
-    Ok(Json::object()
-        .put("loaded", true)
-        .put("size", 0)
-        .put("bytes", 0)
-        .put("usage", 0)
-        .put("total_fee", Json::amount(0))
-        .put("maxmempool", MEMPOOL_BYTES)
-        .put("mempoolminfee", Json::amount(RELAY_FEE))
-        .put("minrelaytxfee", Json::amount(RELAY_FEE))
-        .put("incrementalrelayfee", Json::amount(RELAY_FEE))
-        .put("unbroadcastcount", 0)
-        .put("permitbaremultisig", true)
-        .put("maxdatacarriersize", 100_000)
-        .put("limitclustercount", 64)
-        .put("limitclustersize", 101_000)
-        .put("optimal", true)
-        .end())
-}
-
-fn get_raw_mempool(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let (verbose, with_sequence) = (args.bool_or(0, false)?, args.bool_or(1, false)?);
-    let live = context.live()?;
-    match (verbose, with_sequence) {
-        (true, true) => Err(RpcError::parameter("Verbose results cannot contain mempool sequence values.")),
-        (true, false) => Ok(Json::object().end()),
-        (false, false) => Ok(Vec::new().into()),
-        (false, true) => {
-            // Core's mempool counts the blocks that it was told of, too: here those of this run.
-            let sequence = 1 + live.counters.blocks.load(Relaxed);
-            Ok(Json::object().put("txids", Vec::new()).put("mempool_sequence", sequence).end())
-        }
-    }
 }
 
 fn estimate_smart_fee(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {

@@ -116,10 +116,10 @@ fn validate_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
     Ok(script_call::validate_address(args.text(0)?, &prefixes(&*context.live()?)).into_json())
 }
 
-/// A transaction, and the block that it was found in.
-struct Found {
-    bytes: Vec<u8>,
-    block: NodeId,
+/// A transaction, and the block that it was found in: none for one of the mempool.
+pub(crate) struct Found {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) block: Option<NodeId>,
 }
 
 /// A transaction of one block.
@@ -133,23 +133,27 @@ fn in_block(live: &Live, txid: &Txid, id: NodeId) -> Result<Option<Found>, RpcEr
     let block = parsed(&mut tables, &bytes)?;
     block.txids_into(&mut txids);
     let at = txids.iter().position(|known| known == txid);
-    Ok(at.map(|at| Found { bytes: block.transaction(at).bytes().to_vec(), block: id }))
+    Ok(at.map(|at| Found { bytes: block.transaction(at).bytes().to_vec(), block: Some(id) }))
 }
 
-/// A transaction by txindex, or in a block. Source: Core's `GetTransaction`; there is no mempool.
+/// A transaction in a block; without one of the mempool, else by txindex. Source: Core's `GetTransaction`.
 ///
 /// # Errors
 ///
 /// A damaged file or index.
 pub(crate) fn find_transaction(
+    context: &Context,
     live: &Live,
     txid: &Txid,
     block: Option<NodeId>,
-) -> Result<Option<(Vec<u8>, NodeId)>, RpcError> {
-    match block {
-        Some(id) => Ok(in_block(live, txid, id)?.map(|found| (found.bytes, found.block))),
-        None => Ok(live.transaction(txid)?),
+) -> Result<Option<Found>, RpcError> {
+    if let Some(id) = block {
+        return in_block(live, txid, id);
     }
+    if let Some(entry) = context.handle.mempool().get(txid) {
+        return Ok(Some(Found { bytes: entry.bytes.clone(), block: None }));
+    }
+    Ok(live.transaction(txid)?.map(|(bytes, id)| Found { bytes, block: Some(id) }))
 }
 
 fn get_raw_transaction(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
@@ -171,7 +175,7 @@ fn get_raw_transaction(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
     };
     let has_index = live.has_index(IndexKind::Tx);
     let is_ready = wanted.is_none() && has_index && is_index_ready(context, &live, IndexKind::Tx)?;
-    let Some((bytes, block)) = find_transaction(&live, &txid, wanted)? else {
+    let Some(Found { bytes, block }) = find_transaction(context, &live, &txid, wanted)? else {
         let why = match wanted {
             Some(id) if live.index.read().place(id).is_none() => return Err(RpcError::misc("Block not available")),
             Some(_) => "No such transaction found in the provided block",
@@ -190,8 +194,11 @@ fn get_raw_transaction(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
     }
     let mut json = JsonText::with_capacity(8 * bytes.len() + 512);
     json.open();
-    if wanted.is_some() {
-        json.key("in_active_chain").bool(live.index.read().is_active(block));
+    if let Some(id) = wanted {
+        json.key("in_active_chain").bool(live.index.read().is_active(id));
+    }
+    if let Some(entry) = context.handle.mempool().get(&txid).filter(|_| block.is_none()) {
+        json.key("vsize_adjusted").number(entry.vsize());
     }
     put_found(&mut json, &live, &txid, &bytes, block, verbosity)?;
     json.close();
@@ -208,18 +215,26 @@ pub(super) fn stored<'t>(tables: &'t mut Tables, bytes: &'t [u8]) -> Result<Tran
     tables.parse_transaction(bytes).map_err(wrong)
 }
 
-/// Puts a transaction and what its block says of it. Source: Core's `TxToJSON`.
+/// Puts a transaction and what its block says of it; without a block what it spends is not said, as in Core.
+/// Source: Core's `TxToJSON`.
 fn put_found(
     json: &mut JsonText,
     live: &Live,
     txid: &Txid,
     bytes: &[u8],
-    id: NodeId,
+    block: Option<NodeId>,
     verbosity: i32,
 ) -> Result<(), RpcError> {
     let mut tables = Tables::new();
     let internal = |why: &str| RpcError::new(Code::Internal, why);
     let tx = stored(&mut tables, bytes)?;
+    let Some(id) = block else {
+        let (prefixes, details) = (prefixes(live), Details::Plain);
+        let show = Show { prefixes: &prefixes, spent: None, details };
+        put_parsed(json, &tx, &TxHead::of(&tx), &show).map_err(|_| bad_fee())?;
+        json.key("hex").hex(bytes);
+        return Ok(());
+    };
     let undo = match verbosity > 1 && !tx.is_coinbase() {
         true => Some(undo_where_there(live, id)?.ok_or_else(|| internal(UNDO_UNREADABLE))?),
         false => None,

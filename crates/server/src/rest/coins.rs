@@ -2,9 +2,9 @@
 
 use super::blocks::put_output;
 use super::{Answer, Format, NO_STORE, Query, Refusal, Reply, bad, integral, missing, no_format, split_format};
-use crate::calls::coins::decoded;
+use crate::calls::coins::{coin_of, decoded};
 use crate::calls::indexed::is_index_ready;
-use crate::calls::transaction::find_transaction;
+use crate::calls::transaction::{Found, find_transaction};
 use crate::context::Context;
 use crate::error::RpcError;
 use crate::output::Prefixes;
@@ -22,8 +22,8 @@ pub(super) fn transaction(context: &Context, live: &Live, query: &Query<'_>) -> 
     if live.has_index(IndexKind::Tx) {
         is_index_ready(context, live, IndexKind::Tx)?;
     }
-    let found = find_transaction(live, &txid, None)?;
-    let (bytes, block) = found.ok_or_else(|| missing(format!("{text} not found")))?;
+    let found = find_transaction(context, live, &txid, None)?;
+    let Found { bytes, block } = found.ok_or_else(|| missing(format!("{text} not found")))?;
     if format != Format::Json {
         return Reply::bytes(format, NO_STORE, bytes);
     }
@@ -34,7 +34,9 @@ pub(super) fn transaction(context: &Context, live: &Live, query: &Query<'_>) -> 
     let mut json = JsonText::new();
     json.open();
     put_parsed(&mut json, &tx, &TxHead::of(&tx), &show).expect("without spent coins there is no fee");
-    json.key("blockhash").hash(&live.index.headers().hash(block).to_hash256());
+    if let Some(id) = block {
+        json.key("blockhash").hash(&live.index.headers().hash(id).to_hash256());
+    }
     json.key("hex").hex(&bytes);
     json.close();
     Ok(Reply::json(NO_STORE, json.into_bytes()))
@@ -43,8 +45,17 @@ pub(super) fn transaction(context: &Context, live: &Live, query: &Query<'_>) -> 
 /// Most coins of a request.
 const OUTPOINTS_MAX: usize = 15;
 
-/// What is asked for: of the path, or of the body.
-fn asked(query: &Query<'_>) -> Result<(Vec<OutPoint>, Format), Refusal> {
+/// What is asked for.
+#[derive(Debug)]
+struct Asked {
+    outpoints: Vec<OutPoint>,
+    /// What transactions that wait for a block spend is not there, what they make is.
+    with_mempool: bool,
+    format: Format,
+}
+
+/// Of the path, or of the body.
+fn asked(query: &Query<'_>) -> Result<Asked, Refusal> {
     let (path, format) = split_format(query.path);
     let empty = || bad("Error: empty request");
     let parts: Vec<&str> = if path.len() > 1 { path[1..].split('/').collect() } else { Vec::new() };
@@ -52,8 +63,8 @@ fn asked(query: &Query<'_>) -> Result<(Vec<OutPoint>, Format), Refusal> {
         return Err(empty());
     }
     let mut outpoints = Vec::new();
-    // Without a mempool that one may be asked, too, means nothing.
-    let named = if parts.first() == Some(&"checkmempool") { &parts[1..] } else { &parts[..] };
+    let mut with_mempool = parts.first() == Some(&"checkmempool");
+    let named = if with_mempool { &parts[1..] } else { &parts[..] };
     for part in named {
         let pieces: Vec<&str> = part.split('-').collect();
         let [txid, vout] = pieces[..] else { return Err(bad("Parse error")) };
@@ -75,13 +86,15 @@ fn asked(query: &Query<'_>) -> Result<(Vec<OutPoint>, Format), Refusal> {
         if !outpoints.is_empty() {
             return Err(bad("Combination of URI scheme inputs and raw post data is not allowed"));
         }
+        // The byte that is taken for the flag is not 0.
+        with_mempool = true;
         outpoints = read_outpoints(&body).map_err(|_| bad("Parse error"))?;
     }
     if outpoints.len() > OUTPOINTS_MAX {
         let tried = outpoints.len();
         return Err(bad(format!("Error: max outpoints exceeded (max: {OUTPOINTS_MAX}, tried: {tried})")));
     }
-    Ok((outpoints, format))
+    Ok(Asked { outpoints, with_mempool, format })
 }
 
 /// Bytes of hexadecimal digits with spaces between; none where it is anything else. Source: Core's `ParseHex`.
@@ -109,9 +122,12 @@ fn read_outpoints(body: &[u8]) -> Result<Vec<OutPoint>, DecodeError> {
 
 /// Coins of the tip.
 pub(super) fn outputs(context: &Context, live: &Live, query: &Query<'_>) -> Answer {
-    let (outpoints, format) = asked(query)?;
+    let Asked { outpoints, with_mempool, format } = asked(query)?;
+    let mempool = context.handle.mempool().clone();
     let (stored, tip) = context.ask(move |quiet| {
-        let stored = outpoints.iter().map(|outpoint| quiet.coin(outpoint)).collect::<Result<Vec<_>, _>>()?;
+        let mempool = with_mempool.then_some(&*mempool);
+        let stored =
+            outpoints.iter().map(|outpoint| coin_of(quiet, outpoint, mempool)).collect::<Result<Vec<_>, _>>()?;
         Ok((stored, quiet.tip()))
     })?;
     let height = live.index.headers().height(tip.0).to_u32();
@@ -161,7 +177,7 @@ mod tests {
         // Of its length, fd 10 03, the second byte is the count.
         let many = [0; 0x0310];
         let ask = |path: &str, body: &[u8]| match asked(&Query { path, target: path, body }) {
-            Ok((found, _)) => Ok(found.iter().map(|outpoint| outpoint.vout).collect::<Vec<u32>>()),
+            Ok(found) => Ok(found.outpoints.iter().map(|outpoint| outpoint.vout).collect::<Vec<u32>>()),
             Err(why) => Err(why.message),
         };
         assert_eq!(ask(&format!("/{txid}-3/{txid}-0.json"), &[]), Ok(vec![3, 0]));

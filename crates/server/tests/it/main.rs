@@ -5,4 +5,5 @@
 mod calls;
 mod generate;
 mod hostile;
+mod mempool;
 mod site;

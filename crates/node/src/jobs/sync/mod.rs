@@ -238,8 +238,7 @@ fn run(
     let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
     let arrivals = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
     existing.datadir.feed.arrivals = Some(arrivals.clone());
-    let handle = sync.handle.as_deref();
-    existing.datadir.turn = handle.map(Handle::turn).unwrap_or_default();
+    let handle = sync.handle.as_deref().inspect(|handle| handle.attach(&mut existing.datadir));
     let datadir = &existing.datadir;
     let own = store::private_files::PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());

@@ -1,0 +1,174 @@
+//! Transactions that wait for a block: each with its parents before it, no two spending the same coin.
+//!
+//! Absent on purpose: whether a transaction is good (`accept`), locks, which one is mined first (the server's).
+
+use primitives::{Amount, Height, OutPoint, Tables, Txid, Wtxid};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Most transactions that hang together, and their weight. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_LIMIT`,
+/// `DEFAULT_CLUSTER_SIZE_LIMIT_KVB`.
+pub const CLUSTER_MAX: usize = 64;
+const CLUSTER_WEIGHT_MAX: u64 = 101_000 * 4;
+/// Weight that a signature operation counts for at least. Source: Core's `DEFAULT_BYTES_PER_SIGOP`.
+const SIGOP_WEIGHT: u64 = 20;
+/// What an entry takes beside its bytes, and for each input.
+const ENTRY_BYTES: usize = 400;
+const INPUT_BYTES: usize = 120;
+
+/// A transaction that waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its id.
+    pub txid: Txid,
+    /// The hash of all of it.
+    pub wtxid: Wtxid,
+    /// Its bytes, with witnesses.
+    pub bytes: Vec<u8>,
+    /// What it pays.
+    pub fee: Amount,
+    /// Its weight.
+    pub weight: u64,
+    /// Cost of its signature operations.
+    pub sigop_cost: u64,
+    /// When it came, in seconds since 1970.
+    pub time: u64,
+    /// Height of the tip then.
+    pub height: Height,
+    /// What it spends.
+    pub inputs: Vec<OutPoint>,
+}
+
+impl Entry {
+    /// Weight, or what its signature operations count for if that is more. Source: Core's `GetSigOpsAdjustedWeight`.
+    pub fn adjusted_weight(&self) -> u64 {
+        self.weight.max(self.sigop_cost * SIGOP_WEIGHT)
+    }
+
+    /// A quarter of that, rounded up.
+    pub fn vsize(&self) -> u64 {
+        self.adjusted_weight().div_ceil(4)
+    }
+
+    /// Value and script of an output; `None` where it has no such output.
+    pub fn output(&self, vout: u32) -> Option<(Amount, Vec<u8>)> {
+        let mut tables = Tables::new();
+        let tx = tables.parse_transaction(&self.bytes).ok()?;
+        let output = tx.outputs().nth(usize::try_from(vout).ok()?)?;
+        Some((output.value(), output.script().to_vec()))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.len() + ENTRY_BYTES + self.inputs.len() * INPUT_BYTES
+    }
+}
+
+/// The transactions, in an order in which each may be mined after those before it.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    entries: BTreeMap<u64, Arc<Entry>>,
+    places: HashMap<Txid, u64>,
+    spenders: BTreeMap<OutPoint, Txid>,
+    next: u64,
+    bytes: usize,
+}
+
+impl Pool {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.values()
+    }
+
+    pub(super) fn get(&self, txid: &Txid) -> Option<&Arc<Entry>> {
+        self.entries.get(self.places.get(txid)?)
+    }
+
+    /// The transaction that spends an output.
+    pub(super) fn spender(&self, outpoint: &OutPoint) -> Option<&Arc<Entry>> {
+        self.get(self.spenders.get(outpoint)?)
+    }
+
+    /// Puts a transaction behind all others.
+    ///
+    /// # Panics
+    ///
+    /// When it is there, or spends what another one spends.
+    pub(super) fn insert(&mut self, entry: Arc<Entry>) {
+        for outpoint in &entry.inputs {
+            let taken = self.spenders.insert(*outpoint, entry.txid);
+            assert!(taken.is_none(), "a coin is spent once");
+        }
+        self.bytes += entry.memory_bytes();
+        let known = self.places.insert(entry.txid, self.next);
+        assert!(known.is_none(), "a transaction is here once");
+        self.entries.insert(self.next, entry);
+        self.next += 1;
+    }
+
+    /// Takes one away, not what spends its outputs: it is in a block. Says whether it was there.
+    pub(super) fn remove(&mut self, txid: &Txid) -> bool {
+        let entry = self.places.remove(txid).and_then(|place| self.entries.remove(&place));
+        let Some(entry) = entry else { return false };
+        for outpoint in &entry.inputs {
+            self.spenders.remove(outpoint);
+        }
+        self.bytes -= entry.memory_bytes();
+        true
+    }
+
+    /// Those that spend outputs of a transaction, which need not be here itself.
+    fn children(&self, txid: Txid) -> impl Iterator<Item = Txid> {
+        let outputs = OutPoint { txid, vout: 0 }..=OutPoint { txid, vout: u32::MAX };
+        self.spenders.range(outputs).map(|(_, child)| *child)
+    }
+
+    /// Takes one away with all that stands on it; gives their number. Source: Core's `removeRecursive`.
+    pub(super) fn remove_with_descendants(&mut self, txid: Txid) -> u64 {
+        let (mut waiting, mut removed) = (vec![txid], 0);
+        while let Some(txid) = waiting.pop() {
+            let children: Vec<Txid> = self.children(txid).collect();
+            waiting.extend(children);
+            removed += u64::from(self.remove(&txid));
+        }
+        removed
+    }
+
+    /// Whether a transaction that spends these outputs hangs together with few enough others.
+    pub(super) fn has_room_in_cluster(&self, inputs: &[OutPoint], adjusted_weight: u64) -> bool {
+        let mut waiting: Vec<Txid> = inputs.iter().map(|outpoint| outpoint.txid).collect();
+        let (mut cluster, mut weight) = (BTreeSet::new(), adjusted_weight);
+        while let Some(txid) = waiting.pop() {
+            let Some(entry) = self.get(&txid).filter(|_| cluster.insert(txid)) else { continue };
+            weight += entry.adjusted_weight();
+            if cluster.len() >= CLUSTER_MAX || weight > CLUSTER_WEIGHT_MAX {
+                return false;
+            }
+            waiting.extend(entry.inputs.iter().map(|outpoint| outpoint.txid));
+            waiting.extend(self.children(txid));
+        }
+        weight <= CLUSTER_WEIGHT_MAX
+    }
+
+    #[cfg(test)]
+    pub(super) fn invariants(&self) {
+        let mut before = BTreeSet::new();
+        for (place, entry) in &self.entries {
+            assert_eq!(self.places.get(&entry.txid), Some(place));
+            for outpoint in &entry.inputs {
+                assert_eq!(self.spenders.get(outpoint), Some(&entry.txid));
+                assert!(before.contains(&outpoint.txid) || self.get(&outpoint.txid).is_none(), "parents come first");
+            }
+            before.insert(entry.txid);
+        }
+        let inputs: usize = self.entries().map(|entry| entry.inputs.len()).sum();
+        let bytes: usize = self.entries().map(|entry| entry.memory_bytes()).sum();
+        assert_eq!((self.places.len(), self.spenders.len(), self.bytes), (self.entries.len(), inputs, bytes));
+    }
+}

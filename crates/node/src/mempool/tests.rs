@@ -1,0 +1,288 @@
+//! Reorgs, as stories: blocks are disconnected and connected, and what waits then is what Core would keep.
+
+use super::*;
+use primitives::coin::{code, put_coin};
+use primitives::{Amount, BlockHash, Height, MedianTime};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use testkit::blocks::{In, Tx, block};
+
+/// Pay to anchor: anyone may spend it, and it is standard.
+const ANCHOR: &[u8] = &[0x51, 2, 0x4e, 0x73];
+const NOW: u64 = 1_700_000_000;
+
+/// A set of coins, and what the next block is.
+struct Chain {
+    mempool: Mempool,
+    coins: HashMap<OutPoint, Vec<u8>>,
+    height: u32,
+    now: u64,
+}
+
+impl Chain {
+    /// At height 200, with a coin of a coinbase of height 100 and one of height 101.
+    fn new() -> Chain {
+        let mut chain = Chain { mempool: Mempool::default(), coins: HashMap::new(), height: 200, now: NOW };
+        chain.coin(0, 100, true);
+        chain.coin(1, 101, true);
+        chain.coin(2, 150, false);
+        chain
+    }
+
+    fn coin(&mut self, vout: u32, height: u32, coinbase: bool) {
+        let mut stored = Vec::new();
+        put_coin(&mut stored, code(Height::new(height), coinbase), Amount(1_000_000), ANCHOR);
+        self.coins.insert(known(vout), stored);
+    }
+
+    fn body(&self, txs: &[Tx]) -> Vec<u8> {
+        block(BlockHash::ZERO, 0, &[&[Tx::coinbase(self.height, 0)], txs].concat())
+    }
+
+    /// The block of the tip, which had these, is taken off; the coins are given back as they were.
+    fn disconnect(&mut self, txs: &[Tx]) {
+        self.mempool.disconnected(&self.body(txs));
+        self.height -= 1;
+    }
+
+    fn connect(&mut self, txs: &[Tx]) {
+        self.height += 1;
+        let txids: Vec<Txid> =
+            std::iter::once(Tx::coinbase(self.height, 0).txid()).chain(txs.iter().map(Tx::txid)).collect();
+        self.mempool.connected(&self.body(txs), &txids, self.now);
+        for tx in txs {
+            tx.inputs.iter().for_each(|input| drop(self.coins.remove(&input.prevout)));
+            for (vout, (value, script)) in (0..).zip(&tx.outputs) {
+                let mut stored = Vec::new();
+                put_coin(&mut stored, code(Height::new(self.height), false), Amount(*value), script);
+                self.coins.insert(tx.out(vout), stored);
+            }
+        }
+    }
+
+    fn rest(&self, adds: bool) {
+        let median_times = |height: Height| MedianTime::new(height.to_u32() * 600);
+        let tip = Height::new(self.height);
+        let next =
+            Next { height: tip + 1, median_time_past: median_times(tip), median_times: &median_times, now: self.now };
+        let coin = |outpoint: &OutPoint| Ok::<_, Infallible>(self.coins.get(outpoint).cloned());
+        self.mempool.rest(adds, &next, coin).unwrap();
+        lock(&self.mempool.state).pool.invariants();
+    }
+
+    fn waiting(&self) -> Vec<Txid> {
+        self.mempool.entries().iter().map(|entry| entry.txid).collect()
+    }
+}
+
+fn known(vout: u32) -> OutPoint {
+    OutPoint { txid: Txid::from_bytes([9; 32]), vout }
+}
+
+/// Spends an output of `of` satoshis and leaves two, 1,000 and 1,000 satoshis for the fee.
+fn spend(prevout: OutPoint, of: i64) -> Tx {
+    let outputs = vec![(of - 2000, ANCHOR.to_vec()), (1000, ANCHOR.to_vec())];
+    Tx { outputs, ..Tx::spend(prevout, 0) }
+}
+
+fn ids(txs: &[&Tx]) -> Vec<Txid> {
+    txs.iter().map(|tx| tx.txid()).collect()
+}
+
+/// Core's feature_block: a transaction of one block is spent in the next, and both come back.
+#[test]
+fn chain_of_two_blocks_waits_and_is_mined_again() {
+    let mut chain = Chain::new();
+    let parent = spend(known(0), 1_000_000);
+    let child = spend(parent.out(0), 998_000);
+    let other = spend(known(2), 1_000_000);
+    chain.disconnect(std::slice::from_ref(&child));
+    chain.disconnect(&[parent.clone(), other.clone()]);
+    assert!(chain.waiting().is_empty(), "before the chain rests");
+    assert!(chain.mempool.is_stale());
+    chain.connect(&[]);
+    chain.rest(true);
+    assert_eq!(chain.waiting(), ids(&[&parent, &other, &child]));
+    assert!(!chain.mempool.is_stale());
+    let entry = chain.mempool.get(&child.txid()).unwrap();
+    assert_eq!((entry.fee, entry.height.to_u32(), entry.time), (Amount(1000), 199, NOW));
+    assert_eq!((entry.weight, entry.vsize(), entry.sigop_cost), (77 * 4, 77, 0));
+    assert_eq!(entry.bytes, child.bytes());
+    assert_eq!(entry.output(1), Some((Amount(1000), ANCHOR.to_vec())));
+    assert_eq!(entry.output(2), None);
+    assert_eq!(chain.mempool.spender(&parent.out(0)).unwrap().txid, child.txid());
+    assert!(chain.mempool.spender(&child.out(0)).is_none());
+    assert_eq!(chain.mempool.sequence(), 4);
+
+    chain.connect(std::slice::from_ref(&parent));
+    assert_eq!(chain.waiting(), ids(&[&other, &child]), "mined, its child waits on");
+    chain.connect(&[other, child]);
+    assert!(chain.waiting().is_empty() && chain.mempool.is_empty.load(Relaxed));
+    assert_eq!((chain.mempool.sequence(), chain.mempool.memory_bytes()), (7, 0));
+}
+
+#[test]
+fn what_the_new_chain_has_or_spends_does_not_wait() {
+    let mut chain = Chain::new();
+    let parent = spend(known(0), 1_000_000);
+    let child = spend(parent.out(0), 998_000);
+    let grandchild = spend(child.out(0), 996_000);
+    let other = spend(known(2), 1_000_000);
+    let instead = spend(known(0), 900_000);
+    chain.disconnect(&[other.clone(), parent.clone(), child.clone(), grandchild]);
+    chain.connect(&[instead, other.clone()]);
+    chain.rest(true);
+    assert!(chain.waiting().is_empty(), "one is there again, one spends what is spent, two miss their parent");
+
+    // The same where they wait already.
+    let mut chain = Chain::new();
+    chain.disconnect(&[parent.clone(), child.clone(), other.clone()]);
+    chain.rest(true);
+    assert_eq!(chain.waiting().len(), 3);
+    let instead = Tx { inputs: vec![In::of(parent.out(1)), In::of(known(2))], ..spend(known(2), 1_000_000) };
+    chain.connect(&[parent, instead]);
+    assert_eq!(chain.waiting(), ids(&[&child]), "its other output was not spent");
+    lock(&chain.mempool.state).pool.invariants();
+}
+
+#[test]
+fn coinbase_that_is_too_young_again_takes_what_spends_it_along() {
+    let mut chain = Chain::new();
+    let (old, young) = (spend(known(0), 1_000_000), spend(known(1), 1_000_000));
+    let child = spend(young.out(0), 998_000);
+    chain.disconnect(&[old.clone(), young.clone(), child.clone()]);
+    chain.connect(&[]);
+    chain.rest(true);
+    assert_eq!(chain.waiting(), ids(&[&old, &young, &child]), "201 is 100 above 101");
+    let time = chain.now;
+    chain.now += 10;
+    chain.disconnect(&[]);
+    chain.rest(true);
+    assert_eq!(chain.waiting(), ids(&[&old]));
+    assert_eq!(chain.mempool.entries()[0].time, time, "it came before");
+    chain.disconnect(&[]);
+    chain.rest(true);
+    assert!(chain.waiting().is_empty());
+}
+
+#[test]
+fn locked_transactions_wait_for_no_block() {
+    for (row, sequence, lock_time, height, want) in [
+        ("lock time of the next block", 0, 201, 200, false),
+        ("lock time of the tip", 0, 200, 200, true),
+        ("it is final", u32::MAX, 201, 200, true),
+        ("51 blocks on a coin of 150", 51, 0, 200, true),
+        ("52 blocks on a coin of 150", 52, 0, 200, false),
+    ] {
+        let mut chain = Chain::new();
+        let mut tx = spend(known(2), 1_000_000);
+        (tx.inputs[0].sequence, tx.lock_time, chain.height) = (sequence, lock_time, height + 1);
+        chain.disconnect(&[tx]);
+        chain.rest(true);
+        assert_eq!(chain.waiting().len() == 1, want, "{row}");
+    }
+    // On a parent that waits: not one block, and no block is enough.
+    for (sequence, want) in [(0, 2), (1, 1)] {
+        let mut chain = Chain::new();
+        let parent = spend(known(2), 1_000_000);
+        let mut child = spend(parent.out(0), 998_000);
+        child.inputs[0].sequence = sequence;
+        chain.disconnect(&[child]);
+        chain.disconnect(&[parent]);
+        chain.rest(true);
+        assert_eq!(chain.waiting().len(), want, "{sequence}");
+    }
+}
+
+#[test]
+fn what_core_would_not_take_does_not_wait() {
+    let standard = spend(known(2), 1_000_000);
+    let with = |outputs: Vec<(i64, Vec<u8>)>| Tx { outputs, ..standard.clone() };
+    let signed =
+        |item: Vec<u8>| Tx { inputs: vec![In { witness: vec![item], ..In::of(known(2)) }], ..standard.clone() };
+    for (row, tx, want) in [
+        ("standard", standard.clone(), true),
+        ("to anyone", with(vec![(5000, vec![0x51]), (5000, vec![0x51])]), false),
+        ("more than it has", with(vec![(1_000_001, ANCHOR.to_vec()), (0, vec![0x6a])]), false),
+        ("dust and a fee", with(vec![(999_000, ANCHOR.to_vec()), (1, ANCHOR.to_vec())]), false),
+        ("dust and no fee", with(vec![(999_999, ANCHOR.to_vec()), (1, ANCHOR.to_vec())]), true),
+        ("a witness for an anchor", signed(vec![1]), false),
+        ("a missing coin", Tx { inputs: vec![In::of(known(7))], ..standard.clone() }, false),
+    ] {
+        let mut chain = Chain::new();
+        chain.disconnect(&[tx]);
+        chain.rest(true);
+        assert_eq!(chain.waiting().len() == 1, want, "{row}");
+    }
+}
+
+/// A script that consensus lets pass and policy does not: NOP1 is for a later rule.
+#[test]
+fn scripts_are_verified_by_the_rules_of_policy() {
+    for (script, want) in [(vec![0x51], true), (vec![0xb0, 0x51], false)] {
+        let mut chain = Chain::new();
+        let hash = simd::sha256::sha256(&script);
+        let mut stored = Vec::new();
+        let program = [&[0, 32][..], &hash].concat();
+        put_coin(&mut stored, code(Height::new(150), false), Amount(1_000_000), &program);
+        chain.coins.insert(known(2), stored);
+        let mut tx = spend(known(2), 1_000_000);
+        tx.inputs[0].witness = vec![script];
+        chain.disconnect(std::slice::from_ref(&tx));
+        chain.rest(true);
+        assert_eq!(chain.waiting() == ids(&[&tx]), want);
+    }
+}
+
+#[test]
+fn no_more_hang_together_than_core_allows() {
+    let mut chain = Chain::new();
+    let mut txs = vec![spend(known(2), 1_000_000)];
+    for at in 1..=CLUSTER_MAX as i64 {
+        let parent = txs.last().unwrap();
+        txs.push(spend(parent.out(0), 1_000_000 - 2000 * at));
+    }
+    let beside = spend(txs[10].out(1), 1000);
+    let beside = Tx { outputs: vec![(400, ANCHOR.to_vec()), (400, ANCHOR.to_vec())], ..beside };
+    chain.disconnect(&txs);
+    chain.rest(true);
+    assert_eq!(chain.waiting(), txs[..CLUSTER_MAX].iter().map(Tx::txid).collect::<Vec<_>>());
+    chain.disconnect(&[]);
+    chain.connect(&txs[..10]);
+    assert_eq!(chain.waiting().len(), CLUSTER_MAX - 10);
+    // What was mined counts no more; a leaf is below 404,000 with all that it hangs on.
+    let state = lock(&chain.mempool.state);
+    let pool = &state.pool;
+    assert!(pool.has_room_in_cluster(&[beside.inputs[0].prevout], 400));
+    assert!(!pool.has_room_in_cluster(&[beside.inputs[0].prevout], 404_000));
+    assert!(pool.has_room_in_cluster(&[known(0)], 404_000));
+    assert!(!pool.has_room_in_cluster(&[known(0)], 404_001));
+}
+
+#[test]
+fn what_is_too_much_or_too_old_goes() {
+    let mut chain = Chain::new();
+    let (tx, other) = (spend(known(2), 1_000_000), spend(known(0), 1_000_000));
+    let child = spend(tx.out(0), 998_000);
+    chain.disconnect(std::slice::from_ref(&child));
+    chain.rest(true);
+    assert!(chain.waiting().is_empty(), "its parent is in no block and does not wait: here that is made up");
+    chain.disconnect(&[tx.clone(), child]);
+    chain.disconnect(std::slice::from_ref(&other));
+    chain.rest(false);
+    assert!(chain.waiting().is_empty() && chain.mempool.is_empty.load(Relaxed), "too many blocks: none is taken in");
+    chain.disconnect(std::slice::from_ref(&tx));
+    chain.rest(true);
+    chain.now += EXPIRY_S;
+    chain.connect(&[]);
+    assert_eq!(chain.waiting().len(), 1, "two weeks");
+    chain.now += 1;
+    chain.connect(&[]);
+    assert!(chain.waiting().is_empty(), "and a second");
+    chain.disconnect(&[tx]);
+    chain.rest(true);
+    let sequence = chain.mempool.sequence();
+    chain.mempool.clear();
+    assert!(chain.waiting().is_empty());
+    assert_eq!(chain.mempool.sequence(), sequence + 1);
+}
