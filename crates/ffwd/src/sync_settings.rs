@@ -145,9 +145,7 @@ impl Settings {
             given.listen.iter().partition(|text| matches!(text.as_str(), "0" | "1"));
         texts.extend(&given.bind);
         let mut addresses = texts.iter().map(|text| listen_address(text, port)).collect::<Result<Vec<_>, _>>();
-        if let Ok(addresses) = &mut addresses
-            && given.bind.is_empty()
-        {
+        if let Ok(addresses) = &mut addresses {
             for text in files.list("bind") {
                 let fault = |why| Failure::Fault(format!("bind={text} in the configuration: {why}"));
                 addresses.push(listen_address(&text, port).map_err(fault)?);
@@ -380,10 +378,11 @@ mod tests {
             ("switched on by the file", "listen=1", "", Ok(any)),
             ("off above the file", "listen=1", "--listen 0", Ok(vec![])),
             ("bind", "", "--bind 127.0.0.1", Ok(one.clone())),
-            ("bind of the file", "bind=127.0.0.1", "", Ok(one)),
+            ("bind of the file", "bind=127.0.0.1", "", Ok(one.clone())),
             ("bind and port of the file", "bind=127.0.0.1\nport=5", "", Ok(moved.clone())),
             ("the command line's port", "bind=127.0.0.1\nport=6", "--port 5", Ok(moved.clone())),
-            ("bind above the file", "bind=127.0.0.2", "--bind 127.0.0.1:5", Ok(moved)),
+            ("bind and that of the file", "bind=127.0.0.1", "--bind 127.0.0.1:5", Ok([&moved[..], &one[..]].concat())),
+            ("off, and bind of the file", "bind=127.0.0.1", "--listen 0", Err("Cannot set -bind")),
             ("bind, and off", "listen=0", "--bind 127.0.0.1", Err("Cannot set -bind")),
             (
                 "twice",

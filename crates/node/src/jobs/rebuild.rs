@@ -13,10 +13,7 @@ use store::index::{self, BlockIndex};
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
     if options.prune != Prune::Off {
-        return Err(Fault::refused(
-            "Prune mode is incompatible with -reindex-chainstate. Use full -reindex instead. \
-             That is ffwd reindex with --prune, or remove --prune here",
-        ));
+        return Err(Fault::refused("Prune mode is incompatible with -reindex-chainstate. Use full -reindex instead."));
     }
     let locked = lock::lock(options, events, true)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
