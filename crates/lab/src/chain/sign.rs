@@ -110,11 +110,7 @@ impl<'a> Signer<'a> {
         signers: &[&Key],
         out: &mut Vec<u8>,
     ) {
-        if self.signatures == Signatures::Fake {
-            return signers.iter().for_each(|_| self.fake_ecdsa(out));
-        }
-        let hash = self.legacy_hash(spending, index, script);
-        signers.iter().for_each(|key| put_ecdsa(hash, key, out));
+        self.ecdsa(signers, out, |signer| signer.legacy_hash(spending, index, script));
     }
 
     /// The hash that a signature of an input without witness commits to.
@@ -145,11 +141,7 @@ impl<'a> Signer<'a> {
         signers: &[&Key],
         out: &mut Vec<u8>,
     ) {
-        if self.signatures == Signatures::Fake {
-            return signers.iter().for_each(|_| self.fake_ecdsa(out));
-        }
-        let hash = self.witness_v0_hash(spending, index, script);
-        signers.iter().for_each(|key| put_ecdsa(hash, key, out));
+        self.ecdsa(signers, out, |signer| signer.witness_v0_hash(spending, index, script));
     }
 
     /// Source: BIP-0143.
@@ -215,6 +207,15 @@ impl<'a> Signer<'a> {
         let mut hasher = self.tap_sighash.clone();
         hasher.update(data);
         hasher.finalize()
+    }
+
+    /// Appends the lengths and the signatures, by `signers` one after the other, of what `hash` gives.
+    fn ecdsa(&mut self, signers: &[&Key], out: &mut Vec<u8>, hash: impl FnOnce(&mut Self) -> [u8; 32]) {
+        if self.signatures == Signatures::Fake {
+            return signers.iter().for_each(|_| self.fake_ecdsa(out));
+        }
+        let hash = hash(self);
+        signers.iter().for_each(|key| put_ecdsa(hash, key, out));
     }
 
     /// Appends the length and something that is encoded like a signature.
