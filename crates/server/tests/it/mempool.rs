@@ -68,7 +68,7 @@ impl Story {
 
     /// The result of a call, byte for byte, or its error.
     fn say(&self, call: &str, params: &str) -> String {
-        let (_, _, body) = self.site.post(&format!("{{\"method\":\"{call}\",\"params\":{params},\"id\":1}}"));
+        let (_, _, body) = self.site.post(format!("{{\"method\":\"{call}\",\"params\":{params},\"id\":1}}"));
         let body = String::from_utf8(body).unwrap();
         let good = body
             .trim_end()

@@ -171,7 +171,7 @@ impl Site {
 
     /// The result of a call, or its error.
     pub(crate) fn call(&self, method: &str, params: &str) -> Result<Json, (i64, String)> {
-        let (_, _, body) = self.post(&format!("{{\"method\":\"{method}\",\"params\":{params},\"id\":1}}"));
+        let (_, _, body) = self.post(format!("{{\"method\":\"{method}\",\"params\":{params},\"id\":1}}"));
         let reply = Json::parse(&body).unwrap();
         match reply.field("error").unwrap() {
             Json::Null => Ok(reply.field("result").unwrap().clone()),
