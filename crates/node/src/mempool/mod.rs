@@ -3,7 +3,7 @@
 //! Nothing else fills it: no peer and no call gives a transaction. Where nothing was disconnected it is empty, and costs a look
 //! at one flag for each block. Nothing of it is written to disk. A job without a [`crate::handle::Handle`] has none.
 //!
-//! Blocks that are disconnected go into a queue; when the chain rests again, [`Mempool::rest`] judges what the new blocks did
+//! Blocks that are disconnected go into a queue; when the chain rests again, `Mempool::rest` judges what the new blocks did
 //! not take, on the coins of the new tip, then again what waited before.
 //! Core does so when the new chain is better than the old one was, and before it connects the rest of a chain that is longer by
 //! more: a coinbase that is mature only at the end is too young there.
