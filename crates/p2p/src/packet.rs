@@ -6,7 +6,7 @@
 use crate::budget::BufferPool;
 
 /// Vectors from this size on are taken from those that were used before, and given back: none of these is more than twice as
-/// large as what is in it, so that the bounds of send queues hold for their memory too.
+/// large as what is in it, so that the bounds of send queues hold for twice their memory.
 pub(crate) const POOLED_BYTES_MIN: usize = 256 << 10;
 
 /// Room behind a payload, for the tag of a v2 packet.
@@ -31,11 +31,17 @@ impl Packet {
     pub fn payload_mut(&mut self, bytes: usize) -> &mut [u8] {
         let all = self.head_bytes.saturating_add(bytes);
         let with_tail = all.saturating_add(TAIL_BYTES);
-        if self.bytes.capacity() < with_tail {
-            self.bytes = match with_tail {
+        let held = self.bytes.capacity();
+        // A vector that is far too large would wait in a send queue, which counts what is in it.
+        if held < with_tail || held / 2 > with_tail.max(POOLED_BYTES_MIN / 2) {
+            let bytes = match with_tail {
                 POOLED_BYTES_MIN.. => self.buffers.take(with_tail),
                 _ => Vec::with_capacity(with_tail),
             };
+            let before = std::mem::replace(&mut self.bytes, bytes);
+            if held >= POOLED_BYTES_MIN {
+                self.buffers.give(before);
+            }
         }
         self.bytes.resize(all, 0);
         &mut self.bytes[self.head_bytes..]
@@ -77,6 +83,20 @@ mod tests {
             }
         }
         assert_eq!(Packet::default().payload(), [0; 0]);
+    }
+
+    #[test]
+    fn packet_of_a_small_payload_holds_no_large_vector() {
+        let buffers = BufferPool::default();
+        for bytes in [0, 1_000, 16_000, POOLED_BYTES_MIN, 1_000_000] {
+            let mut packet = Packet::new(5, buffers.clone());
+            packet.payload_mut(4_000_000).fill(1);
+            packet.payload_mut(bytes).fill(7);
+            assert_eq!(packet.payload(), vec![7; bytes]);
+            let capacity = packet.into_parts().0.capacity();
+            assert!(capacity <= 2 * (5 + bytes + TAIL_BYTES).max(POOLED_BYTES_MIN), "{capacity} for {bytes}");
+        }
+        assert!(buffers.take(4_000_000).capacity() >= 4_000_000, "the large one waits for a later payload");
     }
 
     #[test]

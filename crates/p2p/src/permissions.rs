@@ -1,7 +1,7 @@
 //! Permissions of peers: what `-whitelist` and `-whitebind` give them.
 //!
-//! Of Core's permissions those that matter without a mempool: `noban`, `download`, `addr`. `bloomfilter`, `relay`, `forcerelay` and
-//! `mempool` are read, and give nothing here.
+//! Of Core's permissions those that matter where no transactions are taken: `noban`, `download`, `addr`. `bloomfilter`,
+//! `relay`, `forcerelay` and `mempool` are read, and give nothing here.
 //!
 //! Source: Bitcoin Core b88bffe, net_permissions.cpp. What each is worth is decided in [`crate::hub`].
 

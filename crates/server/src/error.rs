@@ -54,7 +54,7 @@ pub enum Code {
     P2pDisabled = -31,
     /// The call is not given any more.
     MethodDeprecated = -32,
-    /// There is no mempool.
+    /// The mempool is off.
     MempoolDisabled = -33,
     /// As many connections as there may be.
     NodeCapacityReached = -34,

@@ -182,12 +182,16 @@ impl Quiet<'_, '_, '_> {
         while self.datadir.index.read().is_active(id) {
             self.engine.disconnect_tip()?;
             disconnected += 1;
-            self.engine.rest(disconnected <= RETURNED_BLOCKS_MAX)?;
+            if disconnected <= RETURNED_BLOCKS_MAX {
+                self.engine.rest(true)?;
+            }
             self.datadir.commit_if_due(self.engine)?;
             if self.datadir.stopping_now() {
                 return Ok(Err("Shutting down".to_owned()));
             }
         }
+        // Of blocks beyond those nothing waits.
+        self.engine.rest(false)?;
         self.datadir.index.write().invalid(id);
         self.activate()?;
         Ok(Ok(()))

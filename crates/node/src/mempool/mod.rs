@@ -25,7 +25,7 @@ use pool::Pool;
 use primitives::{OutPoint, Tables, Txid};
 use queue::{QUEUE_BYTES_MAX, Queue};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Memory of what waits: all of a queue finds room, with what stands beside the bytes. Core's `-maxmempool` is larger.
 const POOL_BYTES_MAX: usize = 3 * QUEUE_BYTES_MAX;
@@ -38,6 +38,8 @@ pub struct Mempool {
     /// Neither queue nor pool has anything.
     is_empty: AtomicBool,
     state: Mutex<State>,
+    /// Memory that what waits may take.
+    bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -52,24 +54,29 @@ struct State {
 
 impl Default for Mempool {
     fn default() -> Mempool {
-        Mempool { is_empty: AtomicBool::new(true), state: Mutex::default() }
+        Mempool { is_empty: AtomicBool::new(true), state: Mutex::default(), bytes_max: POOL_BYTES_MAX }
     }
 }
 
 impl Mempool {
-    /// All that wait, each with its parents before it.
+    /// What waits, where the chain rests: between two chains it is not known which of it may still be mined.
+    fn settled(&self) -> Option<MutexGuard<'_, State>> {
+        (!self.is_empty.load(Relaxed)).then(|| lock(&self.state)).filter(|state| !state.is_stale)
+    }
+
+    /// All that wait, each with its parents before it; none while blocks are disconnected.
     pub fn entries(&self) -> Vec<Arc<Entry>> {
-        if self.is_empty.load(Relaxed) { Vec::new() } else { lock(&self.state).pool.entries().cloned().collect() }
+        self.settled().map_or_else(Vec::new, |state| state.pool.entries().cloned().collect())
     }
 
     /// One of them.
     pub fn get(&self, txid: &Txid) -> Option<Arc<Entry>> {
-        lock(&self.state).pool.get(txid).cloned()
+        self.settled()?.pool.get(txid).cloned()
     }
 
     /// The one that spends an output.
     pub fn spender(&self, outpoint: &OutPoint) -> Option<Arc<Entry>> {
-        lock(&self.state).pool.spender(outpoint).cloned()
+        self.settled()?.pool.spender(outpoint).cloned()
     }
 
     /// Memory that they take, about.
@@ -151,7 +158,7 @@ impl Mempool {
         let mut come = 0;
         for bytes in queued.iter().filter(|_| adds) {
             if let Some(entry) = accept::judge(bytes, None, &pool, next, &coin)?
-                && pool.memory_bytes() + bytes.len() < POOL_BYTES_MAX
+                && pool.memory_bytes() + bytes.len() < self.bytes_max
             {
                 pool.insert(Arc::new(entry));
                 come += 1;
@@ -159,7 +166,9 @@ impl Mempool {
         }
         let mut stayed = 0;
         for known in &old {
-            if let Some(entry) = accept::judge(&known.bytes, Some(known), &pool, next, &coin)? {
+            if let Some(entry) = accept::judge(&known.bytes, Some(known), &pool, next, &coin)?
+                && pool.memory_bytes() + known.bytes.len() < self.bytes_max
+            {
                 pool.insert(Arc::new(entry));
                 stayed += 1;
             }

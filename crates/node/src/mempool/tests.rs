@@ -89,6 +89,23 @@ fn ids(txs: &[&Tx]) -> Vec<Txid> {
     txs.iter().map(|tx| tx.txid()).collect()
 }
 
+/// Reorgs whose transactions no chain takes again add up to the bound, and what came before them gives way.
+#[test]
+fn reorgs_add_up_to_the_bound_alone() {
+    let mut chain = Chain::new();
+    let (first, second) = (spend(known(0), 1_000_000), spend(known(2), 1_000_000));
+    chain.disconnect(std::slice::from_ref(&first));
+    chain.rest(true);
+    let one = chain.mempool.memory_bytes();
+    chain.mempool.bytes_max = one + one / 2;
+    chain.disconnect(std::slice::from_ref(&second));
+    chain.rest(true);
+    assert_eq!(chain.waiting(), ids(&[&second]));
+    assert!(chain.mempool.memory_bytes() < chain.mempool.bytes_max);
+    chain.rest(true);
+    assert_eq!(chain.waiting(), ids(&[&second]), "what is within the bound stays");
+}
+
 /// Core's feature_block: a transaction of one block is spent in the next, and both come back.
 #[test]
 fn chain_of_two_blocks_waits_and_is_mined_again() {
@@ -249,10 +266,11 @@ fn no_more_hang_together_than_core_allows() {
     assert_eq!(chain.waiting(), txs[..CLUSTER_MAX].iter().map(Tx::txid).collect::<Vec<_>>());
     chain.disconnect(&[]);
     chain.connect(&txs[..10]);
-    assert_eq!(chain.waiting().len(), CLUSTER_MAX - 10);
+    assert!(chain.waiting().is_empty(), "the chain does not rest");
     // What was mined counts no more; a leaf is below 404,000 with all that it hangs on.
     let state = lock(&chain.mempool.state);
     let pool = &state.pool;
+    assert_eq!(pool.entries().count(), CLUSTER_MAX - 10);
     assert!(pool.has_room_in_cluster(&[beside.inputs[0].prevout], 400));
     assert!(!pool.has_room_in_cluster(&[beside.inputs[0].prevout], 404_000));
     assert!(pool.has_room_in_cluster(&[known(0)], 404_000));

@@ -283,7 +283,7 @@ impl<'b> Pipeline<'b> {
         self.end_run()
     }
 
-    /// Writes all that is in memory as of `tip` and waits until it is durable; compactions what is waiting.
+    /// Writes all that is in memory as of `tip` and waits until it is durable; compacts what is waiting.
     ///
     /// # Errors
     ///

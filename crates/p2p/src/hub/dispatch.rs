@@ -6,7 +6,8 @@
 //! - All peers: while their queues hold [`SEND_TOTAL_BYTES_MAX`] or more, only a peer whose queue is empty is answered, so
 //!   that peers that read nothing take no answer from those that read.
 //!
-//! Memory of the queues: [`SEND_TOTAL_BYTES_MAX`], and one answer for each peer.
+//! Memory of the queues: [`SEND_TOTAL_BYTES_MAX`], and one answer for each peer; at most twice that, because vectors are used
+//! again for smaller answers.
 
 use super::Hub;
 use crate::api::PeerId;

@@ -71,7 +71,7 @@ pub enum Y {
 
 /// Something about points of the curve that may be true. All numbers have 32 bytes, big endian, and any value.
 ///
-/// Never proven, in any of them: a message, challenge, second scalar or tweak of zero.
+/// Never proven by its own, in any of them: a message, challenge, second scalar or tweak of zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
     /// An ECDSA signature holds. Never proven: those with `s` above half the order, nor those with `r` for an x of the order or more.

@@ -1,6 +1,6 @@
 //! The kinds of hostile peers: what each does, and what must come of it. docs/peers.md shows the table; `hostile.rs` plays it.
 //!
-//! Most are after Bitcoin Core b88bffe, test/functional/p2p_*.py: what a node without a mempool can be done to.
+//! Most are after Bitcoin Core b88bffe, test/functional/p2p_*.py: what a node that takes no transactions can be done to.
 
 use super::world::*;
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX, HeaderInfo};
