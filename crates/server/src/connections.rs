@@ -8,6 +8,9 @@ use tokio::time::{Instant, sleep};
 
 /// Connections at the same time: each takes a file descriptor and some ten KB.
 pub(crate) const CONNECTIONS_MAX: usize = 128;
+/// How long a connection may be idle before it makes room: a client that has just connected has this long to say something,
+/// however many others come.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -31,6 +34,24 @@ struct Open {
 impl Connections {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until one more can be opened without closing one that has been idle for less than [`GRACE`]; new ones wait in the
+    /// system's queue meanwhile. Where none is idle there is nothing to wait for.
+    pub(crate) async fn room(&self) {
+        while let Some(left) = self.time_to_room() {
+            sleep(left).await;
+        }
+    }
+
+    fn time_to_room(&self) -> Option<Duration> {
+        let table = self.lock();
+        if table.open.len() < CONNECTIONS_MAX {
+            return None;
+        }
+        let idle = table.open.values().filter(|open| open.busy == 0);
+        let left = GRACE.saturating_sub(idle.map(|open| open.idle_since.elapsed()).max()?);
+        (!left.is_zero()).then_some(left)
     }
 
     /// Opens one more, which `spawn` starts. Where there are too many, the one that is idle for the longest is closed; where
@@ -103,6 +124,32 @@ impl Drop for Busy {
         self.0.change(|open| {
             open.busy -= 1;
             open.idle_since = Instant::now();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_just_connected_makes_no_room() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let connections = Arc::new(Connections::default());
+            let open = || {
+                connections.open(|seat| tokio::spawn(async { drop((seat, sleep(GRACE * 100).await)) }).abort_handle())
+            };
+            let start = Instant::now();
+            (0..CONNECTIONS_MAX - 1).for_each(|_| open());
+            assert_eq!(connections.time_to_room(), None, "there is a place");
+            open();
+            assert!(connections.time_to_room().is_some() || start.elapsed() >= GRACE);
+            connections.room().await;
+            assert!(start.elapsed() >= GRACE, "the first one had its time");
+            open();
+            assert_eq!(connections.count(), CONNECTIONS_MAX);
+            assert!(!connections.lock().open.contains_key(&0), "then it makes room");
         });
     }
 }

@@ -147,6 +147,7 @@ async fn accept(
             // As in Core, who is not allowed hears nothing.
             Ok((_, peer)) if !settings.is_allowed(peer.ip()) => {}
             Ok((stream, peer)) => {
+                connections.room().await;
                 // Small answers are not to wait for more.
                 let _ = stream.set_nodelay(true);
                 connections.open(|seat| {
