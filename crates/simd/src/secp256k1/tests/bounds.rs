@@ -249,8 +249,7 @@ fn multiples_of_the_prime_are_zero() {
 }
 
 /// Scalars near the middle between points of the lattice that the key's scalar is cut with: their halves are longest.
-#[test]
-fn longest_halves() {
+pub(super) fn scalars_with_longest_halves() -> Vec<Scalar> {
     const A1: Scalar = Scalar::constant([0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd, 0, 0]);
     const A2: Scalar = Scalar::constant([0x57c1_108d_9d44_cfd8, 0x14ca_50f7_a8e2_f3f6, 1, 0]);
     const B1: Scalar = Scalar::constant([0x6f54_7fa9_0abf_e4c3, 0xe443_7ed6_010e_8828, 0, 0]);
@@ -260,7 +259,7 @@ fn longest_halves() {
     };
     assert_eq!(A1, LAMBDA * B1, "a point of the lattice");
     assert_eq!(A2, -LAMBDA * A1, "another");
-    let mut recoded = Recoded::ONES;
+    let mut scalars = Vec::new();
     for signs in 0..4 {
         let sign = |bit: usize, number: Scalar| if signs >> bit & 1 == 1 { -number } else { number };
         // Half of each of the two vectors, (a1, b1) and (a2, a1), where b1 is negative.
@@ -269,16 +268,24 @@ fn longest_halves() {
         for offset in 0..25u64 {
             let near = |number: Scalar, by: u64| number + small(by) - small(2);
             let short = near(one, offset % 5) + LAMBDA * near(lambda, offset / 5);
-            let scalar = short + short + Scalar::ONE + LAMBDA; // What is cut is half of the scalar less one and lambda.
-            let lane = offset as usize % LANES_MAX;
-            recoded.set(lane, scalar, scalar);
-            let [first, second] = &recoded.key;
-            assert_eq!(sum_of(first, lane, KEY_BITS) + LAMBDA * sum_of(second, lane, KEY_BITS), scalar);
-            // Halves are below 2^128: of the 130 bits, the highest two are 01 or 10.
-            for half in [first, second] {
-                let digits = &half[KEY_WINDOWS - 1];
-                assert!(digits.places[lane] < 1 << (KEY_BITS - 2), "{signs}, {offset}: {digits:?}");
-            }
+            scalars.push(short + short + Scalar::ONE + LAMBDA); // What is cut is half of the scalar less one and lambda.
+        }
+    }
+    scalars
+}
+
+#[test]
+fn longest_halves() {
+    let mut recoded = Recoded::ONES;
+    for (at, scalar) in scalars_with_longest_halves().into_iter().enumerate() {
+        let lane = at % 25 % LANES_MAX;
+        recoded.set(lane, scalar, scalar);
+        let [first, second] = &recoded.key;
+        assert_eq!(sum_of(first, lane, KEY_BITS) + LAMBDA * sum_of(second, lane, KEY_BITS), scalar);
+        // Halves are below 2^128: of the 130 bits, the highest two are 01 or 10.
+        for half in [first, second] {
+            let digits = &half[KEY_WINDOWS - 1];
+            assert!(digits.places[lane] < 1 << (KEY_BITS - 2), "{at}: {digits:?}");
         }
     }
 }

@@ -74,9 +74,6 @@ fn digits_of<V: Vector>(like: V, part: &[Bits], want: &[(Scalar, Scalar)]) {
 /// Scalars near the middle between points of the lattice, where either of two cuts is good.
 #[test]
 fn longest_halves_in_lanes() {
-    const A1: Scalar = Scalar::constant([0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd, 0, 0]);
-    const A2: Scalar = Scalar::constant([0x57c1_108d_9d44_cfd8, 0x14ca_50f7_a8e2_f3f6, 1, 0]);
-    const B1: Scalar = Scalar::constant([0x6f54_7fa9_0abf_e4c3, 0xe443_7ed6_010e_8828, 0, 0]);
     fn cut<V: Vector>(like: V, scalars: &[Scalar]) {
         let fractions: Vec<Fraction> =
             scalars.iter().map(|&scalar| Fraction::new([5, 0, 0, 0], scalar, Scalar::ONE)).collect();
@@ -89,20 +86,5 @@ fn longest_halves_in_lanes() {
             }
         }
     }
-    let half = |a: Scalar| {
-        let w = a.words(); // The number's half, not the residue's.
-        Scalar::constant([w[0] >> 1 | w[1] << 63, w[1] >> 1 | w[2] << 63, w[2] >> 1, 0])
-    };
-    let mut scalars = Vec::new();
-    for signs in 0..4 {
-        let sign = |bit: usize, number: Scalar| if signs >> bit & 1 == 1 { -number } else { number };
-        let one = sign(0, half(A1)) + sign(1, half(A2));
-        let lambda = sign(0, -half(B1)) + sign(1, half(A1));
-        for offset in 0..25u64 {
-            let near = |number: Scalar, by: u64| number + small(by) - small(2);
-            let short = near(one, offset % 5) + LAMBDA * near(lambda, offset / 5);
-            scalars.push(short + short + Scalar::ONE + LAMBDA);
-        }
-    }
-    each_kind!(cut(&scalars));
+    each_kind!(cut(&bounds::scalars_with_longest_halves()));
 }
