@@ -93,6 +93,7 @@ fn micro(given: &LabMicro) -> Result<ExitCode, Failure> {
     let options = micro::Options {
         filter: given.filter.clone(),
         min_time: given.min_time,
+        quick: given.quick,
         data: micro::default_data(),
         ..micro::Options::default()
     };
