@@ -173,12 +173,18 @@ impl Settings {
 }
 
 impl Files {
-    /// The peers of `connect`, if it is set; none where it is negated or 0, or there is to be no connection.
+    /// The peers of `connect`, of the command line and then the files, if it is set; none where it is negated, or there is to
+    /// be no connection. `--connect 0` is Core's -noconnect, behind which the files do not count.
+    /// Source: Bitcoin Core b88bffe, common/settings.cpp, `GetSettingsList`; init.cpp, `m_specified_outgoing`.
     fn connect(&mut self, given: &Sync, none: bool) -> Option<Vec<String>> {
-        let is_set = self.conf.get("connect", self.chain).is_some();
-        let of_files = given.connect.is_empty().then(|| is_set.then(|| self.list("connect")));
-        let list = of_files.unwrap_or_else(|| Some(given.connect.clone())).or(none.then(Vec::new));
-        list.map(|list| if list.iter().any(|address| address == "0") { Vec::new() } else { list })
+        let by_files =
+            !given.connect.iter().any(|address| address == "0") && self.conf.get("connect", self.chain).is_some();
+        let mut list = given.connect.clone();
+        if by_files {
+            list.extend(self.list("connect"));
+        }
+        list.retain(|address| address != "0");
+        (by_files || none || !given.connect.is_empty()).then_some(list)
     }
 }
 
@@ -336,7 +342,9 @@ mod tests {
             ("none of the file", "connect=0", "", Some(vec![]), false),
             ("negated in the file", "noconnect=1", "", Some(vec![]), false),
             ("of the file", "connect=a\nconnect=b", "", Some(vec!["a", "b"]), false),
-            ("not of the file", "connect=a", "--connect b", Some(vec!["b"]), false),
+            ("of both", "connect=a", "--connect b", Some(vec!["b", "a"]), false),
+            ("none, whatever the file says", "connect=a", "--connect 0", Some(vec![]), false),
+            ("none of the file, one of the line", "connect=0", "--connect b", Some(vec!["b"]), false),
             ("another network's", "connect=a", "--chain regtest", None, true),
             ("seeds all the same", "", "--connect a --dnsseed 1", Some(vec!["a"]), true),
             ("no seeds", "dnsseed=0", "", None, false),
