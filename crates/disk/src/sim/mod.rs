@@ -87,6 +87,11 @@ impl SimDisk {
         state.failing_reads.clear();
     }
 
+    /// Bytes that were to be dropped from the page cache, of which there is none.
+    pub fn dropped_bytes(&self) -> u64 {
+        self.state().dropped_bytes
+    }
+
     /// The machine has stopped: every operation fails until [`SimDisk::reopen`].
     pub fn is_stopped(&self) -> bool {
         self.state().is_stopped
@@ -447,7 +452,9 @@ impl DiskFile for SimFile {
         })
     }
 
-    fn drop_page_cache(&self, _offset: u64, _len: u64) {}
+    fn drop_page_cache(&self, _offset: u64, len: u64) {
+        self.disk.state().dropped_bytes += len;
+    }
 
     fn is_in_place(&self) -> DiskResult<bool> {
         self.run("look at", |state, inode| {

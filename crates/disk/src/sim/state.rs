@@ -19,6 +19,8 @@ pub(super) struct State {
     pub(super) reads: u64,
     /// The numbers of the reads that fail.
     pub(super) failing_reads: Vec<Range<u64>>,
+    /// Bytes that were dropped from a page cache, were there one.
+    pub(super) dropped_bytes: u64,
     pub(super) is_stopped: bool,
     pub(super) stopped_at: Option<PathBuf>,
     pub(super) random: Random,
@@ -319,6 +321,7 @@ impl State {
             plans: Vec::new(),
             reads: 0,
             failing_reads: Vec::new(),
+            dropped_bytes: 0,
             is_stopped: false,
             stopped_at: None,
             random: Random(seed),

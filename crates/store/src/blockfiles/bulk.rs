@@ -23,6 +23,8 @@ const STDIO_BYTES: usize = 4096;
 pub struct BulkReader {
     files: Arc<BlockFiles>,
     pool: Arc<Pool>,
+    /// What was read is dropped from the page cache.
+    drops_behind: bool,
 }
 
 /// Neighbours: one read.
@@ -44,7 +46,13 @@ impl Run {
 impl BulkReader {
     /// A reader of `files` into buffers of `pool`.
     pub fn new(files: Arc<BlockFiles>, pool: Arc<Pool>) -> BulkReader {
-        BulkReader { files, pool }
+        BulkReader { files, pool, drops_behind: false }
+    }
+
+    /// From now on what was read is dropped from the page cache, or not: blocks that are read once leave it to tables of
+    /// coins, where memory does not hold both.
+    pub fn drop_behind(&mut self, drops: bool) {
+        self.drops_behind = drops;
     }
 
     /// Reads the first blocks of `wanted`, as many as fit one buffer and at least one (none only of an empty list);
@@ -91,6 +99,9 @@ impl BulkReader {
         let file = self.files.file(run.file)?;
         if Idea::BulkReads.is_on() {
             file.read_exact_at(run.start, buffer)?;
+            if self.drops_behind {
+                file.drop_page_cache(run.start, buffer.len() as u64);
+            }
             xor(buffer, self.files.key, run.start);
             return Ok(());
         }

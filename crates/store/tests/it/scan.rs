@@ -355,6 +355,24 @@ fn bulk_read_returns_blocks_in_the_order_asked_for() {
 }
 
 #[test]
+fn bulk_read_drops_what_it_read_where_it_is_told_to() {
+    let blocks = chain(5, |_| 300);
+    let (sim, file) = (SimDisk::new(0), records(&blocks));
+    put_file(&*sim.shared(), Path::new("/blocks/blk00000.dat"), &file, KEY);
+    let files = Arc::new(BlockFiles::new(sim.shared(), Path::new("/blocks"), &regtest(), KEY));
+    let size = blocks[0].len() as u64;
+    let list: Vec<BlockAt> =
+        (0..5).map(|i| BlockAt { file: 0, offset: 8 + i * (size + 8), size: size as u32 }).collect();
+    let mut reader = BulkReader::new(files, Pool::new(1 << 20, 1));
+    for (drops, want) in [(false, 0), (true, file.len() as u64)] {
+        reader.drop_behind(drops);
+        let got = reader.read(&list, &|| true, &mut Duration::default()).unwrap();
+        assert!(got.into_iter().zip(&blocks).all(|(got, block)| got.unwrap()[..] == block[..]));
+        assert_eq!(sim.dropped_bytes(), want, "{drops}");
+    }
+}
+
+#[test]
 fn failed_bulk_read_loses_only_its_block() {
     let blocks = chain(5, |_| 300);
     let mut file = records(&blocks);
