@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    primitives::fuzz_snapshot(data);
+    let _ = primitives::fuzz_snapshot(data);
 });

@@ -2,6 +2,7 @@
 //!
 //! Nothing here is part of the interface. What must hold: no panic, and no memory beyond what the bytes give.
 
+mod choices;
 mod hints;
 mod snapshot;
 

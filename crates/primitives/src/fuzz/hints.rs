@@ -1,35 +1,90 @@
 //! Bytes of any kind as hints: the lists that a plain reader finds, or a refusal where it has one.
+//!
+//! Data that begin as hints do are a file; others are, behind their first byte, choices of which lists are made and bent.
 
 use super::Plain;
-use crate::Reader;
-use crate::hints::{self, OUTPUTS_MAX, header, put_list, read_header, read_list};
+use super::choices::{Bend, Choices, bend};
+use crate::hints::{self, OUTPUTS_MAX, header, put_list, read_header, read_list, skip_list};
+use crate::{DecodeError, Height, Reader};
 
 /// Lists that are read: a height may say more than there are bytes.
 const LISTS_MAX: u32 = 1000;
+/// Lists that are made.
+const MADE_MAX: usize = 6;
 
-/// Reads a whole file.
-pub fn fuzz_hints(data: &[u8]) {
-    let mut reader = Reader::new(data);
-    let Ok(height) = read_header(&mut reader) else {
-        let begins = data.starts_with(&hints::MAGIC) && data.get(4) == Some(&hints::VERSION) && data.len() >= 9;
-        assert!(!begins || data[8] > 0, "a header that is one");
-        return;
-    };
-    assert_eq!(data[..hints::HEADER_BYTES], header(height));
-    let mut plain = Plain(&data[hints::HEADER_BYTES..]);
+/// Reads a whole file; gives the number of its lists that have indices, or why it was refused.
+///
+/// # Errors
+///
+/// As for [`read_list`].
+pub fn fuzz_hints(data: &[u8]) -> Result<usize, DecodeError> {
+    match data.split_first() {
+        Some((first, choices)) if *first != hints::MAGIC[0] => {
+            let (lists, file, bends) = made(choices);
+            let read = read(&file);
+            if bends.is_empty() {
+                assert_eq!(read, Ok(lists.iter().filter(|list| !list.is_empty()).count()), "a file of lists is read");
+            }
+            read
+        }
+        _ => read(data),
+    }
+}
+
+fn read(file: &[u8]) -> Result<usize, DecodeError> {
+    let mut reader = Reader::new(file);
+    let height = read_header(&mut reader).inspect_err(|_| {
+        let begins = file.starts_with(&hints::MAGIC) && file.get(4) == Some(&hints::VERSION) && file.len() >= 9;
+        assert!(!begins || file[8] > 0, "a header that is one");
+    })?;
+    assert_eq!(file[..hints::HEADER_BYTES], header(height));
+    let (mut plain, mut count) = (Plain(&file[hints::HEADER_BYTES..]), 0);
     for _ in 0..height.to_u32().min(LISTS_MAX) {
         let start = reader.offset();
+        let mut stepping = reader.clone();
+        let stepped = skip_list(&mut stepping);
         match (read_list(&mut reader), plain_list(&mut plain)) {
             (Ok(list), Some(wanted)) => {
                 assert_eq!(list, wanted);
+                assert_eq!((stepped, stepping.offset()), (Ok(()), reader.offset()), "a step is as long as a list");
                 let mut again = Vec::new();
                 put_list(&mut again, &list);
                 assert_eq!(again, reader.since(start), "one form only");
+                count += usize::from(!list.is_empty());
             }
-            (Err(_), None) => return,
+            (Err(why), None) => return Err(why),
             (read, wanted) => panic!("{read:?}, and the plain reader says {wanted:?}"),
         }
     }
+    Ok(count)
+}
+
+/// Lists of choices, and a file of them with these bends.
+fn made(choices: &[u8]) -> (Vec<Vec<u32>>, Vec<u8>, Vec<Bend>) {
+    let mut choices = Choices(choices);
+    let bends = choices.bends();
+    let lists: Vec<Vec<u32>> = (0..choices.below(MADE_MAX + 1)).map(|_| list(&mut choices)).collect();
+    let mut file = header(Height::new(lists.len() as u32)).to_vec();
+    lists.iter().for_each(|list| put_list(&mut file, list));
+    bend(&mut file, &bends);
+    (lists, file, bends)
+}
+
+/// A list: how many indices, how far they lie apart (times a power of two), then of each how much farther.
+fn list(choices: &mut Choices<'_>) -> Vec<u32> {
+    let (count, shape) = (u32::from(choices.byte()), choices.byte());
+    // Of all lengths to some thousand, and distances to half of what there may be.
+    let (count, apart) = (count << (shape >> 5 & 3), shape & 15);
+    let (mut next, mut list) = (0, Vec::new());
+    for _ in 0..count {
+        let index = next + (u32::from(choices.byte()) << apart >> 3);
+        if index as usize >= OUTPUTS_MAX {
+            break;
+        }
+        list.push(index);
+        next = index + 1;
+    }
+    list
 }
 
 /// Bit by bit, as the BIP says it.
@@ -68,12 +123,13 @@ fn plain_list(plain: &mut Plain<'_>) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Height;
+    use std::collections::BTreeSet;
 
     /// Good files, and such with some bytes changed, cut off or put in.
     #[test]
     fn bent_hints_are_read_as_by_the_plain_reader() {
         let mut rng = testkit::Rng::new(9);
+        let mut met = BTreeSet::new();
         for round in 0..if testkit::is_slow() { 200_000 } else { 3000 } {
             let lists = rng.below(6) as u32;
             let mut file = header(Height::new(lists)).to_vec();
@@ -91,14 +147,53 @@ mod tests {
                     _ => file[at] ^= 1 << rng.below(8),
                 }
             }
-            fuzz_hints(&file);
+            let _ = fuzz_hints(&file);
+            // A byte that is no start of hints, then choices.
+            let length = 1 + rng.below(400);
+            let mut choices = rng.bytes(length);
+            choices[0] = 1;
+            met.insert(what(fuzz_hints(&choices)));
+        }
+        assert!(met.len() > 6, "{met:?}");
+    }
+
+    /// What came of it, in words.
+    fn what(read: Result<usize, DecodeError>) -> String {
+        match read {
+            Ok(count) => format!("{} lists", count.min(2)),
+            Err(DecodeError::Value { what, .. }) => what.to_owned(),
+            Err(DecodeError::Cut { .. }) => "cut".to_owned(),
+            Err(DecodeError::NonMinimal { .. }) => "not minimal".to_owned(),
+            Err(DecodeError::TooLarge { .. }) => "too large".to_owned(),
+            Err(why) => panic!("hints are not refused for {why}"),
         }
     }
 
     #[test]
-    fn seeds_are_hints() {
-        for seed in std::fs::read_dir("../../fuzz/seeds/hints").unwrap() {
-            fuzz_hints(&std::fs::read(seed.unwrap().path()).unwrap());
+    fn seeds_of_the_fuzzer_meet_every_refusal() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/hints");
+        let (mut of_files, mut of_choices) = (BTreeSet::new(), BTreeSet::new());
+        for seed in std::fs::read_dir(seeds).unwrap() {
+            let data = std::fs::read(seed.unwrap().path()).unwrap();
+            let met = if data.first() == Some(&hints::MAGIC[0]) { &mut of_files } else { &mut of_choices };
+            met.insert(what(fuzz_hints(&data)));
+        }
+        assert!(of_files.contains("2 lists"), "{of_files:?}");
+        for want in MET {
+            assert!(of_choices.contains(want), "{want}: {of_choices:?}");
         }
     }
+
+    const MET: [&str; 10] = [
+        "0 lists",
+        "1 lists",
+        "2 lists",
+        "cut",
+        "not minimal",
+        "too large",
+        "a list of more outputs than a block can hold, or than come before its last",
+        "a list with more indices than it counts",
+        "a list whose indices do not rise",
+        "a list with another last index than it says, or bits behind its end",
+    ];
 }

@@ -1,25 +1,44 @@
 //! Bytes of any kind as a snapshot, read in pieces: the coins that a plain reader finds, or a refusal where it has one.
+//!
+//! The first byte says how long pieces are. What follows is a file if it begins as one; else it is, behind its own first
+//! byte, choices of which groups of coins are made and bent.
 
+use super::choices::{Choices, bend};
 use crate::coin::CoinRef;
-use crate::snapshot::{CoinsParser, ENTRY_BYTES_MAX, GROUP_COINS_MAX, GroupWriter, HEADER_BYTES, Next, SnapshotHeader};
-use crate::{Height, OutPoint, Txid};
+use crate::encode::{put_compact_size, put_varint};
+use crate::snapshot::{
+    CoinsError, CoinsParser, ENTRY_BYTES_MAX, GROUP_COINS_MAX, GroupWriter, HEADER_BYTES, MAGIC, Next, SnapshotHeader,
+};
+use crate::{BlockHash, Height, OutPoint, Txid};
 
 /// Heights above are refused.
 const HEIGHT_MAX: u32 = 1000;
+/// Groups that are made, and coins of most of them.
+const GROUPS_MAX: usize = 5;
+const COINS_MAX: usize = 6;
 
-/// Reads what follows the first byte, which says how long pieces are.
-pub fn fuzz_snapshot(data: &[u8]) {
-    let Some((piece, file)) = data.split_first() else { return };
-    let Ok(header) = SnapshotHeader::decode(&file[..file.len().min(HEADER_BYTES)]) else { return };
-    let read = in_pieces(&header, file, usize::from(*piece) + 1);
-    let plain = plain(&header, &file[HEADER_BYTES..]);
-    match (&read, &plain) {
-        (Some(read), Some(plain)) => assert!(read == plain, "other coins than the plain reader's"),
-        (None, None) => return,
-        _ => panic!("read: {}, by the plain reader: {}", read.is_some(), plain.is_some()),
-    }
+/// Reads a snapshot; gives its coins, or why it was refused, and `None` where it does not begin as one.
+pub fn fuzz_snapshot(data: &[u8]) -> Option<Result<usize, CoinsError>> {
+    let (piece, rest) = data.split_first()?;
+    let made = rest.split_first().filter(|(first, _)| **first != MAGIC[0]).map(|(_, choices)| made(choices));
+    let file = made.as_deref().unwrap_or(rest);
+    let header = SnapshotHeader::decode(&file[..file.len().min(HEADER_BYTES)]).ok()?;
+    Some(read(&header, file, usize::from(*piece) + 1))
+}
+
+fn read(header: &SnapshotHeader, file: &[u8], piece: usize) -> Result<usize, CoinsError> {
+    let coins = match (in_pieces(header, file, piece), plain(header, &file[HEADER_BYTES..])) {
+        (Ok(read), Some(plain)) => {
+            assert!(read == plain, "other coins than the plain reader's");
+            read
+        }
+        (Err(why), None) => {
+            assert!(!why.to_string().is_empty());
+            return Err(why);
+        }
+        (read, plain) => panic!("read: {:?}, by the plain reader: {}", read.map(|_| ()), plain.is_some()),
+    };
     // What is written of them is read the same, where groups are whole.
-    let coins = read.expect("just seen");
     let mut seen = std::collections::HashSet::new();
     let is_grouped = coins
         .chunk_by(|a, b| a.0.txid == b.0.txid)
@@ -28,18 +47,87 @@ pub fn fuzz_snapshot(data: &[u8]) {
         let mut writer = GroupWriter::default();
         coins.iter().for_each(|(outpoint, stored)| writer.push(outpoint, stored));
         let again = [&header.encode()[..], &writer.take()].concat();
-        assert!(in_pieces(&header, &again, 300).is_some_and(|again| again == coins), "written and read again");
+        assert!(in_pieces(header, &again, 300) == Ok(coins.clone()), "written and read again");
     }
+    Ok(coins.len())
+}
+
+/// A file of choices: in most cases as many coins as it says, each of a kind that a file may have.
+fn made(choices: &[u8]) -> Vec<u8> {
+    let mut choices = Choices(choices);
+    let bends = choices.bends();
+    let said = choices.of(&[0, 0, 0, 0, 1, -1, i64::MAX]);
+    let (mut body, mut coins) = (Vec::new(), 0_u64);
+    for _ in 0..choices.below(GROUPS_MAX + 1) {
+        let (txid, count) = (choices.byte(), choices.below(COINS_MAX));
+        // A few say more than they have, or have so many that the count takes three bytes.
+        let (count, counted) = match choices.below(16) {
+            14 => (count, GROUP_COINS_MAX + count),
+            15 => (250 + count, 250 + count),
+            _ => (count, count),
+        };
+        body.extend([txid; 32]);
+        put_compact_size(&mut body, counted as u64);
+        (0..count).for_each(|_| put_coin(&mut body, &mut choices));
+        coins += count as u64;
+    }
+    let coins = coins.saturating_add_signed(said);
+    let mut file = SnapshotHeader { network: [1, 2, 3, 4], base: BlockHash::ZERO, coins }.encode().to_vec();
+    file.append(&mut body);
+    bend(&mut file, &bends);
+    file
+}
+
+fn put_coin(out: &mut Vec<u8>, choices: &mut Choices<'_>) {
+    let vout = u64::from(choices.byte()) << choices.of(&[0, 1, 8, 16]);
+    put_compact_size(out, vout);
+    let height = u64::from(choices.byte()) << choices.below(3);
+    put_varint(out, height << 1 | u64::from(choices.byte() & 1));
+    let amount = match choices.below(6) {
+        // All the money there can be, compressed, and more; numbers that amounts in range have besides their least.
+        3 => choices.of(&[21_000_000, 21_000_010, 1 << 55, (1 << 55) + 1, u64::MAX]),
+        exponent => u64::from(choices.number()) << (exponent * 8),
+    };
+    put_varint(out, amount);
+    put_script(out, choices);
+}
+
+/// Stored as what it pays to, or as it is, though it has the form or the length of one that is not.
+fn put_script(out: &mut Vec<u8>, choices: &mut Choices<'_>) {
+    /// X of the curve's generator: SEC 2, secp256k1.
+    const X: [u8; 32] = [
+        0x79, 0xbe, 0x66, 0x7e, 0xf9, 0xdc, 0xbb, 0xac, 0x55, 0xa0, 0x62, 0x95, 0xce, 0x87, 0x0b, 0x07, 0x02, 0x9b,
+        0xfc, 0xdb, 0x2d, 0xce, 0x28, 0xd9, 0x59, 0xf2, 0x81, 0x5b, 0x16, 0xf8, 0x17, 0x98,
+    ];
+    let (kind, with) = (choices.below(16), choices.byte());
+    let raw = match kind {
+        0 | 1 => vec![with; 20],
+        2..=4 => X.to_vec(),
+        // Half of the numbers are X of a key.
+        5 => vec![with; 32],
+        6 => [&[0x76, 0xa9, 0x14][..], &[with; 20], &[0x88, 0xac]].concat(),
+        7 => [&[0xa9, 0x14][..], &[with; 20], &[0x87]].concat(),
+        8 => [&[0x21, 2 | with & 1][..], &X, &[0xac]].concat(),
+        9 => vec![with; choices.of(&[23, 25, 35, 67])],
+        10 => vec![with; choices.of(&[9_999, 10_000])],
+        11 => vec![with; 10_001],
+        _ => vec![with; choices.byte().into()],
+    };
+    match kind {
+        0..=5 => out.push(kind as u8),
+        _ => put_varint(out, raw.len() as u64 + 6),
+    }
+    out.extend_from_slice(&raw);
 }
 
 /// Names and stored bytes.
 type Coins = Vec<(OutPoint, Vec<u8>)>;
 
-fn in_pieces(header: &SnapshotHeader, file: &[u8], piece: usize) -> Option<Coins> {
+fn in_pieces(header: &SnapshotHeader, file: &[u8], piece: usize) -> Result<Coins, CoinsError> {
     let mut parser = CoinsParser::new(header, Height::new(HEIGHT_MAX));
     let (mut at, mut end, mut coins) = (HEADER_BYTES, HEADER_BYTES, Vec::new());
     loop {
-        let (next, taken) = parser.next(&file[at..end], end == file.len()).ok()?;
+        let (next, taken) = parser.next(&file[at..end], end == file.len())?;
         at += taken;
         match next {
             Next::Coin(coin) => {
@@ -52,7 +140,7 @@ fn in_pieces(header: &SnapshotHeader, file: &[u8], piece: usize) -> Option<Coins
                 assert!(end - at < ENTRY_BYTES_MAX, "a whole coin gives an answer");
                 end = file.len().min(end + piece);
             }
-            Next::End => return Some(coins),
+            Next::End => return Ok(coins),
         }
     }
 }
@@ -126,12 +214,13 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BlockHash;
+    use std::collections::BTreeSet;
 
     /// Files that are nearly whole, so that changes get far.
     #[test]
     fn changed_snapshots_are_read_as_by_the_plain_reader() {
         let mut rng = testkit::Rng::new(11);
+        let mut met = BTreeSet::new();
         for _ in 0..3000 {
             let coins = rng.below(6) as u64;
             let header = SnapshotHeader { network: [1, 2, 3, 4], base: BlockHash::ZERO, coins };
@@ -160,7 +249,46 @@ mod tests {
             if rng.one_in(5) {
                 data.truncate(rng.below(data.len() + 1));
             }
-            fuzz_snapshot(&data);
+            let _ = fuzz_snapshot(&data);
+            // The length of pieces, a byte that is no start of a snapshot, then choices.
+            let length = 2 + rng.below(100);
+            let mut choices = rng.bytes(length);
+            choices[1] = 1;
+            met.insert(what(fuzz_snapshot(&choices)));
+        }
+        assert!(met.len() > 7, "{met:?}");
+    }
+
+    fn what(read: Option<Result<usize, CoinsError>>) -> &'static str {
+        match read {
+            None => "no header",
+            Some(Ok(0)) => "no coins",
+            Some(Ok(1..=249)) => "coins",
+            Some(Ok(_)) => "many coins",
+            Some(Err(CoinsError::Count { .. })) => "count",
+            Some(Err(CoinsError::Group { .. })) => "group",
+            Some(Err(CoinsError::Height { .. })) => "height",
+            Some(Err(CoinsError::Amount { .. })) => "amount",
+            Some(Err(CoinsError::Script { .. })) => "script",
+            Some(Err(CoinsError::Format { .. })) => "format",
+            Some(Err(CoinsError::LeftOver { .. })) => "left over",
+        }
+    }
+
+    #[test]
+    fn seeds_of_the_fuzzer_meet_every_refusal() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/snapshot");
+        let (mut of_files, mut of_choices) = (BTreeSet::new(), BTreeSet::new());
+        for seed in std::fs::read_dir(seeds).unwrap() {
+            let data = std::fs::read(seed.unwrap().path()).unwrap();
+            let met = if data.get(1) == Some(&MAGIC[0]) { &mut of_files } else { &mut of_choices };
+            met.insert(what(fuzz_snapshot(&data)));
+        }
+        assert!(of_files.contains("coins"), "{of_files:?}");
+        for want in
+            ["no coins", "coins", "many coins", "count", "group", "height", "amount", "script", "format", "left over"]
+        {
+            assert!(of_choices.contains(want), "{want}: {of_choices:?}");
         }
     }
 }
