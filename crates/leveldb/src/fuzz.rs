@@ -4,9 +4,11 @@
 //! files give. Checksums are made right where that lets the bytes come further.
 //!
 //! Layout: the first byte says what the rest is: bends of a good database, a data block, an index block, a manifest's
-//! edit beside a table that it may name, a log's batch, a filter block, a data block behind the number of its compression.
+//! edit beside a table that it may name, a log's batch, a filter block, a data block behind the number of its compression;
+//! 255: choices of a whole database.
 
 mod history;
+mod tables;
 
 pub use history::{commit_in_parts, fuzz_history};
 
@@ -36,6 +38,9 @@ const BLOCK: &[u8] = &[
 /// Opens what `data` says and reads all of it in every way; says whether that went well.
 pub fn fuzz_open(data: &[u8]) -> bool {
     let Some((&what, rest)) = data.split_first() else { return false };
+    if what == u8::MAX {
+        return tables::open_made(rest);
+    }
     let files = match what % 7 {
         0 => bent(rest),
         1 => with_table(&table(&framed(rest), None, None)),
@@ -67,7 +72,8 @@ fn dir() -> PathBuf {
 
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
-fn read(files: &Files, keys: &[u8]) -> Result<()> {
+/// A disk with these files, and a CURRENT if none of them is.
+fn on_disk(files: &Files) -> Result<Arc<dyn Disk>> {
     let disk = SimDisk::new(0).shared();
     disk.create_dir_all(&dir())?;
     let current = (dir().join("CURRENT"), b"MANIFEST-000002\n".to_vec());
@@ -75,6 +81,11 @@ fn read(files: &Files, keys: &[u8]) -> Result<()> {
     for (path, bytes) in files.iter().chain(if has_current { None } else { Some(&current) }) {
         Appender::new(disk.create(path)?, 0).write_all(bytes)?;
     }
+    Ok(disk)
+}
+
+fn read(files: &Files, keys: &[u8]) -> Result<()> {
+    let disk = on_disk(files)?;
     look(&Db::open_read_only(disk.clone(), &dir())?, keys)?;
     look(&Db::open(disk.clone(), &dir(), SMALL)?, keys)?;
     let db = Db::open(disk, &dir(), SMALL)?;
