@@ -21,8 +21,10 @@
 mod lock;
 mod real;
 mod regular;
+#[cfg(unix)]
 mod served;
 mod sim;
+mod system;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +37,7 @@ use std::sync::Arc;
 
 pub use lock::{LockError, LockGuard, lock_file};
 pub use real::RealDisk;
+#[cfg(unix)]
 pub use served::ServedDisk;
 pub use sim::{Fault, Loss, SimDisk};
 

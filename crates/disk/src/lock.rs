@@ -1,28 +1,25 @@
-//! Core's kind of lock: an fcntl record lock over a whole file, seen by every program that asks.
+//! Core's kind of lock: an fcntl record lock over a whole file, seen by every program that asks; on Windows its own kind.
 //!
 //! Two traps of such locks are kept away from callers. A process that closes *any* descriptor of a
 //! locked file loses its lock, and a process never conflicts with itself. So the files that this
 //! process holds are listed here, by device and inode, and none is opened a second time.
 //!
-//! Absent on purpose: flock (and so `File::lock`), which Core does not see.
+//! Absent on purpose: flock (and so `File::lock` of Unix), which Core does not see.
 //!
-//! Source: Bitcoin Core b88bffe, `FileLock::TryLock` (util/fs_helpers), LevelDB `PosixEnv::LockFile`.
+//! Source: Bitcoin Core b88bffe, `FileLock::TryLock` (util/fs), LevelDB `PosixEnv::LockFile`.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::FlockOperation;
-use rustix::process::{Flock, FlockType};
-
 use crate::regular::open_regular;
+use crate::system::{self, FileId};
 
-/// The locks that this process holds, by device and inode.
-static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+/// The locks that this process holds.
+static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
 
 /// A lock that is held until this value is dropped, or the process ends.
 #[derive(Debug)]
@@ -32,7 +29,7 @@ pub struct LockGuard(Option<Held>);
 struct Held {
     /// Closing it is what frees the lock.
     file: File,
-    id: (u64, u64),
+    id: FileId,
 }
 
 impl LockGuard {
@@ -102,22 +99,17 @@ pub fn lock_file(path: &Path) -> Result<LockGuard, LockError> {
         |source: io::Error| LockError { path: path.to_path_buf(), pid: None, program: None, source: Some(source) };
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     // Looked at before it is opened: opening and closing it again would lose our own lock.
-    if std::fs::metadata(path).is_ok_and(|known| held.contains(&(known.dev(), known.ino()))) {
+    if system::id_at(path).is_ok_and(|known| held.contains(&known)) {
         return Err(held_by(path, Some(std::process::id())));
     }
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o644);
-    let file = open_regular(path, &mut options).map_err(broken)?;
-    match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
-            return Err(held_by(path, holder(&file)));
-        }
-        Err(why) => return Err(broken(why.into())),
+    options.read(true).write(true).create(true).truncate(false);
+    let file = open_regular(path, system::readable_by_all(&mut options)).map_err(broken)?;
+    if !system::try_lock(&file).map_err(broken)? {
+        return Err(held_by(path, system::lock_holder(&file)));
     }
-    let known = file.metadata().map_err(broken)?;
-    let id = (known.dev(), known.ino());
-    held.insert(id);
+    let id = system::id_of(&file, path).map_err(broken)?;
+    held.insert(id.clone());
     Ok(LockGuard(Some(Held { file, id })))
 }
 
@@ -125,13 +117,6 @@ fn held_by(path: &Path, pid: Option<u32>) -> LockError {
     let program = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
     let program = program.map(|name| name.trim_end().to_owned()).filter(|name| !name.is_empty());
     LockError { path: path.to_path_buf(), pid, program, source: None }
-}
-
-/// The process whose lock is in the way; it may have ended since.
-fn holder(file: &File) -> Option<u32> {
-    let ask = Flock::from(FlockType::WriteLock);
-    let found = rustix::process::fcntl_getlk(file, &ask).ok().flatten()?;
-    u32::try_from(found.pid?.as_raw_pid()).ok()
 }
 
 #[cfg(test)]

@@ -2,16 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, FallocateFlags, RenameFlags};
-use rustix::io::Errno;
-
 use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file};
-use crate::regular::{NONBLOCK, open_regular};
+use crate::regular::open_regular;
+use crate::system;
 
 /// The machine's own file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +50,7 @@ impl Disk for RealDisk {
 
     fn append(&self, path: &Path) -> DiskResult<Box<dyn io::Write + Send>> {
         // Any kind of file, for debug.log may be a link to /dev/null; but a FIFO that no program reads is not waited for.
-        let file = OpenOptions::new().create(true).append(true).custom_flags(NONBLOCK).open(path);
+        let file = system::without_waiting(OpenOptions::new().create(true).append(true)).open(path);
         Ok(Box::new(wrap("open for appending", path, file)?))
     }
 
@@ -63,14 +59,7 @@ impl Disk for RealDisk {
     }
 
     fn exchange(&self, a: &Path, b: &Path) -> DiskResult<()> {
-        let why = match rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-                io::Error::new(io::ErrorKind::Unsupported, "this file system cannot swap two names")
-            }
-            Err(why) => why.into(),
-        };
-        Err(DiskError::new("exchange", a, why))
+        wrap("exchange", a, system::exchange(a, b))
     }
 
     fn remove_file(&self, path: &Path) -> DiskResult<()> {
@@ -106,12 +95,11 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> DiskResult<()> {
-        wrap("sync the names in", path, File::open(path).and_then(|dir| dir.sync_all()))
+        wrap("sync the names in", path, system::sync_dir(path))
     }
 
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64> {
-        let known = wrap("look at", path, rustix::fs::statvfs(path).map_err(Into::into))?;
-        Ok(known.f_bavail.saturating_mul(known.f_frsize))
+        wrap("look at", path, system::free_space_bytes(path))
     }
 
     fn lock(&self, path: &Path) -> Result<LockGuard, LockError> {
@@ -131,7 +119,7 @@ impl DiskFile for RealFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize> {
         let mut done = 0;
         while done < buffer.len() {
-            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+            match system::read_at(&self.file, &mut buffer[done..], offset + done as u64) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
@@ -150,7 +138,7 @@ impl DiskFile for RealFile {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()> {
-        let written = self.file.write_all_at(data, offset);
+        let written = system::write_all_at(&self.file, data, offset);
         written.map_err(|why| DiskError::new("write", &self.path, why).at_offset(offset).taking(data.len() as u64))
     }
 
@@ -159,30 +147,20 @@ impl DiskFile for RealFile {
     }
 
     fn allocate(&self, offset: u64, len: u64) -> DiskResult<()> {
+        let reserved = system::reserve(&self.file, offset, len);
+        let reserved =
+            reserved.map_err(|why| DiskError::new("reserve room in", &self.path, why).at_offset(offset).taking(len))?;
+        // A file system without reservations: the length alone, as zeros.
         let end = offset.saturating_add(len);
-        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, len) {
-            Ok(()) => Ok(()),
-            // A file system without reservations: the length alone, as zeros.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.len()? < end => self.set_len(end),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(why) => Err(DiskError::new("reserve room in", &self.path, why).at_offset(offset).taking(len)),
-        }
+        if !reserved && self.len()? < end { self.set_len(end) } else { Ok(()) }
     }
 
     fn drop_page_cache(&self, offset: u64, len: u64) {
-        // Linux begins to write what is dirty and drops what is clean. It is advice: where it is refused, nothing is lost.
-        let len = NonZeroU64::new(len);
-        // Apple's systems take no such advice.
-        #[cfg(not(target_vendor = "apple"))]
-        let _ = rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::DontNeed);
-        #[cfg(target_vendor = "apple")]
-        let _ = (offset, len);
+        system::drop_page_cache(&self.file, offset, len);
     }
 
     fn advise_random(&self) {
-        // Advice, too.
-        #[cfg(not(target_vendor = "apple"))]
-        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::Random);
+        system::advise_random(&self.file);
     }
 
     fn system_file(&self) -> Option<&File> {
@@ -190,9 +168,9 @@ impl DiskFile for RealFile {
     }
 
     fn is_in_place(&self) -> DiskResult<bool> {
-        let own = wrap("look at", &self.path, self.file.metadata())?;
-        match std::fs::metadata(&self.path) {
-            Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        let own = wrap("look at", &self.path, system::id_of(&self.file, &self.path))?;
+        match system::id_at(&self.path) {
+            Ok(there) => Ok(there == own),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(why) => Err(DiskError::new("look at", &self.path, why)),
         }

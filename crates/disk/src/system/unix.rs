@@ -1,0 +1,132 @@
+//! What Unix has and Windows has not, or has otherwise: `windows.rs` beside this has the same functions.
+//!
+//! Where only Linux can do a thing, the plain way for the others is in the same function.
+
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{CWD, FallocateFlags, FlockOperation, OFlags, RenameFlags};
+use rustix::io::Errno;
+use rustix::process::{Flock, FlockType};
+
+/// Which file it is, whatever its name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl From<Metadata> for FileId {
+    fn from(known: Metadata) -> FileId {
+        FileId { device: known.dev(), inode: known.ino() }
+    }
+}
+
+/// The file that a name leads to.
+pub(crate) fn id_at(path: &Path) -> io::Result<FileId> {
+    std::fs::metadata(path).map(FileId::from)
+}
+
+/// An open file, by whatever name it was opened.
+pub(crate) fn id_of(file: &File, _: &Path) -> io::Result<FileId> {
+    file.metadata().map(FileId::from)
+}
+
+/// Opening never waits for another program. For a regular file this changes nothing.
+pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags(OFlags::NONBLOCK.bits() as i32)
+}
+
+/// A file that is made has mode 0644.
+pub(crate) fn readable_by_all(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(0o644)
+}
+
+/// What it is, where it is neither a regular file nor a directory.
+pub(crate) fn kind(kind: FileType) -> &'static str {
+    if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
+/// Reads some bytes at a place.
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(buffer, offset)
+}
+
+/// Writes all bytes at a place.
+pub(crate) fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(data, offset)
+}
+
+/// Swaps two names in one step.
+pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).map_err(|why| match why {
+        Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => {
+            io::Error::new(io::ErrorKind::Unsupported, "this file system cannot swap two names")
+        }
+        why => why.into(),
+    })
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// What an unprivileged program can still write.
+pub(crate) fn free_space_bytes(path: &Path) -> io::Result<u64> {
+    let known = rustix::fs::statvfs(path)?;
+    Ok(known.f_bavail.saturating_mul(known.f_frsize))
+}
+
+/// Reserves room and grows the file to its end; false where the file system has no reservations.
+pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// Linux begins to write what is dirty and drops what is clean. It is advice: where it is refused, nothing is lost.
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) fn drop_page_cache(file: &File, offset: u64, len: u64) {
+    let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
+}
+
+/// Apple's systems take no such advice.
+#[cfg(target_vendor = "apple")]
+pub(crate) fn drop_page_cache(_: &File, _: u64, _: u64) {}
+
+/// Advice, too.
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) fn advise_random(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+}
+
+/// Apple's systems take no such advice.
+#[cfg(target_vendor = "apple")]
+pub(crate) fn advise_random(_: &File) {}
+
+/// Takes a record lock over the whole file; false where another process has one.
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
+    match rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// The process whose lock is in the way; it may have ended since.
+pub(crate) fn lock_holder(file: &File) -> Option<u32> {
+    let ask = Flock::from(FlockType::WriteLock);
+    let found = rustix::process::fcntl_getlk(file, &ask).ok().flatten()?;
+    u32::try_from(found.pid?.as_raw_pid()).ok()
+}

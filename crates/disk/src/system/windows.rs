@@ -1,0 +1,100 @@
+//! The functions of `unix.rs` beside this, as far as std has them for Windows. Checked to compile, never run.
+
+use std::fs::{File, FileType, OpenOptions, TryLockError};
+use std::io;
+use std::os::windows::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Which file it is, by the path that it was found under: std tells no more. So a file that was replaced is not told from
+/// the one before.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct FileId(PathBuf);
+
+/// The file that a name leads to.
+pub(crate) fn id_at(path: &Path) -> io::Result<FileId> {
+    std::fs::canonicalize(path).map(FileId)
+}
+
+/// The same, for what was opened by a name.
+pub(crate) fn id_of(_: &File, path: &Path) -> io::Result<FileId> {
+    id_at(path)
+}
+
+/// Nothing that has a file's name is waited for.
+pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// As the directory has it.
+pub(crate) fn readable_by_all(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// What it is, where it is neither a regular file nor a directory.
+pub(crate) fn kind(_: FileType) -> &'static str {
+    "a device"
+}
+
+/// Reads some bytes at a place.
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    match file.seek_read(buffer, offset) {
+        // ERROR_HANDLE_EOF: the place is behind the end.
+        Err(why) if why.raw_os_error() == Some(38) => Ok(0),
+        read => read,
+    }
+}
+
+/// Writes all bytes at a place.
+pub(crate) fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < data.len() {
+        match file.seek_write(&data[done..], offset + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => done += count,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
+}
+
+/// There is no such step.
+pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "Windows cannot swap two names"))
+}
+
+/// The file system keeps its names by itself. Source: Bitcoin Core b88bffe, `DirectoryCommit` (util/fs_helpers).
+pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// std does not ask.
+pub(crate) fn free_space_bytes(_: &Path) -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// There are none: the file grows by its length alone.
+pub(crate) fn reserve(_: &File, _: u64, _: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// No such advice.
+pub(crate) fn drop_page_cache(_: &File, _: u64, _: u64) {}
+
+/// No such advice.
+pub(crate) fn advise_random(_: &File) {}
+
+/// Takes Core's kind of lock (`LockFileEx`); false where another process has it.
+/// Source: Bitcoin Core b88bffe, `FileLock::TryLock` (util/fs).
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(why)) => Err(why),
+    }
+}
+
+/// Windows does not tell.
+pub(crate) fn lock_holder(_: &File) -> Option<u32> {
+    None
+}
