@@ -59,10 +59,22 @@ fn not_null(start: *mut u8, bytes: usize) -> *mut u8 {
 pub fn out_of_memory(bytes: usize) -> ! {
     let mut message = [0; MESSAGE_BYTES_MAX];
     let length = message_into(&mut message, bytes, address_space_max());
-    // SAFETY: the buffer has `length` bytes; standard error may be closed, and nothing follows from that.
-    unsafe { libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), length) };
+    to_standard_error(&message[..length]);
     // SAFETY: ends the process. Destructors and exit handlers could want memory.
     unsafe { libc::_exit(EXIT_CODE) }
+}
+
+/// Takes no memory. Standard error may be closed, and nothing follows from that.
+#[cfg(unix)]
+fn to_standard_error(text: &[u8]) {
+    // SAFETY: the slice has as many bytes as are written.
+    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+}
+
+/// The same with std, which keeps no buffer for standard error.
+#[cfg(not(unix))]
+fn to_standard_error(text: &[u8]) {
+    let _ = std::io::stderr().write_all(text);
 }
 
 /// Writes the message; gives its length.
@@ -83,12 +95,19 @@ fn message_into(message: &mut [u8; MESSAGE_BYTES_MAX], bytes: usize, limit: Opti
 }
 
 /// `RLIMIT_AS`, where it is limited.
+#[cfg(unix)]
 #[allow(clippy::useless_conversion, reason = "with 32 bits it has 32")]
 fn address_space_max() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the answer.
     let asked = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
     (asked == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur.into())
+}
+
+/// There is no such limit here.
+#[cfg(not(unix))]
+fn address_space_max() -> Option<u64> {
+    None
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@
 
 pub mod allocator;
 pub mod bucket;
+#[cfg_attr(not(unix), path = "bus_error/elsewhere.rs")]
 pub mod bus_error;
 pub mod chacha20;
 pub mod cpu;

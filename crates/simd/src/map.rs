@@ -13,9 +13,6 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::bus_error::{self, Named};
 
-/// What `mincore` counts in on the machines that we know; with larger pages it refuses some places, which then count as there.
-#[cfg(all(target_os = "linux", not(miri)))]
-const PAGE_BYTES: usize = 4096;
 /// Pages that are asked about at once.
 #[cfg(all(target_os = "linux", not(miri)))]
 const RESIDENT_PAGES: usize = 16;
@@ -72,6 +69,8 @@ impl Map {
     ///
     /// What lies outside the map is left out.
     pub fn advise_will_need(&self, range: Range<usize>) {
+        #[cfg(not(unix))]
+        let _ = range;
         #[cfg(unix)]
         if let Some(map) = &self.map {
             let end = range.end.min(map.len());
@@ -85,19 +84,14 @@ impl Map {
     /// Where it does not tell, they count as there.
     #[cfg(all(target_os = "linux", not(miri)))]
     pub fn is_resident(&self, range: Range<usize>) -> bool {
-        let Some(map) = &self.map else { return true };
-        let (start, end) = (range.start / PAGE_BYTES * PAGE_BYTES, range.end.min(map.len()));
-        if start >= end {
-            return true;
-        }
+        let Some((map, page_bytes)) = self.map.as_ref().zip(page_bytes()) else { return true };
         let mut pages = [0_u8; RESIDENT_PAGES];
-        (start..end).step_by(RESIDENT_PAGES * PAGE_BYTES).all(|at| {
-            let count = (end - at).div_ceil(PAGE_BYTES).min(RESIDENT_PAGES);
+        runs_of_pages(range.start..range.end.min(map.len()), page_bytes).all(|(at, count)| {
             // SAFETY: `at` is a multiple of the page size within the map, which is page-aligned and lives as long as `self`;
             // the call writes one byte for each of `count` pages, which `pages` has room for.
             let told = unsafe {
                 let address = map.as_ptr().add(at).cast_mut().cast::<libc::c_void>();
-                libc::mincore(address, count * PAGE_BYTES, pages.as_mut_ptr())
+                libc::mincore(address, count * page_bytes, pages.as_mut_ptr())
             };
             told != 0 || pages[..count].iter().all(|page| page & 1 != 0)
         })
@@ -116,6 +110,25 @@ impl Map {
             let _ = map.advise(advice);
         }
     }
+}
+
+/// What `mincore` counts in: 4 KiB on x86-64; on ARM the kernel's choice, 16 KiB on a Raspberry Pi 5.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn page_bytes() -> Option<usize> {
+    // SAFETY: asks for a number.
+    let told = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(told).ok().filter(|bytes| *bytes > 0)
+}
+
+/// The pages that have these bytes, at most [`RESIDENT_PAGES`] at a time: where they begin, and how many.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn runs_of_pages(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let start = range.start / page_bytes * page_bytes;
+    // What is empty has no page.
+    let end = if range.is_empty() { start } else { range.end };
+    (start..end)
+        .step_by(RESIDENT_PAGES * page_bytes)
+        .map(move |at| (at, (end - at).div_ceil(page_bytes).min(RESIDENT_PAGES)))
 }
 
 impl Deref for Map {
@@ -157,6 +170,27 @@ mod tests {
         let kept = map(&file, 10_000, Path::new("file")).unwrap();
         drop(file);
         assert_eq!(kept[..], bytes, "the map outlives the file handle");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn pages_of_every_size_are_whole_and_none_is_left_out() {
+        const KIB: usize = 1 << 10;
+        for (row, page_bytes, range, want) in [
+            ("nothing", 4 * KIB, 5000..5000, &[][..]),
+            ("behind the end of a map", 4 * KIB, 9000..std::hint::black_box(5000), &[]),
+            ("a page", 4 * KIB, 4096..8192, &[(4096, 1)]),
+            ("a byte more", 4 * KIB, 4096..8193, &[(4096, 2)]),
+            ("two in part", 4 * KIB, 4095..4097, &[(0, 2)]),
+            ("more than are asked at once", 4 * KIB, 0..68 * KIB, &[(0, 16), (64 * KIB, 1)]),
+            ("a page of 4 KiB within one of 16", 16 * KIB, 4 * KIB..8 * KIB, &[(0, 1)]),
+            ("its neighbours too", 16 * KIB, 12 * KIB..20 * KIB, &[(0, 2)]),
+            ("16 of 16 KiB, and one", 16 * KIB, 17 * KIB..273 * KIB, &[(16 * KIB, 16), (272 * KIB, 1)]),
+            ("64 KiB", 64 * KIB, 65 * KIB..66 * KIB, &[(64 * KIB, 1)]),
+        ] {
+            assert_eq!(runs_of_pages(range, page_bytes).collect::<Vec<_>>(), want, "{row}");
+        }
+        assert!(page_bytes().is_some_and(usize::is_power_of_two));
     }
 
     #[test]
