@@ -11,8 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes that stay free on the disk beyond what is reserved. Source: Core's `CheckDiskSpace`.
 const SPARE_BYTES: u64 = 50 * 1024 * 1024;
-/// What is collected before it is written.
-const PENDING_BYTES: usize = 1024 * 1024;
+/// What is collected before it is written. What is appended is copied, obfuscated and written in pieces of this size, which stay
+/// in the processor's own cache from the one to the next.
+const PENDING_BYTES: usize = 128 * 1024;
+/// Bytes that the page cache is told of at a time.
+const CACHED_PIECE_BYTES: u64 = 1024 * 1024;
 /// Bytes written last that stay in the page cache, where they can be read again; what was written before them is dropped
 /// from it, in favour of what is read more often, the coins.
 const CACHED_BYTES: u64 = 32 * 1024 * 1024;
@@ -28,6 +31,8 @@ pub(crate) struct Tail {
     /// Obfuscated bytes that are still to be written, and where.
     pending: Vec<u8>,
     pending_offset: u64,
+    /// Why pending bytes could not be written as they were added: the next call that can fail says it.
+    failed: Option<Fault>,
 }
 
 impl Tail {
@@ -86,7 +91,7 @@ impl AppendSet {
             let (wanted, found) = (format!("{used} bytes, as the block index says"), format!("{reserved}"));
             return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice));
         }
-        Ok(Tail { file, reserved, pending: Vec::new(), pending_offset: used })
+        Ok(Tail { file, reserved, pending: Vec::new(), pending_offset: used, failed: None })
     }
 
     /// Makes sure that `bytes` more can be added; to be called before [`AppendSet::put`]. After a failure nothing has
@@ -114,16 +119,26 @@ impl AppendSet {
 
     /// Adds bytes, for which space must be reserved.
     pub(crate) fn put(&mut self, tail: &mut Tail, parts: &[&[u8]]) {
-        let from = tail.pending.len();
-        let at = tail.end();
-        for part in parts {
-            tail.pending.extend_from_slice(part);
+        for piece in parts.iter().flat_map(|part| part.chunks(PENDING_BYTES)) {
+            let (from, at) = (tail.pending.len(), tail.end());
+            tail.pending.extend_from_slice(piece);
+            xor(&mut tail.pending[from..], self.key, at);
+            if tail.pending.len() >= PENDING_BYTES && tail.failed.is_none() {
+                tail.failed = self.write_pending(tail).err();
+            }
         }
-        xor(&mut tail.pending[from..], self.key, at);
     }
 
-    /// Hands what is pending to the system, where readers see it. It is kept until that succeeds.
+    /// Hands what is pending to the system, where readers see it. It is kept until that succeeds. What went wrong as it was
+    /// added is said first, and not tried again in the same call.
     pub(crate) fn write_out(&mut self, tail: &mut Tail) -> Result<()> {
+        match tail.failed.take() {
+            Some(why) => Err(why),
+            None => self.write_pending(tail),
+        }
+    }
+
+    fn write_pending(&mut self, tail: &mut Tail) -> Result<()> {
         self.check()?;
         if tail.pending.is_empty() {
             return Ok(());
@@ -186,21 +201,51 @@ impl AppendSet {
 /// What was written of late, and lies in the page cache.
 #[derive(Debug, Default)]
 struct Cached {
-    pieces: VecDeque<(Arc<dyn DiskFile>, u64, u64)>,
+    pieces: VecDeque<CachedPiece>,
     bytes: u64,
 }
 
+#[derive(Debug)]
+struct CachedPiece {
+    file: Arc<dyn DiskFile>,
+    offset: u64,
+    bytes: u64,
+}
+
+impl CachedPiece {
+    /// Whether these bytes follow, and the piece is to grow.
+    fn grows(&self, file: &Arc<dyn DiskFile>, offset: u64) -> bool {
+        self.bytes < CACHED_PIECE_BYTES && self.offset + self.bytes == offset && Arc::ptr_eq(&self.file, file)
+    }
+
+    /// What is dirty is on its way to the disk; what is clean leaves the page cache.
+    fn drop_from_cache(&self) {
+        self.file.drop_page_cache(self.offset, self.bytes);
+    }
+}
+
 impl Cached {
-    /// A piece was written: it is on its way to the disk; older pieces are dropped from the page cache.
-    fn add(&mut self, file: &Arc<dyn DiskFile>, offset: u64, len: u64) {
-        file.drop_page_cache(offset, len);
-        self.pieces.push_back((file.clone(), offset, len));
-        self.bytes += len;
+    /// Bytes were written. A piece that does not grow any more is on its way to the disk; older ones are dropped from the page
+    /// cache.
+    fn add(&mut self, file: &Arc<dyn DiskFile>, offset: u64, bytes: u64) {
+        self.bytes += bytes;
+        match self.pieces.back_mut() {
+            Some(last) if last.grows(file, offset) => last.bytes += bytes,
+            last => {
+                if let Some(cut_short) = last.filter(|last| last.bytes < CACHED_PIECE_BYTES) {
+                    cut_short.drop_from_cache();
+                }
+                self.pieces.push_back(CachedPiece { file: file.clone(), offset, bytes });
+            }
+        }
+        if let Some(whole) = self.pieces.back().filter(|last| last.bytes >= CACHED_PIECE_BYTES) {
+            whole.drop_from_cache();
+        }
         while self.bytes > CACHED_BYTES
-            && let Some((file, offset, len)) = self.pieces.pop_front()
+            && let Some(oldest) = self.pieces.pop_front()
         {
-            file.drop_page_cache(offset, len);
-            self.bytes -= len;
+            oldest.drop_from_cache();
+            self.bytes -= oldest.bytes;
         }
     }
 }

@@ -117,7 +117,7 @@ fn append_can_be_retried_on_a_full_disk_and_not_after_a_failed_sync() {
     for (accident, kind, can_go_on) in
         [(Accident::NoSpace, FaultKind::NoSpace, true), (Accident::Io, FaultKind::Io, false)]
     {
-        for at in 0..20 {
+        for at in 0..40 {
             let sim = SimDisk::new(at);
             let disk = sim.shared();
             disk.create_dir_all(Path::new(DIR)).unwrap();
