@@ -154,6 +154,8 @@ pub struct Peer {
     pub filters: Option<FilterRequest>,
     /// Whether the first of `serve`, or of `filters`, is being read.
     pub serving: bool,
+    /// Whether that is what follows on blocks that were read and are not queued yet.
+    pub(crate) is_read_ahead: bool,
     /// Smallest time between a ping and its answer.
     pub round_trip: Option<Duration>,
     /// Unrequested blocks on unknown headers.
@@ -225,6 +227,7 @@ impl Peer {
             serve: VecDeque::new(),
             filters: None,
             serving: false,
+            is_read_ahead: false,
             round_trip: None,
             unasked_count: 0,
             unreadable_count: 0,

@@ -434,6 +434,7 @@ impl Play {
                     if let Served::Blocks(blocks) = &served {
                         self.read += blocks.len();
                     }
+                    self.hub.read_ahead(peer, &served);
                     self.hub.served(peer, served, now);
                 }
                 Action::Close { peer } => {

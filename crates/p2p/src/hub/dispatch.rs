@@ -6,6 +6,9 @@
 //! - All peers: while their queues hold [`SEND_TOTAL_BYTES_MAX`] or more, only a peer whose queue is empty is answered, so
 //!   that peers that read nothing take no answer from those that read.
 //!
+//! Blocks are read ahead of an answer before it is queued ([`Hub::read_ahead`]), so that the queue of one peer holds two answers
+//! more than [`SEND_PAUSE_BYTES`] at most.
+//!
 //! Memory of the queues: [`SEND_TOTAL_BYTES_MAX`], and one answer for each peer; at most twice that, because vectors are used
 //! again for smaller answers.
 

@@ -1,5 +1,6 @@
 //! What we give to peers: headers, blocks, filters, addresses, and word of new tips.
 
+use super::dispatch::SEND_TOTAL_BYTES_MAX;
 use super::{Action, Hub};
 use crate::api::PeerId;
 use crate::budget::BufferPool;
@@ -73,6 +74,10 @@ impl Payload {
     fn new(command: Command, packet: Packet, v2: bool) -> Option<Payload> {
         let fits = packet.payload().len() <= PAYLOAD_BYTES_MAX;
         fits.then(|| Payload { command, checksum: (!v2).then(|| checksum(packet.payload())), packet })
+    }
+
+    fn bytes(&self) -> usize {
+        self.packet.payload().len()
     }
 
     fn send_to(self, peer: &mut Peer) {
@@ -158,13 +163,34 @@ impl Hub {
             self.drop_peer(id, Reason::BeyondOffer(beyond), now);
             return;
         }
-        let asked = match peer.filters {
-            _ if !blocks.is_empty() => Asked::Blocks(blocks),
-            Some(request) => Asked::Filters(request),
-            None => return,
-        };
+        match peer.filters {
+            _ if !blocks.is_empty() => self.begin_to_read(id, Asked::Blocks(blocks)),
+            Some(request) => self.begin_to_read(id, Asked::Filters(request)),
+            None => {}
+        }
+    }
+
+    /// Before [`Hub::served`]: begins to read the blocks behind those that were read, where little waits to be sent, so that they
+    /// are read while these are encrypted and sent. Where no processor is idle, each wait of one thread for the other takes as
+    /// long as all that run there have their turn.
+    pub fn read_ahead(&mut self, id: PeerId, served: &Served) {
+        let (Some(peer), Served::Blocks(blocks)) = (self.peers.get(&id), served) else { return };
+        let bytes: usize = blocks.iter().flatten().map(Payload::bytes).sum();
+        let has_room = peer.transport.out_bytes() < SEND_PAUSE_BYTES
+            && self.queued_bytes().saturating_add(bytes) < SEND_TOTAL_BYTES_MAX;
+        let next: Vec<_> = peer.serve.iter().skip(blocks.len()).take(READ_COUNT_MAX).copied().collect();
+        // Who asks for more than is offered is dealt with when what it asked for before is queued.
+        let is_offered = |asked: &Inventory| asked.block().is_none_or(|hash| !self.is_beyond_offer(&hash));
+        if has_room && !next.is_empty() && next.iter().all(is_offered) {
+            self.begin_to_read(id, Asked::Blocks(next));
+            self.peers.get_mut(&id).expect("it was there").is_read_ahead = true;
+        }
+    }
+
+    fn begin_to_read(&mut self, id: PeerId, asked: Asked) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.serving = true;
         let request = ReadRequest { asked, v2: peer.transport.is_v2(), buffers: self.budget.buffers() };
-        self.peers.get_mut(&id).expect("it was there").serving = true;
         self.actions.push_back(Action::Read { peer: id, request });
     }
 
@@ -180,7 +206,7 @@ impl Hub {
     /// What [`Action::Read`] asked for was read.
     pub fn served(&mut self, id: PeerId, served: Served, now: Now) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        peer.serving = false;
+        peer.serving = std::mem::take(&mut peer.is_read_ahead);
         match served {
             Served::Blocks(blocks) => {
                 for block in blocks {

@@ -203,7 +203,11 @@ impl Runner {
                 LoopMessage::Stop => return true,
                 LoopMessage::FromNode(message) => self.hub.from_node(message, now),
                 LoopMessage::Asked(question) => question(&mut self.hub, now),
-                LoopMessage::Served(peer, served) => self.hub.served(peer, served, now),
+                LoopMessage::Served(peer, served) => {
+                    self.hub.read_ahead(peer, &served);
+                    self.act();
+                    self.hub.served(peer, served, now);
+                }
                 LoopMessage::Resolved(name, found) => self.hub.resolved(&name, &found, now),
                 LoopMessage::Dialed(peer, Ok(stream)) => {
                     let local = stream.local_addr().ok();

@@ -1,15 +1,16 @@
 //! Peers that ask and do not read: what waits for them is bounded, and nothing of it is lost.
 
 use super::world::*;
-use crate::api::{Config, Outbound};
+use crate::api::{Config, Outbound, PeerId};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
 use crate::hub::dispatch::SEND_TOTAL_BYTES_MAX;
+use crate::hub::{Action, ReadRequest};
 use crate::hub::memory::{UNFINISHED_BYTES_MAX, UNREAD_TIMEOUT};
 use crate::peer::SEND_PAUSE_BYTES;
 use crate::reason::Reason;
 use crate::sim::{Chain, made_on};
 use crate::time::Now;
-use crate::wire::{Command, Message, PAYLOAD_BYTES_MAX, Version, frame_v1, services};
+use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, Version, frame_v1, services};
 use primitives::BlockHash;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -174,4 +175,53 @@ fn peers_that_read_nothing_give_full_queues_back() {
     assert!(world.gone.iter().all(|(_, why)| *why == Reason::SendTimeout(UNREAD_TIMEOUT)), "{:?}", world.gone);
     assert!((20..40).contains(&world.gone.len()), "as many as it takes: {}", world.gone.len());
     assert_eq!(world.reason("99.1.1.1:1"), None);
+}
+
+/// Reading and sending overlap: what follows is asked of the reader before what was read is encrypted and queued.
+#[test]
+fn blocks_are_read_ahead_of_an_answer_where_little_waits() {
+    let made = made_on(&Chain::new().best_header(), 40, 1, 100_000);
+    let config = Config { outbound: Outbound::Only(vec![]), ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::having(&made), config);
+    let empty = std::sync::Arc::new(Chain::new());
+    let id = world.connect_inbound("4.4.4.4", inbound(world.now(), &empty, false, |_| ())).unwrap();
+    world.run(S);
+    let asked = made.headers.iter().map(|header| Inventory::WitnessBlock(header.hash()));
+    world.hub.peer_mut(id).unwrap().serve.extend(asked);
+    let now = world.now();
+    world.hub.tick(now);
+    let mut reads = Vec::new();
+    for wants_next in [true, false] {
+        reads.extend(read_requests(&mut world));
+        let request = reads.pop().expect("one is being read");
+        assert!(reads.is_empty(), "one at a time");
+        let served = request.read(&*world.chain);
+        world.hub.read_ahead(id, &served);
+        reads.extend(read_requests(&mut world));
+        assert_eq!(reads.len(), usize::from(wants_next), "the second answer finds the first one waiting");
+        world.hub.served(id, served, now);
+    }
+    assert!(read_requests(&mut world).is_empty(), "so much waits that nothing more is read");
+    let peer = world.hub.peer_mut(id).unwrap();
+    assert!((2_000_000..2_200_000).contains(&peer.transport.out_bytes()), "{}", peer.transport.out_bytes());
+    assert_eq!((peer.serve.len(), peer.serving), (20, false));
+    // Who takes them is read for again.
+    let waits = peer.transport.to_send().len();
+    (0..20).for_each(|_| sent_one(&mut world, id));
+    assert!(waits > 0 && world.hub.peer(id).unwrap().serving);
+}
+
+fn read_requests(world: &mut World) -> Vec<ReadRequest> {
+    let actions = std::iter::from_fn(|| world.hub.next_action());
+    let reads = actions.filter_map(|action| match action {
+        Action::Read { request, .. } => Some(request),
+        _ => None,
+    });
+    reads.collect()
+}
+
+fn sent_one(world: &mut World, id: PeerId) {
+    let now = world.now();
+    let bytes = world.hub.peer(id).unwrap().transport.to_send().len();
+    world.hub.sent(id, bytes, now);
 }

@@ -302,6 +302,7 @@ impl World {
                 }
                 Action::Read { peer, request } => {
                     let served = request.read(&*self.chain);
+                    self.hub.read_ahead(peer, &served);
                     self.hub.served(peer, served, self.now());
                 }
                 Action::Resolve { name, .. } => match &mut self.resolving {
@@ -550,6 +551,7 @@ impl OtherHub {
             match action {
                 Action::Read { peer, request } => {
                     let served = request.read(&*self.chain);
+                    self.hub.read_ahead(peer, &served);
                     self.hub.served(peer, served, now);
                 }
                 Action::Close { .. } => self.closed = true,
