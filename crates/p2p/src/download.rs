@@ -150,8 +150,9 @@ pub struct Download {
     /// One for each chain that peers have, the preferred first.
     lists: Vec<List>,
     requests: HashMap<BlockHash, Request>,
-    /// Handed to the node, no verdict yet.
-    unjudged: HashMap<BlockHash, PeerId>,
+    /// Handed to the node, no verdict yet: who sent it, and its bytes.
+    unjudged: HashMap<BlockHash, (PeerId, usize)>,
+    unjudged_bytes: usize,
     links: BTreeMap<PeerId, Link>,
     version: u64,
     block_bytes: f64,
@@ -167,6 +168,7 @@ impl Default for Download {
             lists: Vec::new(),
             requests: HashMap::new(),
             unjudged: HashMap::new(),
+            unjudged_bytes: 0,
             links: BTreeMap::new(),
             version: 0,
             block_bytes: BLOCK_BYTES_START,
@@ -335,6 +337,11 @@ impl Download {
         self.unjudged.is_empty()
     }
 
+    /// Bytes of the blocks that came and that the node has not done with.
+    pub fn unjudged_bytes(&self) -> usize {
+        self.unjudged_bytes
+    }
+
     /// Requests of peers that have sent nothing for [`SILENT_AFTER`]: they take no room from the others' blocks.
     fn silent_request_count(&self, now: Duration) -> usize {
         let is_silent = |link: &&Link| now.saturating_sub(link.progress_at.max(link.bytes_at)) > SILENT_AFTER;
@@ -411,19 +418,32 @@ impl Download {
 
     /// Whether a block of this peer waits for the node's verdict.
     pub fn is_judging(&self, peer: PeerId) -> bool {
-        self.unjudged.values().any(|of| *of == peer)
+        self.unjudged.values().any(|(of, _)| *of == peer)
     }
 
     // What came.
 
     /// A block that was not asked for goes to the node all the same; `false` where the node has it already.
-    pub fn taken_unasked(&mut self, peer: PeerId, hash: &BlockHash) -> bool {
+    pub fn taken_unasked(&mut self, peer: PeerId, hash: &BlockHash, bytes: usize) -> bool {
         if self.unjudged.contains_key(hash) {
             return false;
         }
-        self.unjudged.insert(*hash, peer);
-        self.set_state(hash, State::Arrived);
+        self.begin_judging(peer, hash, bytes);
         true
+    }
+
+    fn begin_judging(&mut self, peer: PeerId, hash: &BlockHash, bytes: usize) {
+        if let Some((_, before)) = self.unjudged.insert(*hash, (peer, bytes)) {
+            self.unjudged_bytes -= before;
+        }
+        self.unjudged_bytes += bytes;
+        self.set_state(hash, State::Arrived);
+    }
+
+    fn end_judging(&mut self, hash: &BlockHash) -> Option<PeerId> {
+        let (peer, bytes) = self.unjudged.remove(hash)?;
+        self.unjudged_bytes -= bytes;
+        Some(peer)
     }
 
     /// A block came from `peer`.
@@ -438,8 +458,7 @@ impl Download {
         if !self.lists.iter().any(|list| list.contains(hash)) {
             return Arrival::Late;
         }
-        self.unjudged.insert(*hash, peer);
-        self.set_state(hash, State::Arrived);
+        self.begin_judging(peer, hash, bytes);
         Arrival::Wanted(request.want)
     }
 
@@ -464,7 +483,7 @@ impl Download {
 
     /// The node stored a block (or refused it for ever): it is not asked for again. Returns who sent it.
     pub fn judged(&mut self, hash: &BlockHash) -> Option<PeerId> {
-        let peer = self.unjudged.remove(hash)?;
+        let peer = self.end_judging(hash)?;
         let shorter = self.stall_timeout.mul_f64(0.85);
         self.stall_timeout = shorter.max(STALL_TIMEOUT_MIN);
         Some(peer)
@@ -472,7 +491,7 @@ impl Download {
 
     /// The body of a block was bad: it is asked for again. Returns who sent it.
     pub fn bad_body(&mut self, hash: &BlockHash) -> Option<PeerId> {
-        let peer = self.unjudged.remove(hash)?;
+        let peer = self.end_judging(hash)?;
         self.set_state(hash, State::Missing);
         Some(peer)
     }

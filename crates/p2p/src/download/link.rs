@@ -159,7 +159,11 @@ impl Link {
             self.bytes_at = now;
         }
         if paused {
-            // Nothing was read: what it sent may lie in the socket.
+            // Little or nothing was read: what it sent may lie in the socket. It can do at least what came.
+            if came > 0 && busy_all_along {
+                let least = came as f64 / passed.as_secs_f64();
+                self.speed = Some(self.speed.map_or(least, |speed| speed.max(least)));
+            }
             self.owed = None;
             self.progress_at = now;
             self.bytes_at = now;

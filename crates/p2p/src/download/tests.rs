@@ -284,6 +284,27 @@ fn in_flight_limit_follows_speed() {
     assert_eq!((limit(B), limit(C)), (IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN));
 }
 
+/// A node that is behind reads less than the peer sends: what came is the least that the peer can do.
+#[test]
+fn pauses_in_reading_do_not_lower_speed() {
+    let mut download = download(1000, &[A]);
+    let next = |download: &mut Download, arrived: usize, ms| {
+        download.arrived(A, &hash(arrived), 100_000, at(ms));
+        all(&download.assign(0, LIMITS, at(ms))).len()
+    };
+    download.assign(0, LIMITS, at(0));
+    download.sample(true, at(250), |_| Some((2_500_000, None)));
+    assert_eq!(next(&mut download, 0, 251), 100 - 15, "ten megabytes a second");
+    download.sample(true, at(500), |_| Some((2_525_000, None)));
+    assert_eq!(next(&mut download, 1, 501), 1);
+    download.sample(false, at(750), |_| Some((2_550_000, None)));
+    assert_eq!(next(&mut download, 2, 751), 0, "it was read, and sent less");
+    assert_eq!(download.unjudged_bytes(), 300_000);
+    download.judged(&hash(1));
+    download.bad_body(&hash(2));
+    assert_eq!(download.unjudged_bytes(), 100_000);
+}
+
 #[test]
 fn stalling_peer_is_disconnected_unless_it_keeps_pace() {
     for (row, rate_of_a, goes) in [("slow", 10_000, true), ("half as fast", 600_000, false)] {

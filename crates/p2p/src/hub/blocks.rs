@@ -20,6 +20,12 @@ pub const UNREADABLE_COUNT_MAX: u32 = 3;
 /// An unasked block further above the tip than this is not taken. Source: Bitcoin Core b88bffe, `MIN_BLOCKS_TO_KEEP`.
 pub const UNASKED_AHEAD_MAX: u32 = 288;
 
+/// While blocks of more than this came that the node has not looked at, no more are read: they would leave the processor's
+/// caches before it does, and take pages that the system has to make. Enough for a node that looks at several at a time.
+pub(super) fn unjudged_bytes_max(config: &Config) -> usize {
+    config.window_bytes / 4
+}
+
 /// While the node holds more than this, only the peer that owes the lowest block is read, and only if the node has done
 /// with what came.
 pub(super) fn soft_bytes(config: &Config) -> usize {
@@ -68,7 +74,8 @@ impl Hub {
 
     /// Gives a block that no list has to the node, where it has a height and is not there.
     fn hand_over(&mut self, id: PeerId, received: Received, (hash, height): (BlockHash, Option<Height>), now: Now) {
-        let Some(height) = height.filter(|_| self.download.taken_unasked(id, &hash)) else {
+        let bytes = received.payload().len();
+        let Some(height) = height.filter(|_| self.download.taken_unasked(id, &hash, bytes)) else {
             self.progress.blocks_dropped_count += 1;
             return;
         };
@@ -76,7 +83,7 @@ impl Hub {
             peer.unasked_count = 0;
         }
         self.note_delivered(id, &hash, now);
-        let held = self.budget.hold(received.payload().len());
+        let held = self.budget.hold(bytes);
         let bytes = BlockBytes::new(received.bytes, received.start, held);
         self.event(Event::Block { peer: id, hash, height, bytes });
     }
@@ -209,7 +216,7 @@ impl Hub {
     }
 
     pub(super) fn tick_download(&mut self, now: Now) {
-        let paused = std::mem::take(&mut self.paused);
+        let paused = std::mem::take(&mut self.paused) | std::mem::take(&mut self.is_node_behind);
         let peers = &self.peers;
         self.download
             .sample(paused, now.since_start, |id| peers.get(&id).map(|peer| (peer.block_bytes(), peer.round_trip)));

@@ -122,6 +122,8 @@ pub struct Hub {
     saved_at: Duration,
     /// Whether something was not read since speeds were last measured.
     paused: bool,
+    /// Some were not read because the node has not looked at enough of those that came.
+    is_node_behind: bool,
     /// A person wants no connections at the moment.
     is_off: bool,
 }
@@ -173,6 +175,7 @@ impl Hub {
             progress: Progress::default(),
             saved_at: now.since_start,
             paused: false,
+            is_node_behind: false,
             is_off: false,
         })
     }
@@ -394,15 +397,23 @@ impl Hub {
 
     /// Whether more may be read from a connection now.
     ///
-    /// Not while the peer does not take what it asked for; and while the node holds more than the window,
-    /// only from the peer that owes the block that the node waits for, if it waits for one.
+    /// Not while the peer does not take what it asked for; no blocks while the node has not done with those that came; and while
+    /// it holds more than the window, only from the peer that owes the block that the node waits for, if it waits for one.
     pub fn may_read(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get(&id) else { return false };
         if peer.has_undispatched || !self.may_answer(peer) {
             return false;
         }
+        if !self.download.owes(id) {
+            return true;
+        }
+        // The node looks at every block as it comes, whichever it waits for: this ends by itself.
+        if self.download.unjudged_bytes() > blocks::unjudged_bytes_max(&self.config) {
+            self.is_node_behind = true;
+            return false;
+        }
         let held = self.budget.held_bytes();
-        if held <= blocks::soft_bytes(&self.config) || !self.download.owes(id) {
+        if held <= blocks::soft_bytes(&self.config) {
             return true;
         }
         let may = match self.download.turn_of_first(id) {

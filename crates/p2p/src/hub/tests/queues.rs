@@ -4,8 +4,8 @@ use super::world::*;
 use crate::api::{Config, Outbound, PeerId};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
 use crate::hub::dispatch::SEND_TOTAL_BYTES_MAX;
-use crate::hub::{Action, ReadRequest};
 use crate::hub::memory::{UNFINISHED_BYTES_MAX, UNREAD_TIMEOUT};
+use crate::hub::{Action, ReadRequest};
 use crate::peer::SEND_PAUSE_BYTES;
 use crate::reason::Reason;
 use crate::sim::{Chain, made_on};
@@ -224,4 +224,26 @@ fn sent_one(world: &mut World, id: PeerId) {
     let now = world.now();
     let bytes = world.hub.peer(id).unwrap().transport.to_send().len();
     world.hub.sent(id, bytes, now);
+}
+
+/// What came and was not looked at has a bound of its own, and a node that takes its time is no fault of the peer.
+#[test]
+fn no_more_blocks_are_read_than_the_node_looks_at() {
+    const BLOCK_BYTES: usize = 100_000;
+    let served = std::sync::Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 150, 1, BLOCK_BYTES)));
+    let window_bytes = 8_000_000;
+    let outbound = Outbound::Only(vec!["5.5.5.5:18444".into()]);
+    let config = Config { outbound, window_bytes, v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    world.looks_for = 2 * S;
+    world.honest("5.5.5.5:18444", &served);
+    let most = Cell::new(0);
+    let is_done = world.run_until(60 * S, |world| {
+        most.set(most.get().max(world.looked_at.len()));
+        world.chain.tip().hash == served.tip().hash && world.looked_at.is_empty()
+    });
+    assert!(is_done, "{:?}", world.hub.progress());
+    let bound = window_bytes / 4 / BLOCK_BYTES;
+    assert!((bound..bound + 3).contains(&most.get()), "{} blocks were not looked at", most.get());
+    assert_eq!(world.gone, []);
 }

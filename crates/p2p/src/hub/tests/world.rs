@@ -90,6 +90,10 @@ pub(super) struct World {
     /// How long the node keeps the bytes of a block.
     pub(super) keep: Duration,
     kept: VecDeque<(Duration, Reservation)>,
+    /// How long the node takes to look at a block.
+    pub(super) looks_for: Duration,
+    /// What it will have found, and when.
+    pub(super) looked_at: VecDeque<(Duration, BlockHash, BlockVerdict)>,
     /// Names that are being looked up, where that takes for ever; else there is nothing under any name.
     pub(super) resolving: Option<Vec<String>>,
 }
@@ -131,6 +135,8 @@ impl World {
             unfinished_max: 0,
             keep: Duration::ZERO,
             kept: VecDeque::new(),
+            looks_for: Duration::ZERO,
+            looked_at: VecDeque::new(),
             resolving: None,
         }
     }
@@ -202,6 +208,9 @@ impl World {
         let now = self.now();
         while self.kept.front().is_some_and(|(until, _)| *until <= self.time) {
             self.kept.pop_front();
+        }
+        while let Some((_, hash, verdict)) = self.looked_at.pop_front_if(|(at, ..)| *at <= self.time) {
+            self.hub.from_node(NodeMessage::Verdict(hash, verdict), now);
         }
         if self.time.as_millis().is_multiple_of(100) {
             self.hub.tick(now);
@@ -322,7 +331,11 @@ impl World {
                 let verdict = self.chain.store(&bytes);
                 let (_, _, held) = bytes.into_parts();
                 self.kept.push_back((self.time + self.keep, held));
-                self.hub.from_node(NodeMessage::Verdict(hash, verdict), now);
+                if self.looks_for.is_zero() {
+                    self.hub.from_node(NodeMessage::Verdict(hash, verdict), now);
+                } else {
+                    self.looked_at.push_back((self.time + self.looks_for, hash, verdict));
+                }
                 let before = self.chain.tip().hash;
                 for refused in self.chain.connect() {
                     let verdict = BlockVerdict::Invalid("bad-blk".to_owned());
