@@ -26,14 +26,11 @@ const BUFFERS_MIN: usize = 3;
 const BUFFERS_MAX: usize = 64;
 /// Most blocks that are considered for one read.
 const BLOCKS_PER_READ: usize = 512;
-/// Blocks from which on it is asked, before they are read, whether memory holds them all: it is a look at every file.
-const MANY_BLOCKS: usize = 1000;
 
 /// Blocks on their way to the pipeline.
 pub(crate) struct BlockFeed {
     /// Blocks that come from peers while they are connected.
     pub(crate) arrivals: Option<Arc<Arrivals>>,
-    files: Arc<BlockFiles>,
     /// What coins and blocks in flight will take of the memory that is left.
     dbcache_bytes: u64,
     /// Buffers of what is read.
@@ -60,19 +57,15 @@ impl BlockFeed {
     pub(crate) fn new(files: Arc<BlockFiles>, dbcache_bytes: usize, par: usize) -> BlockFeed {
         let useful = (BUFFERS_AHEAD + BUFFERS_PER_WORKER * par).min(BUFFERS_MAX);
         let pool = Pool::new(READ_BYTES, (dbcache_bytes / CACHE_SHARE / READ_BYTES).clamp(BUFFERS_MIN, useful));
-        let reader = BulkReader::new(files.clone(), pool.clone());
+        let reader = BulkReader::new(files, pool.clone());
         let state = State { planned: VecDeque::new(), ready: VecDeque::new(), reader };
-        BlockFeed { arrivals: None, files, dbcache_bytes: dbcache_bytes as u64, pool, state: Mutex::new(state) }
+        BlockFeed { arrivals: None, dbcache_bytes: dbcache_bytes as u64, pool, state: Mutex::new(state) }
     }
 
-    /// Whether the block files are more than the memory that is left to the page cache: then blocks that were read are not
-    /// kept there, which the tables of coins need.
-    fn exceed_memory(&self) -> bool {
-        let bytes = || -> store::Result<u64> {
-            self.files.numbers()?.there.into_iter().map(|file| self.files.file_bytes(file)).sum()
-        };
-        let left = MachineMemory::default().left().map(|left| left.saturating_sub(self.dbcache_bytes));
-        left.is_some_and(|left| bytes().is_ok_and(|bytes| bytes > left))
+    /// Whether this many bytes of blocks are more than the memory that is left to the page cache: then blocks that were read
+    /// are not kept there, which the tables of coins need.
+    fn exceed_memory(&self, bytes: u64) -> bool {
+        MachineMemory::default().left().is_some_and(|left| bytes > left.saturating_sub(self.dbcache_bytes))
     }
 
     /// Bytes of the buffers that were made.
@@ -80,12 +73,10 @@ impl BlockFeed {
         self.pool.made_bytes()
     }
 
-    /// These blocks come next, and no others.
-    pub(crate) fn start(&self, planned: Vec<BlockContext>) {
+    /// These blocks come next, and no others; the files have this many bytes of them.
+    pub(crate) fn start(&self, planned: Vec<BlockContext>, bytes: u64) {
         let mut state = lock(&self.state);
-        if planned.len() >= MANY_BLOCKS {
-            state.reader.drop_behind(self.exceed_memory());
-        }
+        state.reader.drop_behind(self.exceed_memory(bytes));
         (state.planned, state.ready) = (planned.into(), VecDeque::new());
     }
 

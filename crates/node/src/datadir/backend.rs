@@ -154,12 +154,13 @@ impl EngineBackend for DataDir<'_> {
             let index = self.index.read();
             plans.iter().map(|plan| u64::from(index.body(plan.node).size())).collect()
         };
+        let bytes: u64 = sizes.iter().sum();
         // Where blocks are still to come, who fetches them says how much there is.
         if let Some(last) = plans.last().filter(|_| !sizes.contains(&0)) {
             self.reporter.height_end.store(last.height, Relaxed);
-            self.reporter.bytes_end.store(self.reporter.bytes.load(Relaxed) + sizes.iter().sum::<u64>(), Relaxed);
+            self.reporter.bytes_end.store(self.reporter.bytes.load(Relaxed) + bytes, Relaxed);
         }
-        self.feed.start(plans);
+        self.feed.start(plans, bytes);
     }
 
     fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault> {
