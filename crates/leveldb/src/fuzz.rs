@@ -236,11 +236,7 @@ mod tests {
 
     #[test]
     fn seeds_of_the_fuzzer_hold() {
-        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/leveldb");
-        let opened = std::fs::read_dir(seeds).unwrap().filter(|seed| {
-            let data = std::fs::read(seed.as_ref().unwrap().path()).unwrap();
-            fuzz_open(&data)
-        });
+        let opened = testkit::fuzz_seeds("leveldb").filter(|seed| fuzz_open(seed));
         assert!(opened.count() > 5, "some of them are databases");
     }
 

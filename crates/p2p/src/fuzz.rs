@@ -210,9 +210,8 @@ mod tests {
     #[test]
     fn seeds_of_the_fuzzer_hold() {
         for (target, run) in [("codec", fuzz_codec as fn(&[u8])), ("peer", fuzz_peer)] {
-            let seeds = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
-            for seed in std::fs::read_dir(seeds).unwrap() {
-                run(&std::fs::read(seed.unwrap().path()).unwrap());
+            for seed in testkit::fuzz_seeds(target) {
+                run(&seed);
             }
         }
     }

@@ -191,9 +191,8 @@ mod tests {
 
     #[test]
     fn seeds_of_the_fuzzer_hold() {
-        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/block");
-        for seed in std::fs::read_dir(seeds).unwrap() {
-            fuzz_block(&std::fs::read(seed.unwrap().path()).unwrap());
+        for seed in testkit::fuzz_seeds("block") {
+            fuzz_block(&seed);
         }
     }
 

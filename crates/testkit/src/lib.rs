@@ -1,6 +1,6 @@
 //! What the tests and benchmarks of the other crates share. A dev-dependency only: no program links it.
 //!
-//! In: a seed, a name of a file of test data, a piece of work. Out: numbers, bytes, times.
+//! In: a seed, a name of a file of test data or of a fuzz target, a piece of work. Out: numbers, bytes, times.
 //! Must never know: files of a data directory, the network, the engine. What is tested is not built with its own code.
 //!
 //! `tests/it/tidy` checks the source tree itself: sizes, heads, references, layers.
@@ -48,6 +48,17 @@ pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let named = std::env::var("SEED").ok().map(|text| text.parse().expect("SEED is a number"));
     let seeds = named.map_or(0..count, |seed: u64| seed..seed.saturating_add(1));
     seeds.inspect(|seed| println!("seed {seed}"))
+}
+
+/// The inputs that are kept of a fuzz target: those of `fuzz/seeds/TARGET`, in no order.
+///
+/// # Panics
+///
+/// When they cannot be read.
+pub fn fuzz_seeds(target: &str) -> impl Iterator<Item = Vec<u8>> {
+    let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let entries = std::fs::read_dir(seeds).expect("the target has seeds");
+    entries.map(|entry| std::fs::read(entry.expect("a name").path()).expect("a file"))
 }
 
 /// Rounds of a test: `count`, but a hundredth of that, at least one, where Miri interprets it.

@@ -495,10 +495,8 @@ mod tests {
 
     #[test]
     fn seeds_of_the_fuzzer_hold() {
-        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recipe");
-        for seed in std::fs::read_dir(seeds).unwrap() {
-            let data = std::fs::read(seed.unwrap().path()).unwrap();
-            let _ = fuzz_recipe(&data);
+        for seed in testkit::fuzz_seeds("recipe") {
+            let _ = fuzz_recipe(&seed);
         }
     }
 }

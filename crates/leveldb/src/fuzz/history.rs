@@ -268,10 +268,8 @@ mod tests {
 
     #[test]
     fn seeds_of_the_fuzzer_hold() {
-        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/history");
-        for seed in std::fs::read_dir(seeds).unwrap() {
-            let data = std::fs::read(seed.unwrap().path()).unwrap();
-            fuzz_history(&data);
+        for seed in testkit::fuzz_seeds("history") {
+            fuzz_history(&seed);
         }
     }
 }

@@ -277,10 +277,8 @@ mod tests {
 
     #[test]
     fn seeds_of_the_fuzzer_meet_every_refusal() {
-        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/snapshot");
         let (mut of_files, mut of_choices) = (BTreeSet::new(), BTreeSet::new());
-        for seed in std::fs::read_dir(seeds).unwrap() {
-            let data = std::fs::read(seed.unwrap().path()).unwrap();
+        for data in testkit::fuzz_seeds("snapshot") {
             let met = if data.get(1) == Some(&MAGIC[0]) { &mut of_files } else { &mut of_choices };
             met.insert(what(fuzz_snapshot(&data)));
         }

@@ -137,10 +137,9 @@ fn random_scripts_never_panic() {
 
 #[test]
 fn seeds_of_the_fuzzer_hold() {
-    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/script");
     let (mut good, mut bad) = (0, 0);
-    for seed in std::fs::read_dir(seeds).unwrap() {
-        match fuzz_script(&std::fs::read(seed.unwrap().path()).unwrap()) {
+    for seed in testkit::fuzz_seeds("script") {
+        match fuzz_script(&seed) {
             Some(Ok(())) => good += 1,
             Some(Err(_)) => bad += 1,
             None => {}
