@@ -134,6 +134,23 @@ pub(crate) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     at
 }
 
+/// Bytes of a user key that are compared as a number first.
+const PREFIX_BYTES: usize = 8;
+
+/// The first bytes of a user key as a number, zeros behind a shorter one: where those of two keys differ, they are in the
+/// order of the keys.
+#[inline]
+pub(crate) fn prefix_of(key: &[u8]) -> u64 {
+    match key.first_chunk::<PREFIX_BYTES>() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => {
+            let mut first = [0; PREFIX_BYTES];
+            first[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(first)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

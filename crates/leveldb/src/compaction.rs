@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::coding::KIND_VALUE;
+use crate::coding::{KIND_VALUE, prefix_of};
 use crate::cursor::Merged;
 use crate::db::{Db, move_runs};
 use crate::error::Result;
@@ -172,12 +172,12 @@ impl Compaction {
 
     /// Merges some records of a sub-compaction; says whether it is at its end.
     fn advance(&self, sub: &mut SubCompaction, records: usize) -> Result<bool> {
-        let end = self.starts.get(sub.end);
+        let end = self.starts.get(sub.end).map(|end| (prefix_of(end), end));
         for _ in 0..records {
             let Some(cursor) = sub.merged.advance()? else {
                 return Ok(true);
             };
-            if end.is_some_and(|end| *cursor.user_key() >= **end) {
+            if end.is_some_and(|(prefix, end)| cursor.prefix() >= prefix && *cursor.user_key() >= **end) {
                 return Ok(true);
             }
             if !self.is_lowest || cursor.tag() & 0xff == KIND_VALUE {

@@ -1,14 +1,15 @@
 //! Walking records in key order: through one run, and through several at once.
 //!
-//! Every block is checked as it is read, known or not: what a compaction copies, it vouches for.
+//! Every block is checked as it is read, known or not: what a compaction copies, it vouches for. So is the order of keys,
+//! against the key before, as the entry is decoded: most often its first byte that is not shared decides.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::block::{Block, extend_key};
-use crate::coding::{KIND_VALUE, split_key};
+use crate::block::{Block, Entry, extend_key};
+use crate::coding::{KIND_VALUE, TAG_BYTES, prefix_of, split_key};
 use crate::error::{Damage, Error, Result};
 use crate::table::scanned_block;
 use crate::version::{SortedRun, TableFile};
@@ -27,6 +28,10 @@ pub(crate) struct RunCursor {
     entries: Range<usize>,
     /// The internal key of the record, whole; empty before the first and behind the last.
     key: Vec<u8>,
+    /// See [`prefix_of`].
+    prefix: u64,
+    /// No entry of the open block was read: the next one shares nothing with the one before.
+    is_at_block_start: bool,
     value: Range<usize>,
     tag: u64,
 }
@@ -42,6 +47,8 @@ impl RunCursor {
             next_block: 0,
             entries: 0..0,
             key: Vec::new(),
+            prefix: 0,
+            is_at_block_start: true,
             value: 0..0,
             tag: 0,
         };
@@ -62,7 +69,19 @@ impl RunCursor {
     }
 
     pub(crate) fn user_key(&self) -> &[u8] {
-        &self.key[..self.key.len() - crate::coding::TAG_BYTES]
+        &self.key[..self.key.len() - TAG_BYTES]
+    }
+
+    /// See [`prefix_of`].
+    #[inline]
+    pub(crate) fn prefix(&self) -> u64 {
+        self.prefix
+    }
+
+    /// As the order of the user keys.
+    #[inline]
+    fn cmp_key(&self, other: &RunCursor) -> Ordering {
+        self.prefix.cmp(&other.prefix).then_with(|| self.user_key().cmp(other.user_key()))
     }
 
     pub(crate) fn tag(&self) -> u64 {
@@ -91,35 +110,56 @@ impl RunCursor {
         Damage::new(self.entries.start, "keys in order", found).of(path)
     }
 
-    /// Goes to the next record; `false` behind the last.
+    /// Goes to the next key; `false` behind the last. Of a key with several records the first one stands for it: the newest.
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        while self.entries.is_empty() {
-            if !self.open_block()? && !self.open_file()? {
-                self.key.clear();
-                return Ok(false);
+        loop {
+            while self.entries.is_empty() {
+                if !self.open_block()? && !self.open_file()? {
+                    self.key.clear();
+                    return Ok(false);
+                }
+            }
+            let bytes = match &self.bytes {
+                Some(bytes) => &bytes[..],
+                None => self.files[self.next_file - 1].table()?.bytes(),
+            };
+            let entry = Block::of_entries(&bytes[..self.entries.end]).entry(self.entries.start);
+            let order = entry.and_then(|entry| {
+                let order = order_of(&self.key, &entry);
+                if self.is_at_block_start && entry.shared > 0 {
+                    return None;
+                }
+                extend_key(&mut self.key, &entry)?;
+                self.tag = split_key(&self.key)?.1;
+                if self.tag & 0xff > KIND_VALUE {
+                    return None;
+                }
+                self.prefix = prefix_of(&self.key[..self.key.len() - TAG_BYTES]);
+                self.value = entry.next - entry.value.len()..entry.next;
+                self.entries.start = entry.next;
+                self.is_at_block_start = false;
+                Some(order)
+            });
+            match order {
+                Some(Ordering::Greater) => return Ok(true),
+                Some(Ordering::Equal) => {}
+                Some(Ordering::Less) => {
+                    let fault = self.out_of_order();
+                    self.give_up();
+                    return Err(fault);
+                }
+                None => {
+                    self.give_up();
+                    return Err(self.files[self.next_file - 1].table()?.not_a_block(self.next_block - 1));
+                }
             }
         }
-        let bytes = match &self.bytes {
-            Some(bytes) => &bytes[..],
-            None => self.files[self.next_file - 1].table()?.bytes(),
-        };
-        let entry = Block::of_entries(&bytes[..self.entries.end]).entry(self.entries.start);
-        let done = entry.and_then(|entry| {
-            extend_key(&mut self.key, &entry)?;
-            self.tag = split_key(&self.key)?.1;
-            if self.tag & 0xff > KIND_VALUE {
-                return None;
-            }
-            self.value = entry.next - entry.value.len()..entry.next;
-            self.entries.start = entry.next;
-            Some(())
-        });
-        if done.is_none() {
-            self.key.clear();
-            self.entries = 0..0;
-            return Err(self.files[self.next_file - 1].table()?.not_a_block(self.next_block - 1));
-        }
-        Ok(true)
+    }
+
+    /// Nothing behind a fault is read.
+    fn give_up(&mut self) {
+        self.key.clear();
+        self.entries = 0..0;
     }
 
     /// Opens the next block of the open file; `false` behind the last.
@@ -137,7 +177,7 @@ impl RunCursor {
         let start = usize::try_from(table.handle(self.next_block).offset).expect("in the file");
         self.entries = start..start + len;
         self.next_block += 1;
-        self.key.clear();
+        self.is_at_block_start = true;
         Ok(true)
     }
 
@@ -154,6 +194,22 @@ impl RunCursor {
     }
 }
 
+/// How the user key of an entry lies to the one before it, whose internal key is `before`: empty for the first of all, which
+/// lies behind everything.
+#[inline]
+fn order_of(before: &[u8], entry: &Entry<'_>) -> Ordering {
+    let Some((before, _)) = split_key(before) else { return Ordering::Greater };
+    let user_bytes = (entry.shared + entry.rest.len()).saturating_sub(TAG_BYTES);
+    match (user_bytes.checked_sub(entry.shared), before.get(entry.shared..)) {
+        (Some(rest), Some(before_rest)) => match (entry.rest[..rest].first(), before_rest.first()) {
+            (Some(here), Some(before)) if here != before => here.cmp(before),
+            _ => entry.rest[..rest].cmp(before_rest),
+        },
+        // One of them is shared as a whole, and so a prefix of the other.
+        _ => user_bytes.cmp(&before.len()),
+    }
+}
+
 /// Several runs as one, each key once: its newest record, tombstones included.
 ///
 /// A k-way merge that remembers the runner-up: as long as the current cursor does not pass the second, a step costs one
@@ -166,7 +222,6 @@ pub(crate) struct Merged {
     current: usize,
     /// No other cursor stands before this one's key: until it passes it, nothing is compared twice.
     second: Option<usize>,
-    last_key: Vec<u8>,
     is_begun: bool,
 }
 
@@ -180,23 +235,21 @@ impl Merged {
                 cursors.push(cursor);
             }
         }
-        Ok(Merged { cursors, current: 0, second: None, last_key: Vec::new(), is_begun: false })
+        Ok(Merged { cursors, current: 0, second: None, is_begun: false })
     }
 
     /// Goes to the next key; its newest record, or `None` behind the last.
     pub(crate) fn advance(&mut self) -> Result<Option<&RunCursor>> {
         if self.is_begun {
-            let cursor = &self.cursors[self.current];
-            self.last_key.clear();
-            self.last_key.extend_from_slice(cursor.user_key());
-            self.step()?;
-            // Older records of the same key, in this run or in others.
-            while let Some(cursor) = self.cursors.get(self.current) {
-                match cursor.user_key().cmp(&self.last_key) {
-                    Ordering::Greater => break,
-                    Ordering::Equal => self.step()?,
-                    Ordering::Less => return Err(cursor.out_of_order()),
-                }
+            // Records of the same key in older runs.
+            while let Some(second) = self.second
+                && self.cursors[second].cmp_key(&self.cursors[self.current]).is_eq()
+            {
+                self.step(second)?;
+                self.choose();
+            }
+            if !self.step(self.current)? || self.second.is_some_and(|second| !self.is_before(self.current, second)) {
+                self.choose();
             }
         } else {
             self.is_begun = true;
@@ -214,15 +267,13 @@ impl Merged {
         &self.cursors[self.current]
     }
 
-    /// Moves the current cursor on and chooses again.
-    fn step(&mut self) -> Result<()> {
-        if !self.cursors[self.current].advance()? {
-            self.cursors.remove(self.current);
-            self.choose();
-        } else if self.second.is_some_and(|second| !self.is_before(self.current, second)) {
-            self.choose();
+    /// Moves a cursor on; takes it out behind its last record, and says so.
+    fn step(&mut self, index: usize) -> Result<bool> {
+        let is_valid = self.cursors[index].advance()?;
+        if !is_valid {
+            self.cursors.remove(index);
         }
-        Ok(())
+        Ok(is_valid)
     }
 
     /// Finds the first and the second of all cursors.
@@ -241,10 +292,44 @@ impl Merged {
     /// Order of records: by key, then the greater tag first, then the newer run.
     fn is_before(&self, a: usize, b: usize) -> bool {
         let (x, y) = (&self.cursors[a], &self.cursors[b]);
-        match x.user_key().cmp(y.user_key()) {
+        match x.cmp_key(y) {
             Ordering::Less => true,
             Ordering::Greater => false,
             Ordering::Equal => (y.tag(), a) < (x.tag(), b),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coding::shared_prefix;
+    use testkit::Rng;
+
+    /// A key of few different bytes, so that keys share much and are prefixes of each other; tags look like keys.
+    fn internal_key(rng: &mut Rng) -> Vec<u8> {
+        (0..TAG_BYTES + rng.below(12)).map(|_| rng.below(2) as u8).collect()
+    }
+
+    /// The order of two neighbours, as the entry alone tells it, is that of their keys put together, however many of the
+    /// bytes in common the entry shares; and that of their prefixes, where these differ.
+    #[test]
+    fn order_by_entry_and_by_prefix_are_the_order_of_keys() {
+        let mut rng = Rng::new(4);
+        let mut seen = [0; 3];
+        for _ in 0..200_000 {
+            let (before, key) = (internal_key(&mut rng), internal_key(&mut rng));
+            let shared = rng.below(shared_prefix(&before, &key) + 1);
+            let entry = Entry { shared, rest: &key[shared..], value: &[], next: 0 };
+            let ((before_user, _), (user, _)) = (split_key(&before).unwrap(), split_key(&key).unwrap());
+            let want = user.cmp(before_user);
+            assert_eq!(order_of(&before, &entry), want, "{key:?} behind {before:?}, {shared} shared");
+            let by_prefix = prefix_of(user).cmp(&prefix_of(before_user)).then_with(|| user.cmp(before_user));
+            assert_eq!(by_prefix, want, "{user:?} and {before_user:?}");
+            seen[(want as i8 + 1) as usize] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 1000), "{seen:?}");
+        let first = Entry { shared: 0, rest: &[0; TAG_BYTES], value: &[], next: 0 };
+        assert_eq!(order_of(&[], &first), Ordering::Greater, "the empty key may be the first");
     }
 }

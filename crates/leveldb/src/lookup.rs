@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::block::{Block, Found};
 use crate::bloom::hash;
-use crate::coding::KIND_VALUE;
+use crate::coding::{KIND_VALUE, prefix_of};
 use crate::cursor::Merged;
 use crate::error::Result;
 use crate::read_ahead::{AdaptiveReadAhead, PROBE_MIN};
@@ -334,14 +334,14 @@ impl<'a> RunWalk<'a> {
 
     /// The table that `key` lies in, if any of the run does.
     fn find_table(&mut self, key: &[u8]) -> Result<Option<&'a Table>> {
-        let files = &self.run.files;
-        if files.get(self.file).is_some_and(|file| file.last_key() < key) {
+        let (files, prefix) = (&self.run.files, prefix_of(key));
+        if files.get(self.file).is_some_and(|file| file.ends_before(key, prefix)) {
             self.file = self.run.find_file(key, self.file + 1);
-        } else if self.file > 0 && files.get(self.file - 1).is_some_and(|file| file.last_key() >= key) {
+        } else if self.file > 0 && files.get(self.file - 1).is_some_and(|file| !file.ends_before(key, prefix)) {
             // The keys fall: from the start again.
             self.file = self.run.find_file(key, 0);
         }
-        match files.get(self.file).filter(|file| file.first_key() <= key) {
+        match files.get(self.file).filter(|file| !file.begins_behind(key, prefix)) {
             Some(file) => file.table().map(Some),
             None => Ok(None),
         }

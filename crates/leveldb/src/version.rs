@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::coding::user_key;
+use crate::coding::{prefix_of, user_key};
 use crate::edit::{FileMeta, LEVELS};
 use crate::error::{Damage, Result};
 use crate::levels::RunSize;
@@ -99,6 +99,8 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct TableFile {
     pub(crate) meta: FileMeta,
+    /// Of the first and of the last key: see [`prefix_of`].
+    prefixes: (u64, u64),
     pub(crate) path: PathBuf,
     shared: Arc<Shared>,
     table: OnceLock<Table>,
@@ -109,8 +111,10 @@ pub(crate) struct TableFile {
 
 impl TableFile {
     pub(crate) fn new(shared: &Arc<Shared>, meta: FileMeta, path: PathBuf) -> TableFile {
+        let prefixes = (prefix_of(user_key(&meta.smallest)), prefix_of(user_key(&meta.largest)));
         TableFile {
             meta,
+            prefixes,
             path,
             shared: shared.clone(),
             table: OnceLock::new(),
@@ -191,6 +195,18 @@ impl TableFile {
         user_key(&self.meta.largest)
     }
 
+    /// Whether all keys lie before `key`, of which this is the prefix.
+    #[inline]
+    pub(crate) fn ends_before(&self, key: &[u8], prefix: u64) -> bool {
+        self.prefixes.1 < prefix || (self.prefixes.1 == prefix && self.last_key() < key)
+    }
+
+    /// Whether all keys lie behind `key`, of which this is the prefix.
+    #[inline]
+    pub(crate) fn begins_behind(&self, key: &[u8], prefix: u64) -> bool {
+        self.prefixes.0 > prefix || (self.prefixes.0 == prefix && self.first_key() > key)
+    }
+
     /// From now on nothing on the disk names this table.
     pub(crate) fn set_obsolete(&self) {
         self.is_obsolete.store(true, Ordering::Relaxed);
@@ -225,7 +241,8 @@ impl SortedRun {
 
     /// The first file at or behind `from` whose last key is not below `key`, if it may hold `key`.
     pub(crate) fn find_file(&self, key: &[u8], from: usize) -> usize {
-        from + self.files[from..].partition_point(|file| file.last_key() < key)
+        let prefix = prefix_of(key);
+        from + self.files[from..].partition_point(|file| file.ends_before(key, prefix))
     }
 }
 
