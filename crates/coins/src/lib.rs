@@ -7,11 +7,13 @@
 //! A record is a coin as Core stores it on disk (see `primitives::coin`): it is encoded once, when it is made.
 
 pub mod answers;
+mod chunks;
 pub mod ops;
 mod record;
 pub mod shard_group;
 pub mod table;
 mod totals;
+mod walk;
 
 pub use answers::{Answer, Answers, Origin};
 pub use ops::{GroupOps, Op, Ops, SHARD_GROUPS};

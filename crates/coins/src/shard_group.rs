@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Operations that are asked for together before the first of them is done.
 const BATCH: usize = 32;
+/// Operations of a block for which the lists of chunks are asked for before the first: some lines of memory a table.
+const PREFETCH_CHUNKS_MIN: usize = 128;
 
 /// A sealed generation of one shard group: one table a shard.
 #[derive(Clone)]
@@ -112,8 +114,12 @@ impl ShardGroup {
 
     /// Does a block's operations and answers its spends, in the order of `ops`.
     pub fn apply(&mut self, block: &BlockOps<'_>) -> Answers {
-        let mut answers = Answers::with_capacity(block.ops.spends());
-        for batch in block.ops.all().chunks(BATCH) {
+        let (ops, mut answers) = (block.ops.all(), Answers::with_capacity(block.ops.spends()));
+        if ops.len() >= PREFETCH_CHUNKS_MIN {
+            let older = self.older.iter().flat_map(|generation| &generation.tables).map(|table| &**table);
+            self.current.iter().chain(older).for_each(Table::prefetch_chunks);
+        }
+        for batch in ops.chunks(BATCH) {
             self.apply_batch(block, batch, &mut answers);
         }
         answers
@@ -124,11 +130,17 @@ impl ShardGroup {
     #[inline]
     fn apply_batch(&mut self, block: &BlockOps<'_>, batch: &[Op], answers: &mut Answers) {
         let mut keys = [const { None }; BATCH];
+        // Bytes of new records that the batch will have added to a table.
+        let (mut added, mut added_to) = (0, usize::MAX);
         for (key, op) in keys.iter_mut().zip(batch) {
             let (within, new) = self.key_of(block, *op);
-            self.current[within].prefetch_bucket(&new);
+            let table = &self.current[within];
+            table.prefetch_bucket(&new);
             if op.is_create() {
-                self.current[within].prefetch_room();
+                if added_to != within {
+                    (added, added_to) = (0, within);
+                }
+                added += table.prefetch_room(added, block.ops.coin(*op));
             } else {
                 for generation in &self.older {
                     generation.tables[within].prefetch_bucket(&new);

@@ -4,34 +4,26 @@
 //! A look-up costs one miss for the bucket and one for the record; both are asked for ahead of need.
 //!
 //! An outpoint may have several records: tombstones, and beside them the coin that was made again.
-//! Records lie in chunks that never move; an address is chunk and place in units of four bytes.
-//! A freed record waits in a list of its size. The hash is keyed: txids can be ground.
+//! Records lie in chunks (`chunks`), which say what an address is. The hash is keyed: txids can be ground.
 //!
 //! Without `Idea::PackedCoins` a coin has an allocation of its own, and its record the number of that.
 
+use crate::chunks::Chunks;
 use crate::record::{
     APART, COIN_BYTES_AT, FLAGS_AT, FRESH, TOMBSTONE, TXID_AT, VOUT_AT, apart_of, is_dead, key_of, record_bytes,
     stored_of, vout_of,
 };
+use crate::walk;
 use primitives::OutPoint;
 use primitives::encode::{Reader, VARINT_BYTES_MAX, write_varint};
 use simd::bucket::{Bucket, Buckets, PLACES};
 use simd::ideas::Idea;
-use simd::memory::Buffer;
 
-/// Units of an address within its chunk, as a power of two: 2^18 units of 4 bytes are 1 MiB.
-const CHUNK_UNITS_LOG2: u32 = 18;
-const UNIT: usize = 4;
-/// Chunks grow with the table up to this size.
-const CHUNK_BYTES_MAX: usize = UNIT << CHUNK_UNITS_LOG2;
-const CHUNK_BYTES_MIN: usize = 8 << 10;
 /// A table grows when more of its places are taken: 27 of 32, in parts of the whole.
 const LOAD_MAX: (usize, usize) = (27, 32);
 const BUCKETS_MIN: usize = 4;
-/// Records that a further chunk has room for at least, however long they are.
-const LONG_RECORDS_MIN: usize = 3;
-/// Buckets by which a table that grows is ahead in asking for records: some dozens of them are on their way at once.
-const GROW_AHEAD: usize = 4;
+/// Records by which a walk in the order of keys is ahead in asking for them.
+const RECORDS_AHEAD: usize = 8;
 /// Memory comes in pages.
 const PAGE_BYTES: usize = 4096;
 
@@ -124,13 +116,7 @@ pub struct Place {
 pub struct Table {
     buckets: Buckets,
     count: usize,
-    chunks: Vec<Buffer>,
-    /// Bytes of the last chunk that records have.
-    used: usize,
-    /// Lists of freed records by size in units: the head of each.
-    free: Vec<u32>,
-    /// Bytes of all chunks.
-    chunk_bytes: usize,
+    chunks: Chunks,
     /// Whether coins lie in their records.
     is_packed: bool,
     /// Coins in allocations of their own, empty ones among them.
@@ -145,9 +131,6 @@ pub struct Table {
     expected: usize,
 }
 
-/// No address; chunk numbers stay far below it.
-const NOWHERE: u32 = u32::MAX;
-
 impl Table {
     /// An empty table; `shard` only shifts the moments at which it grows.
     pub fn new(shard: usize) -> Table {
@@ -160,10 +143,7 @@ impl Table {
         Table {
             buckets: Buckets::cut(0),
             count: 0,
-            chunks: Vec::new(),
-            used: 0,
-            free: Vec::new(),
-            chunk_bytes: 0,
+            chunks: Chunks::default(),
             is_packed: Idea::PackedCoins.is_on(),
             apart: Vec::new(),
             apart_free: Vec::new(),
@@ -185,7 +165,7 @@ impl Table {
 
     /// Bytes allocated for buckets and records.
     pub fn memory_bytes(&self) -> usize {
-        (self.buckets.len() * size_of::<Bucket>()).next_multiple_of(PAGE_BYTES) + self.chunk_bytes + self.apart_bytes
+        (self.buckets.len() * size_of::<Bucket>()).next_multiple_of(PAGE_BYTES) + self.chunks.bytes() + self.apart_bytes
     }
 
     /// Asks for the bucket of a key, ahead of need.
@@ -196,19 +176,24 @@ impl Table {
         }
     }
 
-    /// Asks for the record that a key most likely has, ahead of need.
+    /// Asks for the records that a key may have in its own bucket, ahead of need: most often one.
     #[inline]
     pub fn prefetch_record(&self, key: &Key<'_>) {
         if self.buckets.is_empty() {
             return;
         }
         let bucket = &self.buckets[key.bucket(self.buckets.len())];
-        let places = bucket.match_tag(key.tag());
-        if places != 0 {
-            let (chunk, at) = split(bucket.offsets[places.trailing_zeros() as usize]);
-            simd::prefetch::prefetch(&self.chunks[chunk], at);
-            simd::prefetch::prefetch(&self.chunks[chunk], at + 64);
+        let mut places = bucket.match_tag(key.tag());
+        while places != 0 {
+            self.chunks.prefetch(bucket.offsets[places.trailing_zeros() as usize], 0, 64);
+            places &= places - 1;
         }
+    }
+
+    /// Asks for the list of chunks, which every record is found by, ahead of many operations.
+    #[inline]
+    pub fn prefetch_chunks(&self) {
+        self.chunks.prefetch_list();
     }
 
     /// Finds a coin or its tombstone; the coin where there are both.
@@ -275,13 +260,11 @@ impl Table {
         self.record(place.address)[FLAGS_AT] & FRESH != 0
     }
 
-    /// Asks for the place of the next new record, ahead of need.
+    /// Asks for the place of a new record, ahead of need: `behind` bytes of records will have been added before it. Returns
+    /// the bytes that it takes itself.
     #[inline]
-    pub fn prefetch_room(&self) {
-        if let Some(chunk) = self.chunks.last() {
-            simd::prefetch::prefetch(chunk, self.used);
-            simd::prefetch::prefetch(chunk, self.used + 64);
-        }
+    pub fn prefetch_room(&self, behind: usize, coin: &[u8]) -> usize {
+        self.chunks.prefetch_room(behind, VOUT_AT + 1 + coin.len())
     }
 
     /// Adds a coin. The caller knows that this outpoint has no record here, or means to add a second one.
@@ -333,9 +316,8 @@ impl Table {
         let mut vout = [0; VARINT_BYTES_MAX];
         let vout_bytes = write_varint(&mut vout, u64::from(key.vout));
         let bytes = VOUT_AT + vout_bytes + coin.len();
-        let address = self.allocate(bytes);
-        let (chunk, at) = split(address);
-        let record = &mut self.chunks[chunk][at..at + bytes];
+        let address = self.chunks.allocate(bytes);
+        let record = &mut self.chunks.record_mut(address)[..bytes];
         record[FLAGS_AT] = flags;
         record[COIN_BYTES_AT..TXID_AT].copy_from_slice(&(coin.len() as u16).to_le_bytes());
         record[TXID_AT..VOUT_AT].copy_from_slice(&key.txid[1..]);
@@ -348,14 +330,12 @@ impl Table {
     /// Turns the coin at a place into a tombstone; its bytes stay, so that [`Table::unmark_spent`] can undo it.
     #[inline]
     pub fn mark_spent(&mut self, place: Place) {
-        let (chunk, at) = split(place.address);
-        self.chunks[chunk][at + FLAGS_AT] |= TOMBSTONE;
+        self.chunks.record_mut(place.address)[FLAGS_AT] |= TOMBSTONE;
     }
 
     /// Undoes [`Table::mark_spent`].
     pub fn unmark_spent(&mut self, place: Place) {
-        let (chunk, at) = split(place.address);
-        self.chunks[chunk][at + FLAGS_AT] &= !TOMBSTONE;
+        self.chunks.record_mut(place.address)[FLAGS_AT] &= !TOMBSTONE;
     }
 
     /// Takes the record at a place out; `key` must be the one that it was found by.
@@ -378,7 +358,7 @@ impl Table {
             self.apart_bytes -= coin.len() + APART_BYTES;
             self.apart_free.push(number);
         }
-        self.release(place.address, bytes);
+        self.chunks.release(place.address, bytes);
     }
 
     /// Takes out the unspent coin of this outpoint that has this code; says whether there was one.
@@ -394,22 +374,12 @@ impl Table {
     /// All changes of this table in the order of their keys: 31 bytes of txid and VARINT vout, and what became of the coin.
     /// Of an outpoint with several records the unspent coin speaks.
     pub fn sorted(&self) -> impl ExactSizeIterator<Item = (&[u8], Change<'_>)> {
-        let mut order: Vec<(u64, u32)> = Vec::with_capacity(self.count);
-        for bucket in self.buckets.iter() {
-            for address in addresses(bucket) {
-                let record = self.record(address);
-                let prefix = u64::from_be_bytes(*record[TXID_AT..].first_chunk().expect("a record has a txid"));
-                order.push((prefix, address));
+        let order = walk::by_key(&self.buckets, &self.chunks, self.count);
+        (0..order.len()).map(move |at| {
+            if let Some(ahead) = order.get(at + RECORDS_AHEAD) {
+                self.chunks.prefetch(*ahead, 0, 64);
             }
-        }
-        order.sort_unstable_by(|a, b| {
-            let (left, right) = (self.record(a.1), self.record(b.1));
-            let by_key = a.0.cmp(&b.0).then_with(|| key_of(left).cmp(key_of(right)));
-            by_key.then_with(|| is_dead(left).cmp(&is_dead(right)))
-        });
-        order.dedup_by(|b, a| a.0 == b.0 && key_of(self.record(a.1)) == key_of(self.record(b.1)));
-        order.into_iter().map(|(_, address)| {
-            let record = self.record(address);
+            let record = self.record(order[at]);
             (key_of(record), self.change_of(record))
         })
     }
@@ -417,10 +387,10 @@ impl Table {
     /// All records, in no order: key and change as [`Table::sorted`] has them. An outpoint with several records comes several
     /// times.
     pub fn for_each<'a>(&'a self, mut each: impl FnMut(&'a [u8], Change<'a>)) {
-        for address in self.buckets.iter().flat_map(addresses) {
+        walk::each(&self.buckets, &self.chunks, |address| {
             let record = self.record(address);
             each(key_of(record), self.change_of(record));
-        }
+        });
     }
 
     fn change_of<'a>(&'a self, record: &'a [u8]) -> Change<'a> {
@@ -443,8 +413,7 @@ impl Table {
     /// The record at an address, and what follows it in its chunk.
     #[inline]
     fn record(&self, address: u32) -> &[u8] {
-        let (chunk, at) = split(address);
-        &self.chunks[chunk][at..]
+        self.chunks.record(address)
     }
 
     fn grow(&mut self, secret: &HashKey) {
@@ -456,79 +425,14 @@ impl Table {
             have => have * 2,
         };
         let mut wider = Buckets::cut(buckets);
-        let ahead = self.buckets.iter().skip(GROW_AHEAD).map(Some).chain(std::iter::repeat(None));
-        for (bucket, ahead) in self.buckets.iter().zip(ahead) {
-            for address in ahead.into_iter().flat_map(addresses) {
-                let (chunk, at) = split(address);
-                simd::prefetch::prefetch(&self.chunks[chunk], at);
-            }
-            for address in addresses(bucket) {
-                let record = self.record(address);
-                let mut txid = [0; 32];
-                txid[1..].copy_from_slice(&record[TXID_AT..VOUT_AT]);
-                put(&mut wider, &Key::new(secret, &txid, vout_of(record)), address);
-            }
-        }
+        walk::each(&self.buckets, &self.chunks, |address| {
+            let record = self.record(address);
+            let mut txid = [0; 32];
+            txid[1..].copy_from_slice(&record[TXID_AT..VOUT_AT]);
+            put(&mut wider, &Key::new(secret, &txid, vout_of(record)), address);
+        });
         self.buckets = wider;
     }
-
-    /// An address for `bytes`: a freed record of that size, else the end of the last chunk, else a new chunk.
-    #[inline]
-    fn allocate(&mut self, bytes: usize) -> u32 {
-        let units = bytes.div_ceil(UNIT);
-        if let Some(head) = self.free.get_mut(units)
-            && *head != NOWHERE
-        {
-            let address = *head;
-            let (chunk, at) = split(address);
-            *head = u32::from_le_bytes(*self.chunks[chunk][at..].first_chunk().expect("a freed record has four bytes"));
-            return address;
-        }
-        let bytes = units * UNIT;
-        if self.chunks.last().is_none_or(|chunk| chunk.len() - self.used < bytes) {
-            // Whole records of this size, so that long ones leave little over.
-            let least = if self.chunks.is_empty() { 1 } else { LONG_RECORDS_MIN };
-            let records = (chunk_bytes(self.chunk_bytes) / bytes).max(least);
-            let next = (records * bytes).next_multiple_of(PAGE_BYTES);
-            self.chunk_bytes += next;
-            self.chunks.push(Buffer::cut(next));
-            self.used = 0;
-        }
-        self.used += bytes;
-        join(self.chunks.len() - 1, self.used - bytes)
-    }
-
-    #[inline]
-    fn release(&mut self, address: u32, bytes: usize) {
-        let units = bytes.div_ceil(UNIT);
-        if self.free.len() <= units {
-            self.free.resize(units + 1, NOWHERE);
-        }
-        let (chunk, at) = split(address);
-        self.chunks[chunk][at..at + 4].copy_from_slice(&self.free[units].to_le_bytes());
-        self.free[units] = address;
-    }
-}
-
-/// Bytes of the next chunk behind `bytes` of chunks: a sixteenth of them or somewhat more, by quarters of a power of two, for
-/// memory is cut for each size on its own.
-fn chunk_bytes(have: usize) -> usize {
-    let want = (have / 16).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-    want.next_multiple_of((1 << want.ilog2()) / 4).next_multiple_of(PAGE_BYTES)
-}
-
-/// The addresses of a bucket's records.
-#[inline]
-fn addresses(bucket: &Bucket) -> impl Iterator<Item = u32> {
-    let mut taken = !bucket.match_empty() & ((1 << PLACES) - 1);
-    std::iter::from_fn(move || {
-        if taken == 0 {
-            return None;
-        }
-        let address = bucket.offsets[taken.trailing_zeros() as usize];
-        taken &= taken - 1;
-        Some(address)
-    })
 }
 
 /// Puts an address into the first bucket with room, from the key's own on.
@@ -548,17 +452,6 @@ fn put(buckets: &mut Buckets, key: &Key<'_>, address: u32) {
         bucket.overflow = bucket.overflow.saturating_add(1);
         at = if at + 1 == count { 0 } else { at + 1 };
     }
-}
-
-#[inline]
-fn split(address: u32) -> (usize, usize) {
-    ((address >> CHUNK_UNITS_LOG2) as usize, (address & ((1 << CHUNK_UNITS_LOG2) - 1)) as usize * UNIT)
-}
-
-#[inline]
-fn join(chunk: usize, at: usize) -> u32 {
-    assert!(chunk < 1 << (32 - CHUNK_UNITS_LOG2), "a shard holds at most 16 GiB");
-    (chunk as u32) << CHUNK_UNITS_LOG2 | (at / UNIT) as u32
 }
 
 /// Whether a record is that of a key. Bytes behind the vout do not matter: a VARINT ends itself.
