@@ -19,6 +19,9 @@ use script::Flags;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+/// Coins of a block by which judging it is ahead in asking for them: they lie with the answers of their shard groups.
+const COINS_AHEAD: usize = 8;
+
 /// Memory for checking blocks, used again for each.
 #[derive(Default)]
 pub(crate) struct CheckScratch {
@@ -142,7 +145,12 @@ pub(crate) fn judge(
     // Found once, for each answer lies elsewhere in memory.
     let coins: Vec<Option<&[u8]>> =
         (1..block.input_count()).map(|input| answer(prepared, block, input, answers)).collect();
-    spent.extend(coins.iter().map(|coin| gather(*coin, runs, &mut scripts, &mut taken)));
+    for (at, coin) in coins.iter().enumerate() {
+        if let Some(Some(ahead)) = coins.get(at + COINS_AHEAD) {
+            simd::prefetch::prefetch(ahead, 0);
+        }
+        spent.push(gather(*coin, runs, &mut scripts, &mut taken));
+    }
     let time_at = |height: Height| times[height.to_usize()];
     let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
     let undo = undo.map(|magic| store::undofiles::undo_record(magic, &context.header.prev(), &undo_of(block, &coins)));

@@ -29,10 +29,18 @@ pub(super) struct Misses {
 }
 
 impl Misses {
-    /// The tables have this coin under the key of this index.
-    pub(super) fn fill(&self, flight: &Flight, index: usize, coin: &[u8]) {
-        let (group, ordinal) = self.places[index];
-        flight.answers_mut(group as usize).fill(ordinal as usize, coin);
+    /// Takes what the tables have, by the index of its key. Neighbours are of one shard group, whose answers stay locked.
+    pub(super) fn filler<'a>(&'a self, flight: &'a Flight) -> impl FnMut(usize, &[u8]) + 'a {
+        let mut locked: Option<(u32, RwLockWriteGuard<'a, Answers>)> = None;
+        move |index, coin| {
+            let (group, ordinal) = self.places[index];
+            if locked.as_ref().is_none_or(|(of, _)| *of != group) {
+                locked = None; // Never two of them.
+                locked = Some((group, flight.answers_mut(group as usize)));
+            }
+            let (_, answers) = locked.as_mut().expect("it was locked above");
+            answers.fill(ordinal as usize, coin);
+        }
     }
 }
 

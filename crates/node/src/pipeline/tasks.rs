@@ -127,15 +127,7 @@ impl Pipeline<'_> {
     }
 
     fn misses_of(&self, flight: &Flight) -> Misses {
-        let block = flight.block();
-        let mut misses: Vec<(CoinKey, (u32, u32))> = Vec::new();
-        for group in 0..SHARD_GROUPS {
-            misses.extend(flight.answers(group).misses().iter().map(|&(ordinal, input)| {
-                (CoinKey::new(&block.input(input as usize).prevout()), (group as u32, ordinal))
-            }));
-        }
-        misses.sort_unstable();
-        let (keys, places): (Vec<CoinKey>, Vec<_>) = misses.into_iter().unzip();
+        let (keys, places) = sorted_misses(flight);
         let mut names: Vec<CoinKey> = flight.probes().unknown.iter().map(CoinKey::new).collect();
         names.sort_unstable();
         self.stats.add_asked(keys.len());
@@ -152,7 +144,7 @@ impl Pipeline<'_> {
         if misses.keys.is_empty() {
             return Ok(());
         }
-        self.backend.look_up(&misses.keys, &mut |index, coin| misses.fill(flight, index, coin))
+        self.backend.look_up(&misses.keys, &mut misses.filler(flight))
     }
 
     /// Looks up a block's misses where that waits for the disk; the worker that goes on with the block has the names left.
@@ -161,7 +153,7 @@ impl Pipeline<'_> {
         let mut waiting = flight.misses();
         let mut result = Ok(());
         if let Some(misses) = waiting.as_mut() {
-            result = self.backend.look_up_from_disk(&misses.keys, &mut |index, coin| misses.fill(flight, index, coin));
+            result = self.backend.look_up_from_disk(&misses.keys, &mut misses.filler(flight));
             (misses.keys, misses.places) = (Vec::new(), Vec::new());
         }
         drop(waiting);
@@ -235,6 +227,32 @@ impl Pipeline<'_> {
             }
         }
     }
+}
+
+/// The keys of the coins that memory does not know, in order, and shard group and ordinal of each.
+///
+/// A group is a range of keys; within it the first bytes of their txids, as numbers, say where most of them belong.
+fn sorted_misses(flight: &Flight) -> (Vec<CoinKey>, Vec<(u32, u32)>) {
+    let block = flight.block();
+    let count = (0..SHARD_GROUPS).map(|group| flight.answers(group).misses().len()).sum();
+    let (mut keys, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let mut unsorted: Vec<(CoinKey, u32)> = Vec::new();
+    let mut order: Vec<(u64, u32)> = Vec::new();
+    for group in 0..SHARD_GROUPS {
+        unsorted.clear();
+        order.clear();
+        for &(ordinal, input) in flight.answers(group).misses() {
+            let prevout = block.input(input as usize).prevout();
+            let first = prevout.txid.as_bytes().first_chunk().expect("8 of 32 bytes");
+            order.push((u64::from_be_bytes(*first), unsorted.len() as u32));
+            unsorted.push((CoinKey::new(&prevout), ordinal));
+        }
+        let key = |index: u32| &unsorted[index as usize].0;
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(key(b.1))));
+        keys.extend(order.iter().map(|(_, index)| *key(*index)));
+        places.extend(order.iter().map(|(_, index)| (group as u32, unsorted[*index as usize].1)));
+    }
+    (keys, places)
 }
 
 /// Tasks that check the scripts of a block: one for each worker, as far as they have enough to do and not too much.
