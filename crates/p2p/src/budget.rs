@@ -14,7 +14,8 @@ const BUFFER_STEP_BYTES: usize = 512 << 10;
 #[derive(Default, Debug)]
 pub struct InFlightBudget {
     held_bytes: AtomicUsize,
-    /// Set by the network thread when it waits for room: the next drop wakes it.
+    /// Set by the network thread before it looks for room: the next drop wakes it. In one order with `held_bytes`
+    /// (sequentially consistent): either the thread sees the bytes of a drop, or the drop sees that it looks.
     starved: AtomicBool,
     waker: OnceLock<Waker>,
     buffers: BufferPool,
@@ -60,12 +61,12 @@ impl InFlightBudget {
 
     /// Bytes held at this moment.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held_bytes.load(Ordering::Acquire)
+        self.held_bytes.load(Ordering::SeqCst)
     }
 
-    /// Says whether the network thread waits for room.
+    /// Says whether the network thread looks or waits for room.
     pub(crate) fn set_starved(&self, starved: bool) {
-        self.starved.store(starved, Ordering::Release);
+        self.starved.store(starved, Ordering::SeqCst);
     }
 
     /// What wakes the network thread; set once.
@@ -108,8 +109,8 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let Some(budget) = &self.budget else { return };
-        budget.held_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
-        if budget.starved.swap(false, Ordering::AcqRel)
+        budget.held_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        if budget.starved.swap(false, Ordering::SeqCst)
             && let Some(waker) = budget.waker.get()
         {
             waker.wake();

@@ -195,7 +195,8 @@ impl Hub {
         self.update_targets();
         self.update_reach();
         let limits = Limits { window_bytes: self.config.window_bytes, window_count: self.config.window_count };
-        self.budget.set_starved(false);
+        // Before the bytes are read: what is dropped meanwhile wakes this thread again.
+        self.budget.set_starved(true);
         for (id, wants) in self.download.assign(self.budget.held_bytes(), limits, now.since_start) {
             let list = wants.iter().map(|want| Inventory::WitnessBlock(want.hash)).collect();
             if let Some(peer) = self.peers.get_mut(&id) {
@@ -205,8 +206,8 @@ impl Hub {
         for (id, peer) in &mut self.peers {
             peer.transport.set_block_owed(self.download.owes(*id));
         }
-        if self.download.is_window_full() || self.paused || self.budget.held_bytes() > soft_bytes(&self.config) {
-            self.budget.set_starved(true);
+        if !(self.download.is_window_full() || self.paused || self.budget.held_bytes() > soft_bytes(&self.config)) {
+            self.budget.set_starved(false);
         }
         if self.download.wants_more() {
             self.event(Event::WantMore);
