@@ -10,7 +10,8 @@ use std::process::Command;
 const COMMIT_DIGITS: usize = 12;
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Asked when this runs: a target directory may have been copied with its checkout.
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
     println!("cargo::rerun-if-env-changed=FFWD_COMMIT");
     // Whatever is compiled into the program; without git's files, from which `-dirty` cannot be told.
     for path in ["crates", "Cargo.toml", "Cargo.lock"] {
