@@ -14,8 +14,8 @@ const BUFFER_STEP_BYTES: usize = 512 << 10;
 #[derive(Default, Debug)]
 pub struct InFlightBudget {
     held_bytes: AtomicUsize,
-    /// Set by the network thread before it looks for room: the next drop wakes it. In one order with `held_bytes`
-    /// (sequentially consistent): either the thread sees the bytes of a drop, or the drop sees that it looks.
+    /// Set by the network thread when it waits for room: the next drop wakes it. In one order with `held_bytes`
+    /// (sequentially consistent): a drop sees that the thread waits, or the thread sees the drop's bytes afterwards.
     starved: AtomicBool,
     waker: OnceLock<Waker>,
     buffers: BufferPool,
@@ -64,9 +64,25 @@ impl InFlightBudget {
         self.held_bytes.load(Ordering::SeqCst)
     }
 
-    /// Says whether the network thread looks or waits for room.
-    pub(crate) fn set_starved(&self, starved: bool) {
-        self.starved.store(starved, Ordering::SeqCst);
+    /// The network thread waits for room, having seen `seen` bytes: the next drop wakes it, and one since then at once.
+    pub(crate) fn wait_for_room(&self, seen: usize) {
+        self.starved.store(true, Ordering::SeqCst);
+        if self.held_bytes() < seen {
+            self.wake_starved();
+        }
+    }
+
+    /// The network thread has room, or is gone.
+    pub(crate) fn wait_no_more(&self) {
+        self.starved.store(false, Ordering::SeqCst);
+    }
+
+    fn wake_starved(&self) {
+        if self.starved.swap(false, Ordering::SeqCst)
+            && let Some(waker) = self.waker.get()
+        {
+            waker.wake();
+        }
     }
 
     /// What wakes the network thread; set once.
@@ -110,11 +126,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let Some(budget) = &self.budget else { return };
         budget.held_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
-        if budget.starved.swap(false, Ordering::SeqCst)
-            && let Some(waker) = budget.waker.get()
-        {
-            waker.wake();
-        }
+        budget.wake_starved();
     }
 }
 
@@ -154,17 +166,22 @@ mod tests {
         let (near, mut far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
         far.set_nonblocking(true).unwrap();
-        budget.set_waker(Waker::new(near));
+        let waker = Waker::new(near);
+        budget.set_waker(waker.clone());
         let (a, b) = (budget.hold(5), budget.hold(7));
         assert_eq!(budget.held_bytes(), 12);
         drop(a);
         assert_eq!(budget.held_bytes(), 7);
         assert!(far.read(&mut [0; 8]).is_err(), "no thread waited");
-        budget.set_starved(true);
+        budget.wait_for_room(7);
+        assert!(far.read(&mut [0; 8]).is_err(), "nothing was dropped since");
         drop(b);
         drop(budget.hold(1));
         assert_eq!(budget.held_bytes(), 0);
         assert_eq!(far.read(&mut [0; 8]).unwrap(), 1, "woken once");
+        waker.looks();
+        budget.wait_for_room(7);
+        assert_eq!(far.read(&mut [0; 8]).unwrap(), 1, "what was dropped before the wait wakes at once");
         assert_eq!(Reservation::none().bytes(), 0);
     }
 

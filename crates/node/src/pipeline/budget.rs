@@ -30,7 +30,7 @@ const BESIDE_BYTES: usize = 32 << 20;
 const BUDGET_BYTES_MIN: usize = 4 << 20;
 /// Part of the coins' bytes that indexes and filters of tables take while they are built.
 const BUILD_SHARE: usize = 32;
-/// Where less than this part of the coins' budget is left, as much of what is durable is evicted ahead of need.
+/// Where less than this part of the coins' budget is left, what is durable is evicted ahead of need.
 const SPARE_SHARE: usize = 32;
 
 impl Pressure for Pipeline<'_> {
@@ -94,10 +94,10 @@ impl Pipeline<'_> {
         let free = |all: usize| if budget == 0 { usize::MAX } else { budget.saturating_sub(all) };
         let (current, all) = self.stats.coin_bytes();
         let mut ready = scheduler.set_room(free(all), now);
-        let (mut evicted, spare) = (Vec::new(), budget / SPARE_SHARE);
-        // A block that waits goes on here if anything can be evicted for it: nothing else may come that looks again.
-        while scheduler.is_gated() || self.stats.coin_bytes().1 > budget - spare {
-            let parts = self.evict(scheduler.durable_generation(), scheduler.missing_room().max(spare));
+        let mut evicted = Vec::new();
+        // A block that waits has all evicted that may be: nothing else may come that looks again.
+        while scheduler.is_gated() || self.stats.coin_bytes().1 > budget - budget / SPARE_SHARE {
+            let parts = self.evict(scheduler.durable_generation());
             if parts.is_empty() {
                 break;
             }
@@ -105,7 +105,7 @@ impl Pipeline<'_> {
             ready += scheduler.set_room(free(self.stats.coin_bytes().1), now);
         }
         // At half the budget the current generation is sealed, so that the next has the other half while it is written.
-        let is_full = current > budget / 2 || scheduler.is_gated();
+        let is_full = current > budget / 2 || (scheduler.is_gated() && evicted.is_empty());
         if (is_full || (current > 0 && self.backend.flush_is_due())) && scheduler.may_seal() {
             ready += scheduler.begin_seal(now);
         }
@@ -124,32 +124,25 @@ impl Pipeline<'_> {
         self.scheduler()
     }
 
-    /// Takes more than `bytes` of the oldest generations out of memory, where they are `durable` or older: group by group, so
-    /// that what there is no need to evict stays a cache. Groups that workers are at keep theirs until the next time.
-    fn evict(&self, durable: u64, bytes: usize) -> Vec<Generation> {
+    /// Takes the oldest generation out of memory, where it is `durable` or older. Groups that workers are at keep theirs
+    /// until the next time.
+    fn evict(&self, durable: u64) -> Vec<Generation> {
         if durable == 0 {
             return Vec::new();
         }
         let oldest = |shards: &ShardGroup| shards.older().map(|generation| generation.number).min();
-        let mut groups: Vec<_> = self
+        let groups: Vec<_> = self
             .groups
             .iter()
             .enumerate()
             .filter_map(|(group, shards)| Some((group, shards.try_lock().ok()?)))
             .collect();
-        let (mut evicted, mut evicted_bytes) = (Vec::new(), 0);
-        while evicted_bytes <= bytes
-            && let Some(number) = groups.iter().filter_map(|(_, shards)| oldest(shards)).min()
-            && number <= durable
-        {
-            for (group, shards) in &mut groups {
-                let parts = shards.evict_up_to(number);
-                self.stats.set_group(*group, shards);
-                evicted_bytes += parts.iter().map(Generation::memory_bytes).sum::<usize>();
-                evicted.extend(parts);
-                if evicted_bytes > bytes {
-                    break;
-                }
+        let mut evicted = Vec::new();
+        let number = groups.iter().filter_map(|(_, shards)| oldest(shards)).min();
+        if let Some(number) = number.filter(|number| *number <= durable) {
+            for (group, mut shards) in groups {
+                evicted.append(&mut shards.evict_up_to(number));
+                self.stats.set_group(group, &shards);
             }
         }
         evicted

@@ -11,7 +11,7 @@ use node::pipeline::{Backend, Connected};
 use node::tree::NodeId;
 use primitives::{BlockHash, CoinKey, Hash256, OutPoint, coin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use store::blockfiles::BlockAt;
@@ -43,8 +43,8 @@ pub(crate) struct Memory {
     syncs: AtomicU32,
     /// By how much each connected block changed what the coins add up to.
     pub(crate) changes: Mutex<Vec<coins::Totals>>,
-    /// Bytes of coins at each block that was connected, and how many commits there had been.
-    pub(crate) coin_bytes: Mutex<Vec<(u32, usize)>>,
+    /// Bytes of coins when there were most.
+    pub(crate) coin_bytes_max: AtomicUsize,
     plans: Mutex<VecDeque<BlockContext>>,
     undo: Mutex<HashMap<NodeId, Vec<u8>>>,
     /// Every known block; set by [`Memory::new`].
@@ -128,7 +128,7 @@ impl Backend for Memory {
     }
 
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
-        self.coin_bytes.lock().unwrap().push((self.commits.load(Ordering::Relaxed), block.coins.1));
+        self.coin_bytes_max.fetch_max(block.coins.1, Ordering::Relaxed);
         self.changes.lock().unwrap().push(block.judged.change);
         // Magic and size before the payload, a checksum behind it.
         let undo = block.judged.undo.as_ref().map(|record| record[8..record.len() - 32].to_vec());

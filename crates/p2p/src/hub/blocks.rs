@@ -195,9 +195,8 @@ impl Hub {
         self.update_targets();
         self.update_reach();
         let limits = Limits { window_bytes: self.config.window_bytes, window_count: self.config.window_count };
-        // Before the bytes are read: what is dropped meanwhile wakes this thread again.
-        self.budget.set_starved(true);
-        for (id, wants) in self.download.assign(self.budget.held_bytes(), limits, now.since_start) {
+        let held_bytes = self.budget.held_bytes();
+        for (id, wants) in self.download.assign(held_bytes, limits, now.since_start) {
             let list = wants.iter().map(|want| Inventory::WitnessBlock(want.hash)).collect();
             if let Some(peer) = self.peers.get_mut(&id) {
                 peer.send(&Message::GetData(list));
@@ -206,8 +205,10 @@ impl Hub {
         for (id, peer) in &mut self.peers {
             peer.transport.set_block_owed(self.download.owes(*id));
         }
-        if !(self.download.is_window_full() || self.paused || self.budget.held_bytes() > soft_bytes(&self.config)) {
-            self.budget.set_starved(false);
+        if self.download.is_window_full() || self.paused || held_bytes > soft_bytes(&self.config) {
+            self.budget.wait_for_room(held_bytes);
+        } else {
+            self.budget.wait_no_more();
         }
         if self.download.wants_more() {
             self.event(Event::WantMore);

@@ -397,7 +397,7 @@ impl Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         // Reservations outlive the thread, which waits for room no more.
-        self.budget.set_starved(false);
+        self.budget.wait_no_more();
     }
 }
 

@@ -79,12 +79,6 @@ impl<F: Clone> Scheduler<F> {
         self.is_gated
     }
 
-    /// Bytes of room that the block which waits for it lacks; 0 where none waits.
-    pub(in crate::pipeline) fn missing_room(&self) -> usize {
-        let waiting = self.in_flight.get(self.granted.since(self.first)).filter(|_| self.is_gated);
-        waiting.map_or(0, |block| block.coin_bytes.saturating_sub(self.room))
-    }
-
     /// Sets room for a block's coins aside, if that was not done; says whether groups may apply it.
     fn grant(&mut self, seq: Seq) -> bool {
         if seq < self.granted {
