@@ -212,7 +212,8 @@ impl Db {
     ///
     /// # Errors
     /// The run is gone then, and is to be made again. After a failed edit a crash may still find it
-    /// committed; the next commit or compaction that goes well settles that it is not.
+    /// committed; the next commit or compaction that goes well settles that it is not. A run without
+    /// records settles nothing.
     ///
     /// # Panics
     /// If a writer of the run is still open or was not finished, or two overlap.
