@@ -21,7 +21,7 @@ const CHUNK_BYTES_MIN: usize = 8 << 10;
 /// Records that a further chunk has room for at least, however long they are.
 const LONG_RECORDS_MIN: usize = 3;
 /// Memory comes in pages.
-const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 /// Units of a freed record that hold no address of another.
 const LIST_UNITS: usize = 2;
 /// No address; chunk numbers stay far below it.

@@ -8,7 +8,7 @@
 //!
 //! Without `Idea::PackedCoins` a coin has an allocation of its own, and its record the number of that.
 
-use crate::chunks::Chunks;
+use crate::chunks::{Chunks, PAGE_BYTES};
 use crate::record::{
     APART, COIN_BYTES_AT, FLAGS_AT, FRESH, TOMBSTONE, TXID_AT, VOUT_AT, apart_of, is_dead, key_of, record_bytes,
     stored_of, vout_of,
@@ -24,8 +24,6 @@ const LOAD_MAX: (usize, usize) = (27, 32);
 const BUCKETS_MIN: usize = 4;
 /// Records by which a walk in the order of keys is ahead in asking for them.
 const RECORDS_AHEAD: usize = 8;
-/// Memory comes in pages.
-const PAGE_BYTES: usize = 4096;
 
 /// What an allocation of its own takes beside the coin: its handle, and what the allocator adds.
 const APART_BYTES: usize = 24 + 16;

@@ -17,7 +17,7 @@ type Prefix = u64;
 
 /// The addresses of a bucket's records.
 #[inline]
-pub(crate) fn addresses(bucket: &Bucket) -> impl Iterator<Item = u32> {
+fn addresses(bucket: &Bucket) -> impl Iterator<Item = u32> {
     let mut taken = !bucket.match_empty() & ((1 << PLACES) - 1);
     std::iter::from_fn(move || {
         if taken == 0 {

@@ -194,8 +194,8 @@ impl RunCursor {
     }
 }
 
-/// How the user key of an entry lies to the one before it, whose internal key is `before`: empty for the first of all, which
-/// lies behind everything.
+/// How the user key of an entry compares with that of the record before it, whose internal key is `before`. Before the first
+/// record that is empty, and the entry is the greater.
 #[inline]
 fn order_of(before: &[u8], entry: &Entry<'_>) -> Ordering {
     let Some((before, _)) = split_key(before) else { return Ordering::Greater };
