@@ -379,6 +379,15 @@ impl<'w> Engine<'w> {
         self.world.rested(self.tip, adds, &|outpoint: &OutPoint| self.coin(outpoint))
     }
 
+    /// Whether [`Engine::activate`] would only connect blocks below `target`, which [`Engine::stream`] to it connects too.
+    pub fn is_on_way(&self, target: NodeId) -> bool {
+        let wanted = self.wanted();
+        let tree = self.headers();
+        let is_at_stop = self.stop_at.is_some_and(|stop| tree.height(self.tip) >= stop);
+        let is_between = |node| tree.is_ancestor(self.tip, node) && tree.is_ancestor(node, target);
+        !is_at_stop && wanted != self.tip && wanted != target && is_between(wanted)
+    }
+
     /// Connects up to a block that was connected before; says whether all went well.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
 //! How many bytes of blocks the node holds: counted by guards that travel with the bytes. And memory that came back.
+//! The network thread waits here for the node: for room, and for verdicts.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -14,8 +15,11 @@ const BUFFER_STEP_BYTES: usize = 512 << 10;
 #[derive(Default, Debug)]
 pub struct InFlightBudget {
     held_bytes: AtomicUsize,
-    /// Set by the network thread when it waits for room: the next drop wakes it. In one order with `held_bytes`
-    /// (sequentially consistent): a drop sees that the thread waits, or the thread sees the drop's bytes afterwards.
+    /// Verdicts that the node has said.
+    verdicts_said: AtomicUsize,
+    /// Set by the network thread when it waits for the node: the next drop or verdict wakes it. In one order with `held_bytes`
+    /// and `verdicts_said` (sequentially consistent): a drop sees that the thread waits, or the thread sees the drop's bytes
+    /// afterwards.
     starved: AtomicBool,
     waker: OnceLock<Waker>,
     buffers: BufferPool,
@@ -64,15 +68,22 @@ impl InFlightBudget {
         self.held_bytes.load(Ordering::SeqCst)
     }
 
-    /// The network thread waits for room, having seen `seen` bytes: the next drop wakes it, and one since then at once.
-    pub(crate) fn wait_for_room(&self, seen: usize) {
+    /// The node has said a verdict, which is in the inbox of the network thread.
+    pub(crate) fn verdict_said(&self) {
+        self.verdicts_said.fetch_add(1, Ordering::SeqCst);
+        self.wake_starved();
+    }
+
+    /// The network thread waits for the node, having seen `seen_bytes` held and heard `heard_verdicts`: the next drop or
+    /// verdict wakes it, and one since then at once.
+    pub(crate) fn wait_for_node(&self, seen_bytes: usize, heard_verdicts: usize) {
         self.starved.store(true, Ordering::SeqCst);
-        if self.held_bytes() < seen {
+        if self.held_bytes() < seen_bytes || self.verdicts_said.load(Ordering::SeqCst) > heard_verdicts {
             self.wake_starved();
         }
     }
 
-    /// The network thread has room, or is gone.
+    /// The network thread does not wait for the node, or is gone.
     pub(crate) fn wait_no_more(&self) {
         self.starved.store(false, Ordering::SeqCst);
     }
@@ -173,16 +184,35 @@ mod tests {
         drop(a);
         assert_eq!(budget.held_bytes(), 7);
         assert!(far.read(&mut [0; 8]).is_err(), "no thread waited");
-        budget.wait_for_room(7);
+        budget.wait_for_node(7, 0);
         assert!(far.read(&mut [0; 8]).is_err(), "nothing was dropped since");
         drop(b);
         drop(budget.hold(1));
         assert_eq!(budget.held_bytes(), 0);
         assert_eq!(far.read(&mut [0; 8]).unwrap(), 1, "woken once");
         waker.looks();
-        budget.wait_for_room(7);
+        budget.wait_for_node(7, 0);
         assert_eq!(far.read(&mut [0; 8]).unwrap(), 1, "what was dropped before the wait wakes at once");
         assert_eq!(Reservation::none().bytes(), 0);
+    }
+
+    #[test]
+    fn verdicts_wake_who_waits_for_the_node() {
+        let budget = InFlightBudget::default();
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        let waker = Waker::new(near);
+        budget.set_waker(waker.clone());
+        budget.verdict_said();
+        assert!(far.read(&mut [0; 8]).is_err(), "no thread waited");
+        budget.wait_for_node(0, 1);
+        assert!(far.read(&mut [0; 8]).is_err(), "it was heard");
+        budget.verdict_said();
+        assert_eq!(far.read(&mut [0; 8]).unwrap(), 1);
+        waker.looks();
+        budget.wait_for_node(0, 1);
+        assert_eq!(far.read(&mut [0; 8]).unwrap(), 1, "what was said before the wait and not heard wakes at once");
     }
 
     #[test]

@@ -205,8 +205,10 @@ impl Hub {
         for (id, peer) in &mut self.peers {
             peer.transport.set_block_owed(self.download.owes(*id));
         }
-        if self.download.is_window_full() || self.paused || held_bytes > soft_bytes(&self.config) {
-            self.budget.wait_for_room(held_bytes);
+        let is_node_behind = self.download.unjudged_bytes() > unjudged_bytes_max(&self.config);
+        let has_room = held_bytes <= soft_bytes(&self.config) && !self.download.is_window_full();
+        if is_node_behind || !has_room || self.paused {
+            self.budget.wait_for_node(held_bytes, self.verdicts_heard);
         } else {
             self.budget.wait_no_more();
         }

@@ -124,6 +124,8 @@ pub struct Hub {
     paused: bool,
     /// Some were not read because the node has not looked at enough of those that came.
     is_node_behind: bool,
+    /// Verdicts that the node has said and this has taken.
+    verdicts_heard: usize,
     /// A person wants no connections at the moment.
     is_off: bool,
 }
@@ -176,6 +178,7 @@ impl Hub {
             saved_at: now.since_start,
             paused: false,
             is_node_behind: false,
+            verdicts_heard: 0,
             is_off: false,
         })
     }
@@ -505,7 +508,10 @@ impl Hub {
                 self.targets.is_told = false;
                 self.download.want(lists);
             }
-            NodeMessage::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
+            NodeMessage::Verdict(hash, verdict) => {
+                self.verdicts_heard += 1;
+                self.on_verdict(hash, verdict, now);
+            }
             NodeMessage::NewTip => self.announce_tip(),
             NodeMessage::Echo => self.event(Event::Echo),
         }

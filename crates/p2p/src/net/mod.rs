@@ -14,7 +14,7 @@ pub use peers::{AddedPeer, Peers};
 
 use crate::api::PeerId;
 use crate::api::{BlockVerdict, Config, Event, Progress, Want};
-use crate::budget::Waker;
+use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
 use crate::hub::{NodeMessage, Served};
 use primitives::BlockHash;
@@ -53,6 +53,7 @@ impl LoopSender {
 /// The running network.
 pub struct Network {
     inbox_sender: LoopSender,
+    budget: Arc<InFlightBudget>,
     progress: Arc<Mutex<Progress>>,
     listening: Vec<SocketAddr>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -114,11 +115,12 @@ impl Network {
         let can_wait = verdict == BlockVerdict::Stored;
         let message = LoopMessage::FromNode(NodeMessage::Verdict(hash, verdict));
         if can_wait {
-            // Nothing follows from it at once: it is read with the next message, or a tenth of a second later.
+            // Where the network does not wait for it, it is read with the next message, or a tenth of a second later.
             let _ = self.inbox_sender.sender.send(message);
         } else {
             self.inbox_sender.send(message);
         }
+        self.budget.verdict_said();
     }
 
     /// The connected chain has a new tip. Peers are told only when no better header is known, so it may be

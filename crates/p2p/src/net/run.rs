@@ -83,7 +83,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let reader = spawn_reader(chain, jobs, inbox_sender.clone())?;
     let runner = Runner {
         hub,
-        budget,
+        budget: Arc::clone(&budget),
         proxy,
         sockets: BTreeMap::new(),
         listeners,
@@ -101,7 +101,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         runner.run();
         let _ = reader.join();
     })?;
-    Ok(Network { inbox_sender, progress, listening, thread: Mutex::new(Some(thread)), peers: None })
+    Ok(Network { inbox_sender, budget, progress, listening, thread: Mutex::new(Some(thread)), peers: None })
 }
 
 fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
