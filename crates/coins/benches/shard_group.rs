@@ -4,7 +4,7 @@
 //! 22 to 34 bytes of script, an input spends any of the coins that are there. A row is the median of the blocks at the end
 //! of the stream, on one thread, in nanoseconds a coin that is spent or created (`ns/op`). Ids are not in it.
 
-use coins::ops::{Ops, SHARD_GROUPS};
+use coins::ops::{NewCoins, Ops, SHARD_GROUPS};
 use coins::shard_group::BlockOps;
 use coins::table::HashKey;
 use coins::{Answers, ShardGroup};
@@ -67,7 +67,7 @@ fn rows(blocks: u32) {
     let mut groups: Vec<ShardGroup> = (0..SHARD_GROUPS).map(|group| ShardGroup::new(group, SECRET)).collect();
     let mut map: HashMap<OutPoint, Vec<u8>> = HashMap::new();
     let (mut builds, mut applies, mut plains, mut rewinds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut tables = Tables::new();
+    let (mut tables, mut new_coins) = (Tables::new(), NewCoins::default());
     let (mut coins, mut bytes_held) = (0, 0);
     for height in 1..=blocks {
         let (bytes, txids) = block(height, &mut rng, &mut names);
@@ -75,7 +75,7 @@ fn rows(blocks: u32) {
         let count = parsed.input_count() + parsed.output_count() - 1;
         let each = |since: Instant| since.elapsed() / count as u32;
         let since = Instant::now();
-        let ops = black_box(Ops::build(&parsed, &txids, Height::new(height)));
+        let ops = black_box(Ops::build(&mut new_coins, &parsed, &txids, Height::new(height)));
         builds.push(each(since));
         let told = |group: usize| BlockOps { ops: ops.group(group), overwrites: false };
         let apply = |groups: &mut [ShardGroup]| -> Vec<Answers> {

@@ -351,7 +351,7 @@ impl ShardGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::Ops;
+    use crate::ops::{NewCoins, Ops};
     use crate::table::Change;
     use primitives::Height;
     use primitives::Tables;
@@ -416,7 +416,7 @@ mod tests {
     fn with_ops<R>(made: &Made, with: impl FnOnce(&BlockOps<'_>) -> R) -> R {
         let mut tables = Tables::new();
         let block = tables.parse_block(&made.bytes).unwrap();
-        let ops = Ops::build(&block, &made.txids, Height::new(made.height));
+        let ops = Ops::build(&mut NewCoins::default(), &block, &made.txids, Height::new(made.height));
         with(&BlockOps { ops: ops.group(0), overwrites: made.overwrites })
     }
 

@@ -15,7 +15,7 @@ use crate::record::{
 };
 use crate::walk;
 use primitives::OutPoint;
-use primitives::encode::{Reader, VARINT_BYTES_MAX, write_varint};
+use primitives::encode::{Reader, copy_short, varint_bytes, write_varint};
 use simd::bucket::{Bucket, Buckets, PLACES};
 use simd::ideas::Idea;
 
@@ -311,16 +311,14 @@ impl Table {
         if (self.count + 1) * LOAD_MAX.1 > self.buckets.len() * PLACES * LOAD_MAX.0 {
             self.grow(secret);
         }
-        let mut vout = [0; VARINT_BYTES_MAX];
-        let vout_bytes = write_varint(&mut vout, u64::from(key.vout));
-        let bytes = VOUT_AT + vout_bytes + coin.len();
+        let bytes = VOUT_AT + varint_bytes(u64::from(key.vout)) + coin.len();
         let address = self.chunks.allocate(bytes);
         let record = &mut self.chunks.record_mut(address)[..bytes];
         record[FLAGS_AT] = flags;
         record[COIN_BYTES_AT..TXID_AT].copy_from_slice(&(coin.len() as u16).to_le_bytes());
         record[TXID_AT..VOUT_AT].copy_from_slice(&key.txid[1..]);
-        record[VOUT_AT..VOUT_AT + vout_bytes].copy_from_slice(&vout[..vout_bytes]);
-        record[VOUT_AT + vout_bytes..].copy_from_slice(coin);
+        let vout_bytes = write_varint(&mut record[VOUT_AT..], u64::from(key.vout));
+        copy_short(&mut record[VOUT_AT + vout_bytes..], coin);
         put(&mut self.buckets, key, address);
         self.count += 1;
     }

@@ -8,7 +8,8 @@
 //! Absent on purpose: threads, order, files. The pipeline decides which worker does what when, and lends its scratch space.
 
 use crate::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
-use coins::{Answers, Ops, SHARD_GROUPS, ops::group_of};
+use coins::ops::{NewCoins, group_of};
+use coins::{Answers, Ops, SHARD_GROUPS};
 use consensus::spend::{Totals, subsidy};
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use indexes::block::BlockPlace;
@@ -108,12 +109,17 @@ pub(crate) fn check_arrived(
 /// Sorts out what a block that was checked does to the UTXO set.
 ///
 /// A block that was checked when it arrived was checked with a header of its own, which must be the chain's.
-pub(crate) fn prepare(context: &BlockContext, bytes: &[u8], checked: Arc<Checked>) -> Result<Prepared, Refusal> {
+pub(crate) fn prepare(
+    context: &BlockContext,
+    bytes: &[u8],
+    checked: Arc<Checked>,
+    scratch: &mut NewCoins,
+) -> Result<Prepared, Refusal> {
     let block = checked.block(bytes);
     if block.header() != context.header {
         return Err(Refusal::WrongBody);
     }
-    let ops = Ops::build(&block, &checked.txids, context.height);
+    let ops = Ops::build(scratch, &block, &checked.txids, context.height);
     Ok(Prepared { checked, ops })
 }
 

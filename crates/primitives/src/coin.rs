@@ -6,7 +6,7 @@
 //! Compressed script: VARINT kind, then the payload. Kinds 0 to 5 are templates; a kind of n + 6 is n bytes of script.
 
 use crate::amount::{self, Amount};
-use crate::encode::{DecodeError, Reader, VARINT_BYTES_MAX, write_varint};
+use crate::encode::{DecodeError, Reader, VARINT_BYTES_MAX, copy_short, write_varint};
 use crate::height::Height;
 use crate::ids::{OutPoint, Txid};
 use std::fmt;
@@ -73,7 +73,7 @@ pub fn write_coin(out: &mut [u8], code: u32, value: Amount, script: &[u8]) -> us
             script
         }
     };
-    out[at..at + payload.len()].copy_from_slice(payload);
+    copy_short(&mut out[at..], payload);
     at + payload.len()
 }
 

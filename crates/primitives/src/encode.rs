@@ -284,22 +284,43 @@ fn varint_digits(mut n: u64) -> (usize, [u8; VARINT_BYTES_MAX]) {
 
 /// Below, a VARINT has at most 8 digits of 7 bits.
 const WORD_END: u64 = 1 << 56;
+/// The least number of each count of digits, from one on: 128 numbers have one digit, the next 128^2 two, and so on.
+const VARINT_LEAST: [u64; 9] = {
+    let mut least = [0; 9];
+    let mut digits = 1;
+    while digits < 9 {
+        least[digits] = (least[digits - 1] << 7) + 0x80;
+        digits += 1;
+    }
+    least
+};
+
+/// The digits of `n`, which is less than [`WORD_END`], in one word, the first in its lowest byte; and how many they are.
+///
+/// Without a branch, for lengths come in no order: among the numbers of its length `n` is one of base 128.
+#[inline]
+fn varint_word(n: u64) -> (u64, usize) {
+    let bits = (64 - (n | 1).leading_zeros()) as usize;
+    let most = bits.div_ceil(7);
+    let digits = most - usize::from(n < VARINT_LEAST[most - 1]);
+    let rest = n - VARINT_LEAST[digits - 1];
+    let halves = rest & 0x0fff_ffff | (rest & 0x00ff_ffff_f000_0000) << 4;
+    let pairs = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
+    let bytes = pairs & 0x007f_007f_007f_007f | (pairs & 0x3f80_3f80_3f80_3f80) << 1;
+    // All but the last one say that more follow.
+    ((bytes | 0x8080_8080_8080_8000).swap_bytes() >> (64 - 8 * digits), digits)
+}
 
 /// Appends `n` as VARINT. Source: Bitcoin Core b88bffe, `WriteVarInt`.
 ///
-/// The digits are put together in one word, the first in its lowest byte: a store of fixed length, of which the rest is
-/// given back. Copying just as many bytes as there are digits is a call each (twice as slow; `lab micro VARINT`).
+/// The digits are put together in one word: a store of fixed length, of which the rest is given back. Copying just as many
+/// bytes as there are digits is a call each (twice as slow; `lab micro VARINT`).
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, n: u64) {
     if n < 0x80 {
         out.push(n as u8);
     } else if n < WORD_END {
-        let (mut word, mut rest, mut digits) = (n & 0x7f, n, 1);
-        while rest > 0x7f {
-            rest = (rest >> 7) - 1;
-            word = word << 8 | rest & 0x7f | 0x80;
-            digits += 1;
-        }
+        let (word, digits) = varint_word(n);
         let end = out.len() + digits;
         out.extend_from_slice(&word.to_le_bytes());
         out.truncate(end);
@@ -318,10 +339,14 @@ pub fn put_varint_plain(out: &mut Vec<u8>, n: u64) {
 /// Bytes that [`put_varint`] writes for `n`.
 #[inline]
 pub fn varint_bytes(n: u64) -> usize {
-    VARINT_BYTES_MAX - varint_digits(n).0
+    match n {
+        0..=0x7f => 1,
+        0x80..WORD_END => varint_word(n).1,
+        _ => VARINT_BYTES_MAX - varint_digits(n).0,
+    }
 }
 
-/// Writes `n` as VARINT at the start of `out` and returns the bytes used.
+/// Writes `n` as VARINT at the start of `out` and returns the bytes used; of those behind them up to seven may become zero.
 ///
 /// # Panics
 ///
@@ -332,10 +357,51 @@ pub fn write_varint(out: &mut [u8], n: u64) -> usize {
         out[0] = n as u8;
         return 1;
     }
+    match out.first_chunk_mut() {
+        Some(word_out) if n < WORD_END => {
+            let (word, digits) = varint_word(n);
+            *word_out = word.to_le_bytes();
+            digits
+        }
+        _ => write_varint_plain(out, n),
+    }
+}
+
+#[cold]
+fn write_varint_plain(out: &mut [u8], n: u64) -> usize {
     let (at, digits) = varint_digits(n);
     let bytes = VARINT_BYTES_MAX - at;
     out[..bytes].copy_from_slice(&digits[at..]);
     bytes
+}
+
+/// Copies `from` to the start of `to`: as two moves of fixed length, which overlap, where that is enough, and not by a call.
+///
+/// # Panics
+///
+/// When `to` is shorter.
+#[inline]
+pub fn copy_short(to: &mut [u8], from: &[u8]) {
+    let to = &mut to[..from.len()];
+    if !two_moves::<16>(to, from) && !two_moves::<32>(to, from) {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Says whether the bytes are as many as two moves of `N` bytes make.
+#[inline]
+fn two_moves<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
+    if from.len() > 2 * N {
+        return false;
+    }
+    let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else { return false };
+    if let Some(to) = to.first_chunk_mut() {
+        *to = *first;
+    }
+    if let Some(to) = to.last_chunk_mut() {
+        *to = *last;
+    }
+    true
 }
 
 #[cfg(test)]

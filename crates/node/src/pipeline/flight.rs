@@ -81,8 +81,7 @@ impl Flight {
         let tables = checked.tables.memory_bytes() + checked.txids.capacity() * 32 + checked.sigops.capacity() * 4;
         let inputs = block.input_count();
         let bytes = self.job.bytes.len() + tables + prepared.ops.memory_bytes() + inputs * INPUT_BYTES + FLIGHT_BYTES;
-        let scripts: usize = block.transactions().flat_map(|tx| tx.outputs()).map(|output| output.script().len()).sum();
-        let records = scripts + (block.output_count() + inputs) * RECORD_BYTES;
+        let records = prepared.ops.made().script_bytes as usize + (block.output_count() + inputs) * RECORD_BYTES;
         Takes { bytes, coin_bytes: records + records / 8 }
     }
 

@@ -61,7 +61,7 @@ impl Pipeline<'_> {
                 stages::check(self.params, &job.context, &job.bytes, job.contextual, scratch)
             })?),
         };
-        stages::prepare(&job.context, &job.bytes, checked)
+        scratch::with_new_coins(|coins| stages::prepare(&job.context, &job.bytes, checked, coins))
     }
 
     /// Does a shard group's part of a block, and of the next ones that are ready.

@@ -265,14 +265,16 @@ mod tests {
     use consensus::{Chain, Params};
     use primitives::{CoinKey, Header, Height, MedianTime};
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
     use std::sync::mpsc::{Receiver, channel};
 
     const HANGS: Duration = Duration::from_secs(30);
+    const BLOCKS: u32 = 20;
 
     /// A world whose disk fails in the first part of a generation that it is to write, once it is told to go on.
     struct Failing {
         jobs: Mutex<Vec<Job>>,
+        unconnected: AtomicUsize,
         is_in_sync: AtomicBool,
         may_go_on: Mutex<Receiver<()>>,
         parts: AtomicU32,
@@ -280,12 +282,18 @@ mod tests {
 
     impl Backend for Failing {
         fn next(&self, _: &dyn Fn() -> bool, _: &mut Duration) -> Result<Option<Job>, Fault> {
-            Ok(self.jobs.lock().unwrap().pop())
+            let mut jobs = self.jobs.lock().unwrap();
+            // A mark lets all go on that are in flight: until the first generation is written there is one at a time.
+            while jobs.len() < self.unconnected.load(Relaxed) && !self.is_in_sync.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(jobs.pop())
         }
         fn look_up(&self, _: &[CoinKey], _: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
             Ok(())
         }
         fn connected(&self, _: &Connected<'_>) -> Result<(), Fault> {
+            self.unconnected.fetch_sub(1, Relaxed);
             Ok(())
         }
         fn flush_is_due(&self) -> bool {
@@ -344,7 +352,8 @@ mod tests {
             let params: &Params = Box::leak(Box::new(Params::new(Chain::Regtest)));
             let (go_on, may_go_on) = channel();
             let world: &Failing = Box::leak(Box::new(Failing {
-                jobs: Mutex::new(jobs(params, 20)),
+                jobs: Mutex::new(jobs(params, BLOCKS)),
+                unconnected: AtomicUsize::new(BLOCKS as usize),
                 is_in_sync: AtomicBool::new(false),
                 may_go_on: Mutex::new(may_go_on),
                 parts: AtomicU32::new(0),
@@ -352,7 +361,7 @@ mod tests {
             // One byte: there is never room, and nothing but a mark lets a block go on.
             let settings = Settings { par, window_blocks: 64, budget_bytes: 1 };
             let pipeline = Box::leak(Box::new(Pipeline::new(world, params, settings, HashKey([1; 4]))));
-            pipeline.set_times(Arc::new((0..=20).map(MedianTime::new).collect()));
+            pipeline.set_times(Arc::new((0..=BLOCKS).map(MedianTime::new).collect()));
             let pipeline = &*pipeline;
             let (done, ended) = channel();
             std::thread::spawn(move || done.send(pipeline.run().is_err()));
