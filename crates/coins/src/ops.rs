@@ -22,6 +22,8 @@ const TXID_BYTES: usize = 32;
 const PREVOUT_BYTES: usize = TXID_BYTES + 4;
 /// What a stored coin most often has at most.
 const COIN_BYTES: usize = 44;
+/// More memory than this is not kept for the next block: each worker keeps some.
+const KEPT_BYTES_MAX: usize = 2 << 20;
 
 const _: () = assert!(SHARDS == 1 << u8::BITS, "the first byte of the txid is the shard");
 const _: () = assert!(SHARDS.is_multiple_of(SHARD_GROUPS), "each group holds whole shards");
@@ -137,6 +139,9 @@ impl Ops {
             }
             let txid = &txids[index];
             ops.add_creates(&mut places[usize::from(txid.as_bytes()[0])], txid, coins, &tx);
+        }
+        if coins.bytes.len() > KEPT_BYTES_MAX {
+            *coins = NewCoins::default();
         }
         ops
     }
