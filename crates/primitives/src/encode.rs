@@ -284,31 +284,18 @@ fn varint_digits(mut n: u64) -> (usize, [u8; VARINT_BYTES_MAX]) {
 
 /// Below, a VARINT has at most 8 digits of 7 bits.
 const WORD_END: u64 = 1 << 56;
-/// The least number of each count of digits, from one on: 128 numbers have one digit, the next 128^2 two, and so on.
-const VARINT_LEAST: [u64; 9] = {
-    let mut least = [0; 9];
-    let mut digits = 1;
-    while digits < 9 {
-        least[digits] = (least[digits - 1] << 7) + 0x80;
-        digits += 1;
-    }
-    least
-};
-
 /// The digits of `n`, which is less than [`WORD_END`], in one word, the first in its lowest byte; and how many they are.
 ///
-/// Without a branch, for lengths come in no order: among the numbers of its length `n` is one of base 128.
+/// A form without a branch takes 1.6 times as long (`lab micro VARINT`).
 #[inline]
 fn varint_word(n: u64) -> (u64, usize) {
-    let bits = (64 - (n | 1).leading_zeros()) as usize;
-    let most = bits.div_ceil(7);
-    let digits = most - usize::from(n < VARINT_LEAST[most - 1]);
-    let rest = n - VARINT_LEAST[digits - 1];
-    let halves = rest & 0x0fff_ffff | (rest & 0x00ff_ffff_f000_0000) << 4;
-    let pairs = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
-    let bytes = pairs & 0x007f_007f_007f_007f | (pairs & 0x3f80_3f80_3f80_3f80) << 1;
-    // All but the last one say that more follow.
-    ((bytes | 0x8080_8080_8080_8000).swap_bytes() >> (64 - 8 * digits), digits)
+    let (mut word, mut rest, mut digits) = (n & 0x7f, n, 1);
+    while rest > 0x7f {
+        rest = (rest >> 7) - 1;
+        word = word << 8 | rest & 0x7f | 0x80;
+        digits += 1;
+    }
+    (word, digits)
 }
 
 /// Appends `n` as VARINT. Source: Bitcoin Core b88bffe, `WriteVarInt`.
