@@ -379,7 +379,8 @@ impl<'w> Engine<'w> {
         self.world.rested(self.tip, adds, &|outpoint: &OutPoint| self.coin(outpoint))
     }
 
-    /// Whether [`Engine::activate`] would only connect blocks below `target`, which [`Engine::stream`] to it connects too.
+    /// Whether [`Engine::activate`] would only connect blocks below `target`, which [`Engine::stream`] to it connects too,
+    /// and then goes on in the same run as more of them come.
     pub fn is_on_way(&self, target: NodeId) -> bool {
         let wanted = self.wanted();
         let tree = self.headers();

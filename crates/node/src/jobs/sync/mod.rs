@@ -553,7 +553,6 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             return Ok(Activated::Tip);
         }
         let found_count = datadir.index.read().found_count();
-        // Where more of the same chain is to come, the run below connects what is complete too, and goes on as it comes.
         let is_on_way = next_run(shared, engine.tip()).is_some_and(|run_to| engine.is_on_way(run_to));
         if !is_on_way && !matches!(shared.phase, Phase::Headers(_)) {
             match engine.activate()? {
