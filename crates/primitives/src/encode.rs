@@ -284,6 +284,7 @@ fn varint_digits(mut n: u64) -> (usize, [u8; VARINT_BYTES_MAX]) {
 
 /// Below, a VARINT has at most 8 digits of 7 bits.
 const WORD_END: u64 = 1 << 56;
+
 /// The digits of `n`, which is less than [`WORD_END`], in one word, the first in its lowest byte; and how many they are.
 ///
 /// A form without a branch takes 1.6 times as long (`lab micro VARINT`).
@@ -394,6 +395,17 @@ fn two_moves<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_copies_are_those_of_any_length() {
+        let from: Vec<u8> = (1..=100).collect();
+        for bytes in 0..=from.len() {
+            let mut to = [0; 101];
+            copy_short(&mut to, &from[..bytes]);
+            assert_eq!(to[..bytes], from[..bytes], "{bytes} bytes");
+            assert!(to[bytes..].iter().all(|&byte| byte == 0), "{bytes} bytes, and nothing behind them");
+        }
+    }
 
     /// Values and bytes from Core's comment in serialize.h, and 259900 from the block index.
     #[test]

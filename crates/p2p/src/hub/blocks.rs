@@ -22,7 +22,7 @@ pub const UNASKED_AHEAD_MAX: u32 = 288;
 
 /// While blocks of more than this came that the node has not looked at, no more are read: they would leave the processor's
 /// caches before it does, and take pages that the system has to make. Enough for a node that looks at several at a time.
-pub(super) fn unjudged_bytes_max(config: &Config) -> usize {
+fn unjudged_bytes_max(config: &Config) -> usize {
     config.window_bytes / 4
 }
 
@@ -190,6 +190,11 @@ impl Hub {
         }
     }
 
+    /// Whether the node has too many blocks to look at for more to be read.
+    pub(super) fn waits_for_verdicts(&self) -> bool {
+        self.download.unjudged_bytes() > unjudged_bytes_max(&self.config)
+    }
+
     /// Asks for blocks. To be called when a round of messages, commands or ticks is done.
     pub fn schedule(&mut self, now: Now) {
         self.update_targets();
@@ -205,9 +210,8 @@ impl Hub {
         for (id, peer) in &mut self.peers {
             peer.transport.set_block_owed(self.download.owes(*id));
         }
-        let is_node_behind = self.download.unjudged_bytes() > unjudged_bytes_max(&self.config);
         let has_room = held_bytes <= soft_bytes(&self.config) && !self.download.is_window_full();
-        if is_node_behind || !has_room || self.paused {
+        if self.waits_for_verdicts() || !has_room || self.paused {
             self.budget.wait_for_node(held_bytes, self.verdicts_heard);
         } else {
             self.budget.wait_no_more();

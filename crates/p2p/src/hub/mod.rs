@@ -411,7 +411,7 @@ impl Hub {
             return true;
         }
         // The node looks at every block as it comes, whichever it waits for: this ends by itself.
-        if self.download.unjudged_bytes() > blocks::unjudged_bytes_max(&self.config) {
+        if self.waits_for_verdicts() {
             self.is_node_behind = true;
             return false;
         }
