@@ -58,6 +58,16 @@ pub fn decompress(value: u64) -> u64 {
     n.wrapping_mul(TENS[e as usize])
 }
 
+/// Whether [`compress`] gives another number for the amount that this one stands for: Core reads such a number, and stores
+/// the other one.
+///
+/// Below the first number whose amount does not fit 64 bits, and wraps, no two stand for the same amount.
+#[inline]
+pub fn is_odd(compressed: u64) -> bool {
+    const FIRST_THAT_WRAPS: u64 = u64::MAX / 1_000_000_000 * 10 + 10;
+    compressed >= FIRST_THAT_WRAPS && compress(decompress(compressed)) != compressed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +94,22 @@ mod tests {
             }
         }
         let _ = (compress(u64::MAX), decompress(u64::MAX)); // Foreign values wrap; they do not panic.
+    }
+
+    /// Beside what the definition says, around the first number that wraps and at all sizes.
+    #[test]
+    fn other_numbers_for_an_amount_are_odd() {
+        let plain = |number: u64| compress(decompress(number)) != number;
+        assert!(is_odd(184_467_440_740) && decompress(184_467_440_740) == 290_448_384);
+        for number in 184_467_430_000..184_467_450_000 {
+            assert_eq!(is_odd(number), plain(number), "{number}");
+            assert!(number >= 184_467_440_740 || !plain(number), "{number}");
+        }
+        let mut rng = testkit::Rng::new(5);
+        for _ in 0..100_000 {
+            let number = rng.u64() >> rng.below(64);
+            assert_eq!(is_odd(number), plain(number), "{number}");
+        }
     }
 
     #[test]

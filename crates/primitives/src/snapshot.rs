@@ -29,8 +29,6 @@ pub const HEADER_BYTES: usize = 51;
 pub const ENTRY_BYTES_MAX: usize = 32 + 9 + 9 + 3 * VARINT_BYTES_MAX + SCRIPT_BYTES_MAX;
 /// More outputs than a block can hold: each takes 9 bytes of its million without witnesses.
 pub const GROUP_COINS_MAX: usize = 1_000_000 / 9;
-/// Greater compressed amounts than any of a possible amount; among them are other spellings of possible amounts.
-const COMPRESSED_MAX: u64 = 1 << 55;
 
 const _: () = assert!(MAGIC.len() + 2 + 4 + 32 + 8 == HEADER_BYTES);
 
@@ -222,7 +220,7 @@ pub struct SnapshotCoin<'a> {
     /// Its bytes in the file.
     pub bytes: &'a [u8],
     /// Whether the chainstate would store other bytes for the same coin: see [`SnapshotCoin::stored_into`].
-    pub is_odd: bool,
+    is_odd: bool,
 }
 
 impl SnapshotCoin<'_> {
@@ -380,7 +378,7 @@ impl CoinsParser {
         }
         let coin = CoinRef { height, coinbase: code & 1 == 1, value, script };
         let bytes = reader.since(start);
-        let is_odd = compressed > COMPRESSED_MAX || coin::is_odd(&script);
+        let is_odd = amount::is_odd(compressed) || coin::is_odd(&script);
         Ok(Ok(SnapshotCoin { outpoint: OutPoint { txid, vout }, coin, bytes, is_odd }))
     }
 }
@@ -570,12 +568,17 @@ mod tests {
             assert_eq!(hex::encode(&coins[0].1), format!("0b32{stored}"), "{row}");
             CoinRef::decode(&coins[0].1).unwrap();
         }
-        // 10^9 times 2^55 + 1 is 10^9 again, in 64 bits.
-        let mut odd = vec![0, 11];
-        put_varint(&mut odd, (1u64 << 55).wrapping_mul(10) + 10);
-        odd.extend([7, 0x51]);
-        let plain = amount::compress(1_000_000_000);
-        assert_eq!(read(&file(1, &group(9, &[odd])), 6, 1).unwrap()[0].1, [11, plain as u8, 7, 0x51]);
+        // Modulo 2^64, 10^9 times 2^55 + 1 is 10^9 again, and 10^9 times 18,446,744,074 is 290,448,384.
+        for (compressed, amount) in [((1 << 55) * 10 + 10, 1_000_000_000), (184_467_440_740, 290_448_384)] {
+            let coin = |amount| {
+                let mut bytes = vec![11];
+                put_varint(&mut bytes, amount);
+                bytes.extend([7, 0x51]);
+                bytes
+            };
+            let odd = [vec![0], coin(compressed)].concat();
+            assert_eq!(read(&file(1, &group(9, &[odd])), 6, 1).unwrap()[0].1, coin(amount::compress(amount)));
+        }
     }
 
     /// The order of keys: 16512 is `80 80 00`, before 256, which is `81 00`.
