@@ -110,8 +110,10 @@ impl BlockIndex {
 
     /// The chain up to `tip` is connected.
     pub fn set_active(&mut self, tip: NodeId) {
-        self.active = vec![GENESIS];
-        self.active.extend(self.headers.path(GENESIS, tip));
+        // Filled in place: the memory of a path that is dropped again would stay with the program.
+        let chain = std::iter::successors(Some(tip), |&id| self.headers.parent(id));
+        self.active = vec![GENESIS; self.headers.height(tip).to_usize() + 1];
+        self.active.iter_mut().rev().zip(chain).for_each(|(place, id)| *place = id);
     }
 
     /// The connected chain counts as complete, also where its bodies are pruned.
