@@ -51,6 +51,8 @@ struct State {
     is_stuck: bool,
     /// Another chain is wanted, or it is time to stop: no thread waits.
     hurry: bool,
+    /// It will not be calm again.
+    is_ended: bool,
 }
 
 impl State {
@@ -151,16 +153,30 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
+    /// Ends all waiting for good, also for what is there.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        (state.is_ended, state.hurry) = (true, true);
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// Waiting makes sense again.
     pub(crate) fn calm(&self) {
-        self.lock().hurry = false;
+        let mut state = self.lock();
+        state.hurry = state.is_ended;
     }
 
     /// Waits until `is_there`, asked again after each arrival; says no when patience or the occasion ends.
     pub(crate) fn wait(&self, is_there: impl Fn() -> bool) -> bool {
         let end = Instant::now() + self.patience;
         loop {
-            let seen = self.lock().arrived_count;
+            let state = self.lock();
+            if state.is_ended {
+                return false;
+            }
+            let seen = state.arrived_count;
+            drop(state);
             if is_there() {
                 return true;
             }
@@ -249,5 +265,9 @@ mod tests {
         assert!(arrivals.has(Height::new(2), node(2)) && !arrivals.has(Height::new(3), node(3)));
         arrivals.hurry();
         assert!(!arrivals.wait(|| false), "no thread waits in a hurry");
+        assert!(arrivals.wait(|| true), "what is there is taken in a hurry");
+        arrivals.end();
+        arrivals.calm();
+        assert!(!arrivals.wait(|| true), "nothing is taken after the end");
     }
 }

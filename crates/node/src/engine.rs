@@ -379,6 +379,11 @@ impl<'w> Engine<'w> {
         self.world.rested(self.tip, adds, &|outpoint: &OutPoint| self.coin(outpoint))
     }
 
+    /// Whether no better chain is stored that is to be connected.
+    pub fn is_at_best(&self) -> bool {
+        self.wanted() == self.tip
+    }
+
     /// Whether [`Engine::activate`] would only connect blocks below `target`, which [`Engine::stream`] to it connects too,
     /// and then goes on in the same run as more of them come.
     pub fn is_on_way(&self, target: NodeId) -> bool {

@@ -173,6 +173,8 @@ impl Handle {
         let (answer, loaded) = sync_channel(1);
         *lock(&self.load) = Some(LoadRequest { path, answer });
         live.wake();
+        // A question ends the run that is under way; behind it the request is seen. If the job is over, the answer says so.
+        let _ = self.ask(|_| Ok(()));
         loaded.recv().map_err(|_| Unanswered::Ended)
     }
 

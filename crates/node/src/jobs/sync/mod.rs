@@ -4,6 +4,7 @@
 //! and stores it, with helpers where there are many processors (`receive`); one brings the chain up to date (here); one tells
 //! how far it is (`progress`). Which blocks are asked for is decided in `request`.
 
+mod config;
 mod hinted;
 mod phases;
 mod progress;
@@ -26,10 +27,9 @@ use crate::locks::lock;
 use crate::options::{Events, Options, Report};
 use crate::threads::{self, spawn};
 use crate::tree::{Fate, NodeId};
-use consensus::Chain;
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
 pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
-use p2p::{BlockVerdict, Config, Event, Network, NetworkParams, Outbound, Peers, Want};
+use p2p::{BlockVerdict, Config, Event, Network, Peers, Want};
 use primitives::{BlockHash, Height};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -199,7 +199,7 @@ impl Shared<'_, '_> {
     /// The thread that connects ends its run and finds this.
     fn end_by(&self, fault: Fault) {
         lock(&self.fault).get_or_insert(fault);
-        self.arrivals.hurry();
+        self.arrivals.end();
     }
 
     /// Tells the thread that connects when this one panics: to be kept until it ends.
@@ -241,7 +241,8 @@ fn run(
     let handle = sync.handle.as_deref().inspect(|handle| handle.attach(&mut existing.datadir));
     let datadir = &existing.datadir;
     let own = store::private_files::PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
-    let config = config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
+    let config =
+        config::config(options, sync, window_bytes, own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default());
     datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
     let height_start = datadir.headers().height(existing.tip);
     // The window is of the same memory.
@@ -378,8 +379,8 @@ fn is_done(shared: &Shared<'_, '_>, engine: &Engine<'_>, ends_at_tip: bool) -> b
             engine.tip() == base || shared.datadir.headers().fate(base) != Fate::Open
         }
         (Phase::Past, None) => true,
-        (Phase::Tip, Some(_)) => is_suspect(shared, engine) || is_at_tip(shared, engine.tip()),
-        (Phase::Tip, None) => ends_at_tip && is_at_tip(shared, engine.tip()),
+        (Phase::Tip, Some(_)) => is_suspect(shared, engine) || is_at_tip(shared, engine),
+        (Phase::Tip, None) => ends_at_tip && is_at_tip(shared, engine),
     }
 }
 
@@ -464,50 +465,6 @@ fn keep_addresses(datadir: &DataDir<'_>, own: &store::private_files::PrivateDir,
     datadir.reporter.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
 }
 
-fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses: Vec<u8>) -> Config {
-    let params = &options.params;
-    let known = match params.chain {
-        Chain::Main => p2p::params::MAIN,
-        Chain::Test => p2p::params::TEST,
-        Chain::Testnet4 => p2p::params::TESTNET4,
-        Chain::Signet => p2p::params::SIGNET,
-        Chain::Regtest => p2p::params::REGTEST,
-    };
-    // A custom signet has another magic, and none of the known seeds.
-    let (dns_seeds, fixed_seeds) =
-        if params.magic == known.magic { (known.dns_seeds, known.fixed_seeds) } else { (&[][..], &[][..]) };
-    let mut config = Config::new(NetworkParams { magic: params.magic, dns_seeds, fixed_seeds, ..known });
-    if let Some(only) = &sync.connect {
-        config.outbound = Outbound::Only(only.clone());
-    }
-    config.add_nodes = sync.addnode.clone();
-    config.listen = sync.listen.clone();
-    config.proxy = sync.proxy.clone();
-    (config.whitelist, config.whitebind) = (sync.peers.whitelist.clone(), sync.peers.whitebind.clone());
-    config.only_networks = sync.peers.only_networks.clone();
-    config.compact_filters = sync.peers.peer_block_filters;
-    config.v2transport = sync.v2transport;
-    config.seed_nodes = sync.peers.seed_nodes.clone();
-    (config.dns_seed, config.force_dns_seed) = (sync.dnsseed, sync.peers.force_dns_seed);
-    config.fixed_seeds = !sync.peers.no_fixed_seeds;
-    config.outbound_count = sync.outbound;
-    config.version = user_agent_version(&sync.peers.user_agent_comments);
-    (config.debug_net, config.log_ips) = (sync.peers.debug_net, sync.peers.log_ips);
-    config.peer_timeout = sync.peers.timeout.unwrap_or(config.peer_timeout);
-    config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
-    config.addresses = addresses;
-    config.clock = options.clock;
-    config.window_bytes = window_bytes;
-    config.window_count = sync.peers.window_blocks.unwrap_or(config.window_count);
-    config
-}
-
-/// The version in the user agent, with comments as in BIP-0014.
-fn user_agent_version(comments: &[String]) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    if comments.is_empty() { version.to_owned() } else { format!("{version}({})", comments.join("; ")) }
-}
-
 /// The next blocks of a chain that peers have and that stands on the tip: the preferred one. They may be there or still come.
 fn next_run(shared: &Shared<'_, '_>, tip: NodeId) -> Option<NodeId> {
     let tree = shared.datadir.headers();
@@ -517,11 +474,15 @@ fn next_run(shared: &Shared<'_, '_>, tip: NodeId) -> Option<NodeId> {
     Some(tree.ancestor(target, end))
 }
 
-/// Whether the chain is where the peers' chains end: no peer that delivers what it announces has more work.
-fn is_at_tip(shared: &Shared<'_, '_>, tip: NodeId) -> bool {
+/// Whether the chain is where the peers' chains end: no peer that delivers what it announces has more work, and no better
+/// chain is stored. (A run ends before its last block where someone asks, or a block is refused.)
+fn is_at_tip(shared: &Shared<'_, '_>, engine: &Engine<'_>) -> bool {
     // Asked before the tree is: headers that come in between are not taken for the end.
     let progress = shared.network.progress();
-    let tree = shared.datadir.headers();
+    if !engine.is_at_best() {
+        return false;
+    }
+    let (tree, tip) = (shared.datadir.headers(), engine.tip());
     // Of two with the same work the first that came stays, whichever header was first.
     let work = tree.work(tip);
     let enough = progress.best_claim.is_none_or(|claim| work >= claim.work)
@@ -553,15 +514,15 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
             return Ok(Activated::Tip);
         }
         let found_count = datadir.index.read().found_count();
-        let is_on_way = next_run(shared, engine.tip()).is_some_and(|run_to| engine.is_on_way(run_to));
-        if !is_on_way && !matches!(shared.phase, Phase::Headers(_)) {
+        let on_way = next_run(shared, engine.tip()).filter(|&run_to| engine.is_on_way(run_to));
+        if on_way.is_none() && !matches!(shared.phase, Phase::Headers(_)) {
             match engine.activate()? {
                 Activated::Tip => {}
                 Activated::Asked => continue,
                 ended => return Ok(ended),
             }
         }
-        if let Some(run_to) = next_run(shared, engine.tip()) {
+        if let Some(run_to) = on_way.or_else(|| next_run(shared, engine.tip())) {
             *lock(&shared.run_to) = Some(run_to);
             // A better chain may have come after this one was planned.
             request::hurry_if_elsewhere(shared);
@@ -579,14 +540,14 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
                 shared.network.verdict(hash, BlockVerdict::Invalid(why));
             }
             request::want(shared);
+            datadir.look_for_alerts(engine.tip());
+            continue; // The next best chain may be there: it is connected before anyone is told of the tip.
         }
         if has_moved {
             let last = std::mem::replace(&mut told, engine.tip());
             datadir.check_index();
             shared.network.new_tip();
             datadir.tell_tips(last, told);
-        }
-        if has_news || has_moved {
             datadir.look_for_alerts(engine.tip());
         }
         if is_done(shared, engine, sync.exit_at_tip) {

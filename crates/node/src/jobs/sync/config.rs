@@ -1,0 +1,52 @@
+//! What the network is told of a sync's options.
+
+use super::SyncOptions;
+use crate::options::Options;
+use consensus::Chain;
+use p2p::{Config, NetworkParams, Outbound};
+
+/// How the network is set up: `addresses` is what was kept of the address memory, and blocks that are ahead of the tip have
+/// `window_bytes`.
+pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses: Vec<u8>) -> Config {
+    let params = &options.params;
+    let known = match params.chain {
+        Chain::Main => p2p::params::MAIN,
+        Chain::Test => p2p::params::TEST,
+        Chain::Testnet4 => p2p::params::TESTNET4,
+        Chain::Signet => p2p::params::SIGNET,
+        Chain::Regtest => p2p::params::REGTEST,
+    };
+    // A custom signet has another magic, and none of the known seeds.
+    let (dns_seeds, fixed_seeds) =
+        if params.magic == known.magic { (known.dns_seeds, known.fixed_seeds) } else { (&[][..], &[][..]) };
+    let mut config = Config::new(NetworkParams { magic: params.magic, dns_seeds, fixed_seeds, ..known });
+    if let Some(only) = &sync.connect {
+        config.outbound = Outbound::Only(only.clone());
+    }
+    config.add_nodes = sync.addnode.clone();
+    config.listen = sync.listen.clone();
+    config.proxy = sync.proxy.clone();
+    (config.whitelist, config.whitebind) = (sync.peers.whitelist.clone(), sync.peers.whitebind.clone());
+    config.only_networks = sync.peers.only_networks.clone();
+    config.compact_filters = sync.peers.peer_block_filters;
+    config.v2transport = sync.v2transport;
+    config.seed_nodes = sync.peers.seed_nodes.clone();
+    (config.dns_seed, config.force_dns_seed) = (sync.dnsseed, sync.peers.force_dns_seed);
+    config.fixed_seeds = !sync.peers.no_fixed_seeds;
+    config.outbound_count = sync.outbound;
+    config.version = user_agent_version(&sync.peers.user_agent_comments);
+    (config.debug_net, config.log_ips) = (sync.peers.debug_net, sync.peers.log_ips);
+    config.peer_timeout = sync.peers.timeout.unwrap_or(config.peer_timeout);
+    config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
+    config.addresses = addresses;
+    config.clock = options.clock;
+    config.window_bytes = window_bytes;
+    config.window_count = sync.peers.window_blocks.unwrap_or(config.window_count);
+    config
+}
+
+/// The version in the user agent, with comments as in BIP-0014.
+fn user_agent_version(comments: &[String]) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    if comments.is_empty() { version.to_owned() } else { format!("{version}({})", comments.join("; ")) }
+}
