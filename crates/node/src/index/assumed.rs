@@ -43,17 +43,17 @@ impl BlockIndex {
     }
 
     /// What a chain that stands on an unvalidated snapshot said of the blocks above it is forgotten: marks of those that
-    /// broke a rule when they were connected, for their coins may have been false. They are judged again.
+    /// broke a rule when they were connected, for their coins may have been false. They are judged again, and so are those
+    /// that stand on them: an index on disk does not tell a mark that a block has for its ancestor from one of its own.
     pub fn reopen_above(&mut self, base: NodeId) {
-        let above = self.headers.descendants(&[base]);
-        let failed = above
-            .iter()
-            .copied()
-            .filter(|&id| self.headers.fate(id) == Fate::Failed && self.body(id).validity() >= Validity::Transactions);
-        let failed: Vec<NodeId> = failed.collect();
+        let mut failed = self.headers.descendants(&[base]);
+        failed
+            .retain(|&id| self.headers.fate(id) == Fate::Failed && self.body(id).validity() >= Validity::Transactions);
         if failed.is_empty() {
             return;
         }
+        failed.extend(self.headers.descendants(&failed));
+        failed.retain(|&id| self.headers.fate(id) == Fate::Failed);
         for id in self.headers.reopen(&failed) {
             self.change(id);
         }

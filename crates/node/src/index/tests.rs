@@ -392,3 +392,31 @@ fn take_dirty_lists_the_ancestors_of_a_listed_block() {
     let listed: Vec<BlockHash> = index.take_dirty().iter().map(|entry| entry.hash).collect();
     assert_eq!(listed, [damaged, above].map(|id| index.headers.hash(id)));
 }
+
+/// Above a snapshot marks are forgotten, those of descendants whose bodies never came too; in an index that was closed and
+/// opened again each of these has a mark of its own. A block elsewhere keeps its mark.
+#[test]
+fn marks_above_a_snapshot_are_forgotten_after_a_restart() {
+    let mut index = regtest();
+    let mut chain = vec![GENESIS];
+    for nonce in 0..6 {
+        chain.push(header(&mut index, chain[chain.len() - 1], nonce));
+    }
+    let elsewhere = header(&mut index, GENESIS, 77);
+    let (base, refused) = (chain[2], chain[4]);
+    chain[1..=4].iter().zip(1..).for_each(|(&id, offset)| {
+        index.found(id, at(0, 1000 * offset));
+        index.checked(id, 1);
+    });
+    index.invalid(refused);
+    index.invalid(elsewhere);
+    let entries: Vec<IndexEntry> = index.headers.ids().skip(1).map(|id| index.entry(id)).collect();
+    let mut again = regtest();
+    entries.iter().for_each(|entry| assert!(again.load(entry).is_some()));
+    let failed = |index: &BlockIndex| index.headers.ids().filter(|&id| index.headers.fate(id) != Fate::Open).count();
+    assert_eq!(failed(&again), 4, "it, the two that stand on it, and the one elsewhere");
+    again.assume(base);
+    again.reopen_above(base);
+    assert_eq!(failed(&again), 1);
+    assert_ne!(again.headers.fate(elsewhere), Fate::Open);
+}
