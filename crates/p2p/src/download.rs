@@ -158,6 +158,8 @@ pub struct Download {
     block_bytes: f64,
     stall_timeout: Duration,
     sampled_at: Duration,
+    /// Nothing was read for a time since then.
+    was_paused: bool,
     slow_checked_at: Duration,
     window_full: bool,
 }
@@ -174,6 +176,7 @@ impl Default for Download {
             block_bytes: BLOCK_BYTES_START,
             stall_timeout: STALL_TIMEOUT_MIN,
             sampled_at: Duration::ZERO,
+            was_paused: false,
             slow_checked_at: Duration::ZERO,
             window_full: false,
         }
@@ -498,17 +501,20 @@ impl Download {
 
     // The clock.
 
-    /// Measures speeds, by counters of the bytes of blocks that came. `paused` says that nothing was read since the last call, because the node is behind.
+    /// Measures speeds, by counters of the bytes of blocks that came. `paused` says that nothing was read for a time since
+    /// the last call, because the node is behind.
     pub fn sample(
         &mut self,
         paused: bool,
         now: Duration,
         counters: impl Fn(PeerId) -> Option<(u64, Option<Duration>)>,
     ) {
+        self.was_paused |= paused;
         let passed = now.saturating_sub(self.sampled_at);
         if passed < SAMPLE_INTERVAL {
             return;
         }
+        let paused = std::mem::take(&mut self.was_paused);
         for (id, link) in &mut self.links {
             let Some((bytes, round_trip)) = counters(*id) else { continue };
             link.set_round_trip(round_trip);

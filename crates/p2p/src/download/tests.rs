@@ -295,7 +295,9 @@ fn pauses_in_reading_do_not_lower_speed() {
     download.assign(0, LIMITS, at(0));
     download.sample(true, at(250), |_| Some((2_500_000, None)));
     assert_eq!(next(&mut download, 0, 251), 100 - 15, "ten megabytes a second");
-    download.sample(true, at(500), |_| Some((2_525_000, None)));
+    // A pause before it is time to measure counts as well.
+    download.sample(true, at(400), |_| Some((2_510_000, None)));
+    download.sample(false, at(500), |_| Some((2_525_000, None)));
     assert_eq!(next(&mut download, 1, 501), 1);
     download.sample(false, at(750), |_| Some((2_550_000, None)));
     assert_eq!(next(&mut download, 2, 751), 0, "it was read, and sent less");
