@@ -140,7 +140,7 @@ impl Ops {
             let txid = &txids[index];
             ops.add_creates(&mut places[usize::from(txid.as_bytes()[0])], txid, coins, &tx);
         }
-        if coins.bytes.len() > KEPT_BYTES_MAX {
+        if coins.bytes.capacity() + coins.ends.capacity() * size_of::<u32>() > KEPT_BYTES_MAX {
             *coins = NewCoins::default();
         }
         ops
@@ -261,6 +261,7 @@ impl NewCoins {
     fn clear(&mut self, block: &Block<'_>) {
         let bytes = block.output_count() * COIN_BYTES;
         if self.bytes.len() < bytes {
+            self.bytes.reserve_exact(bytes - self.bytes.len());
             self.bytes.resize(bytes, 0);
         }
         self.ends.clear();
