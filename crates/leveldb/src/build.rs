@@ -514,7 +514,7 @@ mod tests {
     fn built_table_finds_every_record() {
         for (count, part_count) in [(1, 1), (16, 1), (17, 1), (5000, 1), (5000, 3), (9000, 7)] {
             let bytes = table(count, part_count);
-            let table = Table::open(Path::new("t"), bytes.into(), 0).unwrap();
+            let table = Table::open(Path::new("t"), bytes.into(), None).unwrap();
             check(&table, count).unwrap();
         }
     }
@@ -541,7 +541,7 @@ mod tests {
                 parts.push(part);
             }
             finish(&sink, &parts).unwrap();
-            let table = Table::open(Path::new("t"), sink.file.bytes().unwrap(), 0).unwrap();
+            let table = Table::open(Path::new("t"), sink.file.bytes().unwrap(), None).unwrap();
             let mut used = 0;
             for index in 0..table.block_count() {
                 let Handle { offset, bytes } = table.handle(index);
@@ -570,7 +570,7 @@ mod tests {
             assert_eq!((has_name(&with), has_name(&without)), (true, false));
             // Pieces of several parts begin with pages.
             assert!(part_count > 1 || without.len() < with.len(), "{} and {} bytes", without.len(), with.len());
-            let table = Table::open(Path::new("t"), without.into(), 0).unwrap();
+            let table = Table::open(Path::new("t"), without.into(), None).unwrap();
             check(&table, count).unwrap();
         }
     }
@@ -579,13 +579,13 @@ mod tests {
     fn damaged_table_gives_an_error_or_the_right_answer() {
         let bytes = table(400, 1);
         for end in 0..bytes.len() {
-            let why = Table::open(Path::new("t"), bytes[..end].to_vec().into(), 0).unwrap_err();
+            let why = Table::open(Path::new("t"), bytes[..end].to_vec().into(), None).unwrap_err();
             assert!(why.is_damage(), "{why}");
         }
         for at in 0..bytes.len() {
             let mut bent = bytes.clone();
             bent[at] ^= 1 << (at % 8);
-            let result = Table::open(Path::new("t"), bent.into(), 0);
+            let result = Table::open(Path::new("t"), bent.into(), None);
             if let Err(why) = result.and_then(|table| check(&table, 400)) {
                 assert!(why.is_damage(), "bent at {at}: {why}");
             }

@@ -346,7 +346,7 @@ mod tests {
         drop(db);
         let good = disk.open(&path).unwrap().bytes().unwrap().to_vec();
         let blocks: Vec<_> = {
-            let table = Table::open(&path, good.clone().into(), 0).unwrap();
+            let table = Table::open(&path, good.clone().into(), None).unwrap();
             (0..table.block_count()).map(|index| table.handle(index)).collect()
         };
         let (mut faults, mut tries) = (0, 0);

@@ -166,16 +166,16 @@ impl Db {
         self.snapshot().iter()
     }
 
-    /// Memory of open tables (indexes; and tables that lie in memory), in bytes. Their files are
+    /// Memory of open tables (indexes and filters; and tables that lie in memory), in bytes. Their files are
     /// mapped and not counted.
     pub fn index_bytes(&self) -> u64 {
-        self.0.shared.index_bytes.load(Ordering::Relaxed)
+        self.0.shared.index_bytes.load(Ordering::Relaxed) + self.0.shared.filter_memory.bytes()
     }
 
-    /// From now on the filters of tables are kept in memory as they are opened, up to `bytes` of them in all: 1.3 bytes a
+    /// From now on the filters of tables are kept in memory when they are first asked, up to `bytes` of them in all: 1.3 bytes a
     /// record. They count in [`Db::index_bytes`]. Without this they are in the system's page cache alone.
     pub fn set_filter_bytes_max(&self, bytes: u64) {
-        self.0.shared.filter_bytes_max.store(bytes, Ordering::Relaxed);
+        self.0.shared.filter_memory.set_max(bytes);
     }
 
     /// Whether a run of about `bytes` of tables would find a level without a compaction.

@@ -15,7 +15,7 @@ use std::ops::Range;
 use crate::block::{Block, Found};
 use crate::bloom::hash;
 use crate::error::Result;
-use crate::lookup::{BlockRef, GROUP, PendingKey, RunWalk, Snapshot};
+use crate::lookup::{BlockRef, Expected, GROUP, PendingKey, RunWalk, Snapshot};
 use crate::version::{Shared, Version};
 use disk::{DiskError, DiskFile};
 use simd::ring::Ring;
@@ -51,9 +51,9 @@ fn take_ring() -> Option<Box<Ring>> {
 }
 
 impl Snapshot {
-    /// Looks up many keys in ascending order (equal ones may come), most of whose blocks are not in memory, and answers each
-    /// once, by its index in `keys`, in no particular order. Says how many reads the disk had to do. For a thread that has
-    /// nothing else to do.
+    /// Looks up many keys in ascending order (equal ones may come), most of which are there ([`Expected::Present`]) and whose
+    /// blocks are not in memory, and answers each once, by its index in `keys`, in no particular order. Says how many reads
+    /// the disk had to do. For a thread that has nothing else to do.
     ///
     /// # Errors
     /// A table that cannot be read or is damaged; some keys may have been answered.
@@ -68,7 +68,7 @@ impl Snapshot {
         assert!(keys.is_sorted_by_key(AsRef::as_ref), "the keys of a batch rise");
         let Some(mut ring) = take_ring() else {
             let missing = self.read_ahead(keys)?;
-            return self.get_sorted_batch_now(keys, answer).map(|()| missing);
+            return self.get_sorted_batch_now(keys, Expected::Present, answer).map(|()| missing);
         };
         // After a fault the ring is dropped, which waits for what is under way; the next look-up makes another.
         let result = Search::new(&self.0, keys).run(&mut ring, &mut answer);
@@ -107,7 +107,7 @@ struct Search<'s, 'k, K> {
 impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
     fn new(version: &'s Version, keys: &'k [K]) -> Search<'s, 'k, K> {
         let shared = version.files().next().map(|(_, file)| file.shared());
-        let walks = version.runs.iter().map(RunWalk::new).collect();
+        let walks = RunWalk::of_all(&version.runs, Expected::Present).collect();
         let reads = Vec::with_capacity(keys.len());
         Search { version, shared, walks, keys, next: 0, reads, waiting: VecDeque::new() }
     }
@@ -250,9 +250,9 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
     /// Whether a run from `from` on may hold the key, and will be read.
     fn look_further(&mut self, key: usize, from: usize) -> Result<bool> {
         let bytes = self.keys[key].as_ref();
-        for (run, tables) in self.version.runs.iter().enumerate().skip(from) {
-            if let Some(at) = RunWalk::new(tables).find_block(bytes)?
-                && at.table.may_hold(at.block, hash(bytes))
+        for (run, mut walk) in RunWalk::of_all(&self.version.runs, Expected::Present).enumerate().skip(from) {
+            if let Some(at) = walk.find_block(bytes)?
+                && walk.may_hold(at, hash(bytes))
             {
                 self.add_read(at, run, key);
                 return Ok(true);

@@ -43,6 +43,6 @@ pub use db::Db;
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use fuzz::{fuzz_history, fuzz_open};
-pub use lookup::{Iter, RunInfo, Snapshot};
+pub use lookup::{Expected, Iter, RunInfo, Snapshot};
 pub use options::Options;
 pub use run::{Run, TableWriter};

@@ -15,6 +15,16 @@ use crate::version::{SortedRun, Version};
 #[derive(Clone, Debug)]
 pub struct Snapshot(pub(crate) Arc<Version>);
 
+/// What is known of the keys of a batch before they are looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// Nothing: the filters of all runs are asked.
+    Unknown,
+    /// Most are there. What no newer run holds lies in the oldest, whose blocks have to be read whatever its filters say:
+    /// these are not asked, and most of all filters need no memory.
+    Present,
+}
+
 /// How many look-ups of a batch are under way at once: enough that the memory's answers overlap.
 pub(crate) const GROUP: usize = 32;
 /// Runs that a single look-up asks at once: as many as there are, but for directories of other programs.
@@ -113,7 +123,7 @@ impl Snapshot {
         if self.wants_read_ahead() {
             self.ask_for_blocks(keys)?;
         }
-        self.get_sorted_batch_now(keys, answer)
+        self.get_sorted_batch_now(keys, Expected::Unknown, answer)
     }
 
     /// Whether blocks of late batches were not in memory: then [`Snapshot::read_ahead`] is to come before
@@ -175,16 +185,16 @@ impl Snapshot {
     pub fn get_sorted_batch_now<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
+        expected: Expected,
         mut answer: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         assert!(keys.is_sorted_by_key(AsRef::as_ref), "the keys of a batch rise");
         let pending_key = |(index, key): (usize, &K)| PendingKey { index, hash: hash(key.as_ref()) };
         let mut pending: Vec<PendingKey> = keys.iter().enumerate().map(pending_key).collect();
-        for run in &self.0.runs {
+        for mut walk in RunWalk::of_all(&self.0.runs, expected) {
             if pending.is_empty() {
                 break;
             }
-            let mut walk = RunWalk::new(run);
             let mut kept = 0;
             let mut probe = (pending.len() >= PROBE_MIN).then(simd::faults::major_faults);
             for start in (0..pending.len()).step_by(GROUP) {
@@ -276,11 +286,20 @@ pub(crate) struct RunWalk<'a> {
     run: &'a SortedRun,
     /// No later key lies before this file.
     file: usize,
+    asks_filters: bool,
 }
 
 impl<'a> RunWalk<'a> {
     pub(crate) fn new(run: &'a SortedRun) -> RunWalk<'a> {
-        RunWalk { run, file: 0 }
+        RunWalk { run, file: 0, asks_filters: true }
+    }
+
+    /// One for each run, the newest first.
+    pub(crate) fn of_all(runs: &'a [SortedRun], expected: Expected) -> impl Iterator<Item = RunWalk<'a>> {
+        let asks_filters = move |run| expected == Expected::Unknown || run + 1 < runs.len();
+        runs.iter()
+            .enumerate()
+            .map(move |(run, tables)| RunWalk { asks_filters: asks_filters(run), ..RunWalk::new(tables) })
     }
 
     /// Finds the blocks that may hold the keys of one group; each step asks the memory for what the
@@ -301,9 +320,14 @@ impl<'a> RunWalk<'a> {
             let Some((table, search)) = search else { continue };
             let block = table.end_search(keys[pending_key.index].as_ref(), search);
             if block < table.block_count() {
-                table.prefetch_filter_place(block);
+                if self.asks_filters {
+                    table.prefetch_filter_place(block);
+                }
                 *block_ref = Some(BlockRef { table, block });
             }
+        }
+        if !self.asks_filters {
+            return Ok(found);
         }
         for BlockRef { table, block } in blocks.iter().flatten() {
             table.prefetch_filter(*block);
@@ -345,6 +369,11 @@ impl<'a> RunWalk<'a> {
             Some(file) => file.table().map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Whether a block may hold a key of this hash, as far as the run's filters are asked.
+    pub(crate) fn may_hold(&self, at: BlockRef<'_>, hash: u32) -> bool {
+        !self.asks_filters || at.table.may_hold(at.block, hash)
     }
 
     pub(crate) fn find_block(&mut self, key: &[u8]) -> Result<Option<BlockRef<'a>>> {
@@ -392,6 +421,7 @@ impl Iter {
 
 #[cfg(test)]
 mod tests {
+    use super::Expected;
     use crate::read_ahead::{FAULTS_MIN, READ_AHEAD_BATCHES};
     use crate::{Db, Options};
     use disk::RealDisk;
@@ -467,7 +497,9 @@ mod tests {
         assert!(missing <= keys.len(), "no more than one block a key");
         assert_eq!(snapshot.read_ahead(&keys).unwrap(), 0);
         let mut found = 0;
-        snapshot.get_sorted_batch_now(&keys, |_, value| found += usize::from(value.is_some())).unwrap();
+        snapshot
+            .get_sorted_batch_now(&keys, Expected::Present, |_, value| found += usize::from(value.is_some()))
+            .unwrap();
         assert_eq!(found, keys.len());
     }
 
@@ -487,10 +519,13 @@ mod tests {
         for bytes_max in [0, 20_000, u64::MAX] {
             let db = Db::open_read_only(RealDisk::shared(), &directory.path().join("db")).unwrap();
             db.set_filter_bytes_max(bytes_max);
+            let (mut found, keys): (usize, Vec<_>) = (0, records.iter().map(|record| record.0).collect());
+            let count = |_, value: Option<&[u8]>| found += usize::from(value.is_some());
+            db.snapshot().get_sorted_batch_now(&keys, Expected::Present, count).unwrap();
+            assert_eq!((found, db.0.shared.filter_memory.bytes()), (20_000, 0), "filters of the one run are not asked");
             let answers: Vec<_> = (0..40_000).step_by(7).map(|n| db.get(&key(n)).unwrap()).collect();
-            let shared = &db.0.shared;
-            let filter_bytes = shared.filter_bytes();
-            assert!(filter_bytes <= bytes_max.saturating_add(4096), "{filter_bytes} of {bytes_max}");
+            let filter_bytes = db.0.shared.filter_memory.bytes();
+            assert!(filter_bytes <= bytes_max, "{filter_bytes} of {bytes_max}");
             assert_eq!(filter_bytes > 0, bytes_max > 0);
             assert_eq!(plain.get_or_insert_with(|| answers.clone()), &answers);
         }

@@ -1,8 +1,8 @@
 //! A table file, for reading: sorted blocks, found by an index and guarded by filters. The layout is in [`crate::format`].
 //!
 //! The file is mapped. In memory lie somewhat more than 12 bytes for each block ([`crate::index`]), a bit that says whether
-//! its checksum was found right, and the filters, as far as there is memory for them: then a look-up reads the disk for
-//! data blocks alone. A checksum is looked at when a block is first read, and again by each scan of the table from end
+//! its checksum was found right, and the filters, from when they are first asked on and as far as there is memory for them:
+//! then a look-up reads the disk for data blocks alone. A checksum is looked at when a block is first read, and again by each scan of the table from end
 //! to end.
 //!
 //! A disk that fails under a map ends the process with the signal SIGBUS, as it does LevelDB. Blocks that are not in memory
@@ -73,8 +73,64 @@ struct Filters {
     frame: FilterFrame,
     /// Where they lie in the file.
     range: Range<usize>,
-    /// A copy of them, where there was memory for it: in large pages, for it is read at random.
-    copy: Option<Buffer>,
+    /// A copy of them, where there was memory for it when they were first asked: in large pages, for it is read at random.
+    copy: OnceLock<Option<Buffer>>,
+    /// What copies may have.
+    memory: Option<Arc<FilterMemory>>,
+}
+
+impl Filters {
+    fn copy(&self, file: &Bytes) -> Option<Buffer> {
+        let memory = self.memory.as_ref().filter(|_| file.is_mapped())?;
+        if !memory.take(whole_pages(self.range.len())) {
+            return None;
+        }
+        will_need(file, self.range.clone());
+        let mut copy = Buffer::cut(self.range.len());
+        copy.copy_from_slice(&file[self.range.clone()]);
+        Some(copy)
+    }
+}
+
+impl Drop for Filters {
+    fn drop(&mut self) {
+        if let (Some(Some(copy)), Some(memory)) = (self.copy.get(), &self.memory) {
+            memory.give_back(whole_pages(copy.len()));
+        }
+    }
+}
+
+fn whole_pages(bytes: usize) -> u64 {
+    bytes.next_multiple_of(PAGE_BYTES) as u64
+}
+
+/// Memory for copies of filters: what all tables of a database have, and what they may have.
+#[derive(Debug, Default)]
+pub(crate) struct FilterMemory {
+    bytes: AtomicU64,
+    bytes_max: AtomicU64,
+}
+
+impl FilterMemory {
+    /// Bytes that copies have.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_max(&self, bytes: u64) {
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes `bytes`, if there are as many.
+    fn take(&self, bytes: u64) -> bool {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        let more = |have: u64| have.checked_add(bytes).filter(|sum| *sum <= bytes_max);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// An open table.
@@ -92,32 +148,21 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Reads footer, index and filter of the file's bytes. The filters are copied if they have at most
-    /// `filter_bytes_max`.
+    /// Reads footer, index and filter of the file's bytes. Copies of the filters are taken from `memory`.
     ///
     /// # Errors
     /// Whatever in them is not as it must be.
-    pub(crate) fn open(path: &Path, bytes: Bytes, filter_bytes_max: u64) -> Result<Table> {
+    pub(crate) fn open(path: &Path, bytes: Bytes, memory: Option<&Arc<FilterMemory>>) -> Result<Table> {
         bytes.advise_random();
-        Table::read(path, bytes, filter_bytes_max).map_err(|why| why.of(path))
+        Table::read(path, bytes, memory).map_err(|why| why.of(path))
     }
 
-    fn read(path: &Path, bytes: Bytes, filter_bytes_max: u64) -> std::result::Result<Table, Damage> {
+    fn read(path: &Path, bytes: Bytes, memory: Option<&Arc<FilterMemory>>) -> std::result::Result<Table, Damage> {
         let (metaindex, index) = footer(&bytes)?;
-        // Index and filters are read as a whole, here and now: then the disk brings them in large pieces, not page by page.
-        let will_need = |range: Range<usize>| {
-            range.clone().step_by(ASK_BYTES).for_each(|at| bytes.advise_will_need(at..range.end.min(at + ASK_BYTES)));
-        };
-        index.range(&bytes).into_iter().for_each(will_need);
-        let filters = find_filter(&bytes, metaindex, will_need)?.map(|(range, frame)| {
-            let fits = bytes.is_mapped() && range.len() as u64 <= filter_bytes_max;
-            let copy = fits.then(|| {
-                let mut copy = Buffer::cut(range.len());
-                copy.copy_from_slice(&bytes[range.clone()]);
-                copy
-            });
-            Filters { frame, range, copy }
-        });
+        index.range(&bytes).into_iter().for_each(|range| will_need(&bytes, range));
+        let filters = find_filter(&bytes, metaindex, |range| will_need(&bytes, range))?;
+        let filters =
+            filters.map(|(range, frame)| Filters { frame, range, copy: OnceLock::new(), memory: memory.cloned() });
         let contents = checked_block(&bytes, index)?;
         let entries =
             IndexEntries::read(contents, &bytes).map_err(|why| Damage { offset: index.offset + why.offset, ..why })?;
@@ -138,7 +183,7 @@ impl Table {
         })
     }
 
-    /// Memory that is not the system's page cache, in bytes.
+    /// Memory that is not the system's page cache, without that of copied filters, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let copy = match &self.index_block {
             IndexBlock::Copy(bytes) => bytes.capacity(),
@@ -146,13 +191,6 @@ impl Table {
         };
         let owned = if self.bytes.is_mapped() { 0 } else { self.bytes.len() };
         (size_of::<Table>() + copy + owned + self.index.memory_bytes() + self.verified.len() * 8) as u64
-            + self.filter_bytes()
-    }
-
-    /// Memory of the copied filters, in bytes.
-    pub(crate) fn filter_bytes(&self) -> u64 {
-        let copy = self.filters.as_ref().and_then(|filters| filters.copy.as_ref());
-        copy.map_or(0, |copy| copy.len().next_multiple_of(4096) as u64)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -182,9 +220,10 @@ impl Table {
     /// The filters' bytes and frame.
     #[inline]
     fn filters(&self) -> Option<FilterBlock<'_>> {
-        let Filters { frame, range, copy } = self.filters.as_ref()?;
-        let contents = copy.as_deref().unwrap_or_else(|| &self.bytes[range.clone()]);
-        Some(FilterBlock::new(contents, *frame))
+        let filters = self.filters.as_ref()?;
+        let copy = filters.copy.get_or_init(|| filters.copy(&self.bytes));
+        let contents = copy.as_deref().unwrap_or_else(|| &self.bytes[filters.range.clone()]);
+        Some(FilterBlock::new(contents, filters.frame))
     }
 
     /// The whole file.
@@ -329,6 +368,11 @@ pub(crate) fn scanned_block<'a>(table: &Table, file: &'a [u8], index: usize) -> 
     checked_block(file, table.handle(index)).map_err(|why| why.of(table.path()))
 }
 
+/// Tells the system that all of a range is read next: then the disk brings it in large pieces, not page by page.
+fn will_need(file: &Bytes, range: Range<usize>) {
+    range.clone().step_by(ASK_BYTES).for_each(|at| file.advise_will_need(at..range.end.min(at + ASK_BYTES)));
+}
+
 fn footer(file: &[u8]) -> std::result::Result<(Handle, Handle), Damage> {
     let Some(start) = file.len().checked_sub(FOOTER_BYTES) else {
         let found = format!("a file of {} bytes", file.len());
@@ -404,7 +448,7 @@ mod tests {
                     bad[at] = value;
                     let crc = mask(simd::crc32c::crc32c(&bad[range.start..=range.end]));
                     bad[range.end + 1..range.end + 5].copy_from_slice(&crc.to_le_bytes());
-                    let Ok(table) = Table::open(Path::new("t"), bad.into(), 0) else {
+                    let Ok(table) = Table::open(Path::new("t"), bad.into(), None) else {
                         continue;
                     };
                     opened += 1;

@@ -11,7 +11,7 @@ use crate::edit::{FileMeta, LEVELS};
 use crate::error::{Damage, Result};
 use crate::levels::RunSize;
 use crate::read_ahead::AdaptiveReadAhead;
-use crate::table::Table;
+use crate::table::{FilterMemory, Table};
 use disk::{Bytes, Disk, DiskFile};
 
 /// What all parts of an open database share.
@@ -25,9 +25,8 @@ pub(crate) struct Shared {
     pub(crate) garbage: Mutex<Vec<PathBuf>>,
     /// The next file's number.
     pub(crate) next_file: AtomicU64,
-    /// Memory of copied filters, a part of `index_bytes`, and what it may become.
-    filter_bytes: AtomicU64,
-    pub(crate) filter_bytes_max: AtomicU64,
+    /// Memory of copied filters, beside `index_bytes`.
+    pub(crate) filter_memory: Arc<FilterMemory>,
     pub(crate) read_ahead: AdaptiveReadAhead,
     /// Tables whose files are kept open, to be read beside their maps.
     open_files: AtomicU64,
@@ -45,8 +44,7 @@ impl Shared {
             index_bytes: AtomicU64::new(0),
             garbage: Mutex::new(Vec::new()),
             next_file: AtomicU64::new(1),
-            filter_bytes: AtomicU64::new(0),
-            filter_bytes_max: AtomicU64::new(0),
+            filter_memory: Arc::default(),
             read_ahead: AdaptiveReadAhead::default(),
             open_files: AtomicU64::new(0),
         }
@@ -56,21 +54,10 @@ impl Shared {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Memory of copied filters.
-    #[cfg(test)]
-    pub(crate) fn filter_bytes(&self) -> u64 {
-        self.filter_bytes.load(Ordering::Relaxed)
-    }
-
     /// Tables whose files are open beside their maps.
     #[cfg(test)]
     pub(crate) fn open_files(&self) -> u64 {
         self.open_files.load(Ordering::Relaxed)
-    }
-
-    /// Bytes of filters that may still be copied.
-    fn filter_room(&self) -> u64 {
-        self.filter_bytes_max.load(Ordering::Relaxed).saturating_sub(self.filter_bytes.load(Ordering::Relaxed))
     }
 
     /// Opens the file of a table to read it beside its map; `None` where the system has no descriptor for it.
@@ -126,13 +113,12 @@ impl TableFile {
     /// A table that is in memory only.
     pub(crate) fn in_memory(shared: &Arc<Shared>, meta: FileMeta, path: PathBuf, bytes: Vec<u8>) -> Result<TableFile> {
         let file = TableFile::new(shared, meta, path);
-        file.keep(Table::open(&file.path, bytes.into(), 0)?);
+        file.keep(Table::open(&file.path, bytes.into(), None)?);
         Ok(file)
     }
 
     fn keep(&self, table: Table) -> &Table {
         self.shared.index_bytes.fetch_add(table.memory_bytes(), Ordering::Relaxed);
-        self.shared.filter_bytes.fetch_add(table.filter_bytes(), Ordering::Relaxed);
         self.table.get_or_init(|| table)
     }
 
@@ -152,7 +138,7 @@ impl TableFile {
             return Ok(table);
         }
         let bytes = self.bytes()?;
-        Ok(self.keep(Table::open(&self.path, bytes, self.shared.filter_room())?))
+        Ok(self.keep(Table::open(&self.path, bytes, Some(&self.shared.filter_memory))?))
     }
 
     /// The file's bytes, for one who reads it from end to end.
@@ -217,7 +203,6 @@ impl Drop for TableFile {
     fn drop(&mut self) {
         if let Some(table) = self.table.get() {
             self.shared.index_bytes.fetch_sub(table.memory_bytes(), Ordering::Relaxed);
-            self.shared.filter_bytes.fetch_sub(table.filter_bytes(), Ordering::Relaxed);
             self.shared.open_files.fetch_sub(u64::from(table.has_open_file()), Ordering::Relaxed);
         }
         if *self.is_obsolete.get_mut() {

@@ -107,6 +107,15 @@ impl CoinsIo {
         self.check(keys, damaged)
     }
 
+    /// Whether any of these coins is in the tables: see [`crate::pipeline::Backend::has_any_coin`].
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub(crate) fn has_any(&self, keys: &[CoinKey]) -> Result<bool, Fault> {
+        Ok(self.chainstate.view().has_any(keys)?)
+    }
+
     /// Says no where the look-up of a key found something else than a coin.
     fn check(&self, keys: &[CoinKey], damaged: Option<usize>) -> Result<(), Fault> {
         match damaged {

@@ -49,6 +49,10 @@ impl Backend for DataDir<'_> {
         self.coins.look_up(keys, found)
     }
 
+    fn has_any_coin(&self, keys: &[CoinKey]) -> Result<bool, Fault> {
+        self.coins.has_any(keys)
+    }
+
     fn wanted_records(&self) -> Option<&Wanted> {
         self.indexing.get().filter(|_| self.mode == Mode::Work).map(Indexing::wanted)
     }

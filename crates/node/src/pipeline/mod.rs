@@ -87,13 +87,24 @@ pub trait Backend: Sync {
     /// The block cannot be read.
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault>;
 
-    /// Looks up coins in the tables. `keys` are sorted; `found` is called with the index of each that is there, and its
+    /// Looks up coins in the tables, most of which are there. `keys` are sorted; `found` is called with the index of each that is there, and its
     /// stored bytes.
     ///
     /// # Errors
     ///
     /// The tables cannot be read, or hold something else than coins.
     fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault>;
+
+    /// Whether any of these coins is in the tables; most likely none is. `keys` are sorted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::look_up`].
+    fn has_any_coin(&self, keys: &[CoinKey]) -> Result<bool, Fault> {
+        let mut has_any = false;
+        self.look_up(keys, &mut |_, _| has_any = true)?;
+        Ok(has_any)
+    }
 
     /// What blocks are to be asked for the optional indexes.
     fn wanted_records(&self) -> Option<&indexes::Wanted> {

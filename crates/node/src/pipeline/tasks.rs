@@ -137,8 +137,7 @@ impl Pipeline<'_> {
 
     fn fill_answers(&self, flight: &Flight, misses: &Misses) -> Result<(), Fault> {
         if !misses.names.is_empty() {
-            let mut exists = false;
-            self.backend.look_up(&misses.names, &mut |_, _| exists = true)?;
+            let exists = self.backend.has_any_coin(&misses.names)?;
             flight.probes().exists |= exists;
         }
         if misses.keys.is_empty() {

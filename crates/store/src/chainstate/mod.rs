@@ -163,7 +163,7 @@ impl Chainstate {
         CoinsView::new(&self.store)
     }
 
-    /// Keeps filters of tables in memory, up to `bytes` of them, from the tables that are opened next on: 1.3 bytes a coin.
+    /// Keeps filters of tables in memory, up to `bytes` of them, from when they are first asked on: 1.3 bytes a coin.
     /// They count as indexes.
     pub fn set_filter_bytes_max(&self, bytes: u64) {
         self.store.db.set_filter_bytes_max(bytes);

@@ -3,7 +3,7 @@
 use crate::db::Obfuscated;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::Key;
-use leveldb::{Iter, Snapshot};
+use leveldb::{Expected, Iter, Snapshot};
 use primitives::coin::{COIN_KEY_PREFIX, decode_coin_key};
 use primitives::{CoinKey, OutPoint, Txid};
 use simd::xor::xor;
@@ -41,7 +41,7 @@ impl CoinsView {
         self.snapshot.wants_read_ahead()
     }
 
-    /// Looks up many coins. `keys` are in rising order (equal ones may come); `answer` gets
+    /// Looks up many coins, most of which are there. `keys` are in rising order (equal ones may come); `answer` gets
     /// the place in `keys` and the stored bytes, plain, each place once, in no particular order.
     ///
     /// # Errors
@@ -52,10 +52,25 @@ impl CoinsView {
     ///
     /// When the keys are not in order.
     pub fn look_up(&self, keys: &[CoinKey], answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        Ok(self.snapshot.get_sorted_batch_now(keys, self.plain(answer))?)
+        Ok(self.snapshot.get_sorted_batch_now(keys, Expected::Present, self.plain(answer))?)
     }
 
-    /// The same for coins that are most likely not in memory: for a thread that has nothing else to do than to wait for the
+    /// Whether any of these coins is there; most likely none is. `keys` are in rising order.
+    ///
+    /// # Errors
+    ///
+    /// As [`CoinsView::look_up`].
+    ///
+    /// # Panics
+    ///
+    /// As [`CoinsView::look_up`].
+    pub fn has_any(&self, keys: &[CoinKey]) -> Result<bool> {
+        let mut has_any = false;
+        self.snapshot.get_sorted_batch_now(keys, Expected::Unknown, |_, value| has_any |= value.is_some())?;
+        Ok(has_any)
+    }
+
+    /// As [`CoinsView::look_up`], for coins that are most likely not in memory: for a thread that has nothing else to do than to wait for the
     /// disk, which is asked for many at a time.
     ///
     /// # Errors

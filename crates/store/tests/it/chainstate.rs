@@ -95,6 +95,10 @@ fn commit_adds_and_removes_coins() {
             assert_eq!(view.get(outpoint).unwrap().as_ref(), want);
             assert_eq!(batch.as_ref(), want);
         }
+        let absent: Vec<CoinKey> =
+            keys.iter().zip(&found).filter(|(_, coin)| coin.is_none()).map(|(key, _)| *key).collect();
+        assert!(!absent.is_empty() && !view.has_any(&absent).unwrap() && !view.has_any(&[]).unwrap());
+        assert!(keys.iter().zip(&found).all(|(key, coin)| view.has_any(&[*key]).unwrap() == coin.is_some()));
         let shares = [(0, 0), (1, 100), (101, 254), (255, 255)];
         let mut shared = Vec::new();
         for (first, last) in shares {
