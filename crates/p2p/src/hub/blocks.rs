@@ -210,17 +210,24 @@ impl Hub {
         for (id, peer) in &mut self.peers {
             peer.transport.set_block_owed(self.download.owes(*id));
         }
+        self.will_wait();
+        if self.download.wants_more() {
+            self.event(Event::WantMore);
+        }
+        self.answer_pings(now);
+        self.tell_journals();
+    }
+
+    /// Says what the node is to wake us for. To be called before sockets are waited for: what was sent since
+    /// [`Hub::schedule`] may have let blocks through that waited.
+    pub fn will_wait(&self) {
+        let held_bytes = self.budget.held_bytes();
         let has_room = held_bytes <= soft_bytes(&self.config) && !self.download.is_window_full();
         if self.waits_for_verdicts() || !has_room || self.paused {
             self.budget.wait_for_node(held_bytes, self.verdicts_heard);
         } else {
             self.budget.wait_no_more();
         }
-        if self.download.wants_more() {
-            self.event(Event::WantMore);
-        }
-        self.answer_pings(now);
-        self.tell_journals();
     }
 
     pub(super) fn tick_download(&mut self, now: Now) {

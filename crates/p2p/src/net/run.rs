@@ -186,6 +186,7 @@ impl Runner {
             self.act();
             self.write_all();
             self.act();
+            self.hub.will_wait();
             self.poll();
         }
     }
