@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 /// Txids a chunk; in chunks, so that the table grows without moving.
 const CHUNK: usize = 1 << 14;
 /// Chunks for every number that fits in 32 bits.
-const CHUNKS: usize = (u32::MAX as usize + 1) / CHUNK;
+const CHUNKS: usize = u32::MAX as usize / CHUNK + 1;
 
 /// All txids. 36 bytes for each.
 #[derive(Debug)]
