@@ -222,6 +222,7 @@ impl Play {
         }
         self.hub.schedule(self.now());
         self.act();
+        self.hub.will_wait();
         self.check();
     }
 

@@ -210,7 +210,6 @@ impl Hub {
         for (id, peer) in &mut self.peers {
             peer.transport.set_block_owed(self.download.owes(*id));
         }
-        self.will_wait();
         if self.download.wants_more() {
             self.event(Event::WantMore);
         }
@@ -218,8 +217,8 @@ impl Hub {
         self.tell_journals();
     }
 
-    /// Says what the node is to wake us for. To be called before sockets are waited for: what was sent since
-    /// [`Hub::schedule`] may have let blocks through that waited.
+    /// Says what the node is to wake us for. To be called right before sockets are waited for: what is sent after
+    /// [`Hub::schedule`] may let blocks through that waited.
     pub fn will_wait(&self) {
         let held_bytes = self.budget.held_bytes();
         let has_room = held_bytes <= soft_bytes(&self.config) && !self.download.is_window_full();

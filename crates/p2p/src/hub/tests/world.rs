@@ -221,6 +221,7 @@ impl World {
         }
         self.hub.schedule(now);
         self.act();
+        self.hub.will_wait();
         self.held_max = self.held_max.max(self.budget.held_bytes());
         self.queued_max = self.queued_max.max(self.hub.queued_bytes());
         self.unfinished_max = self.unfinished_max.max(self.hub.unfinished_bytes());
