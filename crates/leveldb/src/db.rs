@@ -172,8 +172,8 @@ impl Db {
         self.0.shared.index_bytes.load(Ordering::Relaxed) + self.0.shared.filter_memory.bytes()
     }
 
-    /// From now on the filters of tables are kept in memory when they are first asked, up to `bytes` of them in all: 1.3 bytes a
-    /// record. They count in [`Db::index_bytes`]. Without this they are in the system's page cache alone.
+    /// From now on the filters of tables are kept in memory when they are first asked, up to `bytes` of them in all:
+    /// 1.3 bytes a record. They count in [`Db::index_bytes`]. Without this they are in the system's page cache alone.
     pub fn set_filter_bytes_max(&self, bytes: u64) {
         self.0.shared.filter_memory.set_max(bytes);
     }

@@ -51,9 +51,9 @@ fn take_ring() -> Option<Box<Ring>> {
 }
 
 impl Snapshot {
-    /// Looks up many keys in ascending order (equal ones may come), most of which are there ([`Expected::Present`]) and whose
-    /// blocks are not in memory, and answers each once, by its index in `keys`, in no particular order. Says how many reads
-    /// the disk had to do. For a thread that has nothing else to do.
+    /// Looks up many keys in ascending order (equal ones may come), most of which are there ([`Expected::Present`]) while
+    /// most of their blocks are not in memory, and answers each once, by its index in `keys`, in no particular order. Says
+    /// how many reads the disk had to do. For a thread that has nothing else to do.
     ///
     /// # Errors
     /// A table that cannot be read or is damaged; some keys may have been answered.

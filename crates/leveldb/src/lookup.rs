@@ -286,6 +286,7 @@ pub(crate) struct RunWalk<'a> {
     run: &'a SortedRun,
     /// No later key lies before this file.
     file: usize,
+    /// Whether what the filters say counts: see [`Expected`].
     asks_filters: bool,
 }
 

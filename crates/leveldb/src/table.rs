@@ -1,9 +1,9 @@
 //! A table file, for reading: sorted blocks, found by an index and guarded by filters. The layout is in [`crate::format`].
 //!
 //! The file is mapped. In memory lie somewhat more than 12 bytes for each block ([`crate::index`]), a bit that says whether
-//! its checksum was found right, and the filters, from when they are first asked on and as far as there is memory for them:
-//! then a look-up reads the disk for data blocks alone. A checksum is looked at when a block is first read, and again by each scan of the table from end
-//! to end.
+//! its checksum was found right, and the filters, from when they are first asked on and as far as there is memory for
+//! them: then a look-up reads the disk for data blocks alone. A checksum is looked at when a block is first read, and again
+//! by each scan of the table from end to end.
 //!
 //! A disk that fails under a map ends the process with the signal SIGBUS, as it does LevelDB. Blocks that are not in memory
 //! are read through a file beside the map, where there is one (`disk_look_up`).
@@ -117,11 +117,12 @@ impl FilterMemory {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// From now on copies may have `bytes`; what they have already stays.
     pub(crate) fn set_max(&self, bytes: u64) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Takes `bytes`, if there are as many.
+    /// Takes `bytes`; says no where copies would have too much.
     fn take(&self, bytes: u64) -> bool {
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         let more = |have: u64| have.checked_add(bytes).filter(|sum| *sum <= bytes_max);

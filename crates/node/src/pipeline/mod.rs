@@ -87,8 +87,8 @@ pub trait Backend: Sync {
     /// The block cannot be read.
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault>;
 
-    /// Looks up coins in the tables, most of which are there. `keys` are sorted; `found` is called with the index of each that is there, and its
-    /// stored bytes.
+    /// Looks up coins in the tables, most of which are there. `keys` are sorted; `found` is called with the index of each
+    /// that is there, and its stored bytes.
     ///
     /// # Errors
     ///

@@ -70,8 +70,8 @@ impl CoinsView {
         Ok(has_any)
     }
 
-    /// As [`CoinsView::look_up`], for coins that are most likely not in memory: for a thread that has nothing else to do than to wait for the
-    /// disk, which is asked for many at a time.
+    /// As [`CoinsView::look_up`], for coins that are most likely not in memory: for a thread that has nothing else to do
+    /// than to wait for the disk, which is asked for many at a time.
     ///
     /// # Errors
     ///
