@@ -33,6 +33,10 @@ pub(crate) struct Memory {
     pub(crate) delay: Option<Duration>,
     /// At random a commit is to wait for compactions, or finds no room.
     pub(crate) moods: Mutex<Option<Rng>>,
+    /// At random, one time in eight where a block is to come, someone asks: the run ends before it.
+    pub(crate) questions: Mutex<Option<Rng>>,
+    /// Someone asks.
+    pub(crate) is_asked: AtomicBool,
     /// Two of three look-ups are to wait for the disk.
     pub(crate) has_slow_disk: AtomicBool,
     /// The first look-up waits for the disk until this number of others were done; no other one waits.
@@ -85,11 +89,19 @@ impl EngineBackend for Memory {
         assert_eq!(replacement.has_copy, !copies.is_empty());
         Ok(replacement.has_copy)
     }
+
+    fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
 }
 
 impl Backend for Memory {
     fn next(&self, _is_wanted: &dyn Fn() -> bool, _: &mut Duration) -> Result<Option<Job>, Fault> {
         self.delay.iter().for_each(|delay| std::thread::sleep(*delay));
+        if self.questions.lock().unwrap().as_mut().is_some_and(|random| random.below(8) == 0) {
+            self.is_asked.store(true, Ordering::Relaxed);
+            self.plans.lock().unwrap().clear();
+        }
         if let Some(context) = self.plans.lock().unwrap().pop_front() {
             let bytes = self.bodies.lock().unwrap()[&context.node][0].clone().into();
             return Ok(Some(Job { context, bytes, checked: None, contextual: true, undo: Some([1; 4]) }));
