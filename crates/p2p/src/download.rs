@@ -190,6 +190,8 @@ impl Download {
     pub fn want(&mut self, lists: Vec<Vec<Want>>) {
         // A list that ends where one did before is all there is: there is no more of it to ask for.
         let said: Vec<_> = self.lists.iter().filter(|list| list.more_said).filter_map(List::last).collect();
+        // So is a block that is held up: whoever changes what is wanted gives nobody more time for it.
+        let held: Vec<_> = self.lists.iter().filter_map(|list| list.held_up).collect();
         self.lists.clear();
         for blocks in lists {
             let state = |hash: &BlockHash| match () {
@@ -202,11 +204,13 @@ impl Download {
             if self.lists.iter().all(|list| list.last() != Some(last)) {
                 let mut list = List::new(blocks, state);
                 list.more_said = said.contains(&last);
+                list.held_up =
+                    held.iter().find(|(hash, _)| list.head().is_some_and(|head| head.hash == *hash)).copied();
                 self.lists.push(list);
             }
         }
         for link in self.links.values_mut() {
-            (link.list, link.reach) = (0, Reach::default());
+            (link.list, link.reach, link.is_reach_known) = (0, Reach::default(), false);
         }
         self.version += 1;
     }
@@ -256,17 +260,19 @@ impl Download {
     /// Says on which of the present lists a peer's chain is, and what of it the peer has.
     pub fn set_reach(&mut self, peer: PeerId, list: usize, reach: Reach) {
         if let Some(link) = self.links.get_mut(&peer) {
-            (link.list, link.reach) = (list, reach);
+            (link.list, link.reach, link.is_reach_known) = (list, reach, true);
         }
     }
 
     /// A peer is gone: what it was asked for is asked of others.
     pub fn remove_peer(&mut self, peer: PeerId) {
         let Some(link) = self.links.remove(&peer) else { return };
+        for list in &mut self.lists {
+            list.held_up.take_if(|(head, _)| link.in_flight.contains(head));
+        }
         for hash in link.in_flight {
             self.disown(peer, &hash);
         }
-        self.lists.iter_mut().for_each(|list| list.held_up = None);
     }
 
     fn disown(&mut self, peer: PeerId, hash: &BlockHash) {

@@ -455,7 +455,7 @@ impl Peer {
 
     /// Bytes that came and may be of blocks: a message is counted while it comes, and taken off if it was something else.
     pub fn block_bytes(&self) -> u64 {
-        self.transport.received_bytes().saturating_sub(self.other_bytes)
+        self.transport.received_bytes().saturating_sub(self.other_bytes + self.transport.unknown_bytes())
     }
 
     /// Asks for addresses, and takes as many more as an answer may have. Source: Core's handling of `version`.

@@ -106,6 +106,8 @@ pub struct Transport {
     partial: Option<Partial>,
     /// v1: bytes still to come of a payload of an unknown command.
     skip_bytes: usize,
+    /// Bytes of messages of no known command, and of decoys.
+    unknown_bytes: u64,
     block_owed: bool,
     /// Where vectors for blocks come from.
     buffers: BufferPool,
@@ -152,6 +154,7 @@ impl Transport {
             filled: 0,
             partial: None,
             skip_bytes: 0,
+            unknown_bytes: 0,
             block_owed: false,
             buffers: BufferPool::default(),
             received_bytes: 0,
@@ -189,6 +192,11 @@ impl Transport {
     /// Bytes received.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
+    }
+
+    /// Bytes received of what [`Transport::next`] gives nothing of: messages of no known command, and decoys.
+    pub fn unknown_bytes(&self) -> u64 {
+        self.unknown_bytes
     }
 
     /// Bytes sent.
@@ -282,6 +290,7 @@ impl Transport {
             let skipped = self.skip_bytes.min(self.staged().len());
             self.used += skipped;
             self.skip_bytes -= skipped;
+            self.unknown_bytes += skipped as u64;
             return Ok(if self.skip_bytes > 0 { Step::Wait } else { Step::Again });
         }
         if self.partial.is_none() {
@@ -291,6 +300,7 @@ impl Transport {
             self.received_by_type.add(frame.command, FRAME_BYTES + frame.payload_bytes);
             if frame.command == Command::Other {
                 self.skip_bytes = frame.payload_bytes;
+                self.unknown_bytes += FRAME_BYTES as u64;
                 return Ok(Step::Again);
             }
             self.begin(Some(frame), frame.payload_bytes);
@@ -395,7 +405,9 @@ impl Transport {
         let Some(Partial { mut bytes, .. }) = self.take_whole() else { return Ok(Step::Wait) };
         let aad = std::mem::take(&mut self.aad);
         let decoy = self.cipher().open(&mut bytes, &aad)?;
+        let packet_bytes = v2::LENGTH_BYTES + bytes.len();
         if decoy {
+            self.unknown_bytes += packet_bytes as u64;
             return Ok(Step::Again);
         }
         if matches!(self.state, State::VersionPacket) {
@@ -407,6 +419,7 @@ impl Transport {
         self.received_by_type.add(command, v2::LENGTH_BYTES + bytes.len() + v2::TAG_BYTES);
         let start = v2::HEADER_BYTES + start;
         if command == Command::Other {
+            self.unknown_bytes += packet_bytes as u64;
             return Ok(Step::Again);
         }
         Ok(Step::Message(Received { command, bytes, start, unchecked: None }))

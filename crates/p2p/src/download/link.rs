@@ -21,6 +21,8 @@ pub(super) struct Link {
     /// On which list its chain is, and what of it the peer has.
     pub(super) list: usize,
     pub(super) reach: Reach,
+    /// Not between new lists and what was seen of them.
+    pub(super) is_reach_known: bool,
     pub(super) in_flight: VecDeque<BlockHash>,
     pub(super) limit: usize,
     /// Bytes a second, once measured.
@@ -50,6 +52,7 @@ impl Link {
         Link {
             list: 0,
             reach: Reach::default(),
+            is_reach_known: false,
             in_flight: VecDeque::new(),
             limit: IN_FLIGHT_COUNT_START,
             speed: None,
@@ -118,16 +121,19 @@ impl Link {
         }
     }
 
-    /// `head` is the lowest missing block of its chain now; `is_asked`: it was asked for it.
-    pub(super) fn owe(&mut self, head: Option<Want>, is_asked: bool, now: Duration) {
-        let Some(head) = head else {
-            self.owed = None;
+    /// `head` is the lowest missing block of its chain now; `is_asked`: it was asked for a block, and no peer has given it.
+    /// What it was asked for it owes until then, whichever chain it tells of next.
+    pub(super) fn owe(&mut self, head: Option<Want>, is_asked: impl Fn(&Want) -> bool, now: Duration) {
+        if self.owed.is_some_and(|(owed, _)| Some(owed) == head || is_asked(&owed)) {
             return;
-        };
-        if self.owed.is_none_or(|(owed, _)| owed != head) {
-            let is_owed = is_asked || head.height < self.lacks_below;
-            self.owed = is_owed.then_some((head, now));
         }
+        let lacks = |head: &Want| head.height < self.lacks_below || head.height < self.reach.height_min;
+        self.owed = head.filter(|head| is_asked(head) || lacks(head)).map(|head| (head, now));
+    }
+
+    /// Whether it said that it has this block, or it is of those that it keeps.
+    pub(super) fn keeps(&self, want: &Want) -> bool {
+        want.height >= self.reach.height_min
     }
 
     /// The block that it owes for too long.

@@ -4,6 +4,7 @@
 //! the rules and where they differ are in the head of the module above.
 
 use super::link::Link;
+use super::list::List;
 use super::{BLOCK_TIMEOUT, DOWNLOAD_PEER_COUNT_MIN, Download, SLOW_AFTER, SLOW_FACTOR, STALL_TIMEOUT_MAX, Source};
 use crate::api::{PeerId, Want};
 use crate::reason::Reason;
@@ -16,19 +17,20 @@ impl Download {
         self.timed_out(now).or_else(|| self.stalling(now)).or_else(|| self.slow(can_replace, now))
     }
 
-    /// Peers that owe the lowest missing block of their chain for too long.
-    pub fn overdue(&mut self, now: Duration) -> Vec<(PeerId, Want)> {
+    /// Peers that owe the lowest missing block of their chain for too long; and whether they keep blocks of its height.
+    pub fn overdue(&mut self, now: Duration) -> Vec<(PeerId, Want, bool)> {
         let (lists, requests) = (&self.lists, &self.requests);
         let links = self.links.iter_mut();
         links
             .filter_map(|(id, link)| {
-                let head = lists.get(link.list).and_then(|list| {
-                    let reached = list.first_open() < link.reach.count;
-                    list.head().filter(|want| reached && want.height >= link.reach.height_min)
-                });
                 let is_asked = |want: &Want| requests.get(&want.hash).is_some_and(|r| r.owners.contains(id));
-                link.owe(head, head.as_ref().is_some_and(is_asked), now);
-                link.overdue(now).map(|want| (*id, want))
+                if link.is_reach_known || lists.is_empty() {
+                    let list = lists.get(link.list).filter(|list| list.first_open() < link.reach.count);
+                    link.owe(list.and_then(List::head), is_asked, now);
+                } else if let Some(head) = lists.iter().filter_map(List::head).find(is_asked) {
+                    link.owe(Some(head), is_asked, now);
+                }
+                link.overdue(now).map(|want| (*id, want, link.keeps(&want)))
             })
             .collect()
     }

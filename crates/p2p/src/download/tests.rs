@@ -262,6 +262,31 @@ fn stalled_block_is_asked_of_a_second_and_third_peer() {
     assert_eq!(download.arrived(owner, &hash(0), 10, at(60_002)), Arrival::Twice, "no offence");
 }
 
+/// Whoever changes what is wanted, or goes, gives a peer that holds up the lowest block no more time.
+#[test]
+fn other_lists_and_peers_leave_a_held_up_block_held_up() {
+    let mut download = download(1, &[A, B, C]);
+    let owner = download.assign(0, LIMITS, at(0))[0].0;
+    let idle = if owner == C { B } else { C };
+    let mut asked_at = Vec::new();
+    for ms in (100..=91_000).step_by(100) {
+        let also = (ms / 100 % 2 == 0).then(|| list(900..901));
+        download.want([vec![list(0..1)], also.into_iter().collect()].concat());
+        let overdue: Vec<_> = download.overdue(at(ms)).into_iter().map(|(peer, want, _)| (peer, want.height)).collect();
+        assert_eq!(overdue.contains(&(owner, Height::GENESIS)), ms > 90_100, "{ms} ms: {overdue:?}");
+        for peer in [A, B, C] {
+            download.set_reach(peer, 0, Reach { count: 1, height_min: Height::GENESIS });
+        }
+        if ms == 600 {
+            download.remove_peer(idle);
+        }
+        if !download.assign(0, LIMITS, at(ms)).is_empty() {
+            asked_at.push(ms);
+        }
+    }
+    assert_eq!(asked_at, [1100], "a second later another is asked");
+}
+
 /// Gives each peer this rate in bytes a second, over `samples` samples from `start` on.
 fn measure(download: &mut Download, rates: &[(PeerId, u64)], start: u64, samples: u64) -> u64 {
     let mut now = start;

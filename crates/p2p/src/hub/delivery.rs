@@ -3,12 +3,13 @@
 //! A block that a peer was asked for, and that no peer has delivered [`crate::download::DELIVERY_TIMEOUT`] later, is noted
 //! here. A chain with such a block counts for nothing when the tip that the peers have is sought, nor does anything that
 //! the same peer announces; both do again when it is delivered. The peer is disconnected, unless a person named it: then
-//! it is still asked, and loses its say only.
+//! it is still asked, and loses its say only. So does a peer that keeps its last blocks alone, while the lowest missing one is
+//! below them; and a peer that serves no blocks has none.
 
 use super::Hub;
 use crate::api::{PeerId, Want};
 use crate::chain::HeaderInfo;
-use crate::peer::Kind;
+use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
 use crate::time::Now;
 use primitives::BlockHash;
@@ -19,7 +20,7 @@ pub const UNDELIVERED_COUNT_MAX: usize = 64;
 impl Hub {
     /// Sees which peers owe a block for too long.
     pub(super) fn tick_delivery(&mut self, now: Now) {
-        for (id, want) in self.download.overdue(now.since_start) {
+        for (id, want, keeps) in self.download.overdue(now.since_start) {
             if !self.undelivered.contains(&want) {
                 if self.undelivered.len() >= UNDELIVERED_COUNT_MAX {
                     self.undelivered.remove(0);
@@ -29,7 +30,7 @@ impl Hub {
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             peer.withholds = true;
             self.outbound.set_withholds(peer.kind, true);
-            if !matches!(peer.kind, Kind::Manual(_)) {
+            if keeps && !matches!(peer.kind, Kind::Manual(_)) {
                 self.drop_peer(id, Reason::BlockTimeout(want.hash), now);
             }
         }
@@ -58,7 +59,11 @@ impl Hub {
 
     /// The block of most work that a peer to which we connected has, of those that deliver.
     pub(super) fn best_claim(&self) -> Option<HeaderInfo> {
-        let peers = self.peers.values().filter(|peer| peer.is_outbound() && peer.ready && !peer.withholds);
+        let has_say = |peer: &&Peer| {
+            let serves = peer.kind != Kind::AddressFetch && peer.kind != Kind::Feeler && peer.serves_blocks();
+            peer.is_outbound() && peer.ready && serves && !peer.withholds
+        };
+        let peers = self.peers.values().filter(has_say);
         let is_delivered = |best: &HeaderInfo| {
             let lacks = |want: &Want| self.chain.ancestor(&best.hash, want.height) == Some(want.hash);
             !self.undelivered.iter().any(lacks) && self.chain.header(&best.hash).is_some_and(|known| !known.invalid)

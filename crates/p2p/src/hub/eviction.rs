@@ -4,7 +4,7 @@
 //!   network) are not counted: there the peers are the user's own.
 //! - When all places are taken, a peer that has not shaken hands for [`HALF_OPEN_GRACE`] gives its place up first: the one
 //!   that has been waiting longest, of the network group that has most of them.
-//! - Then Core's rule: protected are the best [`PROTECTED_BY_GROUP`] by a keyed hash of their network group,
+//! - Then Core's rule, for those that shake hands as for those that have: protected are the best [`PROTECTED_BY_GROUP`] by a keyed hash of their network group,
 //!   [`PROTECTED_BY_PING`] by their shortest ping, up to [`PROTECTED_FOR_BLOCKS`] of use that want blocks alone and
 //!   [`PROTECTED_BY_BLOCK`] others by the last block that they gave, and half of the others by the age of their connection,
 //!   of which up to a half are for those of this machine (a Tor service's come from it). Of the rest those that misbehaved
@@ -83,7 +83,7 @@ fn largest_group(candidates: &[Candidate]) -> Vec<Candidate> {
     groups.into_values().max_by_key(|group| (group.len(), youngest(group))).unwrap_or_default()
 }
 
-/// Which of the peers that have shaken hands goes.
+/// Which of the peers goes.
 fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
     protect(&mut candidates, PROTECTED_BY_GROUP, |c| c.keyed_group);
     protect(&mut candidates, PROTECTED_BY_PING, |c| {
@@ -159,7 +159,7 @@ impl Hub {
         let is_late = |peer: &&Peer| now.since_start.saturating_sub(peer.connected_at()) >= HALF_OPEN_GRACE;
         let half_open: Vec<_> = inbound().filter(|peer| !peer.ready).filter(is_late).filter_map(candidate).collect();
         let oldest = largest_group(&half_open).into_iter().min_by_key(|c| c.connected_at);
-        oldest.map(|c| c.id).or_else(|| select(inbound().filter(|peer| peer.ready).filter_map(candidate).collect()))
+        oldest.map(|c| c.id).or_else(|| select(inbound().filter_map(candidate).collect()))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Hub;
 use crate::api::{Event, PeerId};
 use crate::chain::{HeaderRefusal, hash_all};
-use crate::peer::Peer;
+use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
 use crate::time::Now;
 use primitives::Header;
@@ -19,6 +19,7 @@ pub const FUTURE_BLOCK_S_MAX: u64 = 7200;
 #[derive(Debug)]
 pub(super) struct FutureHeaders {
     peer: PeerId,
+    kind: Kind,
     headers: Vec<Header>,
     due_unix: u64,
 }
@@ -45,7 +46,8 @@ impl Hub {
         if self.headers.future.iter().any(|aside| aside.headers.last() == Some(last)) || !self.has_place(peer) {
             return;
         }
-        self.headers.future.push(FutureHeaders { peer, headers: headers.to_vec(), due_unix });
+        let Some(kind) = self.peers.get(&peer).map(|peer| peer.kind) else { return };
+        self.headers.future.push(FutureHeaders { peer, kind, headers: headers.to_vec(), due_unix });
         let note = format!(
             "header {} kept for later: its time {time} is more than two hours ahead of the clock, {}",
             headers[0].hash(),
@@ -80,14 +82,15 @@ impl Hub {
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.headers.future).into_iter().partition(|aside| aside.due_unix <= now.unix);
         self.headers.future = later;
-        for FutureHeaders { peer, headers, .. } in due {
-            // The parent may be gone or refused by now; the tree says so.
-            if self.chain.header(&headers[0].prev()).is_none() {
+        for FutureHeaders { peer, kind, headers, .. } in due {
+            // The parent may be gone or refused by now; the tree says so. They count as if they came now.
+            if self.chain.header(&headers[0].prev()).is_none() || self.is_far_ahead(kind) {
                 continue;
             }
             let hashes = hash_all(&headers);
             let verdict = self.chain.accept_headers(&headers, &hashes, now.unix);
             if verdict.new_count > 0 {
+                self.note_new_headers(kind, verdict.new_count);
                 self.event(Event::Headers { peer, new_count: verdict.new_count });
             }
             if let Some(last) = verdict.last {

@@ -6,7 +6,6 @@
 //! either can come again under other addresses; a named peer keeps its own when it is connected to again.
 
 use super::Hub;
-use crate::api::PeerId;
 use crate::peer::Kind;
 use primitives::{Height, Work};
 use std::collections::BTreeMap;
@@ -55,16 +54,13 @@ impl HeaderQuota {
 }
 
 impl Hub {
-    /// Whether no new header is taken of this peer for now.
-    pub(super) fn is_far_ahead(&self, id: PeerId) -> bool {
-        let kind = self.peers.get(&id).map(|peer| peer.kind);
-        self.chain.minimum_work() == Work::ZERO && kind.is_some_and(|kind| self.header_quota.is_used_up(kind))
+    /// Whether no new header is taken of a peer of this kind for now.
+    pub(super) fn is_far_ahead(&self, kind: Kind) -> bool {
+        self.chain.minimum_work() == Work::ZERO && self.header_quota.is_used_up(kind)
     }
 
-    pub(super) fn note_new_headers(&mut self, id: PeerId, count: usize) {
-        if let Some(peer) = self.peers.get(&id) {
-            self.header_quota.add(peer.kind, count);
-        }
+    pub(super) fn note_new_headers(&mut self, kind: Kind, count: usize) {
+        self.header_quota.add(kind, count);
     }
 
     pub(super) fn tick_header_quota(&mut self) {

@@ -135,7 +135,7 @@ impl Hub {
             self.ask_from_best(id, now);
         }
         let waits =
-            |peer: &&Peer| peer.headers.deferred && !peer.headers.is_backing_off(now) && !self.is_far_ahead(peer.id);
+            |peer: &&Peer| peer.headers.deferred && !peer.headers.is_backing_off(now) && !self.is_far_ahead(peer.kind);
         let deferred = self.peers.values().find(waits).map(|peer| peer.id);
         if let Some(id) = deferred.filter(|id| self.stream_count(*id) < STREAM_COUNT_MAX) {
             self.ask_from_best(id, now);
@@ -149,7 +149,7 @@ impl Hub {
         let may = |peer: &&Peer| {
             let state = &peer.headers;
             let idle = !state.is_streaming() && (!state.at_end || state.deferred) && !state.is_skipped(now);
-            peer.ready && peer.kind != Kind::AddressFetch && idle && !self.is_far_ahead(peer.id)
+            peer.ready && peer.kind != Kind::AddressFetch && idle && !self.is_far_ahead(peer.kind)
         };
         let outbound = self.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
         let Some(id) = outbound.or_else(|| self.peers.values().find(may)).map(|peer| peer.id) else { return };

@@ -26,6 +26,10 @@ pub(super) struct Targets {
 impl Hub {
     /// Sees which chains the peers have, and tells the node when they are others.
     pub(super) fn update_targets(&mut self) {
+        // One question at a time: peers that change their minds give the node no more work than it answers.
+        if self.targets.is_told {
+            return;
+        }
         let least = self.least_work();
         let has_blocks = |peer: &&Peer| peer.ready && peer.kind != Kind::AddressFetch && peer.serves_blocks();
         let best = |peer: &Peer| Some((peer.id, peer.best_known.filter(|best| best.work >= least)?, peer.withholds));

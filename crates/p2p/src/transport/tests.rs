@@ -181,10 +181,34 @@ fn decoy_packets_are_dropped() {
     talk(&mut a, &mut b, usize::MAX).unwrap();
     let mut bytes = Vec::new();
     a.cipher().seal(&mut bytes, &[], true, |out| out.extend_from_slice(&[3; 500]));
+    let decoy_bytes = bytes.len() as u64;
     a.push(bytes);
     a.send(Command::Verack, &[]);
+    let before = b.unknown_bytes();
     let (_, got) = talk(&mut a, &mut b, usize::MAX).unwrap();
     assert_eq!(got.iter().map(|m| m.command).collect::<Vec<_>>(), [Command::Verack]);
+    assert_eq!(b.unknown_bytes() - before, decoy_bytes);
+}
+
+/// They are no blocks, and make no peer faster: in pieces, by both transports.
+#[test]
+fn bytes_of_unknown_messages_are_counted() {
+    for is_v2 in [false, true] {
+        let (mut a, mut b) = v2_pair();
+        if !is_v2 {
+            a = Transport::v1(MAIN.magic);
+            a.send(Command::Version, b"first");
+        }
+        talk(&mut a, &mut b, usize::MAX).unwrap();
+        let (before, unknown) = (b.received_bytes(), b.unknown_bytes());
+        for _ in 0..3 {
+            assert!(a.send_named("cmpctblock", &[7; 200_000]));
+        }
+        let (_, got) = talk(&mut a, &mut b, 1000).unwrap();
+        assert_eq!(got, [], "v2: {is_v2}");
+        assert_eq!(b.unknown_bytes() - unknown, b.received_bytes() - before, "v2: {is_v2}");
+        assert!(b.unknown_bytes() > 600_000);
+    }
 }
 
 /// What a plain send gives, by every transport, for packets made for either, in vectors of any earlier use.

@@ -5,12 +5,14 @@ use super::kinds::*;
 use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::ChainView as _;
+use crate::hub::header_quota::AHEAD_COUNT_MAX;
+use crate::peer::Kind;
 use crate::rng::Rng;
-use crate::sim::{Chain, Made};
+use crate::sim::{Chain, Made, made_on, mine};
 use crate::transport::Transport;
-use crate::wire::Message;
+use crate::wire::{Message, services};
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const S: Duration = Duration::from_secs(1);
@@ -161,6 +163,89 @@ fn withheld_block_does_not_hold_up_the_end_for_two_minutes() {
         assert_eq!(undelivered.iter().map(|want| want.hash).collect::<Vec<_>>(), [longer().headers[0].hash()], "{row}");
         assert_eq!(world.reason(BAD), None, "{row}: a named peer is kept");
     }
+}
+
+/// A chain that no peer can be asked for is no reason to wait: of a peer that serves no blocks, or keeps the last ones alone.
+#[test]
+fn chain_of_a_peer_that_cannot_give_it_does_not_hold_up_the_end() {
+    static FORK: OnceLock<Made> = OnceLock::new();
+    let fork = || FORK.get_or_init(|| made_on(&genesis(), 400, 12, 0));
+    for (row, offered, within) in [
+        ("nothing", 0, 10 * S),
+        ("no witnesses", services::NETWORK, 10 * S),
+        ("no blocks", services::WITNESS, 10 * S),
+        ("the last blocks", services::NETWORK_LIMITED | services::WITNESS, 120 * S),
+    ] {
+        let served = Arc::new(Chain::having(honest()));
+        let mut world = World::new(Chain::new(), &[BAD, GOOD]);
+        world.honest(GOOD, &served);
+        world.place(BAD, move || {
+            let mut server = Server::bent(Arc::new(Chain::new()), shows(fork(), 0));
+            server.services = offered;
+            Box::new(server)
+        });
+        let tip = served.tip().hash;
+        let is_end = |world: &World| {
+            let progress = world.hub.progress();
+            let is_claim = progress.best_claim.is_some_and(|claim| claim.hash == tip);
+            progress.headers_done && is_claim && world.chain.tip().hash == tip
+        };
+        assert!(world.run_until(within, is_end), "{row}: {:?}", world.hub.progress());
+        assert_eq!(world.reason(BAD), None, "{row}: a named peer is kept");
+    }
+}
+
+/// Headers that were kept because of their time count for the bound of headers ahead of the tip, as others do.
+#[test]
+fn future_headers_count_as_headers_ahead() {
+    for (row, before, is_taken) in [("room for one", AHEAD_COUNT_MAX - 1, true), ("no room", AHEAD_COUNT_MAX, false)] {
+        let served = Arc::new(Chain::having(honest()));
+        let header = mine(&served.tip(), b"late", (START_UNIX + 7200 + 30) as u32);
+        let mut world = World::new(Chain::new(), &[GOOD]);
+        let chain = Arc::clone(&served);
+        world.place(GOOD, move || {
+            let mut shown = shows(honest(), usize::MAX);
+            Box::new(Server::bent(
+                Arc::clone(&chain),
+                Box::new(move |server, message, now| {
+                    let is_dealt_with = shown(server, message, now);
+                    if matches!(message, Message::GetHeaders(..)) {
+                        server.send(&Message::Headers(vec![header]));
+                    }
+                    is_dealt_with
+                }),
+            ))
+        });
+        world.sync_to(served.tip().hash, 5 * S);
+        assert!(
+            world.run_until(20 * S, |world| world.notes.iter().any(|note| note.contains("kept for later"))),
+            "{row}"
+        );
+        world.hub.note_new_headers(Kind::Manual(0), before);
+        world.run(40 * S);
+        assert_eq!(world.chain.header(&header.hash()).is_some(), is_taken, "{row}");
+        assert!(world.hub.is_far_ahead(Kind::Manual(0)), "{row}");
+    }
+}
+
+/// A burst of connections of few networks takes no place of peers that are there.
+#[test]
+fn burst_of_connections_evicts_its_own() {
+    let served = Arc::new(Chain::having(honest()));
+    let config =
+        Config { outbound: Outbound::Only(vec![]), inbound_count_max: 60, v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    for i in 0..40 {
+        let mut server = Server::new(Arc::clone(&served));
+        server.greet(world.now());
+        world.connect_inbound(&format!("{}.2.3.4", 20 + i), Box::new(server)).unwrap();
+        world.run(Duration::from_millis(100));
+    }
+    let taken =
+        (0..120).filter(|i| world.connect_inbound(&format!("100.{}.0.{i}", i % 3), Box::new(Mute(vec![]))).is_some());
+    assert!(taken.count() > 100);
+    let of_peers: Vec<_> = world.gone.iter().filter(|(address, _)| address.contains(".2.3.4:")).collect();
+    assert!(of_peers.is_empty(), "{of_peers:?}");
 }
 
 /// Half-open connections do not keep honest peers out.
