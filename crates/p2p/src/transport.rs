@@ -247,9 +247,7 @@ impl Transport {
         }
     }
 
-    /// Takes `bytes` as from a socket: for tests, which have no socket.
-    ///
-    /// Returns how many were taken; call [`Transport::next`] until it gives nothing, then go on.
+    /// Takes `bytes` as from a socket, for tests: how many. Then [`Transport::next`] is called until it gives nothing.
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
         let space = self.space();
         let taken = bytes.len().min(space.len());
@@ -310,8 +308,7 @@ impl Transport {
         if !is_block {
             frame.check(&bytes)?;
         }
-        let unchecked = is_block.then_some(frame);
-        Ok(Step::Message(Received { command: frame.command, bytes, start: 0, unchecked }))
+        Ok(Step::Message(Received { command: frame.command, bytes, start: 0, unchecked: is_block.then_some(frame) }))
     }
 
     /// Starts a payload with what of it is staged.
