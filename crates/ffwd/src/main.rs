@@ -290,6 +290,10 @@ pub(crate) fn work(
         heap.end();
     }
     let report = match done {
+        Err(fault @ node::Fault::Stopped) => {
+            reporter.say(&fault.to_string());
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
         // On a full disk Ctrl-C ends the waiting, and that is no fault.
         Err(fault) if fault.is_no_space() && options.stop.load(Ordering::SeqCst) => {
             reporter.say(&format!("stopped: {fault}; nothing that was committed is lost"));

@@ -14,6 +14,8 @@ pub enum Fault {
     Refused(String),
     /// What is there cannot be gone on with, and a rebuild mends it: why, in Core's words. Core shows it without a prefix.
     Rebuild(String),
+    /// Stopped on demand, before anything was changed.
+    Stopped,
     /// Two computations that must agree do not: failing hardware, or a mistake of this program.
     Internal(String),
 }
@@ -40,6 +42,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Store(fault) => fmt::Display::fmt(fault, f),
             Fault::Refused(why) => f.write_str(why),
+            Fault::Stopped => f.write_str("stopped before anything was changed"),
             Fault::Rebuild(why) => write!(f, "{why}.\n{REBUILD_ADVICE}"),
             Fault::Internal(what) => write!(
                 f,

@@ -1,4 +1,5 @@
-//! Why a chain ends below the best one that is known of: damaged records, or a clock that lies behind the chain.
+//! Why a chain ends below the best one that is known of: damaged records, a clock that lies behind the chain, or blocks that
+//! no peer gave.
 //!
 //! A chain whose further blocks were never there has no shortfall: what could be reached is reached.
 //! Absent on purpose: saying it (`report`), and what a program makes of it.
@@ -26,6 +27,8 @@ struct Found {
     orphan_count: u64,
     /// Headers that the clock keeps out.
     is_clock_behind: bool,
+    /// Announced blocks were not given, and no peer says that the chain ends below them.
+    is_undelivered: bool,
 }
 
 impl Shortfall {
@@ -53,13 +56,25 @@ impl Shortfall {
         self.lock().is_clock_behind = true;
     }
 
+    /// Blocks were announced and no peer gave them, and no connected peer has another tip.
+    pub(crate) fn undelivered(&self) {
+        self.lock().is_undelivered = true;
+    }
+
     /// The records.
     pub(crate) fn records(&self) -> Vec<DamagedRecord> {
         self.lock().records.clone()
     }
 
-    /// Why the chain ends at `tip`, if not because it is the best. `is_current`: its time is that of the clock, about.
-    pub(crate) fn reason(&self, tree: &Tree, tip: NodeId, is_current: bool) -> Option<String> {
+    /// Why the chain ends at `tip`, if not because it is the best. `is_current`: its time is that of the clock, about;
+    /// `is_stored` says whether a block's body is there.
+    pub(crate) fn reason(
+        &self,
+        tree: &Tree,
+        tip: NodeId,
+        is_current: bool,
+        is_stored: &dyn Fn(NodeId) -> bool,
+    ) -> Option<String> {
         let found = self.lock();
         let (best, height) = (tree.best(), tree.height(tip));
         if found.is_clock_behind && !is_current {
@@ -67,8 +82,16 @@ impl Shortfall {
             return Some(why.to_owned());
         }
         let is_better = tree.work(best) > tree.work(tip);
-        let on_best = is_better && found.bodies.iter().any(|&body| tree.is_ancestor(body, best));
-        let cut_off = found.record_count > 0 && found.orphan_count > 0;
+        if found.is_undelivered && is_better {
+            return Some(format!(
+                "blocks above height {height} were announced, no peer gave them, and none that is connected has another tip; run this again, with other peers"
+            ));
+        }
+        let is_needed = |&body: &NodeId| tree.is_ancestor(body, best) && !tree.is_ancestor(body, tip);
+        let on_best = is_better && found.bodies.iter().any(is_needed);
+        // Blocks behind the gap: their headers have no parent, or an older index knew it.
+        let is_behind_gap = || is_better && is_cut(tree, tip, best, is_stored);
+        let cut_off = found.record_count > 0 && (found.orphan_count > 0 || is_behind_gap());
         let first = found.records.first().filter(|_| on_best || cut_off)?;
         Some(format!(
             "{} records of the block files are damaged, the first at {} byte {}: the chain above height {height} needs them; ffwd sync downloads what is missing",
@@ -77,4 +100,19 @@ impl Shortfall {
             first.offset
         ))
     }
+}
+
+/// Whether the chain to `best` lacks a body above `tip` and has one above that.
+fn is_cut(tree: &Tree, tip: NodeId, best: NodeId, is_stored: &dyn Fn(NodeId) -> bool) -> bool {
+    let (mut node, fork, mut is_any_above) = (best, tree.fork(tip, best), false);
+    while node != fork {
+        let is_there = is_stored(node);
+        if is_any_above && !is_there {
+            return true;
+        }
+        is_any_above |= is_there;
+        let Some(parent) = tree.parent(node) else { break };
+        node = parent;
+    }
+    false
 }

@@ -40,12 +40,15 @@ impl Commands {
     }
 }
 
+/// A command of the end: a thread that gives why it failed, or the command where there was no thread for it.
+type Begun = Result<JoinHandle<Option<String>>, String>;
+
 /// Runs the commands.
 pub struct Notifier {
     commands: Commands,
     sender: SyncSender<String>,
     /// The commands of the end, once they are begun.
-    shutdown: Mutex<Option<Vec<JoinHandle<Option<String>>>>>,
+    shutdown: Mutex<Option<Vec<Begun>>>,
 }
 
 impl Notifier {
@@ -70,8 +73,13 @@ impl Notifier {
     pub fn shutting_down(&self) {
         let mut running = self.shutdown.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_none() {
-            let commands = self.commands.shutdown.iter().cloned();
-            *running = Some(commands.map(|command| std::thread::spawn(move || run(&command))).collect());
+            // Without a thread for it a command has its turn when it is waited for.
+            let begin = |command: &String| {
+                let text = command.clone();
+                let begun = std::thread::Builder::new().name("shutdownnotify".to_owned()).spawn(move || run(&text));
+                begun.map_err(|_| command.clone())
+            };
+            *running = Some(self.commands.shutdown.iter().map(begin).collect());
         }
     }
 
@@ -79,7 +87,11 @@ impl Notifier {
     pub fn shut_down(&self) -> Vec<String> {
         self.shutting_down();
         let running = self.shutdown.lock().unwrap_or_else(PoisonError::into_inner).replace(Vec::new());
-        running.into_iter().flatten().filter_map(|command| command.join().ok().flatten()).collect()
+        let end = |begun: Begun| match begun {
+            Ok(thread) => thread.join().ok().flatten(),
+            Err(command) => run(&command),
+        };
+        running.into_iter().flatten().filter_map(end).collect()
     }
 
     /// The job says something. Gives what could not be done about it.

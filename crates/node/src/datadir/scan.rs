@@ -56,7 +56,7 @@ pub(crate) fn scan_files(
             let started = threads::spawn(scope, format!("scan.{n:02}"), || {
                 loop {
                     let at = next.fetch_add(1, Relaxed);
-                    let Some(&file) = there.get(at) else { return };
+                    let Some(&file) = there.get(at).filter(|_| !reporter.is_stopping()) else { return };
                     let scan = files.scan(file);
                     lock(&found)[at] = Some(scan);
                 }
@@ -70,7 +70,7 @@ pub(crate) fn scan_files(
     })?;
     let mut blocks = Vec::new();
     for scan in into_inner(found) {
-        let scan = scan.expect("every file was scanned")?;
+        let scan = scan.ok_or(Fault::Stopped)??;
         for note in &scan.notes {
             reporter.warn(note.to_string());
             reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None);

@@ -54,6 +54,9 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
             Err(why) => {
                 let (height, hash) = datadir.height_and_hash(id);
                 let is_invalid = matches!(why, NotStored::Invalid(_));
+                if matches!(why, NotStored::Body(_) | NotStored::Unreadable(_)) {
+                    datadir.reporter.shortfall.damaged(foreign.path(at.file), at.offset, Some(id));
+                }
                 datadir.reporter.refused(height, hash, &format!("{why} ({})", place_of(&at)), is_invalid);
             }
         }

@@ -270,12 +270,14 @@ fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: Height, stop
     datadir.tell_pruned();
     datadir.check_index();
     let (height, headers, end_reason) = {
-        let tree = datadir.headers();
+        let index = datadir.index.read();
+        let tree = index.headers();
         let height = tree.height(tip);
         let ends_early = !stopped && datadir.options.stop_at_height.is_none_or(|stop| height < stop);
         let (time, now) = (u64::from(tree.time(tip)), unix_seconds(datadir.options.clock));
         let is_current = time <= now && now - time <= datadir.options.sizes.tip_age_max_s;
-        let reason = || reporter.shortfall.reason(&tree, tip, is_current);
+        let is_stored = |node| index.place(node).is_some();
+        let reason = || reporter.shortfall.reason(tree, tip, is_current, &is_stored);
         (height, tree.height(tree.best()), ends_early.then(reason).flatten())
     };
     let report = Report {

@@ -43,6 +43,9 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
         let headers = before.bare_headers(&scan.blocks, &locked)?;
+        if reporter.is_stopping() {
+            return Err(Fault::Stopped);
+        }
         // Optional indexes are made again with the blocks, as in Core. First of all: beside a block index that is made again
         // an old one could be taken for this run's, which a stop had cut short.
         for &kind in &options.indexes {

@@ -4,7 +4,7 @@ use crate::chain::{chain, file, hash_of};
 use crate::data_directory::{DATADIR, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
-use node::options::{Report, SetHash};
+use node::options::{Options, Report, SetHash};
 use primitives::Height;
 use std::path::Path;
 use std::sync::Mutex;
@@ -123,4 +123,41 @@ fn import_indexes_block_files_that_no_index_lists() {
     disk.create(foreign).unwrap().write_at(0, &file(&blocks[80..])).unwrap();
     let report = jobs::import(&options(&disk, false), &[foreign.into()], &|_| ()).unwrap();
     assert_eq!((report.height.to_u32(), report.height_start.to_u32()), (BLOCKS, 89));
+}
+
+/// One bit of a body in a file that is imported: the chain ends below it, and that is said; unless another copy is whole.
+#[test]
+fn import_that_damage_ends_early_says_so() {
+    let blocks = chain(BLOCKS);
+    let mut damaged = blocks[60].clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let bent = [file(&blocks[..60]), file(&[damaged]), file(&blocks[61..])].concat();
+    for (row, bytes, height) in [
+        ("alone", bent.clone(), 59),
+        ("a whole copy later", [bent.clone(), file(&blocks[60..61])].concat(), BLOCKS),
+        ("a whole copy before", [file(&blocks[60..61]), bent].concat(), BLOCKS),
+    ] {
+        let disk = disk(&file(&blocks[..10]));
+        let foreign = Path::new("/foreign.dat");
+        disk.create(foreign).unwrap().write_at(0, &bytes).unwrap();
+        let report = jobs::import(&options(&disk, false), &[foreign.into()], &|_| ()).unwrap();
+        assert_eq!((report.height.to_u32(), report.headers.to_u32()), (height, BLOCKS), "{row}");
+        assert_eq!(report.end_reason.is_some_and(|why| why.contains("damaged")), height < BLOCKS, "{row}");
+    }
+}
+
+/// An index that knows the damaged header: no block behind it lacks a parent, and the chain ends all the same.
+#[test]
+fn reindex_with_a_damaged_header_that_the_index_knows_says_so() {
+    let blocks = chain(BLOCKS);
+    let disk = disk(&file(&blocks[..=BLOCKS as usize]));
+    let half = Options { stop_at_height: Some(Height::new(30)), ..options(&disk, false) };
+    jobs::reindex(&half, false, &|_| ()).unwrap();
+    let path = Path::new(DATADIR).join("regtest/blocks/blk00000.dat");
+    let at = file(&blocks[..60]).len() as u64 + 8 + 40;
+    let byte = disk.open(&path).unwrap().bytes().unwrap()[at as usize];
+    disk.modify(&path).unwrap().write_at(at, &[byte ^ 1]).unwrap();
+    let report = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
+    assert_eq!(report.height, Height::new(59));
+    assert!(report.end_reason.is_some_and(|why| why.contains("damaged")), "{} headers", report.headers);
 }

@@ -350,3 +350,17 @@ fn invalid_marks_stay_until_a_full_reindex() {
         assert!(info.failed.is_empty() && info.height == Height::new(BLOCKS), "{row}, reindexed: {info:?}");
     }
 }
+
+/// What is there is removed when a new index is begun, and that is not begun after a stop.
+#[test]
+fn stop_before_a_reindex_begins_changes_nothing() {
+    let disk = disk(&file(&chain(BLOCKS)));
+    jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
+    let dirs = ["regtest/blocks/index", CHAINSTATE].map(|dir| Path::new(DATADIR).join(dir));
+    let before = dirs.each_ref().map(|dir| files(&disk, dir));
+    let stopped = options(&disk, false);
+    stopped.stop.store(true, Ordering::Relaxed);
+    let ended = jobs::reindex(&stopped, false, &|_| ());
+    assert!(matches!(ended, Err(Fault::Stopped)), "{ended:?}");
+    assert!(before == dirs.each_ref().map(|dir| files(&disk, dir)), "files of the index or the coins are others");
+}

@@ -1,17 +1,17 @@
 //! The whole of `sync` as a server, as one that follows, and as one that decides where the tip is.
 
 use crate::data_directory::{DATADIR, options};
-use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
+use crate::peers::{Bend, Blocks, Far, Manner, Until, extend, genesis, open, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Progress, Report, Sizes};
 use primitives::{Height, Work};
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -76,6 +76,10 @@ impl Running {
         said.iter()
             .filter_map(|event| if let Event::Progress(p) = event { Some((**p).clone()) } else { None })
             .collect()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits until it ends by itself.
@@ -176,6 +180,47 @@ fn sync_on_a_full_disk_does_not_wait_for_addresses() {
             "{back} before the end: {said:?}"
         );
     }
+}
+
+/// By how much the clock was moved, in seconds.
+static MOVED: AtomicU64 = AtomicU64::new(0);
+
+/// What was announced did not come, and no peer says that the chain ends below: that is no success.
+#[test]
+fn sync_whose_only_peer_withholds_a_block_does_not_end_well() {
+    let chain = blocks(30);
+    let far = Far::new(&chain).without(crate::chain::hash_of(&chain[10])).listen_at("127.0.0.1:0");
+    let clock = || SystemTime::now() + Duration::from_secs(MOVED.load(Ordering::Relaxed));
+    let sync = Running::start(Options { clock, ..fresh() }, sync_options(&[far], Until::Tip));
+    sync.is_at(9);
+    std::thread::sleep(Duration::from_secs(1));
+    MOVED.store(100, Ordering::Relaxed);
+    let report = sync.ends();
+    assert_eq!((report.height.to_u32(), report.headers.to_u32(), report.undelivered.len()), (9, 30, 1));
+    assert!(report.end_reason.is_some_and(|why| why.contains("no peer gave them")));
+}
+
+/// A peer that told of more leaves, and comes again: the tip of another is no end in between.
+#[test]
+fn sync_waits_for_a_peer_that_left() {
+    let chain = blocks(30);
+    let gate = open();
+    let (is_open, late) = (Arc::clone(&gate), crate::chain::hash_of(&chain[26]));
+    let has_left = Arc::new(AtomicBool::new(false));
+    let left = Arc::clone(&has_left);
+    let bend: Bend = Arc::new(move |asked| (*asked == late && !left.load(Ordering::Relaxed)).then(Vec::new));
+    let far = Far::new(&chain).with_gate(bend, &gate);
+    let shared = Arc::clone(&far.shared);
+    let stale = Far::new(&blocks(20)).listen_at("127.0.0.1:0");
+    let sync = Running::start(fresh(), sync_options(&[far.listen_at("127.0.0.1:0"), stale], Until::Tip));
+    sync.is_at(25);
+    is_open.store(false, Ordering::Relaxed);
+    has_left.store(true, Ordering::Relaxed);
+    shared.hang_up();
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(!sync.is_finished(), "at the tip of the other");
+    is_open.store(true, Ordering::Relaxed);
+    assert_eq!(sync.ends().height, Height::new(30));
 }
 
 /// It has nothing, and says so.

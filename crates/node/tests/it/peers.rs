@@ -49,6 +49,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Closes all connections.
+    pub(crate) fn hang_up(&self) {
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.lock().unwrap().shutdown(std::net::Shutdown::Both);
+        }
+    }
+
     /// From now on another chain, whose last `count` headers everybody is told.
     pub(crate) fn switch(&self, blocks: &Blocks, count: usize) {
         *self.served.write().unwrap() = Served::new(blocks);
@@ -121,6 +128,11 @@ impl Far {
     pub(crate) fn that_closes(mut self) -> Far {
         self.closes = true;
         self
+    }
+
+    /// One that gives what `bend` says, and says nothing to those that come while `gate` is shut.
+    pub(crate) fn with_gate(self, bend: Bend, gate: &Gate) -> Far {
+        Far { bend, gate: Arc::clone(gate), ..self }
     }
 
     /// One that takes its time for each block.

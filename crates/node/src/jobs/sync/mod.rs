@@ -26,7 +26,7 @@ use crate::hints::run::HintedRun;
 use crate::locks::lock;
 use crate::options::{Events, Options, Report};
 use crate::threads::{self, spawn};
-use crate::tree::{Fate, NodeId};
+use crate::tree::{self, Fate, NodeId};
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
 pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
 use p2p::{BlockVerdict, Config, Event, Network, Peers, Want};
@@ -35,7 +35,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a block is taken for before one has arrived.
 const BLOCK_BYTES_FIRST: u64 = 1_000_000;
@@ -44,6 +44,8 @@ const RUN_BLOCKS_MAX: u32 = 16_384;
 /// File of the address memory, and its greatest size.
 const ADDRESSES: &str = "addresses";
 const ADDRESSES_BYTES_MAX: usize = 8 << 20;
+/// How long a tip is no end while a header with more work is known that no peer withholds: who told of it may come again.
+const LEFT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What sync is told beside what all jobs are.
 #[derive(Clone, Debug)]
@@ -189,6 +191,8 @@ struct Shared<'f, 'e> {
     dirty: AtomicBool,
     /// Less was wanted than could be: a commit is to make room first.
     held_back: AtomicBool,
+    /// The last tip that was looked at, and since when it is the tip.
+    tip_since: Mutex<(NodeId, Instant)>,
     /// Where the current run of the pipeline ends.
     run_to: Mutex<Option<NodeId>>,
     done: AtomicBool,
@@ -280,6 +284,7 @@ fn run(
         wanted_to: AtomicHeight::default(),
         dirty: AtomicBool::new(false),
         held_back: AtomicBool::new(false),
+        tip_since: Mutex::new((tree::GENESIS, Instant::now())),
         run_to: Mutex::new(None),
         done: AtomicBool::new(false),
         fault: Mutex::default(),
@@ -288,6 +293,9 @@ fn run(
         Activated::Tip => follow(&shared, engine, sync),
         ended => Ok(ended),
     })?;
+    if activated == Activated::Tip && phase == Phase::Tip {
+        note_undelivered(&shared);
+    }
     super::finish(datadir, &mut engine)?;
     let undelivered = undelivered(&shared);
     let is_suspect = is_suspect(&shared, &engine);
@@ -488,7 +496,28 @@ fn is_at_tip(shared: &Shared<'_, '_>, engine: &Engine<'_>) -> bool {
     let enough = progress.best_claim.is_none_or(|claim| work >= claim.work)
         && work >= shared.datadir.options.minimum_chain_work
         && tree.fate(tip) == Fate::Open;
-    progress.headers_done && enough
+    // Who told of more may have left for a moment.
+    let (best, now) = (tree.best(), Instant::now());
+    let is_known_to_lack = || {
+        let withheld = progress.undelivered.iter().filter_map(|want| tree.find(&want.hash));
+        withheld.into_iter().any(|node| tree.is_ancestor(node, best))
+    };
+    let is_waited_for = {
+        let mut since = lock(&shared.tip_since);
+        if since.0 != tip {
+            *since = (tip, now);
+        }
+        now.saturating_duration_since(since.1) < LEFT_PATIENCE && tree.work(best) > work && !is_known_to_lack()
+    };
+    progress.headers_done && enough && !is_waited_for
+}
+
+/// Notes where announced blocks did not come and no connected peer that gives what it announces has this tip or another.
+fn note_undelivered(shared: &Shared<'_, '_>) {
+    let progress = shared.network.progress();
+    if progress.best_claim.is_none() && !progress.undelivered.is_empty() {
+        shared.datadir.reporter.shortfall.undelivered();
+    }
 }
 
 /// Connects what arrives until the work is done.
