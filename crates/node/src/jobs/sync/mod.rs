@@ -265,8 +265,7 @@ fn run(
         _ => Activated::Tip,
     };
     let (sender, receiver) = channel();
-    let connects = phase == Phase::Tip && hinted.is_none() && datadir.assumed.is_none();
-    let view = (Arc::new(Unserved::default()), connects);
+    let view = (Arc::new(Unserved::default()), phase == Phase::Tip && hinted.is_none() && datadir.assumed.is_none());
     let network = Arc::new(start_network(datadir, (config, sync.peers.control.clone()), sender, view.clone())?);
     live.set_network(network.clone());
     datadir.reporter.ready(phase.name());
@@ -293,11 +292,8 @@ fn run(
         Activated::Tip => follow(&shared, engine, sync),
         ended => Ok(ended),
     })?;
-    if activated == Activated::Tip && phase == Phase::Tip {
-        note_undelivered(&shared);
-    }
     super::finish(datadir, &mut engine)?;
-    let undelivered = undelivered(&shared);
+    let undelivered = undelivered(&shared, activated == Activated::Tip && phase == Phase::Tip);
     let is_suspect = is_suspect(&shared, &engine);
     shared.network.halt();
     keep_last_addresses(datadir, &own, &events)?;
@@ -315,11 +311,15 @@ impl Ended {
     }
 }
 
-/// Blocks that were announced and that no peer gave.
-fn undelivered(shared: &Shared<'_, '_>) -> Vec<(Height, BlockHash)> {
+/// Blocks that were announced and that no peer gave. Where the sync `is_at_end` and no connected peer that gives what it
+/// announces has another tip, they are missing.
+fn undelivered(shared: &Shared<'_, '_>, is_at_end: bool) -> Vec<(Height, BlockHash)> {
     let (progress, reporter) = (shared.network.progress(), &shared.datadir.reporter);
     if progress.headers_too_new {
         reporter.shortfall.clock_behind();
+    }
+    if is_at_end && progress.best_claim.is_none() && !progress.undelivered.is_empty() {
+        reporter.shortfall.undelivered();
     }
     for Want { hash, height } in &progress.undelivered {
         reporter.note(format!("Block {hash} at height {height} was announced, and no peer gave it"));
@@ -510,14 +510,6 @@ fn is_at_tip(shared: &Shared<'_, '_>, engine: &Engine<'_>) -> bool {
         now.saturating_duration_since(since.1) < LEFT_PATIENCE && tree.work(best) > work && !is_known_to_lack()
     };
     progress.headers_done && enough && !is_waited_for
-}
-
-/// Notes where announced blocks did not come and no connected peer that gives what it announces has this tip or another.
-fn note_undelivered(shared: &Shared<'_, '_>) {
-    let progress = shared.network.progress();
-    if progress.best_claim.is_none() && !progress.undelivered.is_empty() {
-        shared.datadir.reporter.shortfall.undelivered();
-    }
 }
 
 /// Connects what arrives until the work is done.
