@@ -351,6 +351,11 @@ impl Download {
         self.unjudged_bytes
     }
 
+    /// Mean size of the blocks that came of late.
+    pub fn mean_block_bytes(&self) -> usize {
+        self.block_bytes as usize
+    }
+
     /// Requests of peers that have sent nothing for [`SILENT_AFTER`]: they take no room from the others' blocks.
     fn silent_request_count(&self, now: Duration) -> usize {
         let is_silent = |link: &&Link| now.saturating_sub(link.progress_at.max(link.bytes_at)) > SILENT_AFTER;

@@ -518,11 +518,6 @@ impl Peer {
         }
     }
 
-    /// Whether something waits for it, of which it has taken nothing for this time.
-    pub(crate) fn takes_nothing(&self, time: Duration, now: Now) -> bool {
-        self.transport.out_bytes() > 0 && now.since_start.saturating_sub(self.last_sent) > time
-    }
-
     fn ping(&mut self, now: Now) {
         self.ping = Some((self.nonce, now.since_start));
         self.last_ping = now.since_start;

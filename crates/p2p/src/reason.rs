@@ -37,6 +37,8 @@ pub enum Reason {
     PingTimeout(Duration),
     /// The peer's receive window stayed closed for this time.
     SendTimeout(Duration),
+    /// Of all peers it took least of what waits for it, this number of bytes, while answers to others have no room.
+    TakesLeast(u64),
     /// The nonce of its version message is our own.
     SelfConnection,
     /// Its protocol version is too old.
@@ -197,6 +199,10 @@ impl fmt::Display for Reason {
             Reason::Silent(time) => write!(f, "silent for {} s", time.as_secs()),
             Reason::PingTimeout(time) => write!(f, "ping unanswered for {} s", time.as_secs()),
             Reason::SendTimeout(time) => write!(f, "took no bytes for {} s", time.as_secs()),
+            Reason::TakesLeast(bytes) => {
+                let time = crate::hub::memory::UNREAD_TIMEOUT.as_secs();
+                write!(f, "took {bytes} bytes in {time} s, the least of all, while answers have no room")
+            }
             Reason::SelfConnection => write!(f, "connected to ourselves"),
             Reason::ObsoleteVersion(version) => write!(f, "obsolete protocol version {version}"),
             Reason::MissingServices { offered, expected } => {

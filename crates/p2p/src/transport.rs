@@ -558,9 +558,10 @@ impl Transport {
         }
     }
 
-    /// Bytes that an unfinished message takes; none while a block is owed, which is of the window.
-    pub fn unfinished_bytes(&self) -> usize {
-        self.partial.as_ref().filter(|_| !self.block_owed).map_or(0, |partial| partial.bytes.len())
+    /// Bytes that an unfinished message takes; while a block is owed, beyond `block_bytes`, which are of the window.
+    pub fn unfinished_bytes(&self, block_bytes: usize) -> usize {
+        let own = if self.block_owed { block_bytes } else { 0 };
+        self.partial.as_ref().map_or(0, |partial| partial.bytes.len().saturating_sub(own))
     }
 
     /// Bytes that wait to be sent.

@@ -6,10 +6,13 @@
 //! - All peers: while their queues hold [`SEND_TOTAL_BYTES_MAX`] or more, only a peer whose queue is empty is answered, so
 //!   that peers that read nothing take no answer from those that read.
 //!
+//! - Blocks and filters are read for nobody while what waits in all queues, and what is being read at its largest, has no room in
+//!   [`SERVE_BYTES_MAX`]; then who takes least gives its place up (`memory`).
+//!
 //! Blocks are read ahead of an answer before it is queued ([`Hub::read_ahead`]), so that the queue of one peer holds two answers
 //! more than [`SEND_PAUSE_BYTES`] at most.
 //!
-//! Memory of the queues: [`SEND_TOTAL_BYTES_MAX`], and one answer for each peer; at most twice that, because vectors are used
+//! Memory of the queues: [`SERVE_BYTES_MAX`], and one answer of headers for each peer; at most twice that, because vectors are used
 //! again for smaller answers.
 
 use super::Hub;
@@ -22,6 +25,9 @@ use primitives::BlockHash;
 /// While all send queues together hold this many bytes, only peers with an empty one are answered: Core's bound of one
 /// peer for 32 of them, which is what a node with the default number of inbound peers holds in Core.
 pub const SEND_TOTAL_BYTES_MAX: usize = 32 * SEND_PAUSE_BYTES;
+
+/// No block or filter is read that would have no room in these, though it were of the largest.
+pub const SERVE_BYTES_MAX: usize = 4 * SEND_TOTAL_BYTES_MAX;
 
 impl Hub {
     /// Whether an answer to this peer has room.

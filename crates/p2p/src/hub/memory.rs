@@ -4,9 +4,11 @@
 //!   than [`UNFINISHED_BYTES_MAX`], the one with the largest is disconnected. Core bounds each peer (`-maxreceivebuffer`,
 //!   5 MB), and not all together.
 //! - Answers that are not read: while the send queues are full ([`super::dispatch::SEND_TOTAL_BYTES_MAX`]), the one with the
-//!   longest queue of those that have taken nothing for [`UNREAD_TIMEOUT`] is disconnected. Core waits for 20 minutes.
+//!   longest queue of those that have taken nothing for [`UNREAD_TIMEOUT`] is disconnected. Core waits for 20 minutes. Where
+//!   blocks or filters have no room besides ([`super::dispatch::SERVE_BYTES_MAX`]), so is the one that took least in that time.
 //!
-//! Peers that we connected to are few, and blocks that a peer was asked for are of the window: neither is touched here.
+//! Peers that we connected to are few, and a block that a peer was asked for is of the window, up to twice the mean of blocks:
+//! neither is touched here.
 
 use super::Hub;
 use super::dispatch::SEND_TOTAL_BYTES_MAX;
@@ -15,6 +17,7 @@ use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::time::Now;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Bytes of unfinished messages of all inbound peers. A block of 4 MB from each of sixteen.
@@ -22,24 +25,65 @@ pub const UNFINISHED_BYTES_MAX: usize = 64_000_000;
 /// Without taking a byte for this time a peer is disconnected while the send queues are full.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// What peers take of what waits for them.
+#[derive(Debug, Default)]
+pub(super) struct Takers {
+    /// Since when something has waited without a pause, or was looked at, and what the peer had taken by then.
+    looked: BTreeMap<PeerId, (Duration, u64)>,
+    /// What it took between two looks, [`UNREAD_TIMEOUT`] apart.
+    taken: BTreeMap<PeerId, u64>,
+    /// Since the last tick a block or filter was not read for want of room.
+    pub(super) is_short: bool,
+}
+
+impl Takers {
+    fn look<'a>(&mut self, peers: impl Iterator<Item = &'a Peer>, now: Duration) {
+        let waiting = peers.filter(|peer| peer.transport.out_bytes() > 0);
+        let waiting: BTreeMap<PeerId, u64> = waiting.map(|peer| (peer.id, peer.transport.sent_bytes())).collect();
+        self.looked.retain(|id, _| waiting.contains_key(id));
+        self.taken.retain(|id, _| waiting.contains_key(id));
+        for (id, sent) in waiting {
+            let (since, before) = self.looked.entry(id).or_insert((now, sent));
+            if now.saturating_sub(*since) >= UNREAD_TIMEOUT {
+                self.taken.insert(id, sent.saturating_sub(*before));
+                (*since, *before) = (now, sent);
+            }
+        }
+    }
+}
+
 impl Hub {
     /// Sees whether a bound is reached, and disconnects who holds most until it is not.
     pub(super) fn tick_memory(&mut self, now: Now) {
         while self.unfinished_bytes() > UNFINISHED_BYTES_MAX {
-            let Some((id, bytes)) = self.most_of(unfinished) else { break };
+            let Some((id, bytes)) = self.most_of(|peer| self.unfinished(peer)) else { break };
             self.drop_peer(id, Reason::Unfinished(bytes), now);
         }
+        self.takers.look(self.peers.values(), now.since_start);
+        let is_short = std::mem::take(&mut self.takers.is_short);
         while self.queued_bytes() >= SEND_TOTAL_BYTES_MAX {
-            let unread =
-                |peer: &Peer| if peer.takes_nothing(UNREAD_TIMEOUT, now) { peer.transport.out_bytes() } else { 0 };
+            let taken = &self.takers.taken;
+            let unread = |peer: &Peer| if taken.get(&peer.id) == Some(&0) { peer.transport.out_bytes() } else { 0 };
             let Some((id, _)) = self.most_of(unread) else { break };
             self.drop_peer(id, Reason::SendTimeout(UNREAD_TIMEOUT), now);
         }
+        if is_short && self.queued_bytes() >= SEND_TOTAL_BYTES_MAX {
+            let inbound = self.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
+            let taken = inbound.filter_map(|peer| Some((*self.takers.taken.get(&peer.id)?, peer.id)));
+            if let Some((bytes, id)) = taken.min() {
+                self.drop_peer(id, Reason::TakesLeast(bytes), now);
+            }
+        }
     }
 
-    /// Bytes of unfinished messages that no peer was asked for.
+    /// Bytes of unfinished messages of inbound peers that they were not asked for.
     pub(super) fn unfinished_bytes(&self) -> usize {
-        self.peers.values().map(unfinished).sum()
+        self.peers.values().map(|peer| self.unfinished(peer)).sum()
+    }
+
+    /// Of one that was asked for a block, what is beyond twice the mean of blocks.
+    fn unfinished(&self, peer: &Peer) -> usize {
+        if peer.is_outbound() { 0 } else { peer.transport.unfinished_bytes(2 * self.download.mean_block_bytes()) }
     }
 
     /// The inbound peer of which there is most, if there is any; of several the youngest.
@@ -49,9 +93,4 @@ impl Hub {
         held.max_by_key(|(peer, held)| (*held, peer.connected_at(), Reverse(peer.id)))
             .map(|(peer, held)| (peer.id, held))
     }
-}
-
-/// Bytes that a peer's unfinished message takes, if it is inbound and was not asked for a block.
-fn unfinished(peer: &Peer) -> usize {
-    if peer.is_outbound() { 0 } else { peer.transport.unfinished_bytes() }
 }

@@ -1,6 +1,6 @@
 //! What we give to peers: headers, blocks, filters, addresses, and word of new tips.
 
-use super::dispatch::SEND_TOTAL_BYTES_MAX;
+use super::dispatch::{SEND_TOTAL_BYTES_MAX, SERVE_BYTES_MAX};
 use super::{Action, Hub};
 use crate::api::PeerId;
 use crate::budget::BufferPool;
@@ -155,7 +155,11 @@ impl Hub {
     /// then the filters, for it was not heard after it asked for those.
     pub(super) fn serve_next(&mut self, id: PeerId, now: Now) {
         let Some(peer) = self.peers.get(&id) else { return };
-        if peer.serving || !self.may_answer(peer) {
+        if peer.serving || !self.may_answer(peer) || peer.serve.is_empty() && peer.filters.is_none() {
+            return;
+        }
+        if !self.has_room_to_read() {
+            self.takers.is_short = true;
             return;
         }
         let blocks: Vec<_> = peer.serve.iter().take(READ_COUNT_MAX).copied().collect();
@@ -170,6 +174,12 @@ impl Hub {
         }
     }
 
+    /// Whether what one more reading gives has room, as large as it may be.
+    fn has_room_to_read(&self) -> bool {
+        let reading = self.peers.values().filter(|peer| peer.serving).count();
+        self.queued_bytes() + (reading + 1) * (READ_BYTES_MAX + PAYLOAD_BYTES_MAX) <= SERVE_BYTES_MAX
+    }
+
     /// Before [`Hub::served`]: begins to read the blocks behind those that were read, where little waits to be sent, so that they
     /// are read while these are encrypted and sent. Where no processor is idle, each wait of one thread for the other takes as
     /// long as all that run there have their turn.
@@ -177,7 +187,8 @@ impl Hub {
         let (Some(peer), Served::Blocks(blocks)) = (self.peers.get(&id), served) else { return };
         let bytes: usize = blocks.iter().flatten().map(Payload::bytes).sum();
         let has_room = peer.transport.out_bytes() < SEND_PAUSE_BYTES
-            && self.queued_bytes().saturating_add(bytes) < SEND_TOTAL_BYTES_MAX;
+            && self.queued_bytes().saturating_add(bytes) < SEND_TOTAL_BYTES_MAX
+            && self.has_room_to_read();
         let next: Vec<_> = peer.serve.iter().skip(blocks.len()).take(READ_COUNT_MAX).copied().collect();
         // Who asks for more than is offered is dealt with when what it asked for before is queued.
         let is_offered = |asked: &Inventory| asked.block().is_none_or(|hash| !self.is_beyond_offer(&hash));

@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::api::{Config, Outbound, PeerId};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
-use crate::hub::dispatch::SEND_TOTAL_BYTES_MAX;
+use crate::hub::dispatch::{SEND_TOTAL_BYTES_MAX, SERVE_BYTES_MAX};
 use crate::hub::memory::{UNFINISHED_BYTES_MAX, UNREAD_TIMEOUT};
 use crate::hub::{Action, ReadRequest};
 use crate::peer::SEND_PAUSE_BYTES;
@@ -152,6 +152,34 @@ fn unfinished_messages_of_inbound_peers_have_one_bound() {
     assert_eq!(world.chain.tip().hash, served.tip().hash);
 }
 
+/// Peers that are asked for small blocks, begin with large ones, and do not end them.
+#[test]
+fn unfinished_blocks_that_were_asked_for_have_the_same_bound() {
+    let shown = std::sync::Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 1500, 1, 0)));
+    let config = Config { outbound: Outbound::Only(vec![]), v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    for i in 0..40 {
+        let bend: Bend = Box::new(|server, message, _| {
+            match message {
+                Message::Version(_) => server.send(&Message::Verack),
+                Message::GetData(_) if server.left.is_none() => {
+                    server.raw(frame_v1(NETWORK.magic, Command::Block, &vec![7; PAYLOAD_BYTES_MAX]));
+                    server.left = Some(PAYLOAD_BYTES_MAX - 100_000);
+                }
+                _ => return false,
+            }
+            true
+        });
+        let mut server = Server::bent(std::sync::Arc::clone(&shown), bend);
+        server.greet(world.now());
+        world.connect_inbound(&format!("{}.1.1.1", 20 + i), Box::new(server)).unwrap();
+    }
+    world.run(20 * S);
+    let given_back = world.gone.iter().filter(|(_, why)| matches!(why, Reason::Unfinished(_))).count();
+    assert!(given_back >= 20, "sixteen have room: {:?}", world.gone);
+    assert!(world.hub.unfinished_bytes() <= UNFINISHED_BYTES_MAX, "{}", world.hub.unfinished_bytes());
+}
+
 #[test]
 fn peers_that_read_nothing_give_full_queues_back() {
     let made = made_on(&Chain::new().best_header(), HEADERS_COUNT_MAX, 1, 0);
@@ -175,6 +203,64 @@ fn peers_that_read_nothing_give_full_queues_back() {
     assert!(world.gone.iter().all(|(_, why)| *why == Reason::SendTimeout(UNREAD_TIMEOUT)), "{:?}", world.gone);
     assert!((20..40).contains(&world.gone.len()), "as many as it takes: {}", world.gone.len());
     assert_eq!(world.reason("99.1.1.1:1"), None);
+}
+
+/// Counts what it is sent; one that `sips` takes one write of it each four seconds.
+struct Taker {
+    server: Server,
+    sips: bool,
+    received_bytes: Rc<Cell<usize>>,
+}
+
+impl Far for Taker {
+    fn receive(&mut self, bytes: &[u8], now: Now) {
+        self.received_bytes.set(self.received_bytes.get() + bytes.len());
+        self.server.receive(bytes, now);
+    }
+    fn take(&mut self, now: Now) -> Vec<u8> {
+        self.server.take(now)
+    }
+    fn is_reading(&self, now: Now) -> bool {
+        !self.sips || now.since_start.as_millis() % 4000 < STEP.as_millis()
+    }
+}
+
+/// Blocks are larger than what waits before a peer is answered no more: they have a bound of their own, and who takes next to
+/// nothing does not keep them from others for long.
+#[test]
+fn blocks_for_peers_that_read_little_have_one_bound() {
+    const BLOCK_BYTES: usize = 3_900_000;
+    let made = made_on(&Chain::new().best_header(), 8, 1, BLOCK_BYTES);
+    let config = Config { outbound: Outbound::Only(vec![]), v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::having(&made), config);
+    let empty = std::sync::Arc::new(Chain::new());
+    let hashes: Vec<_> = made.headers.iter().map(|header| Inventory::WitnessBlock(header.hash())).collect();
+    let taker = |now: Now, sips: bool, received_bytes: &Rc<Cell<usize>>| -> Box<dyn Far> {
+        let (hashes, mut has_asked) = (hashes.clone(), false);
+        let bend: Bend = Box::new(move |server, message, _| {
+            if matches!(message, Message::Verack) && !std::mem::replace(&mut has_asked, true) {
+                server.send(&Message::Verack);
+                server.send(&Message::GetData(hashes.clone()));
+            }
+            matches!(message, Message::Version(_))
+        });
+        let mut server = Server::bent(std::sync::Arc::clone(&empty), bend);
+        server.greet(now);
+        Box::new(Taker { server, sips, received_bytes: Rc::clone(received_bytes) })
+    };
+    for i in 0..60 {
+        world.connect_inbound(&format!("{}.1.1.1", 20 + i), taker(world.now(), true, &Rc::default())).unwrap();
+    }
+    world.run(10 * S);
+    let bounds = SERVE_BYTES_MAX / 2..SERVE_BYTES_MAX + 61 * 100;
+    assert!(bounds.contains(&world.queued_max), "{} bytes", world.queued_max);
+    let received_bytes = Rc::default();
+    world.connect_inbound("99.1.1.1", taker(world.now(), false, &received_bytes)).unwrap();
+    let is_given = world.run_until(60 * S, |_| received_bytes.get() > hashes.len() * BLOCK_BYTES);
+    assert!(is_given, "{} bytes; {:?}", received_bytes.get(), world.gone);
+    assert!(bounds.contains(&world.queued_max), "{} bytes", world.queued_max);
+    assert!(!world.gone.is_empty() && world.reason("99.1.1.1:1").is_none());
+    assert!(world.gone.iter().all(|(_, why)| matches!(why, Reason::TakesLeast(_))), "{:?}", world.gone);
 }
 
 /// Reading and sending overlap: what follows is asked of the reader before what was read is encrypted and queued.
