@@ -267,9 +267,7 @@ impl Download {
     /// A peer is gone: what it was asked for is asked of others.
     pub fn remove_peer(&mut self, peer: PeerId) {
         let Some(link) = self.links.remove(&peer) else { return };
-        for list in &mut self.lists {
-            list.held_up.take_if(|(head, _)| link.in_flight.contains(head));
-        }
+        self.lists.iter_mut().for_each(|list| list.forget_held_up(|head| link.in_flight.contains(head)));
         for hash in link.in_flight {
             self.disown(peer, &hash);
         }

@@ -37,8 +37,13 @@ pub enum Reason {
     PingTimeout(Duration),
     /// The peer's receive window stayed closed for this time.
     SendTimeout(Duration),
-    /// Of all peers it took least of what waits for it, this number of bytes, while answers to others have no room.
-    TakesLeast(u64),
+    /// Of all peers it took least of what waits for it, while answers to others have no room.
+    TakesLeast {
+        /// What it took.
+        bytes: u64,
+        /// In this time.
+        time: Duration,
+    },
     /// The nonce of its version message is our own.
     SelfConnection,
     /// Its protocol version is too old.
@@ -199,8 +204,8 @@ impl fmt::Display for Reason {
             Reason::Silent(time) => write!(f, "silent for {} s", time.as_secs()),
             Reason::PingTimeout(time) => write!(f, "ping unanswered for {} s", time.as_secs()),
             Reason::SendTimeout(time) => write!(f, "took no bytes for {} s", time.as_secs()),
-            Reason::TakesLeast(bytes) => {
-                let time = crate::hub::memory::UNREAD_TIMEOUT.as_secs();
+            Reason::TakesLeast { bytes, time } => {
+                let time = time.as_secs();
                 write!(f, "took {bytes} bytes in {time} s, the least of all, while answers have no room")
             }
             Reason::SelfConnection => write!(f, "connected to ourselves"),

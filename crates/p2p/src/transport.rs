@@ -414,12 +414,11 @@ impl Transport {
         bytes.truncate(bytes.len() - v2::TAG_BYTES);
         let (command, start) = v2::message_type(&bytes[v2::HEADER_BYTES..])?;
         self.received_by_type.add(command, v2::LENGTH_BYTES + bytes.len() + v2::TAG_BYTES);
-        let start = v2::HEADER_BYTES + start;
         if command == Command::Other {
             self.unknown_bytes += packet_bytes as u64;
             return Ok(Step::Again);
         }
-        Ok(Step::Message(Received { command, bytes, start, unchecked: None }))
+        Ok(Step::Message(Received { command, bytes, start: v2::HEADER_BYTES + start, unchecked: None }))
     }
 
     fn cipher(&mut self) -> &mut Cipher {

@@ -94,6 +94,11 @@ impl List {
         }
     }
 
+    /// The lowest block is not held up any more, if it is such a one.
+    pub(super) fn forget_held_up(&mut self, is: impl FnOnce(&BlockHash) -> bool) {
+        self.held_up.take_if(|(head, _)| is(head));
+    }
+
     /// Notes what has become of a block, if it is in this list.
     pub(super) fn set(&mut self, hash: &BlockHash, state: State) {
         let Some(&place) = self.index.get(hash) else { return };
@@ -106,7 +111,7 @@ impl List {
         }
         self.skip_arrived();
         if state == State::Arrived {
-            self.held_up.take_if(|(held, _)| held == hash);
+            self.forget_held_up(|held| held == hash);
         }
     }
 }

@@ -71,7 +71,7 @@ impl Hub {
             let inbound = self.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
             let taken = inbound.filter_map(|peer| Some((*self.takers.taken.get(&peer.id)?, peer.id)));
             if let Some((bytes, id)) = taken.min() {
-                self.drop_peer(id, Reason::TakesLeast(bytes), now);
+                self.drop_peer(id, Reason::TakesLeast { bytes, time: UNREAD_TIMEOUT }, now);
             }
         }
     }

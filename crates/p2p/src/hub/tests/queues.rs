@@ -260,7 +260,7 @@ fn blocks_for_peers_that_read_little_have_one_bound() {
     assert!(is_given, "{} bytes; {:?}", received_bytes.get(), world.gone);
     assert!(bounds.contains(&world.queued_max), "{} bytes", world.queued_max);
     assert!(!world.gone.is_empty() && world.reason("99.1.1.1:1").is_none());
-    assert!(world.gone.iter().all(|(_, why)| matches!(why, Reason::TakesLeast(_))), "{:?}", world.gone);
+    assert!(world.gone.iter().all(|(_, why)| matches!(why, Reason::TakesLeast { .. })), "{:?}", world.gone);
 }
 
 /// Reading and sending overlap: what follows is asked of the reader before what was read is encrypted and queued.
