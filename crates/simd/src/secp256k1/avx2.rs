@@ -240,7 +240,6 @@ impl<M: Multiply> Vector for Four<M> {
     const LOW: u64 = M::LOW;
     const HIGH: u64 = M::HIGH;
     const SIGNED: bool = M::SIGNED;
-    const APART: bool = false;
     // There is no shift to the right that keeps the sign: what is shifted, within 2^61 of zero, is made positive first.
     const CARRY_BIAS: u64 = 1 << 62;
     const MASKS: bool = M::MASKS;

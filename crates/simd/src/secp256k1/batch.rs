@@ -22,7 +22,7 @@
 
 use super::combs::{Asked, Combs};
 use super::digits::{Bits, LaneBits, Recoded};
-use super::field::{Fe, dot_columns, mul, mul_columns, square};
+use super::field::{Fe, Loose, Multiplicand, dot_columns, mul, mul_columns, square};
 use super::kept::{Kept, with_kept};
 use super::ladder::{self, PAIRS, Room, Sums};
 use super::point::{Flat, Point, WAYS, Ways, each};
@@ -293,7 +293,14 @@ impl<V: Vector> Equation<V> {
 
     /// The lanes where it holds, with `inverse` 1 / (W h).
     #[inline(always)]
-    pub(super) fn holds(&self, base: &Flat<V>, key: &Point<V>, inverse: &Fe<V>, part: &[Question], way: usize) -> u8 {
+    pub(super) fn holds(
+        &self,
+        base: &Flat<V>,
+        key: &Point<V>,
+        inverse: &Loose<V>,
+        part: &[Question],
+        way: usize,
+    ) -> u8 {
         let of_part = |at: usize| part.get(way * V::LANES + at);
         let mask = |is_so: fn(&Question) -> bool| {
             (0..V::LANES).fold(0, |mask, at| mask | u8::from(of_part(at).is_some_and(is_so)) << at)
@@ -319,7 +326,7 @@ impl<V: Vector> Equation<V> {
     /// 1 / (x1 - x2) is D / h, and y2 is Y T y / D^2.
     /// Bounds of what is carried, in units of 2^52: -1 to 1 for y1 - y2 and x1 - r, -1 to 12 for y3, or -5.
     #[inline(always)]
-    pub(super) fn sum_y(&self, base: &Flat<V>, key: &Point<V>, inverse: &Fe<V>, y: &Fe<V>) -> Fe<V> {
+    pub(super) fn sum_y(&self, base: &Flat<V>, key: &Point<V>, inverse: &Loose<V>, y: &Fe<V>) -> Fe<V> {
         let by_d = mul(&mul(inverse, &self.v), &self.h);
         let y2 = mul(&mul(&mul(&key.y, &key.z), y), &square(&by_d));
         let height = base.y.columns().minus(&y2).carry();

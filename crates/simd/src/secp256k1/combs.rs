@@ -73,7 +73,7 @@ impl Combs {
                     room.inversions(),
                     WINDOWS,
                     #[inline(always)]
-                    |window| [last[window], multiples[2 * window + 1]],
+                    |window, way| [last[window][way], multiples[2 * window + 1][way]],
                     &mut next,
                     &mut unknown,
                 );
@@ -118,28 +118,28 @@ impl Combs {
         let key = room.tree(
             2 * TREE,
             #[inline(always)]
-            |at| {
+            |at, way| {
                 let (part, window) = (at / TREE, at % TREE);
-                halves(like, tables, parts[part], &digits[part], window)
+                halves(like, tables, parts[part], &digits[part], window, way)
             },
             &mut unknown,
         );
         let last = room.tree(
             2,
             #[inline(always)]
-            |part| halves(like, tables, parts[part], &digits[part], TREE),
+            |part, way| halves(like, tables, parts[part], &digits[part], TREE, way),
             &mut unknown,
         );
         let rest = room.tree(
             2,
             #[inline(always)]
-            |part| [last[part], base[part]],
+            |part, way| [last[part][way], base[part][way]],
             &mut unknown,
         );
         let sums = room.tree(
             2,
             #[inline(always)]
-            |part| [key[part], rest[part]],
+            |part, way| [key[part][way], rest[part][way]],
             &mut unknown,
         );
         let mut proven = unknown;
@@ -242,10 +242,11 @@ fn halves<V: Vector>(
     part: &[Asked],
     digits: &Ways<[[Digits; WINDOWS]; 2]>,
     window: usize,
-) -> [Ways<Flat<V>>; 2] {
+    way: usize,
+) -> [Flat<V>; 2] {
     [
-        each!(i, look_up(like, tables, part, i, (&digits[i][0][window], window, 0))),
-        each!(i, look_up(like, tables, part, i, (&digits[i][1][window], window, 1))),
+        look_up(like, tables, part, way, (&digits[way][0][window], window, 0)),
+        look_up(like, tables, part, way, (&digits[way][1][window], window, 1)),
     ]
 }
 

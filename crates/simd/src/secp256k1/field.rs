@@ -26,12 +26,31 @@ pub(super) const TOP: u64 = (1 << 48) - 1;
 /// above -2^59, and 2^59 is 2^11 times 2^48.
 const PRIMES_ADDED: u64 = 1 << 11;
 /// Where lower halves may be negative, the upper columns of a product are begun with this much more, and what it carries
-/// is taken from the next: ten lower halves are above -10 * 2^51 > -2^55.
+/// is taken from the next: fifteen lower halves are above -15 * 2^51 > -2^55.
 const SPARE: u64 = 1 << 55;
 
 /// Elements of the field, one in each lane.
 #[derive(Clone, Copy)]
 pub(super) struct Fe<V>([V; 5]);
+
+/// Elements that are only multiplied. Where instructions that multiply look at the lowest 52 bits alone ([`Vector::MASKS`])
+/// limbs 0 to 3 keep what was carried out of them, which saves an instruction a limb.
+///
+/// Invariant: as [`Fe`], where of limbs 0 to 3 those bits alone count.
+#[derive(Clone, Copy)]
+pub(super) struct Loose<V>([V; 5]);
+
+/// What can be multiplied: [`Fe`] and [`Loose`].
+pub(super) trait Multiplicand<V: Vector>: Copy {
+    /// A vector of it, to make others of.
+    fn like(&self) -> V;
+
+    /// The limbs, to multiply.
+    fn factors(&self) -> [V::Factor; 5];
+
+    /// The limbs' bounds hold in every lane.
+    fn is_valid(&self) -> bool;
+}
 
 /// Sums of multiples of elements that were not carried yet.
 ///
@@ -71,67 +90,59 @@ const fn pairs_of(k: usize) -> u64 {
     (if k < 5 { k + 1 } else { 9 - k }) as u64
 }
 
-/// Sums of lower and of upper halves of limbs' products; where [`Vector::APART`] says so in columns apart, which is 4 % of
-/// a signature with AVX-512.
-struct Halves<V> {
-    low: Wide<V>,
-    high: Wide<V>,
+/// Columns to add products to.
+#[inline(always)]
+fn begun<V: Vector>(like: V, columns: [u64; 10]) -> Wide<V> {
+    let mut wide = [like; 10];
+    for i in 0..10 {
+        wide[i] = like.splat(columns[i]);
+    }
+    wide
 }
 
-impl<V: Vector> Halves<V> {
-    #[inline(always)]
-    fn begin(like: V, columns: [u64; 10]) -> Halves<V> {
-        let zero = like.splat(0);
-        let mut low = [zero; 10];
-        for i in 0..10 {
-            low[i] = like.splat(columns[i]);
-        }
-        Halves { low, high: [zero; 10] }
+/// Adds the product of `a` and `b`. With one limb of `a` after the other, six columns are touched at a time.
+#[inline(always)]
+fn add_elements<V: Vector>(wide: &mut Wide<V>, a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) {
+    debug_assert!(a.is_valid() && b.is_valid());
+    let (a, b) = (a.factors(), b.factors());
+    for i in 0..5 {
+        V::add_products(wide, i, a[i], &b, 0);
     }
+}
 
-    /// Adds the product of two limbs to columns `k` and `k + 1`.
-    #[inline(always)]
-    fn add(&mut self, k: usize, a: V::Factor, b: V::Factor) {
-        if V::APART {
-            V::add_product(&mut self.low[k], &mut self.high[k + 1], a, b);
-        } else {
-            let (mut low, mut high) = (self.low[k], self.low[k + 1]);
-            V::add_product(&mut low, &mut high, a, b);
-            (self.low[k], self.low[k + 1]) = (low, high);
-        }
+/// Adds the products of different limbs, each once.
+#[inline(always)]
+fn add_cross_products<V: Vector>(wide: &mut Wide<V>, f: &[V::Factor; 5]) {
+    for i in 0..4 {
+        V::add_products(wide, i, f[i], f, i + 1);
     }
+}
 
-    /// Adds the product of `a` and `b`. With one limb of `a` after the other, six columns are touched at a time.
-    #[inline(always)]
-    fn add_elements(&mut self, a: &Fe<V>, b: &Fe<V>) {
-        debug_assert!(a.is_valid() && b.is_valid());
-        let (a, b) = (a.factors(), b.factors());
-        for i in 0..5 {
-            for j in 0..5 {
-                self.add(i + j, a[i], b[j]);
-            }
-        }
+/// Doubles columns `from` to `to`.
+#[inline(always)]
+fn double_columns<V: Vector>(wide: &mut Wide<V>, from: usize, to: usize) {
+    for i in from..to {
+        wide[i] = wide[i].plus(wide[i]);
     }
+}
 
-    #[inline(always)]
-    fn sum(self) -> Wide<V> {
-        let mut sum = self.low;
-        if V::APART {
-            for i in 1..10 {
-                sum[i] = sum[i].plus(self.high[i]);
-            }
-        }
-        sum
+/// Adds the squares of limbs.
+#[inline(always)]
+fn add_squares<V: Vector>(wide: &mut Wide<V>, f: &[V::Factor; 5]) {
+    for i in 0..5 {
+        let (mut low, mut high) = (wide[2 * i], wide[2 * i + 1]);
+        V::add_product(&mut low, &mut high, f[i], f[i]);
+        (wide[2 * i], wide[2 * i + 1]) = (low, high);
     }
 }
 
 /// Brings the upper columns down; what is then above limb 4, of weight 2^260, comes beside.
 ///
 /// A column of one product sums at most five lower halves (below 2^52, in magnitude 2^51 where they are signed) and four
-/// upper ones (below 2^52), of two products twice that: eighteen numbers below 2^52. Limb 4 of each factor is below 2^50,
-/// so column 9 is below 2 * 2^48 and takes a carry of less than 2^6: after carrying, columns 5 to 9 are below 2^52. They
+/// upper ones (below 2^52), of three products thrice that: 27 numbers below 2^52. Limb 4 of each factor is below 2^50,
+/// so column 9 is below 3 * 2^48 and takes a carry of less than 2^6: after carrying, columns 5 to 9 are below 2^52. They
 /// are not negative either: they and the upper halves of column 4 sum numbers of which none is.
-/// The columns are below (18 + 2) * 2^52 then, and what is above limb 4 below 2^(52 + 37 - 52).
+/// The columns are below (27 + 2) * 2^52 then, and what is above limb 4 below 2^(52 + 37 - 52).
 #[inline(always)]
 fn bring_down<V: Vector>(mut t: Wide<V>) -> ([V; 5], V) {
     let zero = t[0].splat(0);
@@ -154,8 +165,8 @@ fn bring_down<V: Vector>(mut t: Wide<V>) -> ([V; 5], V) {
 
 /// Folds a product, which is not carried then.
 ///
-/// The result's columns are below (18 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52; where lower halves
-/// are signed, above -12 * 2^51, of a single product -7 * 2^51 > -4 * 2^52.
+/// The result's columns are below (27 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52; where lower halves
+/// are signed, above -17 * 2^51, of two products -12 * 2^51, of a single one -7 * 2^51 > -4 * 2^52.
 #[inline(always)]
 fn fold<V: Vector>(t: Wide<V>) -> Columns<V> {
     let ([mut t0, mut t1, t2, t3, t4], above) = bring_down(t);
@@ -172,8 +183,14 @@ fn fold<V: Vector>(t: Wide<V>) -> Columns<V> {
 /// below 12 * 2^52, carries at most 12, and limb 4 ends below 2^48 + 12.
 #[inline(always)]
 fn fold_carried<V: Vector>(t: Wide<V>) -> Fe<V> {
+    fold_loose(t).masked()
+}
+
+/// As [`fold_carried`], to multiply.
+#[inline(always)]
+fn fold_loose<V: Vector>(t: Wide<V>) -> Loose<V> {
     if V::SIGNED {
-        return fold(t).carry();
+        return fold(t).carry_loose();
     }
     let ([mut t0, mut t1, t2, t3, t4], above) = bring_down(t);
     debug_assert!(within(t4, 0, 11 << 52));
@@ -181,22 +198,23 @@ fn fold_carried<V: Vector>(t: Wide<V>) -> Fe<V> {
     debug_assert!(within(above, 0, 1 << 42));
     let c = t0.splat(C).factor();
     V::add_product(&mut t0, &mut t1, above.factor(), c);
-    let folded = Fe(carry_up([t0, t1, t2, t3, t4.and(t4.splat(TOP))]));
+    let folded = [t0, t1, t2, t3, t4.and(t4.splat(TOP))];
+    let folded = Loose(if V::MASKS { carried_up(folded) } else { carry_up(folded) });
     debug_assert!(folded.is_valid());
     folded
 }
 
 /// The product, not folded.
 #[inline(always)]
-fn mul_wide<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Wide<V> {
-    let mut halves = Halves::begin(a.0[0], const { begin::<V>(1) });
-    halves.add_elements(a, b);
-    halves.sum()
+fn mul_wide<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Wide<V> {
+    let mut wide = begun(a.like(), const { begin::<V>(1) });
+    add_elements(&mut wide, a, b);
+    wide
 }
 
 /// The product, not carried.
 #[inline(always)]
-pub(super) fn mul_columns<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Columns<V> {
+pub(super) fn mul_columns<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Columns<V> {
     a.like().call(
         #[inline(always)]
         || fold(mul_wide(a, b)),
@@ -205,55 +223,73 @@ pub(super) fn mul_columns<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Columns<V> {
 
 /// `a b + c d`, not carried; folded once.
 #[inline(always)]
-pub(super) fn dot_columns<V: Vector>(a: &Fe<V>, b: &Fe<V>, c: &Fe<V>, d: &Fe<V>) -> Columns<V> {
+pub(super) fn dot_columns<V: Vector>(
+    a: &impl Multiplicand<V>,
+    b: &impl Multiplicand<V>,
+    c: &impl Multiplicand<V>,
+    d: &impl Multiplicand<V>,
+) -> Columns<V> {
     a.like().call(
         #[inline(always)]
         || {
-            let mut halves = Halves::begin(a.0[0], const { begin::<V>(2) });
-            halves.add_elements(a, b);
-            halves.add_elements(c, d);
-            fold(halves.sum())
+            let mut wide = begun(a.like(), const { begin::<V>(2) });
+            add_elements(&mut wide, a, b);
+            add_elements(&mut wide, c, d);
+            fold(wide)
         },
     )
 }
 
 /// The square, not folded: the products of different limbs are made once and doubled, when their halves were summed.
 #[inline(always)]
-fn square_wide<V: Vector>(a: &Fe<V>) -> Wide<V> {
+fn square_wide<V: Vector>(a: &impl Multiplicand<V>) -> Wide<V> {
     debug_assert!(a.is_valid());
     let f = a.factors();
-    let mut halves = Halves::begin(a.0[0], const { begin_square::<V>() });
-    for i in 0..5 {
-        for j in i + 1..5 {
-            halves.add(i + j, f[i], f[j]);
-        }
-    }
-    let mut t = halves.sum();
-    for i in 1..9 {
-        t[i] = t[i].plus(t[i]);
-    }
-    for i in 0..5 {
-        let (mut low, mut high) = (t[2 * i], t[2 * i + 1]);
-        V::add_product(&mut low, &mut high, f[i], f[i]);
-        (t[2 * i], t[2 * i + 1]) = (low, high);
-    }
-    t
+    let mut wide = begun(a.like(), const { begin_doubled::<V>(1, 1, 9) });
+    add_cross_products(&mut wide, &f);
+    double_columns(&mut wide, 1, 9);
+    add_squares(&mut wide, &f);
+    wide
+}
+
+/// `2 a b + c^2`, not carried; folded once.
+///
+/// Its columns sum as many halves as those of three products.
+#[inline(always)]
+pub(super) fn twice_product_and_square_columns<V: Vector>(
+    a: &impl Multiplicand<V>,
+    b: &impl Multiplicand<V>,
+    c: &impl Multiplicand<V>,
+) -> Columns<V> {
+    a.like().call(
+        #[inline(always)]
+        || {
+            debug_assert!(c.is_valid());
+            let f = c.factors();
+            let mut wide = begun(a.like(), const { begin_doubled::<V>(3, 0, 10) });
+            add_elements(&mut wide, a, b);
+            add_cross_products(&mut wide, &f);
+            double_columns(&mut wide, 0, 10);
+            add_squares(&mut wide, &f);
+            fold(wide)
+        },
+    )
 }
 
 /// The square, not carried.
 #[inline(always)]
-pub(super) fn square_columns<V: Vector>(a: &Fe<V>) -> Columns<V> {
+pub(super) fn square_columns<V: Vector>(a: &impl Multiplicand<V>) -> Columns<V> {
     a.like().call(
         #[inline(always)]
         || fold(square_wide(a)),
     )
 }
 
-/// As [`begin`], where columns 1 to 8 are doubled on the way. All its numbers are even.
-const fn begin_square<V: Vector>() -> [u64; 10] {
-    let mut columns = begin::<V>(1);
-    let mut k = 1;
-    while k < 9 {
+/// As [`begin`], where columns `from` to `to` are doubled on the way. All their numbers are even.
+const fn begin_doubled<V: Vector>(products: u64, from: usize, to: usize) -> [u64; 10] {
+    let mut columns = begin::<V>(products);
+    let mut k = from;
+    while k < to {
         assert!(columns[k] & 1 == 0);
         columns[k] >>= 1;
         k += 1;
@@ -263,19 +299,37 @@ const fn begin_square<V: Vector>() -> [u64; 10] {
 
 /// The product.
 #[inline(always)]
-pub(super) fn mul<V: Vector>(a: &Fe<V>, b: &Fe<V>) -> Fe<V> {
+pub(super) fn mul<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Fe<V> {
     a.like().call(
         #[inline(always)]
         || fold_carried(mul_wide(a, b)),
     )
 }
 
+/// The product, to multiply.
+#[inline(always)]
+pub(super) fn mul_loose<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Loose<V> {
+    a.like().call(
+        #[inline(always)]
+        || fold_loose(mul_wide(a, b)),
+    )
+}
+
 /// The square.
 #[inline(always)]
-pub(super) fn square<V: Vector>(a: &Fe<V>) -> Fe<V> {
+pub(super) fn square<V: Vector>(a: &impl Multiplicand<V>) -> Fe<V> {
     a.like().call(
         #[inline(always)]
         || fold_carried(square_wide(a)),
+    )
+}
+
+/// The square, to multiply.
+#[inline(always)]
+pub(super) fn square_loose<V: Vector>(a: &impl Multiplicand<V>) -> Loose<V> {
+    a.like().call(
+        #[inline(always)]
+        || fold_loose(square_wide(a)),
     )
 }
 
@@ -287,6 +341,12 @@ impl<V: Vector> Columns<V> {
     /// which is more than -2^9, cannot make it negative. In the end limb 4 is between 2^48 - 2^9 and 2^49 + 2^9.
     #[inline(always)]
     pub(super) fn carry(self) -> Fe<V> {
+        self.carry_loose().masked()
+    }
+
+    /// As [`Columns::carry`], to multiply.
+    #[inline(always)]
+    pub(super) fn carry_loose(self) -> Loose<V> {
         if !CALLS {
             return self.carried();
         }
@@ -298,7 +358,7 @@ impl<V: Vector> Columns<V> {
 
     /// See [`Columns::carry`].
     #[inline(always)]
-    fn carried(self) -> Fe<V> {
+    fn carried(self) -> Loose<V> {
         debug_assert!(self.is_valid());
         let mut t = self.0;
         let like = t[0];
@@ -315,9 +375,11 @@ impl<V: Vector> Columns<V> {
                 t[i] = t[i].plus(like.splat(bias - back));
             }
             t[i + 1] = t[i + 1].plus(t[i].carried());
-            t[i] = t[i].and(like.splat(LIMB));
+            if !V::MASKS {
+                t[i] = t[i].and(like.splat(LIMB));
+            }
         }
-        let carried = Fe(t);
+        let carried = Loose(t);
         debug_assert!(carried.is_valid());
         carried
     }
@@ -336,11 +398,6 @@ impl<V: Vector> Columns<V> {
             self.0[i] = self.0[i].minus(other.0[i]);
         }
         self
-    }
-
-    #[inline(always)]
-    pub(super) fn plus_columns(self, other: Columns<V>) -> Columns<V> {
-        self.plus(&Fe(other.0))
     }
 
     #[inline(always)]
@@ -410,17 +467,10 @@ impl<V: Vector> Fe<V> {
         Fe([like.splat(u64::from(number)), zero, zero, zero, zero])
     }
 
-    /// A vector of it, to make others of.
+    /// The same, to multiply.
     #[inline(always)]
-    pub(super) fn like(&self) -> V {
-        self.0[0]
-    }
-
-    /// The limbs, to multiply.
-    #[inline(always)]
-    fn factors(&self) -> [V::Factor; 5] {
-        let [a, b, c, d, e] = self.0;
-        [a.factor(), b.factor(), c.factor(), d.factor(), e.factor()]
+    pub(super) fn loose(self) -> Loose<V> {
+        Loose(self.0)
     }
 
     /// As columns, to add to.
@@ -515,14 +565,56 @@ impl<V: Vector> Fe<V> {
     pub(super) fn limbs(self) -> [[u64; LANES_MAX]; 5] {
         self.0.map(V::store)
     }
+}
 
-    /// The limbs' bounds hold in every lane.
+impl<V: Vector> Multiplicand<V> for Fe<V> {
+    #[inline(always)]
+    fn like(&self) -> V {
+        self.0[0]
+    }
+
+    #[inline(always)]
+    fn factors(&self) -> [V::Factor; 5] {
+        self.loose().factors()
+    }
+
     #[inline(always)]
     fn is_valid(&self) -> bool {
         let [l0, l1, l2, l3, l4] = self.0;
         let limb = LIMB.cast_signed();
         let low = within(l0, 0, limb) && within(l1, 0, limb) && within(l2, 0, limb) && within(l3, 0, limb);
         low && within(l4, 0, limb >> 2)
+    }
+}
+
+impl<V: Vector> Loose<V> {
+    /// The same numbers, to add and to look at, too.
+    #[inline(always)]
+    pub(super) fn masked(mut self) -> Fe<V> {
+        if V::MASKS {
+            for i in 0..4 {
+                self.0[i] = self.0[i].and(self.0[i].splat(LIMB));
+            }
+        }
+        Fe(self.0)
+    }
+}
+
+impl<V: Vector> Multiplicand<V> for Loose<V> {
+    #[inline(always)]
+    fn like(&self) -> V {
+        self.0[0]
+    }
+
+    #[inline(always)]
+    fn factors(&self) -> [V::Factor; 5] {
+        let [a, b, c, d, e] = self.0;
+        [a.factor(), b.factor(), c.factor(), d.factor(), e.factor()]
+    }
+
+    #[inline(always)]
+    fn is_valid(&self) -> bool {
+        self.masked().is_valid()
     }
 }
 
@@ -534,10 +626,19 @@ fn within<V: Vector>(vector: V, low: i64, high: i64) -> bool {
 
 /// Carries limbs that are not negative; limb 4 takes what comes.
 #[inline(always)]
-pub(super) fn carry_up<V: Vector>(mut t: [V; 5]) -> [V; 5] {
+pub(super) fn carry_up<V: Vector>(t: [V; 5]) -> [V; 5] {
+    let mut t = carried_up(t);
+    for i in 0..4 {
+        t[i] = t[i].and(t[i].splat(LIMB));
+    }
+    t
+}
+
+/// The same, where limbs keep what was carried out of them.
+#[inline(always)]
+fn carried_up<V: Vector>(mut t: [V; 5]) -> [V; 5] {
     for i in 0..4 {
         t[i + 1] = t[i + 1].plus(t[i].down::<52>());
-        t[i] = t[i].and(t[i].splat(LIMB));
     }
     t
 }

@@ -10,17 +10,17 @@
 //!
 //! Absent on purpose: what the numbers and points are.
 
-use super::field::{Fe, mul, mul_columns, square_columns};
-use super::point::{Flat, WAYS, Ways, each};
+use super::field::{Columns, Fe, Loose, Multiplicand, mul, mul_columns, mul_loose, square_columns};
+use super::point::{Flat, WAYS, Ways, each, in_turn};
 use super::reference::{Field, invert_all};
 use super::vector::{LANES_MAX, Vector};
 
 /// What the way back wants of a vector of numbers.
 #[derive(Clone, Copy)]
 struct Step<V> {
-    number: Fe<V>,
+    number: Loose<V>,
     /// The product of those before.
-    before: Fe<V>,
+    before: Loose<V>,
 }
 
 /// Numbers to invert: first all are put in, then all inverses are taken out, the last one first.
@@ -29,18 +29,18 @@ pub(super) struct Inversions<V> {
     /// Of the steps, those that count.
     count: usize,
     /// The product of all numbers put in; while they are taken out, its inverse.
-    product: Ways<Fe<V>>,
+    product: Ways<Loose<V>>,
 }
 
 impl<V: Vector> Inversions<V> {
     pub(super) fn new(like: V) -> Inversions<V> {
-        Inversions { steps: Vec::new(), count: 0, product: [Fe::small(like, 1); WAYS] }
+        Inversions { steps: Vec::new(), count: 0, product: [Fe::small(like, 1).loose(); WAYS] }
     }
 
     /// Makes room for `count` pairs of vectors, and forgets all numbers.
     #[inline(always)]
     pub(super) fn begin(&mut self, count: usize) {
-        let one = Fe::small(self.product[0].like(), 1);
+        let one = Fe::small(self.product[0].like(), 1).loose();
         if self.steps.len() < count {
             self.steps.resize(count, [Step { number: one, before: one }; WAYS]);
         }
@@ -53,10 +53,10 @@ impl<V: Vector> Inversions<V> {
         // Not pushed: a step has 1,280 bytes, which would be copied once more.
         let step = &mut self.steps[self.count];
         for way in 0..WAYS {
-            step[way].number = numbers[way];
+            step[way].number = numbers[way].loose();
             step[way].before = self.product[way];
         }
-        self.product = each!(i, mul(&self.product[i], &numbers[i]));
+        self.product = each!(i, mul_loose(&self.product[i], &numbers[i]));
         self.count += 1;
     }
 
@@ -85,32 +85,90 @@ impl<V: Vector> Inversions<V> {
     #[inline(always)]
     fn leave_out(&mut self, mut zeros: impl FnMut(usize, Ways<u8>)) {
         let one = Fe::small(self.product[0].like(), 1);
-        self.product = [one; WAYS];
+        self.product = [one.loose(); WAYS];
         for (at, step) in self.steps[..self.count].iter_mut().enumerate() {
-            let found = each!(i, step[i].number.is_zero());
+            let found = each!(i, step[i].number.masked().is_zero());
             zeros(at, found);
             for way in 0..WAYS {
-                step[way].number = one.where_else(found[way], &step[way].number);
+                step[way].number = one.where_else(found[way], &step[way].number.masked()).loose();
                 step[way].before = self.product[way];
             }
-            self.product = each!(i, mul(&self.product[i], &step[i].number));
+            self.product = each!(i, mul_loose(&self.product[i], &step[i].number));
         }
     }
 
     /// The inverses of the numbers that were put in last and not taken yet.
     #[inline(always)]
-    pub(super) fn take(&mut self) -> Ways<Fe<V>> {
+    pub(super) fn take(&mut self) -> Ways<Loose<V>> {
         self.count -= 1;
         let step = &self.steps[self.count];
-        let taken = each!(i, mul(&self.product[i], &step[i].before));
-        self.product = each!(i, mul(&self.product[i], &step[i].number));
+        let taken = each!(i, mul_loose(&self.product[i], &step[i].before));
+        self.product = each!(i, mul_loose(&self.product[i], &step[i].number));
         taken
+    }
+
+    /// The sums of `count` pairs of points with z = 1, one pair of vectors of them after the other, by one inversion.
+    ///
+    /// `pair` is number `at` of vector `way`; `is_double` says where it is twice the first of the two, which is the second
+    /// one too. `zeros` is told the lanes that have equal or opposite points: their sums are none. `put` gets the sums, the
+    /// last ones first.
+    ///
+    /// Where a step waits for the one before, something else lies in between: on the way there the next pair is looked up
+    /// beside a product, on the way back the products that lead to the next inverses stand between the steps of a sum.
+    #[inline(always)]
+    pub(super) fn add_pairs(
+        &mut self,
+        count: usize,
+        pair: impl Fn(usize, usize) -> [Flat<V>; 2],
+        is_double: impl Fn(usize) -> bool,
+        zeros: impl FnMut(usize, Ways<u8>),
+        mut put: impl FnMut(usize, Ways<Flat<V>>),
+    ) {
+        self.begin(count);
+        let mut product = self.product;
+        let mut numbers = product;
+        for at in 0..=count {
+            in_turn!(i, {
+                if at > 0 {
+                    self.steps[at - 1][i] = Step { number: numbers[i], before: product[i] };
+                    product[i] = mul_loose(&product[i], &numbers[i]);
+                }
+                if at < count {
+                    let [a, b] = pair(at, i);
+                    numbers[i] = if is_double(at) { twice_y(&a) } else { difference(&a, &b) };
+                }
+            });
+        }
+        (self.count, self.product) = (count, product);
+        self.invert_others(zeros);
+
+        let Some(last) = count.checked_sub(1) else { return };
+        let mut product = self.product;
+        let mut inverse = each!(i, mul_loose(&product[i], &self.steps[last][i].before));
+        for at in (0..count).rev() {
+            let (step, before) = (&self.steps[at], &self.steps[at.saturating_sub(1)]);
+            let pairs = each!(i, pair(at, i));
+            let is_double = is_double(at);
+            let slope = in_turn!(i, {
+                let [a, b] = &pairs[i];
+                let rise = if is_double { double_rise(a) } else { rise(a, b) };
+                mul_loose(&rise, &inverse[i])
+            });
+            product = in_turn!(i, mul_loose(&product[i], &step[i].number));
+            let square = in_turn!(i, square_columns(&slope[i]));
+            let xs = in_turn!(i, {
+                inverse[i] = mul_loose(&product[i], &before[i].before);
+                let [a, b] = &pairs[i];
+                sum_x(square[i], a, b)
+            });
+            put(at, in_turn!(i, Flat { x: xs[i].0, y: sum_y(&slope[i], &xs[i].1, &pairs[i][0]), negative: 0 }));
+        }
     }
 }
 
 /// The inverses in all lanes, by a single inversion; nothing where one is zero.
 #[inline(always)]
-fn inverses<V: Vector>(numbers: &Ways<Fe<V>>) -> Option<Ways<Fe<V>>> {
+fn inverses<V: Vector>(numbers: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
     // Both ways by one number a lane.
     let [a0, a1, a2, a3] = mul(&numbers[0], &numbers[1]).to_words();
     let like = a0;
@@ -130,44 +188,53 @@ fn inverses<V: Vector>(numbers: &Ways<Fe<V>>) -> Option<Ways<Fe<V>>> {
     }
     let [a0, a1, a2, a3, ..] = like.gather(rows.each_ref());
     let inverse = Fe::from_words([a0, a1, a2, a3]);
-    Some([mul(&inverse, &numbers[1]), mul(&inverse, &numbers[0])])
+    Some([mul_loose(&inverse, &numbers[1]), mul_loose(&inverse, &numbers[0])])
 }
 
-/// What [`sum`] wants the inverse of: zero where the points are equal or opposite.
+/// What the sum of two points wants the inverse of: zero where they are equal or opposite.
 #[inline(always)]
-pub(super) fn difference<V: Vector>(a: &Flat<V>, b: &Flat<V>) -> Fe<V> {
-    b.x.columns().minus(&a.x).carry()
+pub(super) fn difference<V: Vector>(a: &Flat<V>, b: &Flat<V>) -> Loose<V> {
+    b.x.columns().minus(&a.x).carry_loose()
 }
 
-/// The sum of different points that are not opposite, where `inverse` is 1 / (b.x - a.x).
+/// What twice a point, which has its own y, wants the inverse of.
+#[inline(always)]
+pub(super) fn twice_y<V: Vector>(a: &Flat<V>) -> Loose<V> {
+    a.y.columns().twice().carry_loose()
+}
+
+/// The y that is meant.
+#[inline(always)]
+fn own_y<V: Vector>(a: &Flat<V>) -> Columns<V> {
+    a.y.columns().negative_where(a.negative)
+}
+
+/// The slope of the line through two points, times [`difference`].
+#[inline(always)]
+pub(super) fn rise<V: Vector>(a: &Flat<V>, b: &Flat<V>) -> Loose<V> {
+    own_y(b).minus_columns(own_y(a)).carry_loose()
+}
+
+/// The slope of the line that touches the curve in a point, times [`twice_y`].
+#[inline(always)]
+pub(super) fn double_rise<V: Vector>(a: &Flat<V>) -> Loose<V> {
+    debug_assert!(a.negative == 0, "what is doubled has its own y");
+    square_columns(&a.x).thrice().carry_loose()
+}
+
+/// The sum's x, from the square of the slope k, and how far it lies behind the first point: k^2 - a.x - b.x, and a.x - x.
 ///
-/// With k = (b.y - a.y) / (b.x - a.x): x3 = k^2 - a.x - b.x, y3 = k (a.x - x3) - a.y.
-/// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): -2 to 2 for b.y - a.y, -2 to 12
-/// for x3, -1 to 1 for a.x - x3, -1 to 13 for y3. Where lower halves are signed a product may be as low as -4: -6 and -5.
+/// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): -2 to 2 for [`rise`], 36 for
+/// [`double_rise`], -2 to 12 for x, -1 to 1 for a.x - x, -1 to 13 for [`sum_y`]. Where lower halves are signed a product may
+/// be as low as -4: -6 for x, -5 for y.
 #[inline(always)]
-pub(super) fn sum<V: Vector>(a: &Flat<V>, b: &Flat<V>, inverse: &Fe<V>) -> Flat<V> {
-    let a_y = a.y.columns().negative_where(a.negative);
-    let height = b.y.columns().negative_where(b.negative).minus_columns(a_y).carry();
-    let slope = mul(&height, inverse);
-    let x = square_columns(&slope).minus(&a.x).minus(&b.x).carry();
-    let back = a.x.columns().minus(&x).carry();
-    Flat { x, y: mul_columns(&slope, &back).minus_columns(a_y).carry(), negative: 0 }
+pub(super) fn sum_x<V: Vector>(slope_square: Columns<V>, a: &Flat<V>, b: &Flat<V>) -> (Fe<V>, Loose<V>) {
+    let x = slope_square.minus(&a.x).minus(&b.x).carry();
+    (x, a.x.columns().minus(&x).carry_loose())
 }
 
-/// What [`doubled`] wants the inverse of.
+/// The sum's y: k (a.x - x) - a.y.
 #[inline(always)]
-pub(super) fn twice_y<V: Vector>(a: &Flat<V>) -> Fe<V> {
-    a.y.columns().twice().carry()
-}
-
-/// Twice the point, where `inverse` is 1 / (2 y). The point has its own y.
-///
-/// With k = 3 x^2 / (2 y): x3 = k^2 - 2 x, y3 = k (x - x3) - y. Bounds: 36 for 3 x^2, the others as in [`sum`].
-#[inline(always)]
-pub(super) fn doubled<V: Vector>(a: &Flat<V>, inverse: &Fe<V>) -> Flat<V> {
-    debug_assert!(a.negative == 0, "a sum has its own y");
-    let slope = mul(&square_columns(&a.x).thrice().carry(), inverse);
-    let x = square_columns(&slope).minus(&a.x).minus(&a.x).carry();
-    let back = a.x.columns().minus(&x).carry();
-    Flat { x, y: mul_columns(&slope, &back).minus(&a.y).carry(), negative: 0 }
+pub(super) fn sum_y<V: Vector>(slope: &Loose<V>, back: &Loose<V>, a: &Flat<V>) -> Fe<V> {
+    mul_columns(slope, back).minus_columns(own_y(a)).carry()
 }

@@ -16,9 +16,9 @@
 //! What the sums leave out (equal and opposite points, y = 0) is told of each lane: `unknown`, or z = 0.
 
 use super::digits::{BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
-use super::field::{Fe, mul};
-use super::inversions::{Inversions, difference, doubled, sum, twice_y};
-use super::point::{Flat, Point, Rung, WAYS, Ways, add, double_times, each};
+use super::field::{Fe, Multiplicand, mul};
+use super::inversions::Inversions;
+use super::point::{self, Flat, Point, Rung, WAYS, Ways, each};
 use super::tables::{BASES, look_up};
 use super::vector::{LANES_MAX, Vector};
 
@@ -113,16 +113,16 @@ impl<V: Vector> Room<V> {
                 &mut self.inversions,
                 base + of_key,
                 #[inline(always)]
-                |at| {
+                |at, way| {
                     let (pair, place) = (at / (base + of_key), at % (base + of_key));
                     if place >= base {
                         let (a, b, _) = multiple_of(level, place - base);
-                        [operands[pair][a], operands[pair][b]]
+                        [operands[pair][a][way], operands[pair][b][way]]
                     } else if level == 0 {
                         let window = pair * BASE_WINDOWS + 2 * place;
-                        [of_tables(like, digits, window), of_tables(like, digits, window + 1)]
+                        [of_tables(like, digits, window, way), of_tables(like, digits, window + 1, way)]
                     } else {
-                        [sums[pair * stride + 2 * place], sums[pair * stride + 2 * place + 1]]
+                        [sums[pair * stride + 2 * place][way], sums[pair * stride + 2 * place + 1][way]]
                     }
                 },
                 #[inline(always)]
@@ -182,7 +182,7 @@ impl<V: Vector> Room<V> {
         self.tree(
             BASE_WINDOWS,
             #[inline(always)]
-            |at| [of_tables(like, digits, 2 * at), of_tables(like, digits, 2 * at + 1)],
+            |at, way| [of_tables(like, digits, 2 * at, way), of_tables(like, digits, 2 * at + 1, way)],
             unknown,
         )
     }
@@ -193,7 +193,7 @@ impl<V: Vector> Room<V> {
     pub(super) fn tree(
         &mut self,
         count: usize,
-        pair: impl Fn(usize) -> [Ways<Flat<V>>; 2],
+        pair: impl Fn(usize, usize) -> [Flat<V>; 2],
         unknown: &mut [Ways<u8>],
     ) -> Vec<Ways<Flat<V>>> {
         let mut left = count / 2;
@@ -205,7 +205,7 @@ impl<V: Vector> Room<V> {
                 &mut self.inversions,
                 left,
                 #[inline(always)]
-                |at| [sums[2 * at], sums[2 * at + 1]],
+                |at, way| [sums[2 * at][way], sums[2 * at + 1][way]],
                 &mut self.next,
                 unknown,
             );
@@ -217,7 +217,7 @@ impl<V: Vector> Room<V> {
     /// The keys' multiples, where their tables are made.
     #[inline(always)]
     fn key_sums(&mut self, like: V, digits: &[Ways<Recoded>], unknown: &mut [Ways<u8>]) -> Vec<Ways<Point<V>>> {
-        let one = Fe::small(like, 1);
+        let one = Fe::small(like, 1).loose();
         let mut sums = vec![[Rung { x: one, y: one, z: one }; WAYS]; digits.len()];
         let tables = &self.tables;
         for part in (0..PARTS).rev() {
@@ -225,12 +225,12 @@ impl<V: Vector> Room<V> {
                 &mut self.inversions,
                 PART,
                 #[inline(always)]
-                |at| {
+                |at, way| {
                     let (pair, window) = (at / PART, part * PART + at % PART);
-                    let (tables, digits) = (&tables[pair], &digits[pair]);
+                    let (table, digits) = (&tables[pair][way], &digits[pair][way]);
                     [
-                        each!(i, multiples(like, &tables[i], &digits[i].key[0][window], false)),
-                        each!(i, multiples(like, &tables[i], &digits[i].key[1][window], true)),
+                        multiples(like, table, &digits.key[0][window], false),
+                        multiples(like, table, &digits.key[1][window], true),
                     ]
                 },
                 &mut self.sums,
@@ -272,12 +272,11 @@ const fn multiple_of(level: usize, at: usize) -> (usize, usize, usize) {
     }
 }
 
-/// The points that the generator's windows name: number `at` of all pairs of vectors together.
+/// The points that the generator's windows name: number `at` of all pairs of vectors together, of one of the two.
 #[inline(always)]
-fn of_tables<V: Vector>(like: V, digits: &[Ways<Recoded>], at: usize) -> Ways<Flat<V>> {
-    let (digits, window) = (&digits[at / BASE_WINDOWS], at % BASE_WINDOWS);
-    let table = &BASES[window];
-    each!(i, look_up(like, table, &digits[i].base[window]))
+fn of_tables<V: Vector>(like: V, digits: &[Ways<Recoded>], at: usize, way: usize) -> Flat<V> {
+    let (digits, window) = (&digits[at / BASE_WINDOWS][way], at % BASE_WINDOWS);
+    look_up(like, &BASES[window], &digits.base[window])
 }
 
 /// Goes on with the ladder by some windows; with `start` from the last of them on.
@@ -291,8 +290,7 @@ fn climb<V: Vector>(sum: &mut Ways<Rung<V>>, windows: &[Ways<Flat<V>>], start: b
         windows
     };
     for window in rest.iter().rev() {
-        let point = double_times(sum, KEY_BITS);
-        *sum = add(&point, window);
+        point::climb(sum, KEY_BITS, window);
     }
 }
 
@@ -302,7 +300,7 @@ fn climb<V: Vector>(sum: &mut Ways<Rung<V>>, windows: &[Ways<Flat<V>>], start: b
 pub(super) fn add_all<V: Vector>(
     inversions: &mut Inversions<V>,
     each: usize,
-    pair: impl Fn(usize) -> [Ways<Flat<V>>; 2],
+    pair: impl Fn(usize, usize) -> [Flat<V>; 2],
     sums: &mut Vec<Ways<Flat<V>>>,
     unknown: &mut [Ways<u8>],
 ) {
@@ -322,39 +320,27 @@ pub(super) fn add_all<V: Vector>(
 fn add_or_double_all<V: Vector>(
     inversions: &mut Inversions<V>,
     each: usize,
-    pair: impl Fn(usize) -> [Ways<Flat<V>>; 2],
+    pair: impl Fn(usize, usize) -> [Flat<V>; 2],
     is_double: impl Fn(usize) -> bool,
     sums: &mut Vec<Ways<Flat<V>>>,
     unknown: &mut [Ways<u8>],
 ) {
     let count = each * unknown.len();
-    inversions.begin(count);
-    for at in 0..count {
-        let [a, b] = pair(at);
-        if is_double(at) {
-            inversions.put(&each!(i, twice_y(&a[i])));
-        } else {
-            inversions.put(&each!(i, difference(&a[i], &b[i])));
-        }
-    }
-    inversions.invert_others(|at, zeros| {
-        for way in 0..WAYS {
-            unknown[at / each][way] |= zeros[way];
-        }
-    });
     if sums.len() < count {
-        let [a, _] = pair(0);
-        sums.resize(count, a);
+        sums.resize(count, each!(i, pair(0, i)[0]));
     }
-    for at in (0..count).rev() {
-        let inverse = inversions.take();
-        let [a, b] = pair(at);
-        sums[at] = if is_double(at) {
-            each!(i, doubled(&a[i], &inverse[i]))
-        } else {
-            each!(i, sum(&a[i], &b[i], &inverse[i]))
-        };
-    }
+    inversions.add_pairs(
+        count,
+        pair,
+        is_double,
+        |at, zeros| {
+            for way in 0..WAYS {
+                unknown[at / each][way] |= zeros[way];
+            }
+        },
+        #[inline(always)]
+        |at, sum| sums[at] = sum,
+    );
 }
 
 /// Writes a multiple of the keys into their tables.

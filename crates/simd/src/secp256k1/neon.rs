@@ -53,7 +53,6 @@ impl Vector for Neon {
     // The upper half is made as a negative number: there is an instruction for what is taken from another number.
     const HIGH: u64 = (-TWO_104).to_bits();
     const SIGNED: bool = true;
-    const APART: bool = false;
     const CARRY_BIAS: u64 = 0;
     const MASKS: bool = false;
     type Factor = float64x2_t;

@@ -11,8 +11,8 @@
 #![expect(clippy::needless_range_loop, reason = "as in the field: loops over numbers are unrolled")]
 
 use super::field::Fe;
-use super::inversions::{Inversions, difference, sum};
-use super::point::{Flat, WAYS, each};
+use super::inversions::Inversions;
+use super::point::{Flat, WAYS};
 use super::reference::{Affine, Field};
 use super::tables::{BASES, Entry};
 use super::vector::{LANES_MAX, Vector};
@@ -169,46 +169,47 @@ impl<V: Vector> Pairs<V> {
     /// Appends the sums, with one inversion.
     #[inline(always)]
     fn add(&mut self, pairs: &[[Term; 2]]) -> bool {
-        self.inversions.begin(pairs.len().div_ceil(V::LANES * WAYS));
-        for pairs in pairs.chunks(V::LANES * WAYS) {
-            let differences = each!(i, difference(&self.coordinates(pairs, i, 0), &self.coordinates(pairs, i, 1)));
-            self.inversions.put(&differences);
-        }
-        if !self.inversions.invert() {
-            return false;
-        }
-        let first = self.points.len();
+        let Pairs { like, points, inversions, .. } = self;
+        let (like, first, at_once) = (*like, points.len(), V::LANES * WAYS);
         // Whole vectors are written, and what is too much is cut off.
-        self.points.resize(first + pairs.len() + WAYS * LANES_MAX, Entry([0; 8]));
-        for (at, pairs) in pairs.chunks(V::LANES * WAYS).enumerate().rev() {
-            let inverse = self.inversions.take();
-            let sums = each!(i, {
-                let sum = sum(&self.coordinates(pairs, i, 0), &self.coordinates(pairs, i, 1), &inverse[i]);
-                debug_assert!(sum.negative == 0, "a sum has its own y");
-                [sum.x.to_words(), sum.y.to_words()]
-            });
-            for way in 0..WAYS {
-                let [[x0, x1, x2, x3], [y0, y1, y2, y3]] = sums[way];
-                let place = first + (at * WAYS + way) * V::LANES;
-                let rows: &mut [Entry; LANES_MAX] = self.points[place..].first_chunk_mut().expect("there is room");
-                V::scatter([x0, x1, x2, x3, y0, y1, y2, y3], rows.each_mut().map(|Entry(row)| row));
-            }
-        }
+        points.resize(first + pairs.len() + WAYS * LANES_MAX, Entry([0; 8]));
+        let (points, sums) = points.split_at_mut(first);
+        let mut good = true;
+        inversions.add_pairs(
+            pairs.len().div_ceil(at_once),
+            #[inline(always)]
+            |at, way| {
+                let pairs = &pairs[at * at_once..];
+                [coordinates(like, points, pairs, way, 0), coordinates(like, points, pairs, way, 1)]
+            },
+            #[inline(always)]
+            |_| false,
+            |_, zeros| good &= zeros == [0; WAYS],
+            #[inline(always)]
+            |at, pair| {
+                for (way, sum) in pair.iter().enumerate() {
+                    let [[x0, x1, x2, x3], [y0, y1, y2, y3]] = [sum.x.to_words(), sum.y.to_words()];
+                    let place = at * at_once + way * V::LANES;
+                    let rows: &mut [Entry; LANES_MAX] = sums[place..].first_chunk_mut().expect("there is room");
+                    V::scatter([x0, x1, x2, x3, y0, y1, y2, y3], rows.each_mut().map(|Entry(row)| row));
+                }
+            },
+        );
         self.points.truncate(first + pairs.len());
-        true
+        good
     }
+}
 
-    /// The first or the second points of a vector of pairs.
-    #[inline(always)]
-    fn coordinates(&self, pairs: &[[Term; 2]], way: usize, which: usize) -> Flat<V> {
-        let mut rows = [&self.points[0].0; LANES_MAX];
-        let mut negative = 0;
-        for lane in 0..V::LANES {
-            let term = pairs.get(way * V::LANES + lane).unwrap_or(&STAND_IN)[which];
-            rows[lane] = &self.points[term.place()].0;
-            negative |= (term.0 as u8 & 1) << lane;
-        }
-        let [x0, x1, x2, x3, y0, y1, y2, y3] = self.like.gather(rows);
-        Flat { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative }
+/// The first or the second points of a vector of pairs.
+#[inline(always)]
+fn coordinates<V: Vector>(like: V, points: &[Entry], pairs: &[[Term; 2]], way: usize, which: usize) -> Flat<V> {
+    let mut rows = [&points[0].0; LANES_MAX];
+    let mut negative = 0;
+    for lane in 0..V::LANES {
+        let term = pairs.get(way * V::LANES + lane).unwrap_or(&STAND_IN)[which];
+        rows[lane] = &points[term.place()].0;
+        negative |= (term.0 as u8 & 1) << lane;
     }
+    let [x0, x1, x2, x3, y0, y1, y2, y3] = like.gather(rows);
+    Flat { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative }
 }

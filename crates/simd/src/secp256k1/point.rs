@@ -1,4 +1,4 @@
-//! Points in lanes, two vectors of them side by side: what one waits for fills the other's time.
+//! Points in lanes, vectors of them side by side where what one waits for fills the other's time.
 //!
 //! A point is (x / z^2, y / z^3) (Jacobian coordinates). The formulas are incomplete, on purpose: they do not see the
 //! cases that need others. Each of those ends with z = 0, and stays there:
@@ -9,7 +9,10 @@
 //!
 //! So where z is not zero in the end, no case was met, and the result is exact. Where it is, nothing is known.
 
-use super::field::{Columns, Fe, dot_columns, mul, mul_columns, square, square_columns};
+use super::field::{
+    Columns, Fe, Loose, Multiplicand, dot_columns, mul, mul_columns, mul_loose, square, square_columns, square_loose,
+    twice_product_and_square_columns,
+};
 use super::vector::Vector;
 
 /// Vectors side by side.
@@ -34,6 +37,18 @@ macro_rules! each {
     };
 }
 pub(super) use each;
+
+/// As [`each`], with a [`Vector::fence`] behind each way.
+macro_rules! in_turn {
+    ($way:ident, $value:expr) => {
+        each!($way, {
+            let value = $value;
+            V::fence();
+            value
+        })
+    };
+}
+pub(super) use in_turn;
 
 /// Points in Jacobian coordinates, one a lane.
 #[derive(Clone, Copy)]
@@ -85,9 +100,9 @@ fn doubled<V: Vector>(p: &mut Ways<Point<V>>) {
 #[derive(Clone, Copy)]
 pub(super) struct Rung<V> {
     /// Half of what [`Point`] has.
-    pub(super) x: Fe<V>,
-    pub(super) y: Fe<V>,
-    pub(super) z: Fe<V>,
+    pub(super) x: Loose<V>,
+    pub(super) y: Loose<V>,
+    pub(super) z: Loose<V>,
 }
 
 impl<V: Vector> Rung<V> {
@@ -95,78 +110,67 @@ impl<V: Vector> Rung<V> {
     #[inline(always)]
     pub(super) fn new(point: &Flat<V>) -> Rung<V> {
         debug_assert!(point.negative == 0, "sums have their own y");
-        let (x, y) = (point.x.columns().twice().carry(), point.y.columns().shifted::<3>().carry());
-        Rung { x, y, z: Fe::small(x.like(), 2) }
+        let (x, y) = (point.x.columns().twice().carry_loose(), point.y.columns().shifted::<3>().carry_loose());
+        Rung { x, y, z: Fe::small(point.x.like(), 2).loose() }
     }
 
     /// The point.
     #[inline(always)]
     pub(super) fn point(&self) -> Point<V> {
-        Point { x: self.x.columns().twice().carry(), y: self.y, z: self.z }
+        Point { x: self.x.masked().columns().twice().carry(), y: self.y.masked(), z: self.z.masked() }
     }
 }
 
-/// Doubles each point `times` times, at least once: 2 products, 5 squares each.
+/// Doubles the point `times` times, at least once: 3 products, 4 squares each, one of them with a product.
 ///
-/// With m = 3 x^2, b = y^2, d = (x + b)^2 - x^2 - b^2 = 2 x b, where x is half of the point's: x3 = 2 m^2 - d,
-/// y3 = 2 m (d - 2 x3) - b^2, z3 = y z. The last one's x3 is whole, twice that.
-/// Where lanes multiply with IFMA their time is that of its instructions, and all others fit beside them: a square has 42 of
-/// them, a product 62, so that one more sum and carry for a square in the place of a product is a gain.
-/// Source of the formulas with z3 = y z: libsecp256k1, `group_impl.h`; of d: D. J. Bernstein, T. Lange, Explicit-Formulas
-/// Database, dbl-2009-l.
-/// Bounds of what is carried, in units of 2^52 (see [`double`]): 2 for x + b, 36 for m, -12 to 48 for x3 and -24 to 96 for the
-/// last, -24 to 52 for 4 x3 - 2 d, -24 to 0 for y3; d itself is not carried, -24 to 12. Where lower halves are signed, -12 is
-/// the lowest of m, and the others are -28 to 52, -56 to 104, -40 to 60, -24 to 8 and -28 to 20.
-pub(super) fn double_times<V: Vector>(p: &Ways<Rung<V>>, times: usize) -> Ways<Point<V>> {
-    p[0].x.like().run(
-        #[inline(always)]
-        || {
-            let mut p = *p;
-            for _ in 1..times {
-                let begun = begun(&p);
-                let x = each!(i, begun[i].x3.carry());
-                let f = each!(i, x[i].columns().twice().minus_columns(begun[i].d).twice().carry());
-                p = each!(i, Rung { x: x[i], y: begun[i].y3(&f[i]), z: begun[i].z });
-            }
-            let begun = begun(&p);
-            let x = each!(i, begun[i].x3.twice().carry());
-            let f = each!(i, x[i].columns().minus_columns(begun[i].d).twice().carry());
-            each!(i, Point { x: x[i], y: begun[i].y3(&f[i]), z: begun[i].z })
-        },
-    )
+/// With m = 3 x^2, b = y^2, d = 2 x b, where x is half of the point's: x3 = 2 m^2 - d, y3 = 2 m (d - 2 x3) - b^2, z3 = y z.
+/// The last one's x3 is whole, twice that.
+/// Source of the formulas with z3 = y z: libsecp256k1, `group_impl.h`.
+/// Bounds of what is carried, in units of 2^52 (see [`double`]): 36 for m, -24 to 24 for x3 and -48 to 48 for the last, -72 to
+/// 48 for 2 x3 - d, -30 to 0 for y3; d itself is not carried, 0 to 24. Where lower halves are signed, -12 is the lowest of m,
+/// and the others are -32 to 32, -64 to 64, -88 to 72, -30 to 9 and -8 to 24.
+#[inline(always)]
+pub(super) fn double_times<V: Vector>(p: &Rung<V>, times: usize) -> Point<V> {
+    let mut p = *p;
+    for _ in 1..times {
+        let begun = begun(&p);
+        let x = begun.x.carry_loose();
+        let z = mul_loose(&p.y, &p.z);
+        p = Rung { x, y: begun.y().carry_loose(), z };
+    }
+    let begun = begun(&p);
+    let x = begun.x.twice().carry();
+    let z = mul(&p.y, &p.z);
+    Point { x, y: begun.y().carry(), z }
 }
 
-/// A doubling up to its x.
-#[derive(Clone, Copy)]
+/// A doubling up to its x; what y is made of.
 struct Begun<V> {
-    m: Fe<V>,
-    d: Columns<V>,
-    /// b^2.
-    bb: Columns<V>,
-    /// 2 m^2 - d.
-    x3: Columns<V>,
-    z: Fe<V>,
+    x: Columns<V>,
+    m: Loose<V>,
+    b: Loose<V>,
+    /// 2 x3 - d.
+    f: Loose<V>,
 }
 
 impl<V: Vector> Begun<V> {
-    /// From 2 (2 x3 - d).
     #[inline(always)]
-    fn y3(&self, f: &Fe<V>) -> Fe<V> {
-        mul_columns(&self.m, f).plus_columns(self.bb).negative().carry()
+    fn y(&self) -> Columns<V> {
+        twice_product_and_square_columns(&self.m, &self.f, &self.b).negative()
     }
 }
 
+/// See [`double_times`].
+///
+/// The order is such that each number that is carried has a product or a square behind it that does not wait for it.
 #[inline(always)]
-fn begun<V: Vector>(p: &Ways<Rung<V>>) -> Ways<Begun<V>> {
-    let xx = each!(i, square_columns(&p[i].x));
-    let b = each!(i, square(&p[i].y));
-    let m = each!(i, xx[i].thrice().carry());
-    let xb = each!(i, p[i].x.columns().plus(&b[i]).carry());
-    let bb = each!(i, square_columns(&b[i]));
-    let z = each!(i, mul(&p[i].y, &p[i].z));
-    let d = each!(i, square_columns(&xb[i]).minus_columns(xx[i]).minus_columns(bb[i]));
-    let x3 = each!(i, square_columns(&m[i]).twice().minus_columns(d[i]));
-    each!(i, Begun { m: m[i], d: d[i], bb: bb[i], x3: x3[i], z: z[i] })
+fn begun<V: Vector>(p: &Rung<V>) -> Begun<V> {
+    let m = square_columns(&p.x).thrice().carry_loose();
+    let b = square_loose(&p.y);
+    let mm = square_columns(&m).twice();
+    let d = mul_columns(&p.x, &b).twice();
+    let x = mm.minus_columns(d);
+    Begun { x, m, b, f: x.twice().minus_columns(d).carry_loose() }
 }
 
 /// The sums with points of the same curve: 7 products, 4 squares.
@@ -175,29 +179,39 @@ fn begun<V: Vector>(p: &Ways<Rung<V>>) -> Ways<Begun<V>> {
 /// Times 4, 8 and 2, and the first of them halved: x3 = 2 r^2 - 2 h^3 - 4 v, y3 = 4 (r (2 v - x3) - y 2 h^3),
 /// z3 = (z + h)^2 - z^2 - h^2.
 /// Bounds of what is carried, in units of 2^52: -1 to 12 for h, -13 to 12 for r, 2 for z + h, -2 to 12 for z3, -24 to 0 for
-/// -2 h^3, -48 to 25 for x3, -1 to 24 for 2 v - x3, 0 to 84 for y3; v itself is not carried. Where lower halves are signed -5,
-/// -17, -6, 8, -56 to 41, -9 and -48.
+/// -2 h^3, -48 to 25 for x3, -25 to 72 for 2 v - x3, 0 to 84 for y3; v itself is not carried. Where lower halves are signed -5,
+/// -17, -6, 8, -56 to 41, -49 to 80 and -48.
+#[inline(always)]
 pub(super) fn add<V: Vector>(p: &Ways<Point<V>>, q: &Ways<Flat<V>>) -> Ways<Rung<V>> {
-    p[0].x.like().run(
-        #[inline(always)]
-        || added(p, q),
-    )
+    let zz = in_turn!(i, square(&p[i].z));
+    let h = in_turn!(i, mul_columns(&q[i].x, &zz[i]).minus(&p[i].x).carry());
+    let zzz = in_turn!(i, mul_loose(&p[i].z, &zz[i]));
+    let hh = in_turn!(i, square(&h[i]));
+    let r = in_turn!(i, mul_columns(&q[i].y, &zzz[i]).negative_where(q[i].negative).minus(&p[i].y).carry_loose());
+    let minus_hhh = in_turn!(i, mul_columns(&h[i], &hh[i]).twice().negative().carry());
+    let xf = in_turn!(i, {
+        let v = mul_columns(&p[i].x, &hh[i]).twice();
+        V::fence();
+        let x = square_columns(&r[i]).twice().plus(&minus_hhh[i]).minus_columns(v.twice());
+        (x.carry_loose(), v.minus_columns(x).carry_loose())
+    });
+    let z = in_turn!(i, {
+        let zh = p[i].z.columns().plus(&h[i]).carry_loose();
+        square_columns(&zh).minus(&zz[i]).minus(&hh[i]).carry_loose()
+    });
+    let y = in_turn!(i, dot_columns(&r[i], &xf[i].1, &p[i].y, &minus_hhh[i]).shifted::<2>().carry_loose());
+    let x = each!(i, xf[i].0);
+    each!(i, Rung { x: x[i], y: y[i], z: z[i] })
 }
 
-/// See [`add`].
-#[inline(always)]
-fn added<V: Vector>(p: &Ways<Point<V>>, q: &Ways<Flat<V>>) -> Ways<Rung<V>> {
-    let zz = each!(i, square(&p[i].z));
-    let zzz = each!(i, mul(&p[i].z, &zz[i]));
-    let h = each!(i, mul_columns(&q[i].x, &zz[i]).minus(&p[i].x).carry());
-    let r = each!(i, mul_columns(&q[i].y, &zzz[i]).negative_where(q[i].negative).minus(&p[i].y).carry());
-    let hh = each!(i, square(&h[i]));
-    let zh = each!(i, p[i].z.columns().plus(&h[i]).carry());
-    let z = each!(i, square_columns(&zh[i]).minus(&zz[i]).minus(&hh[i]).carry());
-    let v = each!(i, mul_columns(&p[i].x, &hh[i]).twice());
-    let minus_hhh = each!(i, mul_columns(&h[i], &hh[i]).twice().negative().carry());
-    let x = each!(i, square_columns(&r[i]).twice().plus(&minus_hhh[i]).minus_columns(v[i].twice()).carry());
-    let f = each!(i, v[i].minus(&x[i]).carry());
-    let y = each!(i, dot_columns(&r[i], &f[i], &p[i].y, &minus_hhh[i]).shifted::<2>().carry());
-    each!(i, Rung { x: x[i], y: y[i], z: z[i] })
+/// Doubles each sum `times` times, at least once, and adds the other points.
+///
+/// Sums are doubled one vector after the other: with two side by side their numbers do not fit into registers, and where lanes
+/// multiply with IFMA a number that is stored takes the time of seven products of limbs. They are added side by side,
+/// because too much of an addition waits for the step before.
+pub(super) fn climb<V: Vector>(sums: &mut Ways<Rung<V>>, times: usize, others: &Ways<Flat<V>>) {
+    sums[0].x.like().run(
+        #[inline(always)]
+        || *sums = add(&in_turn!(i, double_times(&sums[i], times)), others),
+    );
 }

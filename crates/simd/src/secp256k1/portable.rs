@@ -29,7 +29,6 @@ impl Vector for Portable {
     const LOW: u64 = 0;
     const HIGH: u64 = 0;
     const SIGNED: bool = false;
-    const APART: bool = false;
     const CARRY_BIAS: u64 = 0;
     const MASKS: bool = false;
     type Factor = Portable;

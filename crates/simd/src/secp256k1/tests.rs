@@ -10,7 +10,7 @@ mod twist;
 use super::batch::{Equation, Question, is_high};
 use super::digits::{BASE_BITS, BASE_WINDOWS, Bits, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
 use super::divsteps;
-use super::field::{Columns, Fe, dot_columns, mul_columns, square, square_columns};
+use super::field::{Columns, Fe, Loose, dot_columns, mul_columns, mul_loose, square, square_columns};
 use super::inversions::{self, Inversions};
 use super::ladder::{BETA, PAIRS, Room, sums};
 use super::point::{self, Flat, Point, Rung, Ways, each};
@@ -378,7 +378,7 @@ fn inversions_agree_with_the_reference() {
             for (numbers, zeros) in numbers.iter().zip(&have).rev() {
                 let inverses = inversions.take();
                 for way in 0..2 {
-                    let (numbers, inverses) = (values(numbers[way]), values(inverses[way]));
+                    let (numbers, inverses) = (values(numbers[way]), values(inverses[way].masked()));
                     for lane in (0..V::LANES).filter(|lane| zeros[way] >> lane & 1 == 0) {
                         assert_eq!(numbers[lane] * inverses[lane], Field::ONE);
                     }
@@ -434,11 +434,11 @@ fn points_in_lanes<V: Vector>(like: V, rng: &mut Rng) {
     // Two and one more, beside three by the other formulas.
     let mut thrice_doubled = sum;
     (0..3).for_each(|_| point::double(&mut thrice_doubled));
-    let climbed = point::double_times(&rungs, 3);
-    let after = point::double_times(&rungs, 1);
+    let climbed = each!(i, point::double_times(&rungs[i], 3));
+    let after = each!(i, point::double_times(&rungs[i], 1));
     let after = point::add(&after, &flat);
-    let after = point::double_times(&after, 2);
-    let start = point::double_times(&each!(i, Rung::new(&Flat { negative: 0, ..flat[i] })), 1);
+    let after = each!(i, point::double_times(&after[i], 2));
+    let start = each!(i, point::double_times(&Rung::new(&Flat { negative: 0, ..flat[i] }), 1));
     for way in 0..2 {
         let (doubled, sum_of) = (out_of_lanes(&doubled[way]), out_of_lanes(&sum[way]));
         let after = out_of_lanes(&after[way]);

@@ -32,9 +32,6 @@ pub(super) trait Vector: Copy + 'static {
     const HIGH: u64;
     /// Whether lower halves may be negative.
     const SIGNED: bool;
-    /// Whether lower and upper halves are summed apart: a column of both is twice as long a chain of additions. It takes
-    /// registers that not all processors have.
-    const APART: bool;
     /// What is added to a column before [`Vector::carried`], and 2^-52 times that is taken from the next: zero where that
     /// shift keeps the sign.
     const CARRY_BIAS: u64;
@@ -51,6 +48,11 @@ pub(super) trait Vector: Copy + 'static {
 
     /// Calls `code`, which is as long as a product in the field, where calls cost less than copies of it in all places.
     fn call<R>(self, code: impl FnOnce() -> R) -> R;
+
+    /// What stands before it is not mixed with what stands behind it, where the compiler would keep so many numbers at a time that
+    /// they do not fit into registers.
+    #[inline(always)]
+    fn fence() {}
 
     /// The same word in all lanes.
     fn splat(self, word: u64) -> Self;
@@ -99,6 +101,16 @@ pub(super) trait Vector: Copy + 'static {
 
     /// Adds the halves of a product, and [`Vector::LOW`] and [`Vector::HIGH`].
     fn add_product(low: &mut Self, high: &mut Self, a: Self::Factor, b: Self::Factor);
+
+    /// Adds the halves of products with `a`: of number `j` of `b`, from `first` on, to columns `k + j` and `k + j + 1`.
+    #[inline(always)]
+    fn add_products(columns: &mut [Self; 10], k: usize, a: Self::Factor, b: &[Self::Factor; 5], first: usize) {
+        for j in first..5 {
+            let (mut low, mut high) = (columns[k + j], columns[k + j + 1]);
+            Self::add_product(&mut low, &mut high, a, b[j]);
+            (columns[k + j], columns[k + j + 1]) = (low, high);
+        }
+    }
 
     /// Plus [`C`] times `number`, which is below 2^20.
     fn plus_c_times(self, number: Self) -> Self;

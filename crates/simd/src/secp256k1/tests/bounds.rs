@@ -25,13 +25,15 @@ fn formulas_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
     let mut doubled = points;
     point::double(&mut doubled);
     let sums = point::add(&points, &added);
-    let rungs = each!(i, Rung { x: points[i].x, y: points[i].y, z: points[i].z });
-    let (climbed, climbed_on) = (point::double_times(&rungs, 1), point::double_times(&rungs, 3));
+    let rungs = each!(i, Rung { x: points[i].x.loose(), y: points[i].y.loose(), z: points[i].z.loose() });
+    let (climbed, climbed_on) =
+        (each!(i, point::double_times(&rungs[i], 1)), each!(i, point::double_times(&rungs[i], 3)));
     flat_at_the_bounds(like, rng);
     for way in 0..points.len() {
         let numbers = |point: &Point<V>| [point.x, point.y, point.z].map(values);
         let [x, y, z] = numbers(&points[way]);
-        let (doubled, sums) = (numbers(&doubled[way]), [sums[way].x, sums[way].y, sums[way].z].map(values));
+        let (doubled, sums) =
+            (numbers(&doubled[way]), [sums[way].x, sums[way].y, sums[way].z].map(|number| values(number.masked())));
         let (climbed, climbed_on) = (numbers(&climbed[way]), numbers(&climbed_on[way]));
         let [add_x, add_y] = [added[way].x, added[way].y].map(values);
         for lane in 0..V::LANES {
@@ -56,16 +58,25 @@ fn formulas_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
     }
 }
 
+/// The sum, where `inverse` is that of what `rise` was divided by.
+fn flat_sum<V: Vector>(a: &Flat<V>, b: &Flat<V>, rise: &Loose<V>, inverse: &Fe<V>) -> Flat<V> {
+    let slope = mul_loose(rise, inverse);
+    let (x, back) = inversions::sum_x(square_columns(&slope), a, b);
+    Flat { x, y: inversions::sum_y(&slope, &back, a), negative: 0 }
+}
+
 /// The same of sums of points with z = 1.
 fn flat_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
     let [a, b] = [(); 2].map(|()| Flat { x: extremes(like, rng), y: extremes(like, rng), negative: rng.u64() as u8 });
     let inverse = extremes(like, rng);
-    let (sum, difference) = (inversions::sum(&a, &b, &inverse), values(inversions::difference(&a, &b)));
+    let difference = values(inversions::difference(&a, &b).masked());
+    let sum = flat_sum(&a, &b, &inversions::rise(&a, &b), &inverse);
     let by_lanes = inverse;
     let [sum_x, sum_y, inverse] = [sum.x, sum.y, inverse].map(values);
     assert_eq!(sum.negative, 0);
     let a_twice = Flat { negative: 0, ..a };
-    let (twice, twice_y) = (inversions::doubled(&a_twice, &by_lanes), values(inversions::twice_y(&a_twice)));
+    let twice = flat_sum(&a_twice, &a_twice, &inversions::double_rise(&a_twice), &by_lanes);
+    let twice_y = values(inversions::twice_y(&a_twice).masked());
     let [twice_x3, twice_y3, x1, y1] = [twice.x, twice.y, a.x, a.y].map(values);
     for lane in 0..V::LANES {
         let [[ax, ay], [bx, by]] = [&a, &b].map(|point| {
@@ -171,10 +182,11 @@ fn equations_at_the_bounds<V: Vector>(like: V, edges: &[[u64; 4]], rng: &mut Rng
             answers[usize::from(holds)] += 1;
         }
         let inverse = unreduced(like, inverses, rng);
-        assert_eq!(equation.holds(&base, &key, &inverse, &questions, way), want, "{questions:?}");
+        assert_eq!(equation.holds(&base, &key, &inverse.loose(), &questions, way), want, "{questions:?}");
         // The largest limbs, whatever they stand for.
         let (inverse, y) = (extremes(like, rng), extremes(like, rng));
-        let (sums, inverses, ys) = (values(equation.sum_y(&base, &key, &inverse, &y)), values(inverse), values(y));
+        let (sums, inverses, ys) =
+            (values(equation.sum_y(&base, &key, &inverse.loose(), &y)), values(inverse), values(y));
         for (lane, question) in questions.iter().skip(way * V::LANES).take(V::LANES).enumerate() {
             let [_, r, d, v, w, h, _] = solve(lane, question, inverses[lane]).numbers;
             let y2 = ky[lane] * kz[lane] * ys[lane] * (inverses[lane] * v * h).square();
