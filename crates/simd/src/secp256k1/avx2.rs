@@ -1,4 +1,5 @@
-//! Four lanes in 256 bits: AVX2 with products of doubles (FMA; see [`crate::doubles`]), or with AVX-IFMA.
+//! Four lanes in 256 bits: AVX2 with products of doubles (FMA; see [`crate::doubles`]), or with AVX-IFMA, in its own encoding
+//! or AVX-512's.
 
 use super::vector::{C, CALLS, LANES_MAX, Vector};
 use crate::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
@@ -115,59 +116,81 @@ impl Multiply for Doubles {
     }
 }
 
-/// By AVX-IFMA.
-#[derive(Clone, Copy)]
-pub(super) struct Ifma;
+/// Defines how lanes multiply with IFMA, in one of its encodings.
+macro_rules! ifma {
+    ($(#[$doc:meta])* $name:ident, $features:literal, $here:expr, $low:ident, $high:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $name;
 
-impl Multiply for Ifma {
-    const LOW: u64 = 0;
-    const HIGH: u64 = 0;
-    const SIGNED: bool = false;
-    const MASKS: bool = true;
-    type Factor = __m256i;
+        impl Multiply for $name {
+            const LOW: u64 = 0;
+            const HIGH: u64 = 0;
+            const SIGNED: bool = false;
+            const MASKS: bool = true;
+            type Factor = __m256i;
 
-    fn detect() -> bool {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxifma")
-    }
+            fn detect() -> bool {
+                is_x86_feature_detected!("avx2") && $here
+            }
 
-    #[inline(always)]
-    unsafe fn run<R>(code: impl FnOnce() -> R) -> R {
-        #[target_feature(enable = "avx2,avxifma")]
-        fn compiled<R>(code: impl FnOnce() -> R) -> R {
-            code()
+            #[inline(always)]
+            unsafe fn run<R>(code: impl FnOnce() -> R) -> R {
+                #[target_feature(enable = $features)]
+                fn compiled<R>(code: impl FnOnce() -> R) -> R {
+                    code()
+                }
+                // SAFETY: the caller's promise.
+                unsafe { compiled(code) }
+            }
+
+            #[inline(always)]
+            unsafe fn call<R>(code: impl FnOnce() -> R) -> R {
+                #[inline(never)]
+                #[target_feature(enable = $features)]
+                fn compiled<R>(code: impl FnOnce() -> R) -> R {
+                    code()
+                }
+                if CALLS {
+                    // SAFETY: the caller's promise.
+                    return unsafe { compiled(code) };
+                }
+                code()
+            }
+
+            #[inline(always)]
+            unsafe fn factor(number: __m256i) -> __m256i {
+                number
+            }
+
+            #[inline(always)]
+            unsafe fn add_product(low: &mut __m256i, high: &mut __m256i, a: __m256i, b: __m256i) {
+                // SAFETY: the caller's promise; no memory is touched.
+                unsafe {
+                    *low = $low(*low, a, b);
+                    *high = $high(*high, a, b);
+                }
+            }
         }
-        // SAFETY: the caller's promise.
-        unsafe { compiled(code) }
-    }
-
-    #[inline(always)]
-    unsafe fn call<R>(code: impl FnOnce() -> R) -> R {
-        #[inline(never)]
-        #[target_feature(enable = "avx2,avxifma")]
-        fn compiled<R>(code: impl FnOnce() -> R) -> R {
-            code()
-        }
-        if CALLS {
-            // SAFETY: the caller's promise.
-            return unsafe { compiled(code) };
-        }
-        code()
-    }
-
-    #[inline(always)]
-    unsafe fn factor(number: __m256i) -> __m256i {
-        number
-    }
-
-    #[inline(always)]
-    unsafe fn add_product(low: &mut __m256i, high: &mut __m256i, a: __m256i, b: __m256i) {
-        // SAFETY: the caller's promise; no memory is touched.
-        unsafe {
-            *low = _mm256_madd52lo_avx_epu64(*low, a, b);
-            *high = _mm256_madd52hi_avx_epu64(*high, a, b);
-        }
-    }
+    };
 }
+
+ifma!(
+    /// By AVX-IFMA.
+    Ifma,
+    "avx2,avxifma",
+    is_x86_feature_detected!("avxifma"),
+    _mm256_madd52lo_avx_epu64,
+    _mm256_madd52hi_avx_epu64
+);
+ifma!(
+    /// By the same instructions as AVX-512 encodes them, for processors that have those alone: to test and to measure there.
+    IfmaOfAvx512,
+    "avx2,avx512ifma,avx512vl",
+    is_x86_feature_detected!("avx512ifma") && is_x86_feature_detected!("avx512vl"),
+    _mm256_madd52lo_epu64,
+    _mm256_madd52hi_epu64
+);
 
 /// Four lanes. A value is the proof that the processor has AVX2 and what `M` takes: only [`Vector::detect`] makes one from
 /// nothing, and all operations below take one.
@@ -178,6 +201,8 @@ pub(super) struct Four<M>(__m256i, PhantomData<M>);
 pub(super) type Avx2 = Four<Doubles>;
 /// AVX2 and AVX-IFMA.
 pub(super) type AvxIfma = Four<Ifma>;
+/// The same with AVX-512's encoding.
+pub(super) type AvxIfmaOfAvx512 = Four<IfmaOfAvx512>;
 
 /// An instruction on values of [`Four`].
 macro_rules! instruction {

@@ -127,6 +127,8 @@ enum Kind {
     #[cfg(target_arch = "x86_64")]
     AvxIfma,
     #[cfg(target_arch = "x86_64")]
+    AvxIfmaOfAvx512,
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
@@ -142,7 +144,8 @@ impl Lanes {
         #[cfg(target_arch = "x86_64")]
         {
             kinds.extend(avx2::Avx2::detect().map(|_| Kind::Avx2));
-            kinds.extend(avx2::AvxIfma::detect().map(|_| Kind::AvxIfma));
+            let own = avx2::AvxIfma::detect().map(|_| Kind::AvxIfma);
+            kinds.extend(own.or_else(|| avx2::AvxIfmaOfAvx512::detect().map(|_| Kind::AvxIfmaOfAvx512)));
             kinds.extend(avx512::Avx512::detect().map(|_| Kind::Avx512));
         }
         kinds.into_iter().map(Lanes).collect()
@@ -172,7 +175,7 @@ impl Lanes {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => Cpu::Avx2,
             #[cfg(target_arch = "x86_64")]
-            Kind::AvxIfma => Cpu::AvxIfma,
+            Kind::AvxIfma | Kind::AvxIfmaOfAvx512 => Cpu::AvxIfma,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => Cpu::Avx512,
         }
@@ -190,6 +193,8 @@ impl Lanes {
             #[cfg(target_arch = "x86_64")]
             Kind::AvxIfma => "AVX-IFMA",
             #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfmaOfAvx512 => "AVX-IFMA in AVX-512's encoding",
+            #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512 IFMA",
         }
     }
@@ -205,7 +210,7 @@ impl Lanes {
                 #[cfg(target_arch = "x86_64")]
                 Kind::Avx2 => avx2::Avx2::LANES,
                 #[cfg(target_arch = "x86_64")]
-                Kind::AvxIfma => avx2::AvxIfma::LANES,
+                Kind::AvxIfma | Kind::AvxIfmaOfAvx512 => avx2::AvxIfma::LANES,
                 #[cfg(target_arch = "x86_64")]
                 Kind::Avx512 => avx512::Avx512::LANES,
             }
@@ -222,6 +227,8 @@ impl Lanes {
             Kind::Avx2 => prove_in::<avx2::Avx2>(claims),
             #[cfg(target_arch = "x86_64")]
             Kind::AvxIfma => prove_in::<avx2::AvxIfma>(claims),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfmaOfAvx512 => prove_in::<avx2::AvxIfmaOfAvx512>(claims),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => prove_in::<avx512::Avx512>(claims),
         }
@@ -250,6 +257,8 @@ impl Lanes {
             Kind::Avx2 => prove_together_in::<avx2::Avx2>(claims, secret),
             #[cfg(target_arch = "x86_64")]
             Kind::AvxIfma => prove_together_in::<avx2::AvxIfma>(claims, secret),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfmaOfAvx512 => prove_together_in::<avx2::AvxIfmaOfAvx512>(claims, secret),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => prove_together_in::<avx512::Avx512>(claims, secret),
         }

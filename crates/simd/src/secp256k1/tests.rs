@@ -41,6 +41,9 @@ macro_rules! each_kind {
             if let Some(like) = avx2::AvxIfma::detect() {
                 like.run(|| $test(like, $($argument),*));
             }
+            if let Some(like) = avx2::AvxIfmaOfAvx512::detect() {
+                like.run(|| $test(like, $($argument),*));
+            }
             if let Some(like) = avx512::Avx512::detect() {
                 like.run(|| $test(like, $($argument),*));
             }
