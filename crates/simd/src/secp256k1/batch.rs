@@ -22,10 +22,11 @@
 
 use super::combs::{Asked, Combs};
 use super::digits::{Bits, LaneBits, Recoded};
-use super::field::{Fe, Loose, Multiplicand, dot_columns, mul, mul_columns, square};
+use super::field::{Fe, Loose, Multiplicand};
 use super::kept::{Kept, with_kept};
 use super::ladder::{self, PAIRS, Room, Sums};
 use super::point::{Flat, Point, WAYS, Ways, each};
+use super::products::{dot_columns, mul, mul_columns, square};
 use super::reference::{Field, GENERATOR, Scalar, words_of};
 use super::repeats::{self, Key, Set};
 use super::scalars::{self, Fraction};

@@ -11,10 +11,11 @@
 //! Absent on purpose: claims that want the sum's y, or that give the key's.
 
 use super::digits::{Bits, Digits, LaneBits, Recoded};
-use super::field::{Fe, mul, mul_columns, square};
+use super::field::Fe;
 use super::ladder::{BETA, PAIRS, Room, add_all};
 use super::point::{Flat, Point, WAYS, Ways, double, each};
 use super::power;
+use super::products::{mul, mul_columns, square};
 use super::reference::{Field, GENERATOR};
 use super::repeats::Key;
 use super::tables::Entry;

@@ -10,8 +10,9 @@
 //!
 //! Absent on purpose: what the numbers and points are.
 
-use super::field::{Columns, Fe, Loose, Multiplicand, mul, mul_columns, mul_loose, square_columns};
+use super::field::{Columns, Fe, Loose, Multiplicand};
 use super::point::{Flat, WAYS, Ways, each, in_turn};
+use super::products::{mul, mul_columns, mul_loose, square_columns};
 use super::reference::{Field, invert_all};
 use super::vector::{LANES_MAX, Vector};
 

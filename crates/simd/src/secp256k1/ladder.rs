@@ -16,9 +16,10 @@
 //! What the sums leave out (equal and opposite points, y = 0) is told of each lane: `unknown`, or z = 0.
 
 use super::digits::{BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
-use super::field::{Fe, Multiplicand, mul};
+use super::field::{Fe, Multiplicand};
 use super::inversions::Inversions;
 use super::point::{self, Flat, Point, Rung, WAYS, Ways, each};
+use super::products::mul;
 use super::tables::{BASES, look_up};
 use super::vector::{LANES_MAX, Vector};
 

@@ -11,7 +11,7 @@
 //!   `divsteps`: their inverses.
 //! - `vector`: what all below asks of a processor; `avx512`, `avx2`, `neon` and `portable` give it.
 //! - `crate::doubles`: products of 52 bits where the processor has none.
-//! - `field`, `words`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by one inversion, and
+//! - `field`, `products`, `words`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by one inversion, and
 //!   sums of points with z = 1. `scalars`: quotients modulo the order. `digits`: scalars, cut into odd digits.
 //! - `tables`: the generator's multiples. `ladder`: both multiples. `batch`: from claims to questions and back.
 //! - `repeats`: which keys come again. `combs`: claims about those, by tables of each key.
@@ -43,6 +43,7 @@ mod pairs;
 mod point;
 mod portable;
 mod power;
+mod products;
 mod reference;
 mod repeats;
 mod scalars;

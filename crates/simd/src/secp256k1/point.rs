@@ -9,9 +9,9 @@
 //!
 //! So where z is not zero in the end, no case was met, and the result is exact. Where it is, nothing is known.
 
-use super::field::{
-    Columns, Fe, Loose, Multiplicand, dot_columns, mul, mul_columns, mul_loose, square, square_columns, square_loose,
-    twice_product_and_square_columns,
+use super::field::{Columns, Fe, Loose, Multiplicand};
+use super::products::{
+    dot_columns, mul, mul_columns, mul_loose, square, square_columns, square_loose, twice_product_and_square_columns,
 };
 use super::vector::Vector;
 

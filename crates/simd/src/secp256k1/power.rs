@@ -3,7 +3,8 @@
 //! The exponent is, in binary, almost only ones: runs of 2, 22 and 223 ones are made first.
 //! A power is one long chain of squarings, each waiting for the last; chains side by side fill the waiting.
 
-use super::field::{Fe, Multiplicand, mul, square};
+use super::field::{Fe, Multiplicand};
+use super::products::{mul, square};
 use super::vector::Vector;
 
 /// Vectors that are raised side by side.

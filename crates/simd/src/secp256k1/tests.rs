@@ -10,12 +10,13 @@ mod twist;
 use super::batch::{Equation, Question, is_high};
 use super::digits::{BASE_BITS, BASE_WINDOWS, Bits, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
 use super::divsteps;
-use super::field::{Columns, Fe, Loose, dot_columns, mul_columns, mul_loose, square, square_columns};
+use super::field::{Columns, Fe, Loose};
 use super::inversions::{self, Inversions};
 use super::ladder::{BETA, PAIRS, Room, sums};
 use super::point::{self, Flat, Point, Rung, Ways, each};
 use super::portable::Portable;
 use super::power::roots;
+use super::products::{dot_columns, mul_columns, mul_loose, square, square_columns};
 use super::reference::{
     Affine, Field, GENERATOR, Jacobian, Modulus, Order, Prime, Residue, Scalar, invert_all, to_affine,
 };

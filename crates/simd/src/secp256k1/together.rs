@@ -17,11 +17,12 @@
 use super::Claim;
 use super::buckets::{BITS, Multiple, is_zero};
 use super::digits::short_bits;
-use super::field::{Fe, mul, mul_columns, square};
+use super::field::Fe;
 use super::kept::{Kept, with_kept};
 use super::ladder::BETA;
 use super::pairs::{Pairs, Term};
 use super::power::{self, roots};
+use super::products::{mul, mul_columns, square};
 use super::reference::{Field, GENERATOR, Scalar, words_of};
 use super::tables::Entry;
 use super::vector::{LANES_MAX, Vector};

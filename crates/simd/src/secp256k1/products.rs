@@ -1,0 +1,291 @@
+//! Products in the field: columns of limbs' products, folded to [`Columns`] or carried to elements.
+//!
+//! Layout: column `k` has the weight 2^(52 k); a product of limbs i and j leaves its lower half in column i + j and its upper
+//! one in the next.
+//! Folding: the prime is 2^256 - C with C = 2^32 + 977, so that 2^256 is C and 2^260 is 16 C.
+//!
+//! Loops over limbs count from one number to another: see [`super::field`].
+
+#![expect(clippy::needless_range_loop, reason = "iterators are not unrolled: see above")]
+
+use super::field::{Columns, Fe, LIMB, Loose, Multiplicand, TOP, carried_up, carry_up, within};
+use super::vector::{C, Vector};
+
+/// Where lower halves may be negative, the upper columns of a product are begun with this much more, and what it carries
+/// is taken from the next: fifteen lower halves are above -15 * 2^51 > -2^55.
+const SPARE: u64 = 1 << 55;
+
+/// A product before it is folded: columns of weight 2^(52 i).
+type Wide<V> = [V; 10];
+
+/// What the columns of `products` products are begun with: less what the bits of their halves, and of those in [`fold`],
+/// have beside them.
+const fn begin<V: Vector>(products: u64) -> [u64; 10] {
+    let mut begin = [0u64; 10];
+    let mut k = 0;
+    while k < 10 {
+        // Column k has the lower halves of the pairs with i + j = k, and the upper ones of those with i + j = k - 1.
+        let (mut lows, mut highs) = (products * pairs_of(k), if k == 0 { 0 } else { products * pairs_of(k - 1) });
+        let folded: [[u64; 2]; 5] = [[2, 0], [1, 2], [1, 1], [1, 1], [1, 1]];
+        if k < 5 {
+            (lows, highs) = (lows + folded[k][0], highs + folded[k][1]);
+        }
+        begin[k] = 0u64.wrapping_sub(lows.wrapping_mul(V::LOW)).wrapping_sub(highs.wrapping_mul(V::HIGH));
+        if V::SIGNED && 5 <= k && k <= 8 {
+            begin[k] = begin[k].wrapping_add(SPARE);
+        }
+        if V::SIGNED && 6 <= k {
+            begin[k] = begin[k].wrapping_sub(SPARE >> 52);
+        }
+        k += 1;
+    }
+    begin
+}
+
+/// Pairs of limbs whose places sum to `k`.
+const fn pairs_of(k: usize) -> u64 {
+    (if k < 5 { k + 1 } else { 9 - k }) as u64
+}
+
+/// Columns to add products to.
+#[inline(always)]
+fn begun<V: Vector>(like: V, columns: [u64; 10]) -> Wide<V> {
+    let mut wide = [like; 10];
+    for i in 0..10 {
+        wide[i] = like.splat(columns[i]);
+    }
+    wide
+}
+
+/// Adds the product of `a` and `b`. With one limb of `a` after the other, six columns are touched at a time.
+#[inline(always)]
+fn add_elements<V: Vector>(wide: &mut Wide<V>, a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) {
+    debug_assert!(a.is_valid() && b.is_valid());
+    let (a, b) = (a.factors(), b.factors());
+    for i in 0..5 {
+        V::add_products(wide, i, a[i], &b, 0);
+    }
+}
+
+/// Adds the products of different limbs, each once.
+#[inline(always)]
+fn add_cross_products<V: Vector>(wide: &mut Wide<V>, f: &[V::Factor; 5]) {
+    for i in 0..4 {
+        V::add_products(wide, i, f[i], f, i + 1);
+    }
+}
+
+/// Doubles columns `from` to `to`.
+#[inline(always)]
+fn double_columns<V: Vector>(wide: &mut Wide<V>, from: usize, to: usize) {
+    for i in from..to {
+        wide[i] = wide[i].plus(wide[i]);
+    }
+}
+
+/// Adds the squares of limbs.
+#[inline(always)]
+fn add_squares<V: Vector>(wide: &mut Wide<V>, f: &[V::Factor; 5]) {
+    for i in 0..5 {
+        let (mut low, mut high) = (wide[2 * i], wide[2 * i + 1]);
+        V::add_product(&mut low, &mut high, f[i], f[i]);
+        (wide[2 * i], wide[2 * i + 1]) = (low, high);
+    }
+}
+
+/// Brings the upper columns down; what is then above limb 4, of weight 2^260, comes beside.
+///
+/// A column of one product sums at most five lower halves (below 2^52, in magnitude 2^51 where they are signed) and four
+/// upper ones (below 2^52), of three products thrice that: 27 numbers below 2^52. Limb 4 of each factor is below 2^50,
+/// so column 9 is below 3 * 2^48 and takes a carry of less than 2^6: after carrying, columns 5 to 9 are below 2^52. They
+/// are not negative either: they and the upper halves of column 4 sum numbers of which none is.
+/// The columns are below (27 + 2) * 2^52 then, and what is above limb 4 below 2^(52 + 37 - 52).
+#[inline(always)]
+fn bring_down<V: Vector>(mut t: Wide<V>) -> ([V; 5], V) {
+    let zero = t[0].splat(0);
+    let c16 = zero.splat(C << 4).factor();
+    for i in 5..9 {
+        debug_assert!(within(t[i], 0, 1 << 58), "what is shifted is not negative");
+        t[i + 1] = t[i + 1].plus(t[i].down::<52>());
+    }
+    let [mut t0, mut t1, mut t2, mut t3, mut t4, t5, t6, t7, t8, t9] = t;
+    debug_assert!(within(t9, 0, LIMB.cast_signed()), "nothing is left above column 9");
+    V::add_product(&mut t0, &mut t1, t5.lowest_factor(), c16);
+    V::add_product(&mut t1, &mut t2, t6.lowest_factor(), c16);
+    V::add_product(&mut t2, &mut t3, t7.lowest_factor(), c16);
+    V::add_product(&mut t3, &mut t4, t8.lowest_factor(), c16);
+    let mut above = zero.splat(0u64.wrapping_sub(V::HIGH));
+    V::add_product(&mut t4, &mut above, t9.factor(), c16);
+    debug_assert!(within(above, 0, 1 << 37));
+    ([t0, t1, t2, t3, t4], above)
+}
+
+/// Folds a product, which is not carried then.
+///
+/// The result's columns are below (27 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52; where lower halves
+/// are signed, above -17 * 2^51, of two products -12 * 2^51, of a single one -7 * 2^51 > -4 * 2^52.
+#[inline(always)]
+fn fold<V: Vector>(t: Wide<V>) -> Columns<V> {
+    let ([mut t0, mut t1, t2, t3, t4], above) = bring_down(t);
+    let c16 = t0.splat(C << 4).factor();
+    V::add_product(&mut t0, &mut t1, above.factor(), c16);
+    Columns::from_vectors([t0, t1, t2, t3, t4])
+}
+
+/// Folds a product of one pair and carries it: as [`fold`] and [`Columns::carry`], in fewer steps where no column can be
+/// negative.
+///
+/// Columns are below 11 * 2^52 before the last step. What limb 4 has above 2^256 is below 2^8 and has the weight of C, what
+/// is above limb 4 sixteen times that: together below 2^42, whose halves times C are below 2^52 and 2^23. So columns are
+/// below 12 * 2^52, carries at most 12, and limb 4 ends below 2^48 + 12.
+#[inline(always)]
+fn fold_carried<V: Vector>(t: Wide<V>) -> Fe<V> {
+    fold_loose(t).masked()
+}
+
+/// As [`fold_carried`], to multiply.
+#[inline(always)]
+fn fold_loose<V: Vector>(t: Wide<V>) -> Loose<V> {
+    if V::SIGNED {
+        return fold(t).carry_loose();
+    }
+    let ([mut t0, mut t1, t2, t3, t4], above) = bring_down(t);
+    debug_assert!(within(t4, 0, 11 << 52));
+    let above = above.up::<4>().plus(t4.down::<48>());
+    debug_assert!(within(above, 0, 1 << 42));
+    let c = t0.splat(C).factor();
+    V::add_product(&mut t0, &mut t1, above.factor(), c);
+    let folded = [t0, t1, t2, t3, t4.and(t4.splat(TOP))];
+    let folded = Loose::from_vectors(if V::MASKS { carried_up(folded) } else { carry_up(folded) });
+    debug_assert!(folded.is_valid());
+    folded
+}
+
+/// The product, not folded.
+#[inline(always)]
+fn mul_wide<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Wide<V> {
+    let mut wide = begun(a.like(), const { begin::<V>(1) });
+    add_elements(&mut wide, a, b);
+    wide
+}
+
+/// The product, not carried.
+#[inline(always)]
+pub(super) fn mul_columns<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Columns<V> {
+    a.like().call(
+        #[inline(always)]
+        || fold(mul_wide(a, b)),
+    )
+}
+
+/// `a b + c d`, not carried; folded once.
+#[inline(always)]
+pub(super) fn dot_columns<V: Vector>(
+    a: &impl Multiplicand<V>,
+    b: &impl Multiplicand<V>,
+    c: &impl Multiplicand<V>,
+    d: &impl Multiplicand<V>,
+) -> Columns<V> {
+    a.like().call(
+        #[inline(always)]
+        || {
+            let mut wide = begun(a.like(), const { begin::<V>(2) });
+            add_elements(&mut wide, a, b);
+            add_elements(&mut wide, c, d);
+            fold(wide)
+        },
+    )
+}
+
+/// The square, not folded: the products of different limbs are made once and doubled, when their halves were summed.
+#[inline(always)]
+fn square_wide<V: Vector>(a: &impl Multiplicand<V>) -> Wide<V> {
+    debug_assert!(a.is_valid());
+    let f = a.factors();
+    let mut wide = begun(a.like(), const { begin_doubled::<V>(1, 1, 9) });
+    add_cross_products(&mut wide, &f);
+    double_columns(&mut wide, 1, 9);
+    add_squares(&mut wide, &f);
+    wide
+}
+
+/// `2 a b + c^2`, not carried; folded once.
+///
+/// Its columns sum as many halves as those of three products.
+#[inline(always)]
+pub(super) fn twice_product_and_square_columns<V: Vector>(
+    a: &impl Multiplicand<V>,
+    b: &impl Multiplicand<V>,
+    c: &impl Multiplicand<V>,
+) -> Columns<V> {
+    a.like().call(
+        #[inline(always)]
+        || {
+            debug_assert!(c.is_valid());
+            let f = c.factors();
+            let mut wide = begun(a.like(), const { begin_doubled::<V>(3, 0, 10) });
+            add_elements(&mut wide, a, b);
+            add_cross_products(&mut wide, &f);
+            double_columns(&mut wide, 0, 10);
+            add_squares(&mut wide, &f);
+            fold(wide)
+        },
+    )
+}
+
+/// The square, not carried.
+#[inline(always)]
+pub(super) fn square_columns<V: Vector>(a: &impl Multiplicand<V>) -> Columns<V> {
+    a.like().call(
+        #[inline(always)]
+        || fold(square_wide(a)),
+    )
+}
+
+/// As [`begin`], where columns `from` to `to` are doubled on the way. All their numbers are even.
+const fn begin_doubled<V: Vector>(products: u64, from: usize, to: usize) -> [u64; 10] {
+    let mut columns = begin::<V>(products);
+    let mut k = from;
+    while k < to {
+        assert!(columns[k] & 1 == 0);
+        columns[k] >>= 1;
+        k += 1;
+    }
+    columns
+}
+
+/// The product.
+#[inline(always)]
+pub(super) fn mul<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Fe<V> {
+    a.like().call(
+        #[inline(always)]
+        || fold_carried(mul_wide(a, b)),
+    )
+}
+
+/// The product, to multiply.
+#[inline(always)]
+pub(super) fn mul_loose<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Loose<V> {
+    a.like().call(
+        #[inline(always)]
+        || fold_loose(mul_wide(a, b)),
+    )
+}
+
+/// The square.
+#[inline(always)]
+pub(super) fn square<V: Vector>(a: &impl Multiplicand<V>) -> Fe<V> {
+    a.like().call(
+        #[inline(always)]
+        || fold_carried(square_wide(a)),
+    )
+}
+
+/// The square, to multiply.
+#[inline(always)]
+pub(super) fn square_loose<V: Vector>(a: &impl Multiplicand<V>) -> Loose<V> {
+    a.like().call(
+        #[inline(always)]
+        || fold_loose(square_wide(a)),
+    )
+}
