@@ -19,7 +19,7 @@ pub enum Cpu {
     Neon,
     /// AVX2 and FMA; SHA-NI, SSE 4.2 and PCLMULQDQ where they are there.
     Avx2,
-    /// The same and AVX-IFMA, in its own encoding or in AVX-512's.
+    /// The same and AVX-IFMA.
     AvxIfma,
     /// AVX-512 F and IFMA, and all of [`Cpu::Avx2`].
     Avx512,
@@ -98,7 +98,7 @@ impl Cpu {
             Cpu::Auto | Cpu::Plain => "nothing",
             Cpu::Neon => "an ARM of 64 bits",
             Cpu::Avx2 => "AVX2 and FMA",
-            Cpu::AvxIfma => "AVX2, FMA and AVX-IFMA, or AVX-512 IFMA and VL instead",
+            Cpu::AvxIfma => "AVX2, FMA and AVX-IFMA",
             Cpu::Avx512 => "AVX2, FMA, AVX-512 F and AVX-512 IFMA",
         }
     }
@@ -113,10 +113,7 @@ impl Cpu {
                 Cpu::Auto | Cpu::Plain => true,
                 Cpu::Neon => false,
                 Cpu::Avx2 => avx2,
-                Cpu::AvxIfma => {
-                    let of_avx512 = is_x86_feature_detected!("avx512ifma") && is_x86_feature_detected!("avx512vl");
-                    avx2 && (is_x86_feature_detected!("avxifma") || of_avx512)
-                }
+                Cpu::AvxIfma => avx2 && is_x86_feature_detected!("avxifma"),
                 Cpu::Avx512 => avx2 && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma"),
             }
         }
