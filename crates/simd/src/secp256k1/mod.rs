@@ -11,8 +11,9 @@
 //!   `divsteps`: their inverses.
 //! - `vector`: what all below asks of a processor; `avx512`, `avx2`, `neon` and `portable` give it.
 //! - `crate::doubles`: products of 52 bits where the processor has none.
-//! - `field`, `products`, `words`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by one inversion, and
-//!   sums of points with z = 1. `scalars`: quotients modulo the order. `digits`: scalars, cut into odd digits.
+//! - `field`, `products`, `words`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by
+//!   one inversion, and sums of points with z = 1. `scalars`: quotients modulo the order. `digits`: scalars, cut into odd
+//!   digits.
 //! - `tables`: the generator's multiples. `ladder`: both multiples. `batch`: from claims to questions and back.
 //! - `repeats`: which keys come again. `combs`: claims about those, by tables of each key.
 //! - `kept`: memory from one call to the next.

@@ -49,8 +49,8 @@ pub(super) trait Vector: Copy + 'static {
     /// Calls `code`, which is as long as a product in the field, where calls cost less than copies of it in all places.
     fn call<R>(self, code: impl FnOnce() -> R) -> R;
 
-    /// What stands before it is not mixed with what stands behind it, where the compiler would keep so many numbers at a time that
-    /// they do not fit into registers.
+    /// What stands before it is not mixed with what stands behind it, where the compiler would keep more numbers at a time
+    /// than there are registers. Lanes of AVX-512 alone have one.
     #[inline(always)]
     fn fence() {}
 
