@@ -22,8 +22,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use store::FilePos;
 
-/// What does not count of the headers held in memory: half of those of the main chain, about.
-const HEADERS_BYTES: usize = 64 << 20;
 /// What does not count of the huge pages that tables of coins leave free.
 const HOLES_BYTES: usize = 8 << 20;
 
@@ -140,7 +138,7 @@ impl Backend for DataDir<'_> {
         let cut = Buffer::cut_memory();
         let holes = (cut.bytes - cut.bytes_out).saturating_sub(HOLES_BYTES);
         let waiting = self.indexing.get().map_or(0, Indexing::memory_bytes);
-        self.coins.index_bytes() + index.saturating_sub(HEADERS_BYTES) + self.feed.memory_bytes() + holes + waiting
+        self.coins.index_bytes() + index + self.feed.memory_bytes() + holes + waiting
     }
 
     fn stopping(&self) -> bool {

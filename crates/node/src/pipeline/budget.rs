@@ -1,9 +1,10 @@
 //! The memory budget: what blocks in flight and coins may take, and what is evicted.
 //!
-//! Of the whole, blocks in flight have a share, and the coins what tables, indexes and buffers leave. Coins count from the
-//! moment a block is decoded: its operations begin when there is room for all coins that it makes (`Scheduler::grant`). A
-//! generation that is written counts until its memory is free. Where there is no room, generations that are durable are
-//! evicted; then the current one is sealed and written; so one block at least can always proceed.
+//! Of the whole, and of a part of what a process may take beyond it, blocks in flight have a share, and the coins what
+//! headers, tables, indexes and buffers leave. Coins count from the moment a block is decoded: its operations begin when
+//! there is room for all coins that it makes (`Scheduler::grant`). A generation that is written counts until its memory is
+//! free. Where there is no room, generations that are durable are evicted; then the current one is sealed and written; so
+//! one block at least can always proceed.
 //!
 //! The limit may change at any time ([`Pipeline::budget`]).
 
@@ -23,9 +24,13 @@ const WINDOW_BYTES_MAX: usize = 512 << 20;
 /// What coins may take however much the rest takes: three generations, which cannot be below 3 MiB each (256 tables of
 /// three pages), and some use of them.
 const COIN_BYTES_MIN: usize = 24 << 20;
-/// What blocks in flight, indexes and buffers may take beside the budget: a part of the 150 MiB that a process may take
-/// beyond it. The rest is for headers, stacks, and what the allocator retains.
-const BESIDE_BYTES: usize = 32 << 20;
+/// What blocks in flight, headers, indexes and buffers may take beside the budget: a part of the 150 MiB that a process may
+/// take beyond it. The rest is for stacks, and what the allocator retains.
+const BESIDE_BYTES: usize = 96 << 20;
+/// What coins take of that where the others leave it: a share of the budget, and no more bytes than these. More would leave
+/// the allocator of the static program too little.
+const COINS_BESIDE_SHARE: usize = 4;
+const COINS_BESIDE_BYTES_MAX: usize = 32 << 20;
 /// Smaller budgets, below the least of Core's `-dbcache`, are those of tests: they are the coins' alone.
 const BUDGET_BYTES_MIN: usize = 4 << 20;
 /// Part of the coins' bytes that indexes and filters of tables take while they are built.
@@ -58,7 +63,8 @@ impl Pipeline<'_> {
             return budget;
         }
         let other = self.window().bytes + self.backend.table_bytes();
-        let coins = budget.saturating_sub(other.saturating_sub(BESIDE_BYTES)).max(COIN_BYTES_MIN);
+        let beside = BESIDE_BYTES.saturating_sub(other).min(budget / COINS_BESIDE_SHARE).min(COINS_BESIDE_BYTES_MAX);
+        let coins = (budget + beside).saturating_sub(other.saturating_sub(BESIDE_BYTES)).max(COIN_BYTES_MIN);
         coins - coins / BUILD_SHARE
     }
 

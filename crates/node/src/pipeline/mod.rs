@@ -184,7 +184,8 @@ pub trait Backend: Sync {
     /// The tables cannot be compacted.
     fn compact(&self) -> Result<bool, Fault>;
 
-    /// Bytes that the tables hold in memory (indexes, filters, tables being built): part of the budget.
+    /// Bytes of memory that are neither coins nor blocks in flight: headers, and what tables hold (indexes, filters, tables
+    /// being built). They are part of the budget.
     fn table_bytes(&self) -> usize;
 
     /// Whether to stop: the first Ctrl-C. What is in flight is dropped.
