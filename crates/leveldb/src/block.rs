@@ -6,7 +6,9 @@
 //!
 //! Every `None` of this module means: the bytes are not a valid block. No input panics.
 
-use crate::coding::{KIND_DELETED, KIND_VALUE, Reader, TAG_BYTES, fixed32, fixed64, shared_prefix, split_key};
+use crate::coding::{
+    KIND_DELETED, KIND_VALUE, Reader, TAG_BYTES, fixed32, fixed64, prefix_of, shared_prefix, split_key,
+};
 
 /// Cache lines of entries that a search asks for ahead: half of those between two restarts, the
 /// processor sees where it goes from there.
@@ -125,9 +127,12 @@ impl<'a> Block<'a> {
     /// Where [`Block::scan`] has to begin to come upon `key`.
     pub(crate) fn seek(&self, key: &[u8]) -> Option<usize> {
         let (mut low, mut high) = (0, self.restart_count());
+        let prefix = prefix_of(key);
         while low < high {
             let middle = low.midpoint(high);
-            if self.restart_key(middle)? < key {
+            let here = self.restart_key(middle)?;
+            let here_prefix = prefix_of(here);
+            if here_prefix < prefix || (here_prefix == prefix && here < key) {
                 low = middle + 1;
             } else {
                 high = middle;

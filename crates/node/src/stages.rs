@@ -329,19 +329,19 @@ pub(crate) fn scripts(
 ) -> Result<(), BlockError> {
     let first = inputs.start;
     let parts = parts(block, first, inputs.end);
-    let spent: Vec<Vec<script::SpentOutput<'_>>> = parts
-        .iter()
-        .map(|part| {
-            let spent = &judged.spent[part.from..][..block.transaction(part.index).input_count()];
-            let output =
-                |spent: &'_ Spent| script::SpentOutput { value: spent.value, script: spent.script_in(&judged.scripts) };
-            spent.iter().map(output).collect()
-        })
-        .collect();
+    // The transactions follow one another: what they spend is one list.
+    let count = |part: &Part| block.transaction(part.index).input_count();
+    let start = parts.first().map_or(first, |part| part.from);
+    let end = parts.last().map_or(first, |part| part.from + count(part));
+    let output =
+        |spent: &'_ Spent| script::SpentOutput { value: spent.value, script: spent.script_in(&judged.scripts) };
+    let spent: Vec<script::SpentOutput<'_>> = judged.spent[start..end].iter().map(output).collect();
     let txs: Vec<script::Precomputed<'_>> = parts
         .iter()
-        .zip(&spent)
-        .map(|(part, spent)| script::Precomputed::new(block.transaction(part.index), spent))
+        .map(|part| {
+            let spent = &spent[part.from - start..][..count(part)];
+            script::Precomputed::new(block.transaction(part.index), spent)
+        })
         .collect();
     let batch = script::lanes::best();
     if batch.takes_hashes() {
