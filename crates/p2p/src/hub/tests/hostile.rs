@@ -10,7 +10,7 @@ use crate::peer::Kind;
 use crate::rng::Rng;
 use crate::sim::{Chain, Made, made_on, mine};
 use crate::transport::Transport;
-use crate::wire::{Message, services};
+use crate::wire::{Message, NetAddress, services};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -267,6 +267,63 @@ fn half_open_connections_give_their_places_up() {
     }
     assert_eq!(world.chain.tip().hash, served.tip().hash);
     assert_eq!(world.reason("10.9.9.9:1"), None);
+}
+
+/// One address takes a quarter of the places at most, one network group half, and neither keeps others out. Peers of the
+/// user's own network, and those with `noban`, are not counted; where these have all places, others find none.
+#[test]
+fn places_of_an_address_and_of_a_network_group_are_limited() {
+    const PLACES: usize = 60;
+    type Address = fn(usize) -> String;
+    for (row, address, taken, others_may) in [
+        ("one address", (|_| "8.1.2.3".to_owned()) as Address, PLACES / 4, true),
+        ("one IPv6 address", |_| "[2a01:4f8::1]".to_owned(), PLACES / 4, true),
+        ("a /16 of IPv4", |i| format!("8.1.{}.{i}", i % 7), PLACES / 2, true),
+        ("a /32 of IPv6", |i| format!("[2a01:4f8:{:x}::{i:x}]", i + 1), PLACES / 2, true),
+        ("three addresses of a /16", |i| format!("8.1.0.{}", i % 3), PLACES / 2, true),
+        ("three addresses of other groups", |i| format!("8.{}.0.1", i % 3), 3 * PLACES / 4, true),
+        ("two network groups", |i| format!("8.{}.0.{i}", i % 2), PLACES, true),
+        ("one address of a local network", |_| "192.168.1.5".to_owned(), PLACES, true),
+        ("this machine", |_| "127.0.0.1".to_owned(), PLACES, true),
+        ("one address with noban", |_| "9.9.9.9".to_owned(), PLACES, false),
+    ] {
+        let config = Config {
+            outbound: Outbound::Only(vec![]),
+            inbound_count_max: PLACES,
+            v2transport: false,
+            whitelist: vec![crate::permissions::PermittedNet::parse("noban,in@9.9.9.9").unwrap()],
+            ..Config::new(NETWORK)
+        };
+        let mut world = World::with_config(Chain::new(), config);
+        let mut connect = |address: &str| world.connect_inbound(address, Box::new(Mute(vec![]))).is_some();
+        let places = (0..PLACES).filter(|&i| connect(&address(i))).count();
+        assert_eq!(places, taken, "{row}");
+        assert_eq!(connect("77.7.7.7"), others_may, "{row}");
+        world.act();
+        assert_eq!(world.gone.len(), usize::from(taken == PLACES && others_may), "{row}: {:?}", world.gone);
+    }
+}
+
+/// An address that misbehaved does not get the last place, and no other one's; with `noban` it does.
+#[test]
+fn who_misbehaved_does_not_get_the_last_place() {
+    for (permitted, may) in [("noban,in@9.9.9.8", false), ("noban,in@9.9.9.9", true)] {
+        let config = Config {
+            outbound: Outbound::Only(vec![]),
+            inbound_count_max: 3,
+            v2transport: false,
+            whitelist: vec![crate::permissions::PermittedNet::parse(permitted).unwrap()],
+            ..Config::new(NETWORK)
+        };
+        let mut world = World::with_config(Chain::new(), config);
+        let unix = world.now().unix;
+        world.hub.addresses.discourage(NetAddress::V4([9, 9, 9, 9]), unix);
+        let mut connect = |address: &str| world.connect_inbound(address, Box::new(Mute(vec![]))).is_some();
+        assert!(connect("8.1.1.1") && connect("8.2.1.1"));
+        assert_eq!(connect("9.9.9.9"), may, "{permitted}: one place is left");
+        assert_eq!(connect("8.3.1.1"), !may, "{permitted}: the last place");
+        assert!(!connect("9.9.9.7") && !connect("9.9.9.9"), "{permitted}: all may yet shake hands");
+    }
 }
 
 /// What permissions are worth: a misbehaving peer is kept, keeps its place, and is told headers below minimum work.
