@@ -3,10 +3,11 @@
     BITCOIND_EXE=... python interop/indexes.py PROGRAM [ROUNDS [SEED]]
 
 A bitcoind with all four indexes makes a chain, with spends, and changes its tip by invalidateblock, reconsiderblock and new
-blocks. After each tip ffwd imports its block files into a data directory of its own, keeping the same indexes, and every
-filter, filter header, statistic, transaction and spender of the active chain is compared, and filters and statistics of the
-blocks that became stale. At the end bitcoind opens ffwd's data directory: all four are synced at once.
-Half of the rounds keep the indexes in the pass, half bring them up afterwards with `ffwd index`.
+blocks. After each tip ffwd takes its blocks into a data directory of its own, keeping the same indexes, and every filter,
+filter header, statistic, transaction and spender of the active chain is compared, and filters and statistics of the blocks
+that became stale. At the end bitcoind opens ffwd's data directory: all four are synced at once.
+Of three rounds one imports the block files and keeps the indexes in the pass, one imports them and brings the indexes up
+with `ffwd index`, and one syncs from the bitcoind as from any peer, indexes in the pass.
 """
 
 import json
@@ -21,21 +22,26 @@ import tempfile
 import time
 
 NAMES = ("txindex", "blockfilterindex", "txospenderindex", "coinstatsindex")
-QUIET = ["-listen=0", "-connect=0", "-dnsseed=0", "-fixedseeds=0", "-printtoconsole=0", "-disablewallet", "-blocksxor=0"]
+QUIET = ["-connect=0", "-listen=1", "-listenonion=0", "-dnsseed=0", "-fixedseeds=0", "-printtoconsole=0", "-disablewallet", "-blocksxor=0"]
 STATISTICS = ("height", "bestblock", "txouts", "bogosize", "muhash", "total_amount", "total_unspendable_amount", "block_info")
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Node:
-    """A bitcoind with the four indexes."""
+    """A bitcoind with the four indexes, which listens for peers."""
 
     def __init__(self, datadir):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port, self.peer_port = free_port(), free_port()
         exe = pathlib.Path(os.environ["BITCOIND_EXE"])
         self.cli = [str(exe.with_name("bitcoin-cli")), "-regtest", f"-datadir={datadir}", f"-rpcport={port}"]
         options = [f"-{name}=1" for name in NAMES]
-        self.process = subprocess.Popen([str(exe), "-regtest", f"-datadir={datadir}", f"-rpcport={port}", *QUIET, *options])
+        bind = f"-bind=127.0.0.1:{self.peer_port}"
+        self.process = subprocess.Popen([str(exe), "-regtest", f"-datadir={datadir}", f"-rpcport={port}", bind, *QUIET, *options])
         while True:
             try:
                 self.call("getblockcount")
@@ -77,7 +83,7 @@ class Round:
         self.core_dir, self.own = top / "core", top / "own"
         self.core_dir.mkdir()
         self.own.mkdir()
-        self.in_pass = seed % 2 == 0
+        self.way = ("import, in the pass", "import, afterwards", "sync")[seed % 3]
         self.stale, self.core = set(), Node(self.core_dir)
 
     def grow(self, count):
@@ -120,13 +126,18 @@ class Round:
 
     seen = set()
 
-    def import_tip(self):
+    def take_tip(self):
         self.core.wait_synced()
-        flags = [f"--{name}" for name in NAMES] if self.in_pass else []
-        files = sorted((self.core_dir / "regtest" / "blocks").glob("blk*.dat"))
-        got = ffwd(self.program, self.own, "import", *files, *flags, "--blocksxor", 0)
-        assert got["bestblock"] == self.core.call("getbestblockhash"), f"seed {self.seed}: {got}"
-        if not self.in_pass:
+        flags = [f"--{name}" for name in NAMES]
+        if self.way == "sync":
+            peer = f"127.0.0.1:{self.core.peer_port}"
+            got = ffwd(self.program, self.own, "sync", "--connect", peer, "--exit-at-tip", *flags, "--blocksxor", 0)
+        else:
+            files = sorted((self.core_dir / "regtest" / "blocks").glob("blk*.dat"))
+            flags = flags if "in the pass" in self.way else []
+            got = ffwd(self.program, self.own, "import", *files, *flags, "--blocksxor", 0)
+        assert got["bestblock"] == self.core.call("getbestblockhash"), f"seed {self.seed}, {self.way}: {got}"
+        if self.way == "import, afterwards":
             ffwd(self.program, self.own, "index", *(x for name in NAMES for x in ("--only", name)))
         height = self.core.call("getblockcount")
         self.seen = self.seen | {self.core.call("getblockhash", h) for h in range(max(0, height - 12), height + 1)}
@@ -144,7 +155,7 @@ class Round:
             assert got["muhash"] == want["muhash"], f"seed {self.seed}: stale {block}"
 
     def compare_block(self, block, height):
-        where = f"seed {self.seed}, height {height}"
+        where = f"seed {self.seed}, {self.way}, height {height}"
         want, got = self.core.call("getblockfilter", block), ffwd(self.program, self.own, "filter", height)
         assert (got["filter"], got["header"]) == (want["filter"], want["header"]), where
         if height == 0:
@@ -162,11 +173,11 @@ class Round:
 
     def run(self):
         self.grow(104)
-        self.import_tip()
+        self.take_tip()
         tips = 1
         for _ in range(5):
             self.reorg() if self.rng.random() < 0.8 else self.grow(2)
-            self.import_tip()
+            self.take_tip()
             self.compare()
             tips += 1
         self.core.stop()
