@@ -41,6 +41,8 @@ enum Job {
     /// An import of nothing, where Core left half a flush.
     Replay,
     Sync,
+    /// The same, and it keeps the four optional indexes.
+    SyncIndexed,
     Verify,
     Info,
     CoinsInfo,
@@ -54,7 +56,7 @@ struct Case {
     tries: [u64; 2],
 }
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 17] = [
     Case { job: Job::Reindex, is_eager: false, tries: [2, 200] },
     Case { job: Job::Reindex, is_eager: true, tries: [1, 100] },
     Case { job: Job::ReindexAgain, is_eager: false, tries: [1, 200] },
@@ -67,6 +69,8 @@ const CASES: [Case; 15] = [
     Case { job: Job::Replay, is_eager: false, tries: [2, 400] },
     Case { job: Job::Sync, is_eager: false, tries: [0, 40] },
     Case { job: Job::Sync, is_eager: true, tries: [0, 20] },
+    Case { job: Job::SyncIndexed, is_eager: false, tries: [1, 400] },
+    Case { job: Job::SyncIndexed, is_eager: true, tries: [1, 200] },
     Case { job: Job::Verify, is_eager: false, tries: [2, 400] },
     Case { job: Job::Info, is_eager: false, tries: [8, 400] },
     Case { job: Job::CoinsInfo, is_eager: false, tries: [8, 400] },
@@ -155,6 +159,7 @@ impl Bench {
                 par: 1,
                 ..prune::options(Path::new(DATADIR), disk.shared(), Prune::Target { bytes: prune::TARGET_BYTES })
             },
+            Job::SyncIndexed => Options { indexes: IndexKind::ALL.to_vec(), ..options(disk, case.is_eager) },
             _ => options(disk, case.is_eager),
         }
     }
@@ -165,13 +170,13 @@ impl Bench {
         let bytes = file(&self.blocks);
         match case.job {
             Job::Import => put(&disk, Path::new(FOREIGN), &bytes),
-            Job::Sync => {}
+            Job::Sync | Job::SyncIndexed => {}
             Job::Prune => prune::write_files(&self.options(case, &disk), &self.long),
             _ => put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &bytes),
         }
         disk.create_dir_all(Path::new(DATADIR)).unwrap();
         disk.sync_dir(Path::new("/")).unwrap();
-        if !matches!(case.job, Job::Reindex | Job::Prune | Job::Import | Job::Sync) {
+        if !matches!(case.job, Job::Reindex | Job::Prune | Job::Import | Job::Sync | Job::SyncIndexed) {
             jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
         }
         if case.job == Job::Replay {
@@ -193,7 +198,7 @@ impl Bench {
                 .map(|report| assert_eq!(report.best, hash_of(self.blocks.last().unwrap()))),
             Job::Import => jobs::import(&options, &[PathBuf::from(FOREIGN)], events).map(at_tip),
             Job::Replay => jobs::import(&options, &[], events).map(at_tip),
-            Job::Sync => {
+            Job::Sync | Job::SyncIndexed => {
                 let peers = sync_options(std::slice::from_ref(&self.peer), Until::Tip);
                 jobs::sync(&options, &peers, events).map(at_tip)
             }
@@ -221,7 +226,7 @@ impl Bench {
             prune::check_at_tip(&options, &self.long, row);
         } else {
             self.run(case, disk, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
-            if case.job == Job::Index {
+            if matches!(case.job, Job::Index | Job::SyncIndexed) {
                 crate::indexes::check(disk, &self.blocks, [0, 1, 60, 104, BLOCKS as usize].into_iter(), row);
             }
             let checked = jobs::verify(&options, 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
@@ -381,6 +386,11 @@ fn io_error_in_import_or_replay_loses_nothing() {
 #[test]
 fn io_error_in_sync_loses_nothing() {
     check_cases(|case| case.job == Job::Sync);
+}
+
+#[test]
+fn io_error_in_sync_with_indexes_loses_nothing() {
+    check_cases(|case| case.job == Job::SyncIndexed);
 }
 
 #[test]
