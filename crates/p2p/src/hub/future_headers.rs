@@ -1,9 +1,10 @@
 //! Headers whose time is too far ahead of the clock: kept, and given to the tree again when their time has come.
 
 use super::Hub;
+use super::header_quota::Holder;
 use crate::api::{Event, PeerId};
 use crate::chain::{HeaderRefusal, hash_all};
-use crate::peer::{Kind, Peer};
+use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::time::Now;
 use primitives::Header;
@@ -19,7 +20,7 @@ pub const FUTURE_BLOCK_S_MAX: u64 = 7200;
 #[derive(Debug)]
 pub(super) struct FutureHeaders {
     peer: PeerId,
-    kind: Kind,
+    holder: Holder,
     headers: Vec<Header>,
     due_unix: u64,
 }
@@ -46,8 +47,8 @@ impl Hub {
         if self.headers.future.iter().any(|aside| aside.headers.last() == Some(last)) || !self.has_place(peer) {
             return;
         }
-        let Some(kind) = self.peers.get(&peer).map(|peer| peer.kind) else { return };
-        self.headers.future.push(FutureHeaders { peer, kind, headers: headers.to_vec(), due_unix });
+        let Some(holder) = self.peers.get(&peer).map(Holder::of) else { return };
+        self.headers.future.push(FutureHeaders { peer, holder, headers: headers.to_vec(), due_unix });
         let note = format!(
             "header {} kept for later: its time {time} is more than two hours ahead of the clock, {}",
             headers[0].hash(),
@@ -82,15 +83,15 @@ impl Hub {
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.headers.future).into_iter().partition(|aside| aside.due_unix <= now.unix);
         self.headers.future = later;
-        for FutureHeaders { peer, kind, headers, .. } in due {
+        for FutureHeaders { peer, holder, headers, .. } in due {
             // The parent may be gone or refused by now; the tree says so. They count as if they came now.
-            if self.chain.header(&headers[0].prev()).is_none() || self.is_far_ahead(kind) {
+            if self.chain.header(&headers[0].prev()).is_none() || self.is_far_ahead(holder) {
                 continue;
             }
             let hashes = hash_all(&headers);
             let verdict = self.chain.accept_headers(&headers, &hashes, now.unix);
             if verdict.new_count > 0 {
-                self.note_new_headers(kind, verdict.new_count);
+                self.note_new_headers(holder, verdict.new_count);
                 self.event(Event::Headers { peer, new_count: verdict.new_count });
             }
             if let Some(last) = verdict.last {

@@ -1,66 +1,106 @@
 //! Headers ahead of the tip where a network has no minimum work: they cost a peer nothing, and memory here.
 //!
 //! Elsewhere headers are stored only with minimum work behind them ([`crate::low_work`]). On a network without
-//! (regtest, a custom signet), each peer may be [`AHEAD_COUNT_MAX`] new headers ahead; who has more waits until as many
-//! blocks are connected. Peers that connected to us share one such number, those of the address memory another, for
-//! either can come again under other addresses; a named peer keeps its own when it is connected to again.
+//! (regtest, a custom signet), each named peer may be [`AHEAD_COUNT_MAX`] new headers ahead; who has more waits until as
+//! many blocks are connected. It keeps its number when it is connected to again. Peers that connected to us share one such
+//! number, those of the address memory another, for either can come again under other addresses; of these one network group
+//! has a quarter at most, so that no single peer keeps the others' headers out.
 
 use super::Hub;
-use crate::peer::Kind;
+use crate::peer::{Kind, Peer};
+use crate::wire::{Group, Target};
 use primitives::{Height, Work};
 use std::collections::BTreeMap;
 
-/// New headers that a peer may be ahead of the tip. A header takes some 300 bytes in the header tree.
+/// New headers that a named peer, or all inbound peers, or all of the address memory, may be ahead of the tip. A header
+/// takes some 300 bytes in the header tree.
 pub const AHEAD_COUNT_MAX: usize = 250_000;
+/// Of those that are shared, the new headers of one network group.
+const GROUP_AHEAD_COUNT_MAX: usize = AHEAD_COUNT_MAX / 4;
 
-/// Who a number is of.
+/// Whose headers they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Holder {
+pub(super) enum Holder {
+    Inbound(Group),
+    Automatic(Group),
+    Manual(usize),
+}
+
+impl Holder {
+    pub(super) fn of(peer: &Peer) -> Holder {
+        let group = match &peer.target {
+            Target::Peer(remote) => remote.address.group(),
+            Target::Name(name, _) => Group::of_name(name),
+        };
+        match peer.kind {
+            Kind::Inbound => Holder::Inbound(group),
+            Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay | Kind::Feeler => Holder::Automatic(group),
+            Kind::Manual(place) => Holder::Manual(place),
+        }
+    }
+
+    /// The number that it shares.
+    fn shared(self) -> Option<Shared> {
+        match self {
+            Holder::Inbound(_) => Some(Shared::Inbound),
+            Holder::Automatic(_) => Some(Shared::Automatic),
+            Holder::Manual(_) => None,
+        }
+    }
+}
+
+/// A number that many peers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Shared {
     Inbound,
     Automatic,
-    Manual(usize),
 }
 
 /// New headers that came, less the blocks that were connected since.
 #[derive(Debug, Default)]
 pub(super) struct HeaderQuota {
     ahead: BTreeMap<Holder, usize>,
+    shared: BTreeMap<Shared, usize>,
     tip: Height,
 }
 
 impl HeaderQuota {
-    fn holder(kind: Kind) -> Holder {
-        match kind {
-            Kind::Inbound => Holder::Inbound,
-            Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay | Kind::Feeler => Holder::Automatic,
-            Kind::Manual(place) => Holder::Manual(place),
+    fn add(&mut self, holder: Holder, count: usize) {
+        *self.ahead.entry(holder).or_default() += count;
+        if let Some(shared) = holder.shared() {
+            *self.shared.entry(shared).or_default() += count;
         }
     }
 
-    fn add(&mut self, kind: Kind, count: usize) {
-        *self.ahead.entry(HeaderQuota::holder(kind)).or_default() += count;
-    }
-
-    fn is_used_up(&self, kind: Kind) -> bool {
-        self.ahead.get(&HeaderQuota::holder(kind)).is_some_and(|&count| count >= AHEAD_COUNT_MAX)
+    fn is_used_up(&self, holder: Holder) -> bool {
+        let own = self.ahead.get(&holder).copied().unwrap_or(0);
+        match holder.shared() {
+            None => own >= AHEAD_COUNT_MAX,
+            Some(shared) => {
+                let all = self.shared.get(&shared).copied().unwrap_or(0);
+                own >= GROUP_AHEAD_COUNT_MAX || all >= AHEAD_COUNT_MAX
+            }
+        }
     }
 
     /// The tip is at `tip` now.
     fn set_tip(&mut self, tip: Height) {
         let connected = usize::try_from(tip.blocks_above(self.tip)).unwrap_or(usize::MAX);
-        self.ahead.values_mut().for_each(|count| *count = count.saturating_sub(connected));
+        let counts = self.ahead.values_mut().chain(self.shared.values_mut());
+        counts.for_each(|count| *count = count.saturating_sub(connected));
+        self.ahead.retain(|_, count| *count > 0);
         self.tip = tip;
     }
 }
 
 impl Hub {
-    /// Whether no new header is taken of a peer of this kind for now.
-    pub(super) fn is_far_ahead(&self, kind: Kind) -> bool {
-        self.chain.minimum_work() == Work::ZERO && self.header_quota.is_used_up(kind)
+    /// Whether no new header is taken of this one for now.
+    pub(super) fn is_far_ahead(&self, holder: Holder) -> bool {
+        self.chain.minimum_work() == Work::ZERO && self.header_quota.is_used_up(holder)
     }
 
-    pub(super) fn note_new_headers(&mut self, kind: Kind, count: usize) {
-        self.header_quota.add(kind, count);
+    pub(super) fn note_new_headers(&mut self, holder: Holder, count: usize) {
+        self.header_quota.add(holder, count);
     }
 
     pub(super) fn tick_header_quota(&mut self) {
@@ -71,23 +111,50 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::NetAddress;
+
+    fn group(first: u8) -> Group {
+        NetAddress::V4([first, 1, 2, 3]).group()
+    }
 
     #[test]
     fn quota_is_per_holder_and_freed_by_connected_blocks() {
         let mut quota = HeaderQuota::default();
-        for kind in [Kind::Inbound, Kind::Manual(1)] {
-            quota.add(kind, AHEAD_COUNT_MAX - 1);
-            assert!(!quota.is_used_up(kind));
-            quota.add(kind, 2000);
-            assert!(quota.is_used_up(kind), "{kind:?}");
+        for (holder, most) in [(Holder::Inbound(group(8)), GROUP_AHEAD_COUNT_MAX), (Holder::Manual(1), AHEAD_COUNT_MAX)]
+        {
+            quota.add(holder, most - 1);
+            assert!(!quota.is_used_up(holder));
+            quota.add(holder, 2000);
+            assert!(quota.is_used_up(holder), "{holder:?}");
         }
-        assert!(!quota.is_used_up(Kind::Manual(0)) && !quota.is_used_up(Kind::Automatic));
-        quota.set_tip(Height::new(1999));
-        assert!(quota.is_used_up(Kind::Inbound), "one too many");
-        quota.set_tip(Height::new(2000));
-        assert!(!quota.is_used_up(Kind::Inbound));
-        // A reorganisation to a lower tip frees nothing, and takes nothing.
-        quota.set_tip(Height::new(1000));
-        assert!(!quota.is_used_up(Kind::Inbound));
+        assert!(!quota.is_used_up(Holder::Manual(0)) && !quota.is_used_up(Holder::Automatic(group(8))));
+        for (tip, is_used_up, row) in [
+            (1999, true, "one too many"),
+            (2000, false, "room for one"),
+            (1000, false, "a reorganisation to a lower tip takes nothing"),
+        ] {
+            quota.set_tip(Height::new(tip));
+            for holder in [Holder::Inbound(group(8)), Holder::Manual(1)] {
+                assert_eq!(quota.is_used_up(holder), is_used_up, "{row}: {holder:?}");
+            }
+        }
+        quota.add(Holder::Manual(1), 1);
+        quota.set_tip(Height::new(900));
+        assert!(quota.is_used_up(Holder::Manual(1)), "nor does it free anything");
+    }
+
+    /// One group's peers do not use up what all share; four groups do.
+    #[test]
+    fn one_group_has_a_quarter_of_what_is_shared() {
+        let mut quota = HeaderQuota::default();
+        for (number, holder) in (0..4).map(|number| (number, Holder::Inbound(group(20 + number)))) {
+            assert!(!quota.is_used_up(Holder::Inbound(group(99))), "{number} groups have all of theirs");
+            quota.add(holder, GROUP_AHEAD_COUNT_MAX);
+            assert!(quota.is_used_up(holder));
+        }
+        assert!(quota.is_used_up(Holder::Inbound(group(99))), "nothing is left");
+        assert!(!quota.is_used_up(Holder::Automatic(group(99))));
+        quota.set_tip(Height::new(1));
+        assert!(!quota.is_used_up(Holder::Inbound(group(99))));
     }
 }

@@ -1,6 +1,7 @@
 //! Who is asked for headers next, who took too long, and when every peer has told its chain: by the clock.
 
 use super::Hub;
+use super::header_quota::Holder;
 use super::headers::{ANSWER_TIMEOUT, STREAM_COUNT_MAX};
 use super::patience::Waited;
 use crate::api::{Event, PeerId};
@@ -134,8 +135,9 @@ impl Hub {
         for id in fresh {
             self.ask_from_best(id, now);
         }
-        let waits =
-            |peer: &&Peer| peer.headers.deferred && !peer.headers.is_backing_off(now) && !self.is_far_ahead(peer.kind);
+        let waits = |peer: &&Peer| {
+            peer.headers.deferred && !peer.headers.is_backing_off(now) && !self.is_far_ahead(Holder::of(peer))
+        };
         let deferred = self.peers.values().find(waits).map(|peer| peer.id);
         if let Some(id) = deferred.filter(|id| self.stream_count(*id) < STREAM_COUNT_MAX) {
             self.ask_from_best(id, now);
@@ -149,7 +151,7 @@ impl Hub {
         let may = |peer: &&Peer| {
             let state = &peer.headers;
             let idle = !state.is_streaming() && (!state.at_end || state.deferred) && !state.is_skipped(now);
-            peer.ready && peer.kind != Kind::AddressFetch && idle && !self.is_far_ahead(peer.kind)
+            peer.ready && peer.kind != Kind::AddressFetch && idle && !self.is_far_ahead(Holder::of(peer))
         };
         let outbound = self.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
         let Some(id) = outbound.or_else(|| self.peers.values().find(may)).map(|peer| peer.id) else { return };

@@ -18,6 +18,7 @@
 
 use super::Hub;
 use super::future_headers::FutureHeaders;
+use super::header_quota::Holder;
 use super::patience::Patience;
 use crate::api::{Event, PeerId};
 use crate::chain::{HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, hash_all};
@@ -244,15 +245,15 @@ impl Hub {
         now: Now,
     ) -> Result<(), Reason> {
         let is_known = self.chain.header(&hashes[hashes.len() - 1]).is_some();
-        let kind = self.peers[&id].kind;
-        if !is_known && self.is_far_ahead(kind) {
+        let holder = Holder::of(&self.peers[&id]);
+        if !is_known && self.is_far_ahead(holder) {
             let state = self.headers_of(id);
             (state.at_end, state.deferred) = (false, true);
             return Ok(());
         }
         let verdict = self.chain.accept_headers(headers, hashes, now.unix);
         if verdict.new_count > 0 {
-            self.note_new_headers(kind, verdict.new_count);
+            self.note_new_headers(holder, verdict.new_count);
             self.event(Event::Headers { peer: id, new_count: verdict.new_count });
         }
         if let Some(last) = verdict.last {
@@ -289,7 +290,7 @@ impl Hub {
         }
         self.headers_of(id).at_end = false;
         // One place more than streams are begun: for who was asked because of an announcement.
-        let may_ask = !self.headers_of(id).is_backing_off(now) && !self.is_far_ahead(kind);
+        let may_ask = !self.headers_of(id).is_backing_off(now) && !self.is_far_ahead(holder);
         if self.stream_count(id) <= STREAM_COUNT_MAX && may_ask {
             let locator = match verdict.last {
                 Some(last) if verdict.new_count == 0 => self.locator_beyond(&last),

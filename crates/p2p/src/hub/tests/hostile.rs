@@ -5,8 +5,7 @@ use super::kinds::*;
 use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::ChainView as _;
-use crate::hub::header_quota::AHEAD_COUNT_MAX;
-use crate::peer::Kind;
+use crate::hub::header_quota::{AHEAD_COUNT_MAX, Holder};
 use crate::rng::Rng;
 use crate::sim::{Chain, Made, made_on, mine};
 use crate::transport::Transport;
@@ -221,10 +220,10 @@ fn future_headers_count_as_headers_ahead() {
             world.run_until(20 * S, |world| world.notes.iter().any(|note| note.contains("kept for later"))),
             "{row}"
         );
-        world.hub.note_new_headers(Kind::Manual(0), before);
+        world.hub.note_new_headers(Holder::Manual(0), before);
         world.run(40 * S);
         assert_eq!(world.chain.header(&header.hash()).is_some(), is_taken, "{row}");
-        assert!(world.hub.is_far_ahead(Kind::Manual(0)), "{row}");
+        assert!(world.hub.is_far_ahead(Holder::Manual(0)), "{row}");
     }
 }
 
