@@ -63,7 +63,7 @@ fn run(params: &Params, blocks: &[Vec<u8>], par: usize) -> End {
     drop(pipeline);
     assert!(world.commits.load(Relaxed) > 1, "{par} workers: memory was short");
     let most = world.coin_bytes_max.load(Relaxed);
-    assert!(most <= BUDGET_BYTES, "{par} workers: {most} bytes of coins");
+    assert!(most <= BUDGET_BYTES + BUDGET_BYTES / 4, "{par} workers: {most} bytes of coins");
     let connected = std::mem::take(&mut *world.connected.lock().unwrap());
     let tables = std::mem::take(&mut *world.tables.lock().unwrap());
     (connected, tables)

@@ -227,6 +227,25 @@ fn future_headers_count_as_headers_ahead() {
     }
 }
 
+/// Inbound peers of one network group that are as far ahead of the tip as they may be keep no others' headers out.
+#[test]
+fn headers_of_one_group_keep_no_other_chain_out() {
+    for (groups, is_whole) in [(0, true), (1, true), (3, true), (4, false)] {
+        let served = Arc::new(Chain::having(honest()));
+        let config = Config { outbound: Outbound::Only(vec![]), v2transport: false, ..Config::new(NETWORK) };
+        let mut world = World::with_config(Chain::new(), config);
+        for number in 0..groups {
+            let group = NetAddress::V4([31 + number, 1, 2, 3]).group();
+            world.hub.note_new_headers(Holder::Inbound(group), AHEAD_COUNT_MAX / 4);
+        }
+        let mut server = Server::new(Arc::clone(&served));
+        server.greet(world.now());
+        world.connect_inbound("77.7.7.7", Box::new(server)).unwrap();
+        world.run(5 * S);
+        assert_eq!(world.chain.tip().hash == served.tip().hash, is_whole, "{groups} groups");
+    }
+}
+
 /// A burst of connections of few networks takes no place of peers that are there.
 #[test]
 fn burst_of_connections_evicts_its_own() {
