@@ -73,6 +73,11 @@ impl Choices<'_> {
     }
 }
 
+/// Number of the first table's file.
+const FIRST_TABLE: u64 = 10;
+/// One that no table of a version has.
+const NO_TABLE: u64 = FIRST_TABLE - 1;
+
 /// A record as a table has it.
 type Record = (Vec<u8>, Vec<u8>);
 
@@ -194,7 +199,7 @@ impl Making<'_> {
     }
 
     fn table(&mut self, level: usize, records: &[Record]) {
-        let number = 10 + self.tables.len() as u64;
+        let number = FIRST_TABLE + self.tables.len() as u64;
         let (smallest, largest) = (records[0].0[..].into(), records[records.len() - 1].0[..].into());
         let mut records = records.to_vec();
         if self.flaw == Flaw::Order {
@@ -255,7 +260,7 @@ impl Making<'_> {
 
     /// Edits: the first, then tables, some of which were elsewhere before.
     fn manifest(&mut self) {
-        let next_file = Some(100);
+        let next_file = Some(100.max(FIRST_TABLE + self.tables.len() as u64));
         let mut edits = vec![Edit { next_file, last_sequence: Some(self.sequence), ..first_edit() }];
         for table in &self.tables {
             let how = self.choices.below(4);
@@ -275,8 +280,12 @@ impl Making<'_> {
                 2 => edits.push(Edit { added: vec![table.clone()], ..Edit::default() }),
                 // A table was there that is no more.
                 3 => {
-                    edit.added.push((table.0, FileMeta { number: 90, ..table.1.clone() }));
-                    edits.push(Edit { deleted: vec![(table.0, 90)], added: vec![table.clone()], ..Edit::default() });
+                    edit.added.push((table.0, FileMeta { number: NO_TABLE, ..table.1.clone() }));
+                    edits.push(Edit {
+                        deleted: vec![(table.0, NO_TABLE)],
+                        added: vec![table.clone()],
+                        ..Edit::default()
+                    });
                 }
                 _ => edit.added.push(table.clone()),
             }
