@@ -2,10 +2,10 @@
 
     BITCOIND_EXE=... python interop/index_records.py PROGRAM [ROUNDS [SEED [NAME]]]
 
-Blocks come in a file: `reindex` of it, and `import` into an empty data directory (bitcoind: -loadblock). They are the
-chains with invalid blocks and the consensus traps of the test data (FFWD_TEST_DATA, else ../shared/data), and random
-trees of valid and invalid blocks (blocks.py), without those whose bodies are damaged, which docs/gaps.md names. NAME
-picks the cases whose names contain it.
+Blocks come in a file: `reindex` of it, and `import` into an empty data directory (bitcoind: -loadblock); and one after
+another from a scripted peer (feeding.py). They are the chains with invalid blocks and the consensus traps of the test data
+(FFWD_TEST_DATA, else ../shared/data), and random trees of valid and invalid blocks (blocks.py), without those whose bodies
+are damaged, which docs/gaps.md names. NAME picks the cases whose names contain it.
 Compared: every record of blocks/index: block entries, file entries, last file, flags.
 """
 
@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 
+import feeding
 import leveldb
 import wire
 
@@ -30,6 +31,9 @@ FILE_FIELDS = ("blocks", "size", "undo_size", "height_first", "height_last", "ti
 QUIET = ["-listen=0", "-connect=0", "-dnsseed=0", "-fixedseeds=0", "-checkblockindex=0", "-printtoconsole=0", "-disablewallet"]
 
 
+# As many blocks in a row can be taken at once, for they are valid.
+BASE_BLOCKS = 100
+TRAP_BASE_BLOCKS = 120
 # Why the kernel refuses a body that is not the one of its header, or no block at all.
 DAMAGED = {
     "cannot be read",
@@ -114,9 +118,36 @@ def blocks_dir(datadir):
     return path
 
 
-def compared(program, bitcoind, stream, top):
-    """Both programs on the same bytes, both ways; what differs."""
-    rows = []
+def from_a_peer(program, bitcoind, stream, base_count, top):
+    """Both programs with the same peer; what differs."""
+    ours, theirs = top / "ffwd-peer", top / "core-peer"
+    ours.mkdir(), theirs.mkdir()
+    base, others = in_line(stream, base_count)
+    both = ["-regtest", "-assumevalid=0", "-blocksxor=0", "-dnsseed=0", "-fixedseeds=0"]
+    core = [*both, "-listenonion=0", "-server=0", "-checkblockindex=0", "-printtoconsole=0", "-disablewallet"]
+    feeding.fed([program, "sync", f"-datadir={ours}", *both], base, others)
+    feeding.fed([bitcoind, f"-datadir={theirs}", *core], base, others, quiet_s=0)
+    rows = differences(records(ours), records(theirs))
+    shutil.rmtree(ours), shutil.rmtree(theirs)
+    return rows
+
+
+def in_line(stream, most):
+    """The blocks of a stream after the first: `most` of a chain, which can be taken at once, and the others."""
+    raws, at = [], 0
+    while at + 8 <= len(stream) and stream.startswith(MAGIC, at):
+        size = struct.unpack_from("<I", stream, at + 4)[0]
+        raws.append(stream[at + 8 : at + 8 + size])
+        at += 8 + size
+    count = 1
+    while count < min(len(raws), most) and raws[count][4:36] == wire.hash256(raws[count - 1][:80]):
+        count += 1
+    return raws[1:count], raws[count:]
+
+
+def compared(program, bitcoind, stream, base_count, top):
+    """Both programs on the same bytes, all ways; what differs."""
+    rows = [f"  from a peer:\n{row}" for row in from_a_peer(program, bitcoind, stream, base_count, top)]
     source = top / "blocks.dat"
     source.write_bytes(stream)
     for way in ("reindex", "import"):
@@ -188,7 +219,8 @@ def main():
         if only not in name:
             continue
         with tempfile.TemporaryDirectory(prefix="ffwd-index-") as directory:
-            rows = compared(program, bitcoind, stream, pathlib.Path(directory))
+            base_count = TRAP_BASE_BLOCKS if name.startswith("trap") else BASE_BLOCKS
+            rows = compared(program, bitcoind, stream, base_count, pathlib.Path(directory))
         seen += 1
         if rows and name in KNOWN:
             print(f"{name}: differs, as known: {KNOWN[name]}", flush=True)
@@ -197,7 +229,7 @@ def main():
             print(f"{name}:", *rows[:12], sep="\n", flush=True)
     if different:
         raise SystemExit(f"{len(different)} of {seen} block indexes differ from bitcoind's: {', '.join(different)}")
-    print(f"ffwd and bitcoind leave the same {seen} block indexes, by reindex and by import")
+    print(f"ffwd and bitcoind leave the same {seen} block indexes, by reindex, by import and from a peer")
 
 
 main()
