@@ -10,7 +10,8 @@ mod recipe;
 pub use recipe::fuzz_recipe;
 
 use crate::{BlockError, BlockSpend, Chain, Params, SpentCoin, block, transaction};
-use primitives::{Amount, Block, BlockHash, Height, MedianTime, Reader, Tables, merkle};
+use primitives::{Amount, Block, BlockHash, Height, MedianTime, Reader, Tables, Txid, merkle};
+use script::signet;
 
 /// The verdict; `None` for bytes that do not deserialize as a block.
 pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
@@ -25,7 +26,9 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     let (root, _) = merkle::root(&mut txids.iter().map(|txid| txid.to_hash256()).collect());
     bytes[36..68].copy_from_slice(&root.0);
     bytes[72..76].copy_from_slice(&0x207f_ffff_u32.to_le_bytes());
-    let script = first_script(&tables.parse_block(&bytes).ok()?);
+    let block = tables.parse_block(&bytes).ok()?;
+    let script = first_script(&block);
+    check_signet(&block, &txids);
     let coin = SpentCoin { height: coin_height, coinbase, value, script: &script };
     let judge = || {
         let context = block::Context { height, median_time_past: MedianTime::new(1_700_000_000) };
@@ -39,6 +42,15 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
         assert!(text.starts_with(&*error.reject_reason()), "{text}");
     }
     Some(verdict)
+}
+
+/// The same block on signets whose challenge is trivial, a key, or the block's own first script.
+fn check_signet(block: &Block<'_>, txids: &[Txid]) {
+    let key = [&[33, 2][..], &[0x79; 32], &[0xac]].concat();
+    for challenge in [&[0x51][..], &key, &first_script(block)] {
+        let verdict = || signet::check_solution(block, txids, challenge);
+        assert_eq!(verdict(), verdict(), "the same block, the same verdict");
+    }
 }
 
 /// The script of the block's first output.

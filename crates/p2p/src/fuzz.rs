@@ -7,6 +7,7 @@ mod peer;
 pub use peer::fuzz_peer;
 
 use crate::addresses::Addresses;
+use crate::bans::Subnet;
 use crate::params::{NetworkParams, REGTEST};
 use crate::rng::Rng;
 use crate::socks5;
@@ -23,34 +24,9 @@ const NETWORK: NetworkParams = NetworkParams {
     ..REGTEST
 };
 
-const COMMANDS: [Command; 22] = [
-    Command::Addr,
-    Command::AddrV2,
-    Command::Block,
-    Command::GetAddr,
-    Command::GetData,
-    Command::GetHeaders,
-    Command::Headers,
-    Command::Inv,
-    Command::NotFound,
-    Command::Ping,
-    Command::Pong,
-    Command::SendAddrV2,
-    Command::SendHeaders,
-    Command::Verack,
-    Command::Version,
-    Command::Other,
-    Command::GetCFilters,
-    Command::GetCFHeaders,
-    Command::GetCFCheckpt,
-    Command::CFilter,
-    Command::CFHeaders,
-    Command::CFCheckpt,
-];
-
 /// Gives `data` to every parser of foreign bytes; what parses must come back the same when written.
 pub fn fuzz_codec(data: &[u8]) {
-    for command in COMMANDS {
+    for command in Command::ALL.iter().copied().chain([Command::Other]) {
         if let Ok(message) = Message::parse(command, data) {
             let (again, payload) = message.encode();
             if message != Message::Ignored {
@@ -68,6 +44,11 @@ pub fn fuzz_codec(data: &[u8]) {
         && let Ok(target) = Target::parse(text, 1)
     {
         assert_eq!(Target::parse(&target.to_string(), 1), Ok(target), "what is printed is read");
+    }
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Some(subnet) = Subnet::parse(text)
+    {
+        assert_eq!(Subnet::parse(&subnet.to_string()), Some(subnet), "what is printed is read");
     }
     let host = socks5::Host::Name("host".to_owned());
     let _ = socks5::connect(&mut Says(data), &host, 1, 2);

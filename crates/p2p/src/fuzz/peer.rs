@@ -2,12 +2,13 @@
 //!
 //! The hub is the program's own, with sockets, clock and chain made here. The first byte is the mode, see [`Play::new`].
 
-use super::{COMMANDS, NETWORK};
+use super::NETWORK;
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, Outbound, PeerId};
+use crate::bans::Subnet;
 use crate::budget::InFlightBudget;
 use crate::chain::{ChainView, HEADERS_COUNT_MAX};
-use crate::hub::{Action, Hub, NodeMessage, Served};
+use crate::hub::{Action, Hub, NodeMessage, Purpose, Served};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::rng::Rng;
@@ -15,7 +16,8 @@ use crate::sim::{Chain, INVALID, Made, made_on, mine, push};
 use crate::time::Now;
 use crate::transport::Transport;
 use crate::wire::{
-    AddressEntry, Command, FilterRange, Group, Inventory, Message, NetAddress, PeerAddress, Version, frame_v1, services,
+    AddressEntry, Command, FilterRange, Group, Inventory, Message, NetAddress, PeerAddress, Target, Version, frame_v1,
+    services,
 };
 use primitives::{BlockHash, Header};
 use std::collections::{BTreeSet, HashMap};
@@ -136,12 +138,16 @@ struct Play {
     far: HashMap<PeerId, Transport>,
     /// The chain is the long one.
     is_long: bool,
+    /// What time it was at the start.
+    start: u64,
     rng: Rng,
     /// Messages that came back over encrypted connections, blocks read for peers, names looked up, connections made.
     heard: usize,
     read: usize,
     resolved: usize,
     dialed: usize,
+    /// Blocks that peers owe at once because they told of them, at most.
+    direct: usize,
     /// Of the next connections that we make these fail.
     refusals: usize,
     /// Names of the reasons for which connections ended.
@@ -151,7 +157,7 @@ struct Play {
 impl Play {
     /// Bits of `mode`: 1: encrypted connections are offered; 2: the chain is long, and so is its minimum of work; 4: peers
     /// are sought, with DNS seeds; 8: there are places enough that a peer's use decides who gives his up, and lines about
-    /// each message are written; 16: an address memory is there at the start.
+    /// each message are written; 16: an address memory is there at the start; 32: the time is that of the blocks.
     fn new(mode: u8) -> Play {
         let (v2transport, is_long) = (mode & 1 == 1, mode & 2 == 2);
         let minimum = if is_long { long().headers.len() - 50 } else { 15 };
@@ -171,17 +177,36 @@ impl Play {
             compact_filters: true,
             ..Config::new(NETWORK)
         };
-        let now = Now { since_start: Duration::ZERO, unix: START };
+        let last = known()[0].headers.last().expect("blocks");
+        let start = if mode & 32 == 32 { u64::from(last.time()) } else { START };
+        let now = Now { since_start: Duration::ZERO, unix: start };
         let view: Arc<dyn ChainView> = Arc::clone(&chain) as Arc<dyn ChainView>;
         let hub = Hub::new(config, view, Arc::clone(&budget), Rng::Seeded(3), now).expect("addresses are addresses");
         let (peers, far, gone) = (Vec::new(), HashMap::new(), BTreeSet::new());
         let (time, rng) = (Duration::ZERO, Rng::Seeded(5));
-        let (heard, read, resolved, dialed, refusals) = (0, 0, 0, 0, 0);
-        Play { hub, chain, budget, time, peers, far, is_long, rng, heard, read, resolved, dialed, refusals, gone }
+        let (heard, read, resolved, dialed, direct, refusals) = (0, 0, 0, 0, 0, 0);
+        Play {
+            hub,
+            chain,
+            budget,
+            time,
+            peers,
+            far,
+            is_long,
+            start,
+            rng,
+            heard,
+            read,
+            resolved,
+            dialed,
+            direct,
+            refusals,
+            gone,
+        }
     }
 
     fn now(&self) -> Now {
-        Now { since_start: self.time, unix: START + self.time.as_secs() }
+        Now { since_start: self.time, unix: self.start + self.time.as_secs() }
     }
 
     fn step(&mut self, what: u8, script: &mut Script<'_>) {
@@ -196,7 +221,8 @@ impl Play {
             (15, _) => self.step_of_many(script),
             (1, Some(peer)) => self.say(peer, &script.bytes()),
             (2, Some(peer)) => {
-                let command = COMMANDS[script.number() % COMMANDS.len()];
+                let all = Command::ALL;
+                let command = all.get(script.number() % (all.len() + 1)).copied().unwrap_or(Command::Other);
                 let payload = script.bytes();
                 self.say(peer, &frame_v1(NETWORK.magic, command, &payload));
             }
@@ -230,7 +256,7 @@ impl Play {
     fn step_of_many(&mut self, script: &mut Script<'_>) {
         let (what, number) = (script.byte().unwrap_or(0), script.number());
         let now = self.now();
-        match what % 8 {
+        match what % 16 {
             // Peers of several networks come, with what some of them may do, and shake hands.
             0 | 1 => {
                 let given =
@@ -252,7 +278,36 @@ impl Play {
             4 => self.hub.set_active(number.is_multiple_of(2), now),
             5 => self.hub.ping_all(now),
             6 => drop(self.hub.known_addresses(number % 64, None, now)),
-            _ => drop(self.hub.peer_stats(now)),
+            7 => drop(self.hub.peer_stats(now)),
+            _ => self.obey(what % 16, number),
+        }
+    }
+
+    /// What a person asks for by RPC.
+    fn obey(&mut self, what: u8, number: usize) {
+        let now = self.now();
+        let entry = entry(3 + 5 * (number % 8));
+        let target = Target::Peer(entry.peer);
+        let Some(&peer) = self.peers.get(number % self.peers.len().max(1)) else { return };
+        match what {
+            8 => self.hub.add_named(target, now),
+            9 => self.hub.remove_named(&target),
+            10 => self.hub.try_once(target, number & 8 == 8, now),
+            11 => {
+                let all = [Purpose::Everything, Purpose::Blocks, Purpose::Addresses, Purpose::Feeler];
+                let _ = self.hub.connect_for(all[number >> 4 & 3], target, number & 8 == 8, now);
+            }
+            12 => {
+                let _ = self.hub.disconnect_id(peer, now);
+            }
+            13 => self.hub.disconnect_subnet(&Subnet::single(entry.peer.address), now),
+            14 => {
+                let headers = &self.chains()[0].headers;
+                let _ = self.hub.fetch_from(peer, headers[number % headers.len()].hash());
+            }
+            _ => {
+                let _ = self.hub.send_to(peer, "anything", &[7; 9]);
+            }
         }
     }
 
@@ -328,7 +383,7 @@ impl Play {
         let headers = &self.chains()[0].headers;
         let hash = headers[number % headers.len()].hash();
         let range = FilterRange { kind: u8::from(what >= 0x8000), start: (number >> 6) as u32, stop: hash };
-        let message = match what % 12 {
+        let message = match what % 14 {
             0 => Message::GetHeaders(vec![hash, headers[0].prev()], BlockHash::ZERO),
             1 => Message::GetData(vec![Inventory::WitnessBlock(hash), Inventory::Block(hash)]),
             2 => Message::GetAddr,
@@ -343,6 +398,8 @@ impl Play {
             9 => Message::GetCFilters(range),
             10 => Message::GetCFHeaders(range),
             11 => Message::GetCFCheckpt(range.kind, hash),
+            12 => Message::GetBlocks(vec![hash, headers[0].prev()], BlockHash::ZERO),
+            13 => Message::Feature((number % 8 > 0).then(|| b"a feature".to_vec())),
             _ => Message::AddrV2((0..number % 1100).map(entry).collect()),
         };
         self.say_message(peer, &message);
@@ -356,7 +413,7 @@ impl Play {
     fn shake_hands(&mut self, peer: PeerId, flags: usize) {
         let limited = if flags & 1 == 0 { services::NETWORK } else { services::NETWORK_LIMITED };
         let version = Version {
-            version: 70016,
+            version: 70016 + (flags >> 1 & 1) as u32,
             services: services::WITNESS | limited,
             time: 0,
             nonce: flags as u64,
@@ -365,6 +422,9 @@ impl Play {
             relay: true,
         };
         self.say_message(peer, &Message::Version(version));
+        if flags & 4 != 0 {
+            self.say_message(peer, &Message::Feature(Some(b"a feature".to_vec())));
+        }
         self.say_message(peer, &Message::Verack);
     }
 
@@ -467,6 +527,7 @@ impl Play {
         for id in self.hub.peer_ids() {
             let waits = self.hub.peer(id).map_or(0, |peer| peer.transport.out_bytes());
             assert!(waits < 8 << 20, "{waits} bytes wait for one peer");
+            self.direct = self.direct.max(self.hub.peer(id).map_or(0, |peer| peer.direct.len()));
         }
         let _ = self.hub.progress();
     }
@@ -513,6 +574,14 @@ mod tests {
     /// A person asks for pings and for what is known of peers, ends all connections, and allows them again.
     const PERSON: &[u8] = &[15, 5, 0, 0, 9, 0x40, 0, 14, 15, 7, 0, 0, 15, 4, 0, 1, 15, 4, 0, 0];
 
+    /// A person asks for a peer to be kept connected, for connections of each kind, for a block, and that all ends.
+    const ORDERS: &[u8] = &[
+        15, 8, 0, 1, 14, 15, 10, 0, 2, 15, 11, 0, 3, 15, 11, 0, 20, 15, 11, 0, 37, 15, 11, 0, 54, 14, 15, 14, 0, 2, 15,
+        15, 0, 0, 15, 13, 0, 1, 15, 9, 0, 1, 15, 12, 0, 0, 14,
+    ];
+    /// Peer 0 says ten headers of the fork; asks for hashes of blocks.
+    const FORK: &[u8] = &[0x04, 0, 1, 0, 1, 0, 9];
+    const GET_BLOCKS: &[u8] = &[0x0c, 0, 12, 0, 3];
     /// Parts of the long chain, said by the first outbound peer.
     const LONG: [&[u8]; 3] = [&[0x14, 0, 0, 0, 1], &[0x14, 0, 0, 0, 2], &[0x14, 0, 0, 0, 3]];
 
@@ -547,6 +616,22 @@ mod tests {
         // More peers than there are places: one that is not protected gives his up.
         let (enough, more) = (played(8, &[MANY]), played(8, &[MANY, WAIT, MORE]));
         assert!(!enough.gone.contains("Evicted") && more.gone.contains("Evicted"), "{:?}", more.gone);
+
+        // Near the tip a peer tells of a branch beside its best chain: its blocks are asked of it at once.
+        let direct = |mode| played(mode, &[OPEN, HEADERS, &BLOCKS[..26], INVALID_CHAIN, FORK]).direct;
+        assert_eq!((direct(32), direct(0)), (10, 0), "where the tip is of this day, and where it is old");
+
+        // It asks for hashes of blocks, and offers features, as its version allows and not.
+        let asked = played(1, &[ENCRYPTED, HEADERS, BLOCKS, GET_BLOCKS]);
+        assert_eq!(asked.heard, 1 + played(1, &[ENCRYPTED, HEADERS, BLOCKS]).heard, "an inv");
+        for (flags, reason) in [(4, Some("FeatureVersion")), (6, None)] {
+            let gone = played(0, &[&[0, 9, 0x03, 0, flags], HEADERS]).gone;
+            assert_eq!(gone.iter().find(|reason| *reason != "Stopping").map(String::as_str), reason, "{gone:?}");
+        }
+
+        // A person connects to peers and ends that, by all ways.
+        let person = played(0, &[OPEN, ORDERS]);
+        assert!(person.dialed > 4, "{} connections", person.dialed);
 
         // An outbound connection that encrypts.
         assert!(played(1, &[&[14, 0x0d, 0x03, 0, 0], HEADERS]).heard > 0);
@@ -590,7 +675,11 @@ mod tests {
         let Some(dir) = std::env::var_os("FUZZ_SEEDS") else { return };
         let (dir, questions, [first, second, last]) = (std::path::PathBuf::from(dir), QUESTIONS.concat(), LONG);
         let (seconds, minutes, filters) = (SECOND.repeat(20), SECOND.repeat(90), FILTERS.concat());
-        let seeds: [(&str, u8, Vec<&[u8]>); 12] = [
+        let seeds: [(&str, u8, Vec<&[u8]>); 16] = [
+            ("near-tip", 32, vec![OPEN, HEADERS, &BLOCKS[..26], INVALID_CHAIN, FORK, BLOCKS]),
+            ("orders", 0, vec![OPEN, ORDERS]),
+            ("get-blocks", 1, vec![ENCRYPTED, HEADERS, BLOCKS, GET_BLOCKS]),
+            ("feature", 0, vec![&[0, 9, 0x03, 0, 6], HEADERS, BLOCKS]),
             ("sought", 4 | 16, vec![TICK, &seconds, HEADERS, BLOCKS]),
             ("dns-seeds", 4, vec![TICK, &minutes, OPEN, HEADERS, BLOCKS]),
             ("fixed-seeds", 4, vec![REFUSED, TICK, &minutes]),
