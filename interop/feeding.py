@@ -4,7 +4,6 @@ Each block comes by a connection of its own: its header alone is announced, and 
 in which both programs get blocks is the same, and what is done with one is done before the next is announced.
 """
 
-import pathlib
 import signal
 import socket
 import subprocess
@@ -12,6 +11,7 @@ import time
 
 import hostile
 import wire
+from program import free_port
 
 # Connecting to a program that starts; waiting for an answer.
 STARTED_S, ANSWERED_S = 30, 20
@@ -81,11 +81,6 @@ class Feed:
         self.socket.close()
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
 def first_feed(port, process, *how):
     for _ in range(STARTED_S * 20):
         try:
@@ -105,9 +100,10 @@ def fed(command, base, raws, quiet_s=0.1):
     port = free_port()
     options = [f"-bind=127.0.0.1:{port}", "-listen=1", "-connect=0", "-whitelist=noban@127.0.0.1", "-v2transport=0"]
     blocks = {wire.hash256(raw[:80]): raw for raw in base}
-    process = subprocess.Popen([str(word) for word in [*command, *options]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    feed = first_feed(port, process, blocks, quiet_s)
+    words = [str(word) for word in [*command, *options]]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
+        feed = first_feed(port, process, blocks, quiet_s)
         if base:
             feed.announce(base)
         for raw in raws:
@@ -116,10 +112,9 @@ def fed(command, base, raws, quiet_s=0.1):
             blocks[wire.hash256(raw[:80])] = raw
             feed = Feed(port, blocks, quiet_s)
             feed.announce([raw])
+        feed.close()
     except (wire.Ended, TimeoutError) as why:
         raise SystemExit(f"{command}: {why!r}") from why
     finally:
-        feed.close()
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
-    return out, err
+        process.wait(timeout=60)

@@ -22,15 +22,10 @@ import time
 
 import wire
 from indexes import QUIET, Node
+from program import free_port
 
 COMPACT_FILTERS = 64
 PATIENCE = 120
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 class Peers(Node):

@@ -15,21 +15,16 @@ import os
 import pathlib
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
+from program import free_port
+
 NAMES = ("txindex", "blockfilterindex", "txospenderindex", "coinstatsindex")
 QUIET = ["-connect=0", "-listen=1", "-listenonion=0", "-dnsseed=0", "-fixedseeds=0", "-printtoconsole=0", "-disablewallet", "-blocksxor=0"]
 STATISTICS = ("height", "bestblock", "txouts", "bogosize", "muhash", "total_amount", "total_unspendable_amount", "block_info")
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 class Node:

@@ -15,11 +15,12 @@ import pathlib
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from program import free_port
 
 REGTEST = ("--chain", "regtest", "--json")
 HASH = ("--hash", "hash_serialized_3")
@@ -41,12 +42,6 @@ def run(program, *words):
 
 def set_hash(program, datadir):
     return run(program, "coins", "info", "--datadir", datadir, *REGTEST, *HASH)["hash_serialized_3"]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def make_chain(program, datadir, blocks, utxos):

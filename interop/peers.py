@@ -27,6 +27,7 @@ import time
 
 import hostile
 import wire
+from program import free_port
 
 HONEST_COUNT = 200
 CHAINS = {
@@ -143,11 +144,6 @@ class Watch:
     def end(self):
         if self.socket:
             self.socket.close()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
 
 
 def is_core(program):

@@ -1,8 +1,14 @@
-"""Runs a program that ends with a JSON object on the last line of what it prints."""
+"""Runs a program that ends with a JSON object on the last line of what it prints; a port for one that listens."""
 
 import decimal
 import json
+import socket
 import subprocess
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return sock.getsockname()[1]
 
 
 def run(command):

@@ -40,15 +40,13 @@ pub fn fuzz_codec(data: &[u8]) {
     }
     let _ = v2::message_type(data);
     check_addresses(data);
-    if let Ok(text) = std::str::from_utf8(data)
-        && let Ok(target) = Target::parse(text, 1)
-    {
-        assert_eq!(Target::parse(&target.to_string(), 1), Ok(target), "what is printed is read");
-    }
-    if let Ok(text) = std::str::from_utf8(data)
-        && let Some(subnet) = Subnet::parse(text)
-    {
-        assert_eq!(Subnet::parse(&subnet.to_string()), Some(subnet), "what is printed is read");
+    if let Ok(text) = std::str::from_utf8(data) {
+        if let Ok(target) = Target::parse(text, 1) {
+            assert_eq!(Target::parse(&target.to_string(), 1), Ok(target), "what is printed is read");
+        }
+        if let Some(subnet) = Subnet::parse(text) {
+            assert_eq!(Subnet::parse(&subnet.to_string()), Some(subnet), "what is printed is read");
+        }
     }
     let host = socks5::Host::Name("host".to_owned());
     let _ = socks5::connect(&mut Says(data), &host, 1, 2);
